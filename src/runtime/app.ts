@@ -397,7 +397,7 @@ export class App {
           if (text !== null) this.#manager.shown(channel, () => redactedDraft(this.#agents.draft(channel), clean));
         },
       },
-      settings: sessionSettingsOf(this.#current, this.runs, (agent) => this.crews.beforePrompt(agent)),
+      settings: sessionSettingsOf(this.#current, this.runs, this.crews),
     });
   }
 

@@ -202,7 +202,7 @@ export function lengthsOf(
 export function sessionSettingsOf(
   config: () => Config,
   { gateFor, taints }: { readonly gateFor: (seat: RunSeat, epoch: number) => ToolGate; readonly taints: RunTaints },
-  beforePrompt: NonNullable<SessionSettings['beforePrompt']>,
+  crews: Required<Pick<SessionSettings, 'beforePrompt' | 'propose'>>,
 ): SupervisorSettings {
   const { heartbeatSeconds, heartbeatTimeoutSeconds, interruptGraceSeconds } = config().turnConfig;
   const madeFrom = foundOnce((_config: Config) => new BoundedMap<ChannelId, SessionSettings>(SETTINGS_KEPT));
@@ -228,7 +228,8 @@ export function sessionSettingsOf(
         passWords,
         place: about,
         thresholds: { maxConsecutiveErrors, maxTotalErrors },
-        beforePrompt,
+        beforePrompt: (agent) => crews.beforePrompt(agent),
+        propose: (agent, ticket) => crews.propose(agent, ticket),
         gate: (agent, epoch) => gateFor({ agent, ...seat }, epoch),
         taint: (agent) => taintOf(taints, { agent, ...seat }),
         reaches: (agent, server, tool) => reachesServer(config(), { agent, channel: id }, server, tool),

@@ -37,6 +37,7 @@ export type CrewWorkerView = {
 
 /** The states of tickets, in the order in which people see them. */
 export const TICKET_STATES = [
+  'proposed',
   'ready',
   'waiting for others',
   'in work',
@@ -53,6 +54,8 @@ export type TicketView = {
   readonly id: string;
   readonly words: string;
   readonly at: Instant | null;
+  /** What people can do with it; absent for nothing. */
+  readonly buttons?: readonly CrewButton[];
 };
 
 /** The tickets of one state: how many there are, and some of them (none of those that wait for others), those of the last change first. */

@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 59_635,
-  files: 346,
+  linesOfCode: 59_960,
+  files: 347,
   filesPerMessage: 46,
   functionsPerMessage: 620,
 };

@@ -1,6 +1,6 @@
 import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import { dollars } from '../../turns/crew-view.ts';
-import type { CrewButton, CrewView, CrewWorkerView } from '../../turns/crew-view.ts';
+import type { CrewButton, CrewView, CrewWorkerView, TicketView } from '../../turns/crew-view.ts';
 import { forTurn } from '../../turns/drawn-for.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { utcTime } from '../../turns/text/words.ts';
@@ -20,6 +20,7 @@ export type CrewCard = {
 /** The longest text, in UTF-16 units: with the floor's line it fits into one message of every platform. */
 const LONGEST = 1_500;
 const LONGEST_LINE = 240;
+const PROPOSED_SHOWN = 3;
 
 /** Returns the card of a crew in its channel, or of one ticket in its thread. What waits for people comes first. */
 export function crewCard(crew: CrewView, channel: ChannelId): CrewCard {
@@ -30,12 +31,27 @@ export function crewCard(crew: CrewView, channel: ChannelId): CrewCard {
   const buttonsOf = ({ name, buttons }: CrewWorkerView) =>
     buttons.map((button) => drawn(button, store, inThread.length > 0 ? '' : ` (${name})`));
   const groups = (inThread.length > 0 ? inThread : asking).map(buttonsOf);
+  const proposed = inThread.length > 0 ? [] : proposedTickets(crew);
+  groups.push(...proposed.map(({ buttons = [] }) => buttons.map((button) => drawn(button, store, ''))));
   return {
-    text: fitting([...(inThread.length > 0 ? [] : headLines(crew)), ...shown.map(workerLine)]),
+    text: fitting([
+      ...(inThread.length > 0 ? [] : headLines(crew)),
+      ...shown.map(workerLine),
+      ...proposed.map(proposedLine),
+    ]),
     buttons: inThread.length > 0 ? groups : [...groups, crew.buttons.map((button) => drawn(button, store, ' crew'))],
     asks: asking.map(({ name, since }) => `${name}.${since}`),
     isBusy: running || shown.length > 0,
   };
+}
+
+/** The first proposed tickets: the others are shown when these are decided. */
+function proposedTickets({ groups }: CrewView): readonly TicketView[] {
+  return (groups.find(({ state }) => state === 'proposed')?.tickets ?? []).slice(0, PROPOSED_SHOWN);
+}
+
+function proposedLine({ id, words }: TicketView): string {
+  return `✎ ${id} is proposed: ${words}`;
 }
 
 function drawn({ label, line, style, mark }: CrewButton, store: string, suffix: string): CardButton {

@@ -1,6 +1,7 @@
 import type { SignalWords } from '../../turns/text/review-signals.ts';
 import type { Instant, Timers } from '../../lib/time.ts';
 import type { AgentId, ChannelId, MessageId, ModelUse } from '../../turns/floor/settings.ts';
+import type { ProposedTicket } from '../../turns/proposed-ticket.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
 import type { Line } from '../../turns/view.ts';
 import { retry } from '../../lib/retry.ts';
@@ -34,7 +35,12 @@ export type TurnPrompt = {
     readonly description: string;
   }[];
   /** The agent's part in the open task. `member`: the task has another turn of the agent; `other`: it has none. */
-  readonly task?: { readonly role: 'primary' | 'reviewer' | 'member' | 'other'; readonly signals: SignalWords };
+  readonly task?: {
+    readonly role: 'primary' | 'reviewer' | 'member' | 'other';
+    readonly signals: SignalWords;
+    /** The task is a ticket of a crew. */
+    readonly isTicket?: true;
+  };
   /**
    * The system prompt: who the agent is, the rules, and the roster. Unchanged between prompts until one of these
    * changes.
@@ -78,6 +84,8 @@ export type Report = {
   readonly gate: ToolGate;
   usage(usage: Usage): void;
   now(): Instant;
+  /** Proposes a ticket to the crew of the floor. Resolves with the answer in words. Absent: there is no crew. */
+  propose?(ticket: ProposedTicket): Promise<string>;
   /** Returns in milliseconds how long the turn lasts if the agent sends no other sign of work. */
   leftMs(): number;
 };

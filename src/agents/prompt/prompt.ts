@@ -176,7 +176,8 @@ function taskRole({ view, ask }: Work, agent: AgentId): TurnPrompt['task'] {
   const { signals } = open;
   if (agent !== open.primary && agent !== open.reviewer) return { role: 'other', signals };
   if (ask.brief === undefined) return { role: 'member', signals };
-  return { role: agent === open.primary ? 'primary' : 'reviewer', signals };
+  const role = agent === open.primary ? 'primary' : 'reviewer';
+  return { role, signals, ...(open.kind === 'ticket' ? { isTicket: true } : {}) };
 }
 
 /** What a prompt is made of. */

@@ -6,6 +6,7 @@ import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
 import type { AgentSession, Ending, Report, TurnPrompt, Usage, InjectOutcome } from '../backends/backend.ts';
 import type { AgentLog, CommandSender } from './floor-port.ts';
+import type { ProposedTicket } from '../../turns/proposed-ticket.ts';
 import { defined } from '../../lib/defined.ts';
 import type { Line } from '../../turns/view.ts';
 
@@ -35,6 +36,8 @@ type GenerationPorts = {
   readonly leftMs: (epoch: number) => number;
   /** Makes the gate between the agent and its tools. */
   readonly gate: () => ToolGate;
+  /** As in the settings of sessions. */
+  readonly propose?: (agent: AgentId, ticket: ProposedTicket) => Promise<string>;
 };
 
 /** One generation of one turn. Turns the session's stream into a draft, signs of work, and messages for the floor. */
@@ -102,6 +105,10 @@ export class Generation {
       usage: (usage) => this.#spend(usage),
       now: () => ports.clock.now(),
       leftMs: () => ports.leftMs(ports.epoch),
+      propose: async (ticket) => {
+        if (this.#muted || !this.#generating) return 'Not done: the turn is over.';
+        return (await ports.propose?.(ports.agent, ticket)) ?? 'Not done: no crew takes tickets here.';
+      },
       gate: this.#gated(ports.gate),
     };
   }

@@ -1,4 +1,5 @@
 import { REVIEW_PASS_WORD } from '../../turns/text/review-signals.ts';
+import type { ProposedTicket } from '../../turns/proposed-ticket.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import { defined } from '../../lib/defined.ts';
 import { Alarm } from '../../lib/time.ts';
@@ -66,6 +67,8 @@ export type SessionSettings = {
   readonly taint?: (agent: AgentId) => SeatTaint;
   /** Called before each prompt, which waits for the promise. Never rejects. Absent, or `null`: nothing to wait for. */
   readonly beforePrompt?: (agent: AgentId) => Promise<void> | null;
+  /** Proposes a ticket of an agent to its crew. Resolves with the answer in words. Absent: there are no crews. */
+  readonly propose?: (agent: AgentId, ticket: ProposedTicket) => Promise<string>;
   /** Makes the gate between an agent and its tools for one epoch. */
   readonly gate: (agent: AgentId, epoch: number) => ToolGate;
 };

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { proposedTicketSchema } from '../../turns/proposed-ticket.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import {
   MOST_FINDINGS,
@@ -23,7 +24,7 @@ type Signalled = {
 const text = z.string().min(1).max(20_000);
 const agent = z.string().min(1).max(100).describe('the id of an agent that sits at this floor');
 
-/** The floor tools for models: the same for every kind of backend. `done` and `review` are for turns of a task. */
+/** The floor tools for models: the same for every kind of backend. `done`, `review` and `ticket_new` are for turns of a task. */
 export const FLOOR_TOOLS = {
   say: {
     description:
@@ -57,6 +58,10 @@ export const FLOOR_TOOLS = {
       answers: z.array(answeredFindingSchema).max(MOST_FINDINGS).optional(),
     }),
   },
+  ticket_new: {
+    description: 'On a ticket: propose another ticket for other work that you find. People decide about it.',
+    input: proposedTicketSchema,
+  },
   review: {
     description:
       'In a review: give your verdict about the work with your findings, and end your turn after this reply. "revise" means that something must be changed first.',
@@ -71,7 +76,7 @@ export const FLOOR_TOOLS = {
 type FloorToolName = keyof typeof FLOOR_TOOLS;
 
 /** An agent's part in the open task, if any. */
-export type TaskPart = Pick<NonNullable<TurnPrompt['task']>, 'role'> | undefined;
+export type TaskPart = Pick<NonNullable<TurnPrompt['task']>, 'role' | 'isTicket'> | undefined;
 
 /** The floor tools of a turn. In a task its agents have the tool of their part in place of `pass`. */
 export function offeredFloorTools(task: TaskPart): readonly FloorToolName[] {
@@ -87,6 +92,8 @@ function whyNot(name: FloorToolName, task: TaskPart): string | null {
     return 'Not done: a review or a ticket is open, and silence is no answer. Write an answer, or end your reply.';
   if (name === 'done' && role !== 'primary')
     return 'Not done: this turn is no turn of work in a review or on a ticket.';
+  if (name === 'ticket_new' && (role !== 'primary' || task?.isTicket !== true))
+    return 'Not done: this turn is no turn of work on a ticket.';
   return name === 'review' && role !== 'reviewer' ? 'Not done: this turn is no turn of a reviewer.' : null;
 }
 
@@ -173,18 +180,29 @@ export class FloorTools {
     this.#flush();
   }
 
-  /** Carries out a floor tool and answers in words for the model. Invalid input is answered, never thrown. */
-  apply(name: FloorToolName, input: unknown): string {
+  /**
+   * Carries out a floor tool and answers in words for the model: later, when the answer must be stored first. Invalid
+   * input is answered, never thrown.
+   */
+  apply(name: Exclude<FloorToolName, 'ticket_new'>, input: unknown): string;
+  apply(name: FloorToolName, input: unknown): string | Promise<string>;
+  apply(name: FloorToolName, input: unknown): string | Promise<string> {
     this.#calls += 1;
     if (this.#end !== null) return OVER;
     const parsed = FLOOR_TOOLS[name].input.safeParse(input);
     if (!parsed.success) return `Not done: ${z.prettifyError(parsed.error)}`;
-    return whyNot(name, this.#turn.task) ?? this.#do(name, parsed.data);
+    const why = whyNot(name, this.#turn.task);
+    if (why !== null) return why;
+    return name === 'ticket_new' ? this.#propose(input) : this.#do(name, parsed.data);
+  }
+
+  #propose(input: unknown): string | Promise<string> {
+    return this.#report.propose?.(proposedTicketSchema.parse(input)) ?? 'Not done: no crew takes tickets here.';
   }
 
   #do(
-    name: FloorToolName,
-    input: { text?: string; question?: string; agent?: string; hand_to?: string | undefined } & Signalled,
+    name: Exclude<FloorToolName, 'ticket_new'>,
+    input: { text?: string | undefined; question?: string; agent?: string; hand_to?: string | undefined } & Signalled,
   ): string {
     switch (name) {
       case 'say':

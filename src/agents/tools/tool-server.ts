@@ -128,7 +128,7 @@ export class ToolEndpoint {
       tools: [...FLOOR_LIST, ...(await this.#list()).map(listed)],
     }));
     server.setRequestHandler('tools/call', async ({ params: { name, arguments: input = {} } }) => {
-      if (isFloorTool(name)) return result(this.#floorTools?.apply(name, input));
+      if (isFloorTool(name)) return result(await this.#floorTools?.apply(name, input));
       const isOffered = (await this.#list()).some(({ alias }) => alias === name);
       return isOffered
         ? result(await this.#calls?.(name, input))

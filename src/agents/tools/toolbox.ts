@@ -192,7 +192,7 @@ export class Toolbox {
 
   async #answer(call: ModelCall): Promise<Answer> {
     const { floorTools } = this.#parts;
-    if (isFloorTool(call.name)) return { text: floorTools.apply(call.name, call.input) };
+    if (isFloorTool(call.name)) return { text: await floorTools.apply(call.name, call.input) };
     const session = this.#served?.session ?? null;
     if (call.name === READ_OUTPUT && session !== null) return { text: readOn(session.kept, call.input) };
     const found = this.#find(call.name);

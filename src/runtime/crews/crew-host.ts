@@ -5,6 +5,7 @@ import { defined } from '../../lib/defined.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { CrewCommands } from '../../turns/commands/context.ts';
 import type { CrewView } from '../../turns/crew-view.ts';
+import type { ProposedTicket } from '../../turns/proposed-ticket.ts';
 import type { FloorStore } from '../../turns/floor-store.ts';
 import { CREW_SIGNALS } from '../../work/crews/crew-decide.ts';
 import type { ReviewedWork, ReviewSettings } from '../../work/reviews/review.ts';
@@ -109,6 +110,17 @@ export class CrewHost {
       if (worker?.agent === agent) return runner.beforePrompt(worker);
     }
     return null;
+  }
+
+  /** Stores a ticket that a worker proposes. Resolves with the answer for its agent. */
+  async propose(agent: string, ticket: ProposedTicket): Promise<string> {
+    const { clean } = this.#ports;
+    for (const runner of this.#runners.values()) {
+      const worker = findWorker(runner.state(), agent);
+      if (worker?.agent !== agent) continue;
+      return await runner.propose(worker, { ...ticket, title: clean(ticket.title), text: clean(ticket.text ?? '') });
+    }
+    return 'Not done: you are no worker of a crew.';
   }
 
   /** Called when the floor of a channel changed: what holds up a ticket's thread stands in its crew's channel too. */

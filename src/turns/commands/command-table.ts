@@ -91,6 +91,7 @@ const WORKER: Argument = {
   summary: 'the name of a worker of the crew',
 };
 const TICKET: Argument = { name: 'ticket', kind: 'words', required: true, summary: 'the id of a ticket' };
+const PROPOSAL: Argument = { name: 'proposal', kind: 'words', required: true, summary: 'the id of a proposed ticket' };
 const CHOICE: Argument = {
   name: 'choice',
   kind: 'words',
@@ -275,6 +276,11 @@ export const COMMANDS = [
   { ...shows('crew dashboard', 'Show workers, tickets, steps, tokens, cost, tests and merges'), alias: 'crew d' },
   shows('crew peek', 'Show the last 40 lines of a worker’s ticket', [WORKER], 'A'),
   shows('crew logs', 'Show all that was said and done for a worker’s ticket', [WORKER], 'A'),
+  shows('crew tickets', 'Show the tickets that workers propose, with their texts', [
+    optional('proposal', 'words', 'the id of a proposed ticket; all if left out'),
+  ]),
+  changes('crew admit', 'Make a proposed ticket a ticket of the repository', [PROPOSAL], 'p-1'),
+  changes('crew drop', 'Drop a proposed ticket', [PROPOSAL], 'p-1'),
   shows('crew doctor', 'Compare git with what the crew knows'),
   shows('crew export', 'Show the workers as JSON, in the form of state.json'),
   changes('crew answer', 'Decide what a worker asks: merge, continue, keep or unchanged', [WORKER, CHOICE], 'A merge'),

@@ -194,6 +194,9 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
   'crew clean': ofCrews('clean'),
   'crew kept': ofCrews('kept'),
   'crew doctor': ofCrews('doctor'),
+  'crew tickets': ofCrews('tickets'),
+  'crew admit': ofCrews('admit'),
+  'crew drop': ofCrews('drop'),
   queue: shows((view, { context }) => queueText(view, context)),
   why({ channel, values: { message = '' }, context }) {
     const text = whyText(channel, message, context);

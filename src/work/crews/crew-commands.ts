@@ -7,8 +7,8 @@ import { utcTime } from '../../turns/text/words.ts';
 import type { StoredFact } from '../../engine/port.ts';
 import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
 import { dashboardText, buttonMark, workersText } from './crew-shown.ts';
-import { factLine } from './crew-words.ts';
-import { CHOICES_FOR, WORKER_CHOICES, findWorker } from './crew.ts';
+import { factLine, proposalText } from './crew-words.ts';
+import { CHOICES_FOR, WORKER_CHOICES, findProposal, findWorker } from './crew.ts';
 import type { Crew, Worker } from './crew.ts';
 import type { CrewRunner } from './crews.ts';
 import { sessionOf } from './crews.ts';
@@ -83,6 +83,10 @@ const RUNS: Readonly<Record<CrewVerb, Run>> = {
   update: (runner) => runner.work.updateCopy(),
   kept: keptWork,
   doctor,
+  tickets: proposed,
+  admit,
+  drop: (runner, { values, person }) =>
+    give(runner, { type: 'DROP', proposal: values.words ?? '', by: person.name }, 'Dropped. Nothing was written.'),
 };
 
 const OLD_BUTTON =
@@ -166,6 +170,28 @@ async function clean(runner: CrewRunner, { values, person }: Request): Promise<A
   };
 }
 
+/** The tickets that workers propose, or one of them with its text. */
+function proposed(runner: CrewRunner, { values }: Request): Answer {
+  const { proposals = [] } = runner.state();
+  const wanted = values.words === undefined ? null : findProposal(runner.state(), values.words);
+  if (wanted === undefined) return { ok: false, text: REFUSED.NO_PROPOSAL };
+  if (wanted !== null) return { ok: true, text: proposalText(wanted) };
+  return { ok: true, text: proposals.map(proposalText).join('\n\n') || 'No worker proposes a ticket.' };
+}
+
+async function admit(runner: CrewRunner, { values, person }: Request): Promise<Answer> {
+  const wanted = findProposal(runner.state(), values.words ?? '');
+  if (wanted === undefined) return { ok: false, text: REFUSED.NO_PROPOSAL };
+  try {
+    return { ok: true, text: `${wanted.id} is the ticket ${await runner.admit(wanted, person.name)} now.` };
+  } catch (error) {
+    return {
+      ok: false,
+      text: `${wanted.id} was not written: ${error instanceof Error ? error.message : String(error)}`,
+    };
+  }
+}
+
 /** Tells what git has and the crew does not know, or the other way round. Repairs nothing. */
 async function doctor(runner: CrewRunner): Promise<Answer> {
   const found = await runner.work.check(runner.state());
@@ -223,6 +249,8 @@ const REFUSED: Readonly<Record<CrewRefusal, string>> = {
   MERGE_UNDER_WAY: 'Another merge is under way.',
   NOT_MERGING: 'It is not being merged.',
   NOT_DUE: 'Nothing changed: no time has run out yet.',
+  NO_PROPOSAL: 'No proposed ticket has this id. /crew tickets shows them all.',
+  TOO_MANY_PROPOSALS: 'There are too many proposed tickets. /crew tickets shows them all.',
 };
 
 /** What was said and done for a worker's ticket, oldest first; for the last one when it has none. */

@@ -4,11 +4,13 @@ import { ownLines, signalOfPrimary } from '../../turns/text/review-signals.ts';
 import {
   CHOICES_FOR,
   MOST_CONFLICTS,
+  MOST_PROPOSALS,
   MOST_PULL_ROUNDS,
   STUCK_AT,
   budgetLeft,
   budgetUsed,
   stepBackoffMs,
+  findProposal,
   findWorker,
   isStepping,
   isTransition,
@@ -94,6 +96,15 @@ const DECIDERS: Deciders = {
   MERGE: mergeNow,
   ANSWER: answer,
   PAUSE: pause,
+  PROPOSE: propose,
+  ADMITTED: (decision, { type: _type, ...admitted }) =>
+    findProposal(decision.crew, admitted.proposal) === undefined
+      ? 'NO_PROPOSAL'
+      : decision.record({ type: 'proposalAdmitted', ...admitted }),
+  DROP: (decision, { type: _type, ...dropped }) =>
+    findProposal(decision.crew, dropped.proposal) === undefined
+      ? 'NO_PROPOSAL'
+      : decision.record({ type: 'proposalDropped', ...dropped }),
   NOTE: (decision, { type: _type, ...note }) => decision.record({ type: 'noted', ...note }),
   TICK: tick,
 };
@@ -709,6 +720,21 @@ function answered(
       if (worker.status === 'done') decision.move(worker, 'working', 'a person asked for more');
       return decision.ask(worker, 'step', waiting === null ? '' : `People want you to go on: ${waiting.why}.`);
   }
+}
+
+/** Proposals of one worker with the same title and text are one. */
+function propose(decision: CrewDecision, { type: _type, ...wanted }: CrewCommandOf<'PROPOSE'>): CrewRefusal | null {
+  return decision.of(wanted.worker, (found) => {
+    const { proposals = [], proposed = 0 } = decision.crew;
+    if (found.ticket === null || !isStepping(found)) return 'NOT_ITS_STEP';
+    const isKnown = proposals.some(
+      ({ worker, title, text }) => worker === found.name && title === wanted.title && text === wanted.text,
+    );
+    if (isKnown) return 'UNCHANGED';
+    if (proposals.length >= MOST_PROPOSALS) return 'TOO_MANY_PROPOSALS';
+    const id = `p-${proposed + 1}`;
+    return decision.record({ type: 'ticketProposed', ...wanted, worker: found.name, id, from: found.ticket.id });
+  });
 }
 
 function tick(decision: CrewDecision): CrewRefusal | null {

@@ -7,6 +7,7 @@ import {
   WORKER_WAITS,
   WORKER_SYMBOLS,
   assignedSchema,
+  proposalSchema,
   crewSettingsSchema,
   workerQuestionSchema,
   worktreeSchema,
@@ -94,6 +95,11 @@ const COMMANDS = {
   /** Merges the branch of a worker that is done, whatever it waits for. */
   MERGE: { worker, by },
   ANSWER: { worker, by, choice: z.enum(WORKER_CHOICES) },
+  /** A worker proposes a ticket. */
+  PROPOSE: { worker, ...proposalSchema.omit({ id: true, from: true }).shape },
+  /** The proposed ticket is written. `ticket`: its id. */
+  ADMITTED: { proposal: text, by, ticket: text },
+  DROP: { proposal: text, by },
   /** Tells people something about the repository, or (`ticket`) about the work on one ticket. */
   NOTE: { text, ticket: text.exactOptional() },
   /** The agents' provider takes no work until then, as another crew has found out. */
@@ -131,6 +137,9 @@ export const CREW_FACTS = {
   paused: { until: instant, why: text, budget: z.literal(true).exactOptional() },
   pauseOver: {},
   noted: { text, ticket: text.exactOptional() },
+  ticketProposed: { worker, ...proposalSchema.shape },
+  proposalAdmitted: { proposal: text, by, ticket: text },
+  proposalDropped: { proposal: text, by },
   retryDue: { worker },
   /** The step is tried again with a new session. */
   sessionRenewed: { worker, retryAt: instant, why: text },
@@ -184,6 +193,8 @@ export const CREW_REFUSALS = [
   'MERGE_UNDER_WAY',
   'NOT_MERGING',
   'NOT_DUE',
+  'NO_PROPOSAL',
+  'TOO_MANY_PROPOSALS',
 ] as const;
 
 export type CrewRefusal = (typeof CREW_REFUSALS)[number];

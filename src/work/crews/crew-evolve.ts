@@ -33,6 +33,9 @@ function changed(crew: Crew, fact: CrewWideFact, at: Instant): Crew {
       return { ...crew, paused: null };
     case 'noted':
       return crew;
+    case 'proposalAdmitted':
+    case 'proposalDropped':
+      return { ...crew, proposals: (crew.proposals ?? []).filter(({ id }) => id !== fact.proposal) };
   }
 }
 
@@ -57,6 +60,11 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
   switch (fact.type) {
     case 'ticketAssigned':
       return { ...crew, refused: crew.refused.filter(({ id }) => id !== fact.ticket.id) };
+    case 'ticketProposed': {
+      const { type: _type, ...proposal } = fact;
+      const proposals = [...(crew.proposals ?? []), { ...proposal, at }];
+      return { ...crew, proposals, proposed: (crew.proposed ?? 0) + 1 };
+    }
     case 'worktreeCleared':
       return fact.kept === null ? crew : { ...crew, kept: [...crew.kept, { ticket: fact.ticket, ref: fact.kept }] };
     case 'spent': {
@@ -134,6 +142,7 @@ const EVOLUTION: Evolution = {
   workerAdded: same,
   ticketAssigned: (worker, { ticket, maxSteps }) => ({ ...worker, ticket, maxSteps }),
   workerMoved: moved,
+  ticketProposed: same,
   worktreeMade: (worker) => ({ ...worker, prepared: true }),
   workerSeated: same,
   stepAsked: (worker, { kind, about }) => ({ ...worker, step: { kind, about, queued: true, epoch: null } }),

@@ -202,6 +202,15 @@ function groupsOf(crew: Crew, { ready, listed, waiting, most, clean }: CrewSurro
     ...[...crew.finished, ...crew.refused].map(({ id }) => id),
   ]);
   const of: Readonly<Record<TicketState, readonly TicketView[]>> = {
+    proposed: (crew.proposals ?? []).map(({ id, worker, from, title, at }) => ({
+      id,
+      words: `${title} (by ${worker} on ${from})`,
+      at,
+      buttons: [
+        { label: `Admit ${id}`, line: `/crew admit ${id}`, what: 'to make it a ticket', style: 'good', mark: 0 },
+        { label: `Drop ${id}`, line: `/crew drop ${id}`, what: 'to drop it', style: 'danger', mark: 0 },
+      ],
+    })),
     'in work': crew.workers.flatMap(({ name, ticket }) =>
       ticket === null ? [] : [{ id: ticket.id, words: `${name}: ${ticket.title}`, at: ticket.at }],
     ),
@@ -221,9 +230,14 @@ function groupsOf(crew: Crew, { ready, listed, waiting, most, clean }: CrewSurro
   return TICKET_STATES.map((state) => ({
     state,
     count: state === 'waiting for others' ? waiting : of[state].length,
-    tickets: of[state].slice(0, most).map((ticket) => ({ ...ticket, words: clean(excerpt(ticket.words, 120)) })),
+    // Proposed tickets wait for people, so some are shown everywhere.
+    tickets: of[state]
+      .slice(0, state === 'proposed' ? Math.max(most, PROPOSED_SHOWN) : most)
+      .map((ticket) => ({ ...ticket, words: clean(excerpt(ticket.words, 120)) })),
   }));
 }
+
+const PROPOSED_SHOWN = 3;
 
 function logLine(at: number, fact: CrewFact, clean: (text: string) => string): CrewView['log'] {
   if (fact.type === 'noted') return [{ at, worker: '', text: clean(excerpt(fact.text, 200)) }];
@@ -238,9 +252,20 @@ export function workersText({ workers, running, problems, store: _store, ...crew
   return [
     running ? 'The crew works.' : 'The crew is stopped. To start it: /crew run',
     ...workers.map(workerLine),
+    ...proposedLines(crew.groups),
     ...problems.map((words) => `⚠ ${words}`),
     ...(crew.base === 'red' ? ['To start tickets nevertheless: /crew accept'] : []),
   ].join('\n');
+}
+
+/** The tickets that workers propose, with the commands that decide about them. */
+function proposedLines(groups: CrewView['groups']): readonly string[] {
+  const { tickets = [], count = 0 } = groups.find(({ state }) => state === 'proposed') ?? {};
+  const lines = tickets.map(({ id, words, buttons = [] }) => {
+    const how = buttons.map(({ line, what }) => `${line} ${what}`).join(' · ');
+    return `✎ ${id} is proposed: ${words} ${how}`;
+  });
+  return count > tickets.length ? [...lines, `✎ and ${count - tickets.length} more: /crew tickets`] : lines;
 }
 
 function workerLine(worker: CrewWorkerView): string {
@@ -256,7 +281,9 @@ function workerLine(worker: CrewWorkerView): string {
 /** Workers, tickets, usage, tests and merges. */
 export function dashboardText(view: CrewView): string {
   const { groups, tests, merges, base, paused, kept, steps, tokens } = view;
-  const counts = groups.flatMap(({ state, count }) => (state === 'only by hand' ? [] : [`${count} ${state}`]));
+  const counts = groups.flatMap(({ state, count }) =>
+    state === 'only by hand' || (state === 'proposed' && count === 0) ? [] : [`${count} ${state}`],
+  );
   const without = tests.none === 0 ? '' : `, ${tests.none} without tests`;
   return [
     workersText(view),

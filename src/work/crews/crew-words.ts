@@ -1,8 +1,8 @@
 import { shortDigest } from '../../lib/digest.ts';
-import { counted } from '../../turns/commands/clock-words.ts';
+import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import { utcTime } from '../../turns/text/words.ts';
 import { CHOICES_FOR, findWorker } from './crew.ts';
-import type { WorkerChoice, Crew, WorkerWait, Worker } from './crew.ts';
+import type { WorkerChoice, Crew, Proposal, WorkerWait, Worker } from './crew.ts';
 import type { CrewFact, CrewFactOf } from './crew-events.ts';
 
 /** A line that people read about a ticket. Lines with the same `about` replace each other. */
@@ -16,7 +16,7 @@ export type TicketLine = {
 };
 
 /** What people read in the thread alone, so that the crew's channel has at most four messages of a ticket. Its card collects the questions. */
-const ONLY_THREAD = new Set(['tests', 'review', 'question']);
+const ONLY_THREAD = new Set(['tests', 'review', 'question', 'proposal']);
 
 /** The questions of a crew, and what people type to answer them. */
 const QUESTIONS: Readonly<Record<WorkerWait, string>> = {
@@ -65,6 +65,7 @@ export function workerQuestion({ name, waiting }: Worker): string {
 export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
   if (fact.type === 'paused') return pausedLine(crew, fact);
   if (fact.type === 'noted') return notedLine(crew, fact);
+  if (fact.type === 'proposalAdmitted') return admittedLine(crew, fact);
   if (!('worker' in fact)) return null;
   const worker = findWorker(crew, fact.worker);
   if (fact.type === 'worktreeCleared') return keptLine(crew, fact);
@@ -73,7 +74,13 @@ export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
   if (said === null) return null;
   const { id, thread } = worker.ticket;
   const [about, text] = said;
-  return { ticket: id, thread, about, text, ...(ONLY_THREAD.has(about) ? { onlyThread: true } : {}) };
+  return {
+    ticket: id,
+    thread,
+    about,
+    text,
+    ...(ONLY_THREAD.has(about.replace(/ .*/, '')) ? { onlyThread: true } : {}),
+  };
 }
 
 /** A note about a ticket stands in its thread, so that the crew's channel stays short. */
@@ -84,6 +91,11 @@ function notedLine({ settings, workers }: Crew, { text, ticket }: CrewFactOf<'no
   return ticket === undefined || thread === undefined
     ? { ticket: 'crew', thread: settings.channel, ...line }
     : { ticket, thread, onlyThread: true, ...line };
+}
+
+function admittedLine({ settings }: Crew, { proposal, ticket, by }: CrewFactOf<'proposalAdmitted'>): TicketLine | null {
+  const text = `✎ ${by} admitted ${proposal}: it is the ticket ${ticket} now`;
+  return settings === null ? null : { ticket: 'crew', thread: settings.channel, about: `proposal ${proposal}`, text };
 }
 
 function pausedLine({ settings }: Crew, { until, why }: CrewFactOf<'paused'>): TicketLine | null {
@@ -120,6 +132,8 @@ function wordsOf(worker: Worker, fact: CrewFact): readonly [about: string, text:
       return ['review', `${fact.passed ? '✓' : '✗'} The review of ${ticket} ${fact.passed ? 'passed' : fact.why}`];
     case 'reviewCut':
       return ['review', `✓ ${ticket} is merged without its review, says ${fact.by}`];
+    case 'ticketProposed':
+      return [`proposal ${fact.id}`, proposalText({ ...fact, worker: name })];
     case 'waited':
       return ['question', `${ticket}: ${workerQuestion(worker)}`];
     case 'conflicted':
@@ -168,6 +182,20 @@ const VERDICTS = {
   none: '· No tests were found',
 } as const;
 
+/** A proposed ticket with its text, and how people decide about it. */
+export function proposalText({ id, worker, from, title, text, deps, touches }: Omit<Proposal, 'at'>): string {
+  const about = [
+    ...(deps.length === 0 ? [] : [`after ${deps.join(', ')}`]),
+    ...(touches.length === 0 ? [] : [`touches ${touches.join(', ')}`]),
+  ].map((words) => ` · ${words}`);
+  const head = `✎ ${worker} on ${from} proposes ${id}: ${title}${about.join('')}`;
+  const how = `/crew admit ${id} to make it a ticket · /crew drop ${id} to drop it`;
+  return [head, ...(text === '' ? [] : [excerpt(text, LONGEST_SHOWN)]), how].join('\n');
+}
+
+/** Characters of a proposed ticket that people read before they decide. */
+const LONGEST_SHOWN = 2_000;
+
 /** A fact about a worker as a line of its ticket's log; `null` for facts that say nothing to people. */
 export function factLine(fact: CrewFact): string | null {
   switch (fact.type) {
@@ -204,6 +232,8 @@ export function factLine(fact: CrewFact): string | null {
       return `round ${fact.round} of the pull request\n${fact.about}`;
     case 'pullClosed':
       return fact.why;
+    case 'ticketProposed':
+      return `proposed ${fact.id}: ${fact.title}`;
     case 'conflicted':
       return `conflict in ${fact.files.join(', ')}, round ${fact.round}`;
     case 'merged':

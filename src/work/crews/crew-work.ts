@@ -7,7 +7,7 @@ import type { GitEnvironment } from '../../lib/git.ts';
 import { RUNNER_FILES, countTests, findRunners } from './checks/test-runner.ts';
 import { portsInUse, slotEnvironment } from './checks/slots.ts';
 import { weakenedParts } from './checks/weakened.ts';
-import type { Assigned, Crew, PullRequest, WorktreeState } from './crew.ts';
+import type { Assigned, Crew, Proposal, PullRequest, WorktreeState } from './crew.ts';
 import type { CrewWork, LeftWork, MergeEnd, MergeOrder, PullEnd, Seen, TestResult } from './crews.ts';
 import { checkRepository } from './git/check-repository.ts';
 import { differences, pictureOf } from './git/guard.ts';
@@ -413,6 +413,24 @@ class RepositoryWork implements CrewWork {
   async isClosed(ticket: string): Promise<boolean> {
     const { tickets } = await this.#tickets.list();
     return tickets.some(({ id, status }) => id === ticket && status === 'closed');
+  }
+
+  async create({ id, from, title, text, deps, touches, at }: Proposal): Promise<string> {
+    const order = { key: `${this.#plan.id}-${id}-${at.toString(36)}`, from, title, text, deps, touches, at };
+    let made = '';
+    await this.#commitOnMain(
+      async (tip) => {
+        const create = this.#tickets.create?.(order, tip);
+        if (create === undefined) throw new Error('tickets of this kind are only read. Add it where they are');
+        const { id: ticket, file } = await create;
+        if (file !== null && this.#pulls !== null)
+          throw new Error('the crew opens pull requests, and changes nothing on main. Add the ticket there');
+        made = ticket;
+        return file;
+      },
+      `Add a ticket proposed on ${from}: ${title.slice(0, 60)}`,
+    );
+    return made;
   }
 
   async claim(ticket: string): Promise<string | null> {

@@ -246,6 +246,21 @@ export const crewSettingsSchema = z.strictObject({
 /** A ticket that a crew has finished. `commit`: its merge commit; `null` when nothing was needed. */
 const finishedSchema = z.strictObject({ id: text, commit: text.nullable(), worker: text, at: instant });
 
+/** A ticket that a worker proposes. It is no ticket before a person admits it. */
+export const proposalSchema = z.strictObject({
+  /** Unique in the crew. */
+  id: text,
+  /** The ticket on which its worker was. */
+  from: text,
+  title: text,
+  text,
+  deps: z.array(text),
+  touches: z.array(text),
+});
+
+/** Open proposals of a crew beyond which none is taken. */
+export const MOST_PROPOSALS = 100;
+
 /** Results of tests, and merges that were not made. */
 export const COUNTED = ['green', 'red', 'flaky', 'none', 'conflicts', 'dropped'] as const;
 
@@ -258,6 +273,9 @@ export const crewSchema = z.strictObject({
   askedBy: text.exactOptional(),
   workers: z.array(workerSchema),
   finished: z.array(finishedSchema),
+  /** Tickets that workers propose, oldest first, and how many there ever were. Absent before the first one. */
+  proposals: z.array(z.strictObject({ ...proposalSchema.shape, worker: text, at: instant })).exactOptional(),
+  proposed: count.exactOptional(),
   /** Tickets that are not started until a person asks for it, with the reason. */
   refused: z.array(z.strictObject({ id: text, why: text })),
   /** Private refs with work that was not merged, oldest first. */
@@ -281,6 +299,7 @@ export const crewSchema = z.strictObject({
 });
 
 export type Crew = Frozen<z.infer<typeof crewSchema>>;
+export type Proposal = NonNullable<Crew['proposals']>[number];
 export type CrewSettings = NonNullable<Crew['settings']>;
 export type Worker = Crew['workers'][number];
 export type Assigned = NonNullable<Worker['ticket']>;
@@ -350,6 +369,11 @@ export function idleWorker({
 /** The worker with this name, in any case, or with this agent; `undefined` for none. */
 export function findWorker({ workers }: Pick<Crew, 'workers'>, name: string): Worker | undefined {
   return workers.find((worker) => worker.name.toLowerCase() === name.toLowerCase() || worker.agent === name);
+}
+
+/** The proposed ticket with this id, in any case; `undefined` for none. */
+export function findProposal({ proposals = [] }: Pick<Crew, 'proposals'>, id: string): Proposal | undefined {
+  return proposals.find((each) => each.id === id.toLowerCase());
 }
 
 /** The name of the n-th worker, from 0: A, B, …, Z, AA. */

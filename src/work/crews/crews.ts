@@ -5,9 +5,10 @@ import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
 import type { CrewStore } from './crew-binding.ts';
 import { overlap } from './tickets/ticket.ts';
 import type { Ticket } from './tickets/ticket.ts';
+import type { ProposedTicket } from '../../turns/proposed-ticket.ts';
 import type { ReviewedWork } from '../reviews/review.ts';
 import { crewDeadline, findWorker, isStepping, jobOf, nextReviewId, workerName } from './crew.ts';
-import type { Assigned, Crew, CrewSettings, Job, PullRequest, WorktreeState, Worker } from './crew.ts';
+import type { Assigned, Crew, CrewSettings, Job, Proposal, PullRequest, WorktreeState, Worker } from './crew.ts';
 
 /** A ticket that may be started, with its place in the repository. */
 export type StartableTicket = Pick<Assigned, 'id' | 'title' | 'text'> & Pick<Ticket, 'touches'>;
@@ -108,6 +109,8 @@ export type CrewWork = {
   check(crew: Crew): Promise<readonly string[]>;
   /** Whether a ticket is closed in its source. */
   isClosed(ticket: string): Promise<boolean>;
+  /** Writes a proposed ticket into the source of tickets, once. Resolves with its id. */
+  create(proposal: Proposal): Promise<string>;
   /** Claims a ticket in its source. Resolves with why it cannot be had; `null` when it is claimed. */
   claim(ticket: string): Promise<string | null>;
   /** Marks a ticket as closed in its source, such as a file or an issue tracker. */
@@ -159,6 +162,7 @@ const SHOWS_TICKETS: ReadonlySet<CrewFact['type']> = new Set([
   'runnerSet',
   'workerAdded',
   'baseTested',
+  'proposalAdmitted',
 ]);
 /** Time until a job that broke off is tried again, in milliseconds. */
 const AGAIN_MS = 5_000;
@@ -293,6 +297,24 @@ export class CrewRunner {
   beforePrompt(worker: Worker): Promise<void> | null {
     if (!this.#isRunning || !isStepping(worker)) return null;
     return this.#ports.work.beforePrompt(worker.name)?.catch((error: unknown) => this.#failed(error)) ?? null;
+  }
+
+  /** Stores a ticket that a worker proposes. Resolves with the answer for its agent. */
+  async propose({ name }: Worker, ticket: ProposedTicket): Promise<string> {
+    const { title, text = '', deps = [], touches = [] } = ticket;
+    const parts = { title: title.replaceAll(/\s+/g, ' '), text, deps: [...deps], touches: [...touches] };
+    const refusal = await this.give({ type: 'PROPOSE', worker: name, ...parts });
+    if (refusal === 'TOO_MANY_PROPOSALS') return 'Not done: people have many proposed tickets to decide about.';
+    return refusal === null || refusal === 'UNCHANGED'
+      ? 'Proposed. It becomes a ticket when a person admits it. Go on with your own ticket.'
+      : 'Not done: this turn is no turn of work on a ticket.';
+  }
+
+  /** Writes a proposed ticket. Resolves with the ticket's id. Rejects with words for people. May be repeated. */
+  async admit(proposal: Proposal, by: string): Promise<string> {
+    const ticket = await this.#ports.work.create(proposal);
+    await this.give({ type: 'ADMITTED', proposal: proposal.id, by, ticket });
+    return ticket;
   }
 
   /** Adds workers: one with this name, or as many with the next free names. `touches`: patterns of their tickets. */

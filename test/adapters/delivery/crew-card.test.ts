@@ -114,6 +114,25 @@ describe('the buttons', () => {
   });
 });
 
+test('proposed tickets are on the card of the crew, three of them with buttons', () => {
+  const ticket = (id: string) => {
+    const button = (label: string, line: string) => ({ label, line, what: '', style: 'plain', mark: 0 }) as const;
+    const buttons = [button(`Admit ${id}`, `/crew admit ${id}`), button(`Drop ${id}`, `/crew drop ${id}`)];
+    return { id, words: `Mend ${id}`, at: 1, buttons };
+  };
+  const tickets = ['p-1', 'p-2', 'p-3', 'p-4'].map(ticket);
+  const crew = crewOf([atWork('A')], { groups: [{ state: 'proposed', count: 4, tickets }] });
+  const { text, buttons } = crewCard(crew, CHANNEL);
+  expect(text).toContain('✎ p-1 is proposed: Mend p-1');
+  expect(buttons.map((group) => group.map(({ line }) => line))).toEqual([
+    ['/crew admit p-1', '/crew drop p-1'],
+    ['/crew admit p-2', '/crew drop p-2'],
+    ['/crew admit p-3', '/crew drop p-3'],
+    ['/crew stop'],
+  ]);
+  expect(crewCard(crew, `${THREAD}-A`).text).not.toContain('proposed');
+});
+
 describe('the message', () => {
   test('is one, edited at most once in 10 s while the crew works', async () => {
     const platform = fakePlatform();

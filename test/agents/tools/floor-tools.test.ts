@@ -128,13 +128,41 @@ describe('a generation with a floor tool', () => {
   });
 });
 
-test('the floor tools are six, and two for the turns of a review', () => {
+describe('ticket_new', () => {
+  const turn = prompt({
+    task: { role: 'primary', signals: { done: 'DONE', pass: 'PASS', fail: 'FAIL' }, isTicket: true },
+  });
+
+  test('proposes a ticket and answers when it is stored; the turn goes on', async () => {
+    const proposed: unknown[] = [];
+    const propose = async (ticket: unknown) => `Stored ${proposed.push(ticket)}.`;
+    const floorTools = new FloorTools({ ...recorder().report, propose }, 'dev', turn);
+    expect(await floorTools.apply('ticket_new', { title: ' Mend it ', deps: ['c-1'] })).toBe('Stored 1.');
+    expect(proposed).toEqual([{ title: 'Mend it', deps: ['c-1'] }]);
+    expect(floorTools.over).toBe(false);
+  });
+
+  test.each([
+    ['outside a ticket', {}, { title: 'x' }, 'this turn is no turn of work on a ticket'],
+    ['without a title', turn, { title: ' ' }, 'title'],
+    ['after no id', turn, { title: 'x', deps: ['../x'] }, 'deps'],
+    ['where no crew is', turn, { title: 'x' }, 'no crew takes tickets here'],
+  ])('%s proposes nothing', async (_name, at, input, words) => {
+    const floorTools = new FloorTools(recorder().report, 'dev', prompt(at));
+    const answer = await floorTools.apply('ticket_new', input);
+    expect(answer).toMatch(/^Not done: /);
+    expect(answer).toContain(words);
+  });
+});
+
+test('the floor tools are six, and three for the turns of a task', () => {
   const six = ['say', 'turn_complete', 'pass', 'wait_for', 'ask', 'hand_to'];
-  expect(Object.keys(FLOOR_TOOLS)).toEqual([...six, 'done', 'review']);
+  expect(Object.keys(FLOOR_TOOLS)).toEqual([...six, 'done', 'ticket_new', 'review']);
   const without = six.filter((name) => name !== 'pass');
   expect(offeredFloorTools(undefined)).toEqual(six);
   expect(offeredFloorTools({ role: 'other' })).toEqual(six);
   expect(offeredFloorTools({ role: 'primary' })).toEqual([...without, 'done']);
+  expect(offeredFloorTools({ role: 'primary', isTicket: true })).toEqual([...without, 'done', 'ticket_new']);
   expect(offeredFloorTools({ role: 'reviewer' })).toEqual([...without, 'review']);
   expect(offeredFloorTools({ role: 'member' })).toEqual(without);
   expect([isFloorTool('say'), isFloorTool('toString'), isFloorTool('shout')]).toEqual([true, false, false]);

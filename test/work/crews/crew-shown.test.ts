@@ -122,6 +122,7 @@ describe('the tickets of a crew', () => {
     const crew = crewOf([atWork('A')], {
       finished: [...finished, { id: 'u-1', commit: null, worker: 'B', at: 1 }],
       refused: [{ id: 'r-1', why: 'Ann kept it' }],
+      proposals: [{ id: 'p-1', worker: 'A', from: 'c-A', title: 'More', text: '', deps: [], touches: [], at: 4 }],
     });
     const ready = [
       { id: 'c-A', title: 'in work since', text: '' },

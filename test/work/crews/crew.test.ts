@@ -153,6 +153,27 @@ test('a crew acts for the operator who started it last', () => {
   expect(play.give({ type: 'RUN', by: 'Bob', askedBy: 'u-2' }).crew.askedBy).toBe('u-2');
 });
 
+test('a crew takes at most 100 proposed tickets, from steps alone, and no id twice', () => {
+  const proposal = (title: string): CrewCommand => ({
+    type: 'PROPOSE',
+    worker: 'A',
+    title,
+    text: '',
+    deps: [],
+    touches: [],
+  });
+  const play = ready();
+  expect(play.refusal({ ...proposal('x'), worker: 'B' } as CrewCommand)).toBe('NOT_ITS_STEP');
+  for (let at = 1; at <= 100; at += 1) play.give(proposal(`t-${at}`));
+  expect(play.refusal(proposal('t-1'))).toBe('UNCHANGED');
+  expect(play.refusal(proposal('one more'))).toBe('TOO_MANY_PROPOSALS');
+  play.give({ type: 'DROP', proposal: 'p-100', by: 'ann' }, proposal('one more'));
+  expect(play.crew.proposals?.at(-1)).toMatchObject({ id: 'p-101', from: 'c-1', worker: 'A' });
+  play.give({ type: 'ADMITTED', proposal: 'p-1', by: 'ann', ticket: 'c-x' });
+  expect(play.refusal({ type: 'ADMITTED', proposal: 'p-1', by: 'ann', ticket: 'c-x' })).toBe('NO_PROPOSAL');
+  expect([...play.told].filter((each) => each.includes('proposal'))).toEqual(['crew proposal p-1']);
+});
+
 describe('the states of a worker', () => {
   test("have the specification's symbols", () => {
     expect(WORKER_SYMBOLS).toEqual({ idle: '○', ready: '◐', working: '●', done: '✓', stuck: '!' });

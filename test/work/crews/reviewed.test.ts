@@ -12,8 +12,8 @@ const one = () => repository({ 'c-1': ticketText('c-1') });
 /** A worker and a reviewer, each played by its own function. */
 const pair =
   (worker: Work, reviewer: Work): Work =>
-  (folder, turn, step, agent) =>
-    (agent === 'pm' ? reviewer : worker)(folder, turn, step, agent);
+  (folder, turn, step, agent, propose) =>
+    (agent === 'pm' ? reviewer : worker)(folder, turn, step, agent, propose);
 
 const addsOne: Work = (folder, _turn, step) => {
   add(folder, 'one.txt', `one ${step}`);
@@ -187,10 +187,10 @@ describe('a crew whose work is reviewed', () => {
     let begun = false;
     const room = await stage(
       one(),
-      async (folder, turn, step, agent) => {
+      async (folder, turn, step, agent, propose) => {
         begun = true;
         await hold.promise;
-        return agent === 'pm' ? 'PASS' : addsOne(folder, turn, step, agent);
+        return agent === 'pm' ? 'PASS' : addsOne(folder, turn, step, agent, propose);
       },
       REVIEW,
     );

@@ -19,7 +19,14 @@ import { until } from '../reviews/stage.ts';
 export const CHANNEL = 'console:web';
 
 /** What a worker does in a step: changes its worktree, and answers. */
-export type Work = (folder: string, turn: TurnPrompt, step: number, agent: string) => string | Promise<string>;
+export type Work = (
+  folder: string,
+  turn: TurnPrompt,
+  step: number,
+  agent: string,
+  /** Proposes a ticket by its tool. */
+  propose: (ticket: object) => string | Promise<string>,
+) => string | Promise<string>;
 
 export const opened: { stop(): Promise<void> }[] = [];
 /** The folders of sessions that were closed, with whether a file "tested" was there then. */
@@ -168,7 +175,8 @@ function played(agent: string, folder: string, work: Work): AgentBackend {
     open: async () => ({
       async prompt(turn, report) {
         const tools = new FloorTools(report, agent, turn);
-        tools.text(await work(folder, turn, (step += 1), agent));
+        const propose = (ticket: object) => tools.apply('ticket_new', ticket);
+        tools.text(await work(folder, turn, (step += 1), agent, propose));
         return tools.ending;
       },
       inject: async () => 'next-prompt',

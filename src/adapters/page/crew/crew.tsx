@@ -2,7 +2,7 @@ import { signal, useSignalEffect } from '@preact/signals';
 import { useRef, useState } from 'preact/hooks';
 import type { JSX } from 'preact';
 import { dollars } from '../../../turns/crew-view.ts';
-import type { CrewButton, CrewView, CrewWorkerView, TicketState } from '../../../turns/crew-view.ts';
+import type { CrewButton, CrewView, CrewWorkerView, TicketState, TicketView } from '../../../turns/crew-view.ts';
 import { forTurn } from '../../../turns/drawn-for.ts';
 import { pagePart } from '../access.tsx';
 import { durationText, exactTime, timeOfDay, timeToTheSecond } from '../now.ts';
@@ -155,7 +155,7 @@ function Parts(shown: CrewView): JSX.Element {
           ○ {idle.length} idle: {idle.map(({ name }) => name).join(', ')}
         </p>
       )}
-      <Tickets {...shown} />
+      <Tickets shown={shown} />
       <Log {...shown} />
     </>
   );
@@ -335,7 +335,8 @@ function Act({ button: { label, line, what, style, mark }, shown, worker }: ActP
   );
 }
 
-function Tickets({ groups }: CrewView): JSX.Element {
+function Tickets({ shown }: { readonly shown: CrewView }): JSX.Element {
+  const { groups } = shown;
   const group = groups.find(({ state }) => state === chosen.value);
   const tickets = group?.tickets ?? [];
   const count = group?.count ?? 0;
@@ -359,12 +360,8 @@ function Tickets({ groups }: CrewView): JSX.Element {
       </div>
       {count === 0 && <p class="faint">No ticket is in this state.</p>}
       <ul class="crew-tickets">
-        {tickets.map(({ id, words, at }) => (
-          <li key={id}>
-            <b>{id}</b>
-            <span>{words}</span>
-            {at !== null && <span class="faint">{exactTime(at)}</span>}
-          </li>
+        {tickets.map((ticket) => (
+          <Ticket key={ticket.id} {...{ ticket, shown }} />
         ))}
       </ul>
       {count > 0 && chosen.value === 'waiting for others' && (
@@ -383,6 +380,20 @@ function Tickets({ groups }: CrewView): JSX.Element {
         </p>
       )}
     </section>
+  );
+}
+
+function Ticket({ ticket, shown }: { readonly ticket: TicketView; readonly shown: CrewView }): JSX.Element {
+  const { id, words, at, buttons = [] } = ticket;
+  return (
+    <li>
+      <b>{id}</b>
+      <span>{words}</span>
+      {at !== null && <span class="faint">{exactTime(at)}</span>}
+      {buttons.map((button) => (
+        <Act key={button.line} {...{ button, shown }} />
+      ))}
+    </li>
   );
 }
 

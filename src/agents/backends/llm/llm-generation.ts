@@ -373,7 +373,7 @@ const CACHED = { providerOptions: { anthropic: { cacheControl: { type: 'ephemera
  */
 export const OVERHEAD =
   instructionsFor('', true).length +
-  Math.max(sizeOfTools(undefined), sizeOfTools({ role: 'primary' }), sizeOfTools({ role: 'reviewer' }));
+  Math.max(sizeOfTools(undefined), sizeOfTools({ role: 'primary', isTicket: true }), sizeOfTools({ role: 'reviewer' }));
 
 function sizeOfTools(task: TaskPart): number {
   const shapes = offeredFloorTools(task).map((name) => {

@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { shortDigest } from '../../../lib/digest.ts';
 import { zeroSeparated } from '../../../lib/git.ts';
 import { mainState } from '../git/merge.ts';
-import { fileIn, filesIn } from '../git/repository.ts';
+import { fileIn, filesIn, unless } from '../git/repository.ts';
 import type { Repository } from '../git/repository.ts';
-import { isTicketId, parseTicket, withStatus } from './ticket-file.ts';
-import type { ListedTicket, Ticket, TicketSource } from './ticket.ts';
+import { isOfProposal, isTicketId, newTicketText, parseTicket, withStatus } from './ticket-file.ts';
+import type { ListedTicket, NewTicket, Ticket, TicketSource } from './ticket.ts';
 
 /**
  * Tickets in files of the repository, in the format of tk. A file of the user's copy is read as it is there; one that
@@ -16,7 +17,7 @@ import type { ListedTicket, Ticket, TicketSource } from './ticket.ts';
 export function filesTickets(repository: Repository, dir: string): TicketSource {
   const folder = join(repository.root, dir);
   const pathOf = (id: string): string => `${dir}/${id}.md`;
-  const here = async (name: string): Promise<Uint8Array | null> => readFile(join(folder, name)).catch(() => null);
+  const here = async (name: string): Promise<Buffer | null> => readFile(join(folder, name)).catch(() => null);
   return {
     async list() {
       const tickets: Ticket[] = [];
@@ -45,12 +46,31 @@ export function filesTickets(repository: Repository, dir: string): TicketSource 
       const text = isTicketId(id) ? await fileIn(repository, commit, path) : null;
       return text === null ? null : { path, text: withStatus(text, 'closed') };
     },
+    async create(order, commit) {
+      for (let attempt = 0; ; attempt += 1) {
+        const id = newIdFor(order, attempt);
+        const known = (await fileIn(repository, commit, pathOf(id))) ?? (await here(`${id}.md`))?.toString() ?? null;
+        if (known !== null && !isOfProposal(known, order.key)) continue;
+        const file = { path: pathOf(id), text: known ?? newTicketText(id, order) };
+        if ((await unless(1, repository.git(['check-ignore', file.path]))) === null) return { id, file };
+        await mkdir(folder, { recursive: true });
+        if (known === null) await writeAnew(join(folder, `${id}.md`), file.text);
+        return { id, file: null };
+      }
+    },
     async closed(id) {
       const bytes = await here(`${id}.md`);
       if (bytes === null || (await fileIn(repository, (await mainState(repository)).tip, pathOf(id))) !== null) return;
       await writeAnew(join(folder, `${id}.md`), withStatus(Buffer.from(bytes).toString('utf8'), 'closed'));
     },
   };
+}
+
+/** An id in the style of tk: the letters of the ticket that it was proposed from, and four letters or digits. */
+function newIdFor({ key, from }: NewTicket, attempt: number): string {
+  const [letters = 'c'] = /^[A-Za-z0-9]+(?=-)/.exec(from) ?? [];
+  const number = Number.parseInt(shortDigest(key, `${attempt}`).slice(0, 10), 16) % 36 ** 4;
+  return `${letters}-${number.toString(36).padStart(4, '0')}`;
 }
 
 async function namesIn(folder: string): Promise<readonly string[]> {

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { instantOf, isoTime } from '../../../lib/time.ts';
 import { GitHubRefusal, GitHubRequests } from '../github.ts';
 import type { AskGitHub } from '../github.ts';
-import type { Ticket, TicketSource } from './ticket.ts';
+import type { NewTicket, Ticket, TicketSource } from './ticket.ts';
 
 export type GitHubPlan = {
   readonly owner: string;
@@ -37,6 +37,8 @@ const commentSchema = z.looseObject({
   author_association: z.string().default('NONE'),
 });
 const permissionSchema = z.looseObject({ permission: z.string() });
+
+const newIssueSchema = issueSchema.extend({ labels: z.array(z.looseObject({ name: z.string() })) });
 
 type Issue = z.infer<typeof issueSchema>;
 type Comment = z.infer<typeof commentSchema>;
@@ -108,6 +110,24 @@ class GitHubTickets implements TicketSource {
     }
     await this.#deleteComment(made.id);
     return after === null ? 'its claim was not kept by GitHub' : `${after.by} has claimed it until ${after.until}`;
+  }
+
+  /** An issue without the label would never start. */
+  async create({ key, title, text, deps, from }: NewTicket): Promise<{ readonly id: string; readonly file: null }> {
+    const { label: name } = this.#plan;
+    const marker = `<!-- conch proposal=${key} -->`;
+    const route = '/repos/{owner}/{repo}/issues';
+    const all = await this.#requests.pages(`GET ${route}`, { labels: name, state: 'all' }, issueSchema);
+    const known = all.find(({ body }) => body?.includes(marker) === true);
+    if (known !== undefined) return { id: idOf(known.number), file: null };
+    const after = deps.map((id) => `Depends on #${numberOf(id)}`);
+    const body = [text, ...after, `Proposed by an agent while it worked on #${numberOf(from)}. ${marker}`];
+    const order = { title, body: body.filter((part) => part !== '').join('\n\n'), labels: [name] };
+    const made = newIssueSchema.parse((await this.#requests.send(`POST ${route}`, order)).data);
+    this.#last = null;
+    if (!made.labels.some((each) => each.name === name))
+      throw new Error(`GitHub did not set the label "${name}" on #${made.number}: the token may not. Set it there`);
+    return { id: idOf(made.number), file: null };
   }
 
   async released(id: string): Promise<void> {

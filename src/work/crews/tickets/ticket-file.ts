@@ -1,4 +1,5 @@
-import type { Ticket } from './ticket.ts';
+import { isoTime } from '../../../lib/time.ts';
+import type { NewTicket, Ticket } from './ticket.ts';
 
 /** The largest ticket that is read, in bytes. */
 const LARGEST = 1_048_576;
@@ -40,6 +41,31 @@ export function withStatus(text: string, status: Ticket['status']): string {
   const ending = lines[at]?.endsWith('\r') === true ? '\r' : '';
   return lines.with(at, `status: ${status}${ending}`).join('\n');
 }
+
+/** The text of a new ticket in the format of tk. A rule in the body would open a second front matter for tk. */
+export function newTicketText(id: string, { key, title, text, deps, touches, at }: NewTicket): string {
+  const front = [
+    `id: ${id}`,
+    'status: open',
+    `deps: [${deps.join(', ')}]`,
+    'links: []',
+    `created: ${isoTime(at).replace(/\.\d+Z$/, 'Z')}`,
+    'type: task',
+    'priority: 2',
+    ...(touches.length === 0 ? [] : [`touches: [${touches.join(', ')}]`]),
+    `${PROPOSAL}: ${key}`,
+  ];
+  const body = text.replaceAll(/^---+[ \t]*$/gm, '***').trim();
+  return `---\n${front.join('\n')}\n---\n# ${title.replaceAll(/\s+/g, ' ')}\n${body === '' ? '' : `\n${body}\n`}`;
+}
+
+/** Whether a ticket's file was written for the proposal with this key. */
+export function isOfProposal(text: string, key: string): boolean {
+  const { lines, end } = frontMatterOf(text);
+  return lines.slice(1, end).some((line) => line.trimEnd() === `${PROPOSAL}: ${key}`);
+}
+
+const PROPOSAL = 'proposal';
 
 function textOf(bytes: Uint8Array): string {
   if (bytes.length > LARGEST) throw new Error('it is larger than 1 MiB');

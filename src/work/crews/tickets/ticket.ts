@@ -1,3 +1,5 @@
+import type { FileText } from '../git/merge.ts';
+
 /** A ticket, wherever it is stored. All its texts are data of people. */
 export type Ticket = {
   readonly id: string;
@@ -15,11 +17,23 @@ export type Ticket = {
 /** A ticket that cannot be read or started, and why. */
 export type ListedTicket = { readonly id: string; readonly why: string };
 
+/** A ticket to write. `from`: the ticket of the worker who proposed it. `at`: milliseconds since 1970. */
+export type NewTicket = Pick<Ticket, 'title' | 'text' | 'deps' | 'touches'> & {
+  readonly key: string;
+  readonly from: string;
+  readonly at: number;
+};
+
 /** Where tickets are. Every method rejects with words for people when it fails. */
 export type TicketSource = {
   list(): Promise<{ readonly tickets: readonly Ticket[]; readonly unreadable: readonly ListedTicket[] }>;
   /** The change of a file that closes a ticket in its merge commit; `null` when no tracked file has it. */
-  closingFile(id: string, commit: string): Promise<{ readonly path: string; readonly text: string } | null>;
+  closingFile(id: string, commit: string): Promise<FileText | null>;
+  /**
+   * Writes a new ticket. `key`: the same key gives the same ticket. Resolves with its id and, where it belongs into a
+   * commit that follows `commit`, with its file. Absent: tickets are only read.
+   */
+  create?(order: NewTicket, commit: string): Promise<{ readonly id: string; readonly file: FileText | null }>;
   /** Claims a ticket before its work starts. Resolves with why it cannot be had; `null` when it is claimed. */
   claim?(id: string): Promise<string | null>;
   /** Gives the claim back, because the work was given up. */

@@ -18,6 +18,7 @@ export function tkTickets(files: TicketSource, ask: AskTk): TicketSource {
       );
       return { tickets, unreadable: found.unreadable };
     },
+    create: (order, commit) => files.create?.(order, commit) ?? Promise.reject(new Error('impossible: only read')),
     closingFile: (id, commit) => files.closingFile(id, commit),
     closed: (id, commit) => files.closed(id, commit),
   };

@@ -30,6 +30,7 @@ class FakeGitHub {
   readonly requests: string[] = [];
   readonly assigned: string[] = [];
   readonly tokens = new Set<string>();
+  setsLabels = true;
   /** Answers in place of the next ones. */
   readonly refusals: Answer[] = [];
   #server: Server | null = null;
@@ -99,6 +100,11 @@ class FakeGitHub {
       const at = this.comments.findIndex(({ id }) => id === Number(second));
       this.comments.splice(at, 1);
       return { status: 204 };
+    }
+    if (first === '' && method === 'POST') {
+      const issue = this.issue(this.issues.length + 1, String(given['body']));
+      Object.assign(issue, { title: given['title'], labels: this.setsLabels ? given['labels'] : [] });
+      return { status: 201, body: { ...issue, labels: issue.labels.map((label) => ({ name: label })) } };
     }
     if (first === '')
       return page(this.issues.filter(({ labels, state }) => labels.includes('conch') && state === 'open'));
@@ -191,6 +197,22 @@ describe('issues of GitHub', () => {
     now += 30_000;
     await source.list();
     expect(hub.requests.slice(first)).toEqual(['GET /repos/acme/shop/issues']);
+  });
+
+  test('are made for a proposed ticket, once, with the label and what they depend on', async () => {
+    const { hub, open } = await stage();
+    hub.issue(1);
+    const source = await open();
+    const order = { key: 'web-p-1-x', from: 'gh-1', title: 'More', text: 'Why', deps: ['gh-1'], touches: [], at: NOW };
+    expect(await source.create?.(order, '')).toEqual({ id: 'gh-2', file: null });
+    expect(await source.create?.(order, '')).toEqual({ id: 'gh-2', file: null });
+    const { tickets } = await source.list();
+    expect(tickets.map(({ id, title, deps }) => [id, title, deps])).toEqual([
+      ['gh-1', 'Issue 1', []],
+      ['gh-2', 'More', ['gh-1']],
+    ]);
+    hub.setsLabels = false;
+    await expect(source.create?.({ ...order, key: 'web-p-2-x' }, '')).rejects.toThrow('did not set the label "conch"');
   });
 
   test('are claimed by one comment with a lease, by the same crew once', async () => {

@@ -1,0 +1,130 @@
+import { mkdtempSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { until } from '../reviews/stage.ts';
+import { CHANNEL, add, finished, git, mainTickets, opened, repository, stage, ticketText } from './stage.ts';
+import type { Work } from './stage.ts';
+
+const MORE = {
+  title: 'Mend the\nlist',
+  text: 'It lacks a line.\n---\nstatus: closed\n---\nDONE',
+  deps: ['c-1'],
+  touches: ['list.txt'],
+};
+
+/** A worker that proposes tickets on c-1, and works on every other one. */
+function proposing(answers: string[], tickets: readonly object[] = [MORE]): Work {
+  return async (folder, { channel }, _step, _agent, propose) => {
+    if (channel.endsWith('c-1')) for (const ticket of tickets) answers.push(await propose(ticket));
+    add(folder, `${channel.split('/').at(-1)}.txt`, 'x');
+    return 'DONE';
+  };
+}
+
+describe('a ticket that a worker proposes', () => {
+  test('is shown with its text, and never starts before a person admits it', async () => {
+    const answers: string[] = [];
+    const other = { title: 'Another', text: '' };
+    const room = await stage(repository({ 'c-1': ticketText('c-1') }), proposing(answers, [MORE, MORE, other]), {
+      workers: 2,
+    });
+    const { repo } = room;
+    const state = () => room.app.crews.state('web');
+    await room.command('/crew run');
+    await finished(room, 1);
+    expect(answers).toEqual(Array.from({ length: 3 }, () => expect.stringMatching(/^Proposed\. It becomes a ticket/)));
+    expect(state()?.proposals?.map(({ id, from, title }) => [id, from, title])).toEqual([
+      ['p-1', 'c-1', 'Mend the list'],
+      ['p-2', 'c-1', 'Another'],
+    ]);
+    expect((await room.command('/crew tickets p-1')).text).toContain('It lacks a line.');
+    expect((await room.command('/crew ps')).text).toContain('/crew admit p-1 to make it a ticket · /crew drop p-1');
+    expect((await room.command('/crew dashboard')).text).toContain('Tickets: 2 proposed');
+    await expect.poll(() => room.posts.join('\n')).toContain(`${CHANNEL}/web/c-1 Conch: ✎ A on c-1 proposes p-1`);
+    expect(room.posts.filter((post) => post.startsWith(`${CHANNEL} `)).join('\n')).not.toContain('proposes');
+    expect(readdirSync(join(repo, '.tickets'))).toEqual(['c-1.md']);
+    expect(await room.command('/crew drop p-2')).toMatchObject({ ok: true });
+    expect(await room.command('/crew drop p-2')).toMatchObject({ ok: false });
+
+    const admitted = await room.command('/crew admit p-1');
+    const [, id = ''] = /p-1 is the ticket (c-[a-z0-9]{4}) now/.exec(admitted.text) ?? [];
+    await finished(room, 2);
+    expect(mainTickets(repo)).toEqual(['c-1', id]);
+    expect(state()?.proposals).toEqual([]);
+    const file = git(repo, 'show', `main:.tickets/${id}.md`);
+    expect(file).toContain(`# Mend the list\n\nIt lacks a line.\n***\nstatus: closed\n***\nDONE`);
+    expect(file).toContain('deps: [c-1]\n');
+    expect(file).toContain('touches: [list.txt]\n');
+    expect(git(repo, 'status', '--porcelain')).toBe('');
+    expect(await room.command('/crew admit p-1')).toMatchObject({ ok: false });
+  });
+
+  test('outlasts a restart, and is written once however often it is admitted', async () => {
+    const repo = repository({ 'c-1': ticketText('c-1') });
+    const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
+    const first = await stage(repo, proposing([]), {}, path);
+    await first.command('/crew run');
+    await finished(first, 1);
+    await first.command('/crew stop');
+    await first.stop();
+    opened.length = 0;
+    const second = await stage(repo, proposing([]), {}, path);
+    await until(() => second.app.crews.state('web')?.proposals?.length === 1);
+    const answers = await Promise.all([second.command('/crew admit p-1'), second.command('/crew admit P-1')]);
+    expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
+    const commits = git(repo, 'log', '--format=%s', '--grep', 'Add a ticket proposed on c-1: Mend the list', 'main');
+    expect(commits.split('\n')).toHaveLength(1);
+    expect(readdirSync(join(repo, '.tickets'))).toHaveLength(2);
+  });
+
+  test('is written beside the others where git ignores their folder', async () => {
+    const repo = repository({});
+    add(repo, '.gitignore', '.tickets/');
+    writeFileSync(join(repo, '.tickets/c-1.md'), ticketText('c-1'));
+    const room = await stage(repo, proposing([]));
+    await room.command('/crew run');
+    await finished(room, 1);
+    const tip = git(repo, 'rev-parse', 'main');
+    const [, id = ''] = /(c-[a-z0-9]{4}) now/.exec((await room.command('/crew admit p-1')).text) ?? [];
+    expect(readFileSync(join(repo, `.tickets/${id}.md`), 'utf8')).toContain('# Mend the list');
+    await finished(room, 2);
+    expect(git(repo, 'rev-list', '--count', '--first-parent', `${tip}..main`)).toBe('1');
+  });
+
+  test('of a file of beads is refused with what to do, and stays', async () => {
+    const repo = repository({});
+    writeFileSync(join(repo, 'issues.jsonl'), JSON.stringify({ id: 'c-1', title: 'One', status: 'open', priority: 2 }));
+    add(repo, 'other.txt', 'x');
+    const room = await stage(repo, proposing([]), { tickets: { kind: 'beads', file: 'issues.jsonl' } });
+    await room.command('/crew run');
+    await finished(room, 1);
+    expect(await room.command('/crew admit p-1')).toMatchObject({
+      ok: false,
+      text: 'p-1 was not written: tickets of this kind are only read. Add it where they are',
+    });
+    expect(room.app.crews.state('web')?.proposals).toHaveLength(1);
+  });
+});
+
+test('changes of a branch in .tickets are not merged, and the thread says so', async () => {
+  const room = await stage(
+    repository({ 'c-1': ticketText('c-1'), 'c-2': ticketText('c-2') }),
+    (folder, { channel }) => {
+      if (channel.endsWith('c-1')) {
+        writeFileSync(join(folder, '.tickets/c-9.md'), ticketText('c-9'));
+        add(folder, '.tickets/c-2.md', 'Do less.');
+      }
+      add(folder, `${channel.slice(-3)}.txt`, 'x');
+      return 'DONE';
+    },
+  );
+  await room.command('/crew run');
+  await finished(room, 2);
+  expect(mainTickets(room.repo)).toEqual(['c-1', 'c-2']);
+  expect(git(room.repo, 'ls-tree', '--name-only', 'main', '.tickets/')).toBe('.tickets/c-1.md\n.tickets/c-2.md');
+  expect(git(room.repo, 'show', 'main:.tickets/c-2.md')).not.toContain('Do less.');
+  expect(room.posts.join('\n')).toContain(
+    'c-1: not merged, because it belongs to tickets: .tickets/c-2.md, .tickets/c-9.md',
+  );
+});
