@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 59_960,
+  linesOfCode: 59_995,
   files: 347,
   filesPerMessage: 46,
   functionsPerMessage: 620,

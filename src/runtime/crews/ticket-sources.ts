@@ -8,7 +8,7 @@ import { shortDigest } from '../../lib/digest.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { Repository } from '../../work/crews/git/repository.ts';
 import { beadsTickets } from '../../work/crews/tickets/beads-tickets.ts';
-import { filesTickets } from '../../work/crews/tickets/files-tickets.ts';
+import { filesTickets, isClosedInCopy } from '../../work/crews/tickets/files-tickets.ts';
 import { gitHubTickets } from '../../work/crews/tickets/github-tickets.ts';
 import type { AskGitHub, GitHubPlace } from '../../work/crews/github.ts';
 import { gitHubPulls } from '../../work/crews/pull-requests.ts';
@@ -26,8 +26,10 @@ export async function ticketsOf(
     case 'files':
       return filesTickets(repository, tickets.dir);
     case 'tk':
-      return tkTickets(filesTickets(repository, tickets.dir), (args) =>
-        askProgram(tickets.command, args, repository.root),
+      return tkTickets(
+        filesTickets(repository, tickets.dir),
+        (args) => askProgram(tickets.command, args, repository.root),
+        (ticket) => isClosedInCopy(repository, tickets.dir, ticket),
       );
     case 'beads':
       return beadsTickets(join(repository.root, tickets.file), () => clock.now());

@@ -220,6 +220,7 @@ async function keptWork(runner: CrewRunner, { values }: Request): Promise<Answer
     verb === 'apply' && worker?.ticket != null
       ? await runner.work.applyKept(ref, worker.ticket)
       : await runner.work.keptWork(ref, verb === 'drop' ? 'drop' : 'show');
+  if (verb === 'drop' && text !== null) await runner.give({ type: 'KEPT_DROPPED', ref });
   return text === null ? { ok: false, text: `No work is stored as ${ref}. /crew kept lists all.` } : { ok: true, text };
 }
 

@@ -96,6 +96,8 @@ const DECIDERS: Deciders = {
   MERGE: mergeNow,
   ANSWER: answer,
   PAUSE: pause,
+  KEPT_DROPPED: (decision, { ref }) =>
+    decision.crew.kept.some((each) => each.ref === ref) ? decision.record({ type: 'keptDropped', ref }) : 'UNCHANGED',
   PROPOSE: propose,
   ADMITTED: (decision, { type: _type, ...admitted }) =>
     findProposal(decision.crew, admitted.proposal) === undefined

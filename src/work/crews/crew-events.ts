@@ -99,6 +99,8 @@ const COMMANDS = {
   PROPOSE: { worker, ...proposalSchema.omit({ id: true, from: true }).shape },
   /** The proposed ticket is written. `ticket`: its id. */
   ADMITTED: { proposal: text, by, ticket: text },
+  /** A person deleted stored work. */
+  KEPT_DROPPED: { ref: text },
   DROP: { proposal: text, by },
   /** Tells people something about the repository, or (`ticket`) about the work on one ticket. */
   NOTE: { text, ticket: text.exactOptional() },
@@ -139,6 +141,7 @@ export const CREW_FACTS = {
   noted: { text, ticket: text.exactOptional() },
   ticketProposed: { worker, ...proposalSchema.shape },
   proposalAdmitted: { proposal: text, by, ticket: text },
+  keptDropped: { ref: text },
   proposalDropped: { proposal: text, by },
   retryDue: { worker },
   /** The step is tried again with a new session. */

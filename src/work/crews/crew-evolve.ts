@@ -33,6 +33,8 @@ function changed(crew: Crew, fact: CrewWideFact, at: Instant): Crew {
       return { ...crew, paused: null };
     case 'noted':
       return crew;
+    case 'keptDropped':
+      return { ...crew, kept: crew.kept.filter(({ ref }) => ref !== fact.ref) };
     case 'proposalAdmitted':
     case 'proposalDropped':
       return { ...crew, proposals: (crew.proposals ?? []).filter(({ id }) => id !== fact.proposal) };

@@ -171,6 +171,7 @@ class RepositoryWork implements CrewWork {
     // Read after the tickets: a commit that closed one of them is in it.
     const { tip } = await mainState(repository);
     await this.#closeMerged(listed.tickets, finished);
+    for (const { id } of finished) await this.#tellFinished(id);
     for (const { id, status } of listed.tickets) {
       const commit = merged.get(id);
       // A merge under way closes the ticket's file first, and moves main after it.
@@ -496,6 +497,16 @@ class RepositoryWork implements CrewWork {
     if (this.#tickets.closesLater !== true) return;
     const open = new Set(tickets.filter(({ status }) => status !== 'closed').map(({ id }) => id));
     for (const { id, commit } of finished) if (open.has(id)) await this.#tickets.closed(id, commit);
+  }
+
+  /** Tells the program of tickets once that a ticket is finished. A program that fails is a problem of the crew. */
+  async #tellFinished(id: string): Promise<void> {
+    const { memory } = this.#ports;
+    const name = `finished/${id}`;
+    const tickets = this.#tickets;
+    if (tickets.finish === undefined || memory.recall(name) !== null) return;
+    const isTold = await this.#byConch(async () => (await tickets.finish?.(id)) === true);
+    if (isTold) await memory.remember(name, 'told');
   }
 
   async #mergeOnce(

@@ -215,7 +215,18 @@ test('stores the work of a killed worker, and tells the next attempt about it', 
   expect(await room.command(`/crew kept show ${kept?.ref}`)).toMatchObject({
     text: expect.stringContaining('half.txt'),
   });
+  expect(await room.command('/crew doctor')).toMatchObject({ text: 'git and the crew agree.' });
+  git(room.repo, 'update-ref', 'refs/conch/kept/away', kept?.ref ?? '');
+  git(room.repo, 'update-ref', '-d', kept?.ref ?? '');
+  expect((await room.command('/crew doctor')).text.split('\n')).toEqual([
+    `Stored work is gone, and nobody dropped it: ${kept?.ref}.`,
+    'Stored work belongs to no ticket of the crew: refs/conch/kept/away. /crew kept shows it.',
+  ]);
+  git(room.repo, 'update-ref', kept?.ref ?? '', 'refs/conch/kept/away');
+  git(room.repo, 'update-ref', '-d', 'refs/conch/kept/away');
   expect(await room.command(`/crew kept drop ${kept?.ref}`)).toMatchObject({ ok: true });
+  expect(room.app.crews.state('web')?.kept).toEqual([]);
+  expect(await room.command('/crew doctor')).toMatchObject({ text: 'git and the crew agree.' });
   expect(await room.command('/crew kept')).toMatchObject({ text: 'No work is stored.' });
 });
 
@@ -545,6 +556,7 @@ test('/crew doctor tells how git and the crew differ', async () => {
   expect(await room.command('/crew doctor')).toMatchObject({ ok: true, text: 'git and the crew agree.' });
   git(repo, 'worktree', 'add', '-q', '-b', 'agent/B-x', join(repo, 'agents/B-x'));
   mkdirSync(join(repo, 'agents/mine'));
+  git(repo, 'update-ref', 'refs/conch/kept/B-x/1', 'main');
   rmSync(join(repo, 'agents/A-c-1'), { recursive: true });
   const { text } = await room.command('/crew doctor');
   expect(text.split('\n')).toEqual([
@@ -552,6 +564,7 @@ test('/crew doctor tells how git and the crew differ', async () => {
     `A worktree belongs to no worker: ${join(repo, 'agents/B-x')}. To remove it: git worktree remove ${join(repo, 'agents/B-x')}`,
     `A folder is no worktree: ${join(repo, 'agents/mine')}. Conch leaves it alone.`,
     'A branch belongs to no worker: agent/B-x, with 0 commits that main lacks.',
+    'Stored work belongs to no ticket of the crew: refs/conch/kept/B-x/1. /crew kept shows it.',
   ]);
   expect(existsSync(join(repo, 'agents/B-x'))).toBe(true);
   hold.resolve();

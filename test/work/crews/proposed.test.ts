@@ -1,7 +1,9 @@
-import { mkdtempSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { systemTimers } from '../../../src/lib/time.ts';
+import type { Timers } from '../../../src/lib/time.ts';
 import { until } from '../reviews/stage.ts';
 import { CHANNEL, add, finished, git, mainTickets, opened, repository, stage, ticketText } from './stage.ts';
 import type { Work } from './stage.ts';
@@ -105,6 +107,30 @@ describe('a ticket that a worker proposes', () => {
     });
     expect(room.app.crews.state('web')?.proposals).toHaveLength(1);
   });
+});
+
+test('a ticket of tk is closed by the program after its merge, also when the program failed first', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  const folder = mkdtempSync(join(tmpdir(), 'conch-tk-'));
+  const command = join(folder, 'tk');
+  const script = [
+    `cd ${folder}`,
+    'echo "$*" >> calls',
+    '[ "$1" = ready ] && [ ! -e closed ] && echo "c-1 [P2][open] - One"',
+    '[ "$1" = close ] && { [ -e failed ] || { touch failed; echo busy >&2; exit 3; }; touch closed; }',
+    'exit 0',
+  ];
+  writeFileSync(command, `#!/bin/sh\n${script.join('\n')}\n`, { mode: 0o755 });
+  const quick: Timers = { ...systemTimers, after: (ms, then) => systemTimers.after(ms === 5_000 ? 50 : ms, then) };
+  const room = await stage(repo, proposing([], []), { tickets: { kind: 'tk', command } }, ':memory:', quick);
+  const calls = () => readFileSync(join(folder, 'calls'), 'utf8').split('\n');
+  await room.command('/crew run');
+  await finished(room, 1);
+  await until(() => existsSync(join(folder, 'closed')));
+  const asked = calls().length;
+  await until(() => calls().length > asked + 2);
+  expect(calls().filter((line) => line.startsWith('close'))).toEqual(['close c-1', 'close c-1']);
+  expect(git(repo, 'status', '--porcelain')).toBe('');
 });
 
 test('changes of a branch in .tickets are not merged, and the thread says so', async () => {

@@ -2,19 +2,20 @@ import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Crew } from '../crew.ts';
+import { listKept } from './kept.ts';
 import { mainState } from './merge.ts';
 import { unless } from './repository.ts';
 import type { Repository } from './repository.ts';
 import { listWorktrees } from './worktrees.ts';
 
 /**
- * Compares what git has with what the crew knows: worktrees, branches of workers, folders, merged work that waits.
+ * Compares what git has with what the crew knows: worktrees, branches of workers, folders, stored and waiting work.
  * Returns one sentence for each difference, and changes nothing. `folder`: where worktrees are. `integration`: the one
  * that no worker has.
  */
 export async function checkRepository(
   repository: Repository,
-  { workers }: Pick<Crew, 'workers'>,
+  { workers, kept }: Pick<Crew, 'workers' | 'kept'>,
   { folder, integration }: { readonly folder: string; readonly integration: string },
 ): Promise<readonly string[]> {
   const { git } = repository;
@@ -37,6 +38,11 @@ export async function checkRepository(
     const count = (await unless(128, git(['rev-list', '--count', branch, `^${repository.main}`])))?.trim() ?? '?';
     problems.push(`A branch belongs to no worker: ${branch}, with ${count} commits that ${repository.main} lacks.`);
   }
+  const stored = new Set((await listKept(repository)).map(({ ref }) => ref));
+  const told = new Set(kept.map(({ ref }) => ref));
+  for (const ref of told) if (!stored.has(ref)) problems.push(`Stored work is gone, and nobody dropped it: ${ref}.`);
+  for (const ref of stored)
+    if (!told.has(ref)) problems.push(`Stored work belongs to no ticket of the crew: ${ref}. /crew kept shows it.`);
   const { main, tip, hasDiverged } = await mainState(repository);
   if (hasDiverged) problems.push(`${repository.main} and the merged work have both gone on: git merge refs/conch/main`);
   else if (main !== tip)

@@ -66,6 +66,15 @@ export function filesTickets(repository: Repository, dir: string): TicketSource 
   };
 }
 
+/** Whether the file of a ticket says closed in the user's copy. A file that cannot be read does not. */
+export async function isClosedInCopy({ root }: Repository, dir: string, id: string): Promise<boolean> {
+  try {
+    return parseTicket(id, await readFile(join(root, dir, `${id}.md`))).status === 'closed';
+  } catch {
+    return false;
+  }
+}
+
 /** An id in the style of tk: the letters of the ticket that it was proposed from, and four letters or digits. */
 function newIdFor({ key, from }: NewTicket, attempt: number): string {
   const [letters = 'c'] = /^[A-Za-z0-9]+(?=-)/.exec(from) ?? [];

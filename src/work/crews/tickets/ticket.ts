@@ -40,6 +40,11 @@ export type TicketSource = {
   released?(id: string): Promise<void>;
   /** True when a ticket is closed by itself and not in its merge commit. Closing is tried again until it succeeds. */
   readonly closesLater?: boolean;
+  /**
+   * Tells the program of tickets that a finished ticket is closed. Resolves with false while that has to wait. Called
+   * until it resolves with true. Absent: there is no such program.
+   */
+  finish?(id: string): Promise<boolean>;
   /** Called after the merge is verified. `commit` is `null` when nothing was needed. May be called again. */
   closed(id: string, commit: string | null): Promise<void>;
 };

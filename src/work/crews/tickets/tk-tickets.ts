@@ -5,9 +5,10 @@ export type AskTk = (args: readonly string[]) => Promise<string>;
 
 /**
  * Tickets of the program tk. Their files are read as those of the kind "files", and only tickets that `tk ready` lists
- * as open are started.
+ * as open are started. A finished ticket is closed by `tk close` when its file says closed in the user's copy, so that tk
+ * changes nothing there that a commit on main will change. `isClosed`: whether it does.
  */
-export function tkTickets(files: TicketSource, ask: AskTk): TicketSource {
+export function tkTickets(files: TicketSource, ask: AskTk, isClosed: (id: string) => Promise<boolean>): TicketSource {
   return {
     async list() {
       const [found, ready] = [await files.list(), readyIn(await ask(['ready']))];
@@ -17,6 +18,11 @@ export function tkTickets(files: TicketSource, ask: AskTk): TicketSource {
           : ticket,
       );
       return { tickets, unreadable: found.unreadable };
+    },
+    async finish(id) {
+      if (!(await isClosed(id))) return false;
+      await ask(['close', id]);
+      return true;
     },
     create: (order, commit) => files.create?.(order, commit) ?? Promise.reject(new Error('impossible: only read')),
     closingFile: (id, commit) => files.closingFile(id, commit),

@@ -104,12 +104,16 @@ describe('tickets of tk', () => {
   };
 
   /** A program of this machine that answers as tk would. */
-  function tk(script: string, limitMs?: number): TicketSource {
+  function tk(script: string, limitMs?: number, isClosed = true): TicketSource {
     const folder = newFolder();
     const command = join(folder, 'tk');
     writeFileSync(command, `#!/bin/sh\n${script}\n`);
     chmodSync(command, 0o755);
-    return tkTickets(files, (args) => askProgram(command, args, folder, limitMs));
+    return tkTickets(
+      files,
+      (args) => askProgram(command, args, folder, limitMs),
+      async () => isClosed,
+    );
   }
 
   test('start only when tk lists them as open and ready', async () => {
@@ -125,12 +129,23 @@ describe('tickets of tk', () => {
     await expect(tk(script).list()).rejects.toThrow(why);
   });
 
+  test('that are finished are closed by the program, when their file says closed in the copy of people', async () => {
+    const closes = '[ "$1 $2" = "close c-1" ] || exit 4';
+    expect(await tk(closes).finish?.('c-1')).toBe(true);
+    await expect(tk(closes).finish?.('c-2')).rejects.toThrow('failed');
+    expect(await tk(closes, 1_000, false).finish?.('c-2')).toBe(false);
+  });
+
   test('of a program that does not answer are an error', async () => {
     await expect(tk('exec sleep 60', 200).list()).rejects.toThrow('took longer than 0.2 s');
   });
 
   test('without the program are an error that names it', async () => {
-    const source = tkTickets(files, (args) => askProgram('no-such-tk', args, tmpdir()));
+    const source = tkTickets(
+      files,
+      (args) => askProgram('no-such-tk', args, tmpdir()),
+      async () => true,
+    );
     await expect(source.list()).rejects.toThrow('there is no program "no-such-tk"');
   });
 });
