@@ -14,6 +14,7 @@ import { createReviewCommands } from '../work/reviews/review-commands.ts';
 import { LONGEST_TASK, openFindings } from '../work/reviews/review.ts';
 import type { Review, ReviewSettings } from '../work/reviews/review.ts';
 import { sweepReviews } from '../work/reviews/leftovers.ts';
+import type { StoredReviews } from '../work/reviews/leftovers.ts';
 import { Reviews } from '../work/reviews/reviews.ts';
 import type { Log } from './log.ts';
 import type { ReadModel } from './read-model.ts';
@@ -175,11 +176,7 @@ function withoutLinks(folder: string): string {
  * these reviews. `isDryRun` only counts.
  */
 export function pruneReviews(
-  {
-    store,
-    config,
-    failed,
-  }: { readonly store: FloorStore; readonly config: Config; readonly failed: (error: unknown) => void },
+  { store, config, failed }: Pick<StoredReviews, 'failed'> & { readonly store: FloorStore; readonly config: Config },
   keptSince: (channel: ChannelId) => number | null,
   isDryRun: boolean,
 ): Promise<number> {
