@@ -43,7 +43,9 @@ export async function runBot(first: Config): Promise<ExitCode> {
   let platforms: Platforms | null = null;
   const adapters = (): readonly ChatAdapter[] => platforms?.adapters ?? [];
   const health = new StoreHealth({ timers: systemTimers, log, adapters, channels: () => config.channels });
-  const onBroken = (error: unknown): void => end.resolve(broken(error, log));
+  // Only the first failure is reported. Those that follow have the same cause.
+  const { promise: failure, resolve: onBroken } = Promise.withResolvers<unknown>();
+  void failure.then((error) => end.resolve(broken(error, log)));
   const store = openStore({ config: () => config, clock, adapters, log, health, lost: onBroken });
   const shared = { ...known, clock, timers: systemTimers, log, store, texts: store.keyValues };
   const maintenance = new Maintenance({ ...shared, config: () => config });

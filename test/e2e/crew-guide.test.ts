@@ -79,8 +79,10 @@ test('docs/crews.md, a first crew followed step by step: its ticket is merged', 
     await console.until(() => texts().includes('c-1 is merged'), 'the merge');
     expect(git(repo, 'log', '-1', '--format=%(trailers:key=Conch-Ticket,valueonly)', 'main')).toBe('c-1');
     expect(git(repo, 'show', 'main:hello.txt')).toBe('hello');
-    const { out, code } = await runConch(place, { argv: ['crew', 'ps'] });
-    expect({ out, code }).toMatchObject({ code: 0, out: expect.stringContaining('○ A') });
+    // The worktree and the branch are removed after the merge.
+    await expect
+      .poll(() => runConch(place, { argv: ['crew', 'ps'] }), { timeout: 20_000 })
+      .toMatchObject({ code: 0, out: expect.stringContaining('○ A') });
     console.close();
   });
 });

@@ -317,8 +317,8 @@ test('posts a request for an erased person as [erased] when it was still pending
 const NOBODYS = new Set(
   `act addressed agent agentCall allowedTools also always answered approval askedBy backend call candidates cause code configuration
    cut definition digest example facilitator folder gap holder agents next via id key message messages mentions model named of open order origin others
-   crew fallback review sameModel within about base branch channel files kept main thread ticket tip unmerged worker worktree
-   commit done fail file head left pass primary program prompts queue remembered reviewer returned rule run seats server session settings signal task told to tool touches tree trigger unaskable url why`.split(
+   crew fallback from review sameModel within about base branch channel files kept main thread ticket tip unmerged worker worktree
+   commit deps done fail file head left pass primary program prompts proposal queue ref remembered reviewer returned rule run seats server session settings signal task told to tool touches tree trigger unaskable url why`.split(
     /\s+/u,
   ),
 );

@@ -65,13 +65,13 @@ export class Reviews {
   begin(): void {
     this.#isRunning = true;
     const { reviews } = this.#ports;
-    const states = (): readonly ReviewState[] => reviews.keys().flatMap((key) => reviews.state(key) ?? []);
-    this.#clearWith(sweepReviews({ ...this.#ports, states }, () => null));
     for (const key of reviews.awake()) {
       const state = reviews.state(key);
       this.#arm(state);
       if (state?.review?.turn?.ended === true) this.#measure(key);
     }
+    const states = (): readonly ReviewState[] => reviews.keys().flatMap((key) => reviews.state(key) ?? []);
+    this.#clearWith(sweepReviews({ ...this.#ports, states }, () => null));
   }
 
   /** Resolves when no work is measured or deleted. What is unfinished is repeated after the next start. */

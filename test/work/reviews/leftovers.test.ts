@@ -170,7 +170,7 @@ test('a review whose program was killed between its end and its clean-up is clea
     for (const end of ['', '-wal']) if (existsSync(path + end)) copyFileSync(path + end, copy + end);
   });
   await killed.command('/review start dev qa write it');
-  await killed.settled();
+  await killed.over();
   await killed.app.stop();
   expect(worktrees()).toEqual([join(place, 'mine'), root]);
   cpSync(join(saved, 'reviews'), scratch, { recursive: true });
