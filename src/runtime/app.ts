@@ -218,6 +218,7 @@ export class App {
     this.#connectTrust();
     this.#threads.load();
     this.#config = this.#complete();
+    await this.crews.endProcesses();
     await this.#agents.configure(agentSpecs(this.#config, this.#backendFor));
     await this.#startUp.begin();
     this.#outbox.start();
@@ -253,6 +254,7 @@ export class App {
     this.#manager.stop();
     this.#sync.stop();
     await Promise.all([this.runs.stop(), this.reviews.stop(), this.crews.stop(), this.#agents.stop()]);
+    await this.crews.endProcesses();
     await this.#startUp.stop();
     await this.#outbox.drain(DRAIN_ROUNDS);
     await this.#outbox.stop();

@@ -119,7 +119,8 @@ const EARLY: Partial<Record<CourseName, (call: number, tree: Tree, scene: Scene)
   },
   leaves() {
     const serve = `require('net').createServer().listen(${process.env['CONCH_PORT_BASE'] ?? '0'}, '127.0.0.1')`;
-    spawn(process.execPath, ['-e', serve], { stdio: 'ignore' }).unref();
+    // In a session of its own, it is in no process group that ends with the worker.
+    spawn(process.execPath, ['-e', serve], { stdio: 'ignore', detached: true }).unref();
     return null;
   },
   meddles(_call, tree) {

@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 59_995,
-  files: 347,
+  linesOfCode: 60_145,
+  files: 348,
   filesPerMessage: 46,
   functionsPerMessage: 620,
 };

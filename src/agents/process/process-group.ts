@@ -2,6 +2,8 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess, ChildProcessByStdio } from 'node:child_process';
 import { statSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
+import { RUN_MARK } from '../../lib/marked-processes.ts';
+import { systemTimers } from '../../lib/time.ts';
 import type { Timers } from '../../lib/time.ts';
 import { BackendError } from '../backends/backend.ts';
 import { sandboxed } from './sandbox.ts';
@@ -58,18 +60,25 @@ export function isGroupAlive(pid: number): boolean {
   return signalGroup(pid, 0);
 }
 
+/** The marks of the process groups that this process started and that have not ended, by the ids of the groups. */
+export function livingGroups(): ReadonlyMap<number, string> {
+  return LIVING;
+}
+
+const LIVING = new Map<number, string>();
+
 type Child = ChildProcessByStdio<Writable, Readable, Readable>;
 
 /**
- * A process and all its child processes. All of them are killed when the first process ends, is stopped, or Conch
- * ends.
+ * A process and all its child processes. When the first process ends, the others get SIGTERM, and SIGKILL half a
+ * second later. All of them are killed when Conch ends.
  */
 export class ProcessGroup {
   /** The id of the first process and of the group. */
   readonly pid: number;
   readonly stdin: Writable;
   readonly stdout: Readable;
-  /** Resolves when the first process ended. */
+  /** Resolves when the first process and its group ended. */
   readonly exited: Promise<ProcessEnd>;
   readonly #timers: Timers;
   #over = false;
@@ -84,12 +93,13 @@ export class ProcessGroup {
     // The reader of stdout handles its errors. This listener prevents a crash while nobody reads.
     child.stdout.on('error', () => undefined);
     const guard = guardOf(pid);
+    LIVING.set(pid, options.env[RUN_MARK] ?? '');
     this.exited = new Promise((resolve) => {
       child.once('exit', (code, signal) => {
         this.#over = true;
-        signalGroup(pid, 'SIGKILL');
-        guard.kill('SIGKILL');
-        setImmediate(() => {
+        endRest(pid, () => {
+          LIVING.delete(pid);
+          guard.kill('SIGKILL');
           const lines = lastLines();
           resolve({ code, signal, words: wordsOf(code, signal, reasonIn(lines)), stderr: lines.join('\n') });
         });
@@ -97,9 +107,9 @@ export class ProcessGroup {
     });
   }
 
-  /** Sends SIGTERM to the group, and SIGKILL after `graceMs`. Resolves when the first process ended. */
+  /** Sends SIGTERM to the group, and SIGKILL after `graceMs`. Resolves when the group ended. */
   async stop(graceMs: number): Promise<void> {
-    if (this.#over) return;
+    if (this.#over) return void (await this.exited);
     signalGroup(this.pid, 'SIGTERM');
     const forced = this.#timers.after(graceMs, () => signalGroup(this.pid, 'SIGKILL'));
     await this.exited;
@@ -162,6 +172,21 @@ function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
     return false;
   }
 }
+
+/** Ends what is left of a group whose first process has ended. Calls `ended` when no process is left, or none dies. */
+function endRest(pid: number, ended: () => void): void {
+  const look = (leftMs: number): void => {
+    const isAlive = signalGroup(pid, leftMs === REST_GRACE_MS ? 'SIGTERM' : leftMs > 0 ? 0 : 'SIGKILL');
+    if (!isAlive || leftMs < -REST_KILL_MS) setImmediate(ended);
+    else systemTimers.after(REST_LOOK_MS, () => look(leftMs - REST_LOOK_MS));
+  };
+  look(REST_GRACE_MS);
+}
+
+/** Time between SIGTERM and SIGKILL for the rest of a group, between two looks, and after SIGKILL, in milliseconds. */
+const REST_GRACE_MS = 500;
+const REST_LOOK_MS = 20;
+const REST_KILL_MS = 200;
 
 /** Starts a shell that kills the group when Conch ends for any reason, a crash included. */
 function guardOf(pid: number): ChildProcess {

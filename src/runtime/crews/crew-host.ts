@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import type { AgentConfig, ChannelConfig, Config, CrewConfig } from '../../config/config.ts';
 import { channelIn, seatSettingsOf } from '../../config/config.ts';
 import { defined } from '../../lib/defined.ts';
+import { RUN_MARK } from '../../lib/marked-processes.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { CrewCommands } from '../../turns/commands/context.ts';
 import type { CrewView } from '../../turns/crew-view.ts';
@@ -22,7 +23,7 @@ import type { StartableTicket } from '../../work/crews/crews.ts';
 import { TURN_LIMITS } from '../../work/runs/run.ts';
 import { openCrewWork } from '../../work/crews/crew-work.ts';
 import { slotEnvironment } from '../../work/crews/checks/slots.ts';
-import { commandRunner } from './run-command.ts';
+import { commandRunner, endMarked } from './run-command.ts';
 import { pullsOf, ticketsOf } from './ticket-sources.ts';
 import { whyHeld } from '../../turns/commands/read.ts';
 import type { Log } from '../log.ts';
@@ -230,7 +231,8 @@ export class CrewHost {
         if (!isSeated || parent === undefined) return [];
         const reviewer = reviewerOf(config, crew, worker);
         const taskSteps = parent.runs?.task ?? config.runs?.task ?? TURN_LIMITS.task;
-        return [seatOf(crew, worker, { parent, reviewer, taskSteps }, this.#resumes(worker))];
+        const place = { resumes: this.#resumes(worker), marks: this.#marksOf(crew) };
+        return [seatOf(crew, worker, { parent, reviewer, taskSteps }, place)];
       }),
     );
     if (added.length === 0) return config;
@@ -273,10 +275,11 @@ export class CrewHost {
     const failed = (error: unknown, words: string): void => log.error({ crew: id, err: error }, words);
     try {
       const work = await openCrewWork(
-        { ...crew, guardsCopy: crew.backend.kind === 'command' },
+        { ...crew, guardsCopy: crew.backend.kind === 'command', marks: this.#marksOf(crew) },
         {
           env: process.env,
           run: commandRunner(timers),
+          endMarked,
           tickets: (repository) => ticketsOf(crew, repository, clock),
           pulls: () => pullsOf(crew, clock),
           ticketsDir: 'dir' in crew.tickets ? crew.tickets.dir : null,
@@ -299,7 +302,7 @@ export class CrewHost {
         openThread: (ticket) => this.#thread(crew, ticket),
         seat: () => this.#seat(),
         finishedWork: this.#ports.finishedWork,
-        restart: async (agent) => void (await restart(agent)),
+        restart,
         rest,
         failed,
       });
@@ -311,6 +314,19 @@ export class CrewHost {
       this.#closed.set(id, words);
       log.error({ crew: id }, `crew ${id} cannot work: ${words}`);
     }
+  }
+
+  /** What the marks of a crew's processes begin with. */
+  #marksOf({ id }: Pick<CrewConfig, 'id'>): string {
+    return `${this.#ports.store.id}/${id}/`;
+  }
+
+  /**
+   * Ends the processes that crews left running, of an earlier start too: this program alone has its database open. Call
+   * it while no session is open.
+   */
+  async endProcesses(): Promise<void> {
+    await endMarked((mark) => mark.startsWith(`${this.#ports.store.id}/`));
   }
 
   /** How long a review waits for agents and people. */
@@ -402,7 +418,7 @@ function seatOf(
     reviewer,
     taskSteps,
   }: { readonly parent: ChannelConfig; readonly reviewer: AgentConfig | undefined; readonly taskSteps: number },
-  resumes: boolean,
+  place: WorkerPlace,
 ): { readonly agent: AgentConfig; readonly channel: ChannelConfig } {
   const { ticket } = worker;
   if (ticket === null) throw new Error(`impossible: ${worker.name} is seated without a ticket`);
@@ -416,7 +432,7 @@ function seatOf(
     timeoutSeconds: crew.quietSeconds,
     rejoin: 'auto',
     crew: crew.id,
-    backend: backendOf(crew, worker, resumes),
+    backend: backendOf(crew, worker, place),
     ...(crew.tools === undefined ? {} : { tools: crew.tools }),
     ...(crew.trusted ? { trusted: true } : {}),
   };
@@ -443,14 +459,18 @@ function seatOf(
   return { agent, channel };
 }
 
+/** Whether its session is resumed, and what the marks of its processes begin with. */
+type WorkerPlace = { readonly resumes: boolean; readonly marks: string };
+
 /** What runs a worker. Programs get the ticket, the slot and the session as variables of the environment. */
-function backendOf(crew: CrewConfig, worker: Worker, resumes: boolean): AgentConfig['backend'] {
+function backendOf(crew: CrewConfig, worker: Worker, { resumes, marks }: WorkerPlace): AgentConfig['backend'] {
   const { backend } = crew;
   const { ticket } = worker;
   if (ticket === null || (backend.kind !== 'acp' && backend.kind !== 'command')) return backend;
   const set = {
     ...backend.set,
     ...slotEnvironment(crew.id, ticket.slot),
+    [RUN_MARK]: `${marks}${ticket.session}`,
     CONCH_TICKET: ticket.id,
     CONCH_SESSION: sessionOf(worker),
     ...(resumes ? { CONCH_SESSION_RESUMES: '1' } : {}),

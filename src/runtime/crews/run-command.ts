@@ -1,7 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { childEnvironment, startProcessGroup } from '../../agents/process/process-group.ts';
+import { childEnvironment, livingGroups, startProcessGroup } from '../../agents/process/process-group.ts';
+import { RUN_MARK, endProcesses } from '../../lib/marked-processes.ts';
 import type { Timers } from '../../lib/time.ts';
 import type { CommandRun, CrewWorkPorts } from '../../work/crews/crew-work.ts';
 
@@ -10,8 +11,17 @@ const MOST_OUTPUT = 1_048_576;
 const GRACE_MS = 5_000;
 
 /**
+ * Ends the processes whose mark `isMeant` names, also those that left their group. A group that a session or a command
+ * of this program has goes on: it ends with the session or command.
+ */
+export async function endMarked(isMeant: (mark: string) => boolean): Promise<void> {
+  await endProcesses(({ mark, group }) => isMeant(mark) && !livingGroups().has(group), GRACE_MS);
+}
+
+/**
  * Runs a command line of an operator in a process group of its own: without secrets of Conch, without input, with a
- * temporary folder of its own. At the limit the group ends, and the result says so.
+ * temporary folder of its own. At the limit the group ends, and the result says so. All processes with the mark in
+ * `set` have ended when the promise resolves.
  */
 export function commandRunner(timers: Timers): CrewWorkPorts['run'] {
   return async (line, folder, { set, limitMs }) => {
@@ -19,6 +29,7 @@ export function commandRunner(timers: Timers): CrewWorkPorts['run'] {
     try {
       return await run(line, folder, { set: { ...set, TMPDIR: scratch }, limitMs, timers });
     } finally {
+      await endMarked((mark) => mark === set[RUN_MARK]);
       await rm(scratch, { recursive: true, force: true });
     }
   };

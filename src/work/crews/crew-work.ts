@@ -2,10 +2,11 @@ import { existsSync, rmSync, statSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join, matchesGlob, resolve } from 'node:path';
 import { gitIn, zeroSeparated } from '../../lib/git.ts';
+import { RUN_MARK } from '../../lib/marked-processes.ts';
 import { isoTime } from '../../lib/time.ts';
 import type { GitEnvironment } from '../../lib/git.ts';
 import { RUNNER_FILES, countTests, findRunners } from './checks/test-runner.ts';
-import { portsInUse, slotEnvironment } from './checks/slots.ts';
+import { BASE_RUN, portsInUse, slotEnvironment } from './checks/slots.ts';
 import { weakenedParts } from './checks/weakened.ts';
 import type { Assigned, Crew, Proposal, PullRequest, WorktreeState } from './crew.ts';
 import type { CrewWork, LeftWork, MergeEnd, MergeOrder, PullEnd, Seen, TestResult } from './crews.ts';
@@ -70,6 +71,8 @@ export type CrewPlan = {
   readonly prepareTimeoutSeconds: number;
   /** The workers are agents that do not ask before they write outside their worktrees. */
   readonly guardsCopy: boolean;
+  /** Begins the marks of all processes of the crew. It differs between crews and between databases of Conch. */
+  readonly marks: string;
 };
 
 export type CrewWorkPorts = {
@@ -80,6 +83,8 @@ export type CrewWorkPorts = {
     folder: string,
     options: { readonly set: Readonly<Record<string, string>>; readonly limitMs: number },
   ) => Promise<CommandRun>;
+  /** Ends the processes with such a mark. Sessions and commands that this program has open go on. */
+  readonly endMarked: (isMeant: (mark: string) => boolean) => Promise<void>;
   readonly tickets: (repository: Repository) => Promise<TicketSource>;
   /** Where pull requests are opened; `null` where the crew merges. Rejects with words for people. */
   readonly pulls: (repository: Repository) => Promise<PullRequests | null>;
@@ -200,7 +205,7 @@ class RepositoryWork implements CrewWork {
   testBase(tip: string): Promise<{ readonly verdict: 'green' | 'red' | 'none'; readonly why: string }> {
     return this.#alone(async () => {
       await prepareIntegration(this.#repository, this.#integration, tip);
-      const { verdict, output, count } = await this.#testIntegration(await this.#baseSlot());
+      const { verdict, output, count } = await this.#testIntegration({ slot: await this.#baseSlot(), run: BASE_RUN });
       await this.#countedTests(tip, count);
       return { verdict: verdict === 'flaky' ? 'green' : verdict, why: verdict === 'red' ? output : '' };
     });
@@ -226,7 +231,7 @@ class RepositoryWork implements CrewWork {
     const hooks = await hooksProblem(repository, worktree);
     if (hooks !== null) this.#say(ticket, hooks);
     await this.#instruct(ticket, worker);
-    const failed = await this.#runPrepare(worktree, ticket.slot);
+    const failed = await this.#runPrepare(worktree, placeOf(ticket));
     if (failed !== null) throw new Error(failed);
     const missing = await this.#missingFolders(worktree);
     if (missing.length > 0)
@@ -252,10 +257,11 @@ class RepositoryWork implements CrewWork {
     const repository = this.#repository;
     const { worktree, id } = ticket;
     if (!existsSync(join(worktree, '.git'))) throw new Error(`the worktree ${worktree} is gone`);
+    await this.endProcesses(ticket);
     if (commits) {
-      const { leftOut, refused } = await commitWork(repository, worktree, `Work of ${worker} on ${id}`, {
-        hooks: true,
-      });
+      const env = { ...repository.env, [RUN_MARK]: this.#markOf(placeOf(ticket)) };
+      const { leftOut, refused } = await commitWork({ env }, worktree, `Work of ${worker} on ${id}`, { hooks: true });
+      await this.endProcesses(ticket);
       for (const { path, reason } of leftOut) this.#say(ticket, `${path} is not committed: ${reason}`);
       if (refused !== null) this.#say(ticket, `the commit was refused: ${refused}`);
     }
@@ -281,7 +287,8 @@ class RepositoryWork implements CrewWork {
   }
 
   async test(ticket: Assigned): Promise<TestResult> {
-    const { worktree, slot } = ticket;
+    const { worktree } = ticket;
+    await this.endProcesses(ticket);
     const { tip: main } = await mainState(this.#repository);
     const git = gitIn(worktree, this.#repository.env);
     const diff = await git([
@@ -297,12 +304,13 @@ class RepositoryWork implements CrewWork {
     const changed = zeroSeparated(await git(['diff', '--name-only', '-z', '--no-renames', `${main}...HEAD`]));
     await this.#noteOutside(ticket, changed);
     const weakened = weakenedParts(diff).map(({ file, reason, hunk }) => `${file} ${reason}:\n${hunk.slice(0, 2_000)}`);
-    const { verdict, output } = await this.#testIn(worktree, slot);
+    const { verdict, output } = await this.#testIn(worktree, placeOf(ticket));
     return { verdict, output, weakened: weakened.join('\n') };
   }
 
   merge(ticket: Assigned, order: MergeOrder, started: (main: string) => Promise<boolean>): Promise<MergeEnd> {
     return this.#alone(async () => {
+      await this.endProcesses(ticket);
       await this.#fetchIfPossible();
       for (let times = 0; times < MOST_MOVES; times += 1) {
         const result = await this.#mergeOnce(ticket, order, started);
@@ -338,6 +346,7 @@ class RepositoryWork implements CrewWork {
   async clear(ticket: Assigned, worker: string, { why, merged }: LeftWork): Promise<string | null> {
     const repository = this.#repository;
     const { worktree, branch, id } = ticket;
+    await this.endProcesses(ticket);
     const isMerged = merged !== null && (await tipOf(repository, branch)) === merged;
     let kept: string | null = null;
     if (existsSync(join(worktree, '.git'))) {
@@ -360,6 +369,11 @@ class RepositoryWork implements CrewWork {
 
   async exists({ worktree }: Assigned): Promise<boolean> {
     return existsSync(join(worktree, '.git'));
+  }
+
+  async endProcesses(ticket: Assigned): Promise<void> {
+    const own = this.#markOf(placeOf(ticket));
+    await this.#ports.endMarked((mark) => mark === own);
   }
 
   async unlock({ worktree }: Assigned): Promise<void> {
@@ -408,7 +422,8 @@ class RepositoryWork implements CrewWork {
   }
 
   check(crew: Crew): Promise<readonly string[]> {
-    return checkRepository(this.#repository, crew, { folder: this.#folder, integration: this.#integration });
+    const { marks } = this.#plan;
+    return checkRepository(this.#repository, crew, { folder: this.#folder, integration: this.#integration, marks });
   }
 
   async isClosed(ticket: string): Promise<boolean> {
@@ -545,7 +560,7 @@ class RepositoryWork implements CrewWork {
       case 'merged': {
         if (made.dropped.length > 0)
           this.#say(ticket, `not merged, because it belongs to tickets: ${made.dropped.join(', ')}`);
-        const { verdict, output, count } = await this.#testIntegration(ticket.slot);
+        const { verdict, output, count } = await this.#testIntegration(placeOf(ticket));
         if (verdict === 'red') return { how: 'red', output, landed };
         const fewer = accepted ? null : this.#fewerTests(tip, count);
         if (fewer !== null) return { how: 'refused', why: fewer, weakened: true };
@@ -709,10 +724,10 @@ class RepositoryWork implements CrewWork {
   }
 
   /** Runs the tests; red ones a second time. The command comes from main, never from the branch. */
-  async #testIn(folder: string, slot: number): Promise<CountedResult> {
+  async #testIn(folder: string, place: RunPlace): Promise<CountedResult> {
     const line = await this.#testCommand();
     if (line === null) return { verdict: 'none', output: '', count: null };
-    const limits = { slot, seconds: this.#plan.testTimeoutSeconds };
+    const limits = { ...place, seconds: this.#plan.testTimeoutSeconds };
     const first = await this.#run(line, folder, limits);
     if (first.code === 0) return { verdict: 'green', output: '', count: countTests(first.output) };
     const second = first.timedOut ? first : await this.#run(line, folder, limits);
@@ -730,7 +745,7 @@ class RepositoryWork implements CrewWork {
   }
 
   /** Tests the integration worktree. It is prepared as those of workers are, again when what it depends on changed. */
-  async #testIntegration(slot: number): Promise<CountedResult> {
+  async #testIntegration(place: RunPlace): Promise<CountedResult> {
     const folder = this.#integration;
     const listed = zeroSeparated(await gitIn(folder, this.#repository.env)(['ls-files', '--stage', '-z']));
     const { ino } = statSync(join(folder, '.git'));
@@ -738,18 +753,18 @@ class RepositoryWork implements CrewWork {
     if (dependencies !== this.#dependencies) {
       await copyIncludes(this.#repository, folder, { without: [this.#plan.folder, '.conch'] });
       await updateSubmodules(this.#repository, folder);
-      const failed = await this.#runPrepare(folder, slot);
+      const failed = await this.#runPrepare(folder, place);
       if (failed !== null) return { verdict: 'red', output: failed, count: null };
       this.#dependencies = dependencies;
     }
-    return this.#testIn(folder, slot);
+    return this.#testIn(folder, place);
   }
 
   /** Runs the commands that prepare a worktree. Resolves with the one that failed and its output; `null` for none. */
-  async #runPrepare(folder: string, slot: number): Promise<string | null> {
+  async #runPrepare(folder: string, place: RunPlace): Promise<string | null> {
     const { prepareTimeoutSeconds: seconds } = this.#plan;
     for (const line of this.#plan.prepare) {
-      const { code, output, timedOut } = await this.#run(line, folder, { slot, seconds });
+      const { code, output, timedOut } = await this.#run(line, folder, { ...place, seconds });
       const how = timedOut ? `did not end within ${seconds} s` : 'failed';
       if (code !== 0) return `"${line}" ${how}: ${lastLines(output, 10)}`;
     }
@@ -777,10 +792,14 @@ class RepositoryWork implements CrewWork {
   #run(
     line: string,
     folder: string,
-    { slot, seconds }: { readonly slot: number; readonly seconds: number },
+    { seconds, ...place }: RunPlace & { readonly seconds: number },
   ): Promise<CommandRun> {
-    const set = { ...slotEnvironment(this.#plan.id, slot), CI: '1' };
+    const set = { ...slotEnvironment(this.#plan.id, place.slot), CI: '1', [RUN_MARK]: this.#markOf(place) };
     return this.#ports.run(line, folder, { set, limitMs: seconds * 1_000 });
+  }
+
+  #markOf({ run }: RunPlace): string {
+    return `${this.#plan.marks}${run}`;
   }
 
   /** Fetches main, without saying more of a failure than people were told: what is merged is in main as it is here. */
@@ -918,6 +937,14 @@ class RepositoryWork implements CrewWork {
     this.#last = done.catch(() => undefined);
     return done;
   }
+}
+
+/** The slot and the run that a command belongs to. */
+type RunPlace = { readonly slot: number; readonly run: string };
+
+/** The run of a ticket is the one that its merge commit names. */
+function placeOf({ slot, session }: Assigned): RunPlace {
+  return { slot, run: session };
 }
 
 /** What a look at a pull request leads to. Each remark, and the checks of each commit, are told once. */

@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
-import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
+import type { CrewCommand, CrewFact, CrewFactOf, CrewRefusal } from './crew-events.ts';
 import type { CrewStore } from './crew-binding.ts';
 import { overlap } from './tickets/ticket.ts';
 import type { Ticket } from './tickets/ticket.ts';
@@ -95,6 +95,8 @@ export type CrewWork = {
   clear(ticket: Assigned, worker: string, left: LeftWork): Promise<string | null>;
   /** Whether the worktree is there. */
   exists(ticket: Assigned): Promise<boolean>;
+  /** Ends the processes that a step left running, also those that left their process group. An open session goes on. */
+  endProcesses(ticket: Assigned): Promise<void>;
   /** Removes locks that git left in the worktree when it was ended. Call it while no agent works there. */
   unlock(ticket: Assigned): Promise<void>;
   /** Refs of stored work, one line each. */
@@ -144,7 +146,7 @@ export type CrewPorts = {
   /** Stores the work of an agent for the review with this id, and shows it to the reviewer. */
   readonly finishedWork: (review: string, agent: string) => Promise<ReviewedWork>;
   /** Starts the sessions of an agent anew. */
-  readonly restart: (agent: string) => Promise<void>;
+  readonly restart: (agent: string) => Promise<unknown>;
   /** Closes the sessions of an agent, and ends all processes that it started. Its next step opens its session again. */
   readonly rest: (agent: string) => Promise<void>;
   /** Called with an error that is no result of the work. The job is tried again. */
@@ -186,6 +188,8 @@ export class CrewRunner {
   readonly #alarm: Alarm;
   /** Jobs under way, by worker. */
   readonly #jobs = new Map<string, Promise<void>>();
+  /** What ends the rest of steps that did not end well, by worker. */
+  readonly #endings = new Map<string, Promise<void>>();
   /** Ends the waits of jobs that are tried again later. */
   readonly #again = new Set<() => void>();
   /** Ends the waits for pull requests, by worker. */
@@ -207,10 +211,8 @@ export class CrewRunner {
     ports.crews.onChange(({ key, state, facts }) => {
       if (key !== ports.key || !this.#isRunning) return;
       for (const fact of facts) {
-        // The next try finds a fresh session: both begin it before the step is asked again.
         if (fact.type === 'stepSent') this.#ports.work.stepAsked(fact.worker);
-        if (fact.type === 'errorCounted') this.#restart(state, fact.worker);
-        if (fact.type === 'sessionRenewed') this.#do(this.#ports.seat());
+        if (isEndOfStep(fact)) this.#endStep(state, fact);
         if (SHOWS_TICKETS.has(fact.type)) this.#lookSoon();
         if (fact.type === 'merged') this.#do(this.#ports.work.closed(fact.ticket, fact.commit));
       }
@@ -296,7 +298,11 @@ export class CrewRunner {
   /** What the prompt of a worker's step waits for; `null` for nothing. A failure holds up no prompt. */
   beforePrompt(worker: Worker): Promise<void> | null {
     if (!this.#isRunning || !isStepping(worker)) return null;
-    return this.#ports.work.beforePrompt(worker.name)?.catch((error: unknown) => this.#failed(error)) ?? null;
+    const { name } = worker;
+    const { work } = this.#ports;
+    const ending = this.#endings.get(name);
+    const before = ending === undefined ? work.beforePrompt(name) : ending.then(async () => work.beforePrompt(name));
+    return before?.then(undefined, (error: unknown) => this.#failed(error)) ?? null;
   }
 
   /** Stores a ticket that a worker proposes. Resolves with the answer for its agent. */
@@ -636,12 +642,21 @@ export class CrewRunner {
     throw new Error('the ports of every slot are in use by other programs');
   }
 
-  #restart(crew: Crew, name: string): void {
-    const worker = findWorker(crew, name);
-    if (worker === undefined) return;
-    const { agent, ticket } = worker;
-    const { restart, work } = this.#ports;
-    this.#do(restart(agent).then(() => (ticket === null ? undefined : work.unlock(ticket))));
+  /** Ends what a step left that did not end well. The next prompt of its worker waits for it. */
+  #endStep(crew: Crew, fact: EndOfStep): void {
+    const { name, agent, ticket } = findWorker(crew, fact.worker) ?? {};
+    if (name === undefined || agent === undefined || ticket == null) return;
+    const { restart, seat, work } = this.#ports;
+    // The next try finds a fresh session: both begin it before the step is asked again.
+    const session = { errorCounted: () => restart(agent), sessionRenewed: seat, stepPutBack: async () => {} };
+    const ended = session[fact.type]()
+      .then(() => work.endProcesses(ticket))
+      .then(() => (fact.type === 'errorCounted' ? work.unlock(ticket) : undefined))
+      .catch((error: unknown) => this.#failed(error))
+      .finally(() => {
+        if (this.#endings.get(name) === ended) this.#endings.delete(name);
+      });
+    this.#endings.set(name, ended);
   }
 
   async #meet(): Promise<void> {
@@ -656,6 +671,13 @@ export class CrewRunner {
   #failed(error: unknown): void {
     this.#ports.failed(error, wordsOf(error));
   }
+}
+
+/** A step ended without being over: its worker tries it again. A step that is over is measured. */
+type EndOfStep = CrewFactOf<'errorCounted' | 'sessionRenewed' | 'stepPutBack'>;
+
+function isEndOfStep(fact: CrewFact): fact is EndOfStep {
+  return fact.type === 'errorCounted' || fact.type === 'sessionRenewed' || fact.type === 'stepPutBack';
 }
 
 function wordsOf(error: unknown): string {

@@ -35,6 +35,21 @@ describe('a process group', () => {
     await vi.waitFor(() => expect(livingIn(group.pid)).toEqual([]), { timeout: 60_000 });
   });
 
+  test('asks the processes that its first one left to end, and ends with them', async () => {
+    const left =
+      'process.on("SIGTERM", () => { console.log("asked"); process.exit() }); console.log("up"); setInterval(() => {}, 9)';
+    const group = await run(
+      `require("child_process").spawn(process.execPath, ["-e", ${JSON.stringify(left)}], { stdio: "inherit" }); process.stdin.once("data", () => process.exit(0))`,
+    );
+    let words = '';
+    group.stdout.setEncoding('utf8').on('data', (text: string) => void (words += text));
+    await vi.waitFor(() => expect(words).toBe('up\n'), { timeout: 60_000 });
+    group.stdin.write('end');
+    expect(await group.exited).toMatchObject({ code: 0 });
+    expect(livingIn(group.pid)).toEqual([]);
+    await vi.waitFor(() => expect(words).toBe('up\nasked\n'), { timeout: 60_000 });
+  });
+
   test('T1 continues when one of its pipes breaks', async () => {
     const group = await run('require("fs").closeSync(0); setInterval(() => {}, 1000); console.log("up")');
     await new Promise((resolve) => group.stdout.once('data', resolve));

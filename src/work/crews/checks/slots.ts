@@ -6,6 +6,9 @@ const PORTS = 20;
 const FIRST_PORT = 20_000;
 const LAST_PORT = 60_000;
 
+/** The run of the tests of main. That of a ticket is its session. */
+export const BASE_RUN = 'main';
+
 /** The variables of the environment that keep what a worker starts apart from what others start. */
 export function slotEnvironment(crew: string, slot: number): Readonly<Record<string, string>> {
   const name = `${crew.toLowerCase().replaceAll(/[^a-z0-9]+/g, '_')}_${shortDigest(crew).slice(0, 4)}_${slot}`;

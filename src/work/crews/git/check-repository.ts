@@ -1,6 +1,9 @@
 import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { markedProcesses } from '../../../lib/marked-processes.ts';
+import type { MarkedProcess } from '../../../lib/marked-processes.ts';
+import { BASE_RUN } from '../checks/slots.ts';
 import type { Crew } from '../crew.ts';
 import { listKept } from './kept.ts';
 import { mainState } from './merge.ts';
@@ -9,14 +12,14 @@ import type { Repository } from './repository.ts';
 import { listWorktrees } from './worktrees.ts';
 
 /**
- * Compares what git has with what the crew knows: worktrees, branches of workers, folders, stored and waiting work.
- * Returns one sentence for each difference, and changes nothing. `folder`: where worktrees are. `integration`: the one
- * that no worker has.
+ * Compares what git and the machine have with what the crew knows: worktrees, branches of workers, folders, processes,
+ * stored and waiting work. Returns one sentence for each difference, and changes nothing. `folder`: where worktrees are.
+ * `integration`: the one that no worker has. `marks`: what the marks of the crew's processes begin with.
  */
 export async function checkRepository(
   repository: Repository,
   { workers, kept }: Pick<Crew, 'workers' | 'kept'>,
-  { folder, integration }: { readonly folder: string; readonly integration: string },
+  { folder, integration, marks }: { readonly folder: string; readonly integration: string; readonly marks: string },
 ): Promise<readonly string[]> {
   const { git } = repository;
   const held = workers.flatMap(({ name, ticket, prepared }) => (ticket === null ? [] : [{ name, ticket, prepared }]));
@@ -38,6 +41,11 @@ export async function checkRepository(
     const count = (await unless(128, git(['rev-list', '--count', branch, `^${repository.main}`])))?.trim() ?? '?';
     problems.push(`A branch belongs to no worker: ${branch}, with ${count} commits that ${repository.main} lacks.`);
   }
+  const runs = new Set([BASE_RUN, ...held.map(({ ticket }) => ticket.session)].map((run) => `${marks}${run}`));
+  for (const found of markedProcesses()) {
+    const isOurs = found.mark.startsWith(marks) || `${found.folder}/`.startsWith(`${folder}/`);
+    if (isOurs && !runs.has(found.mark)) problems.push(strayWords(found));
+  }
   const stored = new Set((await listKept(repository)).map(({ ref }) => ref));
   const told = new Set(kept.map(({ ref }) => ref));
   for (const ref of told) if (!stored.has(ref)) problems.push(`Stored work is gone, and nobody dropped it: ${ref}.`);
@@ -48,6 +56,11 @@ export async function checkRepository(
   else if (main !== tip)
     problems.push(`Merged work waits for your copy. To take it: git merge --ff-only refs/conch/main`);
   return problems;
+}
+
+/** A process that a ticket left running when it ended, or that another database of Conch knows. */
+function strayWords({ pid, command, folder }: MarkedProcess): string {
+  return `A process belongs to no ticket: ${pid} (${command.slice(0, 80)}) in ${folder}. To end it: kill ${pid}`;
 }
 
 async function strangersIn(folder: string, known: ReadonlySet<string>): Promise<readonly string[]> {

@@ -1,0 +1,88 @@
+import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
+import { pid as ownPid } from 'node:process';
+import { setTimeout as pause } from 'node:timers/promises';
+
+/** The variable of the environment that names the run which started a process. Child processes inherit it. */
+export const RUN_MARK = 'CONCH_RUN';
+
+/** A living process with a mark. `group`: the id of its process group. `folder`: its working folder; empty if unknown. */
+export type MarkedProcess = {
+  readonly pid: number;
+  readonly group: number;
+  readonly mark: string;
+  readonly command: string;
+  readonly folder: string;
+};
+
+/** Which of the processes with a mark are meant. */
+type IsMeant = (found: MarkedProcess) => boolean;
+
+/**
+ * Returns the living processes of this user that have a mark, also those that left their process group. Returns none
+ * where the system does not show the environment of processes (outside Linux).
+ */
+export function markedProcesses(): readonly MarkedProcess[] {
+  try {
+    return readdirSync('/proc').flatMap((name) => (/^\d+$/.test(name) ? read(Number(name)) : []));
+  } catch {
+    return [];
+  }
+}
+
+/**
+ * Ends processes: SIGTERM, and SIGKILL for those that are left after `graceMs`. Resolves when none of them is left, or
+ * none dies. Resolves with those that it found.
+ */
+export async function endProcesses(isMeant: IsMeant, graceMs: number): Promise<readonly MarkedProcess[]> {
+  const living = (): readonly MarkedProcess[] => markedProcesses().filter(isMeant);
+  const found = living();
+  for (const { pid } of found) signal(pid, 'SIGTERM');
+  let left = found;
+  for (let waitedMs = 0; left.length > 0 && waitedMs < graceMs; waitedMs += LOOK_MS) {
+    await pause(LOOK_MS);
+    left = living();
+  }
+  for (let times = 0; left.length > 0 && times < MOST_KILLS; times += 1) {
+    for (const { pid } of left) signal(pid, 'SIGKILL');
+    await pause(LOOK_MS);
+    left = living();
+  }
+  return found;
+}
+
+const LOOK_MS = 20;
+/** A process that the system cannot end, because it waits for a device, is left after as many tries. */
+const MOST_KILLS = 50;
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch {
+    // It has ended.
+  }
+}
+
+function read(pid: number): readonly MarkedProcess[] {
+  if (pid === ownPid) return [];
+  try {
+    const variables = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0');
+    const mark = variables.find((each) => each.startsWith(`${RUN_MARK}=`))?.slice(RUN_MARK.length + 1);
+    if (mark === undefined || mark === '') return [];
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const [state = '', , group = '0'] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    if (state === 'Z' || state === 'X') return [];
+    const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
+    return [{ pid, group: Number(group), mark, command, folder: folderOf(pid) }];
+  } catch {
+    // It has ended, or belongs to another user.
+    return [];
+  }
+}
+
+function folderOf(pid: number): string {
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`);
+  } catch {
+    return '';
+  }
+}
