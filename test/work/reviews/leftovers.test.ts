@@ -171,6 +171,8 @@ test('a review whose program was killed between its end and its clean-up is clea
   });
   await killed.command('/review start dev qa write it');
   await killed.over();
+  // A review is over before its clean-up begins.
+  await until(() => !worktrees().includes(join(scratch, 'console-demo-1')));
   await killed.app.stop();
   expect(worktrees()).toEqual([join(place, 'mine'), root]);
   cpSync(join(saved, 'reviews'), scratch, { recursive: true });

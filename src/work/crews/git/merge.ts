@@ -29,7 +29,13 @@ export async function mainState(repository: Repository): Promise<MainState> {
   if (waiting === null) return { main, tip: main, hasDiverged: false };
   if (!(await isAncestor(repository, waiting, main)))
     return { main, tip: waiting, hasDiverged: !(await isAncestor(repository, main, waiting)) };
-  await repository.git(['update-ref', '-d', WAITING, waiting]);
+  try {
+    await repository.git(['update-ref', '-d', WAITING, waiting]);
+  } catch (error) {
+    // Another caller has deleted the ref, or a merge has moved it.
+    if (!(error instanceof GitError) || (await commitOf(repository, WAITING)) === waiting) throw error;
+    return await mainState(repository);
+  }
   return { main, tip: main, hasDiverged: false };
 }
 

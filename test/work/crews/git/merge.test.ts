@@ -294,6 +294,14 @@ describe('advancing main', () => {
     expect(one.git('rev-parse', 'main')).toBe(other);
   });
 
+  test('forgets a waiting commit that main has, also for several callers at once', async () => {
+    const { repository, base, git } = await ready(null);
+    git('update-ref', 'refs/conch/main', base);
+    const callers = Array.from({ length: 8 }, () => mainState(repository));
+    expect(await Promise.all(callers)).toEqual(callers.map(() => ({ main: base, tip: base, hasDiverged: false })));
+    expect(git('for-each-ref', 'refs/conch/main')).toBe('');
+  });
+
   test("combines waiting merges with the user's commits on main", async () => {
     const one = await ready(null);
     one.write('a.txt', 'in the way\n');
