@@ -61,8 +61,8 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   ledger?(fact: Fact): LedgerEntry | null;
   /** Fields of states and facts that hold configuration. Equal configurations are stored once. */
   readonly configs?: { readonly state: readonly string[]; readonly facts: FactFields };
-  /** Parses commands of other machines. A machine without it accepts none. */
-  readonly command?: Schema<Command>;
+  /** Recognizes a command that another machine causes. A machine without it accepts none. */
+  readonly isCommand?: (command: unknown) => command is Command;
   /**
    * Command given to every state of a restored backup, because the state does not know what happened after the copy.
    */
@@ -333,9 +333,9 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
 
   /** Decides a command of another machine. */
   take({ key, command }: CommandFor, by: By): void {
-    const { command: schema, name } = this.#machine;
-    if (schema === undefined) throw new Error(`impossible: ${name} takes no commands of other machines`);
-    this.decide(key, schema.parse(command), by);
+    const { isCommand, name } = this.#machine;
+    if (isCommand?.(command) !== true) throw new Error(`impossible: ${name} is given a command that it does not take`);
+    this.decide(key, command, by);
   }
 
   /** Discards the decisions of the current chain. */

@@ -15,6 +15,15 @@ export type Tagged<Tag extends string, S extends Shapes> = {
   [Name in keyof S]: Frozen<z.infer<z.ZodObject<S[Name] & Record<Tag, z.ZodLiteral<Name & string>>>>>;
 }[keyof S];
 
+/** Recognizes an object of such a union by its tag. The types of its makers hold its other fields. */
+export function hasTagOf<Tag extends string, S extends Shapes>(
+  tag: Tag,
+  shapes: S,
+): (value: unknown) => value is Tagged<Tag, S> {
+  return (value): value is Tagged<Tag, S> =>
+    value instanceof Object && Object.hasOwn(shapes, String(Reflect.get(value, tag)));
+}
+
 /** Reads such a union; a tag without a shape, and a field that no shape has, are refused. */
 export function taggedUnion<Tag extends string, S extends Shapes>(tag: Tag, shapes: S): z.ZodType<Tagged<Tag, S>> {
   const [first, ...others] = Object.entries(shapes).map(([name, shape]) =>

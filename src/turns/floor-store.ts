@@ -8,7 +8,7 @@ import type { openDatabase } from '../engine/sqlite/open.ts';
 import { openSqliteStore, SqliteStore } from '../engine/sqlite/sqlite.ts';
 import type { StoreOptions } from '../engine/sqlite/sqlite.ts';
 import type { Instant } from '../lib/time.ts';
-import { commandSchema } from './floor/command.ts';
+import { isFloorCommand } from './floor/command.ts';
 import type { Command } from './floor/command.ts';
 import type { Refusal } from './floor/refusals.ts';
 import { decide } from './floor/decide.ts';
@@ -46,7 +46,7 @@ export const floorMachine = {
   rest: restOf,
   state: floorSchema,
   fact: factSchema,
-  command: commandSchema,
+  isCommand: isFloorCommand,
   texts: FLOOR_TEXTS,
   restored: { type: 'raiseEpoch', by: RESTORE_JUMP },
   ledger: bookedOf,

@@ -210,11 +210,13 @@ describe('a command that causes commands for other machines', () => {
   });
 
   test('is refused by a machine that takes none, and by one that nobody hosts', async () => {
-    const { command: _none, ...deaf } = counter;
+    const { isCommand: _none, ...deaf } = counter;
     const store = open();
     store.host(deaf);
     const relays = store.host(relay);
-    await expect(relays.apply('r', { type: 'add', by: 1 }, AT)).rejects.toThrow('counter takes no commands');
+    await expect(relays.apply('r', { type: 'add', by: 1 }, AT)).rejects.toThrow(
+      'counter is given a command that it does not take',
+    );
     const alone = open();
     await expect(alone.host(relay).apply('r', { type: 'add', by: 1 }, AT)).rejects.toThrow(
       'no machine counter is hosted',

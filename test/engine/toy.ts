@@ -41,7 +41,7 @@ export const counter: Machine<Count, Act, Counted, { readonly shown: number }> =
   nextDeadline: ({ resetAt }) => resetAt,
   state: z.strictObject({ value: z.number(), resetAt: z.number().nullable() }),
   fact: countedSchema,
-  command: actSchema,
+  isCommand: (command): command is Act => actSchema.safeParse(command).success,
 };
 
 /** A board: what is pinned to it is posted, and each message of a person is noted once; `tell` is for whoever watches now. */

@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 60_145,
+  linesOfCode: 60_155,
   files: 348,
   filesPerMessage: 46,
   functionsPerMessage: 620,

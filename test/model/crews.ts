@@ -11,6 +11,7 @@ import { Broken, CAUSES, checkScene, checkStuck, must, noteOf, notedCrew, notedF
 import type { CrewScene } from './crew-onlooker.ts';
 import { isOnWay } from './ways.ts';
 import type { Way } from './ways.ts';
+import { takenBy } from './step.ts';
 
 /** The machines that are searched together. */
 export type Crewed = { readonly floorWithWork: typeof floorWithWork; readonly crewOnFloor: typeof crewOnFloor };
@@ -468,7 +469,7 @@ type Taken = readonly [world: World, caused: readonly CommandFor[], isTaken: boo
 function byFloor({ floorWithWork: machine }: Crewed, world: World, { key, command }: CommandFor): Taken {
   const before = world.floors[key];
   if (before === undefined) return [world, [], false];
-  const decision = machine.decide(before, machine.command.parse(command), world.at);
+  const decision = machine.decide(before, takenBy(machine, command), world.at);
   if (!decision.ok) return [world, [], false];
   const floor = decision.facts.reduce((each, fact) => machine.evolve(each, machine.fact.parse(fact), world.at), before);
   const after = notedFloor({ ...world, floors: { ...world.floors, [key]: floor } }, key, decision.facts);
@@ -481,7 +482,7 @@ function byCrew(
   { command }: CommandFor,
   given: CrewCommand | null,
 ): Taken {
-  const decision = machine.decide(world.crew, machine.command.parse(command), world.at);
+  const decision = machine.decide(world.crew, takenBy(machine, command), world.at);
   if (!decision.ok) return [world, [], false];
   let reached = world;
   for (const fact of decision.facts) {

@@ -13,6 +13,7 @@ import type { RunState } from '../../src/work/runs/run.ts';
 import { Violation, must } from './violation.ts';
 import { isOnWay } from './ways.ts';
 import type { Way } from './ways.ts';
+import { takenBy } from './step.ts';
 
 /** Floor and run as they are hosted beside each other, or a copy of them with a bug. */
 export type Joined = { readonly floorWithWork: typeof floorWithWork; readonly runOnFloor: typeof runOnFloor };
@@ -183,8 +184,8 @@ function take({ floorWithWork: floors, runOnFloor: runs }: Joined, world: World,
     );
     const taken =
       next.machine === 'floor'
-        ? step(floors, after.floor, { command: floors.command.parse(next.command), at })
-        : step(runs, after.run, { command: runs.command.parse(next.command), at });
+        ? step(floors, after.floor, { command: takenBy(floors, next.command), at })
+        : step(runs, after.run, { command: takenBy(runs, next.command), at });
     after = changed(after, taken.state);
     open.push(...taken.caused);
   }

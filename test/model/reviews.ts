@@ -9,6 +9,7 @@ import { isOpen, triggerOf } from '../../src/work/reviews/review.ts';
 import type { ReviewState } from '../../src/work/reviews/review.ts';
 import { isOnWay } from './ways.ts';
 import type { Way } from './ways.ts';
+import { takenBy } from './step.ts';
 
 /** The machines that are searched together. */
 export type Reviewed = { readonly floorWithWork: typeof floorWithWork; readonly reviewOnFloor: typeof reviewOnFloor };
@@ -193,14 +194,14 @@ function take(core: Reviewed, world: World, move: ReviewMove): World | null {
 type Taken = readonly [world: World, caused: readonly CommandFor[], isTaken: boolean];
 
 function byFloor({ floorWithWork: machine }: Reviewed, world: World, command: unknown, at: number): Taken {
-  const decision = machine.decide(world.floor, machine.command.parse(command), at);
+  const decision = machine.decide(world.floor, takenBy(machine, command), at);
   if (!decision.ok) return [world, [], false];
   const floor = decision.facts.reduce((each, fact) => machine.evolve(each, machine.fact.parse(fact), at), world.floor);
   return [{ ...world, floor }, decision.facts.flatMap((fact) => machine.causes(fact, floor)), true];
 }
 
 function byReview({ reviewOnFloor: machine }: Reviewed, world: World, command: unknown, at: number): Taken {
-  const decision = machine.decide(world.review, machine.command.parse(command), at);
+  const decision = machine.decide(world.review, takenBy(machine, command), at);
   if (!decision.ok) return [world, [], false];
   let reached = world;
   for (const fact of decision.facts) {

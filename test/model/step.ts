@@ -29,3 +29,12 @@ export function of<T extends { readonly type: string }, K extends T['type']>(
 export function statusOf(floor: Floor, agent: AgentId): string {
   return floor.seats.find((seat) => seat.agent === agent)?.status ?? 'none';
 }
+
+/** A command that another machine causes. Throws when the machine does not take it. */
+export function takenBy<Given>(
+  { name, isCommand }: { readonly name: string; readonly isCommand: (command: unknown) => command is Given },
+  command: unknown,
+): Given {
+  if (!isCommand(command)) throw new Error(`${name} is given a command that it does not take`);
+  return command;
+}

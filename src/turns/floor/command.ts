@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { INTERRUPT_MODES, ORDERS } from './policies.ts';
-import { taggedUnion } from '../../lib/tagged.ts';
+import { hasTagOf } from '../../lib/tagged.ts';
 import type { Tagged } from '../../lib/tagged.ts';
 import {
   askedApprovalSchema,
@@ -214,8 +214,8 @@ export type CommandOf<T extends Command['type']> = Extract<Command, { readonly t
 /** The person who continued a paused run without answering its request, or completed it. */
 export type DecidedBeside = NonNullable<CommandOf<'withdraw'>['decided']>;
 
-/** Reads a command of another machine. */
-export const commandSchema = taggedUnion('type', COMMANDS);
+/** Recognizes a command of a floor. */
+export const isFloorCommand = hasTagOf('type', COMMANDS);
 
 /** Text of the holder that people see while it is generated. A `say` makes it final. */
 export const draftSchema = z.strictObject({

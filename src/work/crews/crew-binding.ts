@@ -7,7 +7,7 @@ import { pricedMicros } from '../../turns/floor/gate.ts';
 import { findTurn } from '../../turns/floor/seats.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
 import { CREW_SIGNALS, decideCrew } from './crew-decide.ts';
-import { crewCommandSchema, crewFactSchema } from './crew-events.ts';
+import { isCrewCommand, crewFactSchema } from './crew-events.ts';
 import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
 import { evolveCrew } from './crew-evolve.ts';
 import { ticketLineOf } from './crew-words.ts';
@@ -61,7 +61,7 @@ export const crewMachine = {
   state: crewSchema,
   fact: crewFactSchema,
   texts: CREW_TEXTS,
-  command: crewCommandSchema,
+  isCommand: isCrewCommand,
 } satisfies Machine<Crew, CrewCommand, CrewFact, never, CrewRefusal>;
 
 /** The facts of a ticket's floor that its crew is told. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { taggedUnion } from '../../lib/tagged.ts';
+import { hasTagOf, taggedUnion } from '../../lib/tagged.ts';
 import type { Tagged } from '../../lib/tagged.ts';
 import {
   WORKER_CHOICES,
@@ -175,7 +175,8 @@ export type CrewFact = Tagged<'type', typeof CREW_FACTS>;
 export type CrewCommandOf<T extends CrewCommand['type']> = Extract<CrewCommand, { readonly type: T }>;
 export type CrewFactOf<T extends CrewFact['type']> = Extract<CrewFact, { readonly type: T }>;
 
-export const crewCommandSchema = taggedUnion('type', COMMANDS);
+/** Recognizes a command of a crew. */
+export const isCrewCommand = hasTagOf('type', COMMANDS);
 export const crewFactSchema = taggedUnion('type', CREW_FACTS);
 
 /** Why a command was refused. A refusal changes nothing. */

@@ -11,7 +11,7 @@ import { findSeat, findTurn } from '../../turns/floor/seats.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
 import { briefOf, findingLine } from './briefs.ts';
 import { decideReview } from './review-decide.ts';
-import { reviewCommandSchema, reviewFactSchema } from './review-events.ts';
+import { isReviewCommand, reviewFactSchema } from './review-events.ts';
 import type { ReviewCommand, ReviewFact, ReviewFactOf, ReviewRefusal } from './review-events.ts';
 import { evolveReview } from './review-evolve.ts';
 import { emptyReviews, isOpen, openFindings, reviewStateSchema } from './review.ts';
@@ -51,7 +51,7 @@ export const reviewMachine = {
   state: reviewStateSchema,
   fact: reviewFactSchema,
   texts: REVIEW_TEXTS,
-  command: reviewCommandSchema,
+  isCommand: isReviewCommand,
 } satisfies Machine<ReviewState, ReviewCommand, ReviewFact, never, ReviewRefusal>;
 
 /** The facts of a floor that its review is told. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { taggedUnion } from '../../lib/tagged.ts';
+import { hasTagOf, taggedUnion } from '../../lib/tagged.ts';
 import type { Tagged } from '../../lib/tagged.ts';
 import {
   LONGEST_TASK,
@@ -117,7 +117,8 @@ export type ReviewFact = Tagged<'type', typeof REVIEW_FACTS>;
 export type ReviewCommandOf<T extends ReviewCommand['type']> = Extract<ReviewCommand, { readonly type: T }>;
 export type ReviewFactOf<T extends ReviewFact['type']> = Extract<ReviewFact, { readonly type: T }>;
 
-export const reviewCommandSchema = taggedUnion('type', COMMANDS);
+/** Recognizes a command of a review. */
+export const isReviewCommand = hasTagOf('type', COMMANDS);
 export const reviewFactSchema = taggedUnion('type', REVIEW_FACTS);
 
 /** Why a command was refused. A refusal changes nothing. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { taggedUnion } from '../../lib/tagged.ts';
+import { hasTagOf, taggedUnion } from '../../lib/tagged.ts';
 import {
   LABELS,
   MOST_TURNS,
@@ -9,7 +9,7 @@ import {
   openCallSchema,
   runErrorSchema,
 } from './run.ts';
-import type { Frozen } from '../../lib/tagged.ts';
+import type { Frozen, Tagged } from '../../lib/tagged.ts';
 
 const text = z.string();
 const words = text.exactOptional();
@@ -61,7 +61,7 @@ const settled = {
 const resumedBy = z.strictObject({ name: text, completes: z.literal(true).exactOptional() }).exactOptional();
 
 /** Commands of a run: the specification's seven events, then those about calls, approvals, lost agents and restarts. */
-export const runCommandSchema = taggedUnion('type', {
+const COMMANDS = {
   START: {
     cause,
     ...started,
@@ -149,7 +149,10 @@ export const runCommandSchema = taggedUnion('type', {
   /** Skips run numbers after a backup was restored, so that no run id is used twice. */
   SKIP_NUMBERS: { cause, by: z.number() },
   TICK: { cause },
-});
+};
+
+/** Recognizes a command of a run. */
+export const isRunCommand = hasTagOf('type', COMMANDS);
 
 /** Facts of runs. */
 export const RUN_FACTS = {
@@ -218,7 +221,7 @@ export const RUN_FACTS = {
 export const runFactSchema = taggedUnion('type', RUN_FACTS);
 
 export type RequestedCall = Frozen<z.output<typeof requestedCallSchema>>;
-export type RunCommand = z.output<typeof runCommandSchema>;
+export type RunCommand = Tagged<'type', typeof COMMANDS>;
 export type RunFact = z.output<typeof runFactSchema>;
 
 /** Refusals of commands: the specification's codes, and our own for commands that the specification does not have. */

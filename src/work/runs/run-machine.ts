@@ -6,7 +6,7 @@ import { ASKED_TEXTS } from '../../turns/requesters.ts';
 import { emptyRuns, runStateSchema } from './run.ts';
 import type { RunState } from './run.ts';
 import { decideRun } from './run-decide.ts';
-import { runCommandSchema, runFactSchema } from './run-events.ts';
+import { isRunCommand, runFactSchema } from './run-events.ts';
 import type { RunCommand, RunFact, RunRefusal } from './run-events.ts';
 import { evolveRun } from './run-evolve.ts';
 
@@ -52,7 +52,7 @@ export const runMachine = {
   fact: runFactSchema,
   texts: RUN_TEXTS,
   restored: { type: 'SKIP_NUMBERS', by: RESTORE_JUMP },
-  command: runCommandSchema,
+  isCommand: isRunCommand,
 } satisfies Machine<RunState, RunCommand, RunFact, never, RunRefusal>;
 
 /** Whether the last of these commands would be accepted, if all were given in order. */
