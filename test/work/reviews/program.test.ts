@@ -109,6 +109,31 @@ describe('a review in a channel', () => {
     expect([review.outcome?.kind, review.outcome?.why]).toEqual(['failed', 'It cannot be done.']);
   });
 
+  test('reads a verdict that arrives in pieces, and no word that only looked like one on the way', async () => {
+    const pieces = [
+      ['The parser is good.\n', 'PASS', 'WORDS are never stored.\n', 'REV', 'ISE'],
+      ['Now it is.\n', 'PA', 'SS'],
+    ];
+    const room = await open({
+      agents: {
+        dev: () => `Here it is, with ${pieces.length} to go.`,
+        qa: (_turn, tools) => {
+          const [last = '', ...before] = (pieces.shift() ?? []).toReversed();
+          for (const piece of before.toReversed()) tools.text(piece);
+          return last;
+        },
+      },
+      channel: { review: { until: 'review' } },
+    });
+    await room.command('/review start dev qa write the parser');
+    const { outcome, iteration, iterations } = await room.over();
+    expect([outcome?.kind, iteration, iterations.map(({ verdict }) => verdict)]).toEqual([
+      'passed',
+      2,
+      ['revise', 'pass'],
+    ]);
+  });
+
   test('is opened by every message of a person when the order is "review"', async () => {
     const room = await open({
       agents: { dev: lines('I wrote it.'), qa: lines('PASS') },
