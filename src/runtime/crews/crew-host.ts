@@ -16,8 +16,8 @@ import type { CrewSurroundings } from '../../work/crews/crew-shown.ts';
 import { crewOnFloor } from '../../work/crews/crew-binding.ts';
 import type { CrewStore } from '../../work/crews/crew-binding.ts';
 import type { CrewFact } from '../../work/crews/crew-events.ts';
-import { findWorker } from '../../work/crews/crew.ts';
-import type { Crew, CrewSettings, Worker } from '../../work/crews/crew.ts';
+import { findApproval, findWorker } from '../../work/crews/crew.ts';
+import type { CrewApproval, Crew, CrewSettings, Worker } from '../../work/crews/crew.ts';
 import { CrewRunner, sessionOf } from '../../work/crews/crews.ts';
 import type { StartableTicket } from '../../work/crews/crews.ts';
 import { TURN_LIMITS } from '../../work/runs/run.ts';
@@ -280,6 +280,7 @@ export class CrewHost {
           env: process.env,
           run: commandRunner(timers),
           endMarked,
+          answerTo: (asked) => this.#answerTo(id, asked),
           tickets: (repository) => ticketsOf(crew, repository, clock),
           pulls: () => pullsOf(crew, clock),
           ticketsDir: 'dir' in crew.tickets ? crew.tickets.dir : null,
@@ -342,6 +343,17 @@ export class CrewHost {
     this.#crews.apply(crew, { type: 'NOTE', text, ...defined({ ticket }) }, clock.now()).catch((error: unknown) => {
       log.error({ crew, err: error }, 'a note could not be stored');
     });
+  }
+
+  /** What people answered; `null` for no answer yet. Asks them once. */
+  #answerTo(crew: string, asked: Pick<CrewApproval, 'about' | 'digest' | 'what'>): boolean | null {
+    const { log, clock } = this.#ports;
+    const known = findApproval(this.#crews.state(crew) ?? {}, asked);
+    if (known !== undefined) return known.allowed;
+    this.#crews.apply(crew, { type: 'ASK', ...asked }, clock.now()).catch((error: unknown) => {
+      log.error({ crew, err: error }, 'a question could not be stored');
+    });
+    return null;
   }
 
   /** Seats one after another, so that each sees the workers of the one before. */

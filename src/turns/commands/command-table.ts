@@ -92,6 +92,7 @@ const WORKER: Argument = {
 };
 const TICKET: Argument = { name: 'ticket', kind: 'words', required: true, summary: 'the id of a ticket' };
 const PROPOSAL: Argument = { name: 'proposal', kind: 'words', required: true, summary: 'the id of a proposed ticket' };
+const ASKED: Argument = { name: 'question', kind: 'words', required: true, summary: 'the id of what the crew asks' };
 const CHOICE: Argument = {
   name: 'choice',
   kind: 'words',
@@ -294,7 +295,13 @@ export const COMMANDS = [
   changes('crew kill', 'Reset a worker; its work is stored first, and its ticket is open again', [WORKER], 'A'),
   changes('crew cleanup', 'Remove the worktree of a worker; its work is stored first', [WORKER], 'A'),
   changes('crew update', 'Take merged work that waits into your own copy of main'),
-  changes('crew accept', 'Let tickets start although the tests of main are red'),
+  changes(
+    'crew accept',
+    'Let tickets start although the tests of main are red, or allow what the crew asks',
+    [optional('question', 'words', 'the id of what the crew asks; the tests of main if left out')],
+    'setup-1f2e3d4c',
+  ),
+  changes('crew decline', 'Deny what the crew asks', [ASKED], 'setup-1f2e3d4c'),
   {
     ...changes(
       'crew kept',

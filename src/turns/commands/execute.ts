@@ -191,6 +191,7 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
   'crew cleanup': ofCrews('cleanup'),
   'crew update': ofCrews('update'),
   'crew accept': ofCrews('accept'),
+  'crew decline': ofCrews('decline'),
   'crew clean': ofCrews('clean'),
   'crew kept': ofCrews('kept'),
   'crew doctor': ofCrews('doctor'),

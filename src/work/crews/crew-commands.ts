@@ -7,8 +7,8 @@ import { utcTime } from '../../turns/text/words.ts';
 import type { StoredFact } from '../../engine/port.ts';
 import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
 import { dashboardText, buttonMark, workersText } from './crew-shown.ts';
-import { factLine, proposalText } from './crew-words.ts';
-import { CHOICES_FOR, WORKER_CHOICES, findProposal, findWorker } from './crew.ts';
+import { APPROVAL_WORDS, factLine, proposalText } from './crew-words.ts';
+import { CHOICES_FOR, WORKER_CHOICES, findApproval, findProposal, findWorker } from './crew.ts';
 import type { Crew, Worker } from './crew.ts';
 import type { CrewRunner } from './crews.ts';
 import { sessionOf } from './crews.ts';
@@ -77,8 +77,15 @@ const RUNS: Readonly<Record<CrewVerb, Run>> = {
       { type: 'CLEANUP', worker: values.worker ?? '', by: person.name },
       'The worktree is stored, then removed.',
     ),
-  accept: (runner, { person }) =>
-    give(runner, { type: 'ACCEPT_BASE', by: person.name }, 'Tickets start although the tests of main are red.'),
+  accept: (runner, request) =>
+    request.values.words === undefined
+      ? give(
+          runner,
+          { type: 'ACCEPT_BASE', by: request.person.name },
+          'Tickets start although the tests of main are red.',
+        )
+      : approve(runner, request, true),
+  decline: (runner, request) => approve(runner, request, false),
   clean,
   update: (runner) => runner.work.updateCopy(),
   kept: keptWork,
@@ -170,6 +177,16 @@ async function clean(runner: CrewRunner, { values, person }: Request): Promise<A
   };
 }
 
+/** Answers what was asked for the whole crew. The id names what the person has read. */
+function approve(runner: CrewRunner, { values, person }: Request, allowed: boolean): Answer | Promise<Answer> {
+  const asked = findApproval(runner.state(), values.words ?? '');
+  if (asked === undefined) return { ok: false, text: REFUSED.NO_APPROVAL };
+  const { about, digest } = asked;
+  const { allow, deny } = APPROVAL_WORDS[about];
+  const done = `Decided: ${allowed ? allow : deny}.`;
+  return give(runner, { type: 'APPROVE', about, digest, allowed, by: person.name }, done);
+}
+
 /** The tickets that workers propose, or one of them with its text. */
 function proposed(runner: CrewRunner, { values }: Request): Answer {
   const { proposals = [] } = runner.state();
@@ -251,6 +268,7 @@ const REFUSED: Readonly<Record<CrewRefusal, string>> = {
   NOT_MERGING: 'It is not being merged.',
   NOT_DUE: 'Nothing changed: no time has run out yet.',
   NO_PROPOSAL: 'No proposed ticket has this id. /crew tickets shows them all.',
+  NO_APPROVAL: 'Nothing with this id is asked now. /crew ps shows what is.',
   TOO_MANY_PROPOSALS: 'There are too many proposed tickets. /crew tickets shows them all.',
 };
 

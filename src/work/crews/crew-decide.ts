@@ -10,6 +10,7 @@ import {
   budgetLeft,
   budgetUsed,
   stepBackoffMs,
+  findApproval,
   findProposal,
   findWorker,
   isStepping,
@@ -60,6 +61,11 @@ const DECIDERS: Deciders = {
       ? decision.record({ type: 'baseTested', tip, verdict, why })
       : 'BASE_OUTDATED',
   ACCEPT_BASE: acceptBase,
+  ASK: (decision, { type: _type, ...asked }) =>
+    findApproval(decision.crew, asked) === undefined
+      ? decision.record({ type: 'approvalAsked', ...asked })
+      : 'UNCHANGED',
+  APPROVE: approve,
   ASSIGN: assign,
   PREPARED: prepared,
   SEATED: seated,
@@ -241,6 +247,12 @@ function acceptBase(decision: CrewDecision, { by }: CrewCommandOf<'ACCEPT_BASE'>
   const { base } = decision.crew;
   if (base === null || (base.verdict !== 'red' && base.verdict !== 'none')) return 'NOT_WAITING';
   return decision.record({ type: 'baseTested', tip: base.tip, verdict: 'accepted', why: by });
+}
+
+function approve(decision: CrewDecision, { type: _type, ...given }: CrewCommandOf<'APPROVE'>): CrewRefusal | null {
+  const asked = findApproval(decision.crew, given);
+  if (asked === undefined) return 'NO_APPROVAL';
+  return asked.allowed === given.allowed ? 'UNCHANGED' : decision.record({ type: 'approvalGiven', ...given });
 }
 
 function assign(decision: CrewDecision, { worker, ticket }: CrewCommandOf<'ASSIGN'>): CrewRefusal | null {

@@ -7,6 +7,7 @@ import {
   WORKER_WAITS,
   WORKER_SYMBOLS,
   assignedSchema,
+  crewApprovalSchema,
   proposalSchema,
   crewSettingsSchema,
   workerQuestionSchema,
@@ -43,6 +44,10 @@ const COMMANDS = {
   BASE: { since: text.nullable(), tip: text, verdict: z.enum(['green', 'red', 'none']), why: text },
   /** An operator lets tickets start although the tests of main are red. */
   ACCEPT_BASE: { by },
+  /** People are asked for the whole crew. A subject has one question, so it replaces the one before. */
+  ASK: crewApprovalSchema.pick({ about: true, digest: true, what: true }).shape,
+  /** Answers the question with this digest. */
+  APPROVE: { ...crewApprovalSchema.pick({ about: true, digest: true }).shape, allowed: z.boolean(), by },
   /** Gives a ticket to an idle worker. */
   ASSIGN: { worker, ticket: z.strictObject(ticket) },
   /** The worktree is made. */
@@ -115,6 +120,8 @@ export const CREW_FACTS = {
   runnerSet: { running: z.boolean(), by, askedBy: text.exactOptional() },
   workerAdded: { worker, agent: text, touches: z.array(text).exactOptional() },
   baseTested: { tip: text, verdict: z.enum(['green', 'red', 'none', 'accepted']), why: text },
+  approvalAsked: COMMANDS.ASK,
+  approvalGiven: COMMANDS.APPROVE,
   ticketAssigned: { worker, ticket: assignedSchema, maxSteps: z.int() },
   workerMoved: { worker, from: status, to: status, trigger: text },
   worktreeMade: { worker },
@@ -198,6 +205,7 @@ export const CREW_REFUSALS = [
   'NOT_MERGING',
   'NOT_DUE',
   'NO_PROPOSAL',
+  'NO_APPROVAL',
   'TOO_MANY_PROPOSALS',
 ] as const;
 

@@ -1,7 +1,7 @@
 import { defined } from '../../lib/defined.ts';
 import type { Instant } from '../../lib/time.ts';
-import { dayOf, findWorker, idleWorker, isTransition } from './crew.ts';
-import type { COUNTED, Crew, Worker } from './crew.ts';
+import { dayOf, findApproval, findWorker, idleWorker, isTransition } from './crew.ts';
+import type { CrewApproval, COUNTED, Crew, Worker } from './crew.ts';
 import type { CrewFact, CrewFactOf } from './crew-events.ts';
 
 /** Facts about one worker. */
@@ -27,6 +27,12 @@ function changed(crew: Crew, fact: CrewWideFact, at: Instant): Crew {
       return runnerSet(crew, fact, at);
     case 'baseTested':
       return { ...crew, base: { tip: fact.tip, verdict: fact.verdict, why: fact.why } };
+    case 'approvalAsked': {
+      const { about, digest, what } = fact;
+      return { ...crew, approvals: withApproval(crew, { about, digest, what, allowed: null, by: '' }) };
+    }
+    case 'approvalGiven':
+      return approved(crew, fact);
     case 'paused':
       return { ...crew, paused: pauseOf(fact), limits: crew.limits + (fact.budget ? 0 : 1) };
     case 'pauseOver':
@@ -39,6 +45,18 @@ function changed(crew: Crew, fact: CrewWideFact, at: Instant): Crew {
     case 'proposalDropped':
       return { ...crew, proposals: (crew.proposals ?? []).filter(({ id }) => id !== fact.proposal) };
   }
+}
+
+function withApproval({ approvals = [] }: Crew, asked: CrewApproval): readonly CrewApproval[] {
+  return [...approvals.filter(({ about }) => about !== asked.about), asked];
+}
+
+/** Red tests of main are run again with what is allowed now. */
+function approved(crew: Crew, { about, digest, allowed, by }: CrewFactOf<'approvalGiven'>): Crew {
+  const asked = findApproval(crew, { about, digest });
+  if (asked === undefined) throw new Error(`impossible: nobody was asked for ${about} in ${crew.key}`);
+  const base = allowed && crew.base?.verdict === 'red' ? null : crew.base;
+  return { ...crew, base, approvals: withApproval(crew, { ...asked, allowed, by }) };
 }
 
 function pauseOf({ until, why, budget }: CrewFactOf<'paused'>): Crew['paused'] {

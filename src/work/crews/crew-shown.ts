@@ -11,9 +11,9 @@ import type {
 } from '../../turns/crew-view.ts';
 import { utcTime } from '../../turns/text/words.ts';
 import type { CrewFact } from './crew-events.ts';
-import { choiceWords, waitWords, factLine } from './crew-words.ts';
-import { CHOICES_FOR, WORKER_SYMBOLS, isStepping } from './crew.ts';
-import type { Crew, Worker, WorkerChoice } from './crew.ts';
+import { APPROVAL_WORDS, approvalQuestion, choiceWords, waitWords, factLine } from './crew-words.ts';
+import { CHOICES_FOR, WORKER_SYMBOLS, approvalId, isStepping } from './crew.ts';
+import type { CrewApproval, Crew, Worker, WorkerChoice } from './crew.ts';
 import type { SeenTickets } from './crews.ts';
 
 /** What is known of a crew besides its state. */
@@ -61,8 +61,9 @@ export function crewViewOf(crew: Crew, around: CrewSurroundings): CrewView {
   };
 }
 
-function problemsOf({ base }: Crew, { problem, clean }: CrewSurroundings): readonly string[] {
+function problemsOf({ base, approvals = [] }: Crew, { problem, clean }: CrewSurroundings): readonly string[] {
   return [
+    ...approvals.flatMap((asked) => (asked.allowed === null ? [clean(approvalQuestion(asked))] : [])),
     ...(problem === null ? [] : [`No ticket can start: ${clean(problem)}`]),
     ...(base?.verdict === 'red'
       ? [`The tests of main are red, so no ticket starts: ${clean(lastLine(base.why))}`]
@@ -187,13 +188,27 @@ export function buttonMark({ ticket, waiting }: Pick<Worker, 'ticket' | 'waiting
   return (of === 'question' ? waiting?.since : ticket?.at) ?? 0;
 }
 
-function crewButtons({ running, base }: Crew): readonly CrewButton[] {
+function crewButtons({ running, base, approvals = [] }: Crew): readonly CrewButton[] {
   const runs: CrewButton = running
     ? { label: 'Stop', line: '/crew stop', what: 'to start no more steps', style: 'danger', mark: 0 }
     : { label: 'Run', line: '/crew run', what: 'to start it', style: 'good', mark: 0 };
+  const asked = approvals.flatMap((each) => (each.allowed === null ? approvalButtons(each) : []));
   return base?.verdict === 'red'
-    ? [runs, { label: 'Start anyway', line: '/crew accept', what: 'to start tickets', style: 'plain', mark: 0 }]
-    : [runs];
+    ? [
+        runs,
+        ...asked,
+        { label: 'Start anyway', line: '/crew accept', what: 'to start tickets', style: 'plain', mark: 0 },
+      ]
+    : [runs, ...asked];
+}
+
+function approvalButtons(asked: CrewApproval): readonly CrewButton[] {
+  const id = approvalId(asked);
+  const { allow, deny } = APPROVAL_WORDS[asked.about];
+  return [
+    { label: `Accept ${asked.about}`, line: `/crew accept ${id}`, what: allow, style: 'good', mark: 0 },
+    { label: `Decline ${asked.about}`, line: `/crew decline ${id}`, what: deny, style: 'plain', mark: 0 },
+  ];
 }
 
 function groupsOf(crew: Crew, { ready, listed, waiting, most, clean }: CrewSurroundings): readonly TicketGroup[] {

@@ -1,8 +1,8 @@
 import { shortDigest } from '../../lib/digest.ts';
 import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import { utcTime } from '../../turns/text/words.ts';
-import { CHOICES_FOR, findWorker } from './crew.ts';
-import type { WorkerChoice, Crew, Proposal, WorkerWait, Worker } from './crew.ts';
+import { CHOICES_FOR, approvalId, findApproval, findWorker } from './crew.ts';
+import type { CrewApproval, WorkerChoice, Crew, Proposal, WorkerWait, Worker } from './crew.ts';
 import type { CrewFact, CrewFactOf } from './crew-events.ts';
 
 /** A line that people read about a ticket. Lines with the same `about` replace each other. */
@@ -66,6 +66,7 @@ export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
   if (fact.type === 'paused') return pausedLine(crew, fact);
   if (fact.type === 'noted') return notedLine(crew, fact);
   if (fact.type === 'proposalAdmitted') return admittedLine(crew, fact);
+  if (fact.type === 'approvalAsked' || fact.type === 'approvalGiven') return approvalLine(crew, fact);
   if (!('worker' in fact)) return null;
   const worker = findWorker(crew, fact.worker);
   if (fact.type === 'worktreeCleared') return keptLine(crew, fact);
@@ -96,6 +97,36 @@ function notedLine({ settings, workers }: Crew, { text, ticket }: CrewFactOf<'no
 function admittedLine({ settings }: Crew, { proposal, ticket, by }: CrewFactOf<'proposalAdmitted'>): TicketLine | null {
   const text = `✎ ${by} admitted ${proposal}: it is the ticket ${ticket} now`;
   return settings === null ? null : { ticket: 'crew', thread: settings.channel, about: `proposal ${proposal}`, text };
+}
+
+/** The question stands in the crew's channel until it is answered, and then the answer stands there. */
+function approvalLine(crew: Crew, fact: CrewFactOf<'approvalAsked' | 'approvalGiven'>): TicketLine | null {
+  const { settings } = crew;
+  const asked = findApproval(crew, fact);
+  if (settings === null || asked === undefined) return null;
+  const text = asked.allowed === null ? `✋ ${approvalQuestion(asked)}` : approvalAnswer(asked);
+  return { ticket: 'crew', thread: settings.channel, about: `approval ${approvalId(asked)}`, text };
+}
+
+/** What people are asked for the whole crew, with the commands that answer it. */
+export function approvalQuestion(asked: CrewApproval): string {
+  const id = approvalId(asked);
+  const { allow, deny } = APPROVAL_WORDS[asked.about];
+  return `${asked.what} /crew accept ${id} ${allow} · /crew decline ${id} ${deny}`;
+}
+
+/** What the answers to a question for the whole crew do. */
+export const APPROVAL_WORDS: Readonly<
+  Record<CrewApproval['about'], { readonly allow: string; readonly deny: string }>
+> = {
+  setup: { allow: 'to run them', deny: 'to work without them' },
+  runner: { allow: 'to use the first', deny: 'to start nothing until "test" is set' },
+};
+
+function approvalAnswer({ about, allowed, by }: CrewApproval): string {
+  const { allow, deny } = APPROVAL_WORDS[about];
+  const words = about === 'setup' ? 'the setup commands' : 'the test runner';
+  return allowed === true ? `✓ ${by} decided about ${words}: ${allow}` : `✗ ${by} decided about ${words}: ${deny}`;
 }
 
 function pausedLine({ settings }: Crew, { until, why }: CrewFactOf<'paused'>): TicketLine | null {

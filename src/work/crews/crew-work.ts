@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { existsSync, rmSync, statSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join, matchesGlob, resolve } from 'node:path';
@@ -5,10 +6,11 @@ import { gitIn, zeroSeparated } from '../../lib/git.ts';
 import { RUN_MARK } from '../../lib/marked-processes.ts';
 import { isoTime } from '../../lib/time.ts';
 import type { GitEnvironment } from '../../lib/git.ts';
+import { findSetup, setupEnvironment } from './checks/setup-files.ts';
 import { RUNNER_FILES, countTests, findRunners } from './checks/test-runner.ts';
 import { BASE_RUN, portsInUse, slotEnvironment } from './checks/slots.ts';
 import { weakenedParts } from './checks/weakened.ts';
-import type { Assigned, Crew, Proposal, PullRequest, WorktreeState } from './crew.ts';
+import type { CrewApproval, Assigned, Crew, Proposal, PullRequest, WorktreeState } from './crew.ts';
 import type { CrewWork, LeftWork, MergeEnd, MergeOrder, PullEnd, Seen, TestResult } from './crews.ts';
 import { checkRepository } from './git/check-repository.ts';
 import { differences, pictureOf } from './git/guard.ts';
@@ -85,6 +87,8 @@ export type CrewWorkPorts = {
   ) => Promise<CommandRun>;
   /** Ends the processes with such a mark. Sessions and commands that this program has open go on. */
   readonly endMarked: (isMeant: (mark: string) => boolean) => Promise<void>;
+  /** What people answered to a question for the whole crew; `null` for no answer yet. Asks them when nobody did. */
+  readonly answerTo: (asked: Pick<CrewApproval, 'about' | 'digest' | 'what'>) => boolean | null;
   readonly tickets: (repository: Repository) => Promise<TicketSource>;
   /** Where pull requests are opened; `null` where the crew merges. Rejects with words for people. */
   readonly pulls: (repository: Repository) => Promise<PullRequests | null>;
@@ -231,7 +235,9 @@ class RepositoryWork implements CrewWork {
     const hooks = await hooksProblem(repository, worktree);
     if (hooks !== null) this.#say(ticket, hooks);
     await this.#instruct(ticket, worker);
-    const failed = await this.#runPrepare(worktree, placeOf(ticket));
+    const { commands, skipped: notRun } = await this.#prepareCommands();
+    if (notRun !== '') this.#say(ticket, notRun);
+    const failed = await this.#runPrepare(worktree, placeOf(ticket), commands);
     if (failed !== null) throw new Error(failed);
     const missing = await this.#missingFolders(worktree);
     if (missing.length > 0)
@@ -749,11 +755,13 @@ class RepositoryWork implements CrewWork {
     const folder = this.#integration;
     const listed = zeroSeparated(await gitIn(folder, this.#repository.env)(['ls-files', '--stage', '-z']));
     const { ino } = statSync(join(folder, '.git'));
-    const dependencies = [`${ino}`, ...listed.filter((entry) => DEPENDENCY_FILE.test(entry))].join('\n');
+    const { commands } = await this.#prepareCommands();
+    const files = listed.filter((entry) => DEPENDENCY_FILE.test(entry));
+    const dependencies = [`${ino}`, ...commands, ...files].join('\n');
     if (dependencies !== this.#dependencies) {
       await copyIncludes(this.#repository, folder, { without: [this.#plan.folder, '.conch'] });
       await updateSubmodules(this.#repository, folder);
-      const failed = await this.#runPrepare(folder, place);
+      const failed = await this.#runPrepare(folder, place, commands);
       if (failed !== null) return { verdict: 'red', output: failed, count: null };
       this.#dependencies = dependencies;
     }
@@ -761,14 +769,29 @@ class RepositoryWork implements CrewWork {
   }
 
   /** Runs the commands that prepare a worktree. Resolves with the one that failed and its output; `null` for none. */
-  async #runPrepare(folder: string, place: RunPlace): Promise<string | null> {
+  async #runPrepare(folder: string, place: RunPlace, commands: readonly string[]): Promise<string | null> {
     const { prepareTimeoutSeconds: seconds } = this.#plan;
-    for (const line of this.#plan.prepare) {
+    for (const line of commands) {
       const { code, output, timedOut } = await this.#run(line, folder, { ...place, seconds });
       const how = timedOut ? `did not end within ${seconds} s` : 'failed';
       if (code !== 0) return `"${line}" ${how}: ${lastLines(output, 10)}`;
     }
     return null;
+  }
+
+  /** The commands that prepare a worktree. `skipped`: why those of main's setup file are not run; empty otherwise. */
+  async #prepareCommands(): Promise<{ readonly commands: readonly string[]; readonly skipped: string }> {
+    const { prepare } = this.#plan;
+    if (prepare.length > 0) return { commands: prepare, skipped: '' };
+    const { tip } = await mainState(this.#repository);
+    const found = await findSetup((path) => fileIn(this.#repository, tip, path));
+    if (found === null) return { commands: [], skipped: '' };
+    const { file, commands, digest } = found;
+    const what = `${file} of ${this.#plan.main} names commands for new worktrees: ${shortList(commands, ' · ')}. Run them?`;
+    const isAllowed = this.#ports.answerTo({ about: 'setup', digest, what });
+    if (isAllowed === true) return { commands, skipped: '' };
+    const why = isAllowed === false ? 'people declined them' : 'nobody has allowed them yet';
+    return { commands: [], skipped: `the commands of ${file} were not run: ${why}` };
   }
 
   async #testCommand(): Promise<string | null> {
@@ -781,8 +804,11 @@ class RepositoryWork implements CrewWork {
     const [first] = found;
     const names = found.map(({ command }) => command).join(', ');
     if (found.length > 1) {
+      const about = `${this.#plan.main} has tests of several kinds (${names})`;
       const how = `set "test" of the crew ${this.#plan.id} to one of them`;
-      throw new Error(`${this.#plan.main} has tests of several kinds (${names}): ${how}`);
+      const what = `${about}. Use ${first?.command ?? ''} alone? Or ${how}.`;
+      const digest = hash('sha256', JSON.stringify(found));
+      if (this.#ports.answerTo({ about: 'runner', digest, what }) !== true) throw new Error(`${about}: ${how}`);
     }
     if (names !== this.#told) this.#ports.say(`tests: ${names === '' ? 'none found' : names}`);
     this.#told = names;
@@ -794,7 +820,9 @@ class RepositoryWork implements CrewWork {
     folder: string,
     { seconds, ...place }: RunPlace & { readonly seconds: number },
   ): Promise<CommandRun> {
-    const set = { ...slotEnvironment(this.#plan.id, place.slot), CI: '1', [RUN_MARK]: this.#markOf(place) };
+    const slot = slotEnvironment(this.#plan.id, place.slot);
+    const known = setupEnvironment(this.#repository.root, folder, slot.CONCH_PORT_BASE);
+    const set = { ...known, ...slot, CI: '1', [RUN_MARK]: this.#markOf(place) };
     return this.#ports.run(line, folder, { set, limitMs: seconds * 1_000 });
   }
 

@@ -258,6 +258,22 @@ export const proposalSchema = z.strictObject({
   touches: z.array(text),
 });
 
+/** What people can allow for a whole crew: the commands of a setup file, or the first of several test runners. */
+export const APPROVAL_SUBJECTS = ['setup', 'runner'] as const;
+
+/** What a crew asks people, and what they said. */
+export const crewApprovalSchema = z.strictObject({
+  about: z.enum(APPROVAL_SUBJECTS),
+  /** The digest of what is asked for. Another digest is another question. */
+  digest: text,
+  /** What is asked for, in words. */
+  what: text,
+  /** `null` while nobody has answered. */
+  allowed: z.boolean().nullable(),
+  /** The name of the person who answered; empty before. */
+  by: text,
+});
+
 /** Open proposals of a crew beyond which none is taken. */
 export const MOST_PROPOSALS = 100;
 
@@ -282,6 +298,8 @@ export const crewSchema = z.strictObject({
   kept: z.array(z.strictObject({ ticket: text, ref: text })),
   /** The worker whose work is being merged, and what is merged into what. */
   merging: z.strictObject({ worker: text, tip: text, main: text }).nullable(),
+  /** What people were asked for the whole crew, one for each subject: the last. Absent before the first one. */
+  approvals: z.array(crewApprovalSchema).exactOptional(),
   /** The last commit of main whose tests were run, or accepted by a person. */
   base: z.strictObject({ tip: text, verdict: z.enum(['green', 'red', 'none', 'accepted']), why: text }).nullable(),
   /** No step is asked for until then, because the agents' provider is at its limit. */
@@ -299,6 +317,7 @@ export const crewSchema = z.strictObject({
 });
 
 export type Crew = Frozen<z.infer<typeof crewSchema>>;
+export type CrewApproval = NonNullable<Crew['approvals']>[number];
 export type Proposal = NonNullable<Crew['proposals']>[number];
 export type CrewSettings = NonNullable<Crew['settings']>;
 export type Worker = Crew['workers'][number];
@@ -374,6 +393,21 @@ export function findWorker({ workers }: Pick<Crew, 'workers'>, name: string): Wo
 /** The proposed ticket with this id, in any case; `undefined` for none. */
 export function findProposal({ proposals = [] }: Pick<Crew, 'proposals'>, id: string): Proposal | undefined {
   return proposals.find((each) => each.id === id.toLowerCase());
+}
+
+/** The id by which people answer. It names what they have read, so it is another one when that changes. */
+export function approvalId({ about, digest }: Pick<CrewApproval, 'about' | 'digest'>): string {
+  return `${about}-${digest.slice(0, 8)}`;
+}
+
+/** The question with this subject and digest, or with this id in any case; `undefined` for none. */
+export function findApproval(
+  { approvals = [] }: Pick<Crew, 'approvals'>,
+  asked: string | Pick<CrewApproval, 'about' | 'digest'>,
+): CrewApproval | undefined {
+  return typeof asked === 'string'
+    ? approvals.find((each) => approvalId(each) === asked.toLowerCase())
+    : approvals.find(({ about, digest }) => about === asked.about && digest === asked.digest);
 }
 
 /** The name of the n-th worker, from 0: A, B, …, Z, AA. */

@@ -165,6 +165,7 @@ const SHOWS_TICKETS: ReadonlySet<CrewFact['type']> = new Set([
   'workerAdded',
   'baseTested',
   'proposalAdmitted',
+  'approvalGiven',
 ]);
 /** Time until a job that broke off is tried again, in milliseconds. */
 const AGAIN_MS = 5_000;

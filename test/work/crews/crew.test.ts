@@ -243,6 +243,27 @@ describe('assigning', () => {
     expect(play.worker().status).toBe('ready');
   });
 
+  test('binds an answer for the whole crew to what people have read, and tests a red main anew after a yes', () => {
+    const asked = { about: 'setup', digest: 'd1' } as const;
+    const play = crew().give(
+      { type: 'BASE', since: 'b0', tip: 'b1', verdict: 'red', why: 'a test fails' },
+      { type: 'ASK', ...asked, what: 'Run them?' },
+    );
+    expect(play.refusal({ type: 'ASK', ...asked, what: 'Run them?' })).toBe('UNCHANGED');
+    expect(play.refusal({ type: 'APPROVE', about: 'setup', digest: 'd2', allowed: true, by: 'ann' })).toBe(
+      'NO_APPROVAL',
+    );
+    expect(play.refusal({ type: 'APPROVE', about: 'runner', digest: 'd1', allowed: true, by: 'ann' })).toBe(
+      'NO_APPROVAL',
+    );
+    play.give({ type: 'APPROVE', ...asked, allowed: false, by: 'ann' });
+    expect(play.crew).toMatchObject({ base: { verdict: 'red' }, approvals: [{ ...asked, allowed: false, by: 'ann' }] });
+    play.give({ type: 'APPROVE', ...asked, allowed: true, by: 'bob' });
+    expect(play.crew).toMatchObject({ base: null, approvals: [{ ...asked, allowed: true, by: 'bob' }] });
+    play.give({ type: 'ASK', about: 'setup', digest: 'd2', what: 'Run these?' });
+    expect(play.crew.approvals).toEqual([{ about: 'setup', digest: 'd2', what: 'Run these?', allowed: null, by: '' }]);
+  });
+
   test('does not go back to a base whose tests began before a merge', () => {
     const play = merging().give({ type: 'MERGED', worker: 'A', ticket: 'c-1', commit: 'm1' });
     const late = { type: 'BASE', since: 'b0', tip: 'b0', verdict: 'green', why: '' } as const;

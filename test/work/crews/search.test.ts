@@ -80,6 +80,8 @@ function commandsOf({ crew, epoch, tip }: World, pick: <Value>(all: readonly Val
     { type: 'STOP', by: 'ann' },
     { type: 'BASE', since: crew.base?.tip ?? null, tip: 'b', verdict: pick(['green', 'green', 'red']), why: '' },
     { type: 'ACCEPT_BASE', by: 'ann' },
+    { type: 'ASK', about: 'setup', digest: pick(['d1', 'd2']), what: 'x' },
+    { type: 'APPROVE', about: 'setup', digest: pick(['d1', 'd2']), allowed: pick([true, false]), by: 'ann' },
     { type: 'ASSIGN', worker: name, ticket: { id: pick(TICKETS), title: '', text: '', session: 's', slot, ...place } },
     { type: 'PREPARED', worker: name, ticket: id },
     { type: 'SEATED', worker: name, ticket: id },

@@ -10,7 +10,7 @@ const LAST_PORT = 60_000;
 export const BASE_RUN = 'main';
 
 /** The variables of the environment that keep what a worker starts apart from what others start. */
-export function slotEnvironment(crew: string, slot: number): Readonly<Record<string, string>> {
+export function slotEnvironment(crew: string, slot: number) {
   const name = `${crew.toLowerCase().replaceAll(/[^a-z0-9]+/g, '_')}_${shortDigest(crew).slice(0, 4)}_${slot}`;
   return {
     CONCH_SLOT: String(slot),

@@ -1,0 +1,60 @@
+import { hash } from 'node:crypto';
+import { posix } from 'node:path';
+import { z } from 'zod';
+import { jsonOrNull } from '../../../lib/defined.ts';
+
+/** Commands of a repository that prepare a worktree. `digest`: of the file that names them, and of a script it names. */
+export type SetupFile = { readonly file: string; readonly commands: readonly string[]; readonly digest: string };
+
+/** Reads a file at main; resolves with `null` when it is missing. */
+type ReadAtMain = (path: string) => Promise<string | null>;
+
+const line = z.string().trim().min(1);
+const cursorSetup = z.union([line, z.array(line)]).optional();
+const CURSOR = z.object({ 'setup-worktree': cursorSetup, 'setup-worktree-unix': cursorSetup });
+const CONDUCTOR = z.object({ scripts: z.object({ setup: line }) });
+const EMDASH = z.object({ scripts: z.object({ prepare: line.optional(), setup: line.optional() }) });
+
+/** The commands of each known file, in the order in which the files count. A text alone is the path of a script. */
+const FORMS: Readonly<Record<string, (json: unknown) => readonly string[] | string>> = {
+  '.cursor/worktrees.json': (json) => {
+    const { data } = CURSOR.safeParse(json);
+    return data?.['setup-worktree-unix'] ?? data?.['setup-worktree'] ?? [];
+  },
+  'conductor.json': (json) => {
+    const { data } = CONDUCTOR.safeParse(json);
+    return data === undefined ? [] : [data.scripts.setup];
+  },
+  '.emdash.json': (json) => {
+    const { prepare, setup } = EMDASH.safeParse(json).data?.scripts ?? {};
+    return [prepare, setup].flatMap((command) => command ?? []);
+  },
+};
+
+/** Returns the first known setup file of main that names commands; `null` for none. */
+export async function findSetup(read: ReadAtMain): Promise<SetupFile | null> {
+  for (const [file, commandsOf] of Object.entries(FORMS)) {
+    const text = await read(file);
+    const found = text === null ? [] : commandsOf(jsonOrNull(text));
+    if (found.length === 0) continue;
+    // A quote in the path would end the word of the shell.
+    const script = typeof found === 'string' ? posix.join(posix.dirname(file), found.replaceAll("'", '')) : null;
+    const commands = typeof found === 'string' ? [`sh '${script}'`] : found;
+    const parts = [file, text, script === null ? null : await read(script)];
+    return { file, commands, digest: hash('sha256', JSON.stringify(parts)) };
+  }
+  return null;
+}
+
+/** The variables by which setup files name the user's copy, the worktree and the first port. */
+export function setupEnvironment(root: string, worktree: string, port: string): Readonly<Record<string, string>> {
+  return {
+    ROOT_WORKTREE_PATH: root,
+    CONDUCTOR_ROOT_PATH: root,
+    CONDUCTOR_WORKSPACE_PATH: worktree,
+    CONDUCTOR_PORT: port,
+    EMDASH_ROOT_PATH: root,
+    EMDASH_TASK_PATH: worktree,
+    EMDASH_PORT: port,
+  };
+}

@@ -1,0 +1,133 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { findSetup } from '../../../src/work/crews/checks/setup-files.ts';
+import { until } from '../reviews/stage.ts';
+import { CHANNEL, add, finished, git, opened, repository, stage, ticketText } from './stage.ts';
+
+const at = (files: Readonly<Record<string, string>>) => findSetup(async (path) => files[path] ?? null);
+
+describe('setup files of a repository', () => {
+  test.each([
+    ['.cursor/worktrees.json', '{"setup-worktree":["a","b"]}', ['a', 'b']],
+    ['.cursor/worktrees.json', '{"setup-worktree":["a"],"setup-worktree-unix":["u"]}', ['u']],
+    ['.cursor/worktrees.json', '{"setup-worktree":"setup.sh"}', ["sh '.cursor/setup.sh'"]],
+    ['conductor.json', '{"scripts":{"setup":"npm ci","run":"npm start"}}', ['npm ci']],
+    ['.emdash.json', '{"scripts":{"setup":"s","prepare":"p","teardown":"t"}}', ['p', 's']],
+  ])('%s with %s names commands', async (file, text, commands) => {
+    expect(await at({ [file]: text })).toMatchObject({ file, commands });
+  });
+
+  test.each([
+    ['conductor.json', '{"scripts":{"run":"npm start"}}'],
+    ['conductor.json', '{"scripts":{"setup":["npm ci"]}}'],
+    ['.emdash.json', 'no JSON'],
+    ['.cursor/worktrees.json', '{"setup-worktree-windows":["w"]}'],
+  ])('%s with %s names none', async (file, text) => {
+    expect(await at({ [file]: text })).toBe(null);
+  });
+
+  test('count in their order, and their digest changes with the file and with the script that it names', async () => {
+    const conductor = { 'conductor.json': '{"scripts":{"setup":"npm ci"}}' };
+    const cursor = { '.cursor/worktrees.json': '{"setup-worktree":"setup.sh"}' };
+    expect(await at({ ...conductor, ...cursor })).toMatchObject({ file: '.cursor/worktrees.json' });
+    const digests = await Promise.all([
+      at(cursor),
+      at({ ...cursor, '.cursor/setup.sh': 'one' }),
+      at({ ...cursor, '.cursor/setup.sh': 'two' }),
+      at({ '.cursor/worktrees.json': '{"setup-worktree":"setup.sh"} ' }),
+    ]);
+    expect(new Set(digests.map((found) => found?.digest)).size).toBe(4);
+  });
+});
+
+/** A repository whose setup file makes the file "made", which git ignores. */
+function withSetup(): string {
+  const repo = repository({ 'c-1': ticketText('c-1'), 'c-2': ticketText('c-2', { deps: ['c-1'] }) });
+  add(repo, '.gitignore', 'made\nagents/');
+  add(repo, 'conductor.json', '{"scripts":{"setup":"echo $CONDUCTOR_ROOT_PATH > made"}}');
+  return repo;
+}
+
+const asked = (room: Awaited<ReturnType<typeof stage>>, about: string) =>
+  room.app.crews.state('web')?.approvals?.find((each) => each.about === about);
+const told = (room: Awaited<ReturnType<typeof stage>>) => room.posts.join('\n');
+
+function oneFile(folder: string, { channel }: { readonly channel: string }): string {
+  add(folder, `${channel.slice(-3)}.txt`, 'x');
+  return 'DONE';
+}
+
+test('runs the commands of a setup file after one yes, and asks again when the file changed', async () => {
+  const room = await stage(
+    withSetup(),
+    (folder, turn) => {
+      if (turn.channel.endsWith('c-1'))
+        writeFileSync(join(folder, 'conductor.json'), '{"scripts":{"setup":"echo changed > made"}}');
+      return oneFile(folder, turn);
+    },
+    { test: 'test -f made' },
+  );
+  const { repo } = room;
+  await room.command('/crew run');
+  await until(() => room.app.crews.state('web')?.base?.verdict === 'red');
+  const first = asked(room, 'setup')?.digest ?? '';
+  await until(() => told(room).includes(`/crew accept setup-${first.slice(0, 8)} to run them`));
+  expect(told(room)).toContain('conductor.json of main names commands for new worktrees: echo $CONDUCTOR_ROOT_PATH');
+  expect((await room.command('/crew ps')).text).toContain(`/crew decline setup-${first.slice(0, 8)}`);
+  expect(room.app.crews.shown(CHANNEL, 1)?.buttons.map(({ line }) => line)).toContain(
+    `/crew accept setup-${first.slice(0, 8)}`,
+  );
+  expect(await room.command('/crew accept setup-00000000')).toMatchObject({ ok: false });
+  expect(await room.command(`/crew accept setup-${first.slice(0, 8)}`)).toMatchObject({ ok: true });
+  await until(() => room.app.crews.state('web')?.finished.length === 1);
+  // The merge of c-1 changed the file, so its commands are new.
+  await until(() => asked(room, 'setup')?.digest !== first);
+  expect(asked(room, 'setup')).toMatchObject({ allowed: null, what: expect.stringContaining('echo changed') });
+  expect(git(repo, 'show', 'main:c-1.txt')).toBe('x');
+});
+
+test('starts tickets without the commands of a setup file that people declined, and says so, also after a restart', async () => {
+  const repo = withSetup();
+  const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
+  const first = await stage(repo, () => '', { test: 'test -f made' }, path);
+  await first.command('/crew run');
+  await until(() => first.app.crews.state('web')?.base?.verdict === 'red');
+  const id = `setup-${asked(first, 'setup')?.digest.slice(0, 8)}`;
+  expect(await first.command(`/crew decline ${id}`)).toMatchObject({ ok: true });
+  await first.stop();
+  opened.length = 0;
+  const second = await stage(repo, oneFile, { test: 'test ! -f made' }, path);
+  expect(await second.command('/crew accept')).toMatchObject({ ok: true });
+  await finished(second, 2);
+  expect(asked(second, 'setup')).toMatchObject({ allowed: false, by: 'Ada' });
+  expect(told(second)).toContain('c-1: the commands of conductor.json were not run: people declined them');
+});
+
+test('says in the thread that nobody has allowed the commands of a setup file', async () => {
+  const room = await stage(withSetup(), oneFile, { test: 'test ! -f made' });
+  await room.command('/crew run');
+  await finished(room, 2);
+  expect(told(room)).toContain(`${CHANNEL}/web/c-1 Conch: · c-1: the commands of conductor.json were not run: nobody`);
+});
+
+test('starts nobody while main has several test runners, until an operator takes the first', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  add(repo, 'package.json', '{"scripts":{"test":"true"}}');
+  add(repo, 'Cargo.toml', '');
+  const room = await stage(repo, oneFile, { test: 'auto' });
+  await room.command('/crew run');
+  await until(() => asked(room, 'runner') !== undefined);
+  const id = `runner-${asked(room, 'runner')?.digest.slice(0, 8)}`;
+  await until(() => told(room).includes(`/crew accept ${id} to use the first`));
+  expect(told(room)).toContain(
+    'main has tests of several kinds (npm test --silent, cargo test). Use npm test --silent',
+  );
+  expect(await room.command(`/crew decline ${id}`)).toMatchObject({ ok: true });
+  await expect.poll(async () => (await room.command('/crew ps')).text).toContain('set "test" of the crew web');
+  expect(room.app.crews.state('web')?.workers[0]?.status).toBe('idle');
+  expect(await room.command(`/crew accept ${id}`)).toMatchObject({ ok: true });
+  await finished(room, 1);
+  await until(() => told(room).includes('✓ Ada decided about the test runner: to use the first'));
+});
