@@ -8,7 +8,7 @@ import { isoTime } from '../../lib/time.ts';
 import type { GitEnvironment } from '../../lib/git.ts';
 import { findSetup, setupEnvironment } from './checks/setup-files.ts';
 import { RUNNER_FILES, countTests, findRunners } from './checks/test-runner.ts';
-import { BASE_RUN, portsInUse, slotEnvironment } from './checks/slots.ts';
+import { BASE_RUN, BASE_SLOTS, FIRST_BASE_SLOT, TakenSlots, slotEnvironment } from './checks/slots.ts';
 import { weakenedParts } from './checks/weakened.ts';
 import type { CrewApproval, Assigned, Crew, Proposal, PullRequest, WorktreeState } from './crew.ts';
 import type { CrewWork, LeftWork, MergeEnd, MergeOrder, PullEnd, Seen, TestResult } from './crews.ts';
@@ -115,8 +115,6 @@ When the work is committed and its tests are green, write DONE alone on the last
 `;
 const MOST_MOVES = 3;
 const DIVERGED = 'Your main and the merged work have both gone on. Run: git merge refs/conch/main';
-/** Main is tested in this slot, or in one of those before it. No worker has one as high. */
-const FIRST_BASE_SLOT = 1_999;
 
 /** Opens the repository of a crew. Rejects with words for people when a crew cannot work there. */
 export async function openCrewWork(plan: CrewPlan, ports: CrewWorkPorts): Promise<CrewWork> {
@@ -148,6 +146,7 @@ class RepositoryWork implements CrewWork {
   readonly #folder: string;
   /** The worktree that no worker has: main is tested there, and merges are made. */
   readonly #integration: string;
+  readonly #slots: TakenSlots;
   #last: Promise<unknown> = Promise.resolve();
   #told = '';
   /** Problems that people were told of, by what they are about. */
@@ -164,6 +163,7 @@ class RepositoryWork implements CrewWork {
   constructor(repository: Repository, sources: Sources, plan: CrewPlan, ports: CrewWorkPorts) {
     this.#repository = repository;
     this.#plan = plan;
+    this.#slots = new TakenSlots(plan.id);
     this.#ports = ports;
     this.#tickets = sources.tickets;
     this.#pulls = sources.pulls;
@@ -209,9 +209,14 @@ class RepositoryWork implements CrewWork {
   testBase(tip: string): Promise<{ readonly verdict: 'green' | 'red' | 'none'; readonly why: string }> {
     return this.#alone(async () => {
       await prepareIntegration(this.#repository, this.#integration, tip);
-      const { verdict, output, count } = await this.#testIntegration({ slot: await this.#baseSlot(), run: BASE_RUN });
-      await this.#countedTests(tip, count);
-      return { verdict: verdict === 'flaky' ? 'green' : verdict, why: verdict === 'red' ? output : '' };
+      const slot = await this.#baseSlot();
+      try {
+        const { verdict, output, count } = await this.#testIntegration({ slot, run: BASE_RUN });
+        await this.#countedTests(tip, count);
+        return { verdict: verdict === 'flaky' ? 'green' : verdict, why: verdict === 'red' ? output : '' };
+      } finally {
+        this.#slots.giveBack(slot);
+      }
     });
   }
 
@@ -244,8 +249,12 @@ class RepositoryWork implements CrewWork {
       this.#say(ticket, `its worktree has no ${missing.join(', ')}. To make it there, set "prepare" of the crew`);
   }
 
-  async isFree(slot: number): Promise<boolean> {
-    return (await portsInUse(this.#plan.id, slot)).length === 0;
+  takeSlot(slot: number): Promise<boolean> {
+    return this.#slots.take(slot);
+  }
+
+  keepSlot({ slot }: Assigned): void {
+    this.#slots.keep(slot);
   }
 
   stepAsked(worker: string): void {
@@ -370,6 +379,7 @@ class RepositoryWork implements CrewWork {
     const tip = await tipOf(repository, branch);
     const isSafe = tip !== null && (kept !== null || tip === merged || !(await this.#isAhead(branch)));
     if (tip !== null && isSafe) await deleteBranch(repository, branch, tip);
+    this.#slots.giveBack(ticket.slot);
     return kept;
   }
 
@@ -468,6 +478,7 @@ class RepositoryWork implements CrewWork {
     await this.#last;
     const repository = this.#repository;
     await unless(128, repository.git(['worktree', 'remove', '--force', '--force', this.#integration]));
+    this.#slots.giveAllBack();
     repository.release();
   }
 
@@ -745,8 +756,8 @@ class RepositoryWork implements CrewWork {
 
   /** A free slot that no worker has, because workers may run programs while main is tested. */
   async #baseSlot(): Promise<number> {
-    for (let slot = FIRST_BASE_SLOT; slot > FIRST_BASE_SLOT - PATHS_SHOWN; slot -= 1)
-      if (await this.isFree(slot)) return slot;
+    for (let slot = FIRST_BASE_SLOT; slot < FIRST_BASE_SLOT + BASE_SLOTS; slot += 1)
+      if (await this.#slots.take(slot)) return slot;
     return FIRST_BASE_SLOT;
   }
 

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
+import { FIRST_BASE_SLOT } from './checks/slots.ts';
 import type { CrewCommand, CrewFact, CrewFactOf, CrewRefusal } from './crew-events.ts';
 import type { CrewStore } from './crew-binding.ts';
 import { overlap } from './tickets/ticket.ts';
@@ -73,8 +74,10 @@ export type CrewWork = {
   testBase(tip: string): Promise<{ readonly verdict: 'green' | 'red' | 'none'; readonly why: string }>;
   /** The names of a worker's worktree and branch for a ticket. */
   place(worker: string, ticket: string): Pick<Assigned, 'worktree' | 'branch'>;
-  /** Whether no other program uses the ports of a slot. */
-  isFree(slot: number): Promise<boolean>;
+  /** Takes the ports of a slot. Resolves with false when another program uses one of them, or another Conch has them. */
+  takeSlot(slot: number): Promise<boolean>;
+  /** Takes the ports of a ticket's slot again after a start. */
+  keepSlot(ticket: Assigned): void;
   /** Makes the worktree, and runs what prepares it. */
   prepare(ticket: Assigned, worker: string): Promise<void>;
   /** Called when the floor is asked for a step of a worker. */
@@ -153,8 +156,6 @@ export type CrewPorts = {
   readonly failed: (error: unknown, words: string) => void;
 };
 
-/** More slots than this are not looked at. */
-const MOST_SLOTS = 1_000;
 /** Time between two looks for new tickets, in milliseconds. */
 const LOOK_MS = 5_000;
 /** Types of facts after which other tickets may be ready. */
@@ -254,6 +255,7 @@ export class CrewRunner {
     const missing = Math.max(0, workers - this.state().workers.length);
     if (missing > 0) await this.spawn(missing);
     for (const { name, ticket, status, prepared, leaving } of this.state().workers) {
+      if (ticket !== null) work.keepSlot(ticket);
       const isAtWork = prepared && leaving === null && status !== 'idle' && status !== 'stuck';
       if (ticket === null || !isAtWork) continue;
       const isThere = await work.exists(ticket);
@@ -638,8 +640,8 @@ export class CrewRunner {
   /** The first slot that no worker has, and whose ports no other program uses. */
   async #freeSlot(workers: readonly Worker[]): Promise<number> {
     const taken = new Set(workers.map((each) => each.ticket?.slot));
-    for (let slot = 0; slot < MOST_SLOTS; slot += 1)
-      if (!taken.has(slot) && (await this.#ports.work.isFree(slot))) return slot;
+    for (let slot = 0; slot < FIRST_BASE_SLOT; slot += 1)
+      if (!taken.has(slot) && (await this.#ports.work.takeSlot(slot))) return slot;
     throw new Error('the ports of every slot are in use by other programs');
   }
 

@@ -12,6 +12,7 @@ import { createBackends } from '../../../src/runtime/agent-factory.ts';
 import { createLog } from '../../../src/runtime/log.ts';
 import type { TrialCall } from '../../crews/program.ts';
 import { makeRepository } from '../../crews/repository.ts';
+import { slotEnvironment } from '../../../src/work/crews/checks/slots.ts';
 import { until } from '../reviews/stage.ts';
 import { finished, opened, repository, stageOf, ticketText } from './stage.ts';
 
@@ -92,6 +93,22 @@ test('what commands leave running has ended with them', async () => {
     ...ran(made.mark, 'test', 'test'),
   ]);
   expect(marked(made.store.id)).toEqual([]);
+});
+
+test('prepare, agent and tests have the same slot, ports, database suffix and project', async () => {
+  const words = '"$CONCH_SLOT:$CONCH_PORT_BASE:$CONCH_DB_SUFFIX:$COMPOSE_PROJECT_NAME"';
+  const seen = join(folder, 'slots');
+  const made = await room(`${COMMIT}; echo agent:${words} >> ${seen}; echo DONE`, () => ({
+    prepare: [`echo prepare:${words} >> ${seen}`],
+    test: `echo tests:${words} >> ${seen}`,
+  }));
+  await finished(made, 1);
+  const [, number = ''] = /^agent:(\d+):/m.exec(readFileSync(seen, 'utf8')) ?? [];
+  const slot = Object.values(slotEnvironment('web', Number(number))).join(':');
+  const own = readFileSync(seen, 'utf8')
+    .split('\n')
+    .filter((line) => line.includes(slot));
+  expect(own).toEqual(['prepare', 'agent', 'tests', 'tests'].map((name) => `${name}:${slot}`));
 });
 
 test('what a step leaves running has ended before it is tried again after its time limit', async () => {

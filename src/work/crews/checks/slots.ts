@@ -1,10 +1,18 @@
 import { createServer } from 'node:net';
+import { lockInstance } from '../../../engine/lock.ts';
+import type { FileLock } from '../../../engine/lock.ts';
 import { shortDigest } from '../../../lib/digest.ts';
 
 /** Ports of one slot. */
 const PORTS = 20;
-const FIRST_PORT = 20_000;
-const LAST_PORT = 60_000;
+/** Below the ports that systems give to outgoing connections: from 32,768 on Linux. */
+const FIRST_PORT = 12_000;
+const LAST_PORT = 32_767;
+const BLOCKS = Math.floor((LAST_PORT - FIRST_PORT) / PORTS);
+/** Workers have lower slots than this one and those after it, in which main is tested. */
+export const FIRST_BASE_SLOT = 1_000;
+/** The slots in which main can be tested. */
+export const BASE_SLOTS = 10;
 
 /** The run of the tests of main. That of a ticket is its session. */
 export const BASE_RUN = 'main';
@@ -22,9 +30,51 @@ export function slotEnvironment(crew: string, slot: number) {
 
 /** The first of a slot's ports: the same for a crew and slot at every start. */
 function portBase(crew: string, slot: number): number {
-  const blocks = Math.floor((LAST_PORT - FIRST_PORT) / PORTS);
-  const first = Number.parseInt(shortDigest(crew).slice(0, 8), 16) % blocks;
-  return FIRST_PORT + ((first + slot) % blocks) * PORTS;
+  const first = Number.parseInt(shortDigest(crew).slice(0, 8), 16) % BLOCKS;
+  return FIRST_PORT + ((first + slot) % BLOCKS) * PORTS;
+}
+
+/** The slots that a crew has taken. No other crew and no other Conch of this machine takes their ports meanwhile. */
+export class TakenSlots {
+  readonly #crew: string;
+  readonly #locks = new Map<number, FileLock>();
+
+  constructor(crew: string) {
+    this.#crew = crew;
+  }
+
+  /** Takes a slot, and keeps it. Resolves with false when another Conch has its ports, or another program uses one. */
+  async take(slot: number): Promise<boolean> {
+    if (!this.keep(slot)) return false;
+    if ((await portsInUse(this.#crew, slot)).length === 0) return true;
+    this.giveBack(slot);
+    return false;
+  }
+
+  /** Takes a slot whatever uses its ports, such as a program of the worker that has it. */
+  keep(slot: number): boolean {
+    const lock = this.#locks.get(slot) ?? lockPorts(portBase(this.#crew, slot));
+    if (lock !== null) this.#locks.set(slot, lock);
+    return lock !== null;
+  }
+
+  giveBack(slot: number): void {
+    this.#locks.get(slot)?.release();
+    this.#locks.delete(slot);
+  }
+
+  giveAllBack(): void {
+    for (const slot of [...this.#locks.keys()]) this.giveBack(slot);
+  }
+}
+
+/** Locks a block of ports; `null` when another Conch has it, or another user had it. */
+function lockPorts(first: number): FileLock | null {
+  try {
+    return lockInstance(`ports from ${first}`);
+  } catch {
+    return null;
+  }
 }
 
 /** The ports of a slot that another program uses. */

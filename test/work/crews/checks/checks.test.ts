@@ -1,5 +1,8 @@
+import { execFileSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:net';
 import { describe, expect, test } from 'vitest';
-import { slotEnvironment } from '../../../../src/work/crews/checks/slots.ts';
+import { BASE_SLOTS, FIRST_BASE_SLOT, TakenSlots, slotEnvironment } from '../../../../src/work/crews/checks/slots.ts';
 import { countTests, findRunners } from '../../../../src/work/crews/checks/test-runner.ts';
 import { weakenedParts } from '../../../../src/work/crews/checks/weakened.ts';
 
@@ -97,6 +100,36 @@ describe('a diff', () => {
   ])('of %s with %j makes no test weaker', (file, lines) => {
     expect(weakenedParts(diff(file, lines))).toEqual([]);
   });
+});
+
+test('all slots of a crew have ports of their own, below those of outgoing connections', () => {
+  const slots = Array.from({ length: FIRST_BASE_SLOT + BASE_SLOTS }, (_, slot) => slot);
+  for (const crew of ['web', 'shop', 'a', 'Web Shop']) {
+    const firsts = slots.map((slot) => Number(slotEnvironment(crew, slot).CONCH_PORT_BASE));
+    expect(new Set(firsts).size).toBe(slots.length);
+    expect(Math.max(...firsts) + 19).toBeLessThan(32_768);
+    expect(Math.min(...firsts)).toBeGreaterThan(1_024);
+  }
+});
+
+test('the ports of a slot are taken once on this machine, until they are given back', async () => {
+  const crew = `crew-${randomUUID()}`;
+  const [one, other] = [new TakenSlots(crew), new TakenSlots(crew)];
+  const module = new URL('../../../../src/work/crews/checks/slots.ts', import.meta.url).href;
+  const elsewhere = `import('${module}').then(async (all) => console.log(await new all.TakenSlots('${crew}').take(3)))`;
+  const inProcess = () => execFileSync(process.execPath, ['-e', elsewhere], { encoding: 'utf8' }).trim();
+  expect(await one.take(3)).toBe(true);
+  expect([await one.take(3), await other.take(3), other.keep(3), inProcess()]).toEqual([true, false, false, 'false']);
+  one.giveAllBack();
+  expect(inProcess()).toBe('true');
+  const server = createServer();
+  const first = Number(slotEnvironment(crew, 3).CONCH_PORT_BASE);
+  await new Promise<void>((resolve) => server.listen(first + 19, '127.0.0.1', resolve));
+  expect([await other.take(3), one.keep(3)]).toEqual([false, true]);
+  one.giveBack(3);
+  await new Promise((resolve) => server.close(resolve));
+  expect(await other.take(3)).toBe(true);
+  other.giveAllBack();
 });
 
 test('slots have ports, a suffix and a project of their own', () => {
