@@ -6,6 +6,7 @@ import {
   MOST_CONFLICTS,
   MOST_PROPOSALS,
   MOST_PULL_ROUNDS,
+  MOST_UNRESUMED,
   STUCK_AT,
   budgetLeft,
   budgetUsed,
@@ -343,6 +344,9 @@ function ended(decision: CrewDecision, { worker, epoch, how, why }: CrewCommandO
 }
 
 const SESSION_IN_USE = /session\b.*\b(?:in use|already)/i;
+/** What agents say of a session that they do not have. */
+const SESSION_GONE =
+  /\bno (?:conversation|(?:saved )?session)s?\b.*\bfound\b|\b(?:session|conversation)\b.*\b(?:not found|does not exist|(?:cannot|could not) be (?:resumed|loaded))\b/i;
 
 /** Tries the step again with a new session. No error is counted. */
 function renew(decision: CrewDecision, { name }: Worker, why: string): null {
@@ -371,13 +375,21 @@ function explained(decision: CrewDecision, { worker, why }: CrewCommandOf<'CAUSE
   return decision.of(worker, (found) => {
     if (found.errorAt !== decision.at) return 'UNCHANGED';
     const until = limitIn(why, { at: decision.at, limits: decision.crew.limits });
-    if (until === null && !SESSION_IN_USE.test(why))
-      return decision.record({ type: 'errorExplained', worker: found.name, why });
+    if (until === null && !SESSION_IN_USE.test(why)) return errorOf(decision, found, why);
     forgive(decision, found);
     if (until === null) return renew(decision, decision.now(found), why);
     pause(decision, { until, why });
     return null;
   });
+}
+
+/** A worker whose session could not be resumed twice is reset, and people start its ticket again. */
+function errorOf(decision: CrewDecision, { name }: Worker, why: string): null {
+  const unresumed = SESSION_GONE.test(why) ? { unresumed: true as const } : {};
+  decision.record({ type: 'errorExplained', worker: name, why, ...unresumed });
+  const now = decision.now({ name });
+  if ((now.unresumed ?? 0) < MOST_UNRESUMED || !canLeave(now)) return null;
+  return decision.leave(now, 'kept', `its session could not be resumed twice: ${why}`);
 }
 
 /** Waits at least until then. A crew that waits as long already stays as it is. */

@@ -138,8 +138,8 @@ export const CREW_FACTS = {
   stepPutBack: { worker, why: text },
   spent: { worker, ...spent },
   errorCounted: { worker, errors: z.int(), retryAt: instant.nullable(), why: text },
-  /** What the error that was just counted was. */
-  errorExplained: { worker, why: text },
+  /** What the error that was just counted was. `unresumed`: the session could not be resumed. */
+  errorExplained: { worker, why: text, unresumed: z.literal(true).exactOptional() },
   /** The error that was just counted is none. */
   errorForgiven: { worker },
   /** `budget`: the crew waits for the next day, not for the agents' provider. */

@@ -182,7 +182,11 @@ const EVOLUTION: Evolution = {
     retryAt,
     lastError: why,
   }),
-  errorExplained: (worker, { why }) => ({ ...worker, lastError: why }),
+  errorExplained: ({ unresumed, ...worker }, { why, unresumed: isUnresumed }) => ({
+    ...worker,
+    lastError: why,
+    ...(isUnresumed === true ? { unresumed: (unresumed ?? 0) + 1 } : {}),
+  }),
   errorForgiven: (worker) => ({ ...worker, errors: worker.errors - 1, errorAt: null, retryAt: null }),
   retryDue: (worker) => ({ ...worker, retryAt: null }),
   sessionRenewed: (worker, { retryAt, why }) => ({
@@ -193,7 +197,7 @@ const EVOLUTION: Evolution = {
     timedOut: true,
     lastError: why,
   }),
-  workMeasured: (worker, { work, unchanged, unfinished }) => ({
+  workMeasured: ({ unresumed: _unresumed, ...worker }, { work, unchanged, unfinished }) => ({
     ...worker,
     work,
     unchanged,

@@ -43,6 +43,8 @@ const BACKOFF_SECONDS = [2, 4, 8, 16, 32];
 const LONGEST_BACKOFF_SECONDS = 60;
 /** With this many errors in a row, a worker is stuck. A person can let it try as many times again. */
 export const STUCK_AT = 5;
+/** When its session could not be resumed as often in a row, a worker is reset. */
+export const MOST_UNRESUMED = 2;
 /** With more rounds of conflicts than this, a worker is stuck. */
 export const MOST_CONFLICTS = 3;
 /** After as many rounds of red checks or comments on a pull request, people are asked. */
@@ -206,6 +208,8 @@ const workerSchema = z.strictObject({
   /** When the last error was counted. */
   errorAt: instant.nullable(),
   lastError: text,
+  /** How often in a row its session could not be resumed; absent for never. */
+  unresumed: count.exactOptional(),
   /** How often its session was replaced on this ticket. `timedOut`: a step timed out and is tried once more. */
   renewals: count,
   timedOut: z.boolean(),

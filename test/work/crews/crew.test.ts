@@ -563,6 +563,47 @@ describe('errors of steps', () => {
     expect(play.worker()).toMatchObject({ errors: 0, renewals: 1 });
   });
 
+  const unresumed = (epoch: number, why = 'No conversation found with session ID: 5f3'): readonly CrewCommand[] => [
+    { type: 'GRANTED', worker: 'A', epoch },
+    { type: 'ENDED', worker: 'A', epoch, how: 'failed', why: 'its session ended' },
+    { type: 'CAUSE', worker: 'A', why },
+  ];
+
+  test('by a session that could not be resumed twice reset the worker, and people start its ticket again', () => {
+    const play = ready()
+      .step('x', work('1'))
+      .give(...unresumed(2));
+    expect(play.worker()).toMatchObject({ errors: 1, leaving: null });
+    play.at += 10_000;
+    play.give({ type: 'TICK' }, ...unresumed(3));
+    expect(play.worker().leaving).toMatchObject({
+      why: 'kept',
+      words: expect.stringContaining('resumed twice: No conv'),
+    });
+    expect(jobOf(play.crew, play.worker())).toBe('clear');
+    expect(play.crew.refused).toMatchObject([{ id: 'c-1' }]);
+    play.give({ type: 'CLEARED', worker: 'A', ticket: 'c-1', kept: 'refs/conch/kept/A-c-1/1' });
+    expect(play.worker()).toMatchObject({ status: 'idle', ticket: null });
+    expect(play.crew.kept).toHaveLength(1);
+  });
+
+  test.each(['a good step', 'another error'])(
+    'by sessions that could not be resumed, with %s between, do not',
+    (what) => {
+      const play = ready()
+        .step('x', work('1'))
+        .give(...unresumed(2));
+      play.at += 10_000;
+      play.give({ type: 'TICK' });
+      if (what === 'a good step') play.step('x', work('2'), 3);
+      else play.give(...unresumed(3, 'crash'));
+      play.at += 10_000;
+      if (what !== 'a good step') play.give({ type: 'TICK' });
+      play.give(...unresumed(4));
+      expect(play.worker()).toMatchObject({ status: 'working', leaving: null });
+    },
+  );
+
   test('are not counted for a limit of the provider, not even as the fifth in a row', () => {
     const play = stuck().give({ type: 'CAUSE', worker: 'A', why: 'usage limit reached, try again in 20 s' });
     expect(play.worker()).toMatchObject({ status: 'working', errors: 4, step: { queued: true } });
