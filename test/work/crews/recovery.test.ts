@@ -1,0 +1,123 @@
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { hostname, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { until } from '../reviews/stage.ts';
+import { git, opened, repository, stage, ticketText } from './stage.ts';
+
+const WORKTREE = 'agents/A-c-1';
+
+type Row = {
+  readonly name: string;
+  /** What happens while Conch is off. */
+  readonly meanwhile: (repo: string) => void;
+  /** The worker after each start, and how often work was stored. */
+  readonly after: { readonly status: string; readonly ticket: string | null; readonly kept: number };
+};
+
+const ROWS: readonly Row[] = [
+  {
+    name: 'whose worktree is gone is idle',
+    meanwhile: (repo) => rmSync(join(repo, WORKTREE), { recursive: true }),
+    after: { status: 'idle', ticket: null, kept: 0 },
+  },
+  {
+    name: 'whose worktree is gone, and its registration too, is idle',
+    meanwhile(repo) {
+      rmSync(join(repo, WORKTREE), { recursive: true });
+      git(repo, 'worktree', 'prune');
+    },
+    after: { status: 'idle', ticket: null, kept: 0 },
+  },
+  {
+    name: 'whose ticket was closed is idle, and its work is stored',
+    meanwhile(repo) {
+      const file = join(repo, '.tickets/c-1.md');
+      writeFileSync(file, readFileSync(file, 'utf8').replace('status: open', 'status: closed'));
+      git(repo, 'commit', '-qam', 'Close c-1');
+    },
+    after: { status: 'idle', ticket: null, kept: 1 },
+  },
+  {
+    name: 'with changed files goes on with them',
+    meanwhile: (repo) => writeFileSync(join(repo, WORKTREE, 'more.txt'), 'more\n'),
+    after: { status: 'working', ticket: 'c-1', kept: 0 },
+  },
+  {
+    name: 'whose git was ended in the middle goes on without its lock',
+    meanwhile: (repo) => writeFileSync(join(repo, '.git/worktrees/A-c-1/index.lock'), ''),
+    after: { status: 'working', ticket: 'c-1', kept: 0 },
+  },
+];
+
+/** A store in which A works on c-1 and has changed a file, and the crew is stopped. */
+async function interrupted(repo: string): Promise<string> {
+  const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
+  let steps = 0;
+  const room = await stage(
+    repo,
+    (folder) => {
+      writeFileSync(join(folder, 'half.txt'), `${(steps += 1)}\n`);
+      return 'One step.';
+    },
+    {},
+    path,
+  );
+  await room.command('/crew run');
+  await until(() => steps > 0);
+  await room.command('/crew stop');
+  const worker = () => room.app.crews.state('web')?.workers[0];
+  await until(() => worker()?.step?.queued === true);
+  await room.stop();
+  opened.length = 0;
+  return path;
+}
+
+/** Starts the program, and stops it when it has nothing left to do. Resolves with all that it left. */
+async function restarted(repo: string, path: string) {
+  const room = await stage(repo, () => 'One step.', {}, path);
+  const state = () => room.app.crews.state('web');
+  await until(() => state()?.workers.every(({ leaving }) => leaving === null) === true);
+  const known = state();
+  await room.stop();
+  opened.length = 0;
+  const refs = git(repo, 'for-each-ref', '--format=%(refname) %(objectname)');
+  return { known, refs, worktrees: git(repo, 'worktree', 'list', '--porcelain') };
+}
+
+describe('after a start, a worker', () => {
+  test.each(ROWS)('$name; another start changes nothing', async ({ meanwhile, after }) => {
+    const repo = repository({ 'c-1': ticketText('c-1') });
+    const path = await interrupted(repo);
+    const half = join(repo, WORKTREE, 'half.txt');
+    const before = readFileSync(half, 'utf8');
+    mkdirSync(join(repo, 'agents/mine'));
+    writeFileSync(join(repo, 'agents/mine/notes.txt'), 'mine\n');
+    meanwhile(repo);
+    const first = await restarted(repo, path);
+    const [worker] = first.known?.workers ?? [];
+    expect({ status: worker?.status, ticket: worker?.ticket?.id ?? null, kept: first.known?.kept.length }).toEqual(
+      after,
+    );
+    expect(first.known?.finished).toEqual([]);
+    if (after.ticket !== null) expect(readFileSync(half, 'utf8')).toBe(before);
+    for (const { ref } of first.known?.kept ?? []) expect(git(repo, 'show', `${ref}:half.txt`)).toBe(before.trim());
+    expect(existsSync(join(repo, '.git/worktrees/A-c-1/index.lock'))).toBe(false);
+    expect(await restarted(repo, path)).toEqual(first);
+    expect(readFileSync(join(repo, 'agents/mine/notes.txt'), 'utf8')).toBe('mine\n');
+  });
+});
+
+test('a second Conch on a repository is refused with the process and host of the first, and takes over when it ended', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  const first = await stage(repo, () => 'DONE');
+  const second = await stage(repo, () => 'DONE');
+  expect(await second.command('/crew ps')).toMatchObject({
+    ok: false,
+    text: expect.stringContaining(`Another Conch (process ${process.pid} on ${hostname()}) works in ${repo}.`),
+  });
+  await first.stop();
+  opened.splice(0, 1);
+  const third = await stage(repo, () => 'DONE');
+  expect(await third.command('/crew ps')).toMatchObject({ ok: true });
+});
