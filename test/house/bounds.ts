@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 60_155,
-  files: 348,
+  linesOfCode: 60_421,
+  files: 349,
   filesPerMessage: 46,
   functionsPerMessage: 620,
 };
