@@ -64,7 +64,7 @@ export class TakenSlots {
   }
 
   giveAllBack(): void {
-    for (const slot of [...this.#locks.keys()]) this.giveBack(slot);
+    for (const slot of this.#locks.keys()) this.giveBack(slot);
   }
 }
 
