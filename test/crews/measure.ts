@@ -114,14 +114,15 @@ function newestMain(repo: string): string {
 
 /** Tickets that were given to a worker while another one had them. */
 function givenTwice(facts: readonly Fact[]): number {
-  const taken = new Set<string>();
+  const takers = new Map<string, string>();
   let twice = 0;
   for (const fact of facts) {
-    if (fact.type === 'worktreeCleared') taken.delete(String(fact['ticket']));
+    const { worker = '' } = fact;
+    if (fact.type === 'workerMoved' && fact['to'] === 'idle') takers.delete(worker);
     if (fact.type !== 'ticketAssigned') continue;
     const { id } = fact['ticket'] as Ticket;
-    if (taken.has(id)) twice += 1;
-    taken.add(id);
+    if ([...takers.values()].includes(id)) twice += 1;
+    takers.set(worker, id);
   }
   return twice;
 }

@@ -91,7 +91,8 @@ async function run(call: TrialCall): Promise<void> {
   const done = Promise.withResolvers<void>();
   const look = (): void => {
     const crew = state();
-    if (crew?.finished.length === tickets && crew.workers.every(({ status }) => status === 'idle')) done.resolve();
+    const isOver = crew?.workers.every(({ status, left }) => status === 'idle' && left === undefined) === true;
+    if (crew?.finished.length === tickets && isOver) done.resolve();
   };
   let facts = 0;
   app.crews.onFacts((all) => {
@@ -105,6 +106,10 @@ async function run(call: TrialCall): Promise<void> {
   await command('/crew run');
   const people = setInterval(() => {
     for (const worker of state()?.workers ?? []) for (const line of answersTo(worker, call)) void command(line);
+    // Worktrees of killed workers that got no other ticket.
+    if (state()?.finished.length === tickets)
+      for (const { name, left } of state()?.workers ?? [])
+        if (left !== undefined && left.due === undefined) void command(`/crew cleanup ${name}`);
     for (const channel of questions) void intake().message(messageIn(channel, clock.now()));
     questions.clear();
   }, 200);

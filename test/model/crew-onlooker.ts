@@ -210,11 +210,13 @@ export function checkScene(scene: CrewScene): void {
 function checkWorker({ crew, notes }: CrewScene, worker: Worker): void {
   const { status, ticket, step, waiting, leaving, retryAt } = worker;
   if (status === 'idle') {
-    const { name, agent, startedAt } = worker;
-    must(isDeepStrictEqual(worker, idleWorker({ name, agent, startedAt })), 'an idle worker keeps something');
+    const { name, agent, startedAt, left } = worker;
+    const empty = idleWorker({ name, agent, startedAt, ...(left === undefined ? {} : { left }) });
+    must(isDeepStrictEqual(worker, empty), 'an idle worker keeps something');
     return;
   }
   must(ticket !== null, `a worker is ${status} without a ticket`);
+  must(!worker.prepared || worker.left === undefined, 'a ticket begins before the last worktree is removed');
   must(
     step === null || ((status === 'ready' || status === 'working') && waiting === null && leaving === null),
     `a step is asked of a worker that is ${leaving !== null ? 'leaving' : waiting !== null ? 'waiting' : status}`,

@@ -168,6 +168,16 @@ export const CREW_STARTS: readonly CrewStart[] = [
     depth: 8,
   },
   {
+    name: 'a killed worker',
+    opening: [
+      ...begins('A', 'c-1'),
+      crew({ type: 'KILL', worker: 'A', by: 'ann' }),
+      [...seats('c-1', null), ...crew({ type: 'CLEARED', worker: 'A', ticket: 'c-1', kept: null })],
+    ],
+    smallDepth: 4,
+    depth: 7,
+  },
+  {
     name: 'the last step',
     settings: { maxSteps: 1 },
     opening: begins('A', 'c-1'),
@@ -278,7 +288,10 @@ function checkMove(core: Crewed, before: World, after: World, move: CrewMove): v
     if (command.type === 'CLEARED') {
       const was = before.crew.workers.find(({ name }) => name === command.worker);
       const now = after.crew.workers.find(({ name }) => name === command.worker);
-      must(now?.status === 'idle', 'a worker that was reset is not idle');
+      must(was?.leaving === null || now?.status === 'idle', 'a worker that was reset is not idle');
+      const stays = was?.leaving?.why === 'killed' ? command.ticket : was?.left?.id;
+      const isLast = was?.leaving?.why !== 'killed' && stays === command.ticket;
+      must(now?.left?.id === (isLast ? undefined : stays), 'the worktree of a killed worker is lost');
       const isOpen = was?.leaving?.why === 'killed' && after.crew.running;
       const again = isOpen ? take(core, after, assign(command.worker, command.ticket, 2)) : after;
       must(again !== null, 'a ticket whose worker was killed is not given again');
@@ -331,11 +344,14 @@ function movesOf(world: World): readonly CrewMove[] {
 }
 
 function movesOfWorker(world: World, worker: Worker): readonly CrewMove[] {
-  const { name, ticket, status, waiting, leaving } = worker;
-  if (ticket === null) return TICKETS.flatMap((id) => WORKERS.map((_, slot) => assign(name, id, slot)));
+  const { name, ticket, status, waiting, leaving, left } = worker;
+  const person = { worker: name, by: 'ann' } as const;
+  const over = left === undefined ? [] : [crew({ type: 'CLEARED', worker: name, ticket: left.id, kept: null })];
+  const gone = left === undefined ? [] : [...over, crew({ type: 'CLEANUP', ...person })];
+  if (ticket === null) return [...gone, ...TICKETS.flatMap((id) => WORKERS.map((_, slot) => assign(name, id, slot)))];
   const { id } = ticket;
   const moves: CrewMove[] = [...jobMoves(world, worker, id), ...TICKETS.map((other) => assign(name, other, 2))];
-  const person = { worker: name, by: 'ann' } as const;
+  if (leaving === null) moves.push(...over);
   moves.push(crew({ type: 'KILL', ...person }));
   if (leaving === null && status !== 'done') moves.push(crew({ type: 'LOST', worker: name, why: 'gone' }));
   if (status === 'stuck') moves.push(crew({ type: 'RETRY', ...person, words: '' }));
@@ -353,7 +369,7 @@ function jobMoves({ crew: state }: World, worker: Worker, ticket: string): reado
     return [[...seats(ticket, null), ...crew({ type: 'CLEARED', worker: name, ticket, kept })]];
   }
   const job = jobOf(state, worker);
-  if (job === 'prepare')
+  if (status === 'ready' && !worker.prepared)
     moves.push(
       crew({ type: 'PREPARED', worker: name, ticket }),
       crew({ type: 'UNSTARTED', worker: name, ticket, why: 'no' }),
@@ -527,7 +543,7 @@ function workerKey(worker: Worker, offset: number): unknown {
         ];
   return [
     [status, ticket?.id, prepared, stepCount, maxSteps, asked, next, unfinished, errors, retryAt !== null],
-    [timedOut, left, Math.min(unchanged, 2), rounds, accepted, waiting?.for, leaving?.why],
+    [timedOut, left, Math.min(unchanged, 2), rounds, accepted, waiting?.for, leaving?.why, worker.left],
   ];
 }
 

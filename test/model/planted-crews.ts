@@ -126,6 +126,18 @@ export const PLANTED_CREWS: readonly Planted[] = [
     replace: 'const stepCount = worker.stepCount + 1;',
   },
   {
+    name: 'the worktree of a killed worker is forgotten',
+    file: EVOLVE,
+    find: '    if (stays === true && ticket !== null) {',
+    replace: '    if (stays !== true && ticket !== null) {',
+  },
+  {
+    name: 'a ticket begins before the last worktree of its worker is removed',
+    file: 'work/crews/crew.ts',
+    find: ' || (left !== undefined && worker.ticket !== null)',
+    replace: '',
+  },
+  {
     name: 'a worker leaves with its step',
     file: EVOLVE,
     find: '    ...worker,\n    step: null,\n    waiting: null,\n    retryAt: null,\n    next: null,\n    leaving: { why, words },',
@@ -266,7 +278,7 @@ export const PLANTED_CREWS: readonly Planted[] = [
   {
     name: 'a worker that was reset is not idle',
     file: DECIDE,
-    find: "    decision.move(found, 'idle', leaving.words);\n",
+    find: "    if (leaving !== null) decision.move(found, 'idle', leaving.words);\n",
     replace: '',
   },
   {

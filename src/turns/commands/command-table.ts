@@ -292,7 +292,7 @@ export const COMMANDS = [
     [WORKER, optional('words', 'words', 'what to do differently', REST)],
     'A',
   ),
-  changes('crew kill', 'Reset a worker; its work is stored first, and its ticket is open again', [WORKER], 'A'),
+  changes('crew kill', 'Reset a worker; its work is stored, its worktree stays until its next ticket', [WORKER], 'A'),
   changes('crew cleanup', 'Remove the worktree of a worker; its work is stored first', [WORKER], 'A'),
   changes('crew update', 'Take merged work that waits into your own copy of main'),
   changes(

@@ -25,6 +25,7 @@ export type CrewStore = MachineStore<Crew, CrewCommand, CrewFact, never, CrewRef
 const CREW_TEXTS: FactFields = {
   runnerSet: ['by', 'askedBy'],
   stepCut: ['by'],
+  removalAsked: ['by'],
   noted: ['text'],
   ticketProposed: ['title', 'text'],
   proposalAdmitted: ['by'],

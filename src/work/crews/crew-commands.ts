@@ -69,7 +69,7 @@ const RUNS: Readonly<Record<CrewVerb, Run>> = {
     give(
       runner,
       { type: 'KILL', worker: values.worker ?? '', by: person.name },
-      'The worker is reset. Its work is stored first, and its ticket is open again.',
+      'The worker is reset. Its work is stored first, and its ticket is open again. Its worktree stays until its next ticket.',
     ),
   cleanup: (runner, { values, person }) =>
     give(
@@ -161,7 +161,9 @@ function answer(runner: CrewRunner, { values, person }: Request): Answer | Promi
 }
 
 async function clean(runner: CrewRunner, { values, person }: Request): Promise<Answer> {
-  const busy = runner.state().workers.filter(({ status, leaving }) => status !== 'idle' && leaving === null);
+  const busy = runner
+    .state()
+    .workers.filter(({ status, leaving, left }) => (status !== 'idle' && leaving === null) || left !== undefined);
   if (values.words?.toLowerCase() !== 'yes') {
     const what =
       busy.length === 0

@@ -96,9 +96,11 @@ const DECIDERS: Deciders = {
   LOST: lost,
   KILL: kill,
   CLEANUP: (decision, { worker, by }) =>
-    decision.of(worker, (found) =>
-      canLeave(found) ? decision.leave(found, 'killed', `its worktree was removed by ${by}`) : 'UNCHANGED',
-    ),
+    decision.of(worker, (found) => {
+      if (canLeave(found)) return decision.leave(found, 'removed', `its worktree was removed by ${by}`);
+      if (found.left === undefined || jobOf(decision.crew, found) === 'clear') return 'UNCHANGED';
+      return decision.record({ type: 'removalAsked', worker: found.name, by });
+    }),
   RETRY: retry,
   MERGE: mergeNow,
   ANSWER: answer,
@@ -278,7 +280,7 @@ function holds({ ticket, leaving }: Worker, id: string): boolean {
 
 function prepared(decision: CrewDecision, { worker, ticket }: CrewCommandOf<'PREPARED'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
-    if (!holds(found, ticket) || found.status !== 'ready' || found.prepared) return 'UNCHANGED';
+    if (!holds(found, ticket) || jobOf(decision.crew, found) !== 'prepare') return 'UNCHANGED';
     return decision.record({ type: 'worktreeMade', worker: found.name });
   });
 }
@@ -663,13 +665,17 @@ function pullClosed(decision: CrewDecision, { worker, number, why }: CrewCommand
   });
 }
 
-/** The worktree is gone: the worker is idle again, except after a merge in another state than done. */
-function cleared(decision: CrewDecision, { worker, ticket, kept }: CrewCommandOf<'CLEARED'>): CrewRefusal | null {
+/** A worker that leaves is idle again. Its next ticket goes on when the worktree that it left before is gone. */
+function cleared(decision: CrewDecision, command: CrewCommandOf<'CLEARED'>): CrewRefusal | null {
+  const { worker, ticket, kept } = command;
   return decision.of(worker, (found) => {
-    const { leaving } = found;
-    if (leaving === null || found.ticket?.id !== ticket) return 'UNCHANGED';
-    decision.record({ type: 'worktreeCleared', worker: found.name, ticket, kept });
-    decision.move(found, 'idle', leaving.words);
+    const { leaving, left } = found;
+    const id = leaving === null ? left?.id : found.ticket?.id;
+    if (jobOf(decision.crew, found) !== 'clear' || id !== ticket) return 'UNCHANGED';
+    const isKnown = decision.crew.kept.some(({ ref }) => ref === kept);
+    const stays = leaving?.why === 'killed' ? { stays: true as const } : {};
+    decision.record({ type: 'worktreeCleared', worker: found.name, ticket, kept: isKnown ? null : kept, ...stays });
+    if (leaving !== null) decision.move(found, 'idle', leaving.words);
     return null;
   });
 }

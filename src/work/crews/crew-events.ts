@@ -4,6 +4,7 @@ import type { Tagged } from '../../lib/tagged.ts';
 import {
   WORKER_CHOICES,
   STEP_KINDS,
+  LEAVING_REASONS,
   WORKER_WAITS,
   WORKER_SYMBOLS,
   assignedSchema,
@@ -89,7 +90,7 @@ const COMMANDS = {
   PULL_CLOSED: { worker, number: z.int(), why: text },
   /** Main moved while the merge was tested. */
   MOVED: { worker },
-  /** The worktree is stored and removed. `kept`: the ref of its work, if it had any that is not merged. */
+  /** The worktree is stored, and removed unless it stays. `kept`: the ref of its work, if it had any that is not merged. */
   CLEARED: { worker, ticket: text, kept: text.nullable() },
   /** The worktree of the ticket is gone, or the ticket was closed meanwhile. */
   LOST: { worker, why: text },
@@ -173,8 +174,11 @@ export const CREW_FACTS = {
   pullOpened: { worker, tip: text, head: text, number: z.int(), url: text },
   pullReturned: { worker, number: z.int(), round: z.int(), told: z.array(text), about: text },
   pullClosed: { worker, number: z.int(), why: text },
-  leaving: { worker, why: z.enum(['merged', 'unchanged', 'killed', 'kept', 'lost', 'unstarted']), words: text },
-  worktreeCleared: { worker, ticket: text, kept: text.nullable() },
+  leaving: { worker, why: z.enum(LEAVING_REASONS), words: text },
+  /** `kept`: the ref under which work was stored now. `stays`: the worktree stays until the worker's next ticket. */
+  worktreeCleared: { worker, ticket: text, kept: text.nullable(), stays: z.literal(true).exactOptional() },
+  /** A person wants the worktree removed that a killed worker left. */
+  removalAsked: { worker, by },
 };
 
 export type CrewCommand = Tagged<'type', typeof COMMANDS>;

@@ -111,7 +111,7 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
     case 'merged':
       return { ...mergedInto(crew, fact), finished: finished(crew, worker.name, fact, at) };
     case 'leaving':
-      return left(crew, worker, fact, at);
+      return without(crew, worker, fact, at);
     default:
       return crew;
   }
@@ -142,7 +142,7 @@ function finished(
   return [...before, { id, commit, worker, at }];
 }
 
-function left(crew: Crew, { name, ticket }: Worker, { why, words }: CrewFactOf<'leaving'>, at: Instant): Crew {
+function without(crew: Crew, { name, ticket }: Worker, { why, words }: CrewFactOf<'leaving'>, at: Instant): Crew {
   if (ticket === null) throw new Error(`impossible: ${name} leaves a ticket and has none`);
   const { id } = ticket;
   if (why === 'unchanged') return { ...crew, finished: finished(crew, name, { ticket: id, commit: null }, at) };
@@ -250,7 +250,15 @@ const EVOLUTION: Evolution = {
     next: null,
     leaving: { why, words },
   }),
-  worktreeCleared: same,
+  removalAsked: ({ left, ...worker }) => (left === undefined ? worker : { ...worker, left: { ...left, due: true } }),
+  worktreeCleared: ({ left, ...worker }, { ticket: id, stays }) => {
+    const { ticket } = worker;
+    if (stays === true && ticket !== null) {
+      const { session, worktree, branch } = ticket;
+      return { ...worker, left: { id, session, worktree, branch } };
+    }
+    return { ...worker, ...defined({ left: left?.id === id ? undefined : left }) };
+  },
 };
 
 function workerAfter<T extends WorkerFact['type']>(

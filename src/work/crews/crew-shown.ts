@@ -126,8 +126,8 @@ const NEXT_WORDS = {
 } as const;
 
 function waitOf(crew: Crew, worker: Worker, whyHeld: CrewSurroundings['whyHeld']): Wait | null {
-  const { ticket, leaving, waiting, status, retryAt, errorAt, lastError, next, step } = worker;
-  if (ticket === null) return null;
+  const { ticket, leaving, left, waiting, status, retryAt, errorAt, lastError, next, step } = worker;
+  if (ticket === null) return left === undefined ? null : { words: `keeps the worktree of ${left.id}` };
   if (leaving !== null) return { words: `leaves: ${leaving.words}` };
   if (waiting !== null) return { words: waitWords(waiting), asks: true, since: waiting.since };
   if (status === 'stuck') return { words: lastError, asks: true, since: errorAt };
@@ -285,11 +285,12 @@ function proposedLines(groups: CrewView['groups']): readonly string[] {
 
 function workerLine(worker: CrewWorkerView): string {
   const { name, symbol, status, ticket, steps, maxSteps, tokens, waits, isQuestion, buttons, toolSteps, work } = worker;
-  if (ticket === null) return `${symbol} ${name} ${status}`;
+  const why = isQuestion || waits === '' ? '' : ` · ${waits}`;
+  if (ticket === null) return `${symbol} ${name} ${status}${why}`;
   const inside = toolSteps === null ? '' : ` (${counted(toolSteps, 'tool step')} in it)`;
   const line = `${symbol} ${name} ${status} · ${ticket.id} ${ticket.title} · step ${steps} of ${maxSteps}${inside} · ${counted(tokens, 'token')}`;
   const below = work === '' ? '' : `\n  ${work}`;
-  if (!isQuestion) return `${line}${waits === '' ? '' : ` · ${waits}`}${below}`;
+  if (!isQuestion) return `${line}${why}${below}`;
   return `${line}${below}\n  ✋ ${waits} ${buttons.map(({ line: command, what }) => `${command} ${what}`).join(' · ')}`;
 }
 

@@ -135,9 +135,12 @@ function pausedLine({ settings }: Crew, { until, why }: CrewFactOf<'paused'>): T
   return { ticket: 'crew', thread: settings.channel, about: 'limit', text };
 }
 
-function keptLine({ settings }: Crew, { ticket, kept }: CrewFactOf<'worktreeCleared'>): TicketLine | null {
+function keptLine(crew: Crew, { ticket, kept, worker }: CrewFactOf<'worktreeCleared'>): TicketLine | null {
+  const { settings } = crew;
   if (kept === null || settings === null) return null;
-  return { ticket, thread: settings.channel, about: 'kept', text: `The work of ${ticket} is kept as ${kept}` };
+  const { left } = findWorker(crew, worker) ?? {};
+  const place = left?.id === ticket ? `. Its worktree stays until the next ticket of ${worker}: ${left.worktree}` : '';
+  return { ticket, thread: settings.channel, about: 'kept', text: `The work of ${ticket} is kept as ${kept}${place}` };
 }
 
 function wordsOf(worker: Worker, fact: CrewFact): readonly [about: string, text: string] | null {

@@ -11,7 +11,7 @@ import { RUNNER_FILES, countTests, findRunners } from './checks/test-runner.ts';
 import { BASE_RUN, BASE_SLOTS, FIRST_BASE_SLOT, TakenSlots, slotEnvironment } from './checks/slots.ts';
 import { weakenedParts } from './checks/weakened.ts';
 import type { CrewApproval, Assigned, Crew, Proposal, PullRequest, WorktreeState } from './crew.ts';
-import type { CrewWork, LeftWork, MergeEnd, MergeOrder, PullEnd, Seen, TestResult } from './crews.ts';
+import type { CrewWork, LeftTicket, LeftWork, MergeEnd, MergeOrder, PullEnd, Seen, TestResult } from './crews.ts';
 import { checkRepository } from './git/check-repository.ts';
 import { differences, pictureOf } from './git/guard.ts';
 import type { CopyPicture } from './git/guard.ts';
@@ -358,9 +358,10 @@ class RepositoryWork implements CrewWork {
     };
   }
 
-  async clear(ticket: Assigned, worker: string, { why, merged }: LeftWork): Promise<string | null> {
+  async clear(ticket: LeftTicket, worker: string, { why, merged }: LeftWork): Promise<string | null> {
     const repository = this.#repository;
     const { worktree, branch, id } = ticket;
+    const stays = why === 'killed';
     await this.endProcesses(ticket);
     const isMerged = merged !== null && (await tipOf(repository, branch)) === merged;
     let kept: string | null = null;
@@ -370,12 +371,13 @@ class RepositoryWork implements CrewWork {
       const isAhead = !isMerged && (await this.#isAhead(branch));
       const stored = await storeWork(repository, worktree, `refs/conch/kept/${name}`, { always: isAhead });
       kept = stored.ref;
-      await removeWorktree(repository, worktree, stored);
-    } else {
+      if (!stays) await removeWorktree(repository, worktree, stored);
+    } else if (!stays) {
       rmSync(worktree, { recursive: true, force: true });
       await removeWorktree(repository, worktree);
     }
-    if (why !== 'merged' && why !== 'unchanged') await this.#giveBack(id);
+    if (why !== 'merged' && why !== 'unchanged' && why !== 'over') await this.#giveBack(id);
+    if (stays) return kept;
     const tip = await tipOf(repository, branch);
     const isSafe = tip !== null && (kept !== null || tip === merged || !(await this.#isAhead(branch)));
     if (tip !== null && isSafe) await deleteBranch(repository, branch, tip);
@@ -387,8 +389,8 @@ class RepositoryWork implements CrewWork {
     return existsSync(join(worktree, '.git'));
   }
 
-  async endProcesses(ticket: Assigned): Promise<void> {
-    const own = this.#markOf(placeOf(ticket));
+  async endProcesses({ session }: Pick<Assigned, 'session'>): Promise<void> {
+    const own = this.#markOf({ run: session });
     await this.#ports.endMarked((mark) => mark === own);
   }
 
@@ -837,7 +839,7 @@ class RepositoryWork implements CrewWork {
     return this.#ports.run(line, folder, { set, limitMs: seconds * 1_000 });
   }
 
-  #markOf({ run }: RunPlace): string {
+  #markOf({ run }: Pick<RunPlace, 'run'>): string {
     return `${this.#plan.marks}${run}`;
   }
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { dollars } from '../../turns/crew-view.ts';
+import { defined } from '../../lib/defined.ts';
 import type { Frozen } from '../../lib/tagged.ts';
 import { settingsSchema as reviewSettingsSchema } from '../reviews/review.ts';
 
@@ -148,6 +149,9 @@ export const assignedSchema = z.strictObject({
   at: instant,
 });
 
+/** Why a worker leaves its ticket. The worktree of one that is killed stays until the worker's next ticket. */
+export const LEAVING_REASONS = ['merged', 'unchanged', 'killed', 'removed', 'kept', 'lost', 'unstarted'] as const;
+
 /** What a worker asks people, and why. */
 export const workerQuestionSchema = z.strictObject({ for: z.enum(WORKER_WAITS), why: text });
 
@@ -221,9 +225,12 @@ const workerSchema = z.strictObject({
   accepted: text.nullable(),
   waiting: z.strictObject({ for: z.enum(WORKER_WAITS), why: text, since: instant }).nullable(),
   /** Set when the worker leaves its ticket: the worktree is stored and removed next. */
-  leaving: z
-    .strictObject({ why: z.enum(['merged', 'unchanged', 'killed', 'kept', 'lost', 'unstarted']), words: text })
-    .nullable(),
+  leaving: z.strictObject({ why: z.enum(LEAVING_REASONS), words: text }).nullable(),
+  /** The worktree of its last ticket, if it was killed. It is stored and removed before the next ticket. `due`: now. */
+  left: assignedSchema
+    .pick({ id: true, session: true, worktree: true, branch: true })
+    .extend({ due: z.literal(true).exactOptional() })
+    .exactOptional(),
 });
 
 export const crewSettingsSchema = z.strictObject({
@@ -357,11 +364,12 @@ export function idleWorker({
   agent,
   startedAt,
   touches,
-}: Pick<Worker, 'name' | 'agent' | 'startedAt' | 'touches'>): Worker {
+  left,
+}: Pick<Worker, 'name' | 'agent' | 'startedAt' | 'touches' | 'left'>): Worker {
   return {
     name,
     agent,
-    ...(touches === undefined ? {} : { touches }),
+    ...defined({ touches, left }),
     status: 'idle',
     startedAt,
     ticket: null,
@@ -425,7 +433,8 @@ export type Job = 'prepare' | 'seat' | 'measure' | 'test' | 'review' | 'merge' |
 
 /** The job that a worker waits for; `null` for none. Merges come one after the other, in the order of the list. */
 export function jobOf(crew: Crew, worker: Worker): Job | null {
-  if (worker.leaving !== null) return 'clear';
+  const { left } = worker;
+  if (worker.leaving !== null || left?.due === true || (left !== undefined && worker.ticket !== null)) return 'clear';
   if (worker.ticket === null || worker.waiting !== null || worker.retryAt !== null) return null;
   if (worker.status === 'ready' && worker.step === null) return worker.prepared ? 'seat' : 'prepare';
   if (worker.step?.over === true) return 'measure';

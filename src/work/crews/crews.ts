@@ -92,14 +92,14 @@ export type CrewWork = {
   /** Opens the pull request for a commit of the branch, or asks what became of it. */
   pull(ticket: Assigned, tip: string, pull: PullRequest | null): Promise<PullEnd>;
   /**
-   * Stores unmerged work under a private ref, and removes the worktree. `merged`: the commit of the branch that was
-   * merged. Resolves with the ref; `null` for none.
+   * Stores unmerged work under a private ref, and removes the worktree; that of a killed worker stays. Resolves with the
+   * ref; `null` for none.
    */
-  clear(ticket: Assigned, worker: string, left: LeftWork): Promise<string | null>;
+  clear(ticket: LeftTicket, worker: string, left: LeftWork): Promise<string | null>;
   /** Whether the worktree is there. */
   exists(ticket: Assigned): Promise<boolean>;
   /** Ends the processes that a step left running, also those that left their process group. An open session goes on. */
-  endProcesses(ticket: Assigned): Promise<void>;
+  endProcesses(ticket: Pick<Assigned, 'session'>): Promise<void>;
   /** Removes locks that git left in the worktree when it was ended. Call it while no agent works there. */
   unlock(ticket: Assigned): Promise<void>;
   /** Refs of stored work, one line each. */
@@ -127,8 +127,14 @@ export type CrewWork = {
 /** What is merged. `accepted`: people have accepted the commit as it is. */
 export type MergeOrder = { readonly worker: string; readonly tip: string; readonly accepted: boolean };
 
-/** Why a worker leaves its ticket, and the commit of its branch that was merged; `null` for none. */
-export type LeftWork = { readonly why: NonNullable<Worker['leaving']>['why']; readonly merged: string | null };
+/** The ticket of a worktree that is stored and removed. */
+export type LeftTicket = Pick<Assigned, 'id' | 'session' | 'worktree' | 'branch'>;
+
+/**
+ * Why a worker leaves its ticket, and the commit of its branch that was merged; `null` for none. `over`: the worker left
+ * it before, and its worktree stayed.
+ */
+export type LeftWork = { readonly why: NonNullable<Worker['leaving']>['why'] | 'over'; readonly merged: string | null };
 
 /** What a crew needs. */
 export type CrewPorts = {
@@ -396,12 +402,14 @@ export class CrewRunner {
     const crew = this.state();
     const worker = findWorker(crew, name);
     const job = worker === undefined ? null : jobOf(crew, worker);
-    if (worker === undefined || job === null || worker.ticket === null) return;
+    if (worker === undefined || job === null) return;
     const command = await this.#carryOut(job, worker, worker.ticket);
     if (command !== null && this.#isRunning) await this.give(command);
   }
 
-  #carryOut(job: Job, worker: Worker, ticket: Assigned): Promise<CrewCommand | null> {
+  async #carryOut(job: Job, worker: Worker, ticket: Assigned | null): Promise<CrewCommand | null> {
+    if (job === 'clear') return this.#clear(worker);
+    if (ticket === null) return null;
     switch (job) {
       case 'prepare':
         return this.#prepare(worker, ticket);
@@ -417,8 +425,6 @@ export class CrewRunner {
         return this.#merge(worker, ticket);
       case 'pull':
         return this.#pull(worker, ticket);
-      case 'clear':
-        return this.#clear(worker, ticket);
     }
   }
 
@@ -526,8 +532,13 @@ export class CrewRunner {
     }
   }
 
-  async #clear({ name, leaving, work, pull }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
-    if (leaving === null) return null;
+  async #clear({ name, ticket, leaving, left, work, pull }: Worker): Promise<CrewCommand | null> {
+    if (leaving === null) {
+      if (left === undefined) return null;
+      const ref = await this.#ports.work.clear(left, name, { why: 'over', merged: null });
+      return { type: 'CLEARED', worker: name, ticket: left.id, kept: ref };
+    }
+    if (ticket === null) return null;
     // The session ends before its folder is touched: a worker that leaves has no seat.
     await this.#ports.seat();
     const merged = leaving.why === 'merged' ? (pull?.tip ?? work?.tip ?? null) : null;

@@ -912,13 +912,47 @@ describe('commands by state', () => {
     expect([refusal === null, play.crew === before]).toEqual([isAllowed, !isAllowed]);
   });
 
-  test('kill stores and removes the worktree, makes the worker idle and reopens the ticket', () => {
+  const STORED: CrewCommand = { type: 'CLEARED', worker: 'A', ticket: 'c-1', kept: 'refs/conch/kept/A-c-1/1' };
+  const killed = (): Play => IN.working().give(COMMANDS.KILL, STORED);
+
+  test('kill stores the work, keeps the worktree, makes the worker idle and reopens the ticket', () => {
     const play = IN.working().give(COMMANDS.KILL);
     expect(jobOf(play.crew, play.worker())).toBe('clear');
-    play.give({ type: 'CLEARED', worker: 'A', ticket: 'c-1', kept: 'refs/conch/kept/A-c-1/1' });
-    expect(play.worker().status).toBe('idle');
+    play.give(STORED);
+    expect(play.worker()).toMatchObject({
+      status: 'idle',
+      ticket: null,
+      left: { id: 'c-1', worktree: '/r/agents/A-c-1', branch: 'agent/A-c-1' },
+    });
+    expect(jobOf(play.crew, play.worker())).toBeNull();
     expect(play.crew.kept).toEqual([{ ticket: 'c-1', ref: 'refs/conch/kept/A-c-1/1' }]);
     expect(play.refusal({ type: 'ASSIGN', worker: 'B', ticket: ticket('c-1') })).toBeNull();
+  });
+
+  test('the worktree that a kill left is removed before the next ticket is prepared, and its work is listed once', () => {
+    const play = killed();
+    // A repeated answer of the first job changes nothing.
+    expect(play.refusal(STORED)).toBe('UNCHANGED');
+    play.give({ type: 'ASSIGN', worker: 'A', ticket: ticket('c-2') });
+    expect(jobOf(play.crew, play.worker())).toBe('clear');
+    play.give(STORED);
+    expect(play.worker().left).toBeUndefined();
+    expect(play.crew.kept).toHaveLength(1);
+    expect([play.worker().status, jobOf(play.crew, play.worker())]).toEqual(['ready', 'prepare']);
+  });
+
+  test('cleanup removes the worktree that a kill left, once', () => {
+    const play = killed().give(COMMANDS.CLEANUP);
+    expect(jobOf(play.crew, play.worker())).toBe('clear');
+    expect(play.refusal(COMMANDS.CLEANUP)).toBe('UNCHANGED');
+    play.give({ type: 'CLEARED', worker: 'A', ticket: 'c-1', kept: null });
+    expect(play.worker().left).toBeUndefined();
+    expect(jobOf(play.crew, play.worker())).toBeNull();
+  });
+
+  test('a worktree that cleanup removes does not stay', () => {
+    const play = IN.working().give(COMMANDS.CLEANUP, STORED);
+    expect(play.worker()).not.toHaveProperty('left');
   });
 
   test('retry keeps the counters and adds the words to the next prompt', () => {

@@ -198,7 +198,10 @@ test('stores the work of a killed worker, and tells the next attempt about it', 
   const room = await stage(repository({ 'c-1': ticketText('c-1') }), async (folder, turn, step) => {
     prompts.push(turn.text);
     writeFileSync(join(folder, 'half.txt'), 'half\n');
-    if (prompts.length === 1) await hold.promise;
+    if (prompts.length === 1) {
+      await hold.promise;
+      return '';
+    }
     add(folder, 'one.txt', `one ${step}`);
     return 'DONE';
   });
@@ -208,7 +211,8 @@ test('stores the work of a killed worker, and tells the next attempt about it', 
   await until(() => room.app.crews.state('web')?.kept.length === 1);
   hold.resolve();
   await finished(room, 1);
-  const [kept] = room.app.crews.state('web')?.kept ?? [];
+  const [kept, ...more] = room.app.crews.state('web')?.kept ?? [];
+  expect(more).toEqual([]);
   expect(git(room.repo, 'show', `${kept?.ref}:half.txt`)).toBe('half');
   expect(prompts[1]).toContain(kept?.ref);
   expect(await room.command('/crew kept')).toMatchObject({ ok: true, text: expect.stringContaining(kept?.ref ?? '-') });
@@ -228,6 +232,73 @@ test('stores the work of a killed worker, and tells the next attempt about it', 
   expect(room.app.crews.state('web')?.kept).toEqual([]);
   expect(await room.command('/crew doctor')).toMatchObject({ text: 'git and the crew agree.' });
   expect(await room.command('/crew kept')).toMatchObject({ text: 'No work is stored.' });
+});
+
+test('keeps the worktree of a killed worker until its next ticket, and stores what people change there', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  const hold = Promise.withResolvers<void>();
+  let steps = 0;
+  const room = await stage(repo, async (folder) => {
+    writeFileSync(join(folder, 'half.txt'), 'half\n');
+    if ((steps += 1) === 1) {
+      await hold.promise;
+      return '';
+    }
+    add(folder, 'one.txt', 'one');
+    return 'DONE';
+  });
+  const worker = () => room.app.crews.state('web')?.workers[0];
+  await room.command('/crew run');
+  await until(() => steps === 1);
+  await room.command('/crew stop');
+  const worktree = join(repo, 'agents/A-c-1');
+  expect(await room.command('/crew kill A')).toMatchObject({ text: expect.stringContaining('worktree stays') });
+  await until(() => worker()?.status === 'idle');
+  hold.resolve();
+  expect(worker()?.left?.worktree).toBe(worktree);
+  await expect
+    .poll(() => room.posts.join('\n'))
+    .toContain(
+      `The work of c-1 is kept as refs/conch/kept/A-c-1/1. Its worktree stays until the next ticket of A: ${worktree}`,
+    );
+  expect((await room.command('/crew ps')).text).toContain('keeps the worktree of c-1');
+  expect(await room.command('/crew doctor')).toMatchObject({ text: 'git and the crew agree.' });
+  writeFileSync(join(worktree, 'half.txt'), 'more\n');
+  await room.command('/crew run');
+  await finished(room, 1);
+  expect(worker()?.left).toBeUndefined();
+  const kept = room.app.crews.state('web')?.kept.map(({ ref }) => git(repo, 'show', `${ref}:half.txt`));
+  expect(kept).toEqual(['half', 'more']);
+  expect(git(repo, 'branch', '--list', 'agent/*')).toBe('');
+  expect(existsSync(worktree)).toBe(false);
+});
+
+test('/crew cleanup and /crew clean remove the worktree that a kill left', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  const hold = Promise.withResolvers<void>();
+  const left = async (wanted: boolean) =>
+    until(() => (room.app.crews.state('web')?.workers[0]?.left !== undefined) === wanted);
+  let steps = 0;
+  const room = await stage(repo, async (folder) => {
+    add(folder, `half-${(steps += 1)}.txt`, 'half');
+    await hold.promise;
+    return 'DONE';
+  });
+  for (const line of ['/crew cleanup A', '/crew clean yes']) {
+    const before = steps;
+    await room.command('/crew run');
+    await until(() => steps > before);
+    await room.command('/crew stop');
+    await room.command('/crew kill A');
+    await left(true);
+    expect(existsSync(join(repo, 'agents/A-c-1'))).toBe(true);
+    expect(await room.command(line)).toMatchObject({ ok: true });
+    await left(false);
+    expect(existsSync(join(repo, 'agents/A-c-1'))).toBe(false);
+    expect(git(repo, 'branch', '--list', 'agent/*')).toBe('');
+  }
+  expect(room.app.crews.state('web')?.kept).toHaveLength(2);
+  hold.resolve();
 });
 
 test("keeps a person's dirty copy unchanged while main advances", async () => {

@@ -125,7 +125,8 @@ function commandsOf({ crew, epoch, tip }: World, pick: <Value>(all: readonly Val
     { type: 'PULL_RETURNED', ...pull, kind: pick(['step', 'conflict']), told: [`r${tip}`], about: 'x' },
     { type: 'PULL_MERGED', ...pull, ticket: id, commit: `m${tip}` },
     { type: 'PULL_CLOSED', ...pull, why: 'closed' },
-    { type: 'CLEARED', worker: name, ticket: id, kept: null },
+    { type: 'CLEARED', worker: name, ticket: pick([id, worker?.left?.id ?? id]), kept: null },
+    { type: 'CLEANUP', worker: name, by: 'ann' },
     { type: 'LOST', worker: name, why: 'gone' },
     { type: 'KILL', worker: name, by: 'ann' },
     { type: 'RETRY', worker: name, by: 'ann', words: '' },
@@ -139,11 +140,9 @@ function commandsOf({ crew, epoch, tip }: World, pick: <Value>(all: readonly Val
 }
 
 /** The commands that a worker waits for. */
-function likelyTypes(
-  { status, ticket, prepared, step, waiting, leaving, retryAt, next, name, review, pull }: Worker,
-  crew: Crew,
-): readonly CrewCommand['type'][] {
-  if (leaving !== null) return ['CLEARED'];
+function likelyTypes(worker: Worker, crew: Crew): readonly CrewCommand['type'][] {
+  const { status, ticket, prepared, step, waiting, retryAt, next, name, review, pull } = worker;
+  if (jobOf(crew, worker) === 'clear') return ['CLEARED'];
   if (waiting !== null) return ['ANSWER'];
   if (retryAt !== null) return ['TICK', 'CAUSE'];
   if (ticket === null) return ['ASSIGN', 'ASSIGN', 'BASE', 'ACCEPT_BASE', 'RUN'];
@@ -191,19 +190,28 @@ function broken(before: Crew, after: Crew, command: CrewCommand, { green, review
   }
   for (const worker of after.workers) {
     const was = before.workers.find(({ name }) => name === worker.name);
-    const why = brokenBy(was, worker, after);
+    const why = brokenBy(was, worker, { crew: after, command });
     if (why !== null) return `${worker.name}: ${why}`;
   }
   return null;
 }
 
-function brokenBy(was: Worker | undefined, worker: Worker, crew: Crew): string | null {
+function brokenBy(
+  was: Worker | undefined,
+  worker: Worker,
+  { crew, command }: { readonly crew: Crew; readonly command: CrewCommand },
+): string | null {
   const { status, step, waiting, leaving, ticket, retryAt, next, errors } = worker;
   if (was !== undefined && was.status !== status && !isTransition(was.status, status)) {
     // One command may lead through two states.
     const isThrough = isTransition(was.status, 'working') && isTransition('working', status);
     if (!isThrough) return `it moved from ${was.status} to ${status}`;
   }
+  if (was?.left !== undefined && worker.left === undefined && command.type !== 'CLEARED')
+    return 'the worktree that a kill left is forgotten';
+  if (was?.leaving?.why === 'killed' && leaving === null && worker.left === undefined)
+    return 'its worktree is gone with the kill';
+  if (worker.left !== undefined && worker.prepared) return 'its ticket begins before its last worktree is removed';
   if (status === 'idle') return ticket === null && step === null && waiting === null ? null : 'idle with a ticket';
   if (ticket === null) return `${status} without a ticket`;
   if (step !== null && (waiting !== null || leaving !== null || status === 'done' || status === 'stuck'))

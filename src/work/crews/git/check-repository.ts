@@ -24,7 +24,8 @@ export async function checkRepository(
   const { git } = repository;
   const held = workers.flatMap(({ name, ticket, prepared }) => (ticket === null ? [] : [{ name, ticket, prepared }]));
   const registered = (await listWorktrees(repository)).filter((one) => dirname(one.folder) === folder);
-  const known = new Set([integration, ...held.map(({ ticket }) => ticket.worktree)]);
+  const places = workers.flatMap(({ ticket, left }) => [ticket, left].flatMap((each) => each ?? []));
+  const known = new Set([integration, ...places.map(({ worktree }) => worktree)]);
   const branches = (await git(['for-each-ref', '--format=%(refname:short)', 'refs/heads/agent/'])).split('\n');
   const problems = [
     ...held
@@ -37,7 +38,7 @@ export async function checkRepository(
       (path) => `A folder is no worktree: ${path}. Conch leaves it alone.`,
     ),
   ];
-  for (const branch of branches.filter((name) => name !== '' && !held.some(({ ticket }) => ticket.branch === name))) {
+  for (const branch of branches.filter((name) => name !== '' && !places.some((each) => each.branch === name))) {
     const count = (await unless(128, git(['rev-list', '--count', branch, `^${repository.main}`])))?.trim() ?? '?';
     problems.push(`A branch belongs to no worker: ${branch}, with ${count} commits that ${repository.main} lacks.`);
   }
