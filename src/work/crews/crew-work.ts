@@ -377,11 +377,11 @@ class RepositoryWork implements CrewWork {
       await removeWorktree(repository, worktree);
     }
     if (why !== 'merged' && why !== 'unchanged' && why !== 'over') await this.#giveBack(id);
+    if (why !== 'over' && ticket.slot !== undefined) this.#slots.giveBack(ticket.slot);
     if (stays) return kept;
     const tip = await tipOf(repository, branch);
     const isSafe = tip !== null && (kept !== null || tip === merged || !(await this.#isAhead(branch)));
     if (tip !== null && isSafe) await deleteBranch(repository, branch, tip);
-    this.#slots.giveBack(ticket.slot);
     return kept;
   }
 

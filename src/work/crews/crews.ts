@@ -127,8 +127,8 @@ export type CrewWork = {
 /** What is merged. `accepted`: people have accepted the commit as it is. */
 export type MergeOrder = { readonly worker: string; readonly tip: string; readonly accepted: boolean };
 
-/** The ticket of a worktree that is stored and removed. */
-export type LeftTicket = Pick<Assigned, 'id' | 'session' | 'worktree' | 'branch'>;
+/** The ticket of a worktree that is stored and removed. `slot`: absent when it was given back before. */
+export type LeftTicket = Pick<Assigned, 'id' | 'session' | 'worktree' | 'branch'> & Partial<Pick<Assigned, 'slot'>>;
 
 /**
  * Why a worker leaves its ticket, and the commit of its branch that was merged; `null` for none. `over`: the worker left
