@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 60_460,
+  linesOfCode: 60_506,
   files: 349,
   filesPerMessage: 46,
   functionsPerMessage: 620,

@@ -53,6 +53,7 @@ import {
   updateSubmodules,
   worktreeName,
 } from './git/worktrees.ts';
+import { withNotes } from './tickets/ticket-file.ts';
 import { sortTickets } from './tickets/ticket.ts';
 import type { Ticket, TicketSource } from './tickets/ticket.ts';
 
@@ -559,12 +560,12 @@ class RepositoryWork implements CrewWork {
       if (this.#plan.push) await this.#push(earlier);
       return { how: 'merged', commit: earlier };
     }
-    const closing = await this.#tickets.closingFile(ticket.id, tip);
+    const { changes, cut } = await this.#changesOf(ticket, tip, commit);
     const made = await mergeCommit(repository, {
       folder: this.#integration,
       tip,
       commit,
-      ...this.#changesOf(closing),
+      ...changes,
       message: `Merge ${ticket.id}: ${ticket.title.slice(0, 60)}`,
       trailers: await this.#trailers({ ticket, worker }, tip, commit),
       at: ticket.at,
@@ -577,8 +578,8 @@ class RepositoryWork implements CrewWork {
       case 'refused':
         return { how: 'refused', why: `instructions of Conch are in ${made.files.join(', ')}` };
       case 'merged': {
-        if (made.dropped.length > 0)
-          this.#say(ticket, `not merged, because it belongs to tickets: ${made.dropped.join(', ')}`);
+        const dropped = [...made.dropped, ...cut];
+        if (dropped.length > 0) this.#say(ticket, `not merged, because it belongs to tickets: ${dropped.join(', ')}`);
         const { verdict, output, count } = await this.#testIntegration(placeOf(ticket));
         if (verdict === 'red') return { how: 'red', output, landed };
         const fewer = accepted ? null : this.#fewerTests(tip, count);
@@ -606,13 +607,26 @@ class RepositoryWork implements CrewWork {
     return true;
   }
 
-  /** What a merge or a pull request changes besides the branch: its ticket is closed, and others stay as they are. */
-  #changesOf(closing: FileText | null) {
+  /**
+   * What a merge or a pull request changes besides the branch: its ticket is closed and gets the notes of the branch, and
+   * others stay as they are. `cut`: the ticket's file, if the branch changes more of it.
+   */
+  async #changesOf({ id }: Assigned, from: string, tip: string) {
     const { ticketsDir } = this.#ports;
+    const repository = this.#repository;
+    const closing = await this.#tickets.closingFile(id, from);
+    const common = (await unless(1, repository.git(['merge-base', from, tip])))?.trim() ?? from;
+    const at = async (commit: string): Promise<string | null> =>
+      closing === null ? null : await fileIn(repository, commit, closing.path);
+    const [before, after] = [await at(common), await at(tip)];
+    const noted = closing === null ? null : withNotes(closing.text, before, after);
     return {
-      ...(closing === null ? {} : { ticket: closing }),
-      ...(ticketsDir === null ? {} : { tickets: { dir: ticketsDir, allowed: [] } }),
-      marker: MARKER,
+      changes: {
+        ...(noted === null || closing === null ? {} : { ticket: { path: closing.path, text: noted.text } }),
+        ...(ticketsDir === null ? {} : { tickets: { dir: ticketsDir, allowed: [] } }),
+        marker: MARKER,
+      },
+      cut: noted?.changesMore === true ? [`${closing?.path ?? ''} (all but its notes)`] : [],
     };
   }
 
@@ -651,19 +665,20 @@ class RepositoryWork implements CrewWork {
     if (remote === null) return { how: 'refused', why: 'the repository has no remote to push the branch to' };
     const { tip: main } = await mainState(repository);
     const base = (await repository.git(['merge-base', main, tip])).trim();
-    const closing = await this.#tickets.closingFile(ticket.id, base);
+    const { changes, cut } = await this.#changesOf(ticket, base, tip);
     const made = await pullCommit(repository, {
       tip,
       base,
       previous: pull?.head ?? (await pushedTip(repository, remote, ticket.branch)),
-      ...this.#changesOf(closing),
+      ...changes,
       message: `Close ${ticket.id}`,
       at: ticket.at,
     });
     if (made.kind === 'refused')
       return { how: 'refused', why: `instructions of Conch are in ${made.files.join(', ')}` };
-    if (made.dropped.length > 0)
-      this.#say(ticket, `not in the pull request, because it belongs to tickets: ${made.dropped.join(', ')}`);
+    const dropped = [...made.dropped, ...cut];
+    if (dropped.length > 0)
+      this.#say(ticket, `not in the pull request, because it belongs to tickets: ${dropped.join(', ')}`);
     const order = { commit: made.commit, branch: ticket.branch };
     const refused = await this.#byConch(() => pushTo(repository, remote, order));
     return refused === null

@@ -133,6 +133,24 @@ test('a ticket of tk is closed by the program after its merge, also when the pro
   expect(git(repo, 'status', '--porcelain')).toBe('');
 });
 
+test('notes of a branch on its own ticket are merged, and other changes of it are not', async () => {
+  const noted = `${ticketText('c-1')}\n## Notes\n\n**2026-01-01T00:00:00Z**\n\nAnn was here.\n`;
+  const room = await stage(repository({ 'c-1': noted }), (folder) => {
+    const mine = noted.replace('# Title', 'status: closed\n# Other').replace('status: open', 'status: closed');
+    writeFileSync(join(folder, '.tickets/c-1.md'), mine);
+    add(folder, '.tickets/c-1.md', '\n**2026-01-02T00:00:00Z**\n\nThe API needs UTC.\n---');
+    return 'DONE';
+  });
+  await room.command('/crew run');
+  await finished(room, 1);
+  const text = git(room.repo, 'show', 'main:.tickets/c-1.md');
+  const wanted = noted.replace('status: open', 'status: closed');
+  expect(text).toBe(`${wanted}\n**2026-01-02T00:00:00Z**\n\nThe API needs UTC.\n***`);
+  await expect
+    .poll(() => room.posts.join('\n'))
+    .toContain('c-1: not merged, because it belongs to tickets: .tickets/c-1.md (all but its notes)');
+});
+
 test('changes of a branch in .tickets are not merged, and the thread says so', async () => {
   const room = await stage(
     repository({ 'c-1': ticketText('c-1'), 'c-2': ticketText('c-2') }),

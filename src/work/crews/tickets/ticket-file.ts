@@ -42,7 +42,51 @@ export function withStatus(text: string, status: Ticket['status']): string {
   return lines.with(at, `status: ${status}${ending}`).join('\n');
 }
 
-/** The text of a new ticket in the format of tk. A rule in the body would open a second front matter for tk. */
+/**
+ * The text of a ticket with the notes that a branch added to it. `before` and `after`: the ticket where the branch began,
+ * and at its tip. `changesMore`: the branch changed more of the ticket than notes and the status.
+ */
+export function withNotes(
+  text: string,
+  before: string | null,
+  after: string | null,
+): { readonly text: string; readonly changesMore: boolean } {
+  const [old, fresh, own] = [partsOf(before ?? ''), partsOf(after ?? ''), partsOf(text)];
+  const known = new Set([...old.notes, ...own.notes]);
+  const added = fresh.notes.filter((note) => !known.has(note)).map(withoutRules);
+  const changesMore = after === null ? before !== null : fresh.rest !== old.rest;
+  if (added.length === 0) return { text, changesMore };
+  const [head, tail] =
+    own.end === null ? [`${text.trimEnd()}\n\n${NOTES}`, ''] : [text.slice(0, own.end), text.slice(own.end)];
+  return { text: `${head.trimEnd()}\n\n${added.join('\n\n')}\n${tail === '' ? '' : `\n${tail}`}`, changesMore };
+}
+
+const NOTES = '## Notes';
+
+/** The notes of a ticket, each with its time stamp, and all else but the status. `end`: where the notes end. */
+function partsOf(text: string): {
+  readonly notes: readonly string[];
+  readonly rest: string;
+  readonly end: number | null;
+} {
+  const [section] = /^## Notes[ \t\r]*$[\s\S]*?(?=^## |(?![\s\S]))/m.exec(text) ?? [];
+  const start = section === undefined ? -1 : text.indexOf(section);
+  const notes = (section ?? '')
+    .slice(NOTES.length)
+    .split(/^(?=\*\*[^*\n]+\*\*[ \t\r]*$)/m)
+    .map((note) => note.trim())
+    .filter((note) => note !== '');
+  const rest = section === undefined ? text : text.slice(0, start) + text.slice(start + section.length);
+  const end = section === undefined ? null : start + section.length;
+  return { notes, rest: rest.replace(/^status:.*$/m, '').trim(), end };
+}
+
+/** A rule in the body would open a second front matter for tk. */
+function withoutRules(text: string): string {
+  return text.replaceAll(/^---+[ \t]*$/gm, '***');
+}
+
+/** The text of a new ticket in the format of tk. */
 export function newTicketText(id: string, { key, title, text, deps, touches, at }: NewTicket): string {
   const front = [
     `id: ${id}`,
@@ -55,7 +99,7 @@ export function newTicketText(id: string, { key, title, text, deps, touches, at 
     ...(touches.length === 0 ? [] : [`touches: [${touches.join(', ')}]`]),
     `${PROPOSAL}: ${key}`,
   ];
-  const body = text.replaceAll(/^---+[ \t]*$/gm, '***').trim();
+  const body = withoutRules(text).trim();
   return `---\n${front.join('\n')}\n---\n# ${title.replaceAll(/\s+/g, ' ')}\n${body === '' ? '' : `\n${body}\n`}`;
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { isTicketId, parseTicket, withStatus } from '../../../../src/work/crews/tickets/ticket-file.ts';
+import { isTicketId, parseTicket, withStatus, withNotes } from '../../../../src/work/crews/tickets/ticket-file.ts';
 import { sortTickets } from '../../../../src/work/crews/tickets/ticket.ts';
 import type { Ticket } from '../../../../src/work/crews/tickets/ticket.ts';
 
@@ -66,6 +66,23 @@ describe('a ticket in the format of tk', () => {
 
   test.each(['../x', 'a..b', 'a/b', 'x.lock', '', '-a', 'a b', 'ü'])('takes no id %j', (id) => {
     expect(isTicketId(id)).toBe(false);
+  });
+
+  test('gets the notes that a branch added, once, and says when the branch changed more', () => {
+    const text = '---\nid: c-1\nstatus: open\n---\n# T\n\nDo it.\n';
+    const [one, two] = ['**2026-01-01T00:00:00Z**\n\nOne.', '**2026-01-02T00:00:00Z**\n\nTwo.'];
+    const noted = (...notes: readonly string[]) => `${text}\n## Notes\n\n${notes.join('\n\n')}\n`;
+    const same = (found: string) => ({ text: found, changesMore: false });
+    expect(withNotes(text, text, noted(one))).toEqual(same(noted(one)));
+    expect(withNotes(noted(one), text, noted(two))).toEqual(same(noted(one, two)));
+    expect(withNotes(noted(one), noted(one), noted(one, two))).toEqual(same(noted(one, two)));
+    expect(withNotes(noted(one), text, noted(one))).toEqual(same(noted(one)));
+    const more = '## Acceptance Criteria\n\nIt works.\n';
+    expect(withNotes(`${noted(one)}\n${more}`, text, noted(two)).text).toBe(`${noted(one, two)}\n${more}`);
+    expect(withNotes(text, text, text.replace('open', 'closed'))).toEqual(same(text));
+    expect(withNotes(text, text, text.replace('Do it', 'Do less'))).toEqual({ text, changesMore: true });
+    expect(withNotes(text, text, null)).toEqual({ text, changesMore: true });
+    expect(withNotes(text, null, null)).toEqual(same(text));
   });
 
   test('closes by one line; every other byte stays', () => {
