@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 60_506,
+  linesOfCode: 60_520,
   files: 349,
   filesPerMessage: 46,
   functionsPerMessage: 620,

@@ -48,6 +48,7 @@ import {
   addWorktree,
   copyIncludes,
   deleteBranch,
+  isWorktree,
   lfsPointers,
   removeWorktree,
   updateSubmodules,
@@ -366,7 +367,7 @@ class RepositoryWork implements CrewWork {
     await this.endProcesses(ticket);
     const isMerged = merged !== null && (await tipOf(repository, branch)) === merged;
     let kept: string | null = null;
-    if (existsSync(join(worktree, '.git'))) {
+    if (await isWorktree(repository, worktree)) {
       await this.#forgetInstructions(worktree);
       const name = worktreeName(`${worker}-${id}`, () => false);
       const isAhead = !isMerged && (await this.#isAhead(branch));
@@ -387,7 +388,7 @@ class RepositoryWork implements CrewWork {
   }
 
   async exists({ worktree }: Assigned): Promise<boolean> {
-    return existsSync(join(worktree, '.git'));
+    return await isWorktree(this.#repository, worktree);
   }
 
   async endProcesses({ session }: Pick<Assigned, 'session'>): Promise<void> {

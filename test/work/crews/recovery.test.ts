@@ -44,6 +44,11 @@ const ROWS: readonly Row[] = [
     after: { status: 'working', ticket: 'c-1', kept: 0 },
   },
   {
+    name: 'whose worktree has lost its .git file goes on with its files',
+    meanwhile: (repo) => rmSync(join(repo, WORKTREE, '.git')),
+    after: { status: 'working', ticket: 'c-1', kept: 0 },
+  },
+  {
     name: 'whose git was ended in the middle goes on without its lock',
     meanwhile: (repo) => writeFileSync(join(repo, '.git/worktrees/A-c-1/index.lock'), ''),
     after: { status: 'working', ticket: 'c-1', kept: 0 },

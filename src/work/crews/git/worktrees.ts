@@ -1,5 +1,5 @@
 import { constants, existsSync } from 'node:fs';
-import { cp, lstat, readFile, readdir, readlink, realpath, rm } from 'node:fs/promises';
+import { cp, lstat, readFile, readdir, readlink, realpath, rm, writeFile } from 'node:fs/promises';
 import { dirname, isAbsolute, join } from 'node:path';
 import { KeyedQueue } from '../../../lib/keyed.ts';
 import { GitError, gitIn, zeroSeparated } from '../../../lib/git.ts';
@@ -91,6 +91,22 @@ async function hasUnfinishedFiles({ commonDir }: Repository, folder: string): Pr
 async function undo({ git }: Repository, folder: string): Promise<void> {
   await git(['worktree', 'remove', '--force', '--force', folder]).catch(() => undefined);
   await rm(folder, { recursive: true, force: true });
+}
+
+/**
+ * Returns whether the folder is a worktree. Writes its `.git` file again when somebody deleted only that: without it, git
+ * cannot store the files.
+ */
+export async function isWorktree({ commonDir }: Pick<Repository, 'commonDir'>, folder: string): Promise<boolean> {
+  const link = join(folder, '.git');
+  const registered = join(commonDir, 'worktrees');
+  if (existsSync(link) || !existsSync(folder) || !existsSync(registered)) return existsSync(link);
+  for (const name of await readdir(registered)) {
+    const registration = join(registered, name);
+    const place = await readFile(join(registration, 'gitdir'), 'utf8').catch(() => '');
+    if (place.trimEnd() === link) await writeFile(link, `gitdir: ${registration}\n`);
+  }
+  return existsSync(link);
 }
 
 /**
