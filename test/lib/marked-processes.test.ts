@@ -24,9 +24,10 @@ const ids = (mark: string): readonly number[] =>
 test('finds processes by the mark in their environment, whatever their group', async () => {
   const mark = randomUUID();
   const pid = await started(mark, 'echo up; exec sleep 1000');
-  expect(markedProcesses().filter((found) => found.mark === mark)).toEqual([
-    { pid, group: pid, mark, command: 'sleep 1000', folder: process.cwd() },
-  ]);
+  // The shell becomes "sleep" after its line.
+  await expect
+    .poll(() => markedProcesses().filter((found) => found.mark === mark))
+    .toEqual([{ pid, group: pid, mark, command: 'sleep 1000', folder: process.cwd() }]);
   expect(ids(mark.slice(0, -1))).toEqual([]);
 });
 
