@@ -15,8 +15,8 @@ const SIZES = [1, 100, 1_000];
 const ROUNDS = 2;
 const REVIEW_ROUNDS = 3;
 /**
- * Warm-up and measured time in milliseconds. One process measures both ways, and deliveries take most of its time: after
- * a second each way was taken some hundred times, and is still being compiled.
+ * The time of the warm-up and of the measurement, in milliseconds. One second would be too short: one process takes both
+ * kinds of hand-over in turn, so each kind runs only some hundred times in it, and its code is still being compiled.
  */
 const REVIEW_SPAN = [4_000, 4_000] as const;
 const PEERS = ['langgraph', 'xstate'];

@@ -61,7 +61,7 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   ledger?(fact: Fact): LedgerEntry | null;
   /** Fields of states and facts that hold configuration. Equal configurations are stored once. */
   readonly configs?: { readonly state: readonly string[]; readonly facts: FactFields };
-  /** Recognizes a command that another machine causes. A machine without it accepts none. */
+  /** Returns whether a value is a command of this machine. Without it, the machine takes no commands of other machines. */
   readonly isCommand?: (command: unknown) => command is Command;
   /**
    * Command given to every state of a restored backup, because the state does not know what happened after the copy.

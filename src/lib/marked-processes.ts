@@ -14,9 +14,6 @@ export type MarkedProcess = {
   readonly folder: string;
 };
 
-/** Which of the processes with a mark are meant. */
-type IsMeant = (found: MarkedProcess) => boolean;
-
 /**
  * Returns the living processes of this user that have a mark, also those that left their process group. Returns none
  * where the system does not show the environment of processes (outside Linux).
@@ -29,9 +26,12 @@ export function markedProcesses(): readonly MarkedProcess[] {
   }
 }
 
+/** Returns whether a process is to be ended. */
+type IsMeant = (found: MarkedProcess) => boolean;
+
 /**
- * Ends processes: SIGTERM, and SIGKILL for those that are left after `graceMs`. Resolves when none of them is left, or
- * none dies. Resolves with those that it found.
+ * Sends SIGTERM to processes, and SIGKILL to those that still live after `graceMs`. Resolves with the processes that got
+ * SIGTERM, when all have ended, or when SIGKILL does not end the rest.
  */
 export async function endProcesses(isMeant: IsMeant, graceMs: number): Promise<readonly MarkedProcess[]> {
   const living = (): readonly MarkedProcess[] => markedProcesses().filter(isMeant);
@@ -51,7 +51,7 @@ export async function endProcesses(isMeant: IsMeant, graceMs: number): Promise<r
 }
 
 const LOOK_MS = 20;
-/** A process that the system cannot end, because it waits for a device, is left after as many tries. */
+/** The most attempts to kill a process. One that waits for a device cannot be killed. */
 const MOST_KILLS = 50;
 
 function signal(pid: number, name: NodeJS.Signals): void {

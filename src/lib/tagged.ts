@@ -15,7 +15,10 @@ export type Tagged<Tag extends string, S extends Shapes> = {
   [Name in keyof S]: Frozen<z.infer<z.ZodObject<S[Name] & Record<Tag, z.ZodLiteral<Name & string>>>>>;
 }[keyof S];
 
-/** Recognizes an object of such a union by its tag. The types of its makers hold its other fields. */
+/**
+ * Makes a function that returns whether a value is an object of such a union. It checks the tag only, so use it for values
+ * that TypeScript has checked where they were made.
+ */
 export function hasTagOf<Tag extends string, S extends Shapes>(
   tag: Tag,
   shapes: S,

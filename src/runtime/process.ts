@@ -43,7 +43,7 @@ export async function runBot(first: Config): Promise<ExitCode> {
   let platforms: Platforms | null = null;
   const adapters = (): readonly ChatAdapter[] => platforms?.adapters ?? [];
   const health = new StoreHealth({ timers: systemTimers, log, adapters, channels: () => config.channels });
-  // Only the first failure is reported. Those that follow have the same cause.
+  // Reports the first failure only: it ends the program, and mostly causes the later ones.
   const { promise: failure, resolve: onBroken } = Promise.withResolvers<unknown>();
   void failure.then((error) => end.resolve(broken(error, log)));
   const store = openStore({ config: () => config, clock, adapters, log, health, lost: onBroken });

@@ -30,7 +30,7 @@ export function statusOf(floor: Floor, agent: AgentId): string {
   return floor.seats.find((seat) => seat.agent === agent)?.status ?? 'none';
 }
 
-/** A command that another machine causes. Throws when the machine does not take it. */
+/** Returns a command that another machine causes. Throws when it is none of this machine. */
 export function takenBy<Given>(
   { name, isCommand }: { readonly name: string; readonly isCommand: (command: unknown) => command is Given },
   command: unknown,

@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess, ChildProcessByStdio } from 'node:child_process';
 import { statSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
-import { RUN_MARK } from '../../lib/marked-processes.ts';
 import { systemTimers } from '../../lib/time.ts';
 import type { Timers } from '../../lib/time.ts';
 import { BackendError } from '../backends/backend.ts';
@@ -60,12 +59,12 @@ export function isGroupAlive(pid: number): boolean {
   return signalGroup(pid, 0);
 }
 
-/** The marks of the process groups that this process started and that have not ended, by the ids of the groups. */
-export function livingGroups(): ReadonlyMap<number, string> {
+/** The ids of the process groups that this process started and that have not ended. */
+export function livingGroups(): ReadonlySet<number> {
   return LIVING;
 }
 
-const LIVING = new Map<number, string>();
+const LIVING = new Set<number>();
 
 type Child = ChildProcessByStdio<Writable, Readable, Readable>;
 
@@ -93,7 +92,7 @@ export class ProcessGroup {
     // The reader of stdout handles its errors. This listener prevents a crash while nobody reads.
     child.stdout.on('error', () => undefined);
     const guard = guardOf(pid);
-    LIVING.set(pid, options.env[RUN_MARK] ?? '');
+    LIVING.add(pid);
     this.exited = new Promise((resolve) => {
       child.once('exit', (code, signal) => {
         this.#over = true;
@@ -173,7 +172,10 @@ function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** Ends what is left of a group whose first process has ended. Calls `ended` when no process is left, or none dies. */
+/**
+ * Ends the processes of a group that live longer than its first process: SIGTERM, then SIGKILL. Calls `ended` when none
+ * is left, or when SIGKILL does not end them.
+ */
 function endRest(pid: number, ended: () => void): void {
   const look = (leftMs: number): void => {
     const isAlive = signalGroup(pid, leftMs === REST_GRACE_MS ? 'SIGTERM' : leftMs > 0 ? 0 : 'SIGKILL');

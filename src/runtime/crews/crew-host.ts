@@ -2,7 +2,6 @@ import { resolve } from 'node:path';
 import type { AgentConfig, ChannelConfig, Config, CrewConfig } from '../../config/config.ts';
 import { channelIn, seatSettingsOf } from '../../config/config.ts';
 import { defined } from '../../lib/defined.ts';
-import { RUN_MARK } from '../../lib/marked-processes.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { CrewCommands } from '../../turns/commands/context.ts';
 import type { CrewView } from '../../turns/crew-view.ts';
@@ -22,7 +21,7 @@ import { CrewRunner, sessionOf } from '../../work/crews/crews.ts';
 import type { StartableTicket } from '../../work/crews/crews.ts';
 import { TURN_LIMITS } from '../../work/runs/run.ts';
 import { openCrewWork } from '../../work/crews/crew-work.ts';
-import { slotEnvironment } from '../../work/crews/checks/slots.ts';
+import { runEnvironment } from '../../work/crews/checks/slots.ts';
 import { commandRunner, endMarked } from './run-command.ts';
 import { pullsOf, ticketsOf } from './ticket-sources.ts';
 import { whyHeld } from '../../turns/commands/read.ts';
@@ -317,15 +316,12 @@ export class CrewHost {
     }
   }
 
-  /** What the marks of a crew's processes begin with. */
+  /** The prefix of the marks of a crew's processes. */
   #marksOf({ id }: Pick<CrewConfig, 'id'>): string {
     return `${this.#ports.store.id}/${id}/`;
   }
 
-  /**
-   * Ends the processes that crews left running, of an earlier start too: this program alone has its database open. Call
-   * it while no session is open.
-   */
+  /** Ends the processes that crews left running, also before a crash. Call it while no session is open. */
   async endProcesses(): Promise<void> {
     await endMarked((mark) => mark.startsWith(`${this.#ports.store.id}/`));
   }
@@ -345,7 +341,7 @@ export class CrewHost {
     });
   }
 
-  /** What people answered; `null` for no answer yet. Asks them once. */
+  /** Returns what people answered to a question; `null` while they have not. Asks them at the first call. */
   #answerTo(crew: string, asked: Pick<CrewApproval, 'about' | 'digest' | 'what'>): boolean | null {
     const { log, clock } = this.#ports;
     const known = findApproval(this.#crews.state(crew) ?? {}, asked);
@@ -471,7 +467,7 @@ function seatOf(
   return { agent, channel };
 }
 
-/** Whether its session is resumed, and what the marks of its processes begin with. */
+/** Whether a worker's session is resumed, and the prefix of the marks of its crew's processes. */
 type WorkerPlace = { readonly resumes: boolean; readonly marks: string };
 
 /** What runs a worker. Programs get the ticket, the slot and the session as variables of the environment. */
@@ -481,8 +477,7 @@ function backendOf(crew: CrewConfig, worker: Worker, { resumes, marks }: WorkerP
   if (ticket === null || (backend.kind !== 'acp' && backend.kind !== 'command')) return backend;
   const set = {
     ...backend.set,
-    ...slotEnvironment(crew.id, ticket.slot),
-    [RUN_MARK]: `${marks}${ticket.session}`,
+    ...runEnvironment({ id: crew.id, marks }, ticket),
     CONCH_TICKET: ticket.id,
     CONCH_SESSION: sessionOf(worker),
     ...(resumes ? { CONCH_SESSION_RESUMES: '1' } : {}),

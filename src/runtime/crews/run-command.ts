@@ -11,8 +11,8 @@ const MOST_OUTPUT = 1_048_576;
 const GRACE_MS = 5_000;
 
 /**
- * Ends the processes whose mark `isMeant` names, also those that left their group. A group that a session or a command
- * of this program has goes on: it ends with the session or command.
+ * Ends processes by their mark, also those outside their process group. Spares the process groups of sessions and commands
+ * that this program has open. `isMeant` returns whether the processes with a mark are to be ended.
  */
 export async function endMarked(isMeant: (mark: string) => boolean): Promise<void> {
   await endProcesses(({ mark, group }) => isMeant(mark) && !livingGroups().has(group), GRACE_MS);

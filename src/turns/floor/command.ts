@@ -214,7 +214,7 @@ export type CommandOf<T extends Command['type']> = Extract<Command, { readonly t
 /** The person who continued a paused run without answering its request, or completed it. */
 export type DecidedBeside = NonNullable<CommandOf<'withdraw'>['decided']>;
 
-/** Recognizes a command of a floor. */
+/** Returns whether a value is a command of a floor. Checks its type only. */
 export const isFloorCommand = hasTagOf('type', COMMANDS);
 
 /** Text of the holder that people see while it is generated. A `say` makes it final. */

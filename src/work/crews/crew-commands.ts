@@ -179,7 +179,7 @@ async function clean(runner: CrewRunner, { values, person }: Request): Promise<A
   };
 }
 
-/** Answers what was asked for the whole crew. The id names what the person has read. */
+/** Answers a question about the whole crew. Its id makes sure that the answer is for the question that was read. */
 function approve(runner: CrewRunner, { values, person }: Request, allowed: boolean): Answer | Promise<Answer> {
   const asked = findApproval(runner.state(), values.words ?? '');
   if (asked === undefined) return { ok: false, text: REFUSED.NO_APPROVAL };

@@ -45,7 +45,7 @@ const COMMANDS = {
   BASE: { since: text.nullable(), tip: text, verdict: z.enum(['green', 'red', 'none']), why: text },
   /** An operator lets tickets start although the tests of main are red. */
   ACCEPT_BASE: { by },
-  /** People are asked for the whole crew. A subject has one question, so it replaces the one before. */
+  /** Asks people something about the whole crew. Replaces an earlier question about the same subject. */
   ASK: crewApprovalSchema.pick({ about: true, digest: true, what: true }).shape,
   /** Answers the question with this digest. */
   APPROVE: { ...crewApprovalSchema.pick({ about: true, digest: true }).shape, allowed: z.boolean(), by },
@@ -139,7 +139,7 @@ export const CREW_FACTS = {
   stepPutBack: { worker, why: text },
   spent: { worker, ...spent },
   errorCounted: { worker, errors: z.int(), retryAt: instant.nullable(), why: text },
-  /** What the error that was just counted was. `unresumed`: the session could not be resumed. */
+  /** Explains the error that was counted last. `unresumed`: the session could not be resumed. */
   errorExplained: { worker, why: text, unresumed: z.literal(true).exactOptional() },
   /** The error that was just counted is none. */
   errorForgiven: { worker },
@@ -175,7 +175,10 @@ export const CREW_FACTS = {
   pullReturned: { worker, number: z.int(), round: z.int(), told: z.array(text), about: text },
   pullClosed: { worker, number: z.int(), why: text },
   leaving: { worker, why: z.enum(LEAVING_REASONS), words: text },
-  /** `kept`: the ref under which work was stored now. `stays`: the worktree stays until the worker's next ticket. */
+  /**
+   * A worktree was stored. `kept`: the ref of the stored work; `null` when nothing was to be stored, or people know the
+   * ref. `stays`: the worktree was not removed; that happens before the worker's next ticket.
+   */
   worktreeCleared: { worker, ticket: text, kept: text.nullable(), stays: z.literal(true).exactOptional() },
   /** A person wants the worktree removed that a killed worker left. */
   removalAsked: { worker, by },
@@ -186,7 +189,7 @@ export type CrewFact = Tagged<'type', typeof CREW_FACTS>;
 export type CrewCommandOf<T extends CrewCommand['type']> = Extract<CrewCommand, { readonly type: T }>;
 export type CrewFactOf<T extends CrewFact['type']> = Extract<CrewFact, { readonly type: T }>;
 
-/** Recognizes a command of a crew. */
+/** Returns whether a value is a command of a crew. Checks its type only. */
 export const isCrewCommand = hasTagOf('type', COMMANDS);
 export const crewFactSchema = taggedUnion('type', CREW_FACTS);
 

@@ -111,7 +111,7 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
     case 'merged':
       return { ...mergedInto(crew, fact), finished: finished(crew, worker.name, fact, at) };
     case 'leaving':
-      return without(crew, worker, fact, at);
+      return afterLeaving(crew, worker, fact, at);
     default:
       return crew;
   }
@@ -142,7 +142,7 @@ function finished(
   return [...before, { id, commit, worker, at }];
 }
 
-function without(crew: Crew, { name, ticket }: Worker, { why, words }: CrewFactOf<'leaving'>, at: Instant): Crew {
+function afterLeaving(crew: Crew, { name, ticket }: Worker, { why, words }: CrewFactOf<'leaving'>, at: Instant): Crew {
   if (ticket === null) throw new Error(`impossible: ${name} leaves a ticket and has none`);
   const { id } = ticket;
   if (why === 'unchanged') return { ...crew, finished: finished(crew, name, { ticket: id, commit: null }, at) };

@@ -192,14 +192,15 @@ function crewButtons({ running, base, approvals = [] }: Crew): readonly CrewButt
   const runs: CrewButton = running
     ? { label: 'Stop', line: '/crew stop', what: 'to start no more steps', style: 'danger', mark: 0 }
     : { label: 'Run', line: '/crew run', what: 'to start it', style: 'good', mark: 0 };
+  const start: CrewButton = {
+    label: 'Start anyway',
+    line: '/crew accept',
+    what: 'to start tickets',
+    style: 'plain',
+    mark: 0,
+  };
   const asked = approvals.flatMap((each) => (each.allowed === null ? approvalButtons(each) : []));
-  return base?.verdict === 'red'
-    ? [
-        runs,
-        ...asked,
-        { label: 'Start anyway', line: '/crew accept', what: 'to start tickets', style: 'plain', mark: 0 },
-      ]
-    : [runs, ...asked];
+  return [runs, ...asked, ...(base?.verdict === 'red' ? [start] : [])];
 }
 
 function approvalButtons(asked: CrewApproval): readonly CrewButton[] {

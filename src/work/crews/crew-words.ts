@@ -99,7 +99,7 @@ function admittedLine({ settings }: Crew, { proposal, ticket, by }: CrewFactOf<'
   return settings === null ? null : { ticket: 'crew', thread: settings.channel, about: `proposal ${proposal}`, text };
 }
 
-/** The question stands in the crew's channel until it is answered, and then the answer stands there. */
+/** The line in the crew's channel: the question, and later the answer in its place. */
 function approvalLine(crew: Crew, fact: CrewFactOf<'approvalAsked' | 'approvalGiven'>): TicketLine | null {
   const { settings } = crew;
   const asked = findApproval(crew, fact);
@@ -108,14 +108,14 @@ function approvalLine(crew: Crew, fact: CrewFactOf<'approvalAsked' | 'approvalGi
   return { ticket: 'crew', thread: settings.channel, about: `approval ${approvalId(asked)}`, text };
 }
 
-/** What people are asked for the whole crew, with the commands that answer it. */
+/** The text of a question about the whole crew, with the commands that answer it. */
 export function approvalQuestion(asked: CrewApproval): string {
   const id = approvalId(asked);
   const { allow, deny } = APPROVAL_WORDS[asked.about];
   return `${asked.what} /crew accept ${id} ${allow} · /crew decline ${id} ${deny}`;
 }
 
-/** What the answers to a question for the whole crew do. */
+/** What a yes and a no to a question about the whole crew do. */
 export const APPROVAL_WORDS: Readonly<
   Record<CrewApproval['about'], { readonly allow: string; readonly deny: string }>
 > = {

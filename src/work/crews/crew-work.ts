@@ -3,12 +3,12 @@ import { existsSync, rmSync, statSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join, matchesGlob, resolve } from 'node:path';
 import { gitIn, zeroSeparated } from '../../lib/git.ts';
-import { RUN_MARK } from '../../lib/marked-processes.ts';
 import { isoTime } from '../../lib/time.ts';
 import type { GitEnvironment } from '../../lib/git.ts';
 import { findSetup, setupEnvironment } from './checks/setup-files.ts';
 import { RUNNER_FILES, countTests, findRunners } from './checks/test-runner.ts';
-import { BASE_RUN, BASE_SLOTS, FIRST_BASE_SLOT, TakenSlots, slotEnvironment } from './checks/slots.ts';
+import { BASE_RUN, BASE_SLOTS, FIRST_BASE_SLOT, TakenSlots, runEnvironment, runMark } from './checks/slots.ts';
+import type { RunPlace } from './checks/slots.ts';
 import { weakenedParts } from './checks/weakened.ts';
 import type { CrewApproval, Assigned, Crew, Proposal, PullRequest, WorktreeState } from './crew.ts';
 import type { CrewWork, LeftTicket, LeftWork, MergeEnd, MergeOrder, PullEnd, Seen, TestResult } from './crews.ts';
@@ -48,9 +48,9 @@ import {
   addWorktree,
   copyIncludes,
   deleteBranch,
-  isWorktree,
   lfsPointers,
   removeWorktree,
+  repairWorktree,
   updateSubmodules,
   worktreeName,
 } from './git/worktrees.ts';
@@ -75,7 +75,7 @@ export type CrewPlan = {
   readonly prepareTimeoutSeconds: number;
   /** The workers are agents that do not ask before they write outside their worktrees. */
   readonly guardsCopy: boolean;
-  /** Begins the marks of all processes of the crew. It differs between crews and between databases of Conch. */
+  /** The prefix of the marks of the crew's processes. Each crew of each database has its own. */
   readonly marks: string;
 };
 
@@ -87,9 +87,9 @@ export type CrewWorkPorts = {
     folder: string,
     options: { readonly set: Readonly<Record<string, string>>; readonly limitMs: number },
   ) => Promise<CommandRun>;
-  /** Ends the processes with such a mark. Sessions and commands that this program has open go on. */
+  /** Ends the processes with such a mark, except those of open sessions and commands. */
   readonly endMarked: (isMeant: (mark: string) => boolean) => Promise<void>;
-  /** What people answered to a question for the whole crew; `null` for no answer yet. Asks them when nobody did. */
+  /** Returns what people answered to a question; `null` while they have not. Asks them at the first call. */
   readonly answerTo: (asked: Pick<CrewApproval, 'about' | 'digest' | 'what'>) => boolean | null;
   readonly tickets: (repository: Repository) => Promise<TicketSource>;
   /** Where pull requests are opened; `null` where the crew merges. Rejects with words for people. */
@@ -213,7 +213,7 @@ class RepositoryWork implements CrewWork {
       await prepareIntegration(this.#repository, this.#integration, tip);
       const slot = await this.#baseSlot();
       try {
-        const { verdict, output, count } = await this.#testIntegration({ slot, run: BASE_RUN });
+        const { verdict, output, count } = await this.#testIntegration({ slot, session: BASE_RUN });
         await this.#countedTests(tip, count);
         return { verdict: verdict === 'flaky' ? 'green' : verdict, why: verdict === 'red' ? output : '' };
       } finally {
@@ -244,7 +244,7 @@ class RepositoryWork implements CrewWork {
     await this.#instruct(ticket, worker);
     const { commands, skipped: notRun } = await this.#prepareCommands();
     if (notRun !== '') this.#say(ticket, notRun);
-    const failed = await this.#runPrepare(worktree, placeOf(ticket), commands);
+    const failed = await this.#runPrepare(worktree, ticket, commands);
     if (failed !== null) throw new Error(failed);
     const missing = await this.#missingFolders(worktree);
     if (missing.length > 0)
@@ -273,10 +273,10 @@ class RepositoryWork implements CrewWork {
   async measure(ticket: Assigned, worker: string, commits: boolean): Promise<WorktreeState> {
     const repository = this.#repository;
     const { worktree, id } = ticket;
-    if (!existsSync(join(worktree, '.git'))) throw new Error(`the worktree ${worktree} is gone`);
+    if (!(await this.exists(ticket))) throw new Error(`the worktree ${worktree} is gone`);
     await this.endProcesses(ticket);
     if (commits) {
-      const env = { ...repository.env, [RUN_MARK]: this.#markOf(placeOf(ticket)) };
+      const env = { ...repository.env, ...runEnvironment(this.#plan, ticket) };
       const { leftOut, refused } = await commitWork({ env }, worktree, `Work of ${worker} on ${id}`, { hooks: true });
       await this.endProcesses(ticket);
       for (const { path, reason } of leftOut) this.#say(ticket, `${path} is not committed: ${reason}`);
@@ -321,7 +321,7 @@ class RepositoryWork implements CrewWork {
     const changed = zeroSeparated(await git(['diff', '--name-only', '-z', '--no-renames', `${main}...HEAD`]));
     await this.#noteOutside(ticket, changed);
     const weakened = weakenedParts(diff).map(({ file, reason, hunk }) => `${file} ${reason}:\n${hunk.slice(0, 2_000)}`);
-    const { verdict, output } = await this.#testIn(worktree, placeOf(ticket));
+    const { verdict, output } = await this.#testIn(worktree, ticket);
     return { verdict, output, weakened: weakened.join('\n') };
   }
 
@@ -367,7 +367,7 @@ class RepositoryWork implements CrewWork {
     await this.endProcesses(ticket);
     const isMerged = merged !== null && (await tipOf(repository, branch)) === merged;
     let kept: string | null = null;
-    if (await isWorktree(repository, worktree)) {
+    if (await repairWorktree(repository, worktree)) {
       await this.#forgetInstructions(worktree);
       const name = worktreeName(`${worker}-${id}`, () => false);
       const isAhead = !isMerged && (await this.#isAhead(branch));
@@ -388,11 +388,11 @@ class RepositoryWork implements CrewWork {
   }
 
   async exists({ worktree }: Assigned): Promise<boolean> {
-    return await isWorktree(this.#repository, worktree);
+    return await repairWorktree(this.#repository, worktree);
   }
 
   async endProcesses({ session }: Pick<Assigned, 'session'>): Promise<void> {
-    const own = this.#markOf({ run: session });
+    const own = runMark(this.#plan.marks, session);
     await this.#ports.endMarked((mark) => mark === own);
   }
 
@@ -581,7 +581,7 @@ class RepositoryWork implements CrewWork {
       case 'merged': {
         const dropped = [...made.dropped, ...cut];
         if (dropped.length > 0) this.#say(ticket, `not merged, because it belongs to tickets: ${dropped.join(', ')}`);
-        const { verdict, output, count } = await this.#testIntegration(placeOf(ticket));
+        const { verdict, output, count } = await this.#testIntegration(ticket);
         if (verdict === 'red') return { how: 'red', output, landed };
         const fewer = accepted ? null : this.#fewerTests(tip, count);
         if (fewer !== null) return { how: 'refused', why: fewer, weakened: true };
@@ -849,14 +849,10 @@ class RepositoryWork implements CrewWork {
     folder: string,
     { seconds, ...place }: RunPlace & { readonly seconds: number },
   ): Promise<CommandRun> {
-    const slot = slotEnvironment(this.#plan.id, place.slot);
-    const known = setupEnvironment(this.#repository.root, folder, slot.CONCH_PORT_BASE);
-    const set = { ...known, ...slot, CI: '1', [RUN_MARK]: this.#markOf(place) };
+    const own = runEnvironment(this.#plan, place);
+    const known = setupEnvironment(this.#repository.root, folder, own.CONCH_PORT_BASE);
+    const set = { ...known, ...own, CI: '1' };
     return this.#ports.run(line, folder, { set, limitMs: seconds * 1_000 });
-  }
-
-  #markOf({ run }: Pick<RunPlace, 'run'>): string {
-    return `${this.#plan.marks}${run}`;
   }
 
   /** Fetches main, without saying more of a failure than people were told: what is merged is in main as it is here. */
@@ -994,14 +990,6 @@ class RepositoryWork implements CrewWork {
     this.#last = done.catch(() => undefined);
     return done;
   }
-}
-
-/** The slot and the run that a command belongs to. */
-type RunPlace = { readonly slot: number; readonly run: string };
-
-/** The run of a ticket is the one that its merge commit names. */
-function placeOf({ slot, session }: Assigned): RunPlace {
-  return { slot, run: session };
 }
 
 /** What a look at a pull request leads to. Each remark, and the checks of each commit, are told once. */

@@ -44,7 +44,7 @@ const BACKOFF_SECONDS = [2, 4, 8, 16, 32];
 const LONGEST_BACKOFF_SECONDS = 60;
 /** With this many errors in a row, a worker is stuck. A person can let it try as many times again. */
 export const STUCK_AT = 5;
-/** When its session could not be resumed as often in a row, a worker is reset. */
+/** After as many failures in a row to resume its session, a worker is reset. */
 export const MOST_UNRESUMED = 2;
 /** With more rounds of conflicts than this, a worker is stuck. */
 export const MOST_CONFLICTS = 3;
@@ -226,7 +226,10 @@ const workerSchema = z.strictObject({
   waiting: z.strictObject({ for: z.enum(WORKER_WAITS), why: text, since: instant }).nullable(),
   /** Set when the worker leaves its ticket: the worktree is stored and removed next. */
   leaving: z.strictObject({ why: z.enum(LEAVING_REASONS), words: text }).nullable(),
-  /** The worktree of its last ticket, if it was killed. It is stored and removed before the next ticket. `due`: now. */
+  /**
+   * The worktree of a killed worker's last ticket. It is stored and removed before the next ticket. `due`: a person asked
+   * to remove it now.
+   */
   left: assignedSchema
     .pick({ id: true, session: true, worktree: true, branch: true })
     .extend({ due: z.literal(true).exactOptional() })
@@ -309,7 +312,7 @@ export const crewSchema = z.strictObject({
   kept: z.array(z.strictObject({ ticket: text, ref: text })),
   /** The worker whose work is being merged, and what is merged into what. */
   merging: z.strictObject({ worker: text, tip: text, main: text }).nullable(),
-  /** What people were asked for the whole crew, one for each subject: the last. Absent before the first one. */
+  /** The last question of each subject to the whole crew, with its answer. Absent before the first question. */
   approvals: z.array(crewApprovalSchema).exactOptional(),
   /** The last commit of main whose tests were run, or accepted by a person. */
   base: z.strictObject({ tip: text, verdict: z.enum(['green', 'red', 'none', 'accepted']), why: text }).nullable(),
@@ -407,12 +410,15 @@ export function findProposal({ proposals = [] }: Pick<Crew, 'proposals'>, id: st
   return proposals.find((each) => each.id === id.toLowerCase());
 }
 
-/** The id by which people answer. It names what they have read, so it is another one when that changes. */
+/** The id that people write to answer a question. A changed question has another id. */
 export function approvalId({ about, digest }: Pick<CrewApproval, 'about' | 'digest'>): string {
   return `${about}-${digest.slice(0, 8)}`;
 }
 
-/** The question with this subject and digest, or with this id in any case; `undefined` for none. */
+/**
+ * Finds a question by its subject and digest, or by the id that a person wrote in capital or small letters. Returns
+ * `undefined` when there is none.
+ */
 export function findApproval(
   { approvals = [] }: Pick<Crew, 'approvals'>,
   asked: string | Pick<CrewApproval, 'about' | 'digest'>,

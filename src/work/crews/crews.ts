@@ -98,7 +98,7 @@ export type CrewWork = {
   clear(ticket: LeftTicket, worker: string, left: LeftWork): Promise<string | null>;
   /** Whether the worktree is there. */
   exists(ticket: Assigned): Promise<boolean>;
-  /** Ends the processes that a step left running, also those that left their process group. An open session goes on. */
+  /** Ends processes that a step left running, also those outside their process group. Spares an open session. */
   endProcesses(ticket: Pick<Assigned, 'session'>): Promise<void>;
   /** Removes locks that git left in the worktree when it was ended. Call it while no agent works there. */
   unlock(ticket: Assigned): Promise<void>;
@@ -127,12 +127,12 @@ export type CrewWork = {
 /** What is merged. `accepted`: people have accepted the commit as it is. */
 export type MergeOrder = { readonly worker: string; readonly tip: string; readonly accepted: boolean };
 
-/** The ticket of a worktree that is stored and removed. `slot`: absent when it was given back before. */
+/** The ticket of a worktree that is stored and removed. `slot`: absent when its ports were given back before. */
 export type LeftTicket = Pick<Assigned, 'id' | 'session' | 'worktree' | 'branch'> & Partial<Pick<Assigned, 'slot'>>;
 
 /**
- * Why a worker leaves its ticket, and the commit of its branch that was merged; `null` for none. `over`: the worker left
- * it before, and its worktree stayed.
+ * Why a worktree is stored and removed. `over`: its worker was killed before, and now gets another ticket. `merged`: the
+ * commit of its branch that was merged; `null` for none.
  */
 export type LeftWork = { readonly why: NonNullable<Worker['leaving']>['why'] | 'over'; readonly merged: string | null };
 
@@ -196,7 +196,7 @@ export class CrewRunner {
   readonly #alarm: Alarm;
   /** Jobs under way, by worker. */
   readonly #jobs = new Map<string, Promise<void>>();
-  /** What ends the rest of steps that did not end well, by worker. */
+  /** By worker: resolves when the processes of its failed step have ended. */
   readonly #endings = new Map<string, Promise<void>>();
   /** Ends the waits of jobs that are tried again later. */
   readonly #again = new Set<() => void>();
@@ -656,12 +656,14 @@ export class CrewRunner {
     throw new Error('the ports of every slot are in use by other programs');
   }
 
-  /** Ends what a step left that did not end well. The next prompt of its worker waits for it. */
+  /**
+   * Ends the processes that a failed step left running. The next prompt of the worker waits until they have ended.
+   */
   #endStep(crew: Crew, fact: EndOfStep): void {
     const { name, agent, ticket } = findWorker(crew, fact.worker) ?? {};
     if (name === undefined || agent === undefined || ticket == null) return;
     const { restart, seat, work } = this.#ports;
-    // The next try finds a fresh session: both begin it before the step is asked again.
+    // Begins a new session before the step is asked again.
     const session = { errorCounted: () => restart(agent), sessionRenewed: seat, stepPutBack: async () => {} };
     const ended = session[fact.type]()
       .then(() => work.endProcesses(ticket))
@@ -687,7 +689,7 @@ export class CrewRunner {
   }
 }
 
-/** A step ended without being over: its worker tries it again. A step that is over is measured. */
+/** Facts by which a step fails. The worker tries it again. */
 type EndOfStep = CrewFactOf<'errorCounted' | 'sessionRenewed' | 'stepPutBack'>;
 
 function isEndOfStep(fact: CrewFact): fact is EndOfStep {

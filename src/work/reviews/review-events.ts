@@ -117,7 +117,7 @@ export type ReviewFact = Tagged<'type', typeof REVIEW_FACTS>;
 export type ReviewCommandOf<T extends ReviewCommand['type']> = Extract<ReviewCommand, { readonly type: T }>;
 export type ReviewFactOf<T extends ReviewFact['type']> = Extract<ReviewFact, { readonly type: T }>;
 
-/** Recognizes a command of a review. */
+/** Returns whether a value is a command of a review. Checks its type only. */
 export const isReviewCommand = hasTagOf('type', COMMANDS);
 export const reviewFactSchema = taggedUnion('type', REVIEW_FACTS);
 

@@ -151,7 +151,7 @@ const COMMANDS = {
   TICK: { cause },
 };
 
-/** Recognizes a command of a run. */
+/** Returns whether a value is a command of a run. Checks its type only. */
 export const isRunCommand = hasTagOf('type', COMMANDS);
 
 /** Facts of runs. */

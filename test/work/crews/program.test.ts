@@ -409,6 +409,18 @@ test('continues with the same worker after a crash, and merges once', async () =
   expect(git(repo, 'log', '--format=%s', '--grep', 'Add half', 'main').split('\n')).toHaveLength(1);
 });
 
+test('merges the work of a step that deleted the .git file of its worktree', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  const room = await stage(repo, (folder) => {
+    add(folder, 'one.txt', 'one');
+    rmSync(join(folder, '.git'));
+    return 'DONE';
+  });
+  await room.command('/crew run');
+  await finished(room, 1);
+  expect(mainTickets(repo)).toEqual(['c-1']);
+});
+
 test('resets a worker whose worktree a person deleted, and works on the ticket again', async () => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');

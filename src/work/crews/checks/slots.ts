@@ -2,6 +2,8 @@ import { createServer } from 'node:net';
 import { lockInstance } from '../../../engine/lock.ts';
 import type { FileLock } from '../../../engine/lock.ts';
 import { shortDigest } from '../../../lib/digest.ts';
+import { RUN_MARK } from '../../../lib/marked-processes.ts';
+import type { Assigned } from '../crew.ts';
 
 /** Ports of one slot. */
 const PORTS = 20;
@@ -9,13 +11,26 @@ const PORTS = 20;
 const FIRST_PORT = 12_000;
 const LAST_PORT = 32_767;
 const BLOCKS = Math.floor((LAST_PORT - FIRST_PORT) / PORTS);
-/** Workers have lower slots than this one and those after it, in which main is tested. */
+/** The first slot in which main is tested. The slots of workers are lower. */
 export const FIRST_BASE_SLOT = 1_000;
-/** The slots in which main can be tested. */
+/** The number of slots in which main can be tested. */
 export const BASE_SLOTS = 10;
 
-/** The run of the tests of main. That of a ticket is its session. */
+/** The slot of a command, and the session that is its run. Merge commits name it as `Conch-Run`. */
+export type RunPlace = Pick<Assigned, 'slot' | 'session'>;
+
+/** In place of a session: the run in which main is tested. */
 export const BASE_RUN = 'main';
+
+/** The mark of the processes of a run. `marks`: the prefix of all marks of a crew. */
+export function runMark(marks: string, run: string): string {
+  return `${marks}${run}`;
+}
+
+/** The environment of a command: the variables of its slot, and the mark of its run. `marks`: see `runMark`. */
+export function runEnvironment(crew: { readonly id: string; readonly marks: string }, { slot, session }: RunPlace) {
+  return { ...slotEnvironment(crew.id, slot), [RUN_MARK]: runMark(crew.marks, session) };
+}
 
 /** The variables of the environment that keep what a worker starts apart from what others start. */
 export function slotEnvironment(crew: string, slot: number) {

@@ -3,7 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { markedProcesses } from '../../../lib/marked-processes.ts';
 import type { MarkedProcess } from '../../../lib/marked-processes.ts';
-import { BASE_RUN } from '../checks/slots.ts';
+import { BASE_RUN, runMark } from '../checks/slots.ts';
 import type { Crew } from '../crew.ts';
 import { listKept } from './kept.ts';
 import { mainState } from './merge.ts';
@@ -14,7 +14,7 @@ import { listWorktrees } from './worktrees.ts';
 /**
  * Compares what git and the machine have with what the crew knows: worktrees, branches of workers, folders, processes,
  * stored and waiting work. Returns one sentence for each difference, and changes nothing. `folder`: where worktrees are.
- * `integration`: the one that no worker has. `marks`: what the marks of the crew's processes begin with.
+ * `integration`: the one that no worker has. `marks`: the prefix of the marks of the crew's processes.
  */
 export async function checkRepository(
   repository: Repository,
@@ -42,7 +42,7 @@ export async function checkRepository(
     const count = (await unless(128, git(['rev-list', '--count', branch, `^${repository.main}`])))?.trim() ?? '?';
     problems.push(`A branch belongs to no worker: ${branch}, with ${count} commits that ${repository.main} lacks.`);
   }
-  const runs = new Set([BASE_RUN, ...held.map(({ ticket }) => ticket.session)].map((run) => `${marks}${run}`));
+  const runs = new Set([BASE_RUN, ...held.map(({ ticket }) => ticket.session)].map((run) => runMark(marks, run)));
   for (const found of markedProcesses()) {
     const isOurs = found.mark.startsWith(marks) || `${found.folder}/`.startsWith(`${folder}/`);
     if (isOurs && !runs.has(found.mark)) problems.push(strayWords(found));
@@ -59,7 +59,7 @@ export async function checkRepository(
   return problems;
 }
 
-/** A process that a ticket left running when it ended, or that another database of Conch knows. */
+/** Describes a process of no open ticket: one that an ended ticket left, or that a Conch with another database started. */
 function strayWords({ pid, command, folder }: MarkedProcess): string {
   return `A process belongs to no ticket: ${pid} (${command.slice(0, 80)}) in ${folder}. To end it: kill ${pid}`;
 }

@@ -32,7 +32,7 @@ export async function mainState(repository: Repository): Promise<MainState> {
   try {
     await repository.git(['update-ref', '-d', WAITING, waiting]);
   } catch (error) {
-    // Another caller has deleted the ref, or a merge has moved it.
+    // The ref changed after it was read: another call deleted it, or a merge set it to its commit.
     if (!(error instanceof GitError) || (await commitOf(repository, WAITING)) === waiting) throw error;
     return await mainState(repository);
   }

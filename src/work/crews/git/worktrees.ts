@@ -94,10 +94,10 @@ async function undo({ git }: Repository, folder: string): Promise<void> {
 }
 
 /**
- * Returns whether the folder is a worktree. Writes its `.git` file again when somebody deleted only that: without it, git
- * cannot store the files.
+ * Writes the `.git` file of a worktree again when somebody deleted only that: without it, git cannot store the other
+ * files. Returns whether the folder is a worktree now.
  */
-export async function isWorktree({ commonDir }: Pick<Repository, 'commonDir'>, folder: string): Promise<boolean> {
+export async function repairWorktree({ commonDir }: Pick<Repository, 'commonDir'>, folder: string): Promise<boolean> {
   const link = join(folder, '.git');
   const registered = join(commonDir, 'worktrees');
   if (existsSync(link) || !existsSync(folder) || !existsSync(registered)) return existsSync(link);

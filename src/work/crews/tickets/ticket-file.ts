@@ -43,8 +43,8 @@ export function withStatus(text: string, status: Ticket['status']): string {
 }
 
 /**
- * The text of a ticket with the notes that a branch added to it. `before` and `after`: the ticket where the branch began,
- * and at its tip. `changesMore`: the branch changed more of the ticket than notes and the status.
+ * Adds the notes of a branch to the text of its ticket. `before`: the ticket's text at the commit where the branch began.
+ * `after`: its text at the last commit of the branch. `changesMore`: the branch changed other parts than notes and status.
  */
 export function withNotes(
   text: string,
@@ -63,7 +63,7 @@ export function withNotes(
 
 const NOTES = '## Notes';
 
-/** The notes of a ticket, each with its time stamp, and all else but the status. `end`: where the notes end. */
+/** The parts of a ticket. `rest`: its text without notes and status. `end`: the index after the notes; `null` for none. */
 function partsOf(text: string): {
   readonly notes: readonly string[];
   readonly rest: string;
@@ -81,7 +81,7 @@ function partsOf(text: string): {
   return { notes, rest: rest.replace(/^status:.*$/m, '').trim(), end };
 }
 
-/** A rule in the body would open a second front matter for tk. */
+/** Replaces lines of dashes. tk would take them for a second front matter, whose fields it obeys. */
 function withoutRules(text: string): string {
   return text.replaceAll(/^---+[ \t]*$/gm, '***');
 }
