@@ -64,7 +64,7 @@ describe('conch run watch', () => {
       ),
     );
     const { told, code, end } = watch(port);
-    await vi.waitFor(() => expect(told.out).toContain('idle'));
+    await vi.waitFor(() => expect(told.out).toContain('idle'), { timeout: 60_000 });
     end();
     expect(await code).toBe(EXIT_CODES.ok);
     expect(told.out.split('\n')).toEqual([
@@ -82,7 +82,7 @@ describe('conch run watch', () => {
       begin(response, event(4, 'agent:step', { payload: { turn: 1, progress: 0.01 } })),
     );
     const { told, code, end } = watch(port, { json: true });
-    await vi.waitFor(() => expect(told.out).not.toBe(''));
+    await vi.waitFor(() => expect(told.out).not.toBe(''), { timeout: 60_000 });
     end();
     await code;
     expect(JSON.parse(told.out)).toMatchObject({ v: 1, seq: 4, type: 'agent:step', payload: { turn: 1 } });
@@ -94,7 +94,7 @@ describe('conch run watch', () => {
       if (visit < 3) response.end();
     });
     const { told, code, end } = watch(port);
-    await vi.waitFor(() => expect(told.out).toContain('turn=3'));
+    await vi.waitFor(() => expect(told.out).toContain('turn=3'), { timeout: 60_000 });
     end();
     await code;
     expect(requests.map((line) => line.split(' ').at(-1))).toEqual(['s3cret', '1', '2']);

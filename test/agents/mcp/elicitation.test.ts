@@ -208,7 +208,7 @@ describe('a server', () => {
     const answered = Promise.withResolvers<{ action: 'decline' }>();
     const heard: ElicitRequestParams[] = [];
     const over = call('ask', { ask: (params) => (heard.push(params), answered.promise) });
-    await vi.waitFor(() => expect(heard).toMatchObject([{ message: 'Which one?' }]));
+    await vi.waitFor(() => expect(heard).toMatchObject([{ message: 'Which one?' }]), { timeout: 60_000 });
     await time.advance(700_000);
     answered.resolve({ action: 'decline' });
     expect((await over).text).toBe('{"action":"decline"}');

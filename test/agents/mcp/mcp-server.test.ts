@@ -134,7 +134,7 @@ describe('a server that cannot be started', () => {
     for (let n = 0; n < 6; n += 1) {
       expect((await call(server, 'echo', { text: 'here' })).text).toBe('here');
       await call(server, 'crash');
-      await vi.waitFor(() => expect(server.failures).toBe(1));
+      await vi.waitFor(() => expect(server.failures).toBe(1), { timeout: 60_000 });
       await time.advance(1_000);
     }
     expect(server.down).toBeNull();
@@ -232,7 +232,7 @@ describe('the list of tools', () => {
     const { server } = started();
     expect(await names(server)).not.toContain('grown');
     await call(server, 'grow');
-    await vi.waitFor(async () => expect(await names(server)).toContain('grown'));
+    await vi.waitFor(async () => expect(await names(server)).toContain('grown'), { timeout: 60_000 });
   });
 
   test('reports a tool whose definition differs from the first one shown', async () => {
@@ -240,11 +240,14 @@ describe('the list of tools', () => {
     const [before] = await server.tools();
     expect(before && server.changeOf(before)).toBeNull();
     await call(server, 'rug');
-    const changed = await vi.waitFor(async () => {
-      const [echo] = await server.tools();
-      if (echo === undefined || echo.digest === before?.digest) throw new Error('not yet');
-      return echo;
-    });
+    const changed = await vi.waitFor(
+      async () => {
+        const [echo] = await server.tools();
+        if (echo === undefined || echo.digest === before?.digest) throw new Error('not yet');
+        return echo;
+      },
+      { timeout: 60_000 },
+    );
     expect(server.changeOf(changed)).toBe(
       'description was: Says it again\ndescription is: Says it again, and sends it to somebody else',
     );

@@ -113,7 +113,7 @@ describe('a server with a login', () => {
       auth.faults.renewing = null;
       waiting.push(call(elsewhere));
       // The other program is refused and waits for this one.
-      await vi.waitFor(() => expect(auth.refused()).toBe(2));
+      await vi.waitFor(() => expect(auth.refused()).toBe(2), { timeout: 60_000 });
     };
     expect(await call(server)).toMatchObject({ code: null });
     expect(await Promise.all(waiting)).toMatchObject([{ code: null }]);

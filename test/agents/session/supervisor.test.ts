@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { BackendError } from '../../../src/agents/backends/backend.ts';
 import type { Ending, InjectOutcome, Report } from '../../../src/agents/backends/backend.ts';
 import { CHANNEL, bench, holding } from '../bench.ts';
@@ -19,12 +19,12 @@ describe('an agent that starts', () => {
     const { floors, sessions } = await bench();
     sessions[0]?.seat?.tellTools?.('github', 'exited with code 3');
     sessions[0]?.seat?.tellTools?.('github', null);
-    await vi.waitFor(() =>
-      expect(floors.told.slice(1)).toEqual([
+    await expect
+      .poll(() => floors.told.slice(1))
+      .toEqual([
         { type: 'tellTools', agent: 'dev', server: 'github', why: 'exited with code 3' },
         { type: 'tellTools', agent: 'dev', server: 'github', why: null },
-      ]),
-    );
+      ]);
   });
 
   test('does not join while its backend fails to open; it is retried after 2, 4, 8 and 16 s', async () => {

@@ -237,7 +237,7 @@ describe('a model with MCP tools', () => {
     rig.rig.answer(calling(['raw__write', { path: 'a' }]), saying('Done.'));
     const decision = Promise.withResolvers<void>();
     const turn = ask(rig, {}, { after: decision.promise });
-    await vi.waitFor(() => expect(rig.asked).toHaveLength(1));
+    await vi.waitFor(() => expect(rig.asked).toHaveLength(1), { timeout: 60_000 });
     const injected = rig.session.inject(person(2, 'in violet'), false);
     decision.resolve();
     await turn.over;
@@ -319,7 +319,7 @@ describe('a model with MCP tools', () => {
     const rig = await begun({ config });
     rig.rig.answer(calling(['raw__hang', {}]), calling(['raw__cancelled', {}]), saying('Done.'));
     const turn = ask(rig);
-    await vi.waitFor(() => expect(turn.events).toContain('work 1'));
+    await vi.waitFor(() => expect(turn.events).toContain('work 1'), { timeout: 60_000 });
     await rig.session.interrupt(1_000);
     expect(await turn.over).toEqual({ how: 'interrupted' });
     await ask(rig, { epoch: 2 }).over;
