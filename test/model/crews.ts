@@ -174,7 +174,7 @@ export const CREW_STARTS: readonly CrewStart[] = [
       crew({ type: 'KILL', worker: 'A', by: 'ann' }),
       [...seats('c-1', null), ...crew({ type: 'CLEARED', worker: 'A', ticket: 'c-1', kept: null })],
     ],
-    smallDepth: 4,
+    smallDepth: 5,
     depth: 7,
   },
   {
