@@ -39,6 +39,8 @@ export type Rig = {
   /** Resolves when the agent has reached its `pause` or `hang`. */
   paused(): Promise<void>;
   release(): void;
+  /** Resolves when the agent has received a text. For rigs whose release may reach the agent before an injected message. */
+  received?(text: string): Promise<void>;
   /** Returns all texts that the model, or its replacement, has received. */
   seen(): Promise<readonly string[]>;
   /** Ends all that the rig started. Rejects when a process is left. */
@@ -159,6 +161,7 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
     test('has the outcome that matches what the model received', async () => {
       const turn = await paused({ do: 'write', text: 'Second.' });
       const outcome = session.inject(person(2, 'Make it violet'), false);
+      await rig.received?.('Make it violet');
       rig.release();
       expect(await turn.over).toEqual({ how: 'completed' });
       const saw = (await rig.seen()).some((text) => text.includes('Make it violet'));

@@ -1,9 +1,6 @@
-import { acpRig } from './acp-rig.ts';
+import { STEERED, acpRig, steerable } from './acp-rig.ts';
 import { contract } from '../contract.ts';
 
 contract('acp', () => acpRig(), { asks: true });
 
-contract('acp, an agent that can be steered', async () => ({
-  ...(await acpRig({ initialize: { _meta: { steering: { supported: true } } } })),
-  inject: 'injected',
-}));
+contract('acp, an agent that can be steered', async () => steerable(await acpRig(STEERED)));

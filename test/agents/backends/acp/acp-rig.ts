@@ -3,6 +3,7 @@ import { createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { vi } from 'vitest';
 import { createAcpBackend } from '../../../../src/agents/backends/acp/acp-backend.ts';
 import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp-backend.ts';
 import { createToolServer } from '../../../../src/agents/tools/tool-server.ts';
@@ -108,6 +109,15 @@ export async function acpRig(manners: FakeManners = {}, options: Partial<AcpBack
     },
   };
 }
+
+/** Returns a rig whose agent takes messages in a running turn. */
+export function steerable(rig: AcpRig): AcpRig {
+  const received = (text: string) => vi.waitUntil(() => rig.told.seen.some((seen) => seen.includes(text)), 60_000);
+  return { ...rig, inject: 'injected', received: async (text) => void (await received(text)) };
+}
+
+/** The manners of an agent that takes messages in a running turn. */
+export const STEERED: FakeManners = { initialize: { _meta: { steering: { supported: true } } } };
 
 /** Returns the living processes of a group. A zombie process does not count. */
 export function livingIn(group: number): readonly number[] {

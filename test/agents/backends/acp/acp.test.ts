@@ -8,14 +8,13 @@ import type { GatedCall } from '../../../../src/agents/tools/tool-gate.ts';
 import { systemTimers } from '../../../../src/lib/time.ts';
 import type { Timers } from '../../../../src/lib/time.ts';
 import type { Choice } from '../../../../src/turns/floor/settings.ts';
-import { acpRig, livingIn } from './acp-rig.ts';
+import { STEERED, acpRig, livingIn } from './acp-rig.ts';
 import type { AcpRig } from './acp-rig.ts';
 import { gateThat, person, prompt, recorder } from '../conversation.ts';
 import type { FakeAct, FakeManners } from './fake-acp-acts.ts';
 
 const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
 const ASKING = { modes: { currentModeId: 'default', availableModes: [{ id: 'yolo' }, { id: 'default' }] } };
-const STEERED: FakeManners = { initialize: { _meta: { steering: { supported: true } } } };
 
 let rig: AcpRig | null = null;
 let session: AgentSession | null = null;
