@@ -535,6 +535,37 @@ const prompt = z
     error: `Expected only these words in braces: ${PROMPT_WORDS.join(', ')}`,
   });
 
+const clockTime = (description: string) =>
+  z
+    .string()
+    .regex(/^(?:[01]\d|2[0-3]):[0-5]\d$/, 'Expected a time such as "22:00"')
+    .describe(description);
+
+function isTimeZone(name: string): boolean {
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: name }).format(0) !== '';
+  } catch {
+    return false;
+  }
+}
+
+/** The time before a merge in which people can hold it. */
+const mergeWindow = z.strictObject({
+  seconds: integer(1, 86_400, 'Seconds between the announcement of a merge and the merge.').default(60),
+  quietHours: z
+    .strictObject({
+      from: clockTime('When they begin.'),
+      to: clockTime('When they end.'),
+      timeZone: z
+        .string()
+        .refine(isTimeZone, 'Expected the name of a time zone such as "Europe/Berlin"')
+        .describe('The time zone of both.')
+        .default('UTC'),
+    })
+    .exactOptional()
+    .describe('Hours of the day in which nothing is merged unless a person asks for it.'),
+});
+
 /** A crew, as people write it. */
 const crew = z.strictObject({
   id: agentId.describe('The name of the crew, in commands and in the ids of its agents.'),
@@ -554,6 +585,12 @@ const crew = z.strictObject({
     ['auto', 'ask', 'pr'],
     'Merge when the tests are green ("auto"), when an operator says so ("ask"), or by a pull request ("pr").',
   ).default('auto'),
+  votes: integer(1, 20, 'How many operators must choose the merge of a commit; more than 1 with merge "ask".').default(
+    1,
+  ),
+  mergeWindow: mergeWindow
+    .exactOptional()
+    .describe('Announce each merge before it is made, so that people can hold it. Default: merge at once.'),
   pullRequests: z
     .strictObject(gitHub)
     .exactOptional()

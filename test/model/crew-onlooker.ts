@@ -2,7 +2,15 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { CrewCommand, CrewFact } from '../../src/work/crews/crew-events.ts';
-import { STUCK_AT, WORKER_TRANSITIONS, findWorker, idleWorker, isStepping, jobOf } from '../../src/work/crews/crew.ts';
+import {
+  STUCK_AT,
+  WORKER_TRANSITIONS,
+  crewDeadline,
+  findWorker,
+  idleWorker,
+  isStepping,
+  jobOf,
+} from '../../src/work/crews/crew.ts';
 import type { Crew, Worker } from '../../src/work/crews/crew.ts';
 
 /** The words by which a session ends, and what they mean for its worker. */
@@ -25,6 +33,13 @@ export type CrewNote = {
   /** The commit whose tests were green, and the one that people want merged. */
   readonly green: string | null;
   readonly allowed: string | null;
+  /** Who voted for the last measured commit, and what the votes are for. */
+  readonly voters: readonly string[];
+  readonly votedFor: string | null;
+  /** Whether a person holds the merge. */
+  readonly held: boolean;
+  /** The merge was announced, and may not begin before this instant; `null` for at once. */
+  readonly landsFrom: number | null;
 };
 
 /** A crew with the floors of its tickets, by their channels, and the onlooker's notes, by the workers' names. */
@@ -34,6 +49,8 @@ export type CrewScene = {
   readonly notes: Readonly<Record<string, CrewNote>>;
   /** Turns that were granted to steps. */
   readonly turns: number;
+  /** The time of the last move. */
+  readonly at: number;
 };
 
 export class Broken extends Error {}
@@ -52,6 +69,10 @@ const NOTHING: CrewNote = {
   isDone: false,
   green: null,
   allowed: null,
+  voters: [],
+  votedFor: null,
+  held: false,
+  landsFrom: null,
 };
 
 export function noteOf({ notes }: Pick<CrewScene, 'notes'>, name: string): CrewNote {
@@ -109,6 +130,43 @@ export function notedCrew<S extends CrewScene>(scene: S, fact: CrewFact, given: 
   if (worker === undefined) throw new Broken(`${fact.type} of a worker that is not there`);
   const note = noteOf(scene, worker.name);
   checkFact(scene, worker, fact, given);
+  return byPeople(byMachine(scene, { worker, note, fact, given }), { worker, fact, given });
+}
+
+type Noted = { readonly worker: Worker; readonly fact: CrewFact; readonly given: CrewCommand | null };
+
+/** Notes what people did: holds, votes, and words in the thread of a ticket. */
+function byPeople<S extends CrewScene>(scene: S, { worker, fact, given }: Noted): S {
+  const { name, work } = worker;
+  const { window } = scene.crew.settings ?? {};
+  const note = noteOf(scene, name);
+  if (fact.type === 'workMeasured' && note.votedFor !== fact.work.tip)
+    return changed(scene, name, { voters: [], votedFor: fact.work.tip });
+  const later = window === undefined ? null : scene.at + window.ms;
+  switch (given?.type) {
+    case 'HOLD':
+      return changed(scene, name, { held: true });
+    case 'TALKED':
+      return changed(scene, name, { landsFrom: later });
+    case 'TESTED':
+      return fact.type === 'tested' ? changed(scene, name, { landsFrom: later }) : scene;
+    case 'ANSWER':
+    case 'MERGE': {
+      const isChosen = given.type === 'MERGE' || given.choice === 'merge';
+      const voters = isChosen ? [...new Set([...note.voters, given.voter ?? given.by])] : note.voters;
+      const isOver = fact.type === 'waitOver' || fact.type === 'mergeAsked';
+      const over = isOver ? { held: false, landsFrom: null } : {};
+      return changed(scene, name, { voters, votedFor: work?.tip ?? null, ...over });
+    }
+    default:
+      return scene;
+  }
+}
+
+function byMachine<S extends CrewScene>(
+  scene: S,
+  { worker, note, fact, given }: Noted & { readonly note: CrewNote },
+): S {
   switch (fact.type) {
     case 'ticketAssigned':
       return changed(scene, worker.name, NOTHING);
@@ -135,7 +193,7 @@ export function notedCrew<S extends CrewScene>(scene: S, fact: CrewFact, given: 
   }
 }
 
-function checkFact({ crew, notes }: CrewScene, worker: Worker, fact: CrewFact, given: CrewCommand | null): void {
+function checkFact({ crew, notes, at }: CrewScene, worker: Worker, fact: CrewFact, given: CrewCommand | null): void {
   const note = noteOf({ notes }, worker.name);
   switch (fact.type) {
     case 'workerMoved': {
@@ -161,6 +219,9 @@ function checkFact({ crew, notes }: CrewScene, worker: Worker, fact: CrewFact, g
       return;
     case 'mergeStarted':
       checkMerge(crew, worker, note, fact.tip);
+      must(!note.held, 'it merges, and a person holds the merge');
+      must(note.landsFrom === null || note.landsFrom <= at, 'it merges before its window is over');
+      must(note.voters.length >= (crew.settings?.votes ?? 0), 'it merges with too few votes');
       return;
     case 'merged':
       must(given?.type === 'MERGED' && crew.merging?.worker === worker.name, 'merged, and no merge was made');
@@ -222,8 +283,9 @@ function checkWorker({ crew, notes }: CrewScene, worker: Worker): void {
     `a step is asked of a worker that is ${leaving !== null ? 'leaving' : waiting !== null ? 'waiting' : status}`,
   );
   const isInLine = worker.next === 'merge' && crew.merging !== null && crew.merging.worker !== worker.name;
+  const isLater = worker.landsAt !== undefined && crewDeadline(crew) !== null;
   must(
-    step !== null || jobOf(crew, worker) !== null || waiting !== null || status === 'stuck' || isInLine,
+    step !== null || jobOf(crew, worker) !== null || waiting !== null || status === 'stuck' || isInLine || isLater,
     `a worker that is ${status} waits for ever`,
   );
   must(worker.stepCount <= worker.maxSteps, 'more steps than allowed');

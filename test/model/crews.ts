@@ -41,7 +41,7 @@ export type CrewStart = {
   readonly depth: number;
 };
 
-type World = CrewScene & { readonly at: number; readonly trace: readonly CrewMove[] };
+type World = CrewScene & { readonly trace: readonly CrewMove[] };
 
 const CREW = 'web';
 const NOON = 43_200_000;
@@ -164,6 +164,27 @@ export const CREW_STARTS: readonly CrewStart[] = [
     name: 'merges that people decide',
     settings: { maxSteps: 2, merge: 'ask' },
     opening: [...begins('A', 'c-1'), ...says('A', 'c-1', 1)],
+    smallDepth: 5,
+    depth: 8,
+  },
+  {
+    name: 'merges with a window',
+    settings: { maxSteps: 2, window: { ms: 60_000 } },
+    opening: [...begins('A', 'c-1'), ...says('A', 'c-1', 1), tested('A', 'green')],
+    smallDepth: 5,
+    depth: 8,
+  },
+  {
+    name: 'merges that need two votes',
+    settings: { maxSteps: 3, merge: 'ask', votes: 2 },
+    opening: [
+      ...begins('A', 'c-1'),
+      ...says('A', 'c-1', 1),
+      tested('A', 'green'),
+      crew({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'merge' }),
+      crew({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' }),
+      ...says('A', 'c-1', 2, work('b')),
+    ],
     smallDepth: 5,
     depth: 8,
   },
@@ -307,6 +328,9 @@ function checkMove(core: Crewed, before: World, after: World, move: CrewMove): v
       must(was?.ticket === null, 'a worker with a ticket gets another');
     }
     if (command.type === 'MEASURED') checkDone(before, after, command);
+    if (command.type === 'TICK')
+      for (const { landsAt = Infinity } of after.crew.workers)
+        must(landsAt > after.at, 'a merge whose window is over does not begin');
   }
 }
 
@@ -357,6 +381,10 @@ function movesOfWorker(world: World, worker: Worker): readonly CrewMove[] {
   if (status === 'stuck') moves.push(crew({ type: 'RETRY', ...person, words: '' }));
   if (status === 'done') moves.push(crew({ type: 'MERGE', ...person }), crew({ type: 'CLEANUP', ...person }));
   if (waiting !== null) for (const choice of WORKER_CHOICES) moves.push(crew({ type: 'ANSWER', ...person, choice }));
+  if (leaving === null && status !== 'ready') moves.push(crew({ type: 'HOLD', worker: name, by: 'bob' }));
+  if (world.crew.settings?.window !== undefined) moves.push(crew({ type: 'TALKED', worker: name }));
+  if (waiting !== null && world.crew.settings?.votes !== undefined)
+    moves.push(crew({ type: 'ANSWER', worker: name, by: 'bob', choice: 'merge' }));
   return moves;
 }
 
@@ -509,7 +537,7 @@ function byCrew(
   return [reached, causing.flatMap((fact) => machine.causes(fact, reached.crew)), true];
 }
 
-function keyOf({ crew: state, floors, notes }: World): string {
+function keyOf({ crew: state, floors, notes, at }: World): string {
   const workers = state.workers.map((worker) =>
     workerKey(worker, worker.ticket === null ? 0 : (floors[worker.ticket.thread]?.epoch ?? 0)),
   );
@@ -523,7 +551,8 @@ function keyOf({ crew: state, floors, notes }: World): string {
       state.refused.map(({ id }) => id),
     ],
     Object.values(floors).map(floorKey),
-    notes,
+    // Only whether the window is over counts, not when.
+    Object.entries(notes).map(([name, note]) => [name, { ...note, landsFrom: (note.landsFrom ?? 0) > at }]),
   ]);
 }
 
@@ -544,6 +573,7 @@ function workerKey(worker: Worker, offset: number): unknown {
   return [
     [status, ticket?.id, prepared, stepCount, maxSteps, asked, next, unfinished, errors, retryAt !== null],
     [timedOut, left, Math.min(unchanged, 2), rounds, accepted, waiting?.for, leaving?.why, worker.left],
+    [worker.landsAt !== undefined, worker.held, worker.votes?.map(({ voter, tip }) => [voter, tip])],
   ];
 }
 

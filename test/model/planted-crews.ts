@@ -230,8 +230,8 @@ export const PLANTED_CREWS: readonly Planted[] = [
   {
     name: 'a commit that nobody tested is merged',
     file: DECIDE,
-    find: "if (found.waiting !== null || found.work?.tip !== tip) return 'INVALID_TRANSITION';",
-    replace: "if (found.waiting !== null) return 'INVALID_TRANSITION';",
+    find: 'if (found.waiting !== null || found.landsAt !== undefined || found.work?.tip !== tip)',
+    replace: 'if (found.waiting !== null || found.landsAt !== undefined)',
   },
   {
     name: 'a merge starts while people are asked',
@@ -279,6 +279,54 @@ export const PLANTED_CREWS: readonly Planted[] = [
     name: 'a worker that was reset is not idle',
     file: DECIDE,
     find: "    if (leaving !== null) decision.move(found, 'idle', leaving.words);\n",
+    replace: '',
+  },
+  {
+    name: 'a merge begins before its window is over',
+    file: DECIDE,
+    find: 'if (found.waiting !== null || found.landsAt !== undefined || found.work?.tip !== tip)',
+    replace: 'if (found.waiting !== null || found.work?.tip !== tip)',
+  },
+  {
+    name: 'a merge whose window is over never begins',
+    file: EVOLVE,
+    find: 'mergeDue: ({ landsAt: _landsAt, ...worker }) => worker,',
+    replace: 'mergeDue: (worker) => worker,',
+  },
+  {
+    name: 'a merge does not wait while people write',
+    file: DECIDE,
+    find: "(found.landsAt === undefined ? 'UNCHANGED' : land(decision, found))",
+    replace: "(found.landsAt === undefined ? 'UNCHANGED' : decision.record({ type: 'mergeDue', worker }))",
+  },
+  {
+    name: 'a hold before the merge is due is forgotten',
+    file: DECIDE,
+    find: "if (held !== undefined) return decision.wait(worker, 'held', heldWords(held, question?.why));",
+    replace: '',
+  },
+  {
+    name: 'a held merge goes on',
+    file: DECIDE,
+    find: "(isAsked || (waiting === null && due === 'merge'))",
+    replace: 'isAsked',
+  },
+  {
+    name: 'one person has two votes',
+    file: DECIDE,
+    find: 'if (votes.some((vote) => vote.voter === voter)) return false;',
+    replace: '',
+  },
+  {
+    name: 'a vote for an earlier commit counts',
+    file: EVOLVE,
+    find: 'votesVoided: ({ votes: _votes, ...worker }) => worker,',
+    replace: 'votesVoided: (worker) => worker,',
+  },
+  {
+    name: 'a command merges without the votes',
+    file: DECIDE,
+    find: "if (decision.settings.votes !== undefined) return 'NOT_WAITING';",
     replace: '',
   },
   {

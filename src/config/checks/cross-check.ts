@@ -42,7 +42,9 @@ export const crossCheck = (draft: Draft, tell: Tell): void => {
 /** A crew has a channel, and a repository that no other crew has. */
 const checkCrews = ({ crews = [] }: Draft, channels: readonly ChannelDraft[], tell: Tell): void => {
   checkIds(crews, 'crews', tell);
-  for (const [index, { channel, repo }] of crews.entries()) {
+  for (const [index, { channel, repo, merge, votes }] of crews.entries()) {
+    if (typeof votes === 'number' && votes > 1 && merge !== 'ask')
+      tell(['crews', index, 'votes'], 'Nobody is asked before a merge: set "merge" to "ask"');
     const ids = channels.map(({ id }) => id);
     if (typeof channel === 'string' && !ids.includes(channel))
       tell(['crews', index, 'channel'], `"${channel}" is not the id of a channel${meantOr(channel, ids)}`);

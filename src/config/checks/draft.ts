@@ -95,7 +95,17 @@ const draft = lenient({
   tools: lists,
   mcp: names,
   crews: z
-    .array(lenient({ id: text, channel: text, repo: text, folder: text, review: lenient({ by: text }) }))
+    .array(
+      lenient({
+        id: text,
+        channel: text,
+        repo: text,
+        folder: text,
+        merge: text,
+        votes: number,
+        review: lenient({ by: text }),
+      }),
+    )
     .optional()
     .catch([]),
   announcements: names,

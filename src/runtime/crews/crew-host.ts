@@ -393,10 +393,27 @@ function settingsOf(crew: CrewConfig, waitMs: number): CrewSettings {
       costMicros: micros(crew.costUsd),
       dayCostMicros: micros(crew.dayCostUsd),
       prompts: crew.prompts,
+      votes: crew.votes > 1 ? crew.votes : undefined,
+      window: crew.mergeWindow && windowOf(crew.mergeWindow),
       review: review && { reviewer: review.by, settings: reviewSettings(review.maxIterations, waitMs) },
     }),
     main,
   };
+}
+
+function windowOf({ seconds, quietHours }: NonNullable<CrewConfig['mergeWindow']>): CrewSettings['window'] {
+  const quiet = quietHours && {
+    from: minutesOf(quietHours.from),
+    to: minutesOf(quietHours.to),
+    zone: quietHours.timeZone,
+  };
+  return { ms: seconds * 1_000, ...defined({ quiet }) };
+}
+
+/** A time such as "22:30" in minutes since midnight. */
+function minutesOf(time: string): number {
+  const [hours = 0, minutes = 0] = time.split(':').map(Number);
+  return hours * 60 + minutes;
 }
 
 /** Only the reviewer's PASS completes the review of a ticket. */

@@ -286,6 +286,7 @@ export const COMMANDS = [
   shows('crew export', 'Show the workers as JSON, in the form of state.json'),
   changes('crew answer', 'Decide what a worker asks: merge, continue, keep or unchanged', [WORKER, CHOICE], 'A merge'),
   changes('crew merge', 'Merge the work of a worker that is done', [WORKER], 'A'),
+  changes('crew hold', 'Hold the merge of a worker until a person decides', [WORKER], 'A'),
   changes(
     'crew retry',
     'Let a stuck worker try again, with optional words for its prompt',

@@ -186,6 +186,7 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
   'crew export': ofCrews('export'),
   'crew answer': ofCrews('answer'),
   'crew merge': ofCrews('merge'),
+  'crew hold': ofCrews('hold'),
   'crew retry': ofCrews('retry'),
   'crew kill': ofCrews('kill'),
   'crew cleanup': ofCrews('cleanup'),

@@ -46,6 +46,8 @@ const CREW_TEXTS: FactFields = {
   pullClosed: ['why'],
   waited: ['why'],
   waitOver: ['by'],
+  voted: ['by', 'voter'],
+  mergeHeld: ['by'],
   leaving: ['words'],
 };
 
@@ -69,12 +71,15 @@ export const crewMachine = {
 
 /** The facts of a ticket's floor that its crew is told. */
 export const CREW_CAUSES = {
-  types: ['turnGranted', 'turnResumed', 'said', 'turnEnded', 'seatMoved', 'spent'],
+  types: ['turnGranted', 'turnResumed', 'said', 'turnEnded', 'seatMoved', 'spent', 'messageRouted'],
   within: 'task',
   /** The commands that a fact causes in the crew. `floor`: the floor after the decision. */
   commands: (fact: Fact, floor: Floor): readonly CommandFor[] => {
     const { task } = floor;
-    if (task?.kind !== 'ticket' || !('agent' in fact) || fact.agent !== task.primary) return [];
+    if (task?.kind !== 'ticket') return [];
+    const isOther =
+      fact.type === 'messageRouted' ? fact.fromProgram : !('agent' in fact) || fact.agent !== task.primary;
+    if (isOther === true) return [];
     const command = commandOf(fact, floor, task.primary);
     return command === null ? [] : [{ machine: crewMachine.name, key: task.key, command }];
   },
@@ -89,6 +94,8 @@ function commandOf(fact: Fact, floor: Floor, worker: string): CrewCommand | null
       return isOfTask(floor, fact.agent) ? { type: 'SAID', worker, epoch: fact.epoch, text: fact.text } : null;
     case 'turnEnded':
       return { type: 'ENDED', worker, epoch: fact.epoch, ...ENDS[fact.outcome] };
+    case 'messageRouted':
+      return { type: 'TALKED', worker };
     case 'seatMoved':
       return fact.cause === undefined ? null : { type: 'CAUSE', worker, why: fact.cause };
     case 'spent': {

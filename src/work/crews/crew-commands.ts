@@ -58,7 +58,13 @@ const RUNS: Readonly<Record<CrewVerb, Run>> = {
   export: (runner) => ({ ok: true, text: JSON.stringify({ agents: runner.state().workers.map(stateOf) }, null, 2) }),
   answer,
   merge: (runner, { values, person }) =>
-    give(runner, { type: 'MERGE', worker: values.worker ?? '', by: person.name }, 'It is merged next.'),
+    decide(runner, { type: 'MERGE', worker: values.worker ?? '', by: person.name, voter: person.id }),
+  hold: (runner, { values, person }) =>
+    give(
+      runner,
+      { type: 'HOLD', worker: values.worker ?? '', by: person.name },
+      'Its merge is held. /crew ps shows what you can decide.',
+    ),
   retry: (runner, { values, person }) =>
     give(
       runner,
@@ -157,7 +163,20 @@ function answer(runner: CrewRunner, { values, person }: Request): Answer | Promi
   const { worker = '', words = '' } = values;
   const choice = WORKER_CHOICES.find((each) => each === words.trim().toLowerCase());
   if (choice === undefined) return { ok: false, text: `Expected one of ${WORKER_CHOICES.join(', ')}.` };
-  return give(runner, { type: 'ANSWER', worker, by: person.name, choice }, 'Decided.');
+  return decide(runner, { type: 'ANSWER', worker, by: person.name, voter: person.id, choice });
+}
+
+/** Gives an answer, and tells whether others must give the same one. */
+async function decide(
+  runner: CrewRunner,
+  command: Extract<CrewCommand, { readonly type: 'ANSWER' | 'MERGE' }>,
+): Promise<Answer> {
+  const given = await give(runner, command, command.type === 'MERGE' ? 'It is merged next.' : 'Decided.');
+  const { workers, settings } = runner.state();
+  const { waiting = null, votes = [] } = findWorker({ workers }, command.worker) ?? {};
+  const { votes: most = 1 } = settings ?? {};
+  const isCounted = given.ok && waiting !== null && votes.some(({ voter }) => voter === command.voter);
+  return isCounted ? { ok: true, text: `Your vote counts: ${votes.length} of ${most}.` } : given;
 }
 
 async function clean(runner: CrewRunner, { values, person }: Request): Promise<Answer> {
@@ -266,7 +285,7 @@ const REFUSED: Readonly<Record<CrewRefusal, string>> = {
   INVALID_TRANSITION: 'kill takes working and stuck workers, merge takes done ones, retry takes stuck ones.',
   NOT_WAITING: 'It asks nothing now. /crew ps shows what it waits for.',
   NO_SUCH_CHOICE: 'It does not take this answer.',
-  MERGE_UNDER_WAY: 'Another merge is under way.',
+  MERGE_UNDER_WAY: 'A merge is under way, and it cannot be stopped any more.',
   NOT_MERGING: 'It is not being merged.',
   NOT_DUE: 'Nothing changed: no time has run out yet.',
   NO_PROPOSAL: 'No proposed ticket has this id. /crew tickets shows them all.',

@@ -10,6 +10,7 @@ import {
   STUCK_AT,
   budgetLeft,
   budgetUsed,
+  canHold,
   stepBackoffMs,
   findApproval,
   findProposal,
@@ -31,6 +32,7 @@ import type {
 import type { CrewCommand, CrewCommandOf, CrewFact, CrewFactOf, CrewRefusal } from './crew-events.ts';
 import { evolveCrew } from './crew-evolve.ts';
 import { limitIn } from '../limits.ts';
+import { afterQuiet, landingOf } from './merge-window.ts';
 
 /** The words by which a worker signals. */
 export const CREW_SIGNALS = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };
@@ -104,6 +106,8 @@ const DECIDERS: Deciders = {
   RETRY: retry,
   MERGE: mergeNow,
   ANSWER: answer,
+  HOLD: hold,
+  TALKED: talked,
   PAUSE: pause,
   KEPT_DROPPED: (decision, { ref }) =>
     decision.crew.kept.some((each) => each.ref === ref) ? decision.record({ type: 'keptDropped', ref }) : 'UNCHANGED',
@@ -187,6 +191,15 @@ class CrewDecision {
   leave({ name }: Pick<Worker, 'name'>, why: CrewFactOf<'leaving'>['why'], words: string): null {
     if (this.crew.merging?.worker === name) this.drop(name, words);
     return this.record({ type: 'leaving', worker: name, why, words });
+  }
+
+  /** Records the state of the work. Votes for another commit no longer count. */
+  measured({ name }: Pick<Worker, 'name'>, found: Omit<CrewFactOf<'workMeasured'>, 'type' | 'worker'>): void {
+    const { votes = [] } = this.now({ name });
+    this.record({ type: 'workMeasured', worker: name, ...found });
+    const [vote] = votes;
+    if (vote === undefined || vote.tip === found.work.tip) return;
+    this.record({ type: 'votesVoided', worker: name, tip: vote.tip, votes: votes.length });
   }
 
   drop(worker: string, why: string): null {
@@ -421,7 +434,7 @@ function measured(decision: CrewDecision, { worker, epoch, work }: CrewCommandOf
     const unchanged = isSame ? found.unchanged + 1 : 0;
     const isDone = step.signalled === true && work.unmerged.length === 0;
     const unfinished = !isDone && found.stepCount >= found.maxSteps;
-    decision.record({ type: 'workMeasured', worker: found.name, work, unchanged, unfinished });
+    decision.measured(found, { work, unchanged, unfinished });
     return afterStep(decision, decision.now(found), step, work);
   });
 }
@@ -469,11 +482,54 @@ function tested(decision: CrewDecision, command: CrewCommandOf<'TESTED'>): CrewR
   });
 }
 
-/** Asks people, or merges. */
-function conclude(decision: CrewDecision, { name }: Worker, question: WorkerQuestion | null): null {
-  if (question === null) return decision.record({ type: 'mergeAsked', worker: name });
-  return decision.wait({ name }, question.for, question.why);
+/** Asks people, or merges after the window. */
+function conclude(decision: CrewDecision, worker: Worker, question: WorkerQuestion | null): null {
+  const { held } = decision.now(worker);
+  if (held !== undefined) return decision.wait(worker, 'held', heldWords(held, question?.why));
+  if (question !== null) return decision.wait(worker, question.for, question.why);
+  return land(decision, worker);
 }
+
+/** Asks for the merge, and announces it before where the crew has a window. */
+function land(decision: CrewDecision, { name }: Worker): null {
+  const at = landingOf(decision.at, decision.settings.window);
+  return decision.record({ type: 'mergeAsked', worker: name, ...(at === null ? {} : { at }) });
+}
+
+function heldWords(by: string, why: string | undefined): string {
+  return `${by} holds the merge${why === undefined ? '' : `; ${why}`}`;
+}
+
+/** Stops a merge that is due, or a question that would lead to it. Before that, the hold waits for the merge. */
+function hold(decision: CrewDecision, { worker, by }: CrewCommandOf<'HOLD'>): CrewRefusal | null {
+  return decision.of(worker, (found) => {
+    const { waiting, held, next: due, status } = found;
+    if (!canHold(decision.crew, found)) return 'MERGE_UNDER_WAY';
+    if (held !== undefined || waiting?.for === 'held') return 'UNCHANGED';
+    const isAsked = waiting !== null && CHOICES_FOR[waiting.for].includes('merge');
+    if (status === 'done' && (isAsked || (waiting === null && due === 'merge')))
+      return decision.wait(found, 'held', heldWords(by, waiting?.why));
+    return decision.record({ type: 'mergeHeld', worker: found.name, by });
+  });
+}
+
+/** While people write in the thread of a ticket, its merge waits: the window begins anew. */
+function talked(decision: CrewDecision, { worker }: CrewCommandOf<'TALKED'>): CrewRefusal | null {
+  return decision.of(worker, (found) => (found.landsAt === undefined ? 'UNCHANGED' : land(decision, found)));
+}
+
+/** Counts a vote for the merge of the present commit. Returns whether enough people have voted. */
+function isVotedFor(decision: CrewDecision, worker: Worker, { by, voter = by }: Person): boolean {
+  const { name, work, votes = [] } = worker;
+  const { votes: needed = 1 } = decision.settings;
+  if (needed === 1) return true;
+  if (work === null) throw new Error(`impossible: ${name} has no work to vote for`);
+  if (votes.some((vote) => vote.voter === voter)) return false;
+  decision.record({ type: 'voted', worker: name, by, voter, tip: work.tip });
+  return votes.length + 1 >= needed;
+}
+
+type Person = Pick<CrewCommandOf<'ANSWER'>, 'by' | 'voter'>;
 
 function reviewing(decision: CrewDecision, command: CrewCommandOf<'REVIEWING'>): CrewRefusal | null {
   const { worker, review, tip, work } = command;
@@ -497,9 +553,9 @@ function reviewed(decision: CrewDecision, command: CrewCommandOf<'REVIEWED'>): C
  * did not pass, people decide.
  */
 function rechecked(decision: CrewDecision, worker: Worker, work: WorktreeState): CrewRefusal | null {
-  const { name, next: due, leaving, review } = worker;
+  const { next: due, leaving, review } = worker;
   if (due !== 'recheck' || leaving !== null) return 'NOT_ITS_STEP';
-  decision.record({ type: 'workMeasured', worker: name, work, unchanged: 0, unfinished: false });
+  decision.measured(worker, { work, unchanged: 0, unfinished: false });
   if (work.ahead === 0) return decision.wait(worker, 'nothing', 'the review left nothing to merge');
   if (work.unmerged.length > 0)
     return decision.wait(worker, 'review', `the review left conflicts in ${work.unmerged.join(', ')}`);
@@ -540,7 +596,7 @@ function mergeStarted(decision: CrewDecision, command: CrewCommandOf<'MERGE_STAR
     if (merging !== null && merging.worker !== found.name) return 'MERGE_UNDER_WAY';
     if (found.status !== 'done' || found.next !== 'merge' || found.leaving !== null) return 'INVALID_TRANSITION';
     // Only the commit that was tested, or accepted by a person, is merged.
-    if (found.waiting !== null || found.work?.tip !== tip) return 'INVALID_TRANSITION';
+    if (found.waiting !== null || found.landsAt !== undefined || found.work?.tip !== tip) return 'INVALID_TRANSITION';
     if (merging !== null && merging.tip === tip && merging.main === main) return 'UNCHANGED';
     return decision.record({ type: 'mergeStarted', worker: found.name, tip, main });
   });
@@ -712,32 +768,34 @@ function retry(decision: CrewDecision, { worker, words }: CrewCommandOf<'RETRY'>
   });
 }
 
-function mergeNow(decision: CrewDecision, { worker, by }: CrewCommandOf<'MERGE'>): CrewRefusal | null {
+function mergeNow(decision: CrewDecision, { worker, ...person }: CrewCommandOf<'MERGE'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
     if (found.status !== 'done' || found.leaving !== null) return 'INVALID_TRANSITION';
-    if (found.waiting !== null) return answered(decision, found, { by, choice: 'merge' });
+    if (found.waiting !== null) return answered(decision, found, { ...person, choice: 'merge' });
+    if (decision.settings.votes !== undefined) return 'NOT_WAITING';
     const review = found.review?.id ?? null;
-    if (review !== null) decision.record({ type: 'reviewCut', worker: found.name, review, by });
-    return found.next === 'merge' ? 'UNCHANGED' : decision.record({ type: 'mergeAsked', worker: found.name });
+    if (review !== null) decision.record({ type: 'reviewCut', worker: found.name, review, by: person.by });
+    const isDue = found.next === 'merge' && found.landsAt === undefined;
+    return isDue ? 'UNCHANGED' : decision.record({ type: 'mergeAsked', worker: found.name });
   });
 }
 
-function answer(decision: CrewDecision, { worker, by, choice }: CrewCommandOf<'ANSWER'>): CrewRefusal | null {
+function answer(decision: CrewDecision, { worker, ...given }: CrewCommandOf<'ANSWER'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
     if (found.waiting === null) return 'NOT_WAITING';
-    return CHOICES_FOR[found.waiting.for].includes(choice)
-      ? answered(decision, found, { by, choice })
-      : 'NO_SUCH_CHOICE';
+    return CHOICES_FOR[found.waiting.for].includes(given.choice) ? answered(decision, found, given) : 'NO_SUCH_CHOICE';
   });
 }
 
 function answered(
   decision: CrewDecision,
   worker: Worker,
-  { by, choice }: Pick<CrewCommandOf<'ANSWER'>, 'by' | 'choice'>,
+  { choice, by, ...more }: Omit<CrewCommandOf<'ANSWER'>, 'type' | 'worker'>,
 ): CrewRefusal | null {
   const { name, waiting, stepCount, maxSteps } = worker;
   if (choice === 'merge' && (worker.status !== 'done' || waiting?.for === 'red')) return 'INVALID_TRANSITION';
+  if (choice === 'merge' && !isVotedFor(decision, worker, { by, ...more }))
+    return decision.facts.length === 0 ? 'UNCHANGED' : null;
   decision.record({ type: 'waitOver', worker: name, by, choice });
   switch (choice) {
     case 'merge':
@@ -769,12 +827,20 @@ function propose(decision: CrewDecision, { type: _type, ...wanted }: CrewCommand
   });
 }
 
+/** The window of a merge is over. In quiet hours it lasts until their end. */
+function landed(decision: CrewDecision, { name }: Worker): void {
+  const at = afterQuiet(decision.at, decision.settings.window?.quiet);
+  if (at > decision.at) decision.record({ type: 'mergeAsked', worker: name, at });
+  else decision.record({ type: 'mergeDue', worker: name });
+}
+
 function tick(decision: CrewDecision): CrewRefusal | null {
   const { paused, workers } = decision.crew;
   if (paused !== null && paused.until <= decision.at) decision.record({ type: 'pauseOver' });
   for (const worker of workers) {
-    if (worker.retryAt === null || worker.retryAt > decision.at) continue;
-    decision.record({ type: 'retryDue', worker: worker.name });
+    if (worker.retryAt !== null && worker.retryAt <= decision.at)
+      decision.record({ type: 'retryDue', worker: worker.name });
+    if (worker.landsAt !== undefined && worker.landsAt <= decision.at) landed(decision, worker);
   }
   return decision.facts.length === 0 ? 'NOT_DUE' : null;
 }

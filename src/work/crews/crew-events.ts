@@ -98,9 +98,13 @@ const COMMANDS = {
   /** Removes the worktree in any state. */
   CLEANUP: { worker, by },
   RETRY: { worker, by, words: text },
-  /** Merges the branch of a worker that is done, whatever it waits for. */
-  MERGE: { worker, by },
-  ANSWER: { worker, by, choice: z.enum(WORKER_CHOICES) },
+  /** Merges the branch of a worker that is done, whatever it waits for. `voter`: the id of the person; `by` if absent. */
+  MERGE: { worker, by, voter: text.exactOptional() },
+  ANSWER: { worker, by, voter: text.exactOptional(), choice: z.enum(WORKER_CHOICES) },
+  /** A person does not want the work merged for now. */
+  HOLD: { worker, by },
+  /** A person wrote in the thread of the worker's ticket. */
+  TALKED: { worker },
   /** A worker proposes a ticket. */
   PROPOSE: { worker, ...proposalSchema.omit({ id: true, from: true }).shape },
   /** The proposed ticket is written. `ticket`: its id. */
@@ -165,7 +169,16 @@ export const CREW_FACTS = {
   waited: { worker, for: z.enum(WORKER_WAITS), why: text },
   waitOver: { worker, by, choice: z.enum(WORKER_CHOICES) },
   stepsAdded: { worker, maxSteps: z.int() },
-  mergeAsked: { worker },
+  /** A person chose the merge of a commit, and others must, too. */
+  voted: { worker, voter: text, by, tip: text },
+  /** Votes for an earlier commit no longer count. */
+  votesVoided: { worker, tip: text, votes: z.int() },
+  /** The work is to be merged. `at`: not before then. */
+  mergeAsked: { worker, at: instant.exactOptional() },
+  /** The time before the merge is over. */
+  mergeDue: { worker },
+  /** A person holds a merge that is not due yet. */
+  mergeHeld: { worker, by },
   mergeStarted: { worker, tip: text, main: text },
   mergeDropped: { worker, why: text },
   conflicted: { worker, round: z.int(), files: z.array(text) },

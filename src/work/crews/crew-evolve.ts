@@ -225,10 +225,22 @@ const EVOLUTION: Evolution = {
     next: 'recheck',
   }),
   reviewCut: (worker) => ({ ...changeReview(worker, (review) => ({ ...review, id: null })), next: null }),
-  waited: (worker, { for: reason, why }, at) => ({ ...worker, waiting: { for: reason, why, since: at }, step: null }),
+  waited: ({ landsAt: _landsAt, ...worker }, { for: reason, why }, at) => ({
+    ...(reason === 'held' ? withoutHold(worker) : worker),
+    waiting: { for: reason, why, since: at },
+    step: null,
+  }),
   waitOver: answered,
   stepsAdded: (worker, { maxSteps }) => ({ ...worker, maxSteps }),
-  mergeAsked: (worker) => ({ ...worker, next: 'merge' }),
+  voted: (worker, { type: _type, worker: _worker, ...vote }) => ({ ...worker, votes: [...(worker.votes ?? []), vote] }),
+  votesVoided: ({ votes: _votes, ...worker }) => worker,
+  mergeAsked: ({ landsAt: _landsAt, held: _held, ...worker }, { at }) => ({
+    ...worker,
+    next: 'merge',
+    ...defined({ landsAt: at }),
+  }),
+  mergeDue: ({ landsAt: _landsAt, ...worker }) => worker,
+  mergeHeld: (worker, { by }) => ({ ...worker, held: by }),
   mergeStarted: same,
   mergeDropped: same,
   conflicted: (worker, { round }) => ({ ...worker, conflicts: round }),
@@ -242,7 +254,7 @@ const EVOLUTION: Evolution = {
     return { ...worker, pull: { ...pull, rounds, told: [...new Set([...pull.told, ...told])] } };
   },
   pullClosed: ({ pull: _pull, ...worker }) => worker,
-  leaving: (worker, { why, words }) => ({
+  leaving: ({ landsAt: _landsAt, ...worker }, { why, words }) => ({
     ...worker,
     step: null,
     waiting: null,
@@ -267,6 +279,11 @@ function workerAfter<T extends WorkerFact['type']>(
   { fact, at }: { readonly fact: CrewFactOf<T>; readonly at: Instant },
 ): Worker {
   return EVOLUTION[type](worker, fact, at);
+}
+
+/** The worker with its merge no longer held. What people are asked takes the place of the hold. */
+function withoutHold({ held: _held, ...worker }: Worker): Worker {
+  return worker;
 }
 
 const NO_REVIEW: NonNullable<Worker['review']> = { number: 0, id: null, passed: null, question: null };
@@ -313,8 +330,10 @@ function moved(worker: Worker, { from, to }: CrewFactOf<'workerMoved'>): Worker 
       return idleWorker(worker);
     case 'done':
       return { ...worker, status: to, step: null, next: 'test' };
-    case 'working':
-      return { ...worker, status: to, next: null };
+    case 'working': {
+      const { landsAt: _landsAt, ...rest } = worker;
+      return { ...rest, status: to, next: null };
+    }
     case 'stuck':
       return { ...worker, status: to, step: null };
     default:

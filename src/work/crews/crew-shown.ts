@@ -11,8 +11,8 @@ import type {
 } from '../../turns/crew-view.ts';
 import { utcTime } from '../../turns/text/words.ts';
 import type { CrewFact } from './crew-events.ts';
-import { APPROVAL_WORDS, approvalQuestion, choiceWords, waitWords, factLine } from './crew-words.ts';
-import { CHOICES_FOR, WORKER_SYMBOLS, approvalId, isStepping } from './crew.ts';
+import { APPROVAL_WORDS, approvalQuestion, choiceWords, factLine, sizeWords, waitWords } from './crew-words.ts';
+import { CHOICES_FOR, WORKER_SYMBOLS, approvalId, canHold, isStepping } from './crew.ts';
 import type { CrewApproval, Crew, Worker, WorkerChoice } from './crew.ts';
 import type { SeenTickets } from './crews.ts';
 
@@ -109,14 +109,14 @@ function workerViewOf(crew: Crew, worker: Worker, { whyHeld, runSteps, clean }: 
     since: wait === null ? null : (wait.since ?? lastStepAt ?? ticket?.at ?? null),
     asksPeople: wait?.asks === true,
     isQuestion: waiting !== null && worker.leaving === null,
-    buttons: workerButtons(worker, crew.settings?.maxSteps ?? 0),
+    buttons: workerButtons(crew, worker),
   };
 }
 
 /** The last commit of the worker, and how much it changes. */
 function workWords({ work }: Worker): string {
   if (work?.subject === undefined) return '';
-  return `"${excerpt(work.subject, 60)}" · ${counted(work.files ?? 0, 'file')} changed${work.dirty ? ', and files that are not committed' : ''}`;
+  return `"${excerpt(work.subject, 60)}" · ${sizeWords(work)}${work.dirty ? ', and files that are not committed' : ''}`;
 }
 
 const NEXT_WORDS = {
@@ -129,7 +129,7 @@ function waitOf(crew: Crew, worker: Worker, whyHeld: CrewSurroundings['whyHeld']
   const { ticket, leaving, left, waiting, status, retryAt, errorAt, lastError, next, step } = worker;
   if (ticket === null) return left === undefined ? null : { words: `keeps the worktree of ${left.id}` };
   if (leaving !== null) return { words: `leaves: ${leaving.words}` };
-  if (waiting !== null) return { words: waitWords(waiting), asks: true, since: waiting.since };
+  if (waiting !== null) return { words: waitWords(worker, crew.settings?.votes), asks: true, since: waiting.since };
   if (status === 'stuck') return { words: lastError, asks: true, since: errorAt };
   if (retryAt !== null) return { words: `tries again at ${utcTime(retryAt)}: ${lastError}`, since: errorAt };
   if (next === 'merge' && worker.pull !== undefined) return { words: `waits in ${worker.pull.url}` };
@@ -140,7 +140,8 @@ function waitOf(crew: Crew, worker: Worker, whyHeld: CrewSurroundings['whyHeld']
   return held === null ? null : { words: held, asks: true };
 }
 
-function mergeWords({ merging }: Crew, { name }: Worker): string {
+function mergeWords({ merging }: Crew, { name, landsAt }: Worker): string {
+  if (landsAt !== undefined) return `is merged at ${utcTime(landsAt)}`;
   if (merging === null) return 'waits for its merge';
   return merging.worker === name ? 'is merged' : `waits for the merge of ${merging.worker}`;
 }
@@ -153,8 +154,9 @@ const LABELS: Readonly<Record<WorkerChoice, string>> = {
 };
 const STYLES: Partial<Readonly<Record<WorkerChoice, CrewButton['style']>>> = { merge: 'good', unchanged: 'good' };
 
-function workerButtons(worker: Worker, further: number): readonly CrewButton[] {
-  const { name, ticket, status, waiting, leaving, stepCount, maxSteps, next } = worker;
+function workerButtons(crew: Crew, worker: Worker): readonly CrewButton[] {
+  const { name, ticket, status, waiting, leaving, stepCount, maxSteps, next, landsAt } = worker;
+  const { votes: most = 1, maxSteps: further = 0 } = crew.settings ?? {};
   if (ticket === null || leaving !== null) return [];
   const mark = buttonMark(worker, 'ticket');
   const kill: CrewButton = {
@@ -164,23 +166,43 @@ function workerButtons(worker: Worker, further: number): readonly CrewButton[] {
     style: 'danger',
     mark,
   };
+  const hold: CrewButton = {
+    label: 'Hold',
+    line: `/crew hold ${name}`,
+    what: 'to hold its merge',
+    style: 'plain',
+    mark,
+  };
   if (waiting !== null) {
     const isUsedUp = stepCount >= maxSteps;
-    return CHOICES_FOR[waiting.for].map((choice) => ({
-      label: choice === 'continue' && isUsedUp ? `+${further} steps` : LABELS[choice],
+    const labels = {
+      ...LABELS,
+      ...(isUsedUp ? { continue: `+${further} steps` } : {}),
+      ...(most > 1 ? { merge: `Merge (${worker.votes?.length ?? 0} of ${most})` } : {}),
+    };
+    const answers = CHOICES_FOR[waiting.for].map((choice) => ({
+      label: labels[choice],
       line: `/crew answer ${name} ${choice}`,
       what: choiceWords(waiting.for, choice),
-      style: STYLES[choice] ?? 'plain',
+      style: STYLES[choice] ?? ('plain' as const),
       mark: buttonMark(worker, 'question'),
     }));
+    const isHoldable = most > 1 && waiting.for !== 'held' && CHOICES_FOR[waiting.for].includes('merge');
+    return isHoldable ? [...answers, hold] : answers;
   }
   if (status === 'stuck')
     return [{ label: 'Retry', line: `/crew retry ${name}`, what: 'to let it try again', style: 'good', mark }, kill];
   if (status === 'working') return [kill];
-  const skips = status === 'done' && next !== null && next !== 'merge';
-  return skips
-    ? [{ label: 'Merge', line: `/crew merge ${name}`, what: `to merge it before that`, style: 'plain', mark }]
-    : [];
+  if (status !== 'done' || next === null) return [];
+  const isLater = next !== 'merge' || landsAt !== undefined;
+  const merge: CrewButton = {
+    label: 'Merge',
+    line: `/crew merge ${name}`,
+    what: 'to merge it before that',
+    style: 'plain',
+    mark,
+  };
+  return [...(isLater && most === 1 ? [merge] : []), ...(canHold(crew, worker) ? [hold] : [])];
 }
 
 /** The number that the buttons of a worker's question or ticket carry. */

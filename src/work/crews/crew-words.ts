@@ -16,7 +16,7 @@ export type TicketLine = {
 };
 
 /** What people read in the thread alone, so that the crew's channel has at most four messages of a ticket. Its card collects the questions. */
-const ONLY_THREAD = new Set(['tests', 'review', 'question', 'proposal']);
+const ONLY_THREAD = new Set(['tests', 'review', 'question', 'proposal', 'hold']);
 
 /** The questions of a crew, and what people type to answer them. */
 const QUESTIONS: Readonly<Record<WorkerWait, string>> = {
@@ -33,6 +33,7 @@ const QUESTIONS: Readonly<Record<WorkerWait, string>> = {
   treeless: 'Its worktree is gone, and its branch is there. What next?',
   pull: 'The pull request needs a person. What next?',
   copy: 'The files of your own copy changed during its step. What next?',
+  held: 'Its merge is held. What next?',
 };
 
 const CHOICE_WORDS: Readonly<Record<WorkerChoice, string>> = {
@@ -47,18 +48,30 @@ export function choiceWords(wait: WorkerWait, choice: WorkerChoice): string {
   return wait === 'pull' && choice === 'merge' ? 'to wait for its merge' : CHOICE_WORDS[choice];
 }
 
-/** What a worker asks people, and why. */
-export function waitWords(waiting: NonNullable<Worker['waiting']>): string {
-  return `${QUESTIONS[waiting.for]} ${waiting.why}.`;
+/** What a worker asks people, and why. `most`: how many votes a merge needs. */
+export function waitWords({ waiting, votes = [] }: Pick<Worker, 'waiting' | 'votes'>, most = 1): string {
+  if (waiting === null) return '';
+  const names = votes.map(({ by }) => by).join(', ');
+  const counted = CHOICES_FOR[waiting.for].includes('merge') && most > 1;
+  const voted = counted ? ` ${votes.length} of ${most} want it merged${names === '' ? '' : `: ${names}`}.` : '';
+  return `${QUESTIONS[waiting.for]} ${waiting.why}.${voted}`;
+}
+
+/** How much the branch of a worker changes; empty before its first commit. */
+export function sizeWords({ files, added = 0, removed = 0 }: NonNullable<Worker['work']>): string {
+  return files === undefined ? '' : `${counted(files, 'file')} changed, +${added} −${removed}`;
 }
 
 /** What a worker waits for, with the commands that answer it. */
-export function workerQuestion({ name, waiting }: Worker): string {
+export function workerQuestion(worker: Worker, most?: number): string {
+  const { name, waiting, work } = worker;
   if (waiting === null) return '';
   const choices = CHOICES_FOR[waiting.for].map(
     (choice) => `/crew answer ${name} ${choice} ${choiceWords(waiting.for, choice)}`,
   );
-  return `✋ ${waitWords(waiting)} ${choices.join(' · ')}`;
+  const size = work === null ? '' : sizeWords(work);
+  const about = size === '' ? '' : ` ${work?.tip.slice(0, 10)}: ${size}.`;
+  return `✋ ${waitWords(worker, most)}${about} ${choices.join(' · ')}`;
 }
 
 /** The line for a fact; `null` for facts that people need not read. `crew` is the state before the worker left. */
@@ -71,7 +84,7 @@ export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
   const worker = findWorker(crew, fact.worker);
   if (fact.type === 'worktreeCleared') return keptLine(crew, fact);
   if (worker === undefined || worker.ticket === null) return null;
-  const said = wordsOf(worker, fact);
+  const said = wordsOf(worker, fact, crew.settings?.votes);
   if (said === null) return null;
   const { id, thread } = worker.ticket;
   const [about, text] = said;
@@ -143,8 +156,8 @@ function keptLine(crew: Crew, { ticket, kept, worker }: CrewFactOf<'worktreeClea
   return { ticket, thread: settings.channel, about: 'kept', text: `The work of ${ticket} is kept as ${kept}${place}` };
 }
 
-function wordsOf(worker: Worker, fact: CrewFact): readonly [about: string, text: string] | null {
-  const { name, stepCount, maxSteps } = worker;
+function wordsOf(worker: Worker, fact: CrewFact, most?: number): readonly [about: string, text: string] | null {
+  const { name, stepCount, maxSteps, work } = worker;
   const ticket = worker.ticket?.id ?? '';
   switch (fact.type) {
     case 'ticketAssigned':
@@ -169,7 +182,22 @@ function wordsOf(worker: Worker, fact: CrewFact): readonly [about: string, text:
     case 'ticketProposed':
       return [`proposal ${fact.id}`, proposalText({ ...fact, worker: name })];
     case 'waited':
-      return ['question', `${ticket}: ${workerQuestion(worker)}`];
+    case 'voted':
+      return [`question ${work?.tip ?? ''}`, `${ticket}: ${workerQuestion(worker, most)}`];
+    case 'votesVoided':
+      return [
+        `question ${fact.tip}`,
+        `${ticket}: there is a new commit, so ${counted(fact.votes, 'vote')} for ${fact.tip.slice(0, 10)} no longer ${fact.votes === 1 ? 'counts' : 'count'}`,
+      ];
+    case 'mergeAsked':
+      return fact.at === undefined || work === null
+        ? null
+        : [
+            'merge',
+            `⏳ ${ticket} is merged at ${utcTime(fact.at)}: ${sizeWords(work)}. /crew hold ${name} to hold it · /crew merge ${name} to merge it now`,
+          ];
+    case 'mergeHeld':
+      return ['hold', `✋ ${fact.by} holds the merge of ${ticket}`];
     case 'conflicted':
       return [
         'merge',
@@ -256,6 +284,14 @@ export function factLine(fact: CrewFact): string | null {
       return `waits for people: ${fact.why}`;
     case 'waitOver':
       return `${fact.by} decided: ${fact.choice}`;
+    case 'voted':
+      return `${fact.by} wants ${fact.tip.slice(0, 10)} merged`;
+    case 'votesVoided':
+      return `${counted(fact.votes, 'vote')} for ${fact.tip.slice(0, 10)} void: there is a new commit`;
+    case 'mergeAsked':
+      return fact.at === undefined ? null : `merge announced for ${utcTime(fact.at)}`;
+    case 'mergeHeld':
+      return `${fact.by} holds the merge`;
     case 'mergeStarted':
       return `merge of ${fact.tip.slice(0, 10)} into ${fact.main.slice(0, 10)}`;
     case 'mergeDropped':

@@ -4,7 +4,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join, matchesGlob, resolve } from 'node:path';
 import { gitIn, zeroSeparated } from '../../lib/git.ts';
 import { isoTime } from '../../lib/time.ts';
-import type { GitEnvironment } from '../../lib/git.ts';
+import type { Git, GitEnvironment } from '../../lib/git.ts';
 import { findSetup, setupEnvironment } from './checks/setup-files.ts';
 import { RUNNER_FILES, countTests, findRunners } from './checks/test-runner.ts';
 import { BASE_RUN, BASE_SLOTS, FIRST_BASE_SLOT, TakenSlots, runEnvironment, runMark } from './checks/slots.ts';
@@ -289,7 +289,7 @@ class RepositoryWork implements CrewWork {
     const unmerged = [...new Set(zeroSeparated(await git(['diff', '--name-only', '--diff-filter=U', '-z'])))];
     const dirty = (await git(['status', '--porcelain', '--untracked-files=normal'])) !== '';
     const marked = ahead === 0 ? [] : await this.#withMarkers(tip, main);
-    const changed = ahead === 0 ? [] : zeroSeparated(await git(['diff', '--name-only', '-z', `${main}...${tip}`]));
+    const changed = ahead === 0 ? [] : await changedLines(git, `${main}...${tip}`);
     const subject = (await git(['log', '-1', '--format=%s', tip])).trim();
     const copy = await this.#copyChanges(worker, worktree);
     return {
@@ -298,7 +298,7 @@ class RepositoryWork implements CrewWork {
       ahead,
       dirty,
       unmerged: [...new Set([...unmerged, ...marked])],
-      ...(ahead === 0 ? {} : { subject, files: changed.length }),
+      ...(ahead === 0 ? {} : { subject, files: changed.length, added: sum(changed, 0), removed: sum(changed, 1) }),
       ...(copy === null ? {} : { copy }),
     };
   }
@@ -1022,6 +1022,19 @@ function pullEnd(
     told: [...checks, ...conflict, ...news.map(({ id }) => id)],
     about: lines.join('\n'),
   };
+}
+
+/** Lines added and removed in each file that differs; 0 for files that are not text. */
+async function changedLines(git: Git, range: string): Promise<readonly (readonly [added: number, removed: number])[]> {
+  const rows = zeroSeparated(await git(['diff', '--numstat', '--no-renames', '-z', range]));
+  return rows.map((row) => {
+    const [added, removed] = row.split('\t');
+    return [Number(added) || 0, Number(removed) || 0];
+  });
+}
+
+function sum(rows: readonly (readonly [number, number])[], column: 0 | 1): number {
+  return rows.reduce((total, row) => total + row[column], 0);
 }
 
 /** Characters of a remark that a worker reads. */

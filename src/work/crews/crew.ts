@@ -76,6 +76,7 @@ export const WORKER_WAITS = [
   'treeless',
   'pull',
   'copy',
+  'held',
 ] as const;
 /** What people can choose for a worker that waits for them. */
 export const WORKER_CHOICES = ['merge', 'continue', 'keep', 'unchanged'] as const;
@@ -96,6 +97,7 @@ export const CHOICES_FOR: Readonly<Record<(typeof WORKER_WAITS)[number], readonl
     treeless: ['merge', 'keep'],
     pull: ['merge', 'continue', 'keep'],
     copy: ['continue', 'keep'],
+    held: ['merge', 'continue', 'keep'],
   };
 
 /** The state of a worktree at the end of a step. */
@@ -112,6 +114,9 @@ export const worktreeSchema = z.strictObject({
   /** The subject of the last commit, and how many files the branch changes; absent before the first commit. */
   subject: text.exactOptional(),
   files: count.exactOptional(),
+  /** The lines that the branch adds and removes; absent before the first commit. */
+  added: count.exactOptional(),
+  removed: count.exactOptional(),
   /** What changed in the copy of people during the step, in words. Absent: nothing. */
   copy: text.exactOptional(),
 });
@@ -179,6 +184,9 @@ const pullSchema = z.strictObject({
   told: z.array(text),
 });
 
+/** A person's vote for the merge of a commit. `voter`: the person's id. */
+const voteSchema = z.strictObject({ voter: text, by: text, tip: text });
+
 const workerSchema = z.strictObject({
   name: text,
   /** The id of its agent. */
@@ -223,6 +231,12 @@ const workerSchema = z.strictObject({
   conflicts: count,
   /** The commit whose tests a person has accepted as they are. */
   accepted: text.nullable(),
+  /** When the merge may begin. Absent: at once. */
+  landsAt: instant.exactOptional(),
+  /** The name of the person who holds the merge before it is due. */
+  held: text.exactOptional(),
+  /** Who wants the present commit merged; absent for nobody. */
+  votes: z.array(voteSchema).exactOptional(),
   waiting: z.strictObject({ for: z.enum(WORKER_WAITS), why: text, since: instant }).nullable(),
   /** Set when the worker leaves its ticket: the worktree is stored and removed next. */
   leaving: z.strictObject({ why: z.enum(LEAVING_REASONS), words: text }).nullable(),
@@ -236,6 +250,9 @@ const workerSchema = z.strictObject({
     .exactOptional(),
 });
 
+/** The hours of a day in which nothing is merged by itself, in minutes since midnight of the time zone. */
+const quietHoursSchema = z.strictObject({ from: count, to: count, zone: text });
+
 export const crewSettingsSchema = z.strictObject({
   /** The crew's channel. */
   channel: text,
@@ -244,6 +261,10 @@ export const crewSettingsSchema = z.strictObject({
   /** Steps in a row without a changed file, after which people are asked. */
   patience: z.int().min(1),
   merge: z.enum(['auto', 'ask', 'pr']),
+  /** How many people must choose the merge of a commit; absent for one. */
+  votes: z.int().min(2).exactOptional(),
+  /** The time between the announcement of a merge and the merge. Absent: none. */
+  window: z.strictObject({ ms: z.int().min(1_000), quiet: quietHoursSchema.exactOptional() }).exactOptional(),
   /** The most money of a ticket, in millionths of a dollar; `null`: no limit. */
   ticketCostMicros: z.number().nullable(),
   /** The most money of the crew, and of one day of it (UTC), in millionths of a dollar; absent for no limit. */
@@ -448,8 +469,14 @@ export function jobOf(crew: Crew, worker: Worker): Job | null {
   if (worker.next === 'test') return 'test';
   if (worker.next === 'recheck') return 'measure';
   if (worker.next === 'review') return worker.review?.id == null ? 'review' : null;
-  if (worker.next === 'merge' && crew.settings?.merge === 'pr') return 'pull';
-  return worker.next === 'merge' && (crew.merging === null || crew.merging.worker === worker.name) ? 'merge' : null;
+  if (worker.next !== 'merge' || worker.landsAt !== undefined) return null;
+  if (crew.settings?.merge === 'pr') return 'pull';
+  return crew.merging === null || crew.merging.worker === worker.name ? 'merge' : null;
+}
+
+/** Whether a person can stop the worker's merge now. A merge under way, or of a service, goes on. */
+export function canHold({ merging }: Pick<Crew, 'merging'>, { name, ticket, leaving, pull }: Worker): boolean {
+  return ticket !== null && leaving === null && pull === undefined && merging?.worker !== name;
 }
 
 /** The id of the next review of a worker's ticket. It is the same after a crash. */
@@ -499,7 +526,7 @@ export function budgetLeft({ settings, usage, budget }: Crew, worker: Worker, at
 
 /** The next instant at which a crew changes by itself; `null` for none. */
 export function crewDeadline({ workers, paused }: Crew): number | null {
-  const all = workers.flatMap(({ retryAt }) => (retryAt === null ? [] : [retryAt]));
+  const all = workers.flatMap(({ retryAt, landsAt = null }) => [retryAt, landsAt].filter((at) => at !== null));
   if (paused !== null) all.push(paused.until);
   return all.length === 0 ? null : Math.min(...all);
 }

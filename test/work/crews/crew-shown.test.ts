@@ -4,7 +4,7 @@ import { crewViewOf, dashboardText, buttonMark, workersText } from '../../../src
 import type { CrewSurroundings } from '../../../src/work/crews/crew-shown.ts';
 import { evolveCrew } from '../../../src/work/crews/crew-evolve.ts';
 import { emptyCrew, idleWorker } from '../../../src/work/crews/crew.ts';
-import type { Crew, Worker } from '../../../src/work/crews/crew.ts';
+import type { Crew, CrewSettings, Worker } from '../../../src/work/crews/crew.ts';
 
 const AROUND: CrewSurroundings = {
   store: 's1',
@@ -17,6 +17,16 @@ const AROUND: CrewSurroundings = {
   facts: [],
   clean: (text) => text,
   most: 20,
+};
+
+const SETTINGS: CrewSettings = {
+  channel: 'console:crew',
+  maxWorkers: 10,
+  maxSteps: 20,
+  patience: 3,
+  merge: 'ask',
+  ticketCostMicros: null,
+  main: 'main',
 };
 
 function worker(name: string, change: Partial<Worker> = {}): Worker {
@@ -110,8 +120,16 @@ describe('the workers of a crew', () => {
       ['Kill', '/crew kill D', 100],
     ]);
     expect(of(usedUp)?.[0]).toEqual(['+0 steps', '/crew answer F continue', 400]);
-    expect(of(review)).toEqual([['Merge', '/crew merge G', 100]]);
+    const hold = ['Hold', '/crew hold G', 100];
+    expect(of(review)).toEqual([['Merge', '/crew merge G', 100], hold]);
+    expect(of({ ...review, next: 'merge' })).toEqual([hold]);
+    expect(of({ ...review, next: 'merge', landsAt: 500 })).toEqual([['Merge', '/crew merge G', 100], hold]);
     expect(of({ ...stuck, leaving: { why: 'killed', words: 'x' } })).toEqual([]);
+    const voted = { ...asks('C', 300), votes: [{ voter: 'u-1', by: 'Ann', tip: 't' }] };
+    const crew = crewOf([voted], { settings: { ...SETTINGS, votes: 2 } });
+    const [shown] = crewViewOf(crew, AROUND).workers;
+    expect(shown?.buttons.map(({ label }) => label)).toEqual(['Merge (1 of 2)', 'Continue', 'Keep and reopen', 'Hold']);
+    expect(shown?.waits).toContain('1 of 2 want it merged: Ann.');
     expect([buttonMark(asks('C', 300), 'question'), buttonMark(worker('A'), 'ticket')]).toEqual([300, 0]);
   });
 });

@@ -5,6 +5,7 @@ import {
   STUCK_AT,
   WORKER_SYMBOLS,
   WORKER_TRANSITIONS,
+  crewDeadline,
   stepBackoffMs,
   emptyCrew,
   findWorker,
@@ -882,6 +883,122 @@ const IN: Readonly<Record<WorkerStatus, () => Play>> = {
   done,
   stuck,
 };
+
+describe('a merge', () => {
+  const MINUTE_MS = 60_000;
+  const voted = (voter: string): CrewCommand => ({
+    type: 'ANSWER',
+    worker: 'A',
+    by: `name ${voter}`,
+    voter,
+    choice: 'merge',
+  });
+  const asked = () => done({ merge: 'ask', votes: 2 }).give(tested('green'));
+
+  test('is announced, and begins when its window is over', () => {
+    const play = done({ window: { ms: MINUTE_MS } }).give(tested('green'));
+    const landsAt = play.at + MINUTE_MS;
+    expect(play.worker()).toMatchObject({ next: 'merge', landsAt });
+    expect([jobOf(play.crew, play.worker()), crewDeadline(play.crew)]).toEqual([null, landsAt]);
+    expect(play.refusal(MERGE)).toBe('INVALID_TRANSITION');
+    play.at = landsAt - 1_000;
+    play.give({ type: 'TICK' });
+    expect(jobOf(play.crew, play.worker())).toBe('merge');
+    play.give(MERGE, { type: 'MERGED', worker: 'A', ticket: 'c-1', commit: 'm1' });
+  });
+
+  test('waits for the end of the quiet hours, unless a person asks for it', () => {
+    const quiet = { from: 22 * 60, to: 7 * 60, zone: 'Europe/Berlin' };
+    const night = Date.UTC(2026, 6, 1, 21, 30);
+    const announced = () => {
+      const play = done({ window: { ms: MINUTE_MS, quiet } });
+      play.at = night;
+      return play.give(tested('green'));
+    };
+    expect(announced().worker().landsAt).toBe(Date.UTC(2026, 6, 2, 5));
+    const before = done({ window: { ms: 45 * MINUTE_MS, quiet: { ...quiet, zone: 'UTC' } } });
+    before.at = Date.UTC(2026, 6, 1, 21, 30) - 1_000;
+    expect(before.give(tested('green')).worker().landsAt).toBe(Date.UTC(2026, 6, 2, 7));
+    const now = announced().give({ type: 'MERGE', worker: 'A', by: 'ann' });
+    expect(jobOf(now.crew, now.worker())).toBe('merge');
+  });
+
+  test('that becomes due in quiet hours, because the crew was configured anew, waits for their end', () => {
+    const play = done({ window: { ms: MINUTE_MS } });
+    play.at = Date.UTC(2026, 6, 1, 23);
+    play.give(tested('green'), {
+      type: 'CONFIGURE',
+      settings: { ...SETTINGS, window: { ms: MINUTE_MS, quiet: { from: 1_320, to: 420, zone: 'UTC' } } },
+    });
+    play.at += MINUTE_MS;
+    play.give({ type: 'TICK' });
+    expect(play.worker().landsAt).toBe(Date.UTC(2026, 6, 2, 7));
+  });
+
+  test('waits while people write in its thread', () => {
+    const play = done({ window: { ms: MINUTE_MS } }).give(tested('green'));
+    play.at += 30_000;
+    play.give({ type: 'TALKED', worker: 'A' });
+    expect(play.worker().landsAt).toBe(play.at + MINUTE_MS);
+    expect(ready().refusal({ type: 'TALKED', worker: 'A' })).toBe('UNCHANGED');
+  });
+
+  test('that is held waits for a person, who lets it go on or keeps the work', () => {
+    const held = () =>
+      done({ window: { ms: MINUTE_MS } }).give(tested('green'), { type: 'HOLD', worker: 'A', by: 'Bob' });
+    const play = held();
+    expect(play.worker()).toMatchObject({ waiting: { for: 'held', why: 'Bob holds the merge' } });
+    expect([jobOf(play.crew, play.worker()), crewDeadline(play.crew)]).toEqual([null, null]);
+    expect(play.refusal({ type: 'HOLD', worker: 'A', by: 'Cid' })).toBe('UNCHANGED');
+    play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'merge' }, MERGE);
+    expect(held().give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'keep' }).worker().leaving?.why).toBe('kept');
+  });
+
+  test('can be held before it is due, also while the agent works', () => {
+    const play = ready().give({ type: 'HOLD', worker: 'A', by: 'Bob' });
+    play.step('DONE', work('1')).give(tested('none'));
+    expect(play.worker().waiting).toMatchObject({ for: 'held', why: 'Bob holds the merge; no tests were found' });
+    expect(play.worker().held).toBeUndefined();
+  });
+
+  test('under way, or of no ticket, is not held', () => {
+    expect(merging().refusal({ type: 'HOLD', worker: 'A', by: 'Bob' })).toBe('MERGE_UNDER_WAY');
+    expect(crew().refusal({ type: 'HOLD', worker: 'A', by: 'Bob' })).toBe('MERGE_UNDER_WAY');
+  });
+
+  test('that needs two votes waits for two people, and counts nobody twice', () => {
+    const play = asked().give(voted('u-1'));
+    expect(play.worker().waiting?.for).toBe('merge');
+    expect(play.refusal(voted('u-1'))).toBe('UNCHANGED');
+    const line = ticketLineOf(play.crew, { type: 'voted', worker: 'A', by: 'name u-1', voter: 'u-1', tip: 'tip-1' });
+    expect(line?.text).toContain('1 of 2 want it merged: name u-1.');
+    play.give(voted('u-2'), MERGE);
+  });
+
+  test('that needs votes is not made by the command alone', () => {
+    const play = done({ merge: 'ask', votes: 2 });
+    expect(play.refusal({ type: 'MERGE', worker: 'A', by: 'ann', voter: 'u-1' })).toBe('NOT_WAITING');
+    play.give(tested('green'), { type: 'MERGE', worker: 'A', by: 'ann', voter: 'u-1' });
+    expect(play.worker().waiting?.for).toBe('merge');
+  });
+
+  test('counts no vote for an earlier commit', () => {
+    const play = asked().give(voted('u-1'), { type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' });
+    play.step('DONE', work('2'), 8);
+    expect(play.worker().votes).toBeUndefined();
+    play.give({ ...tested('green'), tip: 'tip-2' } as CrewCommand, voted('u-2'));
+    expect(play.worker()).toMatchObject({ waiting: { for: 'merge' }, votes: [{ voter: 'u-2', tip: 'tip-2' }] });
+    const same = asked().give(voted('u-1'), { type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' });
+    same.step('DONE', work('1'), 8).give(tested('green'), voted('u-2'));
+    expect(same.worker()).toMatchObject({ waiting: null, next: 'merge' });
+  });
+
+  test('with votes is held by anybody, and the votes count on', () => {
+    const play = asked().give(voted('u-1'), { type: 'HOLD', worker: 'A', by: 'Bob' });
+    expect(play.worker().waiting).toMatchObject({ for: 'held', why: 'Bob holds the merge; the tests are green' });
+    play.give(voted('u-2'), MERGE);
+  });
+});
 
 describe('commands by state', () => {
   const ALLOWED: Readonly<Record<'KILL' | 'MERGE' | 'RETRY' | 'ASSIGN' | 'CLEANUP' | 'STOP', readonly WorkerStatus[]>> =

@@ -1,0 +1,34 @@
+import type { Instant } from '../../lib/time.ts';
+import type { CrewSettings } from './crew.ts';
+
+type Window = NonNullable<CrewSettings['window']>;
+
+const MINUTE_MS = 60_000;
+const DAY_MINUTES = 1_440;
+
+/** The first instant from `at` on that is outside the quiet hours. */
+export function afterQuiet(at: Instant, quiet: Window['quiet']): Instant {
+  if (quiet === undefined) return at;
+  const { from, to, zone } = quiet;
+  const now = minuteOfDay(at, zone);
+  const isQuiet = from < to ? from <= now && now < to : from <= now || now < to;
+  if (!isQuiet) return at;
+  const left = (to - now + DAY_MINUTES) % DAY_MINUTES;
+  return Math.floor(at / MINUTE_MS) * MINUTE_MS + left * MINUTE_MS;
+}
+
+/** When a merge may begin that is announced at `at`; `null` for at once. */
+export function landingOf(at: Instant, window: CrewSettings['window']): Instant | null {
+  return window === undefined ? null : afterQuiet(at + window.ms, window.quiet);
+}
+
+function minuteOfDay(at: Instant, zone: string): number {
+  const parts = new Intl.DateTimeFormat('en-GB', {
+    timeZone: zone,
+    hour: '2-digit',
+    minute: '2-digit',
+    hourCycle: 'h23',
+  }).formatToParts(at);
+  const of = (type: 'hour' | 'minute') => Number(parts.find((part) => part.type === type)?.value);
+  return of('hour') * 60 + of('minute');
+}
