@@ -133,6 +133,27 @@ export type Thread = {
   readonly since?: Position;
 };
 
+/** A reaction that can mean a command: 🎫, ✅ or 👎. */
+export type ReactionKind = 'ticket' | 'yes' | 'no';
+
+const REACTION_KINDS: ReadonlyMap<string, ReactionKind> = new Map([
+  ['🎫', 'ticket'],
+  ['ticket', 'ticket'],
+  ['✅', 'yes'],
+  ['white_check_mark', 'yes'],
+  ['👎', 'no'],
+  ['-1', 'no'],
+  ['thumbsdown', 'no'],
+]);
+
+/** What a reaction can mean: an emoji, or its name on Slack. `null` for one that means nothing. */
+export function reactionKind(emoji: string): ReactionKind | null {
+  return REACTION_KINDS.get(emoji.replace(/(?:::skin-tone-\d|[\u{1F3FB}-\u{1F3FF}]|\uFE0F)+$/u, '')) ?? null;
+}
+
+/** What a reaction means: a command line for a channel. `drawnFor`: as of a button. */
+export type Meant = { readonly channel: ChannelId; readonly line: string; readonly drawnFor?: string };
+
 /** A channel and its settings, as adapters know them. */
 export type Place = {
   readonly id: ChannelId;
@@ -171,6 +192,8 @@ export type FloorQueries = {
   crewAsks?(channel: ChannelId): number | null;
   /** That crew, without secrets, with at most `most` tickets of each state; `null` when it is not open. */
   crew?(channel: ChannelId, most: number): CrewView | null;
+  /** The command that a person's reaction to a message means; `null` for none. Missing: reactions mean nothing. */
+  reaction?(channel: ChannelId, message: MessageId, kind: ReactionKind): Meant | null;
   turns(channel: ChannelId, limit: number): readonly TurnRecord[];
   journal(channel: ChannelId, limit: number, before?: number): readonly JournalEntry[];
   lines(channel: ChannelId, limit: number): readonly Line[];
@@ -191,6 +214,8 @@ export type ChatAdapter = {
    */
   start(intake: Intake, queries: FloorQueries): Promise<void>;
   stop(): Promise<void>;
+  /** Returns a link to a message; `null` when the platform has not told enough for it. */
+  link?(channel: ChannelId, message: MessageId): string | null;
   /** Posts a message. Returns the platform's id of it. */
   post(channel: ChannelId, post: OutgoingPost): Promise<string>;
   /**

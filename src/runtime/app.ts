@@ -186,6 +186,7 @@ export class App {
       restart: (agent) => this.#agents.restart(agent),
       runSteps: (channel, agent) => this.runs.stepsOf({ channel, agent }),
       rest: (agent) => this.#agents.rest(agent),
+      link: (channel, message) => this.#adapterOf(channel)?.link?.(channel, message) ?? null,
     });
   }
 
@@ -197,6 +198,7 @@ export class App {
       review: (channel) => this.reviews.shown(channel, clean),
       crewAsks: (channel) => this.crews.asks(channel),
       crew: (channel, most) => this.crews.shown(channel, most),
+      reaction: (channel, message, kind) => this.crews.reaction(channel, message, kind),
     };
   }
 

@@ -66,6 +66,7 @@ class Attempt {
 type StoredAt = { readonly at: Instant; readonly fact: unknown };
 type Kept = { readonly state: unknown; readonly seq: number; readonly deadline: Instant | null };
 type Owed = Omit<OwedEffect<unknown>, 'afterId' | 'editsId'> & {
+  readonly key: string | null;
   readonly lasting: boolean;
   readonly takenBy: string | null;
   readonly notBefore: Instant;
@@ -134,6 +135,11 @@ export class CasStore implements Store {
     return new Attempt(this.#cells).get<StoredMessage | null>(`message ${id}`, null);
   }
 
+  announcementAt(channel: string, platformId: string, prefix: string): string | null {
+    const key = new Attempt(this.#cells).get<string | null>(`shown ${channel} ${platformId}`, null);
+    return key?.startsWith(prefix) === true ? key : null;
+  }
+
   lastSeen(channel: string): HumanMessage | null {
     return this.#messages(channel).at(-1) ?? null;
   }
@@ -147,7 +153,7 @@ export class CasStore implements Store {
         if (first === undefined || first.takenBy !== null || rows.length === limit) continue;
         if (first.notBefore > at) next = Math.min(next ?? Infinity, first.notBefore);
         if (first.notBefore > at) continue;
-        const { lasting: _lasting, takenBy: _takenBy, notBefore: _notBefore, ...row } = first;
+        const { key: _key, lasting: _lasting, takenBy: _takenBy, notBefore: _notBefore, ...row } = first;
         const afterId = attempt.get<string | null>(`posted ${first.channel}`, null);
         rows.push({ ...row, afterId, editsId: null });
         attempt.set(name, [{ ...first, takenBy: this.#ports.id, attempts: first.attempts + 1 }, ...rest]);
@@ -164,6 +170,8 @@ export class CasStore implements Store {
       const isOver = settlement.state === 'confirmed' || settlement.state === 'failed';
       if (settlement.state === 'confirmed' && settlement.platformId !== null)
         attempt.set(`posted ${row.channel}`, settlement.platformId);
+      if (settlement.state === 'confirmed' && first.key !== null)
+        attempt.set(`shown ${row.channel} ${settlement.platformId}`, first.key);
       if (isOver) return attempt.set(name, rest);
       const uncertain = first.uncertain || settlement.state === 'uncertain';
       attempt.set(name, [{ ...first, takenBy: null, uncertain, notBefore: settlement.notBefore }, ...rest]);
@@ -367,9 +375,9 @@ class CasMachine<State, Command, Fact, Effect, Refusal extends string>
     let index = 0;
     for (const owed of effects.flatMap((effect) => this.#uses.outbox?.owes(key, effect) ?? [])) {
       if (owed.type === 'cancel') throw new Error('impossible: no machine of the contract takes anything back');
-      const { channel, lane, effect, texts, lasting } = owed;
+      const { channel, lane, effect, texts, lasting, key: announced } = owed;
       const name = `lane ${channel} ${lane}`;
-      const fresh = { attempts: 0, uncertain: false, takenBy: null, notBefore: 0, lasting };
+      const fresh = { attempts: 0, uncertain: false, takenBy: null, notBefore: 0, lasting, key: announced };
       for (const [part, text] of texts.entries()) {
         const before = attempt.get<readonly Owed[]>(name, []);
         attempt.set(name, [...before, { id: `${id}-${index}`, channel, lane, effect, part, text, ...fresh }]);

@@ -215,6 +215,22 @@ function owed(on: On): void {
   );
 
   test(
+    'is found by the message that shows it, also in the next life, and only with its beginning',
+    on(async ({ store, restart }) => {
+      await pin(store.host(board, boardUses), 'one');
+      await settle(store, (await store.owed(9, AT)).rows[0], 'p1');
+      const at = (from: Store, channel: string, id: string, prefix: string) => from.announcementAt(channel, id, prefix);
+      expect(at(store, ONE, 'p1', 'pin:')).toBe('pin:one');
+      const next = await restart();
+      next.host(board, boardUses);
+      await next.recover();
+      expect([at(next, ONE, 'p1', 'pin:'), at(next, ONE, 'p1', 'pin:one')]).toEqual(['pin:one', 'pin:one']);
+      expect([at(next, 'test:two', 'p1', 'pin:'), at(next, ONE, 'p2', 'pin:')]).toEqual([null, null]);
+      expect(at(next, ONE, 'p1', 'pin:two')).toBeNull();
+    }),
+  );
+
+  test(
     'and refused for good holds nothing up',
     on(async ({ store }) => {
       await pin(store.host(board, boardUses), 'one|two');

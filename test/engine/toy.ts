@@ -90,7 +90,7 @@ export const boardUses: MachineUses<Pin, Happened, Happened, 'unknown' | 'again'
         lane: type === 'pinned' ? 'posts' : 'watchers',
         effect: { type },
         texts: 'text' in effect ? effect.text.split('|') : [null],
-        key: null,
+        key: 'text' in effect ? `pin:${effect.text}` : null,
         repeats: 0,
         kind: type,
         epoch: null,

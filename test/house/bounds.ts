@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 60_800,
-  files: 350,
+  linesOfCode: 61_180,
+  files: 352,
   filesPerMessage: 46,
   functionsPerMessage: 620,
 };

@@ -534,6 +534,8 @@ function byCrew(
     reached = { ...reached, crew: machine.evolve(reached.crew, machine.fact.parse(fact), world.at) };
   }
   const causing = decision.facts.filter(({ type }) => machine.causing.has(type));
+  for (const fact of decision.facts.filter((each) => !causing.includes(each)))
+    must(machine.causes(fact, reached.crew).length === 0, `${fact.type} is told to nobody`);
   return [reached, causing.flatMap((fact) => machine.causes(fact, reached.crew)), true];
 }
 

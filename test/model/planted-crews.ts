@@ -312,6 +312,12 @@ export const PLANTED_CREWS: readonly Planted[] = [
     replace: 'isAsked',
   },
   {
+    name: 'nobody is told of votes',
+    file: BINDING,
+    find: "    'voted',\n",
+    replace: '',
+  },
+  {
     name: 'one person has two votes',
     file: DECIDE,
     find: 'if (votes.some((vote) => vote.voter === voter)) return false;',

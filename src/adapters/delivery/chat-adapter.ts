@@ -37,6 +37,8 @@ export type OpenPlatform = {
   disconnect(): Promise<void>;
   readHistory(channel: ChannelId, after: Position | null): Promise<History>;
   readonly access: Pick<ChannelAccess, 'failed' | 'written'>;
+  /** Returns a link to a message; `null` for none. */
+  readonly link: (channel: ChannelId, message: string) => string | null;
   /** Opens the thread under a message of Conch, or finds the one that is there. Resolves with the thread's id. */
   readonly threadUnder: (message: MessageRef, name: string) => Promise<ChannelId>;
 };
@@ -70,6 +72,7 @@ export function createChatAdapter(options: PlatformOptions): ChatAdapter {
   return {
     name: options.name,
     capabilities: options.capabilities,
+    link: (channel, message) => state.platform?.link(channel, message) ?? null,
     async start(intake, queries) {
       try {
         const opened = await options.open({ intake, queries, signal: ending.signal });

@@ -117,6 +117,10 @@ async function open(parts: Parts): Promise<OpenPlatform> {
       return readHistory(history, channel, after);
     },
     access: membership,
+    link: (channel, message) => {
+      const guild = places.guildOf(platformChannel(channel));
+      return guild === null ? null : `https://discord.com/channels/${guild}/${platformChannel(channel)}/${message}`;
+    },
     threadUnder: createThreadOpener(calls),
   };
 }

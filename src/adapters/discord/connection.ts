@@ -38,6 +38,7 @@ type ConnectionPorts = Pick<AdapterParts, 'memory' | 'clock' | 'timers' | 'log'>
 /** Gateway intents. The cast is needed because the enumeration has no member for a combination. */
 const INTENTS = (GatewayIntentBits.Guilds |
   GatewayIntentBits.GuildMessages |
+  GatewayIntentBits.GuildMessageReactions |
   GatewayIntentBits.MessageContent) as GatewayIntentBits;
 /** Close code of a stop. Every code except 1000 and 1001 lets the session be resumed for a while. */
 const GOING_CODE = 4_200;

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { MessageChange } from '../../engine/port.ts';
 import { BoundedMap } from '../../lib/keyed.ts';
+import { reactionKind } from '../port.ts';
 import type { AdapterParts } from '../port.ts';
 import type { InboundQueue } from '../delivery/inbound.ts';
 import type { MessageSender } from '../delivery/message-client.ts';
@@ -17,7 +18,9 @@ import {
   humanMessage,
   isOwn,
   isSpeech,
+  memberSchema,
   messageSchema,
+  userSchema,
 } from './parse-message.ts';
 import type { MessageContext, MessagePayload } from './parse-message.ts';
 import { channelSchema, isThread, snowflakeSchema } from './places.ts';
@@ -87,6 +90,12 @@ const guildSchema = z.object({
   channels: z.array(z.unknown()).catch([]),
   threads: z.array(z.unknown()).catch([]),
 });
+const reactionSchema = z.object({
+  channel_id: snowflakeSchema,
+  message_id: snowflakeSchema,
+  emoji: z.object({ name: z.string().nullish() }),
+  member: memberSchema.extend({ user: userSchema }).nullish().catch(null),
+});
 const inGuildSchema = z.object({ guild_id: snowflakeSchema });
 
 const EVENTS: ReadonlyMap<string, Listener> = new Map([
@@ -98,6 +107,7 @@ const EVENTS: ReadonlyMap<string, Listener> = new Map([
   on(GatewayDispatchEvents.MessageDeleteBulk, bulkDeletedSchema, (here, { ids, channel_id: channel }) =>
     takeDeletions(here, channel, ids),
   ),
+  on(GatewayDispatchEvents.MessageReactionAdd, reactionSchema, takeReaction),
   on(GatewayDispatchEvents.InteractionCreate, z.unknown(), (here, payload) => {
     void here.interactions.take(payload);
     return null;
@@ -117,6 +127,20 @@ const EVENTS: ReadonlyMap<string, Listener> = new Map([
     return null;
   }),
 ]);
+
+/** Takes a reaction that means a command. Others, and those of programs, mean nothing. */
+function takeReaction(here: EventContext, { channel_id: channel, ...reaction }: z.infer<typeof reactionSchema>): null {
+  const { places, interactions } = here;
+  const kind = reactionKind(reaction.emoji.name ?? '');
+  const author = reaction.member?.user;
+  if (kind === null || author == null || author.bot === true || places.at(channel) === null) return null;
+  void here.push(channelId(channel), async () => {
+    const where = await places.resolve(channel);
+    if (where === null) return;
+    await interactions.reacted({ ...reaction, author, kind, channel: where.channel });
+  });
+  return null;
+}
 
 function takeMessage(here: EventContext, message: MessagePayload): Promise<unknown> | null {
   const { places, context, intake, interactions, sender, changes } = here;

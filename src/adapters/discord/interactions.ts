@@ -12,15 +12,15 @@ import type { FilledForm } from '../../turns/text/form.ts';
 import { fieldHint, formWords } from '../../turns/text/form.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { failedText } from '../port.ts';
-import type { AdapterParts, Intake, Principal } from '../port.ts';
+import type { AdapterParts, Intake, Principal, ReactionKind } from '../port.ts';
 import { openingButton, questionOpened, reasonAsked, controlOf, isDrawable } from '../delivery/card.ts';
 import type { OpenedQuestion, Control } from '../delivery/card.ts';
 import { COMMAND_RULE, createDeduplicator, createFirstTime, whyLine } from '../delivery/inbound.ts';
-import type { FirstTime } from '../delivery/inbound.ts';
+import type { Deduplicator, FirstTime } from '../delivery/inbound.ts';
 import { answerBody, readCustomId, rowsOf, textFile, customId } from './content.ts';
 import type { PressedButton } from './content.ts';
 import { choicesFor, givenSchema, lineOf, withMessageIds } from './commands.ts';
-import { channelId, chatError, rejectionOf, wordsOf } from './client.ts';
+import { channelId, chatError, platformChannel, rejectionOf, wordsOf } from './client.ts';
 import type { Calls, Self } from './client.ts';
 import { authorOf, commandIn, humanMessage, memberSchema, writerName, userSchema } from './parse-message.ts';
 import type { MessageContext, MessagePayload } from './parse-message.ts';
@@ -43,13 +43,15 @@ export type Interactions = {
   take(payload: unknown): Promise<void>;
   /** Runs a command that was typed as a message ("!floor skip") and replies. Runs it once, over restarts too. */
   typed(message: MessagePayload): Promise<void>;
+  /** Runs the command that a person's reaction means. A refusal is a reply to the message, once for each person. */
+  reacted(reaction: Reacted): Promise<void>;
   /** Tells people who mention the bot in a channel without a floor how to get one. */
   unplaced(message: MessagePayload): void;
 };
 
 export function createInteractions(ports: InteractionPorts): Interactions {
   const deliveries = createDeduplicator(ports.clock);
-  const desk: Desk = { ...ports, forms: new SentForms(), isFirst: createFirstTime(ports.memory) };
+  const desk: Desk = { ...ports, deliveries, forms: new SentForms(), isFirst: createFirstTime(ports.memory) };
   return {
     async take(payload) {
       const parsed = interactionSchema.safeParse(payload);
@@ -64,11 +66,16 @@ export function createInteractions(ports: InteractionPorts): Interactions {
       });
     },
     typed: (message) => runTyped(desk, message),
+    reacted: (reaction) => runReaction(desk, reaction),
     unplaced: createUnplaced(ports),
   };
 }
 
-type Desk = InteractionPorts & { readonly forms: SentForms; readonly isFirst: FirstTime };
+type Desk = InteractionPorts & {
+  readonly deliveries: Deduplicator;
+  readonly forms: SentForms;
+  readonly isFirst: FirstTime;
+};
 
 const TYPES = { command: 2, button: 3, autocomplete: 4, form: 5 } as const;
 const DEFERRED = 5;
@@ -310,6 +317,28 @@ async function runTyped(ports: Desk, message: MessagePayload): Promise<void> {
   }
 }
 
+/** A person's reaction to a message. `author` and `member`: the person. */
+export type Reacted = Pick<MessagePayload, 'author' | 'member'> & {
+  readonly channel: ChannelId;
+  readonly message_id: string;
+  readonly kind: ReactionKind;
+};
+
+async function runReaction(ports: Desk, { channel, message_id: id, kind, ...person }: Reacted): Promise<void> {
+  const meant = ports.queries.reaction?.(channel, id, kind) ?? null;
+  if (meant === null) return;
+  const { author, member } = person;
+  const by = { id: author.id, name: writerName(person), roles: member?.roles ?? [] };
+  const answer = await ports.intake.command(meant.channel, by, meant.line, meant.drawnFor);
+  const isTold = answer.ok || !ports.deliveries.claim(`${id} ${by.id} ${answer.text}`);
+  if (isTold) return;
+  await reply(
+    ports.calls,
+    { id, channel_id: platformChannel(channel) },
+    { channel, text: `${by.name}: ${answer.text}` },
+  );
+}
+
 type Order = { readonly message: MessagePayload; readonly line: string; readonly channel: ChannelId };
 
 /** Runs a typed command. A program gets no reply: two programs could answer each other for ever. */
@@ -324,7 +353,7 @@ async function run(ports: Desk, { message, line, channel }: Order): Promise<void
 
 function reply(
   calls: Calls,
-  { id, channel_id: where }: MessagePayload,
+  { id, channel_id: where }: Pick<MessagePayload, 'id' | 'channel_id'>,
   { channel, text }: { readonly channel: ChannelId; readonly text: string },
 ): Promise<void> {
   const about = { message_reference: { message_id: id, fail_if_not_exists: false } };

@@ -8,7 +8,9 @@ import { AdapterError } from '../port.ts';
 import type { AdapterParts, Capabilities, ChatAdapter } from '../port.ts';
 import { createConnectRetry } from '../delivery/connect-retry.ts';
 import { createDeduplicator, createFirstTime } from '../delivery/inbound.ts';
+import { defined } from '../../lib/defined.ts';
 import { channelId, createClient, createPeople, platformMessage, untilSlack } from './client.ts';
+import type { MessageId } from '../../turns/floor/settings.ts';
 import type { Self, SlackSettings } from './client.ts';
 import { createGroups } from './commands.ts';
 import type { CommandPorts } from './commands.ts';
@@ -82,14 +84,25 @@ export function createAdapter(options: AdapterOptions): SlackAdapter {
 type Parts = AdapterOptions & Pick<AdapterParts, 'intake' | 'queries' | 'signal'> & { readonly web: WebClient };
 
 const LIMITED_FOR_MS = 60_000;
-const selfSchema = z.looseObject({ user_id: z.string(), bot_id: z.string().nullish(), app_id: z.string().nullish() });
+const selfSchema = z.looseObject({
+  user_id: z.string(),
+  bot_id: z.string().nullish(),
+  app_id: z.string().nullish(),
+  url: z.url().optional().catch(undefined),
+});
 
 async function whoWeAre(web: WebClient): Promise<Self> {
-  const { user_id: userId, bot_id: botId, app_id: appId } = selfSchema.parse(await web.auth.test());
-  if (botId) return { userId, botId, appId: appId ?? null };
+  const { user_id: userId, bot_id: botId, app_id: appId, url } = selfSchema.parse(await web.auth.test());
+  if (botId) return { userId, botId, appId: appId ?? null, ...defined({ url }) };
   const todo =
     'Copy the Bot User OAuth Token, which begins with xoxb-, from the page "OAuth & Permissions" of your app.';
   throw new AdapterError(`SLACK_BOT_TOKEN is the token of a person, not of a bot. ${todo}`, { adapter: 'slack' });
+}
+
+/** The address of a message in the workspace; `null` when Slack did not tell that of the workspace. */
+function linkTo(message: MessageId, { url }: Self): string | null {
+  const { channel, ts } = platformMessage(message);
+  return url === undefined ? null : `${url}archives/${channel}/p${ts.replace('.', '')}`;
 }
 
 function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; readonly connection: Connection } {
@@ -134,6 +147,7 @@ function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; 
     },
     access: membership,
     // A thread of Slack is there as soon as somebody writes under its message.
+    link: (_channel, message) => linkTo(message, self),
     threadUnder: async ({ id }) => {
       const { channel, ts } = platformMessage(id);
       return channelId(channel, ts);

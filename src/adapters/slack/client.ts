@@ -20,7 +20,13 @@ import { LATE, withinMs } from '../../lib/retry.ts';
 import type { Config } from '../../config/config.ts';
 
 /** The ids of Conch's bot user, bot and app at Slack. */
-export type Self = { readonly userId: string; readonly botId: string; readonly appId: string | null };
+export type Self = {
+  readonly userId: string;
+  readonly botId: string;
+  readonly appId: string | null;
+  /** The address of the workspace, ends in "/"; absent when Slack did not tell it. */
+  readonly url?: string;
+};
 
 /** Switches for the Slack features that Conch uses. */
 export type SlackSettings = Pick<Config['adapters']['slack'], 'streaming' | 'cards' | 'status' | 'agentSessions'>;

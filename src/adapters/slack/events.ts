@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import type { MessageSender } from '../delivery/message-client.ts';
-import { AdapterError } from '../port.ts';
-import type { AdapterParts } from '../port.ts';
+import { defined } from '../../lib/defined.ts';
+import { AdapterError, reactionKind } from '../port.ts';
+import type { AdapterParts, ReactionKind } from '../port.ts';
 import { createInboundQueue } from '../delivery/inbound.ts';
 import type { FirstTime, Deduplicator } from '../delivery/inbound.ts';
 import {
@@ -21,7 +22,7 @@ import {
   usersIn,
 } from './parse-message.ts';
 import type { MessageContext, Said, SlackLocation } from './parse-message.ts';
-import { channelId, isDirect, messageId } from './client.ts';
+import { channelId, isDirect, messageId, platformChannel } from './client.ts';
 import type { Self } from './client.ts';
 import type { ChannelMembership } from './channel-membership.ts';
 import type { Ack } from './commands.ts';
@@ -116,6 +117,8 @@ async function takeIn(ports: EventsPorts, what: Local): Promise<void> {
       return takeDeleted(ports, what);
     case 'stopped':
       return takeStopped(ports, what);
+    case 'reacted':
+      return takeReaction(ports, what);
     case 'closed':
       return void ports.membership.check(channelId(what.channel), { reported: what.why });
     case 'reopened':
@@ -189,6 +192,18 @@ async function takeStopped(ports: EventsPorts, { at, user }: Extract<Local, { ki
   if (floor !== null) ports.interactions.typed({ user, line: '/stop', at: floor === own ? channel : at, floor });
 }
 
+/** Runs the command that a reaction means. Slack does not say in which thread its message is. */
+function takeReaction(
+  { queries, interactions }: EventsPorts,
+  { channel, ts, user, meaning }: Extract<Local, { kind: 'reacted' }>,
+): void {
+  const meant = queries.reaction?.(channelId(channel), messageId(channel, ts), meaning) ?? null;
+  if (meant === null) return;
+  const { line, drawnFor } = meant;
+  const at = { ...platformChannel(meant.channel), broadcast: false };
+  interactions.typed({ user, line, at, floor: meant.channel, ...defined({ drawnFor }) });
+}
+
 function broken({ intake }: EventsPorts, why: string): void {
   const todo = 'Install the app again, put its new bot token into SLACK_BOT_TOKEN and start again.';
   intake.broken(new AdapterError(`${why}. ${todo}`, { adapter: 'slack' }));
@@ -206,6 +221,14 @@ export type SlackEvent =
   | { readonly kind: 'stopped'; readonly at: SlackLocation; readonly user: string }
   /** The app was removed, or its tokens were revoked. */
   | { readonly kind: 'broken'; readonly why: string }
+  /** A person put a reaction on a message that can mean a command. */
+  | {
+      readonly kind: 'reacted';
+      readonly channel: string;
+      readonly ts: string;
+      readonly user: string;
+      readonly meaning: ReactionKind;
+    }
   /** The event concerns no floor: a message of Conch, a notice, or an unknown event. */
   | { readonly kind: 'nothing' };
 
@@ -226,6 +249,11 @@ const channelSchema = z.looseObject({
   channel: z.union([idSchema, z.looseObject({ id: idSchema }).transform((channel) => channel.id)]),
 });
 const stoppedSchema = z.looseObject({ user: idSchema, channel: idSchema, thread_ts: tsSchema.nullish().catch(null) });
+const reactionSchema = z.looseObject({
+  user: idSchema,
+  reaction: z.string(),
+  item: z.looseObject({ type: z.string(), channel: idSchema.nullish(), ts: tsSchema.nullish().catch(null) }),
+});
 const revokedSchema = z.looseObject({ tokens: z.looseObject({ bot: z.array(z.string()).nullish() }) });
 
 const NOTHING: SlackEvent = { kind: 'nothing' };
@@ -257,6 +285,7 @@ const READERS: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ['channel_unarchive', on(channelSchema, reopened)],
   ['group_unarchive', on(channelSchema, reopened)],
   ['agent_session_stopped', on(stoppedSchema, stopped)],
+  ['reaction_added', on(reactionSchema, reacted)],
   ['app_uninstalled', () => ({ kind: 'broken', why: 'The app was removed from the workspace' })],
   ['tokens_revoked', on(revokedSchema, revoked)],
 ]);
@@ -315,6 +344,12 @@ function reopened({ channel }: ChannelEvent): SlackEvent {
 
 function stopped({ user, channel, thread_ts: thread }: z.output<typeof stoppedSchema>): SlackEvent {
   return { kind: 'stopped', user, at: { channel, thread: thread ?? null, broadcast: false } };
+}
+
+function reacted({ user, reaction, item }: z.output<typeof reactionSchema>, self: Self): SlackEvent {
+  const meaning = reactionKind(reaction);
+  if (meaning === null || user === self.userId || item.channel == null || item.ts == null) return NOTHING;
+  return { kind: 'reacted', channel: item.channel, ts: item.ts, user, meaning };
 }
 
 function revoked({ tokens }: z.output<typeof revokedSchema>): SlackEvent {

@@ -36,13 +36,20 @@ export type Interactions = {
    * again.
    */
   take(body: unknown, ack: Ack): Promise<boolean>;
-  /** Runs a command line that a person wrote as a message, or `/stop` for Slack's Stop button. */
+  /** Runs a command line that a person wrote as a message, or that a reaction or Slack's Stop button means. */
   typed(command: Typed): void;
   /** Answers a person who wrote to the app in a channel without a floor. */
   unplaced(user: string, at: SlackLocation): void;
 };
 
-type Typed = { readonly user: string; readonly line: string; readonly at: SlackLocation; readonly floor: ChannelId };
+type Typed = {
+  readonly user: string;
+  readonly line: string;
+  readonly at: SlackLocation;
+  readonly floor: ChannelId;
+  /** As of a button. */
+  readonly drawnFor?: string;
+};
 
 const clickSchema = z.looseObject({
   type: z.literal('block_actions'),
@@ -86,7 +93,7 @@ export function createInteractions(ports: CommandPorts): Interactions {
       }
       return takeForm(ports, body, ack);
     },
-    typed: ({ user, at, floor, line }) => void command(ports, { user, at, responseUrl: null }, { floor, line }),
+    typed: ({ user, at, ...order }) => void command(ports, { user, at, responseUrl: null }, order),
     unplaced: (user, at) => void answer(ports, { user, at, responseUrl: null }, NO_FLOOR),
   };
 }

@@ -205,6 +205,7 @@ export const BOT_EVENTS: readonly string[] = [
   'message.channels',
   'message.groups',
   'message.im',
+  'reaction_added',
   'tokens_revoked',
 ];
 

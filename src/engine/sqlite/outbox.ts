@@ -48,7 +48,14 @@ type Lane = {
 const DONE = Promise.resolve();
 
 /** A settlement of a lane's last entry, to be written. */
-type Settled = { readonly lane: Lane; readonly write: () => void };
+type Settled = {
+  readonly lane: Lane;
+  readonly write: () => void;
+  readonly channel: string;
+  /** The key of the announcement, and the message that shows it; `null` for none. */
+  readonly key: string | null;
+  readonly shown: string | null;
+};
 
 /** Runs `write` in a commit. `durable` is called before the promise resolves. */
 export type SettlingCommit = (write: () => void, durable: () => void) => Promise<void>;
@@ -188,7 +195,8 @@ export class Outbox {
       const write = (): void => this.#write(entry, row, settlement);
       if (lane.entries.length > 1) return commit(write, () => this.#shift(lane));
       lane.isSettling = true;
-      this.#settled.push({ lane, write });
+      const shown = settlement.state === 'confirmed' ? (settlement.platformId ?? row.editsId) : null;
+      this.#settled.push({ lane, write, channel: row.channel, key: entry.key, shown });
     }
     this.#shift(lane);
     return DONE;
@@ -313,6 +321,14 @@ export class Outbox {
     } else this.#sql.remove.run(entry.n);
   }
 
+  /** The key of the newest announcement that a message shows, if it begins with `prefix`; `null` otherwise. */
+  announcementAt(channel: string, id: string, prefix: string): string | null {
+    const unwritten = [...this.#settling, ...this.#settled].findLast(
+      (each) => each.channel === channel && each.shown === id && each.key?.startsWith(prefix) === true,
+    );
+    return unwritten?.key ?? this.#sql.shown.get({ channel, from: prefix, to: `${prefix}\u{10FFFF}`, id }) ?? null;
+  }
+
   #become({ n }: Entry, state: string, { platformId = null, why = null }: Outcome = {}): void {
     if (n !== null) this.#sql.become.run(state, platformId, why, n);
   }
@@ -372,6 +388,13 @@ function statements(db: Database) {
     notePosted: db.prepare<[string, string]>(
       'INSERT INTO posted VALUES (?, ?) ON CONFLICT (channel) DO UPDATE SET platform_id = excluded.platform_id',
     ),
+    /** The newest announcement with such a key that a message shows. */
+    shown: db
+      .prepare<[{ readonly channel: string; readonly from: string; readonly to: string; readonly id: string }], string>(
+        `SELECT key FROM outbox WHERE channel = @channel AND key >= @from AND key < @to AND platform_id = @id
+         ORDER BY n DESC LIMIT 1`,
+      )
+      .pluck(),
     /** The messages of the last confirmed announcement with this key, first part first. Its parts are rows in a row. */
     announced: db
       .prepare<[{ readonly channel: string; readonly key: string; readonly n: number }], string>(

@@ -195,6 +195,10 @@ export class SqliteStore implements Store {
     return this.#commits.run(() => () => this.#inbox.amend(change));
   }
 
+  announcementAt(channel: string, platformId: string, prefix: string): string | null {
+    return this.#outbox.announcementAt(channel, platformId, prefix);
+  }
+
   message(id: string): StoredMessage | null {
     return this.#reading(() => this.#inbox.read(id));
   }

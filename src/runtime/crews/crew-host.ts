@@ -4,7 +4,9 @@ import { channelIn, seatSettingsOf } from '../../config/config.ts';
 import { defined } from '../../lib/defined.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { CrewCommands } from '../../turns/commands/context.ts';
+import type { Meant, ReactionKind } from '../../adapters/port.ts';
 import type { CrewView } from '../../turns/crew-view.ts';
+import { forTurn } from '../../turns/drawn-for.ts';
 import type { ProposedTicket } from '../../turns/proposed-ticket.ts';
 import type { FloorStore } from '../../turns/floor-store.ts';
 import { CREW_SIGNALS } from '../../work/crews/crew-decide.ts';
@@ -12,6 +14,7 @@ import type { ReviewedWork, ReviewSettings } from '../../work/reviews/review.ts'
 import { createCrewCommands } from '../../work/crews/crew-commands.ts';
 import { asksPeople, crewViewOf } from '../../work/crews/crew-shown.ts';
 import type { CrewSurroundings } from '../../work/crews/crew-shown.ts';
+import { questionKey } from '../../work/crews/crew-words.ts';
 import { crewOnFloor } from '../../work/crews/crew-binding.ts';
 import type { CrewStore } from '../../work/crews/crew-binding.ts';
 import type { CrewFact } from '../../work/crews/crew-events.ts';
@@ -23,6 +26,7 @@ import { TURN_LIMITS } from '../../work/runs/run.ts';
 import { openCrewWork } from '../../work/crews/crew-work.ts';
 import { runEnvironment } from '../../work/crews/checks/slots.ts';
 import { commandRunner, endMarked } from './run-command.ts';
+import { messageAt } from './source-message.ts';
 import { pullsOf, ticketsOf } from './ticket-sources.ts';
 import { whyHeld } from '../../turns/commands/read.ts';
 import type { Log } from '../log.ts';
@@ -30,7 +34,7 @@ import type { ReadModel } from '../read-model.ts';
 
 /** What the crews of a program need. */
 type CrewHostPorts = {
-  readonly store: Pick<FloorStore, 'host' | 'id' | 'keyValues' | 'floors' | 'lines'>;
+  readonly store: Pick<FloorStore, 'host' | 'id' | 'keyValues' | 'floors' | 'lines' | 'message' | 'announcementAt'>;
   readonly floors: Pick<ReadModel, 'view' | 'speaker'>;
   /** The configuration without the workers and threads of crews. */
   readonly config: () => Config;
@@ -51,6 +55,8 @@ type CrewHostPorts = {
   /** The tool steps of an agent's open run in a channel; `null` for none. */
   readonly runSteps: (channel: string, agent: string) => number | null;
   readonly rest: (agent: string) => Promise<void>;
+  /** A link to a message; `null` where its platform has none. */
+  readonly link: (channel: string, message: string) => string | null;
 };
 
 const THREADS = 'crew-threads';
@@ -87,6 +93,7 @@ export class CrewHost {
     this.commands = createCrewCommands({
       crewAt: (channel) => this.#at(channel),
       facts: (crew, limit) => this.#crews.journal(crew, limit),
+      talk: (message) => messageAt(message, ports),
       view: (runner) => this.#viewOf(runner, { clean: ports.clean, most: TICKETS_TOLD, facts: [] }),
       lines: (channel, limit) => {
         const last = ports.store.floors.state(channel)?.lines ?? 0;
@@ -244,6 +251,31 @@ export class CrewHost {
       channels: [...channels.filter(({ id }) => !seats.has(id)), ...added.map(({ channel }) => channel)],
     };
     return Object.freeze(Object.defineProperty({ ...complete, secrets }, 'secrets', { enumerable: false }));
+  }
+
+  /**
+   * The command that a reaction to a message means: 🎫 makes a ticket of it, ✅ chooses a merge, 👎 holds it. Returns
+   * `null` for a reaction that means nothing.
+   */
+  reaction(channel: string, message: string, kind: ReactionKind): Meant | null {
+    const runner = this.#at(channel);
+    if (runner === null || typeof runner === 'string') return null;
+    if (kind === 'ticket') return { channel, line: `/crew admit ${message}` };
+    const { store } = this.#ports;
+    for (const worker of runner.state().workers) {
+      const { name, ticket, waiting } = worker;
+      const key =
+        ticket === null ? null : store.announcementAt(ticket.thread, message, `ticket:${runner.key}/${ticket.id}:`);
+      if (ticket === null || key === null) continue;
+      const asked = key === questionKey(runner.key, worker);
+      if (kind === 'no' && (asked || key.endsWith(':merge')))
+        return { channel: ticket.thread, line: `/crew hold ${name}` };
+      if (!key.includes(':question ')) return null;
+      // A reaction to an earlier question is refused as a button of it is.
+      const since = asked ? (waiting?.since ?? 0) : 0;
+      return { channel: ticket.thread, line: `/crew answer ${name} merge`, drawnFor: forTurn(store.id, since) };
+    }
+    return null;
   }
 
   /** The crew of a channel or of a thread; why it is not open, in words; `null` for none. */

@@ -10,7 +10,7 @@ import { dashboardText, buttonMark, workersText } from './crew-shown.ts';
 import { APPROVAL_WORDS, factLine, proposalText } from './crew-words.ts';
 import { CHOICES_FOR, WORKER_CHOICES, findApproval, findProposal, findWorker } from './crew.ts';
 import type { Crew, Worker } from './crew.ts';
-import type { CrewRunner } from './crews.ts';
+import type { CrewRunner, QuotedMessage } from './crews.ts';
 import { sessionOf } from './crews.ts';
 
 /** What commands about crews need. */
@@ -20,6 +20,8 @@ type CrewCommandsPorts = {
   /** The last facts of a crew, oldest first. */
   readonly facts: (crew: string, limit: number) => readonly StoredFact<CrewFact>[];
   readonly view: (runner: CrewRunner) => CrewView;
+  /** A message that a ticket can be made of; why none can, in words. */
+  readonly talk: (message: string) => QuotedMessage | string;
   /** The last lines of a channel's conversation, oldest first. */
   readonly lines: (channel: string, limit: number) => readonly Line[];
 };
@@ -217,16 +219,21 @@ function proposed(runner: CrewRunner, { values }: Request): Answer {
   return { ok: true, text: proposals.map(proposalText).join('\n\n') || 'No worker proposes a ticket.' };
 }
 
-async function admit(runner: CrewRunner, { values, person }: Request): Promise<Answer> {
-  const wanted = findProposal(runner.state(), values.words ?? '');
-  if (wanted === undefined) return { ok: false, text: REFUSED.NO_PROPOSAL };
+/** Writes the ticket that a worker proposes, or a ticket of a message, as a person says. */
+async function admit(runner: CrewRunner, { values, person }: Request, { talk }: CrewCommandsPorts): Promise<Answer> {
+  const { words = '' } = values;
+  const wanted = findProposal(runner.state(), words);
+  // The ids of proposed tickets have this form, and those of messages do not.
+  if (wanted === undefined && /^p-\d+$/i.test(words)) return { ok: false, text: REFUSED.NO_PROPOSAL };
+  const found = wanted ?? talk(words);
+  if (typeof found === 'string') return { ok: false, text: found };
   try {
-    return { ok: true, text: `${wanted.id} is the ticket ${await runner.admit(wanted, person.name)} now.` };
+    if ('where' in found)
+      return { ok: true, text: `The message is the ticket ${await runner.makeOf(found, person.name)} now.` };
+    return { ok: true, text: `${found.id} is the ticket ${await runner.admit(found, person.name)} now.` };
   } catch (error) {
-    return {
-      ok: false,
-      text: `${wanted.id} was not written: ${error instanceof Error ? error.message : String(error)}`,
-    };
+    const what = 'where' in found ? 'The ticket' : found.id;
+    return { ok: false, text: `${what} was not written: ${error instanceof Error ? error.message : String(error)}` };
   }
 }
 

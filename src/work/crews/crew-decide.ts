@@ -15,6 +15,7 @@ import {
   findApproval,
   findProposal,
   findWorker,
+  madeOf,
   isStepping,
   isTransition,
   jobOf,
@@ -112,6 +113,7 @@ const DECIDERS: Deciders = {
   KEPT_DROPPED: (decision, { ref }) =>
     decision.crew.kept.some((each) => each.ref === ref) ? decision.record({ type: 'keptDropped', ref }) : 'UNCHANGED',
   PROPOSE: propose,
+  TALK: talk,
   ADMITTED: (decision, { type: _type, ...admitted }) =>
     findProposal(decision.crew, admitted.proposal) === undefined
       ? 'NO_PROPOSAL'
@@ -827,8 +829,16 @@ function propose(decision: CrewDecision, { type: _type, ...wanted }: CrewCommand
   });
 }
 
+/** A message becomes one ticket, however often people ask for it. */
+function talk(decision: CrewDecision, { type: _type, ...wanted }: CrewCommandOf<'TALK'>): CrewRefusal | null {
+  const { proposals = [], proposed = 0 } = decision.crew;
+  if (madeOf(decision.crew, wanted.message) !== undefined) return 'UNCHANGED';
+  if (proposals.length >= MOST_PROPOSALS) return 'TOO_MANY_PROPOSALS';
+  return decision.record({ type: 'ticketTalked', ...wanted, id: `p-${proposed + 1}` });
+}
+
 /** The window of a merge is over. In quiet hours it lasts until their end. */
-function landed(decision: CrewDecision, { name }: Worker): void {
+function endWindow(decision: CrewDecision, { name }: Worker): void {
   const at = afterQuiet(decision.at, decision.settings.window?.quiet);
   if (at > decision.at) decision.record({ type: 'mergeAsked', worker: name, at });
   else decision.record({ type: 'mergeDue', worker: name });
@@ -840,7 +850,7 @@ function tick(decision: CrewDecision): CrewRefusal | null {
   for (const worker of workers) {
     if (worker.retryAt !== null && worker.retryAt <= decision.at)
       decision.record({ type: 'retryDue', worker: worker.name });
-    if (worker.landsAt !== undefined && worker.landsAt <= decision.at) landed(decision, worker);
+    if (worker.landsAt !== undefined && worker.landsAt <= decision.at) endWindow(decision, worker);
   }
   return decision.facts.length === 0 ? 'NOT_DUE' : null;
 }

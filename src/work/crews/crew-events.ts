@@ -10,6 +10,7 @@ import {
   assignedSchema,
   crewApprovalSchema,
   proposalSchema,
+  talkSchema,
   crewSettingsSchema,
   workerQuestionSchema,
   worktreeSchema,
@@ -107,6 +108,8 @@ const COMMANDS = {
   TALKED: { worker },
   /** A worker proposes a ticket. */
   PROPOSE: { worker, ...proposalSchema.omit({ id: true, from: true }).shape },
+  /** A person makes a ticket of a message. */
+  TALK: { ...talkSchema.shape, ...proposalSchema.omit({ id: true, from: true }).shape },
   /** The proposed ticket is written. `ticket`: its id. */
   ADMITTED: { proposal: text, by, ticket: text },
   /** A person deleted stored work. */
@@ -152,6 +155,7 @@ export const CREW_FACTS = {
   pauseOver: {},
   noted: { text, ticket: text.exactOptional() },
   ticketProposed: { worker, ...proposalSchema.shape },
+  ticketTalked: { ...talkSchema.shape, ...proposalSchema.omit({ from: true }).shape },
   proposalAdmitted: { proposal: text, by, ticket: text },
   keptDropped: { ref: text },
   proposalDropped: { proposal: text, by },

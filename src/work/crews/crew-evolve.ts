@@ -41,10 +41,30 @@ function changed(crew: Crew, fact: CrewWideFact, at: Instant): Crew {
       return crew;
     case 'keptDropped':
       return { ...crew, kept: crew.kept.filter(({ ref }) => ref !== fact.ref) };
-    case 'proposalAdmitted':
+    case 'ticketTalked':
+      return talked(crew, fact, at);
+    case 'proposalAdmitted': {
+      const { proposals = [], asked = [] } = crew;
+      const talk = proposals.find(({ id }) => id === fact.proposal)?.talk;
+      const left = proposals.filter(({ id }) => id !== fact.proposal);
+      return {
+        ...crew,
+        proposals: left,
+        ...(talk === undefined ? {} : { asked: [...asked, { ...talk, ticket: fact.ticket }] }),
+      };
+    }
     case 'proposalDropped':
       return { ...crew, proposals: (crew.proposals ?? []).filter(({ id }) => id !== fact.proposal) };
   }
+}
+
+function talked(
+  crew: Crew,
+  { type: _type, message, channel, asker, by, ...proposal }: CrewFactOf<'ticketTalked'>,
+  at: Instant,
+): Crew {
+  const made = { ...proposal, from: '', worker: by, at, talk: { message, channel, asker, by } };
+  return { ...crew, proposals: [...(crew.proposals ?? []), made], proposed: (crew.proposed ?? 0) + 1 };
 }
 
 function withApproval({ approvals = [] }: Crew, asked: CrewApproval): readonly CrewApproval[] {

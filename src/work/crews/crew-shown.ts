@@ -242,7 +242,7 @@ function groupsOf(crew: Crew, { ready, listed, waiting, most, clean }: CrewSurro
   const of: Readonly<Record<TicketState, readonly TicketView[]>> = {
     proposed: (crew.proposals ?? []).map(({ id, worker, from, title, at }) => ({
       id,
-      words: `${title} (by ${worker} on ${from})`,
+      words: `${title} (by ${worker}${from === '' ? '' : ` on ${from}`})`,
       at,
       buttons: [
         { label: `Admit ${id}`, line: `/crew admit ${id}`, what: 'to make it a ticket', style: 'good', mark: 0 },

@@ -1,5 +1,6 @@
 import { shortDigest } from '../../lib/digest.ts';
 import { counted, excerpt } from '../../turns/commands/clock-words.ts';
+import { announcementKey } from '../../turns/floor/announcement.ts';
 import { utcTime } from '../../turns/text/words.ts';
 import { CHOICES_FOR, approvalId, findApproval, findWorker } from './crew.ts';
 import type { CrewApproval, WorkerChoice, Crew, Proposal, WorkerWait, Worker } from './crew.ts';
@@ -52,9 +53,21 @@ export function choiceWords(wait: WorkerWait, choice: WorkerChoice): string {
 export function waitWords({ waiting, votes = [] }: Pick<Worker, 'waiting' | 'votes'>, most = 1): string {
   if (waiting === null) return '';
   const names = votes.map(({ by }) => by).join(', ');
-  const counted = CHOICES_FOR[waiting.for].includes('merge') && most > 1;
-  const voted = counted ? ` ${votes.length} of ${most} want it merged${names === '' ? '' : `: ${names}`}.` : '';
+  const isVoted = CHOICES_FOR[waiting.for].includes('merge') && most > 1;
+  const voted = isVoted ? ` ${votes.length} of ${most} want it merged${names === '' ? '' : `: ${names}`}.` : '';
   return `${QUESTIONS[waiting.for]} ${waiting.why}.${voted}`;
+}
+
+/** The announcement of what a worker asks, for the commit that it has now. */
+function questionAbout({ work }: Pick<Worker, 'work'>): string {
+  return `question ${work?.tip ?? ''}`;
+}
+
+/** The key of the announcement of what a worker asks; `null` when it asks nothing. */
+export function questionKey(crew: string, worker: Worker): string | null {
+  const { ticket, waiting } = worker;
+  if (ticket === null || waiting === null) return null;
+  return announcementKey({ kind: 'ticket', id: `${crew}/${ticket.id}`, about: questionAbout(worker), text: '' });
 }
 
 /** How much the branch of a worker changes; empty before its first commit. */
@@ -107,8 +120,15 @@ function notedLine({ settings, workers }: Crew, { text, ticket }: CrewFactOf<'no
     : { ticket, thread, onlyThread: true, ...line };
 }
 
-function admittedLine({ settings }: Crew, { proposal, ticket, by }: CrewFactOf<'proposalAdmitted'>): TicketLine | null {
-  const text = `✎ ${by} admitted ${proposal}: it is the ticket ${ticket} now`;
+function admittedLine(
+  { settings, asked = [] }: Crew,
+  { proposal, ticket, by }: CrewFactOf<'proposalAdmitted'>,
+): TicketLine | null {
+  const talk = asked.find((each) => each.ticket === ticket);
+  const text =
+    talk === undefined
+      ? `✎ ${by} admitted ${proposal}: it is the ticket ${ticket} now`
+      : `🎫 ${talk.by} made the ticket ${ticket} of a message of ${talk.asker}`;
   return settings === null ? null : { ticket: 'crew', thread: settings.channel, about: `proposal ${proposal}`, text };
 }
 
@@ -157,7 +177,7 @@ function keptLine(crew: Crew, { ticket, kept, worker }: CrewFactOf<'worktreeClea
 }
 
 function wordsOf(worker: Worker, fact: CrewFact, most?: number): readonly [about: string, text: string] | null {
-  const { name, stepCount, maxSteps, work } = worker;
+  const { name, stepCount, maxSteps } = worker;
   const ticket = worker.ticket?.id ?? '';
   switch (fact.type) {
     case 'ticketAssigned':
@@ -183,7 +203,24 @@ function wordsOf(worker: Worker, fact: CrewFact, most?: number): readonly [about
       return [`proposal ${fact.id}`, proposalText({ ...fact, worker: name })];
     case 'waited':
     case 'voted':
-      return [`question ${work?.tip ?? ''}`, `${ticket}: ${workerQuestion(worker, most)}`];
+      return [questionAbout(worker), `${ticket}: ${workerQuestion(worker, most)}`];
+    case 'workerMoved':
+      return fact.to === 'stuck'
+        ? [
+            'course',
+            `! ${name} is stuck on ${ticket}: ${fact.trigger}. /crew retry ${name} tries again, /crew kill ${name} resets it`,
+          ]
+        : null;
+    default:
+      return mergeWords(worker, fact) ?? endWords(worker, fact);
+  }
+}
+
+/** Words for merges, and for what comes before them. */
+function mergeWords(worker: Worker, fact: CrewFact): readonly [about: string, text: string] | null {
+  const { name, stepCount, work } = worker;
+  const ticket = worker.ticket?.id ?? '';
+  switch (fact.type) {
     case 'votesVoided':
       return [
         `question ${fact.tip}`,
@@ -207,15 +244,8 @@ function wordsOf(worker: Worker, fact: CrewFact, most?: number): readonly [about
       return ['merge', `↩ ${ticket} was not merged: ${fact.why}`];
     case 'merged':
       return ['merge', `✓ ${ticket} is merged as ${fact.commit.slice(0, 10)} (${counted(stepCount, 'step')})`];
-    case 'workerMoved':
-      return fact.to === 'stuck'
-        ? [
-            'course',
-            `! ${name} is stuck on ${ticket}: ${fact.trigger}. /crew retry ${name} tries again, /crew kill ${name} resets it`,
-          ]
-        : null;
     default:
-      return endWords(worker, fact);
+      return null;
   }
 }
 
@@ -250,7 +280,8 @@ export function proposalText({ id, worker, from, title, text, deps, touches }: O
     ...(deps.length === 0 ? [] : [`after ${deps.join(', ')}`]),
     ...(touches.length === 0 ? [] : [`touches ${touches.join(', ')}`]),
   ].map((words) => ` · ${words}`);
-  const head = `✎ ${worker} on ${from} proposes ${id}: ${title}${about.join('')}`;
+  const who = from === '' ? worker : `${worker} on ${from}`;
+  const head = `✎ ${who} proposes ${id}: ${title}${about.join('')}`;
   const how = `/crew admit ${id} to make it a ticket · /crew drop ${id} to drop it`;
   return [head, ...(text === '' ? [] : [excerpt(text, LONGEST_SHOWN)]), how].join('\n');
 }
@@ -284,18 +315,6 @@ export function factLine(fact: CrewFact): string | null {
       return `waits for people: ${fact.why}`;
     case 'waitOver':
       return `${fact.by} decided: ${fact.choice}`;
-    case 'voted':
-      return `${fact.by} wants ${fact.tip.slice(0, 10)} merged`;
-    case 'votesVoided':
-      return `${counted(fact.votes, 'vote')} for ${fact.tip.slice(0, 10)} void: there is a new commit`;
-    case 'mergeAsked':
-      return fact.at === undefined ? null : `merge announced for ${utcTime(fact.at)}`;
-    case 'mergeHeld':
-      return `${fact.by} holds the merge`;
-    case 'mergeStarted':
-      return `merge of ${fact.tip.slice(0, 10)} into ${fact.main.slice(0, 10)}`;
-    case 'mergeDropped':
-      return `not merged: ${fact.why}`;
     case 'pullOpened':
       return `pull request ${fact.url} for ${fact.head.slice(0, 10)}`;
     case 'pullReturned':
@@ -308,6 +327,26 @@ export function factLine(fact: CrewFact): string | null {
       return `conflict in ${fact.files.join(', ')}, round ${fact.round}`;
     case 'merged':
       return `merged as ${fact.commit}`;
+    default:
+      return mergeLine(fact);
+  }
+}
+
+/** A fact about a merge, or a vote for it, as a line of the log. */
+function mergeLine(fact: CrewFact): string | null {
+  switch (fact.type) {
+    case 'voted':
+      return `${fact.by} wants ${fact.tip.slice(0, 10)} merged`;
+    case 'votesVoided':
+      return `${counted(fact.votes, 'vote')} for ${fact.tip.slice(0, 10)} void: there is a new commit`;
+    case 'mergeAsked':
+      return fact.at === undefined ? null : `merge announced for ${utcTime(fact.at)}`;
+    case 'mergeHeld':
+      return `${fact.by} holds the merge`;
+    case 'mergeStarted':
+      return `merge of ${fact.tip.slice(0, 10)} into ${fact.main.slice(0, 10)}`;
+    case 'mergeDropped':
+      return `not merged: ${fact.why}`;
     default:
       return null;
   }

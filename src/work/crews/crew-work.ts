@@ -451,6 +451,12 @@ class RepositoryWork implements CrewWork {
     return tickets.some(({ id, status }) => id === ticket && status === 'closed');
   }
 
+  async known(ids: readonly string[]): Promise<readonly string[]> {
+    if (ids.length === 0) return [];
+    const { tickets } = await this.#tickets.list();
+    return ids.filter((id) => tickets.some((ticket) => ticket.id === id));
+  }
+
   async create({ id, from, title, text, deps, touches, at }: Proposal): Promise<string> {
     const order = { key: `${this.#plan.id}-${id}-${at.toString(36)}`, from, title, text, deps, touches, at };
     let made = '';
@@ -464,7 +470,7 @@ class RepositoryWork implements CrewWork {
         made = ticket;
         return file;
       },
-      `Add a ticket proposed on ${from}: ${title.slice(0, 60)}`,
+      `Add a ticket ${from === '' ? 'made of a message' : `proposed on ${from}`}: ${title.slice(0, 60)}`,
     );
     return made;
   }

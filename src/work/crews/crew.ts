@@ -281,17 +281,20 @@ export const crewSettingsSchema = z.strictObject({
 /** A ticket that a crew has finished. `commit`: its merge commit; `null` when nothing was needed. */
 const finishedSchema = z.strictObject({ id: text, commit: text.nullable(), worker: text, at: instant });
 
-/** A ticket that a worker proposes. It is no ticket before a person admits it. */
+/** A ticket that a worker proposes, or that a person makes of a message. It is no ticket before it is written. */
 export const proposalSchema = z.strictObject({
   /** Unique in the crew. */
   id: text,
-  /** The ticket on which its worker was. */
+  /** The ticket on which its worker was; empty for a message. */
   from: text,
   title: text,
   text,
   deps: z.array(text),
   touches: z.array(text),
 });
+
+/** The message that people made a ticket of. `asker`: the name of its author. `by`: who asked for the ticket. */
+export const talkSchema = z.strictObject({ message: text, channel: text, asker: text, by: text });
 
 /** What people can allow for a whole crew: the commands of a setup file, or the first of several test runners. */
 export const APPROVAL_SUBJECTS = ['setup', 'runner'] as const;
@@ -325,7 +328,11 @@ export const crewSchema = z.strictObject({
   workers: z.array(workerSchema),
   finished: z.array(finishedSchema),
   /** Tickets that workers propose, oldest first, and how many there ever were. Absent before the first one. */
-  proposals: z.array(z.strictObject({ ...proposalSchema.shape, worker: text, at: instant })).exactOptional(),
+  proposals: z
+    .array(z.strictObject({ ...proposalSchema.shape, worker: text, at: instant, talk: talkSchema.exactOptional() }))
+    .exactOptional(),
+  /** The tickets that people made of messages. Absent before the first one. */
+  asked: z.array(z.strictObject({ ...talkSchema.shape, ticket: text })).exactOptional(),
   proposed: count.exactOptional(),
   /** Tickets that are not started until a person asks for it, with the reason. */
   refused: z.array(z.strictObject({ id: text, why: text })),
@@ -353,6 +360,7 @@ export const crewSchema = z.strictObject({
 
 export type Crew = Frozen<z.infer<typeof crewSchema>>;
 export type CrewApproval = NonNullable<Crew['approvals']>[number];
+export type TicketTalk = Frozen<z.infer<typeof talkSchema>>;
 export type Proposal = NonNullable<Crew['proposals']>[number];
 export type CrewSettings = NonNullable<Crew['settings']>;
 export type Worker = Crew['workers'][number];
@@ -429,6 +437,17 @@ export function findWorker({ workers }: Pick<Crew, 'workers'>, name: string): Wo
 /** The proposed ticket with this id, in any case; `undefined` for none. */
 export function findProposal({ proposals = [] }: Pick<Crew, 'proposals'>, id: string): Proposal | undefined {
   return proposals.find((each) => each.id === id.toLowerCase());
+}
+
+/** The ticket, or the proposed one, that people made of a message; `undefined` for none. */
+export function madeOf(
+  { proposals = [], asked = [] }: Pick<Crew, 'proposals' | 'asked'>,
+  message: string,
+): string | undefined {
+  return (
+    asked.find((each) => each.message === message)?.ticket ??
+    proposals.find(({ talk }) => talk?.message === message)?.id
+  );
 }
 
 /** The id that people write to answer a question. A changed question has another id. */

@@ -5,11 +5,23 @@ import { FIRST_BASE_SLOT } from './checks/slots.ts';
 import type { CrewCommand, CrewFact, CrewFactOf, CrewRefusal } from './crew-events.ts';
 import type { CrewStore } from './crew-binding.ts';
 import { overlap } from './tickets/ticket.ts';
+import { ticketOf, wantedDeps } from './tickets/message-ticket.ts';
+import type { Quotation } from './tickets/message-ticket.ts';
 import type { Ticket } from './tickets/ticket.ts';
 import type { ProposedTicket } from '../../turns/proposed-ticket.ts';
 import type { ReviewedWork } from '../reviews/review.ts';
 import { crewDeadline, findWorker, isStepping, jobOf, nextReviewId, workerName } from './crew.ts';
-import type { Assigned, Crew, CrewSettings, Job, Proposal, PullRequest, WorktreeState, Worker } from './crew.ts';
+import type {
+  Assigned,
+  Crew,
+  CrewSettings,
+  Job,
+  Proposal,
+  TicketTalk,
+  PullRequest,
+  WorktreeState,
+  Worker,
+} from './crew.ts';
 
 /** A ticket that may be started, with its place in the repository. */
 export type StartableTicket = Pick<Assigned, 'id' | 'title' | 'text'> & Pick<Ticket, 'touches'>;
@@ -114,6 +126,8 @@ export type CrewWork = {
   check(crew: Crew): Promise<readonly string[]>;
   /** Whether a ticket is closed in its source. */
   isClosed(ticket: string): Promise<boolean>;
+  /** The ids among these that tickets of the source have. */
+  known(ids: readonly string[]): Promise<readonly string[]>;
   /** Writes a proposed ticket into the source of tickets, once. Resolves with its id. */
   create(proposal: Proposal): Promise<string>;
   /** Claims a ticket in its source. Resolves with why it cannot be had; `null` when it is claimed. */
@@ -123,6 +137,9 @@ export type CrewWork = {
   /** Removes the crew's worktree for merges and releases the repository's lock. */
   release(): Promise<void>;
 };
+
+/** A message of a person that a ticket is made of. `asker`: the name of its author. */
+export type QuotedMessage = Quotation & Pick<TicketTalk, 'message' | 'channel' | 'asker'>;
 
 /** What is merged. `accepted`: people have accepted the commit as it is. */
 export type MergeOrder = { readonly worker: string; readonly tip: string; readonly accepted: boolean };
@@ -270,6 +287,8 @@ export class CrewRunner {
       const why = isThere ? 'its ticket was closed meanwhile' : `its worktree ${ticket.worktree} is gone`;
       await this.give({ type: 'LOST', worker: name, why });
     }
+    for (const proposal of this.state().proposals ?? [])
+      if (proposal.talk !== undefined) this.#do(this.admit(proposal, proposal.talk.by));
     this.#isRunning = true;
     // The first look also tells people which tickets there are.
     this.#look();
@@ -323,6 +342,20 @@ export class CrewRunner {
     return refusal === null || refusal === 'UNCHANGED'
       ? 'Proposed. It becomes a ticket when a person admits it. Go on with your own ticket.'
       : 'Not done: this turn is no turn of work on a ticket.';
+  }
+
+  /** Makes a ticket of a message, once. Resolves with the ticket's id. Rejects with words for people. May be repeated. */
+  async makeOf(talk: QuotedMessage, by: string): Promise<string> {
+    const { message, channel, asker } = talk;
+    const { work } = this.#ports;
+    const deps = await work.known(wantedDeps(talk));
+    const made = { message, channel, asker, by, ...ticketOf(talk), deps: [...deps], touches: [] };
+    if ((await this.give({ type: 'TALK', ...made })) === 'TOO_MANY_PROPOSALS')
+      throw new Error('There are too many proposed tickets. /crew tickets shows them all.');
+    const { proposals = [], asked = [] } = this.state();
+    const proposal = proposals.find((each) => each.talk?.message === message);
+    if (proposal !== undefined) return this.admit(proposal, by);
+    return asked.find((each) => each.message === message)?.ticket ?? '';
   }
 
   /** Writes a proposed ticket. Resolves with the ticket's id. Rejects with words for people. May be repeated. */

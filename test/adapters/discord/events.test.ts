@@ -759,6 +759,46 @@ describe('a command', () => {
   });
 });
 
+describe('a reaction', () => {
+  test('of a person runs the command that it means, and no other reaction does', async () => {
+    await started();
+    const { id } = discord.write('ann', discord.channel, 'The list lacks a header');
+    discord.bot('beep', discord.channel, 'noted');
+    for (const emoji of ['🎉', '🎫', '✅', '👎🏽']) discord.react('ann', id, emoji);
+    discord.react('beep', id, '✅');
+    discord.unreact('ann', id, '✅');
+    discord.write('ann', discord.channel, 'hm');
+    await mustCome('the messages', () => heard().includes('hm'));
+    const by = { id: discord.person('ann'), name: 'ann', roles: [] };
+    expect(here.listener.commands).toEqual(
+      ['ticket', 'yes', 'no'].map((kind) => ({
+        channel: `discord:${discord.channel}`,
+        by,
+        line: `/${kind} ${id}`,
+        drawnFor: 'tx.1',
+      })),
+    );
+    const replies = discord.read(discord.channel).filter(({ authorId }) => authorId === discord.botUser);
+    expect(replies).toEqual([]);
+  });
+
+  test('that is refused is answered once', async () => {
+    await started();
+    here.listener.answers.next = async () => ({ ok: false, text: 'Only operators may.' });
+    const { id } = discord.write('ann', discord.channel, 'The list lacks a header');
+    const replies = () => discord.read(discord.channel).filter(({ authorId }) => authorId === discord.botUser);
+    for (let time = 0; time < 3; time += 1) {
+      discord.react('ann', id, '🎫');
+      discord.unreact('ann', id, '🎫');
+    }
+    await mustCome('the commands', () => here.listener.commands.length === 3);
+    await mustCome('the reply', () => replies().length > 0);
+    discord.write('ann', discord.channel, 'hm');
+    await mustCome('the message', () => heard().includes('hm'));
+    expect(replies()).toMatchObject([{ text: 'ann: Only operators may.', replyTo: id }]);
+  });
+});
+
 function view() {
   const holder = {
     agent: 'dev',

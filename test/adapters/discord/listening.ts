@@ -108,6 +108,7 @@ export function queriesOf(places: readonly Place[], listener: Listener, lines: r
     turns: () => [],
     journal: () => [],
     lines: () => lines,
+    reaction: (channel, message, kind) => ({ channel, line: `/${kind} ${message}`, drawnFor: 'tx.1' }),
     thread: () => null,
   };
 }

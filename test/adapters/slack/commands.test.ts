@@ -50,6 +50,21 @@ function button(
   });
 }
 
+describe('a reaction', () => {
+  test('of a person runs the command that it means, and answers to them alone', async () => {
+    const { slack, ears, floor } = await begin();
+    const { ann, channel } = slack.ids;
+    const ts = slack.write(ann, channel, 'The list lacks a header');
+    for (const name of ['tada', 'ticket', 'white_check_mark', '-1::skin-tone-3']) slack.react(ann, channel, ts, name);
+    slack.react(slack.ids.botUser, channel, ts, 'ticket');
+    await until('the commands', () => ears.runs.length === 3);
+    const lines = ['no', 'ticket', 'yes'].map((kind) => `/${kind} ${channel}/${ts}`);
+    expect(ears.runs.map(({ line }) => line).toSorted()).toEqual(lines);
+    expect(ears.runs.every((run) => run.channel === floor && run.by.id === ann)).toBe(true);
+    await until('the answers', () => slack.ephemerals(ann).length === 3);
+  });
+});
+
 describe('/conch', () => {
   test('runs a command line for its author and shows them the answer', async () => {
     const { slack, ears, floor } = await begin();

@@ -105,6 +105,7 @@ export function viewOf(channel: ChannelId): FloorView {
 
 export function sights(places: readonly Place[], threads: readonly Thread[] = []): FloorQueries {
   return {
+    reaction: (channel, message, kind) => ({ channel, line: `/${kind} ${message}`, drawnFor: 'tx.1' }),
     channels: () => [
       ...places,
       ...threads.flatMap(({ id, parent, name }) => {

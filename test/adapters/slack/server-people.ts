@@ -116,6 +116,8 @@ export function createPeople(slack: Slack): People {
     react(user, id, ts, name) {
       const { reactions } = messageOf(world, id, ts);
       reactions.set(name, [...(reactions.get(name) ?? []), user]);
+      const item = { type: 'message', channel: id, ts };
+      emit(slack, { type: 'reaction_added', user, reaction: name, item, item_user: messageOf(world, id, ts).user });
     },
     read: (id, thread) => read(slack, channelOf(world, id), thread),
     ephemerals: (user) => world.ephemerals.filter((one) => one.user === user),

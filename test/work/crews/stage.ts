@@ -35,7 +35,9 @@ afterEach(async () => {
   for (const room of opened.splice(0)) await room.stop();
 });
 
+/** Runs git in a folder. An agent without a worktree has none, and git would work in the folder of the tests. */
 export function git(folder: string, ...args: readonly string[]): string {
+  if (folder === '') throw new Error('git needs a folder');
   return execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
 }
 
@@ -108,6 +110,7 @@ export async function stageOf({
         turnConfig: { coalesceMs: 0, receipts: false },
         agents: [{ id: 'pm', backend: { kind: 'command', command: 'unused' } }],
         channels: [{ id: CHANNEL, agents: ['pm'] }],
+        operators: { users: ['ada', 'bob'] },
         ...config,
         crews: [
           {
@@ -149,11 +152,15 @@ export async function stageOf({
     repo,
     /** Changes the configuration of the crew while the program runs. */
     reload: (changed: object) => app.reload(configOf({ ...crew, ...changed })),
-    command: (line: string, channel = CHANNEL, drawnFor?: string) => intake().command(channel, ann, line, drawnFor),
-    async write(channel: string, text: string): Promise<void> {
+    command: (line: string, channel = CHANNEL, drawnFor?: string, by = ann) =>
+      intake().command(channel, by, line, drawnFor),
+    amend: (id: string) => intake().amend({ change: 'deleted', id, channel: CHANNEL }),
+    /** Writes a message of a person. Resolves with its id. */
+    async write(channel: string, text: string, more: { readonly bot?: true } = {}): Promise<string> {
       const id = `w${(written += 1)}`;
       const message = { id, channel, author: ann, text, sentAt: clock.now(), addressed: [], attachments: [] };
-      await intake().message({ ...message, order: String(written).padStart(6, '0') });
+      await intake().message({ ...message, ...more, order: String(written).padStart(6, '0') });
+      return id;
     },
     async stop(): Promise<void> {
       await app.stop();

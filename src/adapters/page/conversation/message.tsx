@@ -11,7 +11,19 @@ import type { IconName } from '../icons.tsx';
 import { Avatar, Button, SignButton, Time, toneOf } from '../parts.tsx';
 import { ask, discard, keepUnfinished, sendCommand, sendEdit, sendWords, toast, unsent } from '../sending.ts';
 import type { Unsent } from '../sending.ts';
-import { agentOf, channel, connection, drafts, holder, messages, nameOf, person, view, writable } from '../state.ts';
+import {
+  agentOf,
+  channel,
+  connection,
+  crewAsks,
+  drafts,
+  holder,
+  messages,
+  nameOf,
+  person,
+  view,
+  writable,
+} from '../state.ts';
 import { RichText } from './rich-text.tsx';
 
 const RECEIPT_WORDS: Readonly<Record<Exclude<Receipt, 'held'>, string>> = {
@@ -165,6 +177,12 @@ function MessageActions({ message, isOwn }: { readonly message: ChatMessage; rea
   const actions: readonly (readonly [icon: IconName, label: string, isOffered: boolean, act: () => void])[] = [
     ['reply', 'Reply', writable.value, () => keepUnfinished({ replyTo: { id, name: speaker.name, text } })],
     ['help', 'What became of it?', kind === 'person', () => sendCommand(`/why ${id}`, { typed: true })],
+    [
+      'ticket',
+      'Make a ticket of it',
+      kind === 'person' && crewAsks.value !== undefined,
+      () => sendCommand(`/crew admit ${id}`, { typed: true }),
+    ],
     ['edit', 'Edit', isChangeable, () => (editing.value = id)],
     ['trash', 'Delete', isChangeable, () => deleteSoon(id)],
   ];

@@ -1,0 +1,42 @@
+import { excerpt } from '../../../turns/commands/clock-words.ts';
+import { isoTime } from '../../../lib/time.ts';
+import type { Instant } from '../../../lib/time.ts';
+
+/** A message of a person, as a ticket quotes it. */
+export type Quoted = { readonly author: string; readonly at: Instant; readonly text: string };
+
+/** The message that a ticket is made of. `after`: the messages of its thread. `where`: a link to it, or its id in words. */
+export type Quotation = { readonly first: Quoted; readonly after: readonly Quoted[]; readonly where: string };
+
+const LONGEST_TITLE = 100;
+/** Characters of a message, and messages of a thread, that a ticket quotes. */
+const LONGEST_QUOTE = 4_000;
+const MOST_QUOTES = 20;
+
+/** The title and text of a ticket that people made of a message. The text quotes what was said and says where. */
+export function ticketOf({ first, after, where }: Quotation): { readonly title: string; readonly text: string } {
+  const line = first.text.split('\n').find((each) => /[\p{L}\p{N}]/u.test(each)) ?? '';
+  const title = excerpt(line.replace(/^[\s#>*-]+/, '').trim(), LONGEST_TITLE);
+  const left = after.length - MOST_QUOTES;
+  const quotes = [first, ...after.slice(0, MOST_QUOTES)].map(quoteOf);
+  const more = left > 0 ? [`and ${left} more messages of the thread`] : [];
+  return {
+    title: title === '' ? `What ${first.author} wrote` : title,
+    text: [...quotes, ...more, `From ${where}.`].join('\n\n'),
+  };
+}
+
+function quoteOf({ author, at, text }: Quoted): string {
+  const lines = text.slice(0, LONGEST_QUOTE).trimEnd().split('\n');
+  return [`${author}, ${isoTime(at)}:`, ...lines.map((line) => `> ${line}`)].join('\n');
+}
+
+/** The words after "after" that can be ids of tickets, such as in "after c-12 and gh-7". */
+export function wantedDeps({ first, after }: Pick<Quotation, 'first' | 'after'>): readonly string[] {
+  const found = [first, ...after].flatMap(({ text }) =>
+    [...text.matchAll(/\bafter\s+((?:[A-Za-z][\w.]*-[\w.]*\w(?:\s*(?:,|and)\s*)?)+)/gi)].flatMap(([, ids = '']) =>
+      ids.split(/\s*(?:,|\band\b)\s*|\s+/).filter((id) => id !== ''),
+    ),
+  );
+  return [...new Set(found)];
+}

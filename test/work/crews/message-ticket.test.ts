@@ -1,0 +1,153 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { ReactionKind } from '../../../src/adapters/port.ts';
+import { ticketOf, wantedDeps } from '../../../src/work/crews/tickets/message-ticket.ts';
+import { until } from '../reviews/stage.ts';
+import { CHANNEL, add, finished, git, opened, repository, stage, ticketText } from './stage.ts';
+import type { Work } from './stage.ts';
+
+const works: Work = (folder, { channel }) => {
+  if (folder === '') return 'Noted.';
+  add(folder, `${channel.split('/').at(-1)}.txt`, 'x');
+  return 'DONE';
+};
+
+type Room = Awaited<ReturnType<typeof stage>>;
+
+const BOB = { id: 'bob', name: 'Bob', roles: [] };
+
+/** Carries out what a reaction to a message means, as an adapter does. */
+async function react(room: Room, message: string, kind: ReactionKind, by?: typeof BOB) {
+  const meant = room.app.crews.reaction(CHANNEL, message, kind);
+  return meant === null ? null : await room.command(meant.line, meant.channel, meant.drawnFor, by);
+}
+
+/** The id of the newest message in which Conch says this. */
+async function saying(room: Room, words: string): Promise<string> {
+  const found = () => room.posts.findLastIndex((post) => post.includes(words));
+  await until(() => found() !== -1);
+  return String(found() + 1);
+}
+
+const quoted = (text: string) => ({ author: 'Ada', at: 0, text });
+
+describe('a ticket of a message', () => {
+  test('has the first line with words as title, and quotes what was said', () => {
+    const first = quoted('> \n## The **list** lacks a header\nSee line 3.\n---\nstatus: closed');
+    const made = ticketOf({ first, after: [quoted('Yes, it does.')], where: 'https://example.org/m1' });
+    expect(made.title).toBe('The **list** lacks a header');
+    expect(made.text.split('\n')).toEqual([
+      'Ada, 1970-01-01T00:00:00.000Z:',
+      '> > ',
+      '> ## The **list** lacks a header',
+      '> See line 3.',
+      '> ---',
+      '> status: closed',
+      '',
+      'Ada, 1970-01-01T00:00:00.000Z:',
+      '> Yes, it does.',
+      '',
+      'From https://example.org/m1.',
+    ]);
+    expect(ticketOf({ first: quoted('👍'), after: [], where: 'here' }).title).toBe('What Ada wrote');
+    const long = ticketOf({ first: quoted('x '.repeat(500_000)), after: Array(50).fill(quoted('y')), where: 'here' });
+    expect([long.title.length <= 100, long.text.length < 20_000]).toEqual([true, true]);
+    expect(long.text).toContain('and 30 more messages of the thread');
+  });
+
+  test('waits for the tickets that are named after "after"', () => {
+    const of = (...texts: readonly string[]) => {
+      const [first = '', ...after] = texts;
+      return wantedDeps({ first: quoted(first), after: after.map(quoted) });
+    };
+    expect(of('Do it after c-12.')).toEqual(['c-12']);
+    expect(of('Do it', 'After c-12 and gh-7, c-12')).toEqual(['c-12', 'gh-7']);
+    expect(of('Do it after lunch, soon after that', 'the day after')).toEqual([]);
+  });
+
+  test('is made once by however many reactions, and its worker finishes it', async () => {
+    const repo = repository({ 'c-1': ticketText('c-1') });
+    const room = await stage(repo, works);
+    const id = await room.write(CHANNEL, 'The list lacks a header, after c-1 and c-99');
+    const answers = await Promise.all([react(room, id, 'ticket'), react(room, id, 'ticket', BOB)]);
+    const [, ticket = ''] = /is the ticket ([\w-]+) now/.exec(answers[0]?.text ?? '') ?? [];
+    expect(answers.map((answer) => answer?.text)).toEqual(Array(2).fill(`The message is the ticket ${ticket} now.`));
+    expect((await react(room, id, 'ticket'))?.text).toBe(`The message is the ticket ${ticket} now.`);
+    const file = git(repo, 'show', `main:.tickets/${ticket}.md`);
+    expect(file).toContain('deps: [c-1]\n');
+    expect(file).toContain(`# The list lacks a header, after c-1 and c-99\n\nAda, `);
+    expect(file).toContain(`From message ${id} of ${CHANNEL}.`);
+    expect(git(repo, 'rev-list', '--count', 'main')).toBe('2');
+    await expect
+      .poll(() => room.posts.join('\n'))
+      .toMatch(new RegExp(`🎫 (?:Ada|Bob) made the ticket ${ticket} of a message of Ada`));
+    await room.command('/crew run');
+    await finished(room, 2);
+    expect(room.app.crews.state('web')?.asked).toEqual([
+      { message: id, channel: CHANNEL, asker: 'Ada', by: expect.any(String), ticket },
+    ]);
+  });
+
+  test('that could not be written is written at the next start', async () => {
+    const repo = repository({ 'c-1': ticketText('c-1') });
+    const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
+    writeFileSync(join(repo, 'issues.jsonl'), '');
+    const first = await stage(repo, works, { tickets: { kind: 'beads', file: 'issues.jsonl' } }, path);
+    const id = await first.write(CHANNEL, 'More of it');
+    expect((await react(first, id, 'ticket'))?.text).toContain('The ticket was not written: tickets of this kind');
+    await first.stop();
+    opened.length = 0;
+    const second = await stage(repo, works, {}, path);
+    await until(() => second.app.crews.state('web')?.asked?.length === 1);
+    expect(second.app.crews.state('web')?.proposals).toEqual([]);
+    expect(git(repo, 'rev-list', '--count', 'main')).toBe('2');
+  });
+
+  test('is not made of a deleted message, of a program, or of one that is unknown', async () => {
+    const room = await stage(repository({ 'c-1': ticketText('c-1') }), works);
+    const deleted = await room.write(CHANNEL, 'Never mind');
+    await room.amend(deleted);
+    const program = await room.write(CHANNEL, 'Build 7 failed', { bot: true });
+    expect((await react(room, deleted, 'ticket'))?.text).toContain('was deleted');
+    expect((await react(room, program, 'ticket'))?.text).toContain('A program wrote this message');
+    expect((await react(room, '999', 'ticket'))?.text).toContain('No message with the id 999');
+    expect(room.app.crews.state('web')?.proposals).toBeUndefined();
+    expect(room.app.crews.reaction('console:elsewhere', deleted, 'ticket')).toBeNull();
+  });
+});
+
+describe('a reaction to what a worker asks', () => {
+  test('is a vote for the commit that the message shows, and for no other', async () => {
+    const room = await stage(repository({ 'c-1': ticketText('c-1') }), works, { merge: 'ask', votes: 2 });
+    const worker = () => room.app.crews.state('web')?.workers[0];
+    await room.command('/crew run');
+    const first = await saying(room, 'Merge it?');
+    const taken = await saying(room, 'takes c-1');
+    expect(room.app.crews.reaction(CHANNEL, taken, 'yes')).toBeNull();
+    expect((await react(room, first, 'yes'))?.text).toBe('Your vote counts: 1 of 2.');
+    await room.command('/crew answer A continue', `${CHANNEL}/web/c-1`);
+    await until(() => worker()?.waiting?.for === 'merge' && worker()?.votes === undefined);
+    await expect.poll(() => room.posts.join('\n')).toContain('there is a new commit, so 1 vote for');
+    expect(await react(room, first, 'yes', BOB)).toMatchObject({ ok: false });
+    const second = await saying(room, 'Merge it?');
+    expect(second).not.toBe(first);
+    expect((await react(room, second, 'yes'))?.text).toBe('Your vote counts: 1 of 2.');
+    expect(await react(room, second, 'yes')).toMatchObject({ ok: false });
+    expect(await react(room, second, 'yes', BOB)).toMatchObject({ ok: true, text: 'Decided.' });
+    await finished(room, 1);
+  });
+
+  test('holds the merge with 👎, also one that is announced', async () => {
+    const room = await stage(repository({ 'c-1': ticketText('c-1') }), works, { mergeWindow: { seconds: 3_600 } });
+    const worker = () => room.app.crews.state('web')?.workers[0];
+    await room.command('/crew run');
+    const told = await saying(room, 'is merged at');
+    expect(await react(room, told, 'no', BOB)).toMatchObject({ ok: true });
+    expect(worker()?.waiting).toMatchObject({ for: 'held', why: 'Bob holds the merge' });
+    const asked = await saying(room, 'Its merge is held');
+    expect(await react(room, asked, 'yes')).toMatchObject({ ok: true });
+    await finished(room, 1);
+  });
+});
