@@ -524,9 +524,8 @@ const ticketSource = z.discriminatedUnion('kind', [
 ]);
 
 /** The words in braces that a prompt of a crew may have. */
-const PROMPT_WORDS = 'name crew main branch worktree ticket title quote step most state budget about earlier'.split(
-  ' ',
-);
+const PROMPT_WORDS =
+  'name crew main branch worktree ticket title quote step most state budget about earlier notes'.split(' ');
 const prompt = z
   .string()
   .min(1)
@@ -618,7 +617,7 @@ const crew = z.strictObject({
     .partialRecord(z.enum(['init', 'step', 'test', 'conflict', 'commit', 'nothing']), prompt)
     .exactOptional()
     .describe(
-      'Prompts in place of the built-in ones. Words in braces are replaced: {ticket}, {title}, {quote} (the text of the ticket as data), {branch}, {worktree}, {main}, {step}, {most}, {state}, {budget}, {about}, {earlier}, {name}, {crew}.',
+      'Prompts in place of the built-in ones. Words in braces are replaced: {ticket}, {title}, {quote} (the text of the ticket as data), {branch}, {worktree}, {main}, {step}, {most}, {state}, {budget}, {about}, {earlier}, {notes}, {name}, {crew}.',
     ),
   trusted: flag(
     false,

@@ -33,6 +33,7 @@ import type {
 import type { CrewCommand, CrewCommandOf, CrewFact, CrewFactOf, CrewRefusal } from './crew-events.ts';
 import { evolveCrew } from './crew-evolve.ts';
 import { limitIn } from '../limits.ts';
+import { notesIn } from './prompts.ts';
 import { afterQuiet, landingOf } from './merge-window.ts';
 
 /** The words by which a worker signals. */
@@ -339,8 +340,17 @@ function said(decision: CrewDecision, { worker, epoch, text }: CrewCommandOf<'SA
     if (!isItsStep(found, epoch)) return 'NOT_ITS_STEP';
     const { signal, broken } = signalOfPrimary(ownLines(text), { ...CREW_SIGNALS, fail: CREW_SIGNALS.done });
     const heard = { worker: found.name, epoch, signalled: signal !== null };
-    return decision.record({ type: 'stepHeard', ...heard, ...(broken === undefined ? {} : { broken }) });
+    decision.record({ type: 'stepHeard', ...heard, ...(broken === undefined ? {} : { broken }) });
+    for (const note of notesIn(ownLines(text))) discover(decision, found, note);
+    return null;
   });
+}
+
+/** A discovery counts once for each ticket. */
+function discover(decision: CrewDecision, { name, ticket }: Worker, text: string): void {
+  const { discoveries = [] } = decision.crew;
+  if (ticket === null || discoveries.some((known) => known.ticket === ticket.id && known.text === text)) return;
+  decision.record({ type: 'discovered', worker: name, ticket: ticket.id, text });
 }
 
 function ended(decision: CrewDecision, { worker, epoch, how, why }: CrewCommandOf<'ENDED'>): CrewRefusal | null {

@@ -141,6 +141,8 @@ export const CREW_FACTS = {
   stepCut: { worker, epoch: epoch.nullable(), by },
   stepBegun: { worker, epoch },
   stepHeard: { worker, epoch, signalled: z.boolean(), broken: text.exactOptional() },
+  /** A worker found something out that others should know. */
+  discovered: { worker, ticket: text, text },
   stepOver: { worker, epoch },
   /** A turn ended that counts as no step: the step is asked again. */
   stepPutBack: { worker, why: text },

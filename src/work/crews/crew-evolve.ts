@@ -1,7 +1,16 @@
 import { defined } from '../../lib/defined.ts';
 import type { Instant } from '../../lib/time.ts';
-import { dayOf, findApproval, findWorker, idleWorker, isTransition } from './crew.ts';
-import type { CrewApproval, COUNTED, Crew, Worker } from './crew.ts';
+import {
+  MOST_DISCOVERIES,
+  MOST_TOLD,
+  mayConcern,
+  dayOf,
+  findApproval,
+  findWorker,
+  idleWorker,
+  isTransition,
+} from './crew.ts';
+import type { CrewApproval, COUNTED, Crew, Worker, WorkerStep } from './crew.ts';
 import type { CrewFact, CrewFactOf } from './crew-events.ts';
 
 /** Facts about one worker. */
@@ -98,8 +107,15 @@ function added(crew: Crew, { worker: name, agent, touches }: CrewFactOf<'workerA
 /** What a fact about a worker changes in its crew. */
 function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Crew {
   switch (fact.type) {
-    case 'ticketAssigned':
-      return { ...crew, refused: crew.refused.filter(({ id }) => id !== fact.ticket.id) };
+    case 'ticketAssigned': {
+      const told = (crew.discoveries ?? []).filter((each) => mayConcern(each, fact.ticket)).slice(-MOST_TOLD);
+      const workers = crew.workers.map((each) =>
+        each.name === worker.name && told.length > 0 ? { ...each, heard: told } : each,
+      );
+      return { ...crew, workers, refused: crew.refused.filter(({ id }) => id !== fact.ticket.id) };
+    }
+    case 'discovered':
+      return discovered(crew, worker, fact);
     case 'ticketProposed': {
       const { type: _type, ...proposal } = fact;
       const proposals = [...(crew.proposals ?? []), { ...proposal, at }];
@@ -135,6 +151,19 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
     default:
       return crew;
   }
+}
+
+/** Every other worker whose ticket it mayConcern is told with its next prompt. */
+function discovered(crew: Crew, { name, ticket }: Worker, { text }: CrewFactOf<'discovered'>): Crew {
+  if (ticket === null) throw new Error(`impossible: ${name} found something out on no ticket`);
+  const found = { worker: name, ticket: ticket.id, text, ...defined({ touches: ticket.touches }) };
+  const workers = crew.workers.map((each) => {
+    if (each.ticket === null || each.leaving !== null || !mayConcern(found, each.ticket)) return each;
+    const { heard: known = [], telling = 0 } = each;
+    // What the present prompt tells stays until its step is over.
+    return { ...each, heard: [...known.slice(0, telling), ...[...known.slice(telling), found].slice(-MOST_TOLD)] };
+  });
+  return { ...crew, workers, discoveries: [...(crew.discoveries ?? []), found].slice(-MOST_DISCOVERIES) };
 }
 
 function counted(crew: Crew, what: (typeof COUNTED)[number]): Crew {
@@ -181,6 +210,7 @@ const same = (worker: Worker): Worker => worker;
 const EVOLUTION: Evolution = {
   workerAdded: same,
   ticketAssigned: (worker, { ticket, maxSteps }) => ({ ...worker, ticket, maxSteps }),
+  discovered: same,
   workerMoved: moved,
   ticketProposed: same,
   worktreeMade: (worker) => ({ ...worker, prepared: true }),
@@ -218,7 +248,7 @@ const EVOLUTION: Evolution = {
     lastError: why,
   }),
   workMeasured: ({ unresumed: _unresumed, ...worker }, { work, unchanged, unfinished }) => ({
-    ...worker,
+    ...withoutTold(worker),
     work,
     unchanged,
     unfinished,
@@ -306,6 +336,12 @@ function withoutHold({ held: _held, ...worker }: Worker): Worker {
   return worker;
 }
 
+/** The worker without the discoveries that the prompt of its last step told. */
+function withoutTold({ heard: known = [], telling = 0, ...worker }: Worker): Worker {
+  const left = known.slice(telling);
+  return left.length === 0 ? worker : { ...worker, heard: left };
+}
+
 const NO_REVIEW: NonNullable<Worker['review']> = { number: 0, id: null, passed: null, question: null };
 
 function changeReview(
@@ -335,11 +371,15 @@ function again({ step, stepCount }: Worker): Pick<Worker, 'step' | 'stepCount'> 
   return { step: { kind, about, queued: true, epoch: null }, stepCount: epoch === null ? stepCount : stepCount - 1 };
 }
 
+/** The kinds of steps whose prompts tell what others found out. */
+const TELLS_NOTES: ReadonlySet<WorkerStep['kind']> = new Set(['init', 'step']);
+
 function sent(worker: Worker): Worker {
   const { step } = worker;
   if (step === null) throw new Error(`impossible: ${worker.name} has no step to ask for`);
   const { queued: _queued, ...asked } = step;
-  return { ...worker, step: asked };
+  const telling = TELLS_NOTES.has(step.kind) ? worker.heard?.length : 0;
+  return { ...worker, step: asked, ...defined({ telling }) };
 }
 
 function moved(worker: Worker, { from, to }: CrewFactOf<'workerMoved'>): Worker {

@@ -17,7 +17,7 @@ export type TicketLine = {
 };
 
 /** What people read in the thread alone, so that the crew's channel has at most four messages of a ticket. Its card collects the questions. */
-const ONLY_THREAD = new Set(['tests', 'review', 'question', 'proposal', 'hold']);
+const ONLY_THREAD = new Set(['tests', 'review', 'question', 'proposal', 'hold', 'note']);
 
 /** The questions of a crew, and what people type to answer them. */
 const QUESTIONS: Readonly<Record<WorkerWait, string>> = {
@@ -199,6 +199,8 @@ function wordsOf(worker: Worker, fact: CrewFact, most?: number): readonly [about
       return ['review', `${fact.passed ? '✓' : '✗'} The review of ${ticket} ${fact.passed ? 'passed' : fact.why}`];
     case 'reviewCut':
       return ['review', `✓ ${ticket} is merged without its review, says ${fact.by}`];
+    case 'discovered':
+      return [`note ${shortDigest(fact.text)}`, `💡 ${name} on ${ticket} found out: ${fact.text}`];
     case 'ticketProposed':
       return [`proposal ${fact.id}`, proposalText({ ...fact, worker: name })];
     case 'waited':
@@ -303,6 +305,8 @@ export function factLine(fact: CrewFact): string | null {
     case 'sessionRenewed':
     case 'stepPutBack':
       return `step again: ${fact.why}`;
+    case 'discovered':
+      return `found out: ${fact.text}`;
     case 'tested':
       return `tests ${fact.verdict}${fact.output === '' ? '' : `\n${fact.output}`}`;
     case 'reviewBegun':

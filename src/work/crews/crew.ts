@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { dollars } from '../../turns/crew-view.ts';
 import { defined } from '../../lib/defined.ts';
 import type { Frozen } from '../../lib/tagged.ts';
+import { overlap } from './tickets/ticket.ts';
 import { settingsSchema as reviewSettingsSchema } from '../reviews/review.ts';
 
 /** The five states of a worker, with the symbols of the specification. Idle, ready and working workers are active. */
@@ -151,6 +152,8 @@ export const assignedSchema = z.strictObject({
   slot: count,
   /** The channel of the ticket: a thread of the crew's channel. */
   thread: text,
+  /** Patterns of the files that it changes; absent when it names none. */
+  touches: z.array(text).exactOptional(),
   at: instant,
 });
 
@@ -186,6 +189,9 @@ const pullSchema = z.strictObject({
 
 /** A person's vote for the merge of a commit. `voter`: the person's id. */
 const voteSchema = z.strictObject({ voter: text, by: text, tip: text });
+
+/** What a worker found out, for others. `touches`: the files of its ticket; absent when it names none. */
+const discoverySchema = z.strictObject({ worker: text, ticket: text, text, touches: z.array(text).exactOptional() });
 
 const workerSchema = z.strictObject({
   name: text,
@@ -235,6 +241,9 @@ const workerSchema = z.strictObject({
   landsAt: instant.exactOptional(),
   /** The name of the person who holds the merge before it is due. */
   held: text.exactOptional(),
+  /** What others found out and its next prompt tells; absent for nothing. `telling`: how many the present prompt has. */
+  heard: z.array(discoverySchema).exactOptional(),
+  telling: count.exactOptional(),
   /** Who wants the present commit merged; absent for nobody. */
   votes: z.array(voteSchema).exactOptional(),
   waiting: z.strictObject({ for: z.enum(WORKER_WAITS), why: text, since: instant }).nullable(),
@@ -312,6 +321,10 @@ export const crewApprovalSchema = z.strictObject({
   by: text,
 });
 
+/** Discoveries that a crew keeps, and the most that one prompt tells. */
+export const MOST_DISCOVERIES = 50;
+export const MOST_TOLD = 5;
+
 /** Open proposals of a crew beyond which none is taken. */
 export const MOST_PROPOSALS = 100;
 
@@ -334,6 +347,8 @@ export const crewSchema = z.strictObject({
   /** The tickets that people made of messages. Absent before the first one. */
   asked: z.array(z.strictObject({ ...talkSchema.shape, ticket: text })).exactOptional(),
   proposed: count.exactOptional(),
+  /** What workers found out, newest last. Absent before the first time. */
+  discoveries: z.array(discoverySchema).exactOptional(),
   /** Tickets that are not started until a person asks for it, with the reason. */
   refused: z.array(z.strictObject({ id: text, why: text })),
   /** Private refs with work that was not merged, oldest first. */
@@ -361,6 +376,7 @@ export const crewSchema = z.strictObject({
 export type Crew = Frozen<z.infer<typeof crewSchema>>;
 export type CrewApproval = NonNullable<Crew['approvals']>[number];
 export type TicketTalk = Frozen<z.infer<typeof talkSchema>>;
+export type Discovery = NonNullable<Crew['discoveries']>[number];
 export type Proposal = NonNullable<Crew['proposals']>[number];
 export type CrewSettings = NonNullable<Crew['settings']>;
 export type Worker = Crew['workers'][number];
@@ -437,6 +453,14 @@ export function findWorker({ workers }: Pick<Crew, 'workers'>, name: string): Wo
 /** The proposed ticket with this id, in any case; `undefined` for none. */
 export function findProposal({ proposals = [] }: Pick<Crew, 'proposals'>, id: string): Proposal | undefined {
   return proposals.find((each) => each.id === id.toLowerCase());
+}
+
+/**
+ * Whether a discovery may concern a ticket: another one whose files overlap. A ticket that names no files may change all.
+ */
+export function mayConcern({ ticket, touches }: Discovery, of: Pick<Assigned, 'id' | 'touches'>): boolean {
+  if (ticket === of.id) return false;
+  return touches === undefined || of.touches === undefined || overlap(touches, of.touches);
 }
 
 /** The ticket, or the proposed one, that people made of a message; `undefined` for none. */

@@ -676,9 +676,13 @@ export class CrewRunner {
     }
     const thread = await openThread(ticket);
     const slot = await this.#freeSlot(workers);
-    const { id, title, text } = ticket;
+    const { id, title, text, touches } = ticket;
     const place = { ...work.place(worker, id), base: base.tip, slot, thread, session: randomUUID() };
-    return this.give({ type: 'ASSIGN', worker, ticket: { id, title, text, ...place } });
+    return this.give({
+      type: 'ASSIGN',
+      worker,
+      ticket: { id, title, text, ...place, ...(touches.length === 0 ? {} : { touches: [...touches] }) },
+    });
   }
 
   /** The first slot that no worker has, and whose ports no other program uses. */

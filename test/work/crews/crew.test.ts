@@ -884,6 +884,78 @@ const IN: Readonly<Record<WorkerStatus, () => Play>> = {
   stuck,
 };
 
+describe('what a worker finds out', () => {
+  const found = (play: Play, text: string, worker = 'A') =>
+    play.give({ type: 'SAID', worker, epoch: EPOCH, text: `NOTE: ${text}` });
+
+  /** A works on c-1, B on c-2; both are in their first step. */
+  function two(touches: readonly [string[] | undefined, string[] | undefined] = [undefined, undefined]): Play {
+    const play = crew();
+    for (const [at, worker] of ['A', 'B'].entries()) {
+      const own = touches[at];
+      const given = { ...ticket(`c-${at + 1}`, at), ...(own === undefined ? {} : { touches: own }) };
+      play.give(
+        { type: 'ASSIGN', worker, ticket: given },
+        { type: 'PREPARED', worker, ticket: given.id },
+        { type: 'SEATED', worker, ticket: given.id },
+        { type: 'GRANTED', worker, epoch: EPOCH },
+      );
+    }
+    return play;
+  }
+
+  const heardBy = (play: Play, worker: string) => play.worker(worker).heard?.map(({ text }) => text);
+
+  test('is told to others with their next step, once, with its source', () => {
+    const play = two();
+    found(play, 'The API needs UTC.');
+    found(play, 'The API needs UTC.');
+    expect(heardBy(play, 'A')).toBeUndefined();
+    expect(play.worker('B').heard).toEqual([{ worker: 'A', ticket: 'c-1', text: 'The API needs UTC.' }]);
+    const over = (epoch: number) => {
+      const of = { worker: 'B', epoch } as const;
+      play.give(
+        { type: 'SAID', ...of, text: 'One step.' },
+        { type: 'ENDED', ...of, how: 'completed', why: '' },
+        { type: 'MEASURED', ...of, work: work(`b${epoch}`) },
+      );
+    };
+    over(EPOCH);
+    // It was found out during the first step, so the second one tells it, and a note meanwhile waits for the third.
+    expect(promptFor(play.worker('B'), PLACE)).toContain('A on c-1: The API needs UTC.');
+    play.give({ type: 'GRANTED', worker: 'B', epoch: 8 });
+    found(play, 'Port 80 is taken.');
+    over(8);
+    expect(heardBy(play, 'B')).toEqual(['Port 80 is taken.']);
+  });
+
+  test('concerns tickets whose files overlap, also those that begin later', () => {
+    const play = two([['src/api/**'], ['docs/**']]);
+    found(play, 'The API needs UTC.');
+    expect(heardBy(play, 'B')).toBeUndefined();
+    play.give({ type: 'SPAWN', workers: ['C', 'D'].map((name) => ({ name, agent: name })) });
+    play.give({ type: 'ASSIGN', worker: 'C', ticket: { ...ticket('c-3', 2), touches: ['src/**'] } });
+    play.give({ type: 'ASSIGN', worker: 'D', ticket: { ...ticket('c-4', 3), touches: ['web/**'] } });
+    expect([heardBy(play, 'C'), heardBy(play, 'D')]).toEqual([['The API needs UTC.'], undefined]);
+  });
+
+  test('is kept for the fifty newest, and a prompt tells five', () => {
+    const play = two();
+    for (let at = 0; at < 60; at += 1) found(play, `fact ${at}`);
+    expect(play.crew.discoveries).toHaveLength(50);
+    const last = [55, 56, 57, 58, 59].map((at) => `fact ${at}`);
+    expect(heardBy(play, 'B')).toEqual(last);
+    const of = { worker: 'B', epoch: EPOCH } as const;
+    play.give({ type: 'ENDED', ...of, how: 'completed', why: '' }, { type: 'MEASURED', ...of, work: work('b') });
+    play.give({ type: 'GRANTED', worker: 'B', epoch: 8 });
+    for (let at = 60; at < 70; at += 1) found(play, `fact ${at}`);
+    expect(heardBy(play, 'B')?.slice(0, 5)).toEqual(last);
+    play.give({ type: 'ENDED', worker: 'B', epoch: 8, how: 'completed', why: '' });
+    play.give({ type: 'MEASURED', worker: 'B', epoch: 8, work: work('b8') });
+    expect(heardBy(play, 'B')).toEqual([65, 66, 67, 68, 69].map((at) => `fact ${at}`));
+  });
+});
+
 describe('a merge', () => {
   const MINUTE_MS = 60_000;
   const voted = (voter: string): CrewCommand => ({
