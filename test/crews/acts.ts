@@ -46,7 +46,7 @@ export function performStep(scene: Scene): Act {
   const early = isMending ? null : EARLY[course]?.(call, tree, scene);
   if (early != null) return early;
   if (isMending) tree.mergeMain();
-  EDITS[scene.ticket]?.(tree);
+  (EDITS[scene.ticket] ?? listTalk)(tree);
   tree.commit(scene.ticket);
   return { do: 'say', text: 'The ticket is finished.\nDONE' };
 }
@@ -156,6 +156,11 @@ function addLine(tree: Tree, path: string, { pattern, line }: { readonly pattern
 function addToList(tree: Tree, word: string): void {
   addLine(tree, 'src/list.js', { pattern: /^ {2}'/, line: `  '${word}',` });
   addLine(tree, 'CHANGELOG.md', { pattern: /^- /, line: `- ${word}` });
+}
+
+/** The work of a ticket that was made of a message. */
+function listTalk(tree: Tree): void {
+  addToList(tree, 'talk');
 }
 
 /** The name that the widely imported module exports now. */

@@ -36,6 +36,8 @@ export type Measured = {
   /** From DONE to merged, in milliseconds, without the tests. */
   readonly doneToMergedMs: readonly number[];
   readonly tree: string;
+  /** The same without the tickets. */
+  readonly sources: string;
   readonly starts: number;
 };
 
@@ -55,12 +57,14 @@ type Ticket = { readonly id: string; readonly base: string };
 
 /** Measures a finished trial. */
 export async function measure(known: Known): Promise<Omit<Measured, 'workers' | 'wallMs' | 'starts'>> {
-  const { repo, dataDir, before, events, script, tickets, testsMain } = known;
+  const { repo, dataDir, before, events, script, testsMain } = known;
   const main = newestMain(repo);
   const commits = mergesOf(repo, main);
   const mergesFor = (id: string) => commits.filter(({ ticket }) => ticket === id);
   const isClosed = (id: string) => git(repo, 'show', `${main}:.tickets/${id}.md`).includes('\nstatus: closed\n');
   const facts = events.map(({ fact }) => fact);
+  const made = facts.flatMap(({ type, ticket }) => (type === 'proposalAdmitted' ? [String(ticket)] : []));
+  const tickets = [...new Set([...known.tickets, ...made])];
   const assigned = facts.flatMap((fact) => (fact.type === 'ticketAssigned' ? [fact['ticket'] as Ticket] : []));
   const after = copyOf(repo);
   return {
@@ -84,6 +88,7 @@ export async function measure(known: Known): Promise<Omit<Measured, 'workers' | 
     steps: facts.filter(({ type }) => type === 'stepSent').length,
     doneToMergedMs: durations(events),
     tree: git(repo, 'rev-parse', `${main}^{tree}`),
+    sources: git(repo, 'rev-parse', `${main}:src`),
   };
 }
 

@@ -31,6 +31,11 @@ export type TrialCall = {
   readonly stepMs: number;
   readonly script: Script;
   readonly test: string;
+  /**
+   * What people do besides: they make a ticket of a message, and two of them vote for each merge, or one holds each
+   * announced merge for a moment.
+   */
+  readonly people: 'vote' | 'hold' | null;
   /** How many tickets end it. */
   readonly tickets: number;
   /** Kills itself after this many facts of the crew in this start; 0 for never. */
@@ -39,6 +44,7 @@ export type TrialCall = {
 
 const CHANNEL = 'console:crew';
 const ADA = { id: 'ada', name: 'Ada', roles: [] };
+const BOB = { id: 'bob', name: 'Bob', roles: [] };
 /** How long a scripted worker may take for one step, in seconds. */
 const STEP_SECONDS = 20;
 
@@ -102,10 +108,24 @@ async function run(call: TrialCall): Promise<void> {
     look();
   });
   look();
-  const command = (line: string): Promise<unknown> => intake().command(CHANNEL, ADA, line);
+  const command = (line: string, by = ADA): Promise<unknown> => intake().command(CHANNEL, by, line);
   await command('/crew run');
+  if (call.people !== null) {
+    await intake().message({ ...messageIn(CHANNEL, 0), id: 'talk', author: BOB, text: 'List the talk, after t-01' });
+    await command('/crew admit talk');
+  }
+  const held = new Set<string>();
   const people = setInterval(() => {
-    for (const worker of state()?.workers ?? []) for (const line of answersTo(worker, call)) void command(line);
+    for (const worker of state()?.workers ?? []) {
+      for (const line of answersTo(worker, call)) {
+        void command(line);
+        if (call.people === 'vote') void command(line, BOB);
+      }
+      const { name, ticket, landsAt } = worker;
+      if (landsAt === undefined || ticket === null || held.has(ticket.id)) continue;
+      held.add(ticket.id);
+      void command(`/crew hold ${name}`, BOB);
+    }
     // Worktrees of killed workers that got no other ticket.
     if (state()?.finished.length === tickets)
       for (const { name, left } of state()?.workers ?? [])
@@ -120,7 +140,7 @@ async function run(call: TrialCall): Promise<void> {
   await backends.stop();
 }
 
-function configOf({ repo, workers, kind, worker, prepare, stepMs, script, test, dataDir }: TrialCall): object {
+function configOf({ repo, workers, kind, worker, prepare, stepMs, script, test, dataDir, people }: TrialCall): object {
   const set = {
     ...compiledCode(),
     CREW_SCRIPT: JSON.stringify(script),
@@ -135,9 +155,29 @@ function configOf({ repo, workers, kind, worker, prepare, stepMs, script, test, 
     turnConfig: { coalesceMs: 0, receipts: false },
     agents: [{ id: 'pm', backend: { kind: 'scripted', script: 'pm' } }],
     channels: [{ id: CHANNEL, agents: ['pm'] }],
+    operators: { users: [ADA.id, BOB.id] },
     // The files of the repository are the trial's own.
-    crews: [{ id: CREW, repo, channel: CHANNEL, workers, backend, prepare, test, trusted: true, ...limits }],
+    crews: [
+      {
+        id: CREW,
+        repo,
+        channel: CHANNEL,
+        workers,
+        backend,
+        prepare,
+        test,
+        trusted: true,
+        ...limits,
+        ...mergesOf(people),
+      },
+    ],
   };
+}
+
+/** How work is merged, for what people do. */
+function mergesOf(people: TrialCall['people']): object {
+  if (people === 'vote') return { merge: 'ask', votes: 2 };
+  return people === 'hold' ? { mergeWindow: { seconds: 1 } } : {};
 }
 
 /** What a person types now: answers to questions, another try for stuck workers, and a reset where a script wants one. */
@@ -148,7 +188,12 @@ function answersTo({ name, status, waiting, ticket, leaving, stepCount }: Worker
   return existsSync(join(ticket.worktree, HALF)) ? [`/crew kill ${name}`] : [];
 }
 
-const ANSWERS: Readonly<Record<string, string>> = { merge: 'merge', weakened: 'merge', untested: 'merge' };
+const ANSWERS: Readonly<Record<string, string>> = {
+  merge: 'merge',
+  held: 'merge',
+  weakened: 'merge',
+  untested: 'merge',
+};
 
 let written = 0;
 

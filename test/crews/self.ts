@@ -57,6 +57,7 @@ export async function performSelfTrial(): Promise<SelfTrial> {
     test: TEST,
     tickets: Object.keys(TICKETS).length,
     killAt: 0,
+    people: null,
   });
   const facts = eventsIn(join(dataDir, 'events.jsonl')).map(({ fact }) => fact);
   const count = (type: string, verdict?: string) =>

@@ -20,7 +20,7 @@ export type Trial = {
 };
 
 /** What a trial is made of. Default: all twelve tickets, in a program that is never killed. */
-export type TrialOrder = Partial<Pick<TrialCall, 'kind' | 'stepMs' | 'script'>> & {
+export type TrialOrder = Partial<Pick<TrialCall, 'kind' | 'stepMs' | 'script' | 'people'>> & {
   readonly workers: number;
   /** Kills the program after this many facts, in each of these starts. */
   readonly kills?: readonly number[];
@@ -35,12 +35,13 @@ export type TrialOrder = Partial<Pick<TrialCall, 'kind' | 'stepMs' | 'script'>> 
 /** Lets a crew work through the tickets, and measures the result. Rejects when it does not end. */
 export async function performTrial(order: TrialOrder): Promise<Trial> {
   const { workers, kind = 'command', stepMs = 0, script = {}, kills = [], test = 'auto' } = order;
-  const { tickets = Object.keys(TICKETS), testsMain = false } = order;
+  const { tickets = Object.keys(TICKETS), testsMain = false, people = null } = order;
+  const most = tickets.length + (people === null ? 0 : 1);
   const repo = makeRepository(order.filler, tickets);
   const dataDir = mkdtempSync(join(tmpdir(), 'conch-crew-trial-data-'));
   const before = copyOf(repo);
   const worker = kind === 'acp' ? 'peer.ts' : 'worker.ts';
-  const call = { repo, dataDir, workers, kind, worker, prepare: [], stepMs, script, test, tickets: tickets.length };
+  const call = { repo, dataDir, workers, kind, worker, prepare: [], stepMs, script, test, people, tickets: most };
   const from = performance.now();
   for (const killAt of kills) await startProgram({ ...call, killAt });
   await startProgram({ ...call, killAt: 0 });

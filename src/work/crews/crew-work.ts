@@ -3,6 +3,7 @@ import { existsSync, rmSync, statSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join, matchesGlob, resolve } from 'node:path';
 import { gitIn, zeroSeparated } from '../../lib/git.ts';
+import { shortDigest } from '../../lib/digest.ts';
 import { isoTime } from '../../lib/time.ts';
 import type { Git, GitEnvironment } from '../../lib/git.ts';
 import { findSetup, setupEnvironment } from './checks/setup-files.ts';
@@ -457,8 +458,9 @@ class RepositoryWork implements CrewWork {
     return ids.filter((id) => tickets.some((ticket) => ticket.id === id));
   }
 
-  async create({ id, from, title, text, deps, touches, at }: Proposal): Promise<string> {
-    const order = { key: `${this.#plan.id}-${id}-${at.toString(36)}`, from, title, text, deps, touches, at };
+  async create({ id, from, title, text, deps, touches, at, talk }: Proposal): Promise<string> {
+    const source = talk === undefined ? `${id}-${at.toString(36)}` : shortDigest(talk.message);
+    const order = { key: `${this.#plan.id}-${source}`, from, title, text, deps, touches, at };
     let made = '';
     await this.#commitOnMain(
       async (tip) => {

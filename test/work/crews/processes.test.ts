@@ -172,6 +172,7 @@ test('what a killed Conch left has ended before anybody works in the repository'
       script: {},
       test: 'none',
       tickets: 1,
+      people: null,
       killAt: 0,
     };
     return spawn(process.execPath, [PROGRAM, JSON.stringify(call)], { stdio: ['ignore', 'ignore', 'inherit'] });
