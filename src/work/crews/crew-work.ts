@@ -40,6 +40,7 @@ import {
   hooksProblem,
   isAncestor,
   openRepository,
+  plainFileIn,
   remoteOf,
   tipOf,
   unless,
@@ -309,16 +310,8 @@ class RepositoryWork implements CrewWork {
     await this.endProcesses(ticket);
     const { tip: main } = await mainState(this.#repository);
     const git = gitIn(worktree, this.#repository.env);
-    const diff = await git([
-      '-c',
-      'core.quotePath=false',
-      'diff',
-      '--no-color',
-      '--no-ext-diff',
-      '--no-textconv',
-      '--no-renames',
-      `${main}...HEAD`,
-    ]);
+    const plain = ['--no-color', '--no-ext-diff', '--no-textconv', '--no-renames'];
+    const diff = await git(['diff', ...plain, `${main}...HEAD`]);
     const changed = zeroSeparated(await git(['diff', '--name-only', '-z', '--no-renames', `${main}...HEAD`]));
     await this.#noteOutside(ticket, changed);
     const weakened = weakenedParts(diff).map(({ file, reason, hunk }) => `${file} ${reason}:\n${hunk.slice(0, 2_000)}`);
@@ -748,21 +741,8 @@ class RepositoryWork implements CrewWork {
     const { git } = this.#repository;
     const changed = zeroSeparated(await git(['diff', '--name-only', '-z', '--diff-filter=AM', `${main}...${tip}`]));
     if (changed.length === 0) return [];
-    const found = await unless(
-      1,
-      git([
-        'grep',
-        '-l',
-        '-z',
-        '-I',
-        '-E',
-        '-e',
-        '^(<{7}|>{7}) ',
-        tip,
-        '--',
-        ...changed.map((path) => `:(literal)${path}`),
-      ]),
-    );
+    const listing = ['--literal-pathspecs', 'grep', '-l', '-z', '-I', '-E', '-e', '^(<{7}|>{7}) ', tip, '--'];
+    const found = await unless(1, git([...listing, ...changed]));
     return zeroSeparated(found ?? '').map((path) => path.slice(tip.length + 1));
   }
 
@@ -821,14 +801,16 @@ class RepositoryWork implements CrewWork {
     const { prepare } = this.#plan;
     if (prepare.length > 0) return { commands: prepare, skipped: '' };
     const { tip } = await mainState(this.#repository);
-    const found = await findSetup((path) => fileIn(this.#repository, tip, path));
+    const found = await findSetup((path) => plainFileIn(this.#repository, tip, path));
     if (found === null) return { commands: [], skipped: '' };
-    const { file, commands, digest } = found;
+    const { file, commands, digest, unbound } = found;
+    const skip = (why: string) => ({ commands: [], skipped: `the commands of ${file} were not run: ${why}` });
+    if (unbound !== null)
+      return skip(`its script ${unbound} is no file of ${this.#plan.main}, so a yes would not be bound to its text`);
     const what = `${file} of ${this.#plan.main} names commands for new worktrees: ${shortList(commands, ' · ')}. Run them?`;
     const isAllowed = this.#ports.answerTo({ about: 'setup', digest, what });
     if (isAllowed === true) return { commands, skipped: '' };
-    const why = isAllowed === false ? 'people declined them' : 'nobody has allowed them yet';
-    return { commands: [], skipped: `the commands of ${file} were not run: ${why}` };
+    return skip(isAllowed === false ? 'people declined them' : 'nobody has allowed them yet');
   }
 
   async #testCommand(): Promise<string | null> {

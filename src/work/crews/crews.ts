@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
+import { defined } from '../../lib/defined.ts';
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import { FIRST_BASE_SLOT } from './checks/slots.ts';
@@ -520,21 +521,11 @@ export class CrewRunner {
       case 'merged':
         return { type: 'MERGED', worker: name, ticket: ticket.id, commit: result.commit };
       case 'conflict':
-        return {
-          type: 'CONFLICT',
-          worker: name,
-          files: [...result.files],
-          landed: [...result.landed],
-        };
+        return { type: 'CONFLICT', worker: name, files: [...result.files], landed: [...result.landed] };
       case 'red':
         return { type: 'MERGED_RED', worker: name, output: result.output, landed: [...result.landed] };
       case 'refused':
-        return {
-          type: 'REFUSED',
-          worker: name,
-          why: result.why,
-          ...(result.weakened === true ? { weakened: true } : {}),
-        };
+        return { type: 'REFUSED', worker: name, why: result.why, ...defined({ weakened: result.weakened }) };
       case 'moved':
         return { type: 'MOVED', worker: name };
     }

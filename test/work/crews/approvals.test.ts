@@ -1,4 +1,4 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -40,6 +40,28 @@ describe('setup files of a repository', () => {
     ]);
     expect(new Set(digests.map((found) => found?.digest)).size).toBe(4);
   });
+});
+
+test.each([
+  ['outside the worktree', '../../setup.sh', () => {}],
+  ['that git ignores', 'setup.sh', (repo: string) => writeFileSync(join(repo, '.cursor/setup.sh'), 'touch made')],
+  ['that is a link', 'link.sh', (repo: string) => symlinkSync('../../setup.sh', join(repo, '.cursor/link.sh'))],
+] as const)('refuses a setup script %s, to whose text no yes would be bound', async (_name, script, make) => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  add(repo, '.gitignore', 'made\nagents/\nsetup.sh');
+  add(repo, '.worktreeinclude', 'setup.sh');
+  mkdirSync(join(repo, '.cursor'));
+  writeFileSync(join(repo, 'setup.sh'), 'touch made');
+  make(repo);
+  add(repo, '.cursor/worktrees.json', JSON.stringify({ 'setup-worktree': script }));
+  const room = await stage(repo, oneFile, { test: 'test ! -f made' });
+  await room.command('/crew run');
+  await finished(room, 1);
+  expect(asked(room, 'setup')).toBeUndefined();
+  const place = script.startsWith('..') ? '../setup.sh' : `.cursor/${script}`;
+  expect(told(room)).toContain(
+    `c-1: the commands of .cursor/worktrees.json were not run: its script ${place} is no file of main`,
+  );
 });
 
 /** A repository whose setup file makes the file "made", which git ignores. */

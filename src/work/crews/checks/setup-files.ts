@@ -3,8 +3,16 @@ import { posix } from 'node:path';
 import { z } from 'zod';
 import { jsonOrNull } from '../../../lib/defined.ts';
 
-/** Commands of a repository that prepare a worktree. `digest`: of the file that names them, and of a script it names. */
-export type SetupFile = { readonly file: string; readonly commands: readonly string[]; readonly digest: string };
+/**
+ * Commands of a repository that prepare a worktree. `digest`: of the file that names them, and of a script it names.
+ * `unbound`: the path of a script that main does not have, so that the digest says nothing of its text; `null` for none.
+ */
+export type SetupFile = {
+  readonly file: string;
+  readonly commands: readonly string[];
+  readonly digest: string;
+  readonly unbound: string | null;
+};
 
 /** Reads a file at main; resolves with `null` when it is missing. */
 type ReadAtMain = (path: string) => Promise<string | null>;
@@ -41,7 +49,8 @@ export async function findSetup(read: ReadAtMain): Promise<SetupFile | null> {
     const script = typeof found === 'string' ? posix.join(posix.dirname(file), found.replaceAll("'", '')) : null;
     const commands = typeof found === 'string' ? [`sh '${script}'`] : found;
     const parts = [file, text, script === null ? null : await read(script)];
-    return { file, commands, digest: hash('sha256', JSON.stringify(parts)) };
+    const unbound = script !== null && parts[2] === null ? script : null;
+    return { file, commands, digest: hash('sha256', JSON.stringify(parts)), unbound };
   }
   return null;
 }

@@ -111,6 +111,12 @@ export async function fileIn(
   return (await filesIn(repository, commit, [path])).get(path) ?? null;
 }
 
+/** As `fileIn`. A link is no such file: its text would be in another place. */
+export async function plainFileIn(repository: Pick<Repository, 'git'>, commit: string, path: string) {
+  const entry = await unless(128, repository.git(['--literal-pathspecs', 'ls-tree', commit, '--', path]));
+  return entry?.startsWith('100') === true ? await fileIn(repository, commit, path) : null;
+}
+
 /** Returns the texts of files in a commit, by their paths. Files that the commit lacks are left out. */
 export async function filesIn(
   { git }: Pick<Repository, 'git'>,
@@ -289,7 +295,6 @@ function lockRepository(root: string, commonDir: string, excluded: readonly stri
   };
 }
 
-/** Adds the lines that are missing to the exclude file that all worktrees share. */
 /** Adds lines to the common exclude file, once each. */
 export function excludePaths(commonDir: string, lines: readonly string[]): void {
   const file = join(commonDir, 'info/exclude');
