@@ -24,6 +24,7 @@ const issueSchema = z.looseObject({
   body: z.string().nullish(),
   state: z.enum(['open', 'closed']),
   updated_at: z.string(),
+  assignees: z.array(userSchema).default([]),
   pull_request: z.unknown().optional(),
 });
 const eventSchema = z.looseObject({
@@ -42,6 +43,7 @@ const newIssueSchema = issueSchema.extend({ labels: z.array(z.looseObject({ name
 
 type Issue = z.infer<typeof issueSchema>;
 type Comment = z.infer<typeof commentSchema>;
+type Claim = { readonly by: string; readonly until: string };
 
 const CLAIM = /<!-- conch claim by=(\S+) until=(\S+) -->/;
 /** Whose comments count as claims. Anybody can comment on a public issue. */
@@ -65,6 +67,8 @@ class GitHubTickets implements TicketSource {
   /** Whether a label was set by somebody who may write, by issue and its last change. */
   readonly #labelled = new Map<string, string | null>();
   #last: { readonly at: number; readonly listed: Listed } | null = null;
+  /** Claims of other crews by issue, with its assignees when the issues were listed next; `null` before that. */
+  readonly #claims = new Map<number, Claim & { readonly assignees: string | null }>();
 
   constructor(ask: AskGitHub, plan: GitHubPlan) {
     this.#requests = new GitHubRequests(ask, plan);
@@ -81,8 +85,9 @@ class GitHubTickets implements TicketSource {
     const unreadable: { id: string; why: string }[] = [];
     for (const issue of issues) {
       const why = await this.#whyNotTaken(issue);
-      if (why === null) tickets.push(ticketOf(issue));
-      else unreadable.push({ id: idOf(issue.number), why });
+      const claim = this.#claimOf(issue);
+      if (why === null) tickets.push({ ...ticketOf(issue), ...(claim === null ? {} : { status: 'in_progress' }) });
+      if (why !== null || claim !== null) unreadable.push({ id: idOf(issue.number), why: why ?? claim ?? '' });
     }
     tickets.push(...(await this.#others(tickets)));
     const listed = { tickets, unreadable };
@@ -98,18 +103,35 @@ class GitHubTickets implements TicketSource {
     const number = numberOf(id);
     const before = await this.#holder(number);
     if (before?.by === this.#plan.claimant) return null;
-    if (before !== null) return `${before.by} has claimed it until ${before.until}`;
+    if (before !== null) return this.#leaveTo(before, number);
     const until = isoTime(this.#plan.now() + LEASE_MS);
     const body = `<!-- conch claim by=${this.#plan.claimant} until=${until} -->\nA crew of Conch works on this issue.`;
     const route = '/repos/{owner}/{repo}/issues/{issue_number}/comments';
     const made = commentSchema.parse((await this.#requests.send(`POST ${route}`, { issue_number: number, body })).data);
     const after = await this.#holder(number);
     if (after?.by === this.#plan.claimant) {
-      await this.#assign(number);
+      await this.#assign('POST', number);
       return null;
     }
     await this.#deleteComment(made.id);
-    return after === null ? 'its claim was not kept by GitHub' : `${after.by} has claimed it until ${after.until}`;
+    return after === null ? 'its claim was not kept by GitHub' : this.#leaveTo(after, number);
+  }
+
+  /** The issue is not claimed again until the other crew's lease ends, or its assignees change. */
+  #leaveTo(claim: Claim, number: number): string {
+    this.#claims.set(number, { ...claim, assignees: null });
+    this.#last = null;
+    return claimWords(claim);
+  }
+
+  /** The claim of another crew that is known to last, in words; `null` for none. */
+  #claimOf({ number, assignees }: Issue): string | null {
+    const claim = this.#claims.get(number);
+    const now = assignees.map(({ login }) => login).join(' ');
+    const lasts = (instantOf(claim?.until ?? '') ?? 0) > this.#plan.now() && (claim?.assignees ?? now) === now;
+    if (claim === undefined || !lasts) this.#claims.delete(number);
+    else this.#claims.set(number, { ...claim, assignees: now });
+    return claim === undefined || !lasts ? null : claimWords(claim);
   }
 
   /** An issue without the label would never start. */
@@ -131,8 +153,10 @@ class GitHubTickets implements TicketSource {
   }
 
   async released(id: string): Promise<void> {
-    for (const { id: comment, body } of await this.#comments(numberOf(id)))
+    const number = numberOf(id);
+    for (const { id: comment, body } of await this.#comments(number))
       if (CLAIM.exec(body ?? '')?.[1] === this.#plan.claimant) await this.#deleteComment(comment);
+    await this.#assign('DELETE', number);
   }
 
   async closed(id: string, commit: string | null): Promise<void> {
@@ -209,7 +233,7 @@ class GitHubTickets implements TicketSource {
   }
 
   /** Whose claim counts: that of the first comment whose lease has not run out; `null` for nobody. */
-  async #holder(number: number): Promise<{ readonly by: string; readonly until: string } | null> {
+  async #holder(number: number): Promise<Claim | null> {
     const comments = (await this.#comments(number)).toSorted((a, b) => a.id - b.id);
     for (const { body, author_association: association } of comments) {
       const [, by, until] = CLAIM.exec(body ?? '') ?? [];
@@ -228,16 +252,20 @@ class GitHubTickets implements TicketSource {
     await this.#requests.send('DELETE /repos/{owner}/{repo}/issues/comments/{comment_id}', { comment_id: comment });
   }
 
-  /** The assignee is for people alone, so a token that may not assign is no obstacle. */
-  async #assign(number: number): Promise<void> {
+  /** Shows people and other crews whose the issue is. A token that may not assign is no obstacle. */
+  async #assign(method: 'POST' | 'DELETE', number: number): Promise<void> {
     try {
       const { login } = userSchema.parse((await this.#requests.send('GET /user', {})).data);
-      const route = 'POST /repos/{owner}/{repo}/issues/{issue_number}/assignees';
-      await this.#requests.send(route, { issue_number: number, assignees: [login] });
+      const route = '/repos/{owner}/{repo}/issues/{issue_number}/assignees';
+      await this.#requests.send(`${method} ${route}`, { issue_number: number, assignees: [login] });
     } catch (error) {
       if (!(error instanceof GitHubRefusal)) throw error;
     }
   }
+}
+
+function claimWords({ by, until }: Claim): string {
+  return `${by} has claimed it until ${until}`;
 }
 
 const DEPENDS = /^\s*(?:[-*]\s*)?(?:depends on|blocked by)\s*:?\s*(#\d+(?:\s*(?:,|and)\s*#\d+)*)/gim;

@@ -17,6 +17,7 @@ type Issue = {
   state: string;
   updated_at: string;
   labels: string[];
+  assignees: { login: string }[];
 };
 type Comment = { id: number; issue: number; body: string; author_association: string };
 type Answer = { readonly status: number; readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> };
@@ -28,7 +29,6 @@ class FakeGitHub {
   readonly comments: Comment[] = [];
   readonly permissions: Record<string, string> = { ann: 'write', eve: 'read' };
   readonly requests: string[] = [];
-  readonly assigned: string[] = [];
   readonly tokens = new Set<string>();
   setsLabels = true;
   /** Answers in place of the next ones. */
@@ -48,13 +48,14 @@ class FakeGitHub {
   }
 
   issue(number: number, body: string | null = null, by = 'ann'): Issue {
-    const issue = {
+    const issue: Issue = {
       number,
       title: `Issue ${number}`,
       body,
       state: 'open',
       updated_at: `t${number}`,
       labels: ['conch'],
+      assignees: [],
     };
     this.issues.push(issue);
     this.labelled[number] = by;
@@ -96,6 +97,12 @@ class FakeGitHub {
     };
     if (path === '/user') return { status: 200, body: { login: 'conch-bot' } };
     if (name === 'collaborators') return { status: 200, body: { permission: this.permissions[first] ?? 'none' } };
+    if (method === 'DELETE' && second === 'assignees') {
+      const gone = given['assignees'] as string[];
+      const issue = this.issues.find((each) => each.number === number);
+      if (issue !== undefined) issue.assignees = issue.assignees.filter(({ login }) => !gone.includes(login));
+      return { status: 200, body: issue };
+    }
     if (method === 'DELETE') {
       const at = this.comments.findIndex(({ id }) => id === Number(second));
       this.comments.splice(at, 1);
@@ -113,7 +120,7 @@ class FakeGitHub {
     if (second === 'events')
       return page([{ event: 'labeled', label: { name: 'conch' }, actor: { login: this.labelled[number] } }]);
     if (second === 'assignees') {
-      this.assigned.push(...(given['assignees'] as string[]));
+      issue.assignees.push(...(given['assignees'] as string[]).map((login) => ({ login })));
       return { status: 201 };
     }
     if (second === 'comments' && method === 'POST') {
@@ -223,7 +230,7 @@ describe('issues of GitHub', () => {
     expect(await source.claim?.('gh-1')).toBeNull();
     expect(hub.comments).toHaveLength(1);
     expect(hub.comments[0]?.body).toContain(new Date(NOW + 7 * DAY_MS).toISOString().slice(0, 10));
-    expect(hub.assigned).toEqual(['conch-bot']);
+    expect(hub.issues[0]?.assignees).toEqual([{ login: 'conch-bot' }]);
   });
 
   test('that another crew has claimed are left to it, until the lease has run out', async () => {
@@ -235,6 +242,31 @@ describe('issues of GitHub', () => {
     expect(hub.comments).toHaveLength(1);
     now += 2 * DAY_MS;
     expect(await source.claim?.('gh-1')).toBeNull();
+  });
+
+  test.each([
+    ['its lease ends', (_hub: FakeGitHub) => void (now += 2 * DAY_MS)],
+    ['its assignee changes', (hub: FakeGitHub) => hub.issues[0]?.assignees.push({ login: 'ann' })],
+  ])('that another crew has claimed are listed, and not claimed again until %s', async (_name, change) => {
+    const { hub, open } = await stage();
+    hub.issue(1, 'Depends on #2');
+    hub.issue(2);
+    hub.claim(1, 'other', NOW + DAY_MS);
+    const source = await open();
+    const statuses = async () => (await source.list()).tickets.map(({ status }) => status);
+    expect(await statuses()).toEqual(['open', 'open']);
+    await source.claim?.('gh-1');
+    hub.issues[0]?.assignees.push({ login: 'other-bot' });
+    for (let time = 0; time < 2; time += 1) {
+      expect(await statuses()).toEqual(['in_progress', 'open']);
+      expect((await source.list()).unreadable).toEqual([
+        { id: 'gh-1', why: `other has claimed it until ${new Date(NOW + DAY_MS).toISOString()}` },
+      ]);
+      now += 30_000;
+    }
+    change(hub);
+    expect(await statuses()).toEqual(['open', 'open']);
+    expect((await source.list()).unreadable).toEqual([]);
   });
 
   test('go to one of two crews that claim them at the same moment', async () => {
@@ -259,7 +291,7 @@ describe('issues of GitHub', () => {
     const source = await open();
     await source.claim?.('gh-1');
     await source.released?.('gh-1');
-    expect(hub.comments).toEqual([]);
+    expect([hub.comments, hub.issues[0]?.assignees]).toEqual([[], []]);
     expect(await (await open('other')).claim?.('gh-1')).toBeNull();
   });
 
