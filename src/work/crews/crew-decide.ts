@@ -410,13 +410,13 @@ function explained(decision: CrewDecision, { worker, why }: CrewCommandOf<'CAUSE
   });
 }
 
-/** A worker whose session could not be resumed twice is reset, and people start its ticket again. */
+/** A worker whose session could not be resumed twice is reset, and its ticket is open again. */
 function errorOf(decision: CrewDecision, { name }: Worker, why: string): null {
   const unresumed = SESSION_GONE.test(why) ? { unresumed: true as const } : {};
   decision.record({ type: 'errorExplained', worker: name, why, ...unresumed });
   const now = decision.now({ name });
   if ((now.unresumed ?? 0) < MOST_UNRESUMED || !canLeave(now)) return null;
-  return decision.leave(now, 'kept', `its session could not be resumed twice: ${why}`);
+  return decision.leave(now, 'lost', `its session could not be resumed twice: ${why}`);
 }
 
 /** Waits at least until then. A crew that waits as long already stays as it is. */

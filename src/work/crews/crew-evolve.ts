@@ -2,6 +2,7 @@ import { defined } from '../../lib/defined.ts';
 import type { Instant } from '../../lib/time.ts';
 import {
   MOST_DISCOVERIES,
+  MOST_LOST,
   MOST_TOLD,
   mayConcern,
   dayOf,
@@ -195,10 +196,11 @@ function afterLeaving(crew: Crew, { name, ticket }: Worker, { why, words }: Crew
   if (ticket === null) throw new Error(`impossible: ${name} leaves a ticket and has none`);
   const { id } = ticket;
   if (why === 'unchanged') return { ...crew, finished: finished(crew, name, { ticket: id, commit: null }, at) };
-  const isRefused = why === 'unstarted' || why === 'kept';
-  return isRefused
-    ? { ...crew, refused: [...crew.refused.filter((each) => each.id !== id), { id, why: words }] }
-    : crew;
+  const lost = [...(crew.lost ?? []), ...(why === 'lost' ? [id] : [])];
+  const isLostOften = why === 'lost' && lost.filter((each) => each === id).length >= MOST_LOST;
+  const isRefused = isLostOften || why === 'unstarted' || why === 'kept';
+  const refused = [...crew.refused.filter((each) => each.id !== id), { id, why: words }];
+  return { ...crew, ...(why === 'lost' ? { lost } : {}), ...(isRefused ? { refused } : {}) };
 }
 
 type Evolution = {

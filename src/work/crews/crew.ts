@@ -47,6 +47,8 @@ const LONGEST_BACKOFF_SECONDS = 60;
 export const STUCK_AT = 5;
 /** After as many failures in a row to resume its session, a worker is reset. */
 export const MOST_UNRESUMED = 2;
+/** A ticket whose workers were reset as often starts again only by a person. */
+export const MOST_LOST = 3;
 /** With more rounds of conflicts than this, a worker is stuck. */
 export const MOST_CONFLICTS = 3;
 /** After as many rounds of red checks or comments on a pull request, people are asked. */
@@ -351,6 +353,8 @@ export const crewSchema = z.strictObject({
   discoveries: z.array(discoverySchema).exactOptional(),
   /** Tickets that are not started until a person asks for it, with the reason. */
   refused: z.array(z.strictObject({ id: text, why: text })),
+  /** The id of a ticket, once for each time that its worker was reset. Absent before the first time. */
+  lost: z.array(text).exactOptional(),
   /** Private refs with work that was not merged, oldest first. */
   kept: z.array(z.strictObject({ ticket: text, ref: text })),
   /** The worker whose work is being merged, and what is merged into what. */

@@ -570,22 +570,39 @@ describe('errors of steps', () => {
     { type: 'CAUSE', worker: 'A', why },
   ];
 
-  test('by a session that could not be resumed twice reset the worker, and people start its ticket again', () => {
-    const play = ready()
-      .step('x', work('1'))
-      .give(...unresumed(2));
+  /** A step, and twice a session that could not be resumed. */
+  const lose = (play: Play): Play => {
+    play.step('x', work('1')).give(...unresumed(2));
     expect(play.worker()).toMatchObject({ errors: 1, leaving: null });
     play.at += 10_000;
-    play.give({ type: 'TICK' }, ...unresumed(3));
+    return play.give({ type: 'TICK' }, ...unresumed(3));
+  };
+  const STORED = { type: 'CLEARED', worker: 'A', ticket: 'c-1', kept: 'refs/conch/kept/A-c-1/1' } as const;
+
+  test('by a session that could not be resumed twice reset the worker, and its ticket is open again', () => {
+    const play = lose(ready());
     expect(play.worker().leaving).toMatchObject({
-      why: 'kept',
+      why: 'lost',
       words: expect.stringContaining('resumed twice: No conv'),
     });
     expect(jobOf(play.crew, play.worker())).toBe('clear');
-    expect(play.crew.refused).toMatchObject([{ id: 'c-1' }]);
-    play.give({ type: 'CLEARED', worker: 'A', ticket: 'c-1', kept: 'refs/conch/kept/A-c-1/1' });
+    play.give(STORED);
     expect(play.worker()).toMatchObject({ status: 'idle', ticket: null });
-    expect(play.crew.kept).toHaveLength(1);
+    expect([play.crew.refused, play.crew.kept.length]).toEqual([[], 1]);
+    expect(play.refusal({ type: 'ASSIGN', worker: 'B', ticket: ticket('c-1') })).toBeNull();
+  });
+
+  test('that reset the workers of a ticket three times leave its next start to people', () => {
+    const play = lose(ready());
+    for (let time = 2; time <= 3; time += 1) {
+      expect(play.crew.refused).toEqual([]);
+      play.give(STORED, { type: 'ASSIGN', worker: 'A', ticket: ticket('c-1') });
+      play.give({ type: 'PREPARED', worker: 'A', ticket: 'c-1' }, { type: 'SEATED', worker: 'A', ticket: 'c-1' });
+      lose(play);
+    }
+    expect(play.crew.refused).toMatchObject([{ id: 'c-1', why: expect.stringContaining('resumed twice') }]);
+    play.give(STORED, { type: 'ASSIGN', worker: 'A', ticket: ticket('c-1') });
+    expect(play.crew.refused).toEqual([]);
   });
 
   test.each(['a good step', 'another error'])(
