@@ -1,4 +1,5 @@
 import type { MachineDecision } from '../../engine/machine.ts';
+import { defined } from '../../lib/defined.ts';
 import type { Instant } from '../../lib/time.ts';
 import { ownLines, signalOfPrimary } from '../../turns/text/review-signals.ts';
 import {
@@ -735,14 +736,15 @@ function pullClosed(decision: CrewDecision, { worker, number, why }: CrewCommand
 
 /** A worker that leaves is idle again. Its next ticket goes on when the worktree that it left before is gone. */
 function cleared(decision: CrewDecision, command: CrewCommandOf<'CLEARED'>): CrewRefusal | null {
-  const { worker, ticket, kept } = command;
+  const { worker, ticket, kept, branch } = command;
   return decision.of(worker, (found) => {
     const { leaving, left } = found;
     const id = leaving === null ? left?.id : found.ticket?.id;
     if (jobOf(decision.crew, found) !== 'clear' || id !== ticket) return 'UNCHANGED';
     const isKnown = decision.crew.kept.some(({ ref }) => ref === kept);
+    const more = { kept: isKnown ? null : kept, ...defined({ branch }) };
     const stays = leaving?.why === 'killed' ? { stays: true as const } : {};
-    decision.record({ type: 'worktreeCleared', worker: found.name, ticket, kept: isKnown ? null : kept, ...stays });
+    decision.record({ type: 'worktreeCleared', worker: found.name, ticket, ...more, ...stays });
     if (leaving !== null) decision.move(found, 'idle', leaving.words);
     return null;
   });

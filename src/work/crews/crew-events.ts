@@ -91,8 +91,11 @@ const COMMANDS = {
   PULL_CLOSED: { worker, number: z.int(), why: text },
   /** Main moved while the merge was tested. */
   MOVED: { worker },
-  /** The worktree is stored, and removed unless it stays. `kept`: the ref of its work, if it had any that is not merged. */
-  CLEARED: { worker, ticket: text, kept: text.nullable() },
+  /**
+   * The worktree is stored, and removed unless it stays. `kept`: the ref of its work, if it had any that is in no commit.
+   * `branch`: the branch, if it stays with commits that main lacks.
+   */
+  CLEARED: { worker, ticket: text, kept: text.nullable(), branch: text.exactOptional() },
   /** The worktree of the ticket is gone, or the ticket was closed meanwhile. */
   LOST: { worker, why: text },
   KILL: { worker, by },
@@ -196,9 +199,15 @@ export const CREW_FACTS = {
   leaving: { worker, why: z.enum(LEAVING_REASONS), words: text },
   /**
    * A worktree was stored. `kept`: the ref of the stored work; `null` when nothing was to be stored, or people know the
-   * ref. `stays`: the worktree was not removed; that happens before the worker's next ticket.
+   * ref. `stays`: the worktree was not removed; that happens before the worker's next ticket. `branch`: as in `CLEARED`.
    */
-  worktreeCleared: { worker, ticket: text, kept: text.nullable(), stays: z.literal(true).exactOptional() },
+  worktreeCleared: {
+    worker,
+    ticket: text,
+    kept: text.nullable(),
+    branch: text.exactOptional(),
+    stays: z.literal(true).exactOptional(),
+  },
   /** A person wants the worktree removed that a killed worker left. */
   removalAsked: { worker, by },
 };

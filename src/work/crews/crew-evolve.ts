@@ -122,8 +122,15 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
       const proposals = [...(crew.proposals ?? []), { ...proposal, at }];
       return { ...crew, proposals, proposed: (crew.proposed ?? 0) + 1 };
     }
-    case 'worktreeCleared':
-      return fact.kept === null ? crew : { ...crew, kept: [...crew.kept, { ticket: fact.ticket, ref: fact.kept }] };
+    case 'worktreeMade':
+      return crew.branches === undefined ? crew : { ...crew, branches: otherBranches(crew, worker.ticket?.id) };
+    case 'worktreeCleared': {
+      const { ticket, kept: ref, branch } = fact;
+      const kept = ref === null ? crew.kept : [...crew.kept, { ticket, ref }];
+      return branch === undefined
+        ? { ...crew, kept }
+        : { ...crew, kept, branches: [...otherBranches(crew, ticket), { id: ticket, branch }] };
+    }
     case 'spent': {
       const { steps, ...usage } = crew.usage;
       const { budget = { from: 0, day: 0, dayFrom: 0 } } = crew;
@@ -165,6 +172,10 @@ function discovered(crew: Crew, { name, ticket }: Worker, { text }: CrewFactOf<'
     return { ...each, heard: [...known.slice(0, telling), ...[...known.slice(telling), found].slice(-MOST_TOLD)] };
   });
   return { ...crew, workers, discoveries: [...(crew.discoveries ?? []), found].slice(-MOST_DISCOVERIES) };
+}
+
+function otherBranches({ branches = [] }: Crew, ticket: string | undefined): NonNullable<Crew['branches']> {
+  return branches.filter(({ id }) => id !== ticket);
 }
 
 function counted(crew: Crew, what: (typeof COUNTED)[number]): Crew {

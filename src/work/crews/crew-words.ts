@@ -168,12 +168,16 @@ function pausedLine({ settings }: Crew, { until, why }: CrewFactOf<'paused'>): T
   return { ticket: 'crew', thread: settings.channel, about: 'limit', text };
 }
 
-function keptLine(crew: Crew, { ticket, kept, worker }: CrewFactOf<'worktreeCleared'>): TicketLine | null {
+function keptLine(crew: Crew, { ticket, kept, worker, branch }: CrewFactOf<'worktreeCleared'>): TicketLine | null {
   const { settings } = crew;
-  if (kept === null || settings === null) return null;
+  if ((kept === null && branch === undefined) || settings === null) return null;
   const { left } = findWorker(crew, worker) ?? {};
   const place = left?.id === ticket ? `. Its worktree stays until the next ticket of ${worker}: ${left.worktree}` : '';
-  return { ticket, thread: settings.channel, about: 'kept', text: `The work of ${ticket} is kept as ${kept}${place}` };
+  const where = [
+    ...(kept === null ? [] : [`is kept as ${kept}`]),
+    ...(branch === undefined ? [] : [`stays on the branch ${branch}, from which its next worker goes on`]),
+  ].join(', and ');
+  return { ticket, thread: settings.channel, about: 'kept', text: `The work of ${ticket} ${where}${place}` };
 }
 
 function wordsOf(worker: Worker, fact: CrewFact, most?: number): readonly [about: string, text: string] | null {

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
-import { existsSync, rmSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { join, matchesGlob, resolve } from 'node:path';
+import { basename, join, matchesGlob, resolve } from 'node:path';
 import { gitIn, zeroSeparated } from '../../lib/git.ts';
 import { shortDigest } from '../../lib/digest.ts';
 import { isoTime } from '../../lib/time.ts';
@@ -51,6 +51,7 @@ import {
   copyIncludes,
   deleteBranch,
   lfsPointers,
+  listWorktrees,
   removeWorktree,
   repairWorktree,
   updateSubmodules,
@@ -224,15 +225,26 @@ class RepositoryWork implements CrewWork {
     });
   }
 
-  place(worker: string, ticket: string): Pick<Assigned, 'worktree' | 'branch'> {
-    const name = worktreeName(`${worker}-${ticket}`, () => false);
-    return { worktree: join(this.#folder, name), branch: `agent/${name}` };
+  async place(worker: string, ticket: string, { workers, finished, branches = [] }: Crew, base: string) {
+    const places = [...workers.flatMap((one) => [one.ticket ?? [], one.left ?? []].flat()), ...branches];
+    const others = [...places, ...finished.map((one) => ({ id: one.id, branch: branchOf(one.worker, one.id) }))];
+    // Some file systems take capital and small letters as equal.
+    const taken = new Set(others.flatMap(({ id, branch }) => (id === ticket ? [] : [branch.toLowerCase()])));
+    const branch = branchOf(worker, ticket, (name) => taken.has(name.toLowerCase()));
+    const place = { worktree: join(this.#folder, branch.slice(BRANCHES.length)), branch };
+    const from = branches.find(({ id }) => id === ticket)?.branch;
+    const tip = from === undefined ? null : await tipOf(this.#repository, from);
+    if (from === undefined || tip === null) return { ...place, base };
+    const common = await unless(1, this.#repository.git(['merge-base', base, tip]));
+    return { ...place, base: common ?? base, from };
   }
 
   async prepare(ticket: Assigned, worker: string): Promise<void> {
     const repository = this.#repository;
-    const { worktree, branch, base } = ticket;
-    await addWorktree(repository, { folder: worktree, branch, base });
+    const { worktree, branch, base, from } = ticket;
+    const earlier = from === undefined ? null : await tipOf(repository, from);
+    await addWorktree(repository, { folder: worktree, branch, base: earlier ?? base });
+    if (from !== undefined && from !== branch) await this.#deleteSpare(from);
     const { copied, skipped } = await copyIncludes(repository, worktree, { without: [this.#plan.folder, '.conch'] });
     if (copied.length > 0) this.#say(ticket, `copied ${copied.join(', ')}`);
     if (skipped.length > 0)
@@ -354,35 +366,38 @@ class RepositoryWork implements CrewWork {
     };
   }
 
-  async clear(ticket: LeftTicket, worker: string, { why, merged }: LeftWork): Promise<string | null> {
+  async clear(ticket: LeftTicket, { why, merged, goesOn }: LeftWork) {
     const repository = this.#repository;
     const { worktree, branch, id } = ticket;
-    const stays = why === 'killed';
     await this.endProcesses(ticket);
-    const isMerged = merged !== null && (await tipOf(repository, branch)) === merged;
+    const isTree = await repairWorktree(repository, worktree, branch);
+    const isForeign = !isTree && existsSync(worktree) && readdirSync(worktree).length > 0;
+    const stays = why === 'killed' || isForeign;
     let kept: string | null = null;
-    if (await repairWorktree(repository, worktree)) {
+    if (isTree) {
       await this.#forgetInstructions(worktree);
-      const name = worktreeName(`${worker}-${id}`, () => false);
-      const isAhead = !isMerged && (await this.#isAhead(branch));
-      const stored = await storeWork(repository, worktree, `refs/conch/kept/${name}`, { always: isAhead });
+      const isMerged = merged !== null && (await tipOf(repository, branch)) === merged;
+      const always = !goesOn && !isMerged && (await this.#isAhead(branch, 'others'));
+      const stored = await storeWork(repository, worktree, `refs/conch/kept/${basename(worktree)}`, { always });
       kept = stored.ref;
       if (!stays) await removeWorktree(repository, worktree, stored);
+    } else if (isForeign) {
+      this.#say(ticket, `${worktree} is no worktree any more, so its files cannot be stored. They stay there`);
     } else if (!stays) {
       rmSync(worktree, { recursive: true, force: true });
       await removeWorktree(repository, worktree);
     }
     if (why !== 'merged' && why !== 'unchanged' && why !== 'over') await this.#giveBack(id);
     if (why !== 'over' && ticket.slot !== undefined) this.#slots.giveBack(ticket.slot);
-    if (stays) return kept;
+    if (goesOn && (await this.#isAhead(branch, 'main'))) return { kept, branch };
     const tip = await tipOf(repository, branch);
-    const isSafe = tip !== null && (kept !== null || tip === merged || !(await this.#isAhead(branch)));
-    if (tip !== null && isSafe) await deleteBranch(repository, branch, tip);
-    return kept;
+    const isSafe = kept !== null || tip === merged || !(await this.#isAhead(branch, 'others'));
+    if (tip !== null && isSafe && !stays) await deleteBranch(repository, branch, tip);
+    return { kept };
   }
 
-  async exists({ worktree }: Assigned): Promise<boolean> {
-    return await repairWorktree(this.#repository, worktree);
+  async exists({ worktree, branch }: Assigned): Promise<boolean> {
+    return await repairWorktree(this.#repository, worktree, branch);
   }
 
   async endProcesses({ session }: Pick<Assigned, 'session'>): Promise<void> {
@@ -729,11 +744,30 @@ class RepositoryWork implements CrewWork {
       .slice(0, 20);
   }
 
-  /** Whether a branch has a commit that neither main nor the work merged last has. */
-  async #isAhead(branch: string): Promise<boolean> {
+  /**
+   * Whether a branch has a commit that neither main nor the work merged last has. `than` "others": branches of other
+   * workers neither.
+   */
+  async #isAhead(branch: string, than: 'main' | 'others'): Promise<boolean> {
+    const { git } = this.#repository;
     const tip = await tipOf(this.#repository, branch);
-    if (tip === null) return false;
-    return !(await isAncestor(this.#repository, tip, (await mainState(this.#repository)).tip));
+    if (tip === null || (await isAncestor(this.#repository, tip, (await mainState(this.#repository)).tip)))
+      return false;
+    const having = await git([
+      'for-each-ref',
+      '--format=%(refname:short)',
+      `--contains=${tip}`,
+      `refs/heads/${BRANCHES}`,
+    ]);
+    return than === 'main' || having.trimEnd() === branch;
+  }
+
+  /** Deletes a branch that has no commit of its own, unless it is checked out. */
+  async #deleteSpare(branch: string): Promise<void> {
+    const tip = await tipOf(this.#repository, branch);
+    const isOut = (await listWorktrees(this.#repository)).some((one) => one.branch === branch);
+    if (tip !== null && !isOut && !(await this.#isAhead(branch, 'others')))
+      await deleteBranch(this.#repository, branch, tip);
   }
 
   /** Changed files of a commit that have lines like those that git leaves in conflicts. */
@@ -970,7 +1004,7 @@ class RepositoryWork implements CrewWork {
     }
   }
 
-  #say({ id }: Assigned, words: string): void {
+  #say({ id }: Pick<Assigned, 'id'>, words: string): void {
     this.#ports.say(`${id}: ${words}`, id);
   }
 
@@ -1025,6 +1059,14 @@ async function changedLines(git: Git, range: string): Promise<readonly (readonly
 
 function sum(rows: readonly (readonly [number, number])[], column: 0 | 1): number {
   return rows.reduce((total, row) => total + row[column], 0);
+}
+
+/** The branches of workers are in this folder of branches. */
+const BRANCHES = 'agent/';
+
+/** The branch of a worker for a ticket: a name that is not taken. */
+function branchOf(worker: string, ticket: string, isTaken: (branch: string) => boolean = () => false): string {
+  return `${BRANCHES}${worktreeName(`${worker}-${ticket}`, (name) => isTaken(`${BRANCHES}${name}`))}`;
 }
 
 /** Characters of a remark that a worker reads. */

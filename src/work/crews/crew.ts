@@ -148,8 +148,10 @@ export const assignedSchema = z.strictObject({
   session: text,
   worktree: text,
   branch: text,
-  /** The commit that the branch begins at. */
+  /** The commit of main that the branch begins at. */
   base: text,
+  /** The branch of an earlier attempt, with whose commits the branch begins. Absent: there is none. */
+  from: text.exactOptional(),
   /** The number of the worker's slot, from 0. */
   slot: count,
   /** The channel of the ticket: a thread of the crew's channel. */
@@ -357,6 +359,8 @@ export const crewSchema = z.strictObject({
   lost: z.array(text).exactOptional(),
   /** Private refs with work that was not merged, oldest first. */
   kept: z.array(z.strictObject({ ticket: text, ref: text })),
+  /** Tickets whose workers were reset, with the branches that their next workers go on from. Absent before the first. */
+  branches: z.array(assignedSchema.pick({ id: true, branch: true })).exactOptional(),
   /** The worker whose work is being merged, and what is merged into what. */
   merging: z.strictObject({ worker: text, tip: text, main: text }).nullable(),
   /** The last question of each subject to the whole crew, with its answer. Absent before the first question. */

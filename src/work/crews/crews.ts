@@ -3,7 +3,7 @@ import { defined } from '../../lib/defined.ts';
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import { FIRST_BASE_SLOT } from './checks/slots.ts';
-import type { CrewCommand, CrewFact, CrewFactOf, CrewRefusal } from './crew-events.ts';
+import type { CrewCommand, CrewCommandOf, CrewFact, CrewFactOf, CrewRefusal } from './crew-events.ts';
 import type { CrewStore } from './crew-binding.ts';
 import { overlap } from './tickets/ticket.ts';
 import { ticketOf, wantedDeps } from './tickets/message-ticket.ts';
@@ -85,8 +85,11 @@ export type CrewWork = {
   look(crew: Crew): Promise<Seen>;
   /** Runs the tests of main at a commit. */
   testBase(tip: string): Promise<{ readonly verdict: 'green' | 'red' | 'none'; readonly why: string }>;
-  /** The names of a worker's worktree and branch for a ticket. */
-  place(worker: string, ticket: string): Pick<Assigned, 'worktree' | 'branch'>;
+  /**
+   * The worktree and branch of a worker for a ticket, and where the branch begins: at `base`, or where a branch of an
+   * earlier attempt began. No other ticket has these names.
+   */
+  place(worker: string, ticket: string, crew: Crew, base: string): Promise<TicketPlace>;
   /** Takes the ports of a slot. Resolves with false when another program uses one of them, or another Conch has them. */
   takeSlot(slot: number): Promise<boolean>;
   /** Takes the ports of a ticket's slot again after a start. */
@@ -106,9 +109,9 @@ export type CrewWork = {
   pull(ticket: Assigned, tip: string, pull: PullRequest | null): Promise<PullEnd>;
   /**
    * Stores unmerged work under a private ref, and removes the worktree; that of a killed worker stays. Resolves with the
-   * ref; `null` for none.
+   * ref, `null` for none, and with the branch if it stays.
    */
-  clear(ticket: LeftTicket, worker: string, left: LeftWork): Promise<string | null>;
+  clear(ticket: LeftTicket, left: LeftWork): Promise<Pick<CrewCommandOf<'CLEARED'>, 'kept' | 'branch'>>;
   /** Whether the worktree is there. */
   exists(ticket: Assigned): Promise<boolean>;
   /** Ends processes that a step left running, also those outside their process group. Spares an open session. */
@@ -145,14 +148,21 @@ export type QuotedMessage = Quotation & Pick<TicketTalk, 'message' | 'channel' |
 /** What is merged. `accepted`: people have accepted the commit as it is. */
 export type MergeOrder = { readonly worker: string; readonly tip: string; readonly accepted: boolean };
 
+/** Where a ticket is worked on. */
+export type TicketPlace = Pick<Assigned, 'worktree' | 'branch' | 'base' | 'from'>;
+
 /** The ticket of a worktree that is stored and removed. `slot`: absent when its ports were given back before. */
 export type LeftTicket = Pick<Assigned, 'id' | 'session' | 'worktree' | 'branch'> & Partial<Pick<Assigned, 'slot'>>;
 
 /**
  * Why a worktree is stored and removed. `over`: its worker was killed before, and now gets another ticket. `merged`: the
- * commit of its branch that was merged; `null` for none.
+ * commit of its branch that was merged; `null` for none. `goesOn`: the next worker of the ticket goes on from the branch.
  */
-export type LeftWork = { readonly why: NonNullable<Worker['leaving']>['why'] | 'over'; readonly merged: string | null };
+export type LeftWork = {
+  readonly why: NonNullable<Worker['leaving']>['why'] | 'over';
+  readonly merged: string | null;
+  readonly goesOn: boolean;
+};
 
 /** What a crew needs. */
 export type CrewPorts = {
@@ -559,16 +569,21 @@ export class CrewRunner {
   async #clear({ name, ticket, leaving, left, work, pull }: Worker): Promise<CrewCommand | null> {
     if (leaving === null) {
       if (left === undefined) return null;
-      const ref = await this.#ports.work.clear(left, name, { why: 'over', merged: null });
-      return { type: 'CLEARED', worker: name, ticket: left.id, kept: ref };
+      const { workers, finished } = this.state();
+      const isOthers = workers.some((other) => other.name !== name && other.ticket?.id === left.id);
+      const goesOn = !isOthers && !finished.some(({ id }) => id === left.id);
+      const cleared = await this.#ports.work.clear(left, { why: 'over', merged: null, goesOn });
+      return { type: 'CLEARED', worker: name, ticket: left.id, ...cleared };
     }
     if (ticket === null) return null;
     // The session ends before its folder is touched: a worker that leaves has no seat.
     await this.#ports.seat();
     const merged = leaving.why === 'merged' ? (pull?.tip ?? work?.tip ?? null) : null;
-    const kept = await this.#ports.work.clear(ticket, name, { why: leaving.why, merged });
-    if (leaving.why === 'unchanged') await this.#ports.work.closed(ticket.id, null);
-    return { type: 'CLEARED', worker: name, ticket: ticket.id, kept };
+    const { why } = leaving;
+    const goesOn = why !== 'merged' && why !== 'unchanged';
+    const cleared = await this.#ports.work.clear(ticket, { why, merged, goesOn });
+    if (why === 'unchanged') await this.#ports.work.closed(ticket.id, null);
+    return { type: 'CLEARED', worker: name, ticket: ticket.id, ...cleared };
   }
 
   /** Looks for tickets at the next round, without waiting for the rest of `LOOK_MS`. */
@@ -668,12 +683,10 @@ export class CrewRunner {
     const thread = await openThread(ticket);
     const slot = await this.#freeSlot(workers);
     const { id, title, text, touches } = ticket;
-    const place = { ...work.place(worker, id), base: base.tip, slot, thread, session: randomUUID() };
-    return this.give({
-      type: 'ASSIGN',
-      worker,
-      ticket: { id, title, text, ...place, ...(touches.length === 0 ? {} : { touches: [...touches] }) },
-    });
+    const place = await work.place(worker, id, this.state(), base.tip);
+    const order = { id, title, text, ...place, slot, thread, session: randomUUID() };
+    const more = touches.length === 0 ? {} : { touches: [...touches] };
+    return this.give({ type: 'ASSIGN', worker, ticket: { ...order, ...more } });
   }
 
   /** The first slot that no worker has, and whose ports no other program uses. */

@@ -73,10 +73,14 @@ export function promptFor(worker: Worker, place: PromptPlace): string {
     budget: place.left === '' ? '' : ` Left: ${place.left}.`,
     about: about === '' ? '' : `${ABOUT_BEFORE[kind]}${about}`,
     notes: notesWords(worker),
-    earlier:
+    earlier: [
+      ticket.from === undefined
+        ? ''
+        : '\n- Your branch begins with the commits of an earlier attempt. Go on from them.',
       place.earlier === null
         ? ''
         : `\n- Work of an earlier attempt is stored as ${place.earlier}. Read it with git, and take over what is of use.`,
+    ].join(''),
   };
   return (place.templates[kind] ?? CREW_PROMPTS[kind]).replaceAll(/\{(\w+)\}/g, (all, name: string) =>
     String(values[name] ?? all),

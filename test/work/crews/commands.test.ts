@@ -262,8 +262,8 @@ test('/crew clean asks first, then stops the crew and resets its workers, whose 
   expect(await room.command('/crew clean')).toMatchObject({ text: expect.stringContaining('This resets A.') });
   expect(worker()?.status).toBe('working');
   expect(await room.command('/crew clean yes')).toMatchObject({ text: expect.stringContaining('1 worker reset') });
-  release();
   await until(() => worker()?.status === 'idle');
+  release();
   expect(room.app.crews.state('web')?.running).toBe(false);
   const [kept] = room.app.crews.state('web')?.kept ?? [];
   expect(git(room.repo, 'show', `${kept?.ref}:half.txt`)).toBe('half');

@@ -295,10 +295,65 @@ test('/crew cleanup and /crew clean remove the worktree that a kill left', async
     expect(await room.command(line)).toMatchObject({ ok: true });
     await left(false);
     expect(existsSync(join(repo, 'agents/A-c-1'))).toBe(false);
-    expect(git(repo, 'branch', '--list', 'agent/*')).toBe('');
+    expect(
+      git(repo, 'ls-tree', '--name-only', 'agent/A-c-1')
+        .split('\n')
+        .slice(1, 1 + steps),
+    ).toEqual(['half-1.txt', 'half-2.txt'].slice(0, steps));
   }
-  expect(room.app.crews.state('web')?.kept).toHaveLength(2);
+  expect(room.app.crews.state('web')?.kept).toEqual([]);
   hold.resolve();
+});
+
+test('keeps the branch of a worker that is reset, from which the next worker of its ticket goes on', async () => {
+  const touches = ticketText('c-1').replace('priority: 2', 'priority: 2\ntouches: [half.txt]');
+  const repo = repository({ 'c-1': touches });
+  const hold = Promise.withResolvers<void>();
+  const prompts: string[] = [];
+  const room = await stage(repo, async (folder, turn) => {
+    prompts.push(turn.text);
+    if (prompts.length > 1) return 'DONE';
+    add(folder, 'half.txt', 'half');
+    writeFileSync(join(folder, 'more.txt'), 'more\n');
+    await hold.promise;
+    return '';
+  });
+  const state = () => room.app.crews.state('web');
+  const branches = () => git(repo, 'for-each-ref', '--format=%(refname:short)', 'refs/heads/agent').split('\n');
+  await room.command('/crew run');
+  await until(() => prompts.length === 1 && existsSync(join(repo, 'agents/A-c-1/more.txt')));
+  const base = git(repo, 'rev-parse', 'main');
+  await room.command('/crew stop');
+  await room.command('/crew cleanup A');
+  await until(() => state()?.workers[0]?.status === 'idle');
+  hold.resolve();
+  expect(branches()).toEqual(['agent/A-c-1']);
+  expect(await room.command('/crew doctor')).toMatchObject({ text: 'git and the crew agree.' });
+  const ref = 'refs/conch/kept/A-c-1/1';
+  await until(() =>
+    room.posts.includes(
+      `${CHANNEL} Conch: The work of c-1 is kept as ${ref}, and stays on the branch agent/A-c-1, from which its next worker goes on`,
+    ),
+  );
+  add(repo, 'other.txt', 'other');
+  let seen: readonly string[] = [];
+  let given: unknown = null;
+  room.app.crews.onFacts((facts) => {
+    if (facts.some(({ type }) => type === 'workerSeated')) seen = branches();
+  });
+  await room.command('/crew spawn B --touches half.txt');
+  room.app.crews.onFacts((facts) => {
+    for (const fact of facts) if (fact.type === 'ticketAssigned') given = fact.ticket;
+  });
+  await room.command('/crew run');
+  await finished(room, 1);
+  expect(given).toMatchObject({ branch: 'agent/B-c-1', from: 'agent/A-c-1', base });
+  expect(seen).toEqual(['agent/B-c-1']);
+  expect(prompts[1]).toContain('Your branch begins with the commits of an earlier attempt.');
+  expect(prompts[1]).toContain(`Work of an earlier attempt is stored as ${ref}.`);
+  expect(git(repo, 'show', 'main:half.txt')).toBe('half');
+  expect(branches()).toEqual(['']);
+  expect(state()?.branches).toEqual([]);
 });
 
 test("keeps a person's dirty copy unchanged while main advances", async () => {

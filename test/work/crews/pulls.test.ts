@@ -256,7 +256,7 @@ describe('a pull request', () => {
     expect(await room.command('/crew answer A keep')).toMatchObject({ ok: true });
     await until(() => worker()?.status === 'idle');
     expect(room.posts.join('\n')).toContain('Its pull request stays open: https://hub/shop/pull/1');
-    expect(git(room.repo, 'show', `${room.app.crews.state('web')?.kept[0]?.ref}:1.txt`)).toBe('x');
+    expect(git(room.repo, 'show', 'agent/A-c-1:1.txt')).toBe('x');
   });
 
   test('needs a place and a fetch, and says so', async () => {

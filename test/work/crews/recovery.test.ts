@@ -49,6 +49,19 @@ const ROWS: readonly Row[] = [
     after: { status: 'working', ticket: 'c-1', kept: 0 },
   },
   {
+    name: 'whose worktree has lost its .git file and its registration goes on with its files',
+    meanwhile(repo) {
+      rmSync(join(repo, WORKTREE, '.git'));
+      rmSync(join(repo, '.git/worktrees/A-c-1'), { recursive: true });
+    },
+    after: { status: 'working', ticket: 'c-1', kept: 0 },
+  },
+  {
+    name: 'whose worktree has lost its registration goes on with its files',
+    meanwhile: (repo) => rmSync(join(repo, '.git/worktrees/A-c-1'), { recursive: true }),
+    after: { status: 'working', ticket: 'c-1', kept: 0 },
+  },
+  {
     name: 'whose git was ended in the middle goes on without its lock',
     meanwhile: (repo) => writeFileSync(join(repo, '.git/worktrees/A-c-1/index.lock'), ''),
     after: { status: 'working', ticket: 'c-1', kept: 0 },
@@ -114,6 +127,33 @@ describe('after a start, a worker', () => {
     expect(await restarted(repo, path)).toEqual(first);
     expect(readFileSync(join(repo, 'agents/mine/notes.txt'), 'utf8')).toBe('mine\n');
   });
+});
+
+test.each([
+  [
+    'is in no repository and on no branch',
+    (repo: string) => {
+      rmSync(join(repo, WORKTREE, '.git'));
+      rmSync(join(repo, '.git/worktrees/A-c-1'), { recursive: true });
+      git(repo, 'branch', '-D', 'agent/A-c-1');
+    },
+  ],
+  [
+    'has become a repository of its own',
+    (repo: string) => {
+      rmSync(join(repo, WORKTREE, '.git'));
+      git(join(repo, WORKTREE), 'init', '-q');
+    },
+  ],
+])('a worktree that %s is left alone with its files, and people are told', async (_name, breaks) => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  const path = await interrupted(repo);
+  breaks(repo);
+  const room = await stage(repo, () => 'One step.', {}, path);
+  await until(() => room.app.crews.state('web')?.workers[0]?.status === 'idle');
+  expect(readFileSync(join(repo, WORKTREE, 'half.txt'), 'utf8')).not.toBe('');
+  const words = `c-1: ${join(repo, WORKTREE)} is no worktree any more, so its files cannot be stored. They stay there`;
+  await until(() => room.posts.join('\n').includes(words));
 });
 
 test('a second Conch on a repository is refused with the process and host of the first, and takes over when it ended', async () => {

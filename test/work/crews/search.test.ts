@@ -126,6 +126,7 @@ function commandsOf({ crew, epoch, tip }: World, pick: <Value>(all: readonly Val
     { type: 'PULL_MERGED', ...pull, ticket: id, commit: `m${tip}` },
     { type: 'PULL_CLOSED', ...pull, why: 'closed' },
     { type: 'CLEARED', worker: name, ticket: pick([id, worker?.left?.id ?? id]), kept: null },
+    { type: 'CLEARED', worker: name, ticket: id, kept: null, branch: place.branch },
     { type: 'CLEANUP', worker: name, by: 'ann' },
     { type: 'LOST', worker: name, why: 'gone' },
     { type: 'KILL', worker: name, by: 'ann' },
@@ -188,6 +189,10 @@ function broken(before: Crew, after: Crew, command: CrewCommand, { green, review
     if (!reviewed.has(merged?.work?.tree ?? '') && !reviewed.has(before.merging?.tip ?? ''))
       return `${merged?.work?.tree} was merged, and nobody reviewed it`;
   }
+  const ids = (after.branches ?? []).map(({ id }) => id);
+  if (new Set(ids).size !== ids.length) return 'two branches are kept for one ticket';
+  if (before.branches?.some(({ id }) => !ids.includes(id)) && command.type !== 'PREPARED')
+    return 'a branch is forgotten before its ticket goes on';
   for (const worker of after.workers) {
     const was = before.workers.find(({ name }) => name === worker.name);
     const why = brokenBy(was, worker, { crew: after, command });

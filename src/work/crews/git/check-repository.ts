@@ -18,7 +18,7 @@ import { listWorktrees } from './worktrees.ts';
  */
 export async function checkRepository(
   repository: Repository,
-  { workers, kept }: Pick<Crew, 'workers' | 'kept'>,
+  { workers, kept, branches: toGoOn = [] }: Pick<Crew, 'workers' | 'kept' | 'branches'>,
   { folder, integration, marks }: { readonly folder: string; readonly integration: string; readonly marks: string },
 ): Promise<readonly string[]> {
   const { git } = repository;
@@ -38,7 +38,8 @@ export async function checkRepository(
       (path) => `A folder is no worktree: ${path}. Conch leaves it alone.`,
     ),
   ];
-  for (const branch of branches.filter((name) => name !== '' && !places.some((each) => each.branch === name))) {
+  const used = new Set(['', ...[...places, ...toGoOn].map(({ branch }) => branch)]);
+  for (const branch of branches.filter((name) => !used.has(name))) {
     const count = (await unless(128, git(['rev-list', '--count', branch, `^${repository.main}`])))?.trim() ?? '?';
     problems.push(`A branch belongs to no worker: ${branch}, with ${count} commits that ${repository.main} lacks.`);
   }

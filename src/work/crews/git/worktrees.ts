@@ -1,6 +1,7 @@
 import { constants, existsSync } from 'node:fs';
-import { cp, lstat, readFile, readdir, readlink, realpath, rm, writeFile } from 'node:fs/promises';
-import { dirname, isAbsolute, join } from 'node:path';
+import { cp, lstat, mkdtemp, readFile, readdir, readlink, realpath, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, dirname, isAbsolute, join } from 'node:path';
 import { KeyedQueue } from '../../../lib/keyed.ts';
 import { GitError, gitIn, zeroSeparated } from '../../../lib/git.ts';
 import { treeOf } from './kept.ts';
@@ -94,19 +95,42 @@ async function undo({ git }: Repository, folder: string): Promise<void> {
 }
 
 /**
- * Writes the `.git` file of a worktree again when somebody deleted only that: without it, git cannot store the other
- * files. Returns whether the folder is a worktree now.
+ * Writes the `.git` file of a worktree again when somebody deleted it: without it, git cannot store the other files. A
+ * worktree whose registration is gone is registered anew, on its branch. Returns whether the folder is a worktree now.
  */
-export async function repairWorktree({ commonDir }: Pick<Repository, 'commonDir'>, folder: string): Promise<boolean> {
+export async function repairWorktree(repository: Repository, folder: string, branch: string): Promise<boolean> {
   const link = join(folder, '.git');
-  const registered = join(commonDir, 'worktrees');
-  if (existsSync(link) || !existsSync(folder) || !existsSync(registered)) return existsSync(link);
-  for (const name of await readdir(registered)) {
-    const registration = join(registered, name);
-    const place = await readFile(join(registration, 'gitdir'), 'utf8').catch(() => '');
-    if (place.trimEnd() === link) await writeFile(link, `gitdir: ${registration}\n`);
+  const registered = join(repository.commonDir, 'worktrees');
+  const [, known] = /^gitdir: (.*)$/m.exec(await readFile(link, 'utf8').catch(() => '')) ?? [];
+  if (known !== undefined && existsSync(known)) return true;
+  // A folder named .git is a repository of its own, in which Conch would store nothing.
+  if (!existsSync(folder) || (existsSync(link) && known === undefined)) return false;
+  for (const name of await readdir(registered).catch(() => [])) {
+    const place = await readFile(join(registered, name, 'gitdir'), 'utf8').catch(() => '');
+    if (place.trimEnd() === link) await writeFile(link, `gitdir: ${join(registered, name)}\n`);
+    if (place.trimEnd() === link) return true;
   }
-  return existsSync(link);
+  return await QUEUE.run(repository.commonDir, async () => await register(repository, folder, branch));
+}
+
+/** Registers a folder with files as the worktree of a branch. Returns false when the branch is gone, or in use. */
+async function register(repository: Repository, folder: string, branch: string): Promise<boolean> {
+  if ((await tipOf(repository, branch)) === null) return false;
+  const scratch = await mkdtemp(join(tmpdir(), 'conch-worktree-'));
+  const made = join(scratch, basename(folder));
+  try {
+    await repository.git(['worktree', 'add', '--quiet', '--no-checkout', made, branch]);
+    const [, registration = ''] = /^gitdir: (.*)$/m.exec(await readFile(join(made, '.git'), 'utf8')) ?? [];
+    await writeFile(join(registration, 'gitdir'), `${join(folder, '.git')}\n`);
+    await writeFile(join(folder, '.git'), `gitdir: ${registration}\n`);
+    await gitIn(folder, repository.env)(['read-tree', 'HEAD']);
+    return true;
+  } catch (error) {
+    if (error instanceof GitError) return false;
+    throw error;
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
+  }
 }
 
 /**
