@@ -43,7 +43,7 @@ const CREW_TEXTS: FactFields = {
   reviewOver: ['why'],
   reviewCut: ['by'],
   reviewBegun: ['work.diff'],
-  workMeasured: ['work.subject', 'work.copy'],
+  workMeasured: ['work.subject', 'work.copy', 'work.refused'],
   pullReturned: ['about'],
   pullClosed: ['why'],
   waited: ['why'],

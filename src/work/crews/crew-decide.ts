@@ -66,6 +66,10 @@ const DECIDERS: Deciders = {
     (decision.crew.base?.tip ?? null) === since
       ? decision.record({ type: 'baseTested', tip, verdict, why })
       : 'BASE_OUTDATED',
+  BASE_CARRIED: (decision, { from, to }) => {
+    const { base } = decision.crew;
+    return base?.tip === from ? decision.record({ type: 'baseTested', ...base, tip: to }) : 'UNCHANGED';
+  },
   ACCEPT_BASE: acceptBase,
   ASK: (decision, { type: _type, ...asked }) =>
     findApproval(decision.crew, asked) === undefined
@@ -457,6 +461,10 @@ function afterStep(decision: CrewDecision, worker: Worker, step: WorkerStep, wor
   if (work.copy !== undefined) return decision.wait(worker, 'copy', work.copy);
   if (work.unmerged.length > 0 && !isLast)
     return next(decision, worker, 'conflict', `Unresolved conflicts: ${work.unmerged.join(', ')}`);
+  if (work.refused !== undefined) {
+    const about = `When Conch committed your files, ${work.refused}\nMend the cause.`;
+    return red(decision, worker, { kind: 'step', what: work.refused, about });
+  }
   if (step.signalled !== true && !isLast) return notDone(decision, worker, step);
   if (work.dirty && step.kind !== 'commit' && !isLast) return next(decision, worker, 'commit');
   if (work.ahead === 0) return nothingDone(decision, worker, step, isLast);
@@ -484,7 +492,7 @@ function tested(decision: CrewDecision, command: CrewCommandOf<'TESTED'>): CrewR
     if (found.status !== 'done' || found.next !== 'test' || found.leaving !== null) return 'INVALID_TRANSITION';
     if (found.work?.tip !== tip) return 'UNCHANGED';
     decision.record({ type: 'tested', worker: found.name, tip, verdict, output });
-    if (verdict === 'red') return red(decision, found, output);
+    if (verdict === 'red') return red(decision, found, { ...TESTS_RED, about: output });
     const asked = questionBefore(decision, found, { verdict, weakened });
     const question = found.accepted === tip ? null : asked;
     const isReviewed = decision.settings.review === undefined || found.review?.passed === found.work.tree;
@@ -572,6 +580,7 @@ function rechecked(decision: CrewDecision, worker: Worker, work: WorktreeState):
   if (work.ahead === 0) return decision.wait(worker, 'nothing', 'the review left nothing to merge');
   if (work.unmerged.length > 0)
     return decision.wait(worker, 'review', `the review left conflicts in ${work.unmerged.join(', ')}`);
+  if (work.refused !== undefined) return decision.wait(worker, 'refused', `after the review, ${work.refused}`);
   const question = review?.question ?? null;
   const isTestedAgain = question?.for !== 'review' && decision.now(worker).next === 'test';
   return isTestedAgain ? null : conclude(decision, worker, question);
@@ -592,14 +601,18 @@ function questionBefore(
   return settings.merge === 'ask' ? { for: 'merge', why: 'the tests are green' } : null;
 }
 
-/** Red tests go back to the worker, unless its steps are used up. */
-function red(decision: CrewDecision, worker: Worker, output: string): null {
+/** What goes back to a worker. `what`: the problem, for people. `about`: what the worker reads. */
+type Problem = { readonly kind: WorkerStep['kind']; readonly what: string; readonly about: string };
+const TESTS_RED = { kind: 'test', what: 'the tests are red' } as const;
+
+/** Red tests, and a commit that was refused, go back to the worker, unless its steps are used up. */
+function red(decision: CrewDecision, worker: Worker, { kind, what, about }: Problem): null {
   const { stepCount, maxSteps, unchanged } = decision.now(worker);
   if (unchanged >= decision.settings.patience)
-    return decision.wait(worker, 'progress', `the tests are red, and ${unchanged} steps in a row changed no file`);
-  if (stepCount >= maxSteps) return decision.wait(worker, 'red', `${stepCount} steps are used, and the tests are red`);
+    return decision.wait(worker, 'progress', `${unchanged} steps in a row changed no file, and ${what}`);
+  if (stepCount >= maxSteps) return decision.wait(worker, 'red', `${stepCount} steps are used, and ${what}`);
   decision.move(worker, 'working', 'tests failed');
-  return next(decision, worker, 'test', output);
+  return next(decision, worker, kind, about);
 }
 
 function mergeStarted(decision: CrewDecision, command: CrewCommandOf<'MERGE_STARTED'>): CrewRefusal | null {
@@ -674,7 +687,8 @@ function mergedRed(
   return decision.merging(worker, (found) => {
     decision.drop(found.name, 'the tests of the merged tree are red');
     const others = landed.length === 0 ? '' : `Merged since your branch began: ${sidesOf(decision.crew, landed)}.\n`;
-    return red(decision, found, `The tests are red after a merge with main. ${others}${output}`);
+    const about = `The tests are red after a merge with main. ${others}${output}`;
+    return red(decision, found, { ...TESTS_RED, about });
   });
 }
 

@@ -44,6 +44,8 @@ const COMMANDS = {
   /** The tests of main at a commit. */
   /** `since`: the tip of the base when its tests began; `null` for none. A merge meanwhile makes them outdated. */
   BASE: { since: text.nullable(), tip: text, verdict: z.enum(['green', 'red', 'none']), why: text },
+  /** A commit of Conch that changes only tickets moved main, so the result of its tests is still right. */
+  BASE_CARRIED: { from: text, to: text },
   /** An operator lets tickets start although the tests of main are red. */
   ACCEPT_BASE: { by },
   /** Asks people something about the whole crew. Replaces an earlier question about the same subject. */

@@ -101,6 +101,8 @@ export type CrewWorkPorts = {
   readonly ticketsDir: string | null;
   /** Tells people in the crew's channel, or (`ticket`) in the thread of a ticket. */
   readonly say: (words: string, ticket?: string) => void;
+  /** Called when a commit of Conch that changes only tickets moved main. Tests have the same result at both commits. */
+  readonly carried: (from: string, to: string) => Promise<void>;
   /** Values that outlast a restart, by their names; `null` for none. */
   readonly memory: {
     readonly recall: (name: string) => string | null;
@@ -289,12 +291,14 @@ class RepositoryWork implements CrewWork {
     const { worktree, id } = ticket;
     if (!(await this.exists(ticket))) throw new Error(`the worktree ${worktree} is gone`);
     await this.endProcesses(ticket);
+    let refusal: string | null = null;
     if (commits) {
       const env = { ...repository.env, ...runEnvironment(this.#plan, ticket) };
       const { leftOut, refused } = await commitWork({ env }, worktree, `Work of ${worker} on ${id}`, { hooks: true });
       await this.endProcesses(ticket);
       for (const { path, reason } of leftOut) this.#say(ticket, `${path} is not committed: ${reason}`);
-      if (refused !== null) this.#say(ticket, `the commit was refused: ${refused}`);
+      if (refused !== null) this.#say(ticket, lastLines(refused, 10));
+      refusal = refused;
     }
     const git = gitIn(worktree, repository.env);
     const tip = (await git(['rev-parse', 'HEAD'])).trim();
@@ -314,6 +318,7 @@ class RepositoryWork implements CrewWork {
       unmerged: [...new Set([...unmerged, ...marked])],
       ...(ahead === 0 ? {} : { subject, files: changed.length, added: sum(changed, 0), removed: sum(changed, 1) }),
       ...(copy === null ? {} : { copy }),
+      ...(refusal === null || unmerged.length > 0 ? {} : { refused: lastLines(refusal) }),
     };
   }
 
@@ -538,7 +543,8 @@ class RepositoryWork implements CrewWork {
         if (commit === null) return;
         const [counted, count] = (this.#ports.memory.recall('tests') ?? '').split(' ');
         const order = { from: tip, to: commit, count: counted === tip ? Number(count) : null };
-        if (await this.#advance(message, order)) return;
+        if (!(await this.#advance(message, order))) continue;
+        return await this.#ports.carried(tip, commit);
       }
       throw new Error(`${this.#plan.main} moved ${MOST_MOVES} times meanwhile`);
     });

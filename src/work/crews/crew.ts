@@ -122,6 +122,8 @@ export const worktreeSchema = z.strictObject({
   removed: count.exactOptional(),
   /** What changed in the copy of people during the step, in words. Absent: nothing. */
   copy: text.exactOptional(),
+  /** What refused the commit of the files that differ, such as a hook, with its last lines. Absent: nothing. */
+  refused: text.exactOptional(),
 });
 
 const stepSchema = z.strictObject({

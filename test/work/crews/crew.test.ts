@@ -346,6 +346,33 @@ describe('a step', () => {
     expect(play.step('DONE', work('2')).worker().status).toBe('done');
   });
 
+  const REFUSED = 'the hook pre-commit refused the commit:\nno tabs';
+
+  test('whose commit a hook refuses goes back to the agent with the hook and its last lines, and counts no error', () => {
+    const play = ready()
+      .step('DONE', work('1', { dirty: true }))
+      .step('DONE', work('2', { dirty: true, refused: REFUSED }), 8);
+    expect(play.worker()).toMatchObject({ status: 'working', waiting: null, errors: 0 });
+    expect(promptFor(play.worker(), PLACE)).toContain(
+      `When Conch committed your files, ${REFUSED}\nMend the cause. When it is finished`,
+    );
+  });
+
+  test.each([
+    ['its steps are used up', { maxSteps: 1 }, 'red'],
+    ['no file changes any more', { patience: 1 }, 'progress'],
+  ] as const)('whose commit a hook refuses when %s asks people', (_when, settings, waits) => {
+    const play = ready(settings);
+    if (waits === 'progress') play.step('DONE', work('1', { dirty: true }));
+    play.step('DONE', work('1', { dirty: true, refused: REFUSED }), 8);
+    expect(play.worker()).toMatchObject({
+      status: 'working',
+      waiting: { for: waits, why: expect.stringContaining(REFUSED) },
+    });
+    play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' });
+    expect(play.worker().step?.about).toContain(REFUSED);
+  });
+
   test('with DONE and no commit asks the agent once, then people', () => {
     const play = ready().step('DONE', work('1', { ahead: 0 }));
     expect(play.worker().step?.kind).toBe('nothing');

@@ -24,6 +24,7 @@ async function opened() {
       pulls: async () => null,
       ticketsDir: null,
       say: () => {},
+      carried: async () => {},
       memory: { recall: () => null, remember: async () => {} },
     },
   );

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { createServer } from 'node:net';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -151,6 +151,82 @@ test('asks the worker to commit uncommitted work, and then commits it', async ()
   await room.command('/crew run');
   await finished(room, 1);
   expect(git(room.repo, 'show', 'main:one.txt')).toBe('one');
+});
+
+test('gives the words of a hook that refuses the commit to the agent, and merges what it mends', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  const hook = '#!/bin/sh\nif grep -q tab one.txt; then echo "no tabs"; exit 1; fi\n';
+  writeFileSync(join(repo, '.git/hooks/pre-commit'), hook, { mode: 0o755 });
+  const prompts: string[] = [];
+  const room = await stage(repo, (folder, turn) => {
+    prompts.push(turn.text);
+    const isMended = prompts.some((text) => text.includes('no tabs'));
+    writeFileSync(join(folder, 'one.txt'), isMended ? 'mended\n' : 'tab\n');
+    return 'DONE';
+  });
+  await room.command('/crew run');
+  await finished(room, 1);
+  expect(prompts[2]).toContain('the hook pre-commit refused the commit:\nno tabs\nMend the cause.');
+  expect(git(repo, 'show', 'main:one.txt')).toBe('mended');
+  expect(room.posts.join('\n')).toContain('c-1: the hook pre-commit refused the commit:\nno tabs');
+});
+
+test('leaves files out of its own commits that belong in none, names them, and keeps them', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  const files = ['.env', 'node_modules/x/index.js', 'large.bin', 'outside'];
+  const room = await stage(repo, (folder) => {
+    writeFileSync(join(folder, 'one.txt'), 'one\n');
+    writeFileSync(join(folder, '.env'), 'KEY=canary\n');
+    mkdirSync(join(folder, 'node_modules/x'), { recursive: true });
+    writeFileSync(join(folder, 'node_modules/x/index.js'), 'x\n');
+    writeFileSync(join(folder, 'large.bin'), Buffer.alloc(5 * 1_048_576 + 1));
+    if (!existsSync(join(folder, 'outside'))) symlinkSync('../../..', join(folder, 'outside'));
+    return 'DONE';
+  });
+  await room.command('/crew run');
+  await finished(room, 1);
+  expect(git(repo, 'ls-tree', '-r', '--name-only', 'main').split('\n')).toEqual([
+    '.tickets/c-1.md',
+    'list.txt',
+    'one.txt',
+  ]);
+  const [kept] = room.app.crews.state('web')?.kept ?? [];
+  const stored = git(repo, 'ls-tree', '-r', '--name-only', kept?.ref ?? '').split('\n');
+  expect(stored).toEqual(expect.arrayContaining(files));
+  expect(git(repo, 'show', `${kept?.ref}:.env`)).toBe('KEY=canary');
+  const told = room.posts.join('\n');
+  const reasons = ['environment file', 'dependency folder', 'larger than 5 MiB', 'link that leaves the worktree'];
+  for (const [at, file] of files.entries()) expect(told).toContain(`c-1: ${file} is not committed: ${reasons[at]}`);
+  expect(told).toContain(`The work of c-1 is kept as ${kept?.ref}`);
+  expect(told).not.toContain('canary');
+});
+
+test('does not test main again after its own commits on tickets, and does after those of people', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1'), 'c-2': ticketText('c-2') });
+  const log = join(mkdtempSync(join(tmpdir(), 'conch-crew-tested-')), 'log');
+  const room = await stage(
+    repo,
+    (folder, { channel }) => {
+      if (!channel.endsWith('c-1')) add(folder, `${channel.slice(-3)}.txt`, 'x');
+      return 'DONE';
+    },
+    { test: `basename "$PWD" >> ${log}` },
+  );
+  const tested = () => readFileSync(log, 'utf8').trim().split('\n');
+  await room.command('/crew run');
+  await until(() => room.app.crews.state('web')?.workers[0]?.waiting?.for === 'nothing');
+  await room.command('/crew answer A unchanged');
+  await finished(room, 2);
+  expect(git(repo, 'log', '--first-parent', '--format=%s', 'main').split('\n').slice(0, 2)).toEqual([
+    'Merge c-2: Title of c-2',
+    'Close c-1: no change was needed',
+  ]);
+  expect(tested()).toEqual(['_main', 'A-c-2', '_main']);
+  writeFileSync(join(repo, '.tickets/c-3.md'), ticketText('c-3'));
+  git(repo, 'add', '.');
+  git(repo, 'commit', '-qm', 'Add c-3');
+  await finished(room, 3);
+  expect(tested().slice(3)).toEqual(['_main', 'A-c-3', '_main']);
 });
 
 test('asks people after DONE without a change, and they close the ticket', async () => {

@@ -154,7 +154,9 @@ describe('a crew whose work is reviewed', () => {
     expect(await room.command('/crew cleanup A')).toMatchObject({ ok: true });
     hold.resolve();
     await finished(room, 1);
-    expect(room.app.crews.state('web')?.kept).toHaveLength(1);
+    // The next worker goes on from the commit of the one that was removed.
+    expect(room.app.crews.state('web')?.kept).toEqual([]);
+    expect(git(room.repo, 'show', 'main:one.txt').split('\n')).toHaveLength(2);
     expect(held).toBe(2);
   });
 

@@ -1,4 +1,4 @@
-import { lstat, mkdtemp, readlink, realpath, rm } from 'node:fs/promises';
+import { lstat, mkdtemp, readFile, readlink, realpath, rm } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
@@ -159,13 +159,30 @@ export async function commitWork(
   const unstaged = [...staged, ...changed].filter((path) => out.has(path));
   if (unstaged.length > 0) await git(['--literal-pathspecs', 'reset', '--quiet', ...fromInput], paths(unstaged));
   if ((await git(['diff', '--cached', '--name-only'])) === '') return { commit: null, leftOut, refused: null };
+  const scratch = await mkdtemp(join(tmpdir(), 'conch-commit-'));
   try {
-    await git(['commit', '--quiet', '-m', message], { hooks, limitMs: HOOKS_LIMIT_MS });
+    const set = { GIT_TRACE2_EVENT: join(scratch, 'events') };
+    await git(['commit', '--quiet', '-m', message], { hooks, limitMs: HOOKS_LIMIT_MS, set });
   } catch (error) {
     if (!(error instanceof GitError)) throw error;
-    return { commit: null, leftOut, refused: error.message };
+    const hook = refusingHook(await readFile(join(scratch, 'events'), 'utf8').catch(() => ''));
+    const refused = hook === null ? error.message : `the hook ${hook} refused the commit:\n${error.stderr.trim()}`;
+    return { commit: null, leftOut, refused };
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
   }
   return { commit: (await git(['rev-parse', 'HEAD'])).trim(), leftOut, refused: null };
+}
+
+/** The hook that failed, in the events that git traced; `null` for none. A git inside a hook has a "/" in its `sid`. */
+function refusingHook(events: string): string | null {
+  const own = events.split('\n').filter((line) => !/"sid":"[^"]*\//.test(line));
+  const started = own.findLast((line) => line.includes('"child_class":"hook"'));
+  const [, id = ''] = /"child_id":(\d+)/.exec(started ?? '') ?? [];
+  const hasFailed = own.some(
+    (line) => line.includes('"child_exit"') && /"code":[^0]/.test(line) && line.includes(`"child_id":${id},`),
+  );
+  return hasFailed ? (/"hook_name":"([^"]+)"/.exec(started ?? '')?.[1] ?? null) : null;
 }
 
 /** Variables that name the author of commits: the user of git, or Conch when git knows none. `at`: milliseconds. */

@@ -228,7 +228,15 @@ describe('the commit at DONE', () => {
     chmodSync(join(root, '.git/hooks/pre-commit'), 0o755);
     const repository = await open();
     const refused = await commitWork(repository, tree, 'Do it', { hooks: true });
-    expect(refused).toEqual({ commit: null, leftOut: [], refused: 'git commit failed: no tabs' });
+    const words = 'the hook pre-commit refused the commit:\nno tabs';
+    expect(refused).toEqual({ commit: null, leftOut: [], refused: words });
+    const message = join(root, '.git/hooks/commit-msg');
+    writeFileSync(join(root, '.git/hooks/pre-commit'), '#!/bin/sh\ngit var GIT_EDITOR\n');
+    writeFileSync(message, '#!/bin/sh\ngit var GIT_EDITOR; echo "no ticket"; exit 3\n', { mode: 0o755 });
+    expect((await commitWork(repository, tree, 'Do it', { hooks: true })).refused).toMatch(
+      /^the hook commit-msg refused the commit:\n[^]*no ticket$/,
+    );
+    rmSync(message);
     expect(await commitWork(repository, tree, 'Do it', { hooks: false })).toMatchObject({ refused: null });
     expect(await commitWork(repository, tree, 'Do it', { hooks: true })).toEqual({
       commit: null,
