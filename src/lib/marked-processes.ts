@@ -62,14 +62,29 @@ function signal(pid: number, name: NodeJS.Signals): void {
   }
 }
 
+/** Whether a process was started by another one, also through others between them, and all of these still live. */
+export function isDescendant(pid: number, ancestor: number): boolean {
+  for (let at = pid; at > 1; at = Number(statOf(at)[1])) if (at === ancestor) return true;
+  return false;
+}
+
+/** The fields of a process after its name, from its state on; empty when it has ended. */
+function statOf(pid: number): readonly string[] {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  } catch {
+    return [];
+  }
+}
+
 function read(pid: number): readonly MarkedProcess[] {
   if (pid === ownPid) return [];
   try {
     const variables = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0');
     const mark = variables.find((each) => each.startsWith(`${RUN_MARK}=`))?.slice(RUN_MARK.length + 1);
     if (mark === undefined || mark === '') return [];
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    const [state = '', , group = '0'] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    const [state = 'X', , group = '0'] = statOf(pid);
     if (state === 'Z' || state === 'X') return [];
     const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
     return [{ pid, group: Number(group), mark, command, folder: folderOf(pid) }];

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { childEnvironment, livingGroups, startProcessGroup } from '../../agents/process/process-group.ts';
-import { RUN_MARK, endProcesses } from '../../lib/marked-processes.ts';
+import { RUN_MARK, endProcesses, isDescendant } from '../../lib/marked-processes.ts';
 import type { Timers } from '../../lib/time.ts';
 import type { CommandRun, CrewWorkPorts } from '../../work/crews/crew-work.ts';
 
@@ -11,11 +11,13 @@ const MOST_OUTPUT = 1_048_576;
 const GRACE_MS = 5_000;
 
 /**
- * Ends processes by their mark, also those outside their process group. Spares the process groups of sessions and commands
- * that this program has open. `isMeant` returns whether the processes with a mark are to be ended.
+ * Ends processes by their mark, also those outside their process group. Spares the sessions and commands that this program
+ * has open, with the child processes that they hold: a process whose starter has ended was left running. `isMeant` returns
+ * whether the processes with a mark are to be ended.
  */
 export async function endMarked(isMeant: (mark: string) => boolean): Promise<void> {
-  await endProcesses(({ mark, group }) => isMeant(mark) && !livingGroups().has(group), GRACE_MS);
+  const isOpen = (pid: number, group: number): boolean => livingGroups().has(group) && isDescendant(pid, group);
+  await endProcesses(({ mark, group, pid }) => isMeant(mark) && !isOpen(pid, group), GRACE_MS);
 }
 
 /**

@@ -81,6 +81,13 @@ describe('a worker finishes a ticket', () => {
     expect(one).toBe('acp');
   });
 
+  test('over ACP, and what a step left running has ended at its end, but not what the agent holds', async () => {
+    const seen = join(mkdtempSync(join(tmpdir(), 'conch-worker-')), 'seen');
+    const args = [WORKER, 'acp', seen];
+    await merges({ kind: 'acp', profile: 'generic', command: process.execPath, args });
+    expect(readFileSync(seen, 'utf8')).toBe('held true, left false');
+  });
+
   test('that connects to Conch, and reads its folder in the prompt', async () => {
     const port = await freePort();
     const { one } = await merges({ kind: 'remote' }, { remote: { port } }, ({ dataDir }) => {
