@@ -1,0 +1,60 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { until } from '../reviews/stage.ts';
+import { add, finished, git, repository, stage, ticketText } from './stage.ts';
+
+const FILES = ['CLAUDE.md', 'CLAUDE.local.md', 'AGENTS.md'];
+
+test.each([
+  { tracked: [], written: ['CLAUDE.md', 'AGENTS.md'] },
+  { tracked: ['CLAUDE.md'], written: ['CLAUDE.local.md', 'AGENTS.md'] },
+  { tracked: ['AGENTS.md'], written: ['CLAUDE.local.md'] },
+  { tracked: ['CLAUDE.md', 'AGENTS.md'], written: ['CLAUDE.local.md'] },
+])(
+  'where main has $tracked, $written are written, and the agent commits none of them',
+  async ({ tracked, written }) => {
+    const repo = repository({ 'c-1': ticketText('c-1', { text: 'Write it.' }) });
+    for (const name of tracked) add(repo, name, 'of people');
+    // People may be on another branch, which has other files.
+    git(repo, 'switch', '-q', '-c', 'mine');
+    add(repo, '.gitignore', 'dist');
+    git(repo, 'rm', '-q', '--ignore-unmatch', ...FILES);
+    const seen = new Map<string, string>();
+    const room = await stage(repo, (folder) => {
+      for (const name of [...FILES, '.conch/ticket.md'])
+        if (existsSync(join(folder, name))) seen.set(name, readFileSync(join(folder, name), 'utf8'));
+      add(folder, 'one.txt', 'one');
+      return 'DONE';
+    });
+    await room.command('/crew run');
+    await finished(room, 1);
+    for (const name of FILES) {
+      const text = tracked.includes(name) ? 'of people\n' : written.includes(name) ? expect.any(String) : undefined;
+      expect([name, seen.get(name)]).toEqual([name, text]);
+      if (written.includes(name)) expect(seen.get(name)).toContain('Your ticket is in .conch/ticket.md');
+    }
+    expect(seen.get('.conch/ticket.md')).toContain('Ticket c-1: Title of c-1\n\nWrite it.');
+    const names = git(repo, 'ls-tree', '--name-only', 'main').split('\n');
+    expect(names).toEqual(['.tickets', ...tracked, 'list.txt', 'one.txt'].toSorted());
+    expect(FILES.filter((name) => existsSync(join(repo, name)))).toEqual([]);
+    expect(readFileSync(join(repo, '.gitignore'), 'utf8')).toBe('dist\n');
+    expect(room.app.crews.state('web')?.kept).toEqual([]);
+  },
+);
+
+test('refuses a branch that adds the instructions of Conch, and people read where they are', async () => {
+  const room = await stage(repository({ 'c-1': ticketText('c-1') }), (folder, _turn, step) => {
+    if (step === 1) git(folder, 'add', '--force', 'CLAUDE.md');
+    else git(folder, 'rm', '-q', '--cached', 'CLAUDE.md');
+    add(folder, 'one.txt', 'one');
+    return 'DONE';
+  });
+  const worker = () => room.app.crews.state('web')?.workers[0];
+  await room.command('/crew run');
+  await until(() => worker()?.waiting?.for === 'refused');
+  expect(worker()?.waiting?.why).toBe('instructions of Conch are in CLAUDE.md');
+  await room.command('/crew answer A continue');
+  await finished(room, 1);
+  expect(git(room.repo, 'ls-tree', '--name-only', 'main').split('\n')).toEqual(['.tickets', 'list.txt', 'one.txt']);
+});
