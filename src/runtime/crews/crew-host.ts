@@ -316,9 +316,7 @@ export class CrewHost {
           pulls: () => pullsOf(crew, clock),
           ticketsDir: 'dir' in crew.tickets ? crew.tickets.dir : null,
           say: (words, ticket) => this.#note(id, words, ticket),
-          carried: async (from, to) => {
-            await this.#crews.apply(id, { type: 'BASE_CARRIED', from, to }, clock.now());
-          },
+          carried: (from, to) => this.#crews.apply(id, { type: 'BASE_CARRIED', from, to }, clock.now()),
           memory: {
             recall: (name) => keyValues.recall(MEMORY, `${id}/${name}`),
             remember: (name, value) => keyValues.remember(MEMORY, `${id}/${name}`, value),

@@ -61,30 +61,18 @@ const RUNS: Readonly<Record<CrewVerb, Run>> = {
   answer,
   merge: (runner, { values, person }) =>
     decide(runner, { type: 'MERGE', worker: values.worker ?? '', by: person.name, voter: person.id }),
-  hold: (runner, { values, person }) =>
-    give(
-      runner,
-      { type: 'HOLD', worker: values.worker ?? '', by: person.name },
-      'Its merge is held. /crew ps shows what you can decide.',
-    ),
+  hold: aboutWorker('HOLD', 'Its merge is held. /crew ps shows what you can decide.'),
   retry: (runner, { values, person }) =>
     give(
       runner,
       { type: 'RETRY', worker: values.worker ?? '', by: person.name, words: values.words ?? '' },
       'The worker tries again.',
     ),
-  kill: (runner, { values, person }) =>
-    give(
-      runner,
-      { type: 'KILL', worker: values.worker ?? '', by: person.name },
-      'The worker is reset. Its work is stored first, and its ticket is open again. Its worktree stays until its next ticket.',
-    ),
-  cleanup: (runner, { values, person }) =>
-    give(
-      runner,
-      { type: 'CLEANUP', worker: values.worker ?? '', by: person.name },
-      'The worktree is stored, then removed.',
-    ),
+  kill: aboutWorker(
+    'KILL',
+    'The worker is reset. Its work is stored first, and its ticket is open again. Its worktree stays until its next ticket.',
+  ),
+  cleanup: aboutWorker('CLEANUP', 'The worktree is stored, then removed.'),
   accept: (runner, request) =>
     request.values.words === undefined
       ? give(
@@ -103,6 +91,11 @@ const RUNS: Readonly<Record<CrewVerb, Run>> = {
   drop: (runner, { values, person }) =>
     give(runner, { type: 'DROP', proposal: values.words ?? '', by: person.name }, 'Dropped. Nothing was written.'),
 };
+
+/** Gives a command about the named worker. */
+function aboutWorker(type: 'HOLD' | 'KILL' | 'CLEANUP', done: string): Run {
+  return (runner, { values, person }) => give(runner, { type, worker: values.worker ?? '', by: person.name }, done);
+}
 
 const OLD_BUTTON =
   'This button is from an earlier state of the crew, so nothing was done. /crew ps shows what is open.';

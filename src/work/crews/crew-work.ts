@@ -102,7 +102,7 @@ export type CrewWorkPorts = {
   /** Tells people in the crew's channel, or (`ticket`) in the thread of a ticket. */
   readonly say: (words: string, ticket?: string) => void;
   /** Called when a commit of Conch that changes only tickets moved main. Tests have the same result at both commits. */
-  readonly carried: (from: string, to: string) => Promise<void>;
+  readonly carried: (from: string, to: string) => Promise<unknown>;
   /** Values that outlast a restart, by their names; `null` for none. */
   readonly memory: {
     readonly recall: (name: string) => string | null;
@@ -546,7 +546,8 @@ class RepositoryWork implements CrewWork {
         const [counted, count] = (this.#ports.memory.recall('tests') ?? '').split(' ');
         const order = { from: tip, to: commit, count: counted === tip ? Number(count) : null };
         if (!(await this.#advance(message, order))) continue;
-        return await this.#ports.carried(tip, commit);
+        await this.#ports.carried(tip, commit);
+        return;
       }
       throw new Error(`${this.#plan.main} moved ${MOST_MOVES} times meanwhile`);
     });

@@ -12,7 +12,7 @@ const oneFile: Work = (folder) => {
   return 'DONE';
 };
 
-const script = (test: string) => `${JSON.stringify({ scripts: { test } })}\n`;
+const script = (line: string) => `${JSON.stringify({ scripts: { test: line } })}\n`;
 
 test('takes the runner of the tests from main, not from the branch', async () => {
   const repo = one();
@@ -100,8 +100,8 @@ test('tests that hang are red and say so, on main and on a branch, and none of t
 
 test('counts tests that are green at their second run as flaky, and merges', async () => {
   const tried = join(mkdtempSync(join(tmpdir(), 'conch-crew-flaky-')), 'tried');
-  const test = `if test -f one.txt && ! test -e ${tried}; then touch ${tried}; false; fi`;
-  const room = await stage(one(), oneFile, { test });
+  const line = `if test -f one.txt && ! test -e ${tried}; then touch ${tried}; false; fi`;
+  const room = await stage(one(), oneFile, { test: line });
   await room.command('/crew run');
   await finished(room, 1);
   expect(existsSync(tried)).toBe(true);
