@@ -124,13 +124,8 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
     }
     case 'worktreeMade':
       return crew.branches === undefined ? crew : { ...crew, branches: otherBranches(crew, worker.ticket?.id) };
-    case 'worktreeCleared': {
-      const { ticket, kept: ref, branch } = fact;
-      const kept = ref === null ? crew.kept : [...crew.kept, { ticket, ref }];
-      return branch === undefined
-        ? { ...crew, kept }
-        : { ...crew, kept, branches: [...otherBranches(crew, ticket), { id: ticket, branch }] };
-    }
+    case 'worktreeCleared':
+      return stored(crew, fact);
     case 'spent': {
       const { steps, ...usage } = crew.usage;
       const { budget = { from: 0, day: 0, dayFrom: 0 } } = crew;
@@ -172,6 +167,11 @@ function discovered(crew: Crew, { name, ticket }: Worker, { text }: CrewFactOf<'
     return { ...each, heard: [...known.slice(0, telling), ...[...known.slice(telling), found].slice(-MOST_TOLD)] };
   });
   return { ...crew, workers, discoveries: [...(crew.discoveries ?? []), found].slice(-MOST_DISCOVERIES) };
+}
+
+function stored(crew: Crew, { ticket: id, kept: ref, branch }: CrewFactOf<'worktreeCleared'>): Crew {
+  const kept = ref === null ? crew.kept : [...crew.kept, { ticket: id, ref }];
+  return { ...crew, kept, ...(branch === undefined ? {} : { branches: [...otherBranches(crew, id), { id, branch }] }) };
 }
 
 function otherBranches({ branches = [] }: Crew, ticket: string | undefined): NonNullable<Crew['branches']> {
