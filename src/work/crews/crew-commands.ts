@@ -75,11 +75,7 @@ const RUNS: Readonly<Record<CrewVerb, Run>> = {
   cleanup: aboutWorker('CLEANUP', 'The worktree is stored, then removed.'),
   accept: (runner, request) =>
     request.values.words === undefined
-      ? give(
-          runner,
-          { type: 'ACCEPT_BASE', by: request.person.name },
-          'Tickets start although the tests of main are red.',
-        )
+      ? give(runner, { type: 'ACCEPT_BASE', by: request.person.name }, BASE_ACCEPTED)
       : approve(runner, request, true),
   decline: (runner, request) => approve(runner, request, false),
   clean,
@@ -97,6 +93,8 @@ function aboutWorker(type: 'HOLD' | 'KILL' | 'CLEANUP', done: string): Run {
   return (runner, { values, person }) => give(runner, { type, worker: values.worker ?? '', by: person.name }, done);
 }
 
+const BASE_ACCEPTED = 'Tickets start although the tests of main are red.';
+const CUT = 'The crew stops now. Steps that were cut run again later.';
 const OLD_BUTTON =
   'This button is from an earlier state of the crew, so nothing was done. /crew ps shows what is open.';
 
@@ -119,11 +117,7 @@ function stop(runner: CrewRunner, { values, person }: Request): Answer | Promise
   if (how !== undefined && how !== 'now') return { ok: false, text: 'Expected: /crew stop, or /crew stop now' };
   return how === undefined
     ? give(runner, { type: 'STOP', by: person.name }, 'The crew stops: steps under way end as usual.')
-    : give(
-        runner,
-        { type: 'STOP', by: person.name, now: true },
-        'The crew stops now. Steps that were cut run again later.',
-      );
+    : give(runner, { type: 'STOP', by: person.name, now: true }, CUT);
 }
 
 async function spawn(runner: CrewRunner, { values }: Request): Promise<Answer> {

@@ -385,7 +385,13 @@ class RepositoryWork implements CrewWork {
       await this.#forgetInstructions(worktree);
       const isMerged = merged !== null && (await tipOf(repository, branch)) === merged;
       const always = !goesOn && !isMerged && (await this.#isAhead(branch, 'others'));
-      const stored = await storeWork(repository, worktree, `refs/conch/kept/${basename(worktree)}`, { always });
+      const problem = `stored ${id}`;
+      const prefix = `refs/conch/kept/${basename(worktree)}`;
+      const stored = await storeWork(repository, worktree, prefix, { always }).catch((error: unknown) => {
+        this.#tellOnce(problem, `${id}: ${error instanceof Error ? error.message : String(error)}`);
+        throw error;
+      });
+      this.#tellOnce(problem, null);
       kept = stored.ref;
       if (!stays) await removeWorktree(repository, worktree, stored);
     } else if (isForeign) {

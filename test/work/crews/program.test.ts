@@ -578,6 +578,8 @@ test('resets a worker whose worktree a person deleted, and works on the ticket a
 test.each([
   ['no repository', (folder: string) => rmSync(join(folder, '.git'), { recursive: true }), 'no git repository'],
   ['no main', (folder: string) => git(folder, 'branch', '-m', 'main', 'trunk'), 'main'],
+  ['no files of its own', (folder: string) => git(folder, 'config', 'core.bare', 'true'), 'is a bare repository'],
+  ['a rebase under way', (folder: string) => mkdirSync(join(folder, '.git/rebase-merge')), 'rebase --abort'],
   [
     'a merge under way',
     (folder: string) => writeFileSync(join(folder, '.git/MERGE_HEAD'), `${'0'.repeat(40)}\n`),

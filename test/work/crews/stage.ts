@@ -37,6 +37,8 @@ afterEach(async () => {
 
 /** Runs git in a folder. An agent without a worktree has none, and git would work in the folder of the tests. */
 export function git(folder: string, ...args: readonly string[]): string {
+  // git takes an empty folder for the one that the tests run in.
+  if (folder === '') throw new Error('impossible: git in no folder');
   if (folder === '') throw new Error('git needs a folder');
   return execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
 }
@@ -64,8 +66,12 @@ export function repository(tickets: Readonly<Record<string, string>>): string {
 
 /** The whole program with one crew, whose workers are played by a function. */
 export async function stage(repo: string, work: Work, crew: object = {}, path = ':memory:', timers = systemTimers) {
-  const backends = () => (agent: AgentConfig) => played(agent.id, folderOf(agent), work);
-  return stageOf({ repo, crew, path, timers, backends });
+  return stageOf({ repo, crew, path, timers, backends: playedBy(work) });
+}
+
+/** Backends that play all agents by a function. */
+export function playedBy(work: Work): StageOptions['backends'] {
+  return () => (agent) => played(agent.id, folderOf(agent), work);
 }
 
 function folderOf({ backend }: AgentConfig): string {
@@ -79,6 +85,8 @@ type StageOptions = {
   readonly timers?: Timers;
   /** More of the configuration. */
   readonly config?: object;
+  /** More crews. */
+  readonly others?: readonly object[];
   readonly backends: (config: Config) => BackendFor | Promise<BackendFor>;
 };
 
@@ -91,6 +99,7 @@ export async function stageOf({
   path = ':memory:',
   timers = systemTimers,
   config = {},
+  others = [],
   backends,
 }: StageOptions) {
   const clock = systemClock();
@@ -122,6 +131,7 @@ export async function stageOf({
             test: '! grep -q broken list.txt',
             ...changed,
           },
+          ...others,
         ],
       },
       { CONCH_DATA_DIR: dataDir },

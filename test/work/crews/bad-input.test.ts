@@ -1,0 +1,104 @@
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { until } from '../reviews/stage.ts';
+import { CHANNEL, add, finished, git, mainTickets, playedBy, repository, stage, stageOf, ticketText } from './stage.ts';
+import type { Work } from './stage.ts';
+
+const oneFile: Work = (folder) => {
+  add(folder, 'one.txt', 'one');
+  return 'DONE';
+};
+
+test('lists tickets that cannot be read or named with the reason, and works on the others', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1'), 'c..2': ticketText('c..2'), 'c-3': 'no front matter\n' });
+  writeFileSync(join(repo, '.tickets/c-4.md'), Buffer.from('---\nid: c-4\n---\n# \u00FC\n', 'latin1'));
+  mkdirSync(join(repo, '.tickets/c-5.md'));
+  const room = await stage(repo, oneFile);
+  await room.command('/crew run');
+  await finished(room, 1);
+  const { text } = await room.command('/crew dashboard');
+  for (const line of [
+    'c..2: its id "c..2" is no name for a branch',
+    'c-3: it does not begin with a line "---"',
+    'c-4: it is not UTF-8',
+    'c-5: it does not begin with a line "---"',
+  ])
+    expect(text).toContain(line);
+  expect(mainTickets(repo)).toEqual(['c-1']);
+});
+
+test('a second crew that reaches the same repository by a link says who has it, and the first works', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  const link = join(mkdtempSync(join(tmpdir(), 'conch-crew-link-')), 'repo');
+  symlinkSync(repo, link);
+  const other = { id: 'api', repo: link, channel: 'console:api', backend: { kind: 'command', command: 'unused' } };
+  const room = await stageOf({
+    repo,
+    crew: {},
+    config: {
+      channels: [
+        { id: CHANNEL, agents: ['pm'] },
+        { id: 'console:api', agents: ['pm'] },
+      ],
+    },
+    others: [other],
+    backends: playedBy(oneFile),
+  });
+  expect(await room.command('/crew ps')).toMatchObject({ ok: true });
+  expect(await room.command('/crew ps', 'console:api')).toMatchObject({
+    ok: false,
+    text: expect.stringContaining(`Another Conch (process ${process.pid} on`),
+  });
+});
+
+test('works where main is checked out in another worktree, and people are on a branch with staged changes', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  git(repo, 'switch', '-q', '-c', 'mine');
+  const other = join(mkdtempSync(join(tmpdir(), 'conch-crew-main-')), 'main');
+  git(repo, 'worktree', 'add', '-q', other, 'main');
+  writeFileSync(join(repo, 'list.txt'), 'first\nstaged\n');
+  git(repo, 'add', 'list.txt');
+  writeFileSync(join(repo, 'list.txt'), 'first\nstaged\nmore\n');
+  const picture = () => [
+    git(repo, 'status', '--porcelain=v2', '--branch'),
+    readFileSync(join(repo, 'list.txt'), 'utf8'),
+  ];
+  const before = picture();
+  const room = await stage(repo, oneFile);
+  await room.command('/crew run');
+  await finished(room, 1);
+  expect(picture()).toEqual(before);
+  expect(readFileSync(join(other, 'one.txt'), 'utf8')).toBe('one\n');
+  expect(git(other, 'status', '--porcelain')).toBe('');
+});
+
+test('a worker whose work cannot be stored keeps its worktree, and is reset when it can be', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  const hold = Promise.withResolvers<void>();
+  let isHalf = false;
+  const room = await stage(repo, async (folder) => {
+    writeFileSync(join(folder, 'half.txt'), 'half\n');
+    isHalf = true;
+    await hold.promise;
+    return '';
+  });
+  const state = () => room.app.crews.state('web');
+  // A ref with this name leaves no room for the refs of stored work.
+  git(repo, 'update-ref', 'refs/conch/kept/A-c-1', 'main');
+  await room.command('/crew run');
+  await until(() => isHalf);
+  await room.command('/crew stop');
+  await room.command('/crew cleanup A');
+  const worktree = join(repo, 'agents/A-c-1');
+  await until(() => room.posts.join('\n').includes(`c-1: The work in ${worktree} could not be stored: git update-ref`));
+  hold.resolve();
+  expect(state()?.workers[0]).toMatchObject({ status: 'working', leaving: { why: 'removed' } });
+  expect(readFileSync(join(worktree, 'half.txt'), 'utf8')).toBe('half\n');
+  git(repo, 'update-ref', '-d', 'refs/conch/kept/A-c-1');
+  await until(() => state()?.workers[0]?.status === 'idle');
+  expect(existsSync(worktree)).toBe(false);
+  expect(git(repo, 'show', 'refs/conch/kept/A-c-1/1:half.txt')).toBe('half');
+  expect(room.posts.filter((post) => post.includes('could not be stored'))).toHaveLength(1);
+});
