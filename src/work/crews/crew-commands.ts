@@ -234,7 +234,7 @@ async function doctor(runner: CrewRunner): Promise<Answer> {
 async function keptWork(runner: CrewRunner, { values }: Request): Promise<Answer> {
   const [verb = '', ref = '', name = ''] = (values.words ?? '').trim().split(/\s+/);
   if (verb === '' || verb === 'list') {
-    const all = await runner.work.kept();
+    const all = [...(await runner.work.kept()), ...(runner.state().branches ?? []).map(branchLine)];
     return { ok: true, text: all.length === 0 ? 'No work is stored.' : all.join('\n') };
   }
   if ((verb !== 'show' && verb !== 'drop' && verb !== 'apply') || ref === '')
@@ -254,6 +254,10 @@ async function keptWork(runner: CrewRunner, { values }: Request): Promise<Answer
       : await runner.work.keptWork(ref, verb === 'drop' ? 'drop' : 'show');
   if (verb === 'drop' && text !== null) await runner.give({ type: 'KEPT_DROPPED', ref });
   return text === null ? { ok: false, text: `No work is stored as ${ref}. /crew kept lists all.` } : { ok: true, text };
+}
+
+function branchLine({ id, branch }: NonNullable<Crew['branches']>[number]): string {
+  return `${branch} · the next worker of ${id} goes on from it`;
 }
 
 function refusedText(crew: Crew, command: CrewCommand, refusal: CrewRefusal): string {

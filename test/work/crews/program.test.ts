@@ -106,6 +106,53 @@ test('merges two tickets that change the same lines, the second after its worker
   expect(room.posts.filter((post) => post.includes('conflicts with main'))).not.toEqual([]);
 });
 
+test('keeps what comes onto the branch after the tested commit, and does not merge it', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  const late = join(mkdtempSync(join(tmpdir(), 'conch-crew-late-')), 'late');
+  const room = await stage(
+    repo,
+    (folder) => {
+      add(folder, 'one.txt', 'one');
+      return 'DONE';
+    },
+    {
+      test: `if git symbolic-ref -q HEAD && ! test -e ${late}; then touch ${late} late.txt; git add .; git commit -qm Late; fi`,
+    },
+  );
+  await room.command('/crew run');
+  await finished(room, 1);
+  expect(existsSync(late)).toBe(true);
+  expect(git(repo, 'ls-tree', '--name-only', 'main').split('\n')).toEqual(['.tickets', 'list.txt', 'one.txt']);
+  expect(git(repo, 'log', '-1', '--format=%s', 'refs/conch/kept/A-c-1/1^')).toBe('Late');
+  expect(git(repo, 'ls-tree', '--name-only', 'refs/conch/kept/A-c-1/1').split('\n')).toContain('late.txt');
+  await until(() => room.posts.includes(`${CHANNEL} Conch: The work of c-1 is kept as refs/conch/kept/A-c-1/1`));
+  expect(git(repo, 'branch', '--list', 'agent/*')).toBe('');
+});
+
+test('makes a merge again while people move main, and merges once', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  const count = join(mkdtempSync(join(tmpdir(), 'conch-crew-moves-')), 'count');
+  // Each run on a merge commit is one in which main moves, four times.
+  const moves = `echo >> ${count}; test $(wc -l < ${count}) -gt 4 || git -C ${repo} commit -q --allow-empty -m Mine`;
+  const room = await stage(
+    repo,
+    (folder) => {
+      add(folder, 'one.txt', 'one');
+      return 'DONE';
+    },
+    { test: `if test -f one.txt && ! git symbolic-ref -q HEAD; then ${moves}; fi` },
+  );
+  await room.command('/crew run');
+  await finished(room, 1);
+  expect(git(repo, 'log', '--first-parent', '--format=%s', 'main').split('\n')).toEqual([
+    'Merge c-1: Title of c-1',
+    ...Array.from({ length: 4 }, () => 'Mine'),
+    'Begin',
+  ]);
+  expect(room.app.crews.state('web')?.counts).toEqual({ green: 1, dropped: 1 });
+  expect(room.posts.join('\n')).toContain('↩ c-1 was not merged: main moved meanwhile');
+});
+
 test('returns the output of red tests to the worker', async () => {
   const prompts: string[] = [];
   const room = await stage(repository({ 'c-1': ticketText('c-1') }), (folder, turn, step) => {
@@ -411,6 +458,10 @@ test('keeps the branch of a worker that is reset, from which the next worker of 
       `${CHANNEL} Conch: The work of c-1 is kept as ${ref}, and stays on the branch agent/A-c-1, from which its next worker goes on`,
     ),
   );
+  expect((await room.command('/crew kept')).text.split('\n')).toEqual([
+    expect.stringContaining(ref),
+    'agent/A-c-1 · the next worker of c-1 goes on from it',
+  ]);
   add(repo, 'other.txt', 'other');
   let seen: readonly string[] = [];
   let given: unknown = null;
