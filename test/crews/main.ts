@@ -1,6 +1,9 @@
 import { parseArgs } from 'node:util';
 import { MISBEHAVIOUR, MISBEHAVIOUR_OF_PEERS } from './courses.ts';
 import type { Measured } from './measure.ts';
+import { TICKETS } from './repository.ts';
+import { measureRoom } from './rooms.ts';
+import type { RoomFigures } from './rooms.ts';
 import { performSelfTrial } from './self.ts';
 import { performTrial } from './trial.ts';
 import type { TrialOrder } from './trial.ts';
@@ -21,19 +24,31 @@ const EMPTY = ['copyChanged', 'leftOver', 'wrongCourses'] as const;
 
 /**
  * Lets crews of scripted workers work through the demonstration repository, and measures the rows of the specification's
- * table. `--small`: one crew only. `--self`: two workers change a clone of Conch itself, with its tests. The last line is one JSON object; `wrong` lists each measure over its limit.
+ * table. `--small`: one crew only. `--rooms`: counts messages and edits of cards on Discord, Slack and the console. `--self`: two workers change a clone of Conch itself, with its tests. The last line is one JSON object; `wrong` lists each measure over its limit.
  */
 const { values } = parseArgs({
   options: {
     json: { type: 'boolean', default: false },
     small: { type: 'boolean', default: false },
     self: { type: 'boolean', default: false },
+    rooms: { type: 'boolean', default: false },
   },
 });
 if (values.self) {
   const seen = await performSelfTrial();
   process.stdout.write(`${JSON.stringify(seen)}\n`);
   process.exit(seen.merged === 2 && seen.leftOver.length === 0 ? 0 : 1);
+}
+if (values.rooms) {
+  const tickets = Object.keys(TICKETS);
+  const figures: RoomFigures[] = [];
+  for (const room of ['discord', 'slack', 'console'] as const)
+    for (const workers of [1, 4, 10]) figures.push(await measureRoom(room, { workers, tickets, stepMs: 3_000 }));
+  const isWithin = figures.every(
+    ({ mostMessages, closestEdits }) => mostMessages <= 4 && (closestEdits ?? 1e9) >= 10_000,
+  );
+  process.stdout.write(`${JSON.stringify({ figures, isWithin })}\n`);
+  process.exit(isWithin ? 0 : 1);
 }
 const wrong: string[] = [];
 const rows: Measured[] = [];

@@ -60,7 +60,14 @@ const reviewAsks = z.strictObject({
 });
 
 /** A line about a ticket of a crew. A later line with the same `about` edits it. */
-const ticketLine = z.strictObject({ kind: z.literal('ticket'), id: z.string(), about: z.string(), text: z.string() });
+/** `goesOn`: the line takes the place of the last one about the same, wherever that stands. */
+const ticketLine = z.strictObject({
+  kind: z.literal('ticket'),
+  id: z.string(),
+  about: z.string(),
+  text: z.string(),
+  goesOn: z.literal(true).exactOptional(),
+});
 
 /** What a task tells while it is open. */
 export const taskTold = z.discriminatedUnion('kind', [reviewTurn, reviewAsks, ticketLine]);

@@ -212,6 +212,7 @@ function announced(before: Floor, { key, repeat, announcement }: FactOf<'announc
     const notice = repeat > 1 ? before.notice : { key, count: repeat };
     return { ...changeTask(before, (task) => ({ ...task, told: repeat })), notice };
   }
+  if (announcement.kind === 'ticket' && announcement.goesOn === true) return before;
   if (announcement.kind === 'answered') return answered(before, announcement);
   if (announcement.kind === 'trustAnswered') return before;
   if (announcement.kind === 'aside') return { ...asideTold(before, announcement), notice: { key, count: repeat } };

@@ -10,7 +10,8 @@ import { CREW_SIGNALS, decideCrew } from './crew-decide.ts';
 import { isCrewCommand, crewFactSchema } from './crew-events.ts';
 import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
 import { evolveCrew } from './crew-evolve.ts';
-import { ticketLineOf } from './crew-words.ts';
+import { COURSE, ticketLineOf } from './crew-words.ts';
+import type { TicketLine } from './crew-words.ts';
 import { crewDeadline, crewSchema, emptyCrew, findWorker, jobOf } from './crew.ts';
 import type { Crew, Worker } from './crew.ts';
 import { reviewMachine } from '../reviews/review-binding.ts';
@@ -138,12 +139,7 @@ export const crewOnFloor = {
   ...crewMachine,
   causes: (fact: CrewFact, crew: Crew): readonly CommandFor[] => {
     const told = ticketLineOf(crew, fact);
-    const lines =
-      told === null
-        ? []
-        : [
-            ...new Set([told.thread, told.onlyThread === true ? told.thread : (crew.settings?.channel ?? told.thread)]),
-          ].map((channel) => lineFor(channel, crew, told));
+    const lines = told === null ? [] : linesFor(crew, told);
     if (!('worker' in fact)) return lines;
     const worker = findWorker(crew, fact.worker);
     const channel = worker?.ticket?.thread;
@@ -190,13 +186,20 @@ export const crewOnFloor = {
   ]),
 } satisfies Machine<Crew, CrewCommand, CrewFact, never, CrewRefusal>;
 
-function lineFor(
-  channel: string,
-  crew: Crew,
-  { ticket, about, text }: { readonly ticket: string; readonly about: string; readonly text: string },
-): CommandFor {
-  const announcement = { kind: 'ticket' as const, id: `${crew.key}/${ticket}`, about, text };
-  return { machine: floorMachine.name, key: channel, command: { type: 'tellTask', announcement } satisfies Command };
+/** The line in the ticket's thread, and in the crew's channel. */
+function linesFor(
+  { key, settings }: Crew,
+  { ticket, thread, about, text, only, goesOn }: TicketLine,
+): readonly CommandFor[] {
+  const announcement = { kind: 'ticket' as const, id: `${key}/${ticket}`, about, text };
+  const tell = (channel: string, more: object = {}) => {
+    const command = { type: 'tellTask', announcement: { ...announcement, ...more } } satisfies Command;
+    return { machine: floorMachine.name, key: channel, command };
+  };
+  const channel = settings?.channel ?? thread;
+  if (only === 'thread' || channel === thread) return [tell(thread)];
+  const inChannel = tell(channel, goesOn === true ? { about: COURSE, goesOn } : {});
+  return only === 'channel' ? [inChannel] : [tell(thread), inChannel];
 }
 
 /** The review of a ticket begins with what its worker finished, and ends with the worker's ticket. */

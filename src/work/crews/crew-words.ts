@@ -12,9 +12,26 @@ export type TicketLine = {
   readonly thread: string;
   readonly about: string;
   readonly text: string;
-  /** The line stands in the ticket's thread alone. Other lines stand in the crew's channel too. */
-  readonly onlyThread?: true;
+  /** The line stands in the ticket's thread alone, or in the crew's channel alone. Other lines stand in both. */
+  readonly only?: 'thread' | 'channel';
+  /** In the crew's channel, the line takes the place of the one that told of the ticket's begin. */
+  readonly goesOn?: true;
 };
+
+/** What the line of a ticket in the crew's channel tells next. Of a stuck worker and of a merge, a new message tells. */
+const GOES_ON: ReadonlySet<CrewFact['type']> = new Set([
+  'stepBegun',
+  'errorCounted',
+  'errorExplained',
+  'conflicted',
+  'mergeDropped',
+  'mergeAsked',
+  'pullOpened',
+  'pullReturned',
+  'leaving',
+]);
+/** What the line of a ticket in the crew's channel is about. */
+export const COURSE = 'course';
 
 /** What people read in the thread alone, so that the crew's channel has at most four messages of a ticket. Its card collects the questions. */
 const ONLY_THREAD = new Set(['tests', 'review', 'question', 'proposal', 'hold', 'note']);
@@ -106,7 +123,10 @@ export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
     thread,
     about,
     text,
-    ...(ONLY_THREAD.has(about.replace(/ .*/, '')) ? { onlyThread: true } : {}),
+    ...(ONLY_THREAD.has(about.replace(/ .*/, '')) ? { only: 'thread' as const } : {}),
+    // The thread is told by the end of its task.
+    ...(fact.type === 'leaving' && fact.why === 'merged' ? { only: 'channel' as const } : {}),
+    ...(GOES_ON.has(fact.type) ? { goesOn: true } : {}),
   };
 }
 
@@ -117,7 +137,7 @@ function notedLine({ settings, workers }: Crew, { text, ticket }: CrewFactOf<'no
   const thread = workers.find((worker) => worker.ticket?.id === ticket)?.ticket?.thread;
   return ticket === undefined || thread === undefined
     ? { ticket: 'crew', thread: settings.channel, ...line }
-    : { ticket, thread, onlyThread: true, ...line };
+    : { ticket, thread, only: 'thread', ...line };
 }
 
 function admittedLine(
@@ -185,14 +205,14 @@ function wordsOf(worker: Worker, fact: CrewFact, most?: number): readonly [about
   const ticket = worker.ticket?.id ?? '';
   switch (fact.type) {
     case 'ticketAssigned':
-      return ['course', `◐ ${name} takes ${ticket}: ${fact.ticket.title}`];
+      return [COURSE, `◐ ${name} takes ${ticket}: ${fact.ticket.title}`];
     case 'stepBegun':
-      return ['course', `● ${name} works on ${ticket}, step ${stepCount} of ${maxSteps}`];
+      return [COURSE, `● ${name} works on ${ticket}, step ${stepCount} of ${maxSteps}`];
     case 'errorExplained':
-      return ['course', `● ${name} on ${ticket}, error ${worker.errors} in a row: ${fact.why}`];
+      return [COURSE, `● ${name} on ${ticket}, error ${worker.errors} in a row: ${fact.why}`];
     case 'errorCounted':
       return [
-        'course',
+        COURSE,
         `${fact.retryAt === null ? '!' : '●'} ${name} on ${ticket}: error ${fact.errors} in a row: ${fact.why}`,
       ];
     case 'tested':
@@ -213,7 +233,7 @@ function wordsOf(worker: Worker, fact: CrewFact, most?: number): readonly [about
     case 'workerMoved':
       return fact.to === 'stuck'
         ? [
-            'course',
+            'stuck',
             `! ${name} is stuck on ${ticket}: ${fact.trigger}. /crew retry ${name} tries again, /crew kill ${name} resets it`,
           ]
         : null;
@@ -264,9 +284,9 @@ function endWords({ name, ticket, pull }: Worker, fact: CrewFact): readonly [abo
     case 'pullReturned':
       return ['merge', `↩ The pull request of ${id} needs more (round ${fact.round}): ${pull?.url ?? ''}`];
     case 'leaving': {
-      if (fact.why === 'merged') return null;
       const open = pull === undefined ? '' : `. Its pull request stays open: ${pull.url}`;
-      return ['course', `${fact.why === 'unchanged' ? '✓' : '○'} ${name} leaves ${id}: ${fact.words}${open}`];
+      if (fact.why === 'merged') return [COURSE, `✓ ${name} has finished ${id}`];
+      return [COURSE, `${fact.why === 'unchanged' ? '✓' : '○'} ${name} leaves ${id}: ${fact.words}${open}`];
     }
     default:
       return null;

@@ -16,7 +16,7 @@ import {
 } from '../../../src/work/crews/crew.ts';
 import type { Crew, CrewSettings, WorktreeState, Worker, WorkerStatus } from '../../../src/work/crews/crew.ts';
 import { limitIn } from '../../../src/work/limits.ts';
-import { ticketLineOf } from '../../../src/work/crews/crew-words.ts';
+import { COURSE, ticketLineOf } from '../../../src/work/crews/crew-words.ts';
 import { promptFor } from '../../../src/work/crews/prompts.ts';
 
 const SETTINGS: CrewSettings = {
@@ -63,7 +63,8 @@ class Play {
     this.crew = decided.state ?? this.crew;
     for (const fact of decided.facts) {
       const line = ticketLineOf(this.crew, fact);
-      if (line !== null && line.onlyThread !== true) this.told.add(`${line.ticket} ${line.about}`);
+      if (line === null || line.only === 'thread') continue;
+      this.told.add(`${line.ticket} ${line.goesOn === true ? COURSE : line.about}`);
     }
     return null;
   }
@@ -896,7 +897,11 @@ test('tells the crew’s channel of a ticket in at most four messages, which lat
     { type: 'CLEANUP', worker: 'A', by: 'ann' },
     { type: 'CLEARED', worker: 'A', ticket: 'c-1', kept: 'refs/x' },
   );
-  expect([...play.told].toSorted()).toEqual(['c-1 course', 'c-1 kept', 'c-1 merge']);
+  expect([...play.told].toSorted()).toEqual(['c-1 course', 'c-1 kept']);
+  expect([...merging().give({ type: 'MERGED', worker: 'A', ticket: 'c-1', commit: 'm1' }).told].toSorted()).toEqual([
+    'c-1 course',
+    'c-1 merge',
+  ]);
 });
 
 test('counts results of tests and merges that were not made', () => {

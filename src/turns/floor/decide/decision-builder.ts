@@ -69,6 +69,8 @@ export class DecisionBuilder {
         return announcement.restarted === true ? 1 : null;
       case 'recovered':
         return turnOf(this.floor, announcement.agent).recovered ?? 0;
+      case 'ticket':
+        return announcement.goesOn === true ? 1 : null;
       case 'review':
         return this.floor.task?.told ?? 0;
       case 'gap':

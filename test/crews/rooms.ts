@@ -1,0 +1,229 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { createAdapter as createDiscord } from '../../src/adapters/discord/adapter.ts';
+import { createAdapter as createSlack } from '../../src/adapters/slack/adapter.ts';
+import type { ChatAdapter } from '../../src/adapters/port.ts';
+import type { AgentBackend } from '../../src/agents/backends/backend.ts';
+import { FloorTools } from '../../src/agents/tools/floor-tools.ts';
+import { completeTexts } from '../../src/config/announcements.ts';
+import type { AgentConfig } from '../../src/config/config.ts';
+import { systemClock, systemTimers } from '../../src/lib/time.ts';
+import { openFloorStore } from '../../src/turns/floor-store.ts';
+import { announcementText } from '../../src/turns/text/announcement-words.ts';
+import { floorWithWork } from '../../src/work/floor-with-work.ts';
+import { createMemory } from '../adapters/discord/listening.ts';
+import { startDiscord } from '../adapters/discord/server.ts';
+import { adapterOptions } from '../adapters/slack/listener.ts';
+import { startSlack } from '../adapters/slack/server.ts';
+import { load } from '../config/world.ts';
+import { startApp } from '../runtime/start-app.ts';
+import { performStep } from './acts.ts';
+import { CREW, makeRepository } from './repository.ts';
+
+export type RoomName = 'discord' | 'slack' | 'console';
+
+/** What people saw of a crew in its channel. `cards`: messages with buttons; their edits are in `edits`, in milliseconds. */
+type Seen = { readonly texts: readonly string[]; readonly edits: readonly number[] };
+
+/** A room with the crew's channel. */
+type Room = {
+  readonly channel: string;
+  readonly adapter: Parameters<typeof startApp>[0]['adapter'];
+  /** The variables without which the configuration is refused. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly seen: () => Seen;
+  readonly close: () => Promise<void>;
+};
+
+/** The figures of a crew in a room. `closestEdits`: the shortest time between two edits of its card; `null` for less than two. */
+export type RoomFigures = {
+  readonly room: RoomName;
+  readonly workers: number;
+  readonly tickets: number;
+  readonly mostMessages: number;
+  readonly closestEdits: number | null;
+};
+
+const OPEN: Readonly<Record<RoomName, () => Promise<Room>>> = { discord, slack, console: inConsole };
+const quiet = pino({ level: 'silent' });
+
+/** Lets a crew of played workers finish tickets in a room, each step a while, and counts what people saw in the channel. */
+export async function measureRoom(
+  name: RoomName,
+  {
+    workers,
+    tickets,
+    stepMs,
+  }: { readonly workers: number; readonly tickets: readonly string[]; readonly stepMs: number },
+): Promise<RoomFigures> {
+  const room = await OPEN[name]();
+  const clock = systemClock();
+  const repo = makeRepository(undefined, tickets);
+  const config = load(
+    {
+      turnConfig: { coalesceMs: 0, receipts: false },
+      agents: [{ id: 'pm', backend: { kind: 'command', command: 'unused' } }],
+      channels: [{ id: room.channel, agents: ['pm'] }],
+      crews: [
+        {
+          id: CREW,
+          repo,
+          channel: room.channel,
+          workers,
+          test: '! grep -rqE "^(<<<<<<<|>>>>>>>)" src',
+          backend: { kind: 'command', command: 'unused' },
+        },
+      ],
+    },
+    { CONCH_DATA_DIR: mkdtempSync(join(tmpdir(), 'conch-crew-room-')), ...room.env },
+  );
+  const store = openFloorStore({
+    path: ':memory:',
+    machine: floorWithWork,
+    clock,
+    textLimit: () => 2_000,
+    words: (announcement, _channel, repeat) => announcementText(announcement, completeTexts({}), (id) => id, repeat),
+  });
+  const { app } = await startApp({
+    config,
+    store,
+    time: { clock, timers: systemTimers },
+    adapter: room.adapter,
+    backendFor: (agent) => played(agent, stepMs),
+  });
+  try {
+    await app.crews.commands.run('run', {
+      channel: room.channel,
+      person: { id: 'ada', name: 'Ada', roles: [] },
+      values: {},
+    });
+    const isOver = () => {
+      const crew = app.crews.state(CREW);
+      return crew?.finished.length === tickets.length && crew.workers.every(({ status }) => status === 'idle');
+    };
+    while (!isOver()) await new Promise((resolve) => setTimeout(resolve, 50));
+    // The last words are on their way.
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    if (process.env['SHOW'])
+      console.log(
+        room
+          .seen()
+          .texts.map((t) => t.slice(0, 160))
+          .join('\n'),
+        room.seen().edits,
+      );
+    return { room: name, workers, tickets: tickets.length, ...figuresOf(room.seen(), tickets) };
+  } finally {
+    await app.stop();
+    await room.close();
+  }
+}
+
+function figuresOf(
+  { texts, edits }: Seen,
+  tickets: readonly string[],
+): Pick<RoomFigures, 'mostMessages' | 'closestEdits'> {
+  const about = (id: string) => texts.filter((text) => new RegExp(`\\b${id}\\b`, 'u').test(text)).length;
+  const gaps = edits.slice(1).map((at, index) => at - (edits[index] ?? 0));
+  return { mostMessages: Math.max(...tickets.map(about)), closestEdits: gaps.length === 0 ? null : Math.min(...gaps) };
+}
+
+/** A worker that performs the tickets of the demonstration repository. */
+function played(agent: AgentConfig, stepMs: number): AgentBackend {
+  const folder = 'cwd' in agent.backend ? (agent.backend.cwd ?? '') : '';
+  return {
+    kind: 'played',
+    needsSignal: false,
+    promisesToAsk: true,
+    open: async () => ({
+      async prompt(turn, report) {
+        await new Promise((resolve) => setTimeout(resolve, stepMs));
+        const tools = new FloorTools(report, agent.id, turn);
+        const [, ticket = ''] = /-([tx]-\w+)$/u.exec(folder) ?? [];
+        const act = folder === '' ? null : performStep({ folder, ticket, course: 'works', call: 1, prompt: turn.text });
+        tools.text(act?.do === 'say' ? act.text : 'Noted.');
+        return tools.ending;
+      },
+      inject: async () => 'next-prompt',
+      interrupt: async () => {},
+      ping: async () => {},
+      close: async () => {},
+    }),
+  };
+}
+
+const WITH_BUTTONS = /"custom_id"|"type":"actions"/u;
+
+async function discord(): Promise<Room> {
+  const server = await startDiscord();
+  const adapter: ChatAdapter = createDiscord({
+    token: server.token,
+    apiUrl: server.apiUrl,
+    clock: systemClock(),
+    timers: systemTimers,
+    log: quiet,
+    memory: createMemory(),
+    settings: { webhooks: true, roles: false, streaming: true, cards: true, typing: false },
+  });
+  const messages = `/channels/${server.channel}/messages`;
+  const calls = (method: string) =>
+    server.requests.filter(({ method: how, path }) => how === method && path.replace(/\/\d+$/u, '') === messages);
+  const isCard = (body: unknown): boolean => WITH_BUTTONS.test(JSON.stringify(body));
+  return {
+    channel: `discord:${server.channel}`,
+    adapter,
+    env: { DISCORD_TOKEN: server.token },
+    seen: () => ({
+      texts: calls('POST').flatMap(({ body }) => (isCard(body) ? [] : [JSON.stringify(body)])),
+      edits: calls('PATCH').flatMap(({ body, at }) => (isCard(body) ? [at] : [])),
+    }),
+    close: () => server.close(),
+  };
+}
+
+async function slack(): Promise<Room> {
+  const server = await startSlack({ ackMs: 400 });
+  const options = adapterOptions(server);
+  const adapter = createSlack({ ...options, settings: { ...options.settings, cards: true } });
+  const { channel } = server.ids;
+  const calls = (method: string) =>
+    server.requests.filter(
+      (each) => each.method === method && each.args['channel'] === channel && each.args['thread_ts'] == null,
+    );
+  const isCard = (args: unknown): boolean => WITH_BUTTONS.test(JSON.stringify(args).replaceAll('\\"', '"'));
+  return {
+    channel: `slack:${channel}`,
+    adapter,
+    env: { SLACK_BOT_TOKEN: server.botToken, SLACK_APP_TOKEN: server.appToken },
+    seen: () => ({
+      texts: calls('chat.postMessage').flatMap(({ args }) => (isCard(args) ? [] : [JSON.stringify(args)])),
+      edits: calls('chat.update').flatMap(({ args, at }) => (isCard(args) ? [at] : [])),
+    }),
+    close: () => server.close(),
+  };
+}
+
+async function inConsole(): Promise<Room> {
+  const channel = 'console:crew';
+  const texts: string[] = [];
+  return {
+    channel,
+    env: {},
+    adapter: {
+      name: 'console',
+      capabilities: { textLimit: 4_000, edits: true, drafts: false },
+      openThread: async (parent, name, key) => ({ id: `${parent}/${key}`, parent, name }),
+      // An edit of an earlier line is no message.
+      edit: async () => 'changed',
+      post: async (at, { outboxId, text }) => {
+        if (at === channel) texts.push(text);
+        return outboxId;
+      },
+    },
+    // The page shows the crew itself, and has no card.
+    seen: () => ({ texts, edits: [] }),
+    close: async () => {},
+  };
+}
