@@ -129,7 +129,7 @@ function waitOf(crew: Crew, worker: Worker, whyHeld: CrewSurroundings['whyHeld']
   const { ticket, leaving, left, waiting, status, retryAt, errorAt, lastError, next, step } = worker;
   if (ticket === null) return left === undefined ? null : { words: `keeps the worktree of ${left.id}` };
   if (leaving !== null) return { words: `leaves: ${leaving.words}` };
-  if (waiting !== null) return { words: waitWords(worker, crew.settings?.votes), asks: true, since: waiting.since };
+  if (waiting !== null) return { words: waitWords(crew, worker), asks: true, since: waiting.since };
   if (status === 'stuck') return { words: lastError, asks: true, since: errorAt };
   if (retryAt !== null) return { words: `tries again at ${utcTime(retryAt)}: ${lastError}`, since: errorAt };
   if (next === 'merge' && worker.pull !== undefined) return { words: `waits in ${worker.pull.url}` };

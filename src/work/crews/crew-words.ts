@@ -66,13 +66,15 @@ export function choiceWords(wait: WorkerWait, choice: WorkerChoice): string {
   return wait === 'pull' && choice === 'merge' ? 'to wait for its merge' : CHOICE_WORDS[choice];
 }
 
-/** What a worker asks people, and why. `most`: how many votes a merge needs. */
-export function waitWords({ waiting, votes = [] }: Pick<Worker, 'waiting' | 'votes'>, most = 1): string {
+/** What a worker asks people, and why: first the person who asked for its ticket, then who voted for its merge. */
+export function waitWords({ settings, asked = [] }: Crew, { waiting, ticket, votes = [] }: Worker): string {
   if (waiting === null) return '';
+  const { votes: most = 1 } = settings ?? {};
+  const asker = asked.find((each) => each.ticket === ticket?.id)?.asker;
   const names = votes.map(({ by }) => by).join(', ');
   const isVoted = CHOICES_FOR[waiting.for].includes('merge') && most > 1;
   const voted = isVoted ? ` ${votes.length} of ${most} want it merged${names === '' ? '' : `: ${names}`}.` : '';
-  return `${QUESTIONS[waiting.for]} ${waiting.why}.${voted}`;
+  return `${asker === undefined ? '' : `${asker}: `}${QUESTIONS[waiting.for]} ${waiting.why}.${voted}`;
 }
 
 /** The announcement of what a worker asks, for the commit that it has now. */
@@ -93,7 +95,7 @@ export function sizeWords({ files, added = 0, removed = 0 }: NonNullable<Worker[
 }
 
 /** What a worker waits for, with the commands that answer it. */
-export function workerQuestion(worker: Worker, most?: number): string {
+export function workerQuestion(crew: Crew, worker: Worker): string {
   const { name, waiting, work } = worker;
   if (waiting === null) return '';
   const choices = CHOICES_FOR[waiting.for].map(
@@ -101,7 +103,7 @@ export function workerQuestion(worker: Worker, most?: number): string {
   );
   const size = work === null ? '' : sizeWords(work);
   const about = size === '' ? '' : ` ${work?.tip.slice(0, 10)}: ${size}.`;
-  return `✋ ${waitWords(worker, most)}${about} ${choices.join(' · ')}`;
+  return `✋ ${waitWords(crew, worker)}${about} ${choices.join(' · ')}`;
 }
 
 /** The line for a fact; `null` for facts that people need not read. `crew` is the state before the worker left. */
@@ -114,7 +116,7 @@ export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
   const worker = findWorker(crew, fact.worker);
   if (fact.type === 'worktreeCleared') return keptLine(crew, fact);
   if (worker === undefined || worker.ticket === null) return null;
-  const said = wordsOf(worker, fact, crew.settings?.votes);
+  const said = wordsOf(crew, worker, fact);
   if (said === null) return null;
   const { id, thread } = worker.ticket;
   const [about, text] = said;
@@ -200,7 +202,7 @@ function keptLine(crew: Crew, { ticket, kept, worker, branch }: CrewFactOf<'work
   return { ticket, thread: settings.channel, about: 'kept', text: `The work of ${ticket} ${where}${place}` };
 }
 
-function wordsOf(worker: Worker, fact: CrewFact, most?: number): readonly [about: string, text: string] | null {
+function wordsOf(crew: Crew, worker: Worker, fact: CrewFact): readonly [about: string, text: string] | null {
   const { name, stepCount, maxSteps } = worker;
   const ticket = worker.ticket?.id ?? '';
   switch (fact.type) {
@@ -229,7 +231,7 @@ function wordsOf(worker: Worker, fact: CrewFact, most?: number): readonly [about
       return [`proposal ${fact.id}`, proposalText({ ...fact, worker: name })];
     case 'waited':
     case 'voted':
-      return [questionAbout(worker), `${ticket}: ${workerQuestion(worker, most)}`];
+      return [questionAbout(worker), `${ticket}: ${workerQuestion(crew, worker)}`];
     case 'workerMoved':
       return fact.to === 'stuck'
         ? [

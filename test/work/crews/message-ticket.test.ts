@@ -90,6 +90,17 @@ describe('a ticket of a message', () => {
     ]);
   });
 
+  test('whose worker asks something asks the person who wrote the message first', async () => {
+    const room = await stage(repository({}), works, { merge: 'ask' });
+    const id = await room.write(CHANNEL, 'The list lacks a header');
+    await react(room, id, 'ticket', BOB);
+    await room.command('/crew run');
+    await saying(room, ': ✋ Ada: Merge it?');
+    expect((await room.command('/crew ps')).text).toContain('✋ Ada: Merge it?');
+    const [shown] = room.app.crews.shown(CHANNEL, 1)?.workers ?? [];
+    expect(shown?.waits).toMatch(/^Ada: Merge it\?/);
+  });
+
   test('that could not be written is written at the next start', async () => {
     const repo = repository({ 'c-1': ticketText('c-1') });
     const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
