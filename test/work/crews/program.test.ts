@@ -603,6 +603,38 @@ test('merges the work of a step that deleted the .git file of its worktree', asy
   expect(mainTickets(repo)).toEqual(['c-1']);
 });
 
+test('gives a ticket whose worktree is deleted in a step out again, three times in all', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  let steps = 0;
+  const room = await stage(repo, (folder) => {
+    if ((steps += 1) > 3) return 'DONE';
+    add(folder, `${steps}.txt`, 'x');
+    rmSync(folder, { recursive: true });
+    return 'DONE';
+  });
+  const state = () => room.app.crews.state('web');
+  await room.command('/crew run');
+  await until(() => state()?.refused.length === 1 && state()?.workers[0]?.status === 'idle');
+  expect(steps).toBe(3);
+  expect(state()?.refused).toMatchObject([{ id: 'c-1', why: expect.stringContaining('is gone') }]);
+  expect((await room.command('/crew dashboard')).text).toContain('c-1: the worktree');
+  expect(
+    git(repo, 'worktree', 'list')
+      .split('\n')
+      .filter((line) => line.includes('A-c-1')),
+  ).toEqual([]);
+  // Each attempt went on from the commits of the one before.
+  expect(await room.command('/crew assign A c-1')).toMatchObject({ ok: true });
+  await finished(room, 1);
+  expect(git(repo, 'ls-tree', '--name-only', 'main').split('\n')).toEqual([
+    '.tickets',
+    '1.txt',
+    '2.txt',
+    '3.txt',
+    'list.txt',
+  ]);
+});
+
 test('resets a worker whose worktree a person deleted, and works on the ticket again', async () => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
