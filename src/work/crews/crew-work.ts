@@ -16,7 +16,7 @@ import type { CrewWork, LeftTicket, LeftWork, MergeEnd, MergeOrder, PullEnd, See
 import { checkRepository } from './git/check-repository.ts';
 import { differences, pictureOf } from './git/guard.ts';
 import type { CopyPicture } from './git/guard.ts';
-import { applyKept, commitWork, dropKept, listKept, showKept, storeWork, treeOf } from './git/kept.ts';
+import { applyKept, commitWork, dropKept, listKept, newestKept, showKept, storeWork, treeOf } from './git/kept.ts';
 import {
   advanceMain,
   fileCommit,
@@ -380,13 +380,13 @@ class RepositoryWork implements CrewWork {
     const isTree = await repairWorktree(repository, worktree, branch);
     const isForeign = !isTree && existsSync(worktree) && readdirSync(worktree).length > 0;
     const stays = why === 'killed' || isForeign;
+    const prefix = `refs/conch/kept/${basename(worktree)}`;
     let kept: string | null = null;
     if (isTree) {
       await this.#forgetInstructions(worktree);
       const isMerged = merged !== null && (await tipOf(repository, branch)) === merged;
       const always = !goesOn && !isMerged && (await this.#isAhead(branch, 'others'));
       const problem = `stored ${id}`;
-      const prefix = `refs/conch/kept/${basename(worktree)}`;
       const stored = await storeWork(repository, worktree, prefix, { always }).catch((error: unknown) => {
         this.#tellOnce(problem, `${id}: ${error instanceof Error ? error.message : String(error)}`);
         throw error;
@@ -399,12 +399,15 @@ class RepositoryWork implements CrewWork {
     } else if (!stays) {
       rmSync(worktree, { recursive: true, force: true });
       await removeWorktree(repository, worktree);
+      // Conch may have ended after it stored and removed the worktree.
+      kept = (await newestKept(repository, prefix))?.ref ?? null;
     }
     if (why !== 'merged' && why !== 'unchanged' && why !== 'over') await this.#giveBack(id);
     if (why !== 'over' && ticket.slot !== undefined) this.#slots.giveBack(ticket.slot);
     if (goesOn && (await this.#isAhead(branch, 'main'))) return { kept, branch };
     const tip = await tipOf(repository, branch);
-    const isSafe = kept !== null || tip === merged || !(await this.#isAhead(branch, 'others'));
+    const isStored = tip === merged || (await newestKept(repository, prefix))?.parent === tip;
+    const isSafe = isStored || !(await this.#isAhead(branch, 'others'));
     if (tip !== null && isSafe && !stays) await deleteBranch(repository, branch, tip);
     return { kept };
   }

@@ -1,3 +1,4 @@
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { openCrewWork } from '../../../src/work/crews/crew-work.ts';
 import { emptyCrew, idleWorker } from '../../../src/work/crews/crew.ts';
@@ -6,7 +7,7 @@ import { scene } from './git/scene.ts';
 
 /** The work of a crew on a new repository. */
 async function opened() {
-  const { root, env, git, commit } = scene();
+  const { root, env, git, gitIn, commit } = scene();
   const plan = { id: 'web', repo: root, main: 'main', folder: 'agents', fetch: false, push: false, marks: 'm/' };
   const rest = { test: 'none', testTimeoutSeconds: 1, prepare: [], prepareTimeoutSeconds: 1, guardsCopy: false };
   const work = await openCrewWork(
@@ -28,7 +29,7 @@ async function opened() {
       memory: { recall: () => null, remember: async () => {} },
     },
   );
-  return { work, root, git, commit };
+  return { work, root, git, gitIn, commit };
 }
 
 function holds(name: string, id: string, branch: string, how: 'ticket' | 'left' = 'ticket'): Worker {
@@ -52,6 +53,36 @@ test.each<readonly [string, Partial<Crew>]>([
     base,
   });
   expect(await work.place('A', 'c-2', crew, base)).toMatchObject({ branch: 'agent/A-c-2' });
+  await work.release();
+});
+
+test('a worktree that is cleared again after a crash has the same stored work and branch', async () => {
+  const { work, root, git, gitIn, commit } = await opened();
+  const worktree = `${root}/agents/A-c-1`;
+  const branch = 'agent/A-c-1';
+  git('worktree', 'add', '--quiet', '-b', branch, worktree);
+  commit('half.txt', 'half', worktree);
+  writeFileSync(`${worktree}/more.txt`, 'more');
+  const left = { id: 'c-1', session: 's', worktree, branch };
+  const how = { why: 'removed', merged: null, goesOn: true } as const;
+  const cleared = { kept: 'refs/conch/kept/A-c-1/1', branch };
+  expect(await work.clear(left, how)).toEqual(cleared);
+  expect(existsSync(worktree)).toBe(false);
+  expect(await work.clear(left, how)).toEqual(cleared);
+  expect(gitIn(root, 'show', `${cleared.kept}:more.txt`)).toBe('more');
+  await work.release();
+});
+
+test('a branch with commits that are stored nowhere stays when its worktree is gone', async () => {
+  const { work, root, git, commit } = await opened();
+  const worktree = `${root}/agents/A-c-1`;
+  const branch = 'agent/A-c-1';
+  git('update-ref', 'refs/conch/kept/A-c-1/1', 'main');
+  git('worktree', 'add', '--quiet', '-b', branch, worktree);
+  const tip = commit('half.txt', 'half', worktree);
+  rmSync(worktree, { recursive: true });
+  await work.clear({ id: 'c-1', session: 's', worktree, branch }, { why: 'over', merged: null, goesOn: false });
+  expect(git('rev-parse', branch)).toBe(tip);
   await work.release();
 });
 

@@ -43,8 +43,7 @@ export async function storeWork(
     const headTree = head === null ? null : (await git(['rev-parse', `${head}^{tree}`])).trim();
     const isClean = tree === headTree && (indexTree === null || indexTree === tree);
     if (isClean && head !== null && !always) return { ref: null, commit: head, tree };
-    const kept = await listKept(repository, `${refPrefix}/`);
-    const newest = kept.toSorted((one, other) => numberOf(one.ref) - numberOf(other.ref)).at(-1);
+    const newest = await newestKept(repository, refPrefix);
     if (newest !== undefined && newest.tree === tree && newest.parent === head)
       return { ref: newest.ref, commit: newest.commit, tree };
     const parents = head === null ? [] : ['-p', head];
@@ -95,6 +94,12 @@ export async function listKept({ git }: Repository, under = 'refs/conch/kept/'):
 /** Returns what stored work changes, as a summary and a diff. */
 export async function showKept({ git }: Repository, { parent, commit }: KeptWork): Promise<string> {
   return await git([...DIFF, '--stat', '--patch', parent ?? (await emptyTree(git)), commit]);
+}
+
+/** Returns the stored work with the highest number under a ref; `undefined` for none. */
+export async function newestKept(repository: Repository, refPrefix: string): Promise<KeptWork | undefined> {
+  const kept = await listKept(repository, `${refPrefix}/`);
+  return kept.toSorted((one, other) => numberOf(one.ref) - numberOf(other.ref)).at(-1);
 }
 
 /** Puts stored work into the files of a worktree. Changes nothing and throws `GitError` when it does not fit. */
