@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect } from 'vitest';
 import type { AgentConfig, Config } from '../../../src/config/config.ts';
+import type { ChatAdapter } from '../../../src/adapters/port.ts';
 import type { AgentBackend, TurnPrompt } from '../../../src/agents/backends/backend.ts';
 import { FloorTools } from '../../../src/agents/tools/floor-tools.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
@@ -78,11 +79,15 @@ function folderOf({ backend }: AgentConfig): string {
   return 'cwd' in backend ? (backend.cwd ?? '') : '';
 }
 
+/** What the platform does otherwise than usual. */
+type Platform = Partial<Pick<ChatAdapter, 'openThread' | 'edit'>>;
+
 type StageOptions = {
   readonly repo: string;
   readonly crew: object;
   readonly path?: string;
   readonly timers?: Timers;
+  readonly platform?: Platform;
   /** More of the configuration. */
   readonly config?: object;
   /** More crews. */
@@ -98,6 +103,7 @@ export async function stageOf({
   crew,
   path = ':memory:',
   timers = systemTimers,
+  platform = {},
   config = {},
   others = [],
   backends,
@@ -147,6 +153,7 @@ export async function stageOf({
       openThread: async (channel, name, key) => ({ id: `${channel}/${key}`, parent: channel, name }),
       card: (channel) => void shown.push(channel),
       post: async (channel, { speaker, text }) => String(posts.push(`${channel} ${speaker?.name ?? 'Conch'}: ${text}`)),
+      ...platform,
     },
     backendFor: await backends(first),
     logged: () => {},

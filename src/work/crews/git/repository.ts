@@ -119,23 +119,37 @@ export async function plainFileIn(repository: Pick<Repository, 'git'>, commit: s
 
 /** Returns the texts of files in a commit, by their paths. Files that the commit lacks are left out. */
 export async function filesIn(
-  { git }: Pick<Repository, 'git'>,
+  repository: Pick<Repository, 'git'>,
   commit: string,
   paths: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
-  const files = new Map<string, string>();
   // A path with a newline would be two requests.
   const asked = paths.filter((path) => !path.includes('\n'));
-  if (asked.length === 0) return files;
-  const input = asked.map((path) => `${commit}:${path}\n`).join('');
-  const output = await git(['cat-file', '--batch'], { input, bytes: true });
+  const names = asked.map((path) => `${commit}:${path}`);
+  const texts = await blobsOf(repository, names);
+  return new Map(
+    asked.flatMap((path) => {
+      const text = texts.get(`${commit}:${path}`);
+      return text === undefined ? [] : [[path, text] as const];
+    }),
+  );
+}
+
+/** The texts of files, by the names that git takes for them: ids of their contents, or a commit and a path. */
+export async function blobsOf(
+  { git }: Pick<Repository, 'git'>,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const files = new Map<string, string>();
+  if (names.length === 0) return files;
+  const output = await git(['cat-file', '--batch'], { input: names.map((name) => `${name}\n`).join(''), bytes: true });
   let at = 0;
-  for (const path of asked) {
+  for (const name of names) {
     const end = output.indexOf('\n', at);
     const [, type, size] = /^[0-9a-f]{40,64} (\w+) (\d+)$/.exec(output.slice(at, end)) ?? [];
     at = end + 1;
     if (size === undefined) continue;
-    if (type === 'blob') files.set(path, Buffer.from(output.slice(at, at + Number(size)), 'latin1').toString('utf8'));
+    if (type === 'blob') files.set(name, Buffer.from(output.slice(at, at + Number(size)), 'latin1').toString('utf8'));
     at += Number(size) + 1;
   }
   return files;

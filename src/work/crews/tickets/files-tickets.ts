@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { shortDigest } from '../../../lib/digest.ts';
 import { zeroSeparated } from '../../../lib/git.ts';
 import { mainState } from '../git/merge.ts';
-import { fileIn, filesIn, unless } from '../git/repository.ts';
+import { blobsOf, fileIn, unless } from '../git/repository.ts';
 import type { Repository } from '../git/repository.ts';
 import { isOfProposal, isTicketId, newTicketText, parseTicket, withStatus } from './ticket-file.ts';
 import type { ListedTicket, NewTicket, Ticket, TicketSource } from './ticket.ts';
@@ -24,13 +24,13 @@ export function filesTickets(repository: Repository, dir: string): TicketSource 
       const unreadable: ListedTicket[] = [];
       // Merged work that waits for the user's copy counts.
       const { tip } = await mainState(repository);
-      const names = new Set([...(await namesIn(folder)), ...(await namesAt(repository, tip, dir))]);
-      const paths = [...names].map((name) => `${dir}/${name}`);
-      const atMain = await filesIn(repository, tip, paths);
-      for (const name of [...names].toSorted()) {
+      const atMain = await ticketsAt(repository, tip, dir);
+      const names = [...new Set([...(await namesIn(folder)), ...atMain.keys()])].toSorted();
+      const own = await Promise.all(names.map(here));
+      for (const [index, name] of names.entries()) {
         const id = name.slice(0, -'.md'.length);
         try {
-          const [mine, text] = [await here(name), atMain.get(`${dir}/${name}`)];
+          const [mine = null, text] = [own[index], atMain.get(name)];
           const main = text === undefined ? null : Buffer.from(text);
           const ticket = parseTicket(id, mine ?? main ?? new Uint8Array());
           const isClosed = mine !== null && main !== null && parseTicket(id, main).status === 'closed';
@@ -87,11 +87,19 @@ async function namesIn(folder: string): Promise<readonly string[]> {
   return names.filter((name) => name.endsWith('.md'));
 }
 
-async function namesAt({ git }: Repository, commit: string, dir: string): Promise<readonly string[]> {
-  const listed = await git(['ls-tree', '-z', '--name-only', commit, '--', `${dir}/`]);
-  return zeroSeparated(listed)
-    .map((path) => path.slice(dir.length + 1))
-    .filter((name) => name.endsWith('.md') && !name.includes('/'));
+/** The texts of the tickets at a commit, by the names of their files. */
+async function ticketsAt(repository: Repository, commit: string, dir: string): Promise<ReadonlyMap<string, string>> {
+  const listed = zeroSeparated(await repository.git(['ls-tree', '-z', commit, '--', `${dir}/`]));
+  const files = listed.flatMap((entry) => {
+    const [, id = '', path = ''] = /^\d+ blob ([0-9a-f]+)\t(.*)$/s.exec(entry) ?? [];
+    const name = path.slice(dir.length + 1);
+    return name.endsWith('.md') && !name.includes('/') ? [[name, id] as const] : [];
+  });
+  const texts = await blobsOf(
+    repository,
+    files.map(([, id]) => id),
+  );
+  return new Map(files.map(([name, id]) => [name, texts.get(id) ?? '']));
 }
 
 /** Replaces a file by a new one, so that a reader sees the old text or the new one. */
