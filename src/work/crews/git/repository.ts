@@ -125,14 +125,11 @@ export async function filesIn(
 ): Promise<ReadonlyMap<string, string>> {
   // A path with a newline would be two requests.
   const asked = paths.filter((path) => !path.includes('\n'));
-  const names = asked.map((path) => `${commit}:${path}`);
-  const texts = await blobsOf(repository, names);
-  return new Map(
-    asked.flatMap((path) => {
-      const text = texts.get(`${commit}:${path}`);
-      return text === undefined ? [] : [[path, text] as const];
-    }),
+  const texts = await blobsOf(
+    repository,
+    asked.map((path) => `${commit}:${path}`),
   );
+  return new Map([...texts].map(([name, text]) => [name.slice(commit.length + 1), text]));
 }
 
 /** The texts of files, by the names that git takes for them: ids of their contents, or a commit and a path. */
