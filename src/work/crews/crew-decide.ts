@@ -5,6 +5,7 @@ import { ownLines, signalOfPrimary } from '../../turns/text/review-signals.ts';
 import {
   CHOICES_FOR,
   MOST_CONFLICTS,
+  MOST_LOST,
   MOST_PROPOSALS,
   MOST_PULL_ROUNDS,
   MOST_UNRESUMED,
@@ -198,7 +199,11 @@ class CrewDecision {
   /** The worker leaves its ticket. Its state changes when the worktree is stored and removed. */
   leave({ name }: Pick<Worker, 'name'>, why: CrewFactOf<'leaving'>['why'], words: string): null {
     if (this.crew.merging?.worker === name) this.drop(name, words);
-    return this.record({ type: 'leaving', worker: name, why, words });
+    const id = this.now({ name }).ticket?.id;
+    const times = (this.crew.lost ?? []).filter((each) => each === id).length + 1;
+    const again = `. It was reset ${times} times: /crew assign ${name} ${id} starts it again`;
+    const how = why === 'lost' && times >= MOST_LOST ? again : '';
+    return this.record({ type: 'leaving', worker: name, why, words: `${words}${how}` });
   }
 
   /** Records the state of the work. Votes for another commit no longer count. */
