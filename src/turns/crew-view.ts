@@ -29,6 +29,8 @@ export type CrewWorkerView = {
   /** What it waits for, in words, and since when; empty and `null` while it works or has no ticket. */
   readonly waits: string;
   readonly since: Instant | null;
+  /** When its announced merge is made; `null` for no announced merge. */
+  readonly landsAt: Instant | null;
   /** Whether it waits for a person, and whether that is a question with choices. */
   readonly asksPeople: boolean;
   readonly isQuestion: boolean;

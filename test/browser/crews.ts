@@ -45,7 +45,7 @@ export function crewOf({ channels, queries }: Stage, count: number): CrewView {
       waiting: count,
       runSteps: () => (count > 0 ? 7 : null),
       listed: count === 0 ? [] : [{ id: 'x-1', why: 'it depends on c-9, which does not exist' }],
-      whyHeld: (thread) => (thread.endsWith('/5') ? 'web-F waits for approval.' : null),
+      whyHeld: (thread) => (thread.endsWith('/5') ? { words: 'web-F waits for approval.', asks: true } : null),
       facts: Array.from({ length: count * 2 }, (_, seq) => ({
         key: 'web',
         seq,

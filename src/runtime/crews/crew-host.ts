@@ -28,7 +28,9 @@ import { runEnvironment } from '../../work/crews/checks/slots.ts';
 import { commandRunner, endMarked } from './run-command.ts';
 import { messageAt } from './source-message.ts';
 import { pullsOf, ticketsOf } from './ticket-sources.ts';
-import { whyHeld } from '../../turns/commands/read.ts';
+import { excerpt } from '../../turns/commands/clock-words.ts';
+import { obstacleWords } from '../../turns/commands/read.ts';
+import type { Obstacle } from '../../turns/floor/gate.ts';
 import type { Log } from '../log.ts';
 import type { ReadModel } from '../read-model.ts';
 
@@ -66,6 +68,10 @@ const TICKETS_TOLD = 50;
 /** Facts that are looked through for the log of a crew. */
 const FACTS_SHOWN = 200;
 const MICROS = 1_000_000;
+/** The last lines of a thread, in which the question of its worker is looked for. */
+const LINES_READ = 20;
+/** What keeps a floor from its next turn until a person ends it. */
+const STOPS: ReadonlySet<Obstacle['why']> = new Set(['paused', 'limit', 'day-limit', 'over-budget', 'stopped']);
 
 /** The crews of a program: opens their repositories, and gives their workers seats in the threads of their tickets. */
 export class CrewHost {
@@ -140,9 +146,9 @@ export class CrewHost {
   asks(channel: string): number | null {
     const runner = this.#at(channel);
     if (runner === null || typeof runner === 'string') return runner === null ? null : 0;
-    const { settings, workers } = runner.state();
-    const isHere = (worker: Worker): boolean => channel === settings?.channel || worker.ticket?.thread === channel;
-    return workers.filter((worker) => isHere(worker) && asksPeople(worker)).length;
+    const crew = runner.state();
+    const isHere = ({ ticket }: Worker): boolean => channel === crew.settings?.channel || ticket?.thread === channel;
+    return crew.workers.filter((worker) => isHere(worker) && asksPeople(crew, worker, this.#whyHeld)).length;
   }
 
   /** The crew of a channel or of a ticket's thread as people see it; `null` for none. `most`: tickets of each state; 0: no log either. */
@@ -154,21 +160,37 @@ export class CrewHost {
   }
 
   #viewOf(runner: CrewRunner, how: Pick<CrewSurroundings, 'clean' | 'most' | 'facts'>): CrewView {
-    const { store, floors } = this.#ports;
+    const { store } = this.#ports;
     const { seen, problem } = runner;
-    const name = (agent: string): string => floors.speaker(agent)?.name ?? agent;
     return crewViewOf(runner.state(), {
       ...how,
       store: store.id,
       ...seen,
       problem,
       runSteps: (channel, agent) => this.#ports.runSteps(channel, agent),
-      whyHeld: (channel) => {
-        const view = floors.view(channel);
-        return view === null ? null : whyHeld(view, name);
-      },
+      whyHeld: this.#whyHeld,
     });
   }
+
+  /** What keeps a worker from its step: its question to people, another agent that it asked, or a floor that people stopped. */
+  readonly #whyHeld: CrewSurroundings['whyHeld'] = (channel, agent) => {
+    const { floors, store } = this.#ports;
+    const view = floors.view(channel);
+    if (view === null) return null;
+    const { holder, seats, obstacles } = view;
+    const name = (id: string): string => floors.speaker(id)?.name ?? id;
+    if (holder !== null && holder.agent !== agent) return { words: `waits for ${name(holder.agent)}` };
+    if (holder?.waitingFor === 'approval') return { words: `${name(agent)} waits for approval.`, asks: true };
+    if (seats.some((seat) => seat.agent === agent && seat.status === 'WAITING')) {
+      const last = store.floors.state(channel)?.lines ?? 0;
+      const asked = store
+        .lines(channel, Math.max(0, last - LINES_READ), last)
+        .findLast(({ author }) => author.id === agent);
+      return { words: `asks: ${excerpt(asked?.text ?? '', 200)}`, asks: true, since: asked?.at ?? null };
+    }
+    const stop = obstacles.find(({ why }) => STOPS.has(why));
+    return stop === undefined ? null : { words: obstacleWords(stop, name), asks: true };
+  };
 
   /** All crews whose agents have the same provider wait for it. */
   #pauseOthers(crew: string, facts: readonly CrewFact[]): void {

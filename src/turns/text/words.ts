@@ -191,6 +191,11 @@ export function utcTime(at: Instant): string {
   return `${new Date(at).toISOString().slice(11, 16)} UTC`;
 }
 
+/** Returns the time in UTC with its seconds: "14:05:09 UTC". */
+export function utcSecond(at: Instant): string {
+  return `${new Date(at).toISOString().slice(11, 19)} UTC`;
+}
+
 /** Returns the whole input as a code block. Empty for an empty input. */
 export function blockOf(detail: string): string {
   const language = isDiff(detail) ? 'diff' : '';

@@ -523,7 +523,7 @@ function land(decision: CrewDecision, { name }: Worker): null {
 }
 
 function heldWords(by: string, why: string | undefined): string {
-  return `${by} holds the merge${why === undefined ? '' : `; ${why}`}`;
+  return `held by ${by}${why === undefined ? '' : `; ${why}`}`;
 }
 
 /** Stops a merge that is due, or a question that would lead to it. Before that, the hold waits for the merge. */

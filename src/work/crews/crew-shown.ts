@@ -9,7 +9,7 @@ import type {
   TicketState,
   TicketView,
 } from '../../turns/crew-view.ts';
-import { utcTime } from '../../turns/text/words.ts';
+import { utcSecond, utcTime } from '../../turns/text/words.ts';
 import type { CrewFact } from './crew-events.ts';
 import { APPROVAL_WORDS, approvalQuestion, choiceWords, factLine, sizeWords, waitWords } from './crew-words.ts';
 import { CHOICES_FOR, WORKER_SYMBOLS, approvalId, canHold, isStepping } from './crew.ts';
@@ -22,8 +22,8 @@ export type CrewSurroundings = SeenTickets & {
   readonly store: string;
   /** Why the last look for tickets failed, in words; `null` when it did not. */
   readonly problem: string | null;
-  /** Why nobody speaks in a channel, in words; `null` when nothing prevents it. */
-  readonly whyHeld: (channel: string) => string | null;
+  /** What keeps an agent in a channel from its step; `null` for nothing. */
+  readonly whyHeld: (channel: string, agent: string) => Wait | null;
   /** The tool steps of an agent's run in a channel; `null` for none. */
   readonly runSteps: (channel: string, agent: string) => number | null;
   /** The last facts, oldest first. */
@@ -83,9 +83,9 @@ function byAttention(a: CrewWorkerView, b: CrewWorkerView): number {
   return RANKS.indexOf(a.status) - RANKS.indexOf(b.status);
 }
 
-/** Whether a worker asks people, or is stuck until a person decides. */
-export function asksPeople({ waiting, status, leaving }: Worker): boolean {
-  return leaving === null && (waiting !== null || status === 'stuck');
+/** Whether a worker waits for a person. */
+export function asksPeople(crew: Crew, worker: Worker, whyHeld: CrewSurroundings['whyHeld']): boolean {
+  return waitOf(crew, worker, whyHeld)?.asks === true;
 }
 
 /** What a worker waits for. `asks`: a person. `since`: if unlike its last step. */
@@ -107,6 +107,7 @@ function workerViewOf(crew: Crew, worker: Worker, { whyHeld, runSteps, clean }: 
     costMicros: usage.costMicros,
     waits: clean(wait?.words ?? ''),
     since: wait === null ? null : (wait.since ?? lastStepAt ?? ticket?.at ?? null),
+    landsAt: worker.landsAt ?? null,
     asksPeople: wait?.asks === true,
     isQuestion: waiting !== null && worker.leaving === null,
     buttons: workerButtons(crew, worker),
@@ -128,6 +129,7 @@ const NEXT_WORDS = {
 function waitOf(crew: Crew, worker: Worker, whyHeld: CrewSurroundings['whyHeld']): Wait | null {
   const { ticket, leaving, left, waiting, status, retryAt, errorAt, lastError, next, step } = worker;
   if (ticket === null) return left === undefined ? null : { words: `keeps the worktree of ${left.id}` };
+  if (leaving?.why === 'merged') return { words: `is merged as ${leaving.words.slice(0, 10)}, and tidies up` };
   if (leaving !== null) return { words: `leaves: ${leaving.words}` };
   if (waiting !== null) return { words: waitWords(crew, worker), asks: true, since: waiting.since };
   if (status === 'stuck') return { words: lastError, asks: true, since: errorAt };
@@ -136,12 +138,11 @@ function waitOf(crew: Crew, worker: Worker, whyHeld: CrewSurroundings['whyHeld']
   if (next !== null) return { words: next === 'merge' ? mergeWords(crew, worker) : NEXT_WORDS[next] };
   if (status === 'ready' && step === null) return { words: 'its worktree is made', since: ticket.at };
   if (step?.queued === true) return { words: crew.running ? 'waits for its turn' : 'waits until the crew runs' };
-  const held = isStepping(worker) ? whyHeld(ticket.thread) : null;
-  return held === null ? null : { words: held, asks: true };
+  return isStepping(worker) ? whyHeld(ticket.thread, worker.agent) : null;
 }
 
 function mergeWords({ merging }: Crew, { name, landsAt }: Worker): string {
-  if (landsAt !== undefined) return `is merged at ${utcTime(landsAt)}`;
+  if (landsAt !== undefined) return `is merged at ${utcSecond(landsAt)}`;
   if (merging === null) return 'waits for its merge';
   return merging.worker === name ? 'is merged' : `waits for the merge of ${merging.worker}`;
 }

@@ -1,7 +1,7 @@
 import { shortDigest } from '../../lib/digest.ts';
 import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import { announcementKey } from '../../turns/floor/announcement.ts';
-import { utcTime } from '../../turns/text/words.ts';
+import { utcSecond, utcTime } from '../../turns/text/words.ts';
 import { CHOICES_FOR, approvalId, findApproval, findWorker } from './crew.ts';
 import type { CrewApproval, WorkerChoice, Crew, Proposal, WorkerWait, Worker } from './crew.ts';
 import type { CrewFact, CrewFactOf } from './crew-events.ts';
@@ -259,10 +259,10 @@ function mergeWords(worker: Worker, fact: CrewFact): readonly [about: string, te
         ? null
         : [
             'merge',
-            `⏳ ${ticket} is merged at ${utcTime(fact.at)}: ${sizeWords(work)}. /crew hold ${name} to hold it · /crew merge ${name} to merge it now`,
+            `⏳ ${ticket} is merged at ${utcSecond(fact.at)}: ${sizeWords(work)}. /crew hold ${name} to hold it · /crew merge ${name} to merge it now`,
           ];
     case 'mergeHeld':
-      return ['hold', `✋ ${fact.by} holds the merge of ${ticket}`];
+      return ['hold', `✋ The merge of ${ticket} is held by ${fact.by}`];
     case 'conflicted':
       return [
         'merge',
@@ -366,13 +366,13 @@ export function factLine(fact: CrewFact): string | null {
 function mergeLine(fact: CrewFact): string | null {
   switch (fact.type) {
     case 'voted':
-      return `${fact.by} wants ${fact.tip.slice(0, 10)} merged`;
+      return `vote of ${fact.by} for ${fact.tip.slice(0, 10)}`;
     case 'votesVoided':
       return `${counted(fact.votes, 'vote')} for ${fact.tip.slice(0, 10)} void: there is a new commit`;
     case 'mergeAsked':
-      return fact.at === undefined ? null : `merge announced for ${utcTime(fact.at)}`;
+      return fact.at === undefined ? null : `merge announced for ${utcSecond(fact.at)}`;
     case 'mergeHeld':
-      return `${fact.by} holds the merge`;
+      return `merge held by ${fact.by}`;
     case 'mergeStarted':
       return `merge of ${fact.tip.slice(0, 10)} into ${fact.main.slice(0, 10)}`;
     case 'mergeDropped':

@@ -21,6 +21,7 @@ function asking(name: string, since: number): CrewWorkerView {
     costMicros: 0,
     waits: 'Merge it anyway? it skips a test.',
     since,
+    landsAt: null,
     asksPeople: true,
     isQuestion: true,
     buttons: [

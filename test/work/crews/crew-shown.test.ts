@@ -86,6 +86,12 @@ describe('the workers of a crew', () => {
       'waits for its turn',
       100,
     ],
+    [
+      'its end after a merge',
+      atWork('A', { leaving: { why: 'merged', words: '0123456789abcdef' } }),
+      'is merged as 0123456789, and tidies up',
+      100,
+    ],
     ['its end', atWork('A', { leaving: { why: 'killed', words: 'reset by Ann' } }), 'leaves: reset by Ann', 100],
   ])('says that a worker waits for %s, and since when', (_what, one, words, since) => {
     expect(crewViewOf(crewOf([one]), AROUND).workers[0]).toMatchObject({ waits: words, since });
@@ -98,7 +104,10 @@ describe('the workers of a crew', () => {
   });
 
   test('a step that is held up asks people, with the reason of its floor', () => {
-    const held = crewViewOf(crewOf([atWork('A')]), { ...AROUND, whyHeld: () => 'A waits for approval.' });
+    const held = crewViewOf(crewOf([atWork('A')]), {
+      ...AROUND,
+      whyHeld: () => ({ words: 'A waits for approval.', asks: true }),
+    });
     expect(held.workers[0]).toMatchObject({ waits: 'A waits for approval.', asksPeople: true, isQuestion: false });
   });
 

@@ -1073,7 +1073,7 @@ describe('a merge', () => {
     const held = () =>
       done({ window: { ms: MINUTE_MS } }).give(tested('green'), { type: 'HOLD', worker: 'A', by: 'Bob' });
     const play = held();
-    expect(play.worker()).toMatchObject({ waiting: { for: 'held', why: 'Bob holds the merge' } });
+    expect(play.worker()).toMatchObject({ waiting: { for: 'held', why: 'held by Bob' } });
     expect([jobOf(play.crew, play.worker()), crewDeadline(play.crew)]).toEqual([null, null]);
     expect(play.refusal({ type: 'HOLD', worker: 'A', by: 'Cid' })).toBe('UNCHANGED');
     play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'merge' }, MERGE);
@@ -1083,7 +1083,7 @@ describe('a merge', () => {
   test('can be held before it is due, also while the agent works', () => {
     const play = ready().give({ type: 'HOLD', worker: 'A', by: 'Bob' });
     play.step('DONE', work('1')).give(tested('none'));
-    expect(play.worker().waiting).toMatchObject({ for: 'held', why: 'Bob holds the merge; no tests were found' });
+    expect(play.worker().waiting).toMatchObject({ for: 'held', why: 'held by Bob; no tests were found' });
     expect(play.worker().held).toBeUndefined();
   });
 
@@ -1121,7 +1121,7 @@ describe('a merge', () => {
 
   test('with votes is held by anybody, and the votes count on', () => {
     const play = asked().give(voted('u-1'), { type: 'HOLD', worker: 'A', by: 'Bob' });
-    expect(play.worker().waiting).toMatchObject({ for: 'held', why: 'Bob holds the merge; the tests are green' });
+    expect(play.worker().waiting).toMatchObject({ for: 'held', why: 'held by Bob; the tests are green' });
     play.give(voted('u-2'), MERGE);
   });
 });

@@ -7,7 +7,19 @@ import { expect, test } from 'vitest';
 import { slotEnvironment } from '../../../src/work/crews/checks/slots.ts';
 import { forTurn } from '../../../src/turns/drawn-for.ts';
 import { until } from '../reviews/stage.ts';
-import { CHANNEL, add, closed, finished, git, mainTickets, opened, repository, stage, ticketText } from './stage.ts';
+import {
+  ASKS,
+  CHANNEL,
+  add,
+  closed,
+  finished,
+  git,
+  mainTickets,
+  opened,
+  repository,
+  stage,
+  ticketText,
+} from './stage.ts';
 
 test('turns a ticket into a merged commit, and the worker is idle again', async () => {
   const room = await stage(repository({ 'c-1': ticketText('c-1') }), (folder) => {
@@ -838,6 +850,28 @@ test('/crew ps tells why a worker does not get its step', async () => {
   await until(() => room.app.crews.state('web')?.workers[0]?.step?.kind === 'step');
   expect(await room.command('/crew ps')).toMatchObject({ text: expect.stringContaining('paused') });
   await room.command('/floor resume', thread);
+  await finished(room, 1);
+});
+
+test('a worker that works waits for nobody, and one that asks waits for people until they answer in its thread', async () => {
+  const hold = Promise.withResolvers<void>();
+  let begun = false;
+  const room = await stage(repository({ 'c-1': ticketText('c-1') }), (folder, { messages }) => {
+    if (messages.length === 0) return `${ASKS}Which colour?`;
+    add(folder, 'one.txt', messages[0]?.text ?? '');
+    begun = true;
+    return hold.promise.then(() => 'DONE');
+  });
+  const seen = () => room.app.crews.shown(CHANNEL, 10)?.workers[0];
+  await room.command('/crew run');
+  await until(() => seen()?.asksPeople === true);
+  expect(seen()).toMatchObject({ waits: 'asks: Which colour?', since: expect.any(Number) });
+  expect(room.app.crews.asks(CHANNEL)).toBe(1);
+  await room.write(seen()?.ticket?.thread ?? '', 'Green.');
+  await until(() => begun);
+  expect(seen()).toMatchObject({ status: 'working', waits: '', asksPeople: false });
+  expect(room.app.crews.asks(CHANNEL)).toBe(0);
+  hold.resolve();
   await finished(room, 1);
 });
 

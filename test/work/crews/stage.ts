@@ -19,6 +19,9 @@ import { until } from '../reviews/stage.ts';
 
 export const CHANNEL = 'console:web';
 
+/** Begins an answer that is a question to people. */
+export const ASKS = 'ask people: ';
+
 /** What a worker does in a step: changes its worktree, and answers. */
 export type Work = (
   folder: string,
@@ -200,7 +203,9 @@ function played(agent: string, folder: string, work: Work): AgentBackend {
       async prompt(turn, report) {
         const tools = new FloorTools(report, agent, turn);
         const propose = (ticket: object) => tools.apply('ticket_new', ticket);
-        tools.text(await work(folder, turn, (step += 1), agent, propose));
+        const said = await work(folder, turn, (step += 1), agent, propose);
+        if (said.startsWith(ASKS)) tools.apply('wait_for', { question: said.slice(ASKS.length) });
+        else tools.text(said);
         return tools.ending;
       },
       inject: async () => 'next-prompt',

@@ -169,7 +169,7 @@ function Numbers({ workers, groups, steps, tokens, costMicros, unpriced, tests, 
   const none = tests.none === 0 ? '' : `, ${tests.none} not found`;
   const rows: readonly (readonly [name: string, value: string, beside: string])[] = [
     ['Workers', `${busy}`, `of ${workers.length} have a ticket`],
-    ['Merged', `${merges.merged}`, `${merges.dropped} merges not made, ${merges.conflicts} by conflicts`],
+    ['Merged', `${merges.merged}`, `${merges.dropped} not made, ${merges.conflicts} by conflicts`],
     ['Ready', `${ready}`, 'can start'],
     ['Tests', `${tests.green}`, `green, ${tests.flaky} flaky, ${tests.red} red${none}`],
     ['Main', base ?? '–', base === null ? 'not tested yet' : base === 'accepted' ? 'red, by a person' : 'tests'],
@@ -259,14 +259,20 @@ function Row({ worker, shown }: { readonly worker: CrewWorkerView; readonly show
         {buttons.map((button) => (
           <Act key={button.line} {...{ button, shown, worker: name }} />
         ))}
-        {ticket !== null && <OpenThread worker={name} thread={ticket.thread} />}
+        {ticket !== null && <OpenThread {...worker} thread={ticket.thread} />}
       </div>
     </li>
   );
 }
 
-function Waits({ waits, since, asksPeople }: CrewWorkerView): JSX.Element | null {
+function Waits({ waits, since, asksPeople, landsAt }: CrewWorkerView): JSX.Element | null {
   if (waits === '') return null;
+  if (landsAt !== null)
+    return (
+      <p class="crew-waits">
+        is merged in <b>{ageText(landsAt - asOf.value)}</b> unless a person holds it
+      </p>
+    );
   return (
     <p class="crew-waits">
       {asksPeople && <span aria-hidden="true">✋ </span>}
@@ -290,18 +296,23 @@ function ageText(ms: number): string {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
 }
 
-function OpenThread({ worker, thread }: { readonly worker: string; readonly thread: string }): JSX.Element | null {
-  if (!channels.value.some(({ id }) => id === thread)) return null;
+/** Opens the thread of a worker, where people answer what it asks. In that thread there is no such button. */
+function OpenThread({ name, asksPeople, status, isQuestion, thread }: ThreadProps): JSX.Element | null {
+  const isOpen = channel.value === thread && openView.value !== 'crew';
+  if (isOpen || !channels.value.some(({ id }) => id === thread)) return null;
+  const label = asksPeople && !isQuestion && status === 'working' ? 'Answer in thread' : 'Open thread';
   const open = (): void => {
     openView.value = null;
     ask({ type: 'open', channel: thread });
   };
   return (
-    <Button kind="small-button" aria-label={`Open thread of ${worker}`} onClick={open}>
-      Open thread
+    <Button kind="small-button" aria-label={`${label} of ${name}`} onClick={open}>
+      {label}
     </Button>
   );
 }
+
+type ThreadProps = CrewWorkerView & { readonly thread: string };
 
 type ActProps = { readonly button: CrewButton; readonly shown: CrewView; readonly worker?: string };
 
