@@ -30,12 +30,20 @@ import { announcementText } from '../turns/text/announcement-words.ts';
 /** Longest duration of a shutdown, in milliseconds. */
 const DRAIN_MS = 10_000;
 
+/** What is told while the bot starts. */
+type Callbacks = {
+  /** Gets the one-time link to the page. Default: prints it. */
+  readonly greet?: (link: string, config: Config) => void;
+  /** Called when all parts work. */
+  readonly begun?: (app: App) => void;
+};
+
 /**
  * Runs the bot until it is told to stop. Resolves with the exit code. SIGTERM and SIGINT stop it in good order; a
  * second signal stops it at once. Rejects when it cannot start: with a `StoreError`, or an error with code
  * `EADDRINUSE`.
  */
-export async function runBot(first: Config): Promise<ExitCode> {
+export async function runBot(first: Config, { greet = printLink, begun }: Callbacks = {}): Promise<ExitCode> {
   let config = first;
   const clock = systemClock();
   const { log, ...known } = openLog(first, clock);
@@ -76,7 +84,7 @@ export async function runBot(first: Config): Promise<ExitCode> {
     config = next;
     await app.reload(next);
   });
-  app.connect().then(() => made.page?.setReady(), onBroken);
+  app.connect().then(() => opened(made, () => begun?.(app)), onBroken);
   maintenance.start();
   flushCompileCache();
   const code = await end.promise;
@@ -85,6 +93,11 @@ export async function runBot(first: Config): Promise<ExitCode> {
   unlisten();
   if (!inOrder) process.exit(code);
   return code;
+}
+
+function opened({ page }: Platforms, tell: () => void): void {
+  page?.setReady();
+  tell();
 }
 
 type Known = {
@@ -135,7 +148,7 @@ function broken(error: unknown, log: Log): ExitCode {
 const ONE_BROWSER = 'The link works once, within an hour; "conch open" prints another (here: npm run conch -- open).';
 
 /** Prints the link to the page. Errors of standard output (a full disk, a closed pipe) are ignored. */
-function greet(link: string, { demoModel }: Config): void {
+function printLink(link: string, { demoModel }: Config): void {
   const who =
     demoModel === null
       ? ''

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { MISBEHAVIOUR, MISBEHAVIOUR_OF_PEERS } from './courses.ts';
 import type { Measured } from './measure.ts';
-import { TICKETS } from './repository.ts';
+import { TICKETS } from '../../examples/crew/repository.ts';
 import { measureRoom } from './rooms.ts';
 import type { RoomFigures } from './rooms.ts';
 import { performSelfTrial } from './self.ts';

@@ -3,7 +3,7 @@ import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { portsInUse, slotEnvironment } from '../../src/work/crews/checks/slots.ts';
-import { CANARY, CREW, git } from './repository.ts';
+import { CANARY, CREW, git } from '../../examples/crew/repository.ts';
 
 /** The parts of the user's copy that a crew never changes. */
 export function copyOf(repo: string): Readonly<Record<string, string>> {

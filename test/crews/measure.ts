@@ -5,7 +5,7 @@ import { wrongCourses } from './courses.ts';
 import type { Script } from './courses.ts';
 import { canariesIn, copyOf, leftOf } from './measure-copy.ts';
 import type { TrialEvent } from './program.ts';
-import { CONTROLS, TICKETS, git } from './repository.ts';
+import { CONTROLS, TICKETS, git } from '../../examples/crew/repository.ts';
 
 /** What a trial measured; the names are those of the table of measures. */
 export type Measured = {

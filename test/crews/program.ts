@@ -15,7 +15,7 @@ import { compiledCode } from '../lib/compiled.ts';
 import { startApp } from '../runtime/start-app.ts';
 import { ANSWER, HALF, QUESTION } from './acts.ts';
 import type { Script } from './courses.ts';
-import { CREW } from './repository.ts';
+import { CREW } from '../../examples/crew/repository.ts';
 
 /** One start of the program of a trial: what it works on, and when it is killed. */
 export type TrialCall = {

@@ -20,12 +20,15 @@ import { startSlack } from '../adapters/slack/server.ts';
 import { load } from '../config/world.ts';
 import { startApp } from '../runtime/start-app.ts';
 import { performStep } from './acts.ts';
-import { CREW, makeRepository } from './repository.ts';
+import { CREW, makeRepository } from '../../examples/crew/repository.ts';
 
 export type RoomName = 'discord' | 'slack' | 'console';
 
-/** What people saw of a crew in its channel. `cards`: messages with buttons; their edits are in `edits`, in milliseconds. */
-type Seen = { readonly texts: readonly string[]; readonly edits: readonly number[] };
+/** What people saw of a crew in its channel. `edits`: those of cards, which are messages with buttons, in milliseconds. */
+type Seen = {
+  readonly texts: readonly string[];
+  readonly edits: readonly { readonly card: string; readonly at: number }[];
+};
 
 /** A room with the crew's channel. */
 type Room = {
@@ -37,7 +40,7 @@ type Room = {
   readonly close: () => Promise<void>;
 };
 
-/** The figures of a crew in a room. `closestEdits`: the shortest time between two edits of its card; `null` for less than two. */
+/** The figures of a crew in a room. `closestEdits`: the shortest time between two edits of one card; `null` for less than two. */
 export type RoomFigures = {
   readonly room: RoomName;
   readonly workers: number;
@@ -60,7 +63,7 @@ export async function measureRoom(
 ): Promise<RoomFigures> {
   const room = await OPEN[name]();
   const clock = systemClock();
-  const repo = makeRepository(undefined, tickets);
+  const repo = makeRepository({ tickets });
   const config = load(
     {
       turnConfig: { coalesceMs: 0, receipts: false },
@@ -126,7 +129,8 @@ function figuresOf(
   tickets: readonly string[],
 ): Pick<RoomFigures, 'mostMessages' | 'closestEdits'> {
   const about = (id: string) => texts.filter((text) => new RegExp(`\\b${id}\\b`, 'u').test(text)).length;
-  const gaps = edits.slice(1).map((at, index) => at - (edits[index] ?? 0));
+  const ofCards = [...Map.groupBy(edits, ({ card }) => card).values()].map((all) => all.map(({ at }) => at));
+  const gaps = ofCards.flatMap((times) => times.slice(1).map((at, index) => at - (times[index] ?? 0)));
   return { mostMessages: Math.max(...tickets.map(about)), closestEdits: gaps.length === 0 ? null : Math.min(...gaps) };
 }
 
@@ -177,7 +181,7 @@ async function discord(): Promise<Room> {
     env: { DISCORD_TOKEN: server.token },
     seen: () => ({
       texts: calls('POST').flatMap(({ body }) => (isCard(body) ? [] : [JSON.stringify(body)])),
-      edits: calls('PATCH').flatMap(({ body, at }) => (isCard(body) ? [at] : [])),
+      edits: calls('PATCH').flatMap(({ body, path, at }) => (isCard(body) ? [{ card: path, at }] : [])),
     }),
     close: () => server.close(),
   };
@@ -199,7 +203,8 @@ async function slack(): Promise<Room> {
     env: { SLACK_BOT_TOKEN: server.botToken, SLACK_APP_TOKEN: server.appToken },
     seen: () => ({
       texts: calls('chat.postMessage').flatMap(({ args }) => (isCard(args) ? [] : [JSON.stringify(args)])),
-      edits: calls('chat.update').flatMap(({ args, at }) => (isCard(args) ? [at] : [])),
+      // An update does not tell whether its message is in a thread.
+      edits: calls('chat.update').flatMap(({ args, at }) => (isCard(args) ? [{ card: String(args['ts']), at }] : [])),
     }),
     close: () => server.close(),
   };

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { leftOf } from './measure-copy.ts';
-import { git } from './repository.ts';
+import { git } from '../../examples/crew/repository.ts';
 import { eventsIn, startProgram } from './trial.ts';
 
 const ROOT = new URL('../../', import.meta.url).pathname;

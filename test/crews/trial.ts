@@ -7,7 +7,7 @@ import { measure } from './measure.ts';
 import type { Measured } from './measure.ts';
 import { copyOf } from './measure-copy.ts';
 import type { TrialCall, TrialEvent } from './program.ts';
-import { TICKETS, makeRepository } from './repository.ts';
+import { TICKETS, makeRepository } from '../../examples/crew/repository.ts';
 
 const PROGRAM = new URL('program.ts', import.meta.url).pathname;
 
@@ -37,7 +37,7 @@ export async function performTrial(order: TrialOrder): Promise<Trial> {
   const { workers, kind = 'command', stepMs = 0, script = {}, kills = [], test = 'auto' } = order;
   const { tickets = Object.keys(TICKETS), testsMain = false, people = null } = order;
   const most = tickets.length + (people === null ? 0 : 1);
-  const repo = makeRepository(order.filler, tickets);
+  const repo = makeRepository({ filler: order.filler ?? 0, tickets });
   const dataDir = mkdtempSync(join(tmpdir(), 'conch-crew-trial-data-'));
   const before = copyOf(repo);
   const worker = kind === 'acp' ? 'peer.ts' : 'worker.ts';

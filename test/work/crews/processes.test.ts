@@ -11,7 +11,7 @@ import { systemClock, systemTimers } from '../../../src/lib/time.ts';
 import { createBackends } from '../../../src/runtime/agent-factory.ts';
 import { createLog } from '../../../src/runtime/log.ts';
 import type { TrialCall } from '../../crews/program.ts';
-import { makeRepository } from '../../crews/repository.ts';
+import { makeRepository } from '../../../examples/crew/repository.ts';
 import { slotEnvironment } from '../../../src/work/crews/checks/slots.ts';
 import { until } from '../reviews/stage.ts';
 import { finished, opened, repository, stageOf, ticketText } from './stage.ts';
@@ -157,7 +157,7 @@ test('/crew doctor names processes that belong to no ticket, and Conch ends them
 });
 
 test('what a killed Conch left has ended before anybody works in the repository', { timeout: 120_000 }, async () => {
-  const repo = makeRepository(0, ['t-01']);
+  const repo = makeRepository({ tickets: ['t-01'] });
   const dataDir = mkdtempSync(join(tmpdir(), 'conch-crew-killed-'));
   const log = join(dataDir, 'left');
   const start = (prepare: string) => {

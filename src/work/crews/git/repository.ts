@@ -69,7 +69,7 @@ export async function openRepository(path: string, options: RepositoryOptions): 
   const given = resolve(path);
   checkFolder(given);
   const git = gitIn(given, env);
-  await checkVersion(git);
+  await checkGit(git);
   const { root, commonDir, gitDir } = await placesOf(git, given);
   const underWay = operationIn(gitDir);
   if (underWay !== null) {
@@ -229,7 +229,8 @@ function checkFolder(path: string): void {
   }
 }
 
-async function checkVersion(git: Git): Promise<void> {
+/** Throws a `RepositoryError` when git is missing or too old. */
+export async function checkGit(git: Git): Promise<void> {
   let version: string;
   try {
     version = await git(['version']);

@@ -1,0 +1,127 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { loadConfig } from '../../src/config/load.ts';
+import { thisWorld } from '../../src/config/world.ts';
+import { gitIn } from '../../src/lib/git.ts';
+import type { App } from '../../src/runtime/app.ts';
+import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
+import { runBot } from '../../src/runtime/process.ts';
+import type { Values } from '../../src/turns/commands/parse.ts';
+import { RepositoryError, checkGit } from '../../src/work/crews/git/repository.ts';
+import { CREW, TICKETS, makeRepository } from './repository.ts';
+
+/**
+ * `npm run demo:crew`: makes a repository with twelve tickets in a temporary folder, and lets a crew of play-acted workers
+ * finish them. `-- --votes`: two people must choose each merge; Ben, who is play-acted, is one of them. `-- --pace 2`: the
+ * workers take twice as long. Removes the folder at its end.
+ */
+const { values } = parseArgs({
+  options: { votes: { type: 'boolean', default: false }, pace: { type: 'string', default: '1' } },
+});
+const pace = Number(values.pace);
+const CHANNEL = 'console:shop';
+const BEN = { id: 'demo:ben', name: 'Ben', roles: [] };
+/** The person on the page, who starts the crew. */
+const YOU = { id: 'console:you', name: 'You', roles: [] };
+/** The time in which people can hold a merge, and the time that Ben takes to read one, in seconds at the pace 1. */
+const WINDOW_SECONDS = 20;
+const READING_SECONDS = 8;
+/** The worker that asks waits for as long as anybody lets the demo run. */
+const QUESTION_SECONDS = 86_400;
+
+async function show(): Promise<number> {
+  if (!(pace > 0)) return refused('Expected --pace with a number above 0, such as 0.5');
+  try {
+    await checkGit(gitIn(tmpdir(), process.env));
+  } catch (error) {
+    if (error instanceof RepositoryError) return refused(error.message);
+    throw error;
+  }
+  const root = mkdtempSync(join(tmpdir(), 'conch-demo-'));
+  process.on('exit', () => rmSync(root, { recursive: true, force: true }));
+  // A closed terminal ends the demo in good order, too.
+  process.on('SIGHUP', () => process.kill(process.pid, 'SIGTERM'));
+  const repo = makeRepository({ root });
+  writeFileSync(join(root, 'turnConfig.json'), JSON.stringify(configOf(repo), null, 2));
+  // The demo reads no settings of another Conch, and no ".env" beside them.
+  process.chdir(root);
+  for (const name of ['CONCH_CONFIG', 'CONCH_DATA_DIR']) delete process.env[name];
+  let page = '';
+  return runBot(loadConfig(thisWorld()), {
+    greet: (link) => (page = link),
+    begun: (app) => begin(app, page),
+  });
+}
+
+function configOf(repo: string): object {
+  const worker = fileURLToPath(new URL('worker.ts', import.meta.url));
+  const set = { DEMO_PACE: `${pace}` };
+  const backend = { kind: 'command', command: process.execPath, args: [worker], output: 'jsonl', set };
+  const window = { mergeWindow: { seconds: Math.max(1, Math.round(WINDOW_SECONDS * pace)) } };
+  const merge = values.votes ? { merge: 'ask', votes: 2 } : window;
+  return {
+    adapters: { console: { port: 0 } },
+    turnConfig: { waitTimeoutSeconds: QUESTION_SECONDS },
+    agents: [{ id: 'guide', backend }],
+    channels: [{ id: CHANNEL, name: CREW, agents: ['guide'] }],
+    // The demo made the files of the repository itself.
+    crews: [{ id: CREW, repo, channel: CHANNEL, workers: 4, backend, trusted: true, ...merge }],
+    log: { level: 'warn' },
+  };
+}
+
+/** Starts the crew, plays Ben, and tells the terminal what to try. */
+function begin(app: App, page: string): void {
+  const give = (person: typeof YOU, verb: 'run' | 'answer', more: Values = {}): void =>
+    void Promise.resolve(app.crews.commands.run(verb, { channel: CHANNEL, person, values: more }));
+  const benVotes = (worker: string): void =>
+    void setTimeout(() => give(BEN, 'answer', { worker, words: 'merge' }), READING_SECONDS * 1_000 * pace).unref();
+  app.crews.onFacts((facts) => {
+    for (const fact of facts) {
+      // What a person holds, Ben wants merged only after another person.
+      const isAsked =
+        (fact.type === 'waited' && fact.for !== 'held') || (fact.type === 'voted' && fact.voter !== BEN.id);
+      if (values.votes && isAsked) benVotes(fact.worker);
+      if (fact.type === 'merged' && app.crews.state(CREW)?.finished.length === Object.keys(TICKETS).length)
+        tell('All twelve tickets are merged.');
+    }
+  });
+  give(YOU, 'run');
+  tell(invitation(page));
+}
+
+function invitation(page: string): string {
+  const hold = values.votes
+    ? 'Press Hold at a merge'
+    : `Each merge is announced ${WINDOW_SECONDS} s before. Press Hold`;
+  const vote = values.votes
+    ? 'Each merge needs two votes. Press Merge. Ben, who is play-acted, votes too.'
+    : 'Have each merge need your vote and that of a colleague: npm run demo:crew -- --votes';
+  return `
+Four play-acted workers finish the twelve tickets of a repository in a few minutes. No model, no key.
+Open the page, and press "Crew of this channel" there: ${page}
+
+  Answer    The worker of t-01 asks which number its helper shall return. Open its thread, and write one.
+  Hold      ${hold}, read the thread, and then press Merge or Continue.
+  Conflict  t-05 and t-06 change the same lines. While it is open, the thread of the later one shows how both stay.
+  Decide    t-11 deletes a module, so fewer tests run, and Conch asks people. Press Merge if you agree.
+  Vote      ${vote}
+
+Ctrl-C ends the demo and removes its folder.
+`;
+}
+
+function tell(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+/** Says why the demo cannot start. Returns the exit code. */
+function refused(why: string): number {
+  process.stderr.write(`${why}\n`);
+  return EXIT_CODES.usage;
+}
+
+process.exitCode = await show();
