@@ -232,6 +232,7 @@ export class CrewRunner {
   readonly #pulls = new Map<string, () => void>();
   #looking: Promise<void> | null = null;
   #lookLater: Timer | null = null;
+  #fetchLater: Timer | null = null;
   #seen: SeenTickets = { listed: [], waiting: 0, ready: [] };
   /** Why the last look for tickets failed, in words; `null` when it did not. */
   problem: string | null = null;
@@ -323,6 +324,7 @@ export class CrewRunner {
     this.#lookLater?.cancel();
     for (const resume of this.#again) resume();
     await this.#looking;
+    this.#fetchLater?.cancel();
     await Promise.all(this.#jobs.values());
     await this.#ports.work.release();
   }
@@ -638,9 +640,8 @@ export class CrewRunner {
     if (this.#fetched !== null && !isNeeded) return false;
     const fetched: { failed: Error | null } = { failed: null };
     this.#fetched = fetched;
-    timers.after(FETCH_MS, () => {
-      if (this.#fetched === fetched) this.#fetched = null;
-    });
+    this.#fetchLater?.cancel();
+    this.#fetchLater = timers.after(FETCH_MS, () => (this.#fetched = null));
     return await work.fetch().catch((error: unknown) => {
       fetched.failed = error instanceof Error ? error : new Error(String(error));
       throw error;

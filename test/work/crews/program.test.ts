@@ -6,6 +6,8 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { slotEnvironment } from '../../../src/work/crews/checks/slots.ts';
 import { forTurn } from '../../../src/turns/drawn-for.ts';
+import { systemTimers } from '../../../src/lib/time.ts';
+import type { Timers } from '../../../src/lib/time.ts';
 import { until } from '../reviews/stage.ts';
 import {
   ASKS,
@@ -873,6 +875,28 @@ test('a worker that works waits for nobody, and one that asks waits for people u
   expect(room.app.crews.asks(CHANNEL)).toBe(0);
   hold.resolve();
   await finished(room, 1);
+});
+
+test('a program that stops leaves no timer, which would keep its process from ending', async () => {
+  const open = new Map<object, number>();
+  const timers: Timers = {
+    after(ms, run) {
+      const timer = systemTimers.after(ms, () => {
+        open.delete(entry);
+        run();
+      });
+      const entry = { ...timer, cancel: () => (open.delete(entry), timer.cancel()) };
+      open.set(entry, ms);
+      return entry;
+    },
+  };
+  const room = await stage(repository({ 'c-1': ticketText('c-1') }), () => 'One step.', {}, ':memory:', timers);
+  await room.command('/crew run');
+  await until(() => (room.app.crews.state('web')?.workers[0]?.stepCount ?? 0) > 0);
+  expect(open.size).toBeGreaterThan(0);
+  await room.stop();
+  opened.splice(opened.indexOf(room), 1);
+  expect([...open.values()]).toEqual([]);
 });
 
 test('/crew doctor tells how git and the crew differ', async () => {
