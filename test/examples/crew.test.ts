@@ -64,7 +64,7 @@ function merged(repo: string): readonly string[] {
 }
 
 test(
-  'the demo merges its twelve tickets with the answer of a person, and leaves nothing',
+  'the demo merges its twelve tickets with the answers of a person, and leaves nothing',
   { timeout: 300_000 },
   async () => {
     const demo = startDemo();
@@ -72,10 +72,15 @@ test(
     const ps = async (): Promise<string> => (await page.command(CHANNEL, '/crew ps')).text;
     await vi.waitFor(async () => expect(await ps()).toContain('asks: Which number'), SOON);
     await page.say(`${CHANNEL}/${CREW}/t-01`, 'Take 7, please.');
-    await vi.waitFor(async () => expect(await ps()).toContain('Its changes make tests weaker.'), SOON);
-    const [, worker = ''] = /(\w) done · t-11/.exec(await ps()) ?? [];
-    expect(await page.command(CHANNEL, `/crew answer ${worker} merge`)).toMatchObject({ ok: true });
-    await vi.waitFor(() => expect(demo.out()).toContain('All twelve tickets are merged.'), SOON);
+    // A conflict after the answer makes another commit, about which people are asked again.
+    let asked = 0;
+    const isOver = async (): Promise<void> => {
+      const [, worker] = /(\w) done · t-11 .*\n.*\n.*Its changes make tests weaker/.exec(await ps()) ?? [];
+      if (worker !== undefined) asked += Number((await page.command(CHANNEL, `/crew answer ${worker} merge`)).ok);
+      expect(demo.out()).toContain('All twelve tickets are merged.');
+    };
+    await vi.waitFor(isOver, { ...SOON, timeout: 240_000 });
+    expect(asked).toBeGreaterThan(0);
     expect(merged(demo.repo())).toEqual(Object.keys(TICKETS));
     expect(git(demo.repo(), 'show', 'main:src/helper.js')).toContain('=> 7;');
     expect(await demo.end()).toEqual({ code: 0, left: [] });
