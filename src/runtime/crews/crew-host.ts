@@ -520,6 +520,7 @@ function seatOf(
   const turnConfig = {
     ...parent.turnConfig,
     maxTurnSeconds: Math.max(stepTimeoutSeconds, crew.quietSeconds),
+    waitTimeoutSeconds: ANSWER_WITHIN_SECONDS,
     facilitator: null,
     interruptResponder: null,
     defaultAgent: null,
@@ -538,6 +539,9 @@ function seatOf(
   };
   return { agent, channel };
 }
+
+/** How long a worker waits for an answer of people. Nobody else needs the floor of its ticket, so it is a week. */
+const ANSWER_WITHIN_SECONDS = 604_800;
 
 /** Whether a worker's session is resumed, and the prefix of the marks of its crew's processes. */
 type WorkerPlace = { readonly resumes: boolean; readonly marks: string };

@@ -43,6 +43,21 @@ describe('a platform that refuses threads', () => {
   });
 });
 
+test('a question of a worker waits for a week, since nobody else needs its floor', async () => {
+  const hold = Promise.withResolvers<void>();
+  const held: Work = async (folder, turn, ...more) => {
+    if (folder !== '') await hold.promise;
+    return works(folder, turn, ...more);
+  };
+  const room = await stage(repository({ 'c-1': ticketText('c-1') }), held);
+  await room.command('/crew run');
+  const waitMs = () => room.store.floors.state(`${CHANNEL}/web/c-1`)?.settings.waitTimeoutMs;
+  await until(() => waitMs() === 7 * 86_400_000);
+  expect(room.store.floors.state(CHANNEL)?.settings.waitTimeoutMs).toBe(600_000);
+  hold.resolve();
+  await finished(room, 1);
+});
+
 test('an answer to a question that is over changes nothing, and says so', async () => {
   const room = await stage(repository({ 'c-1': ticketText('c-1') }), works, { merge: 'ask' });
   const worker = () => room.app.crews.state('web')?.workers[0];
