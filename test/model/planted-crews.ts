@@ -212,7 +212,7 @@ export const PLANTED_CREWS: readonly Planted[] = [
   {
     name: 'work with red tests is merged',
     file: DECIDE,
-    find: "if (verdict === 'red') return red(decision, found, output);",
+    find: "if (verdict === 'red') return red(decision, found, { ...TESTS_RED, about: output });",
     replace: '',
   },
   {

@@ -148,11 +148,34 @@ describe('any other event', () => {
     expect(hear({ type: 'channel_archive', channel: 'C1' })).toMatchObject({ kind: 'closed', why: 'it was archived' });
     expect(hear({ type: 'channel_deleted', channel: 'C1' })).toMatchObject({ kind: 'closed', why: 'it was deleted' });
     expect(hear({ type: 'tokens_revoked', tokens: { oauth: ['U1'] } })).toEqual({ kind: 'nothing' });
-    expect(hear({ type: 'reaction_added' })).toEqual({ kind: 'nothing' });
+    expect(hear({ type: 'reaction_removed' })).toEqual({ kind: 'nothing' });
+    const reaction = {
+      type: 'reaction_added',
+      user: 'U1',
+      reaction: 'ticket',
+      item: { type: 'message', channel: 'C1' },
+    };
+    expect(hear(reaction)).toEqual({ kind: 'nothing' });
+    expect(hear({ ...reaction, item: { ...reaction.item, ts: PLAIN.ts } })).toEqual({
+      kind: 'reacted',
+      channel: 'C1',
+      ts: PLAIN.ts,
+      user: 'U1',
+      meaning: 'ticket',
+    });
   });
 
   test('row 46: in any shape is dropped, never thrown', () => {
-    const types = ['message', 'app_mention', 'member_left_channel', 'channel_left', 'tokens_revoked', '__proto__', 'x'];
+    const types = [
+      'message',
+      'app_mention',
+      'member_left_channel',
+      'channel_left',
+      'tokens_revoked',
+      'reaction_added',
+      '__proto__',
+      'x',
+    ];
     const subtypes = ['message_changed', 'message_deleted', 'bot_message', 'tombstone', undefined, 7];
     const odd = fc.oneof(fc.anything(), fc.constantFrom(PLAIN, { ...PLAIN, ts: 'x' }, { ...PLAIN, user: null }));
     const event = fc.record({
@@ -167,6 +190,8 @@ describe('any other event', () => {
       files: fc.anything(),
       attachments: fc.anything(),
       tokens: fc.anything(),
+      reaction: fc.oneof(fc.constant('ticket'), fc.anything()),
+      item: fc.anything(),
     });
     fc.assert(
       fc.property(fc.oneof(event, fc.anything()), (given) => {
