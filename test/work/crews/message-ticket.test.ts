@@ -156,7 +156,7 @@ describe('a reaction to what a worker asks', () => {
     await room.command('/crew run');
     const told = await saying(room, 'is merged at');
     expect(await react(room, told, 'no', BOB)).toMatchObject({ ok: true });
-    expect(worker()?.waiting).toMatchObject({ for: 'held', why: 'Bob holds the merge' });
+    expect(worker()?.waiting).toMatchObject({ for: 'held', why: 'held by Bob' });
     const asked = await saying(room, 'Its merge is held');
     expect(await react(room, asked, 'yes')).toMatchObject({ ok: true });
     await finished(room, 1);
