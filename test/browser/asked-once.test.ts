@@ -11,7 +11,7 @@ import { openStage } from './stage.ts';
 import type { Stage } from './stage.ts';
 import { FORM } from './views.ts';
 
-const WITHIN = { timeout: 10_000, interval: 20 };
+const WITHIN = { timeout: 60_000, interval: 20 };
 const DESK = { width: 1280, height: 820 };
 const PHONE = { width: 390, height: 844 };
 const TEXTS = completeTexts({});

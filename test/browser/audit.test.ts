@@ -5,7 +5,7 @@ import { hasBrowser, openBrowser } from './chromium.ts';
 import { openStage } from './stage.ts';
 import type { Stage } from './stage.ts';
 
-const WITHIN = { timeout: 10_000, interval: 20 };
+const WITHIN = { timeout: 60_000, interval: 20 };
 
 describe.runIf(hasBrowser)('the tool calls on the page', () => {
   let browser: Browser;

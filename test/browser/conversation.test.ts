@@ -5,7 +5,7 @@ import { openStage } from './stage.ts';
 import type { Stage } from './stage.ts';
 import { sizesFor, THEMES, violations, withView } from './views.ts';
 
-const WITHIN = { timeout: 15_000, interval: 20 };
+const WITHIN = { timeout: 60_000, interval: 20 };
 const DAY_MS = 86_400_000;
 /** Degrees between two hues that nobody takes for the same, and how much colour something must have to be one. */
 const HUE_APART = 30;

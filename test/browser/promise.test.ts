@@ -8,7 +8,7 @@ import { hasBrowser, openBrowser } from './chromium.ts';
 import { openStage } from './stage.ts';
 import type { Stage } from './stage.ts';
 
-const WITHIN = { timeout: 10_000, interval: 20 };
+const WITHIN = { timeout: 60_000, interval: 20 };
 
 describe.runIf(hasBrowser)('what the composer promises', () => {
   let browser: Browser;

@@ -8,7 +8,7 @@ import { openStage } from './stage.ts';
 import { FORM } from './views.ts';
 import type { Stage } from './stage.ts';
 
-const WITHIN = { timeout: 10_000, interval: 20 };
+const WITHIN = { timeout: 60_000, interval: 20 };
 const PUBLISH = {
   question: 3,
   key: 'K3',

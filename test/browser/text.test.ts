@@ -4,7 +4,7 @@ import { hasBrowser, openBrowser } from './chromium.ts';
 import { openStage } from './stage.ts';
 import type { Stage } from './stage.ts';
 
-const WITHIN = { timeout: 10_000, interval: 20 };
+const WITHIN = { timeout: 60_000, interval: 20 };
 
 const EVERYTHING = [
   '# Plan\n\nFirst, **bold**, *thin*, ~~gone~~ and `code`.\nA second line, see [the docs](https://example.org/a) or https://example.org/b.',
