@@ -182,7 +182,6 @@ test('what a killed Conch left has ended before anybody works in the repository'
   const mark = readFileSync(log, 'utf8').trim().split(' ')[1] ?? '';
   killed.kill('SIGKILL');
   await once(killed, 'exit');
-  await until(() => marked(mark).every((command) => !command.includes('sleep 1000')));
   expect(marked(mark)).not.toEqual([]);
   const again = start(`cat ${log} > ${log}.seen`);
   await once(again, 'exit');
