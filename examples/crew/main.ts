@@ -15,8 +15,8 @@ import { CREW, TICKETS, makeRepository } from './repository.ts';
 
 /**
  * `npm run demo:crew`: makes a repository with twelve tickets in a temporary folder, and lets a crew of play-acted workers
- * finish them. `-- --votes`: two people must choose each merge; Ben, who is play-acted, is one of them. `-- --pace 2`: the
- * workers take twice as long. Removes the folder at its end.
+ * finish them. Removes the folder when it ends. `-- --votes`: each merge needs the votes of two people; Ben is play-acted
+ * and casts one. `-- --pace 2`: every step of a worker takes twice as long.
  */
 const { values } = parseArgs({
   options: { votes: { type: 'boolean', default: false }, pace: { type: 'string', default: '1' } },

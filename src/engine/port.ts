@@ -193,7 +193,7 @@ export type Store = OutboxStore<unknown> & {
   /** Changes the wording of an accepted message. */
   amend(change: MessageChange): Promise<'changed' | 'unchanged' | 'unknown'>;
   message(id: string): StoredMessage | null;
-  /** The key of the announcement that a message of Conch shows; `null` for a key that does not begin with `prefix`, or none. */
+  /** Returns the key of the announcement that a message of Conch shows; `null` if none begins with `prefix`. */
   announcementAt(channel: string, platformId: string, prefix: string): string | null;
   /** The newest message of a channel, in the platform's order. */
   lastSeen(channel: string): HumanMessage | null;

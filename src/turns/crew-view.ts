@@ -29,7 +29,7 @@ export type CrewWorkerView = {
   /** What it waits for, in words, and since when; empty and `null` while it works or has no ticket. */
   readonly waits: string;
   readonly since: Instant | null;
-  /** When its announced merge is made; `null` for no announced merge. */
+  /** When the announced merge of its work begins; `null` when none is announced. */
   readonly landsAt: Instant | null;
   /** Whether it waits for a person, and whether that is a question with choices. */
   readonly asksPeople: boolean;

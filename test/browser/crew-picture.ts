@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { openBrowser } from './chromium.ts';
 
-// Draws docs/crew.png from the demo of a crew: node test/browser/crew-picture.ts.
+// Makes docs/crew.png: a screenshot of the page during the demo of a crew. To run it: node test/browser/crew-picture.ts
 
 const demo = spawn(process.execPath, ['examples/crew/main.ts'], { stdio: ['ignore', 'pipe', 'inherit'] });
 const link = await new Promise<string>((resolve) => {

@@ -30,7 +30,7 @@ type Seen = {
   readonly edits: readonly { readonly card: string; readonly at: number }[];
 };
 
-/** A room with the crew's channel. */
+/** A chat platform with the channel of a crew, for one measurement. */
 type Room = {
   readonly channel: string;
   readonly adapter: Parameters<typeof startApp>[0]['adapter'];

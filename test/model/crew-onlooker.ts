@@ -146,7 +146,7 @@ function byPeople<S extends CrewScene>(scene: S, { worker, fact, given }: Noted)
   switch (given?.type) {
     case 'HOLD':
       return changed(scene, name, { held: true });
-    case 'TALKED':
+    case 'PERSON_WROTE':
       return changed(scene, name, { landsFrom: later });
     case 'TESTED':
       return fact.type === 'tested' ? changed(scene, name, { landsFrom: later }) : scene;

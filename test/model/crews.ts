@@ -382,7 +382,7 @@ function movesOfWorker(world: World, worker: Worker): readonly CrewMove[] {
   if (status === 'done') moves.push(crew({ type: 'MERGE', ...person }), crew({ type: 'CLEANUP', ...person }));
   if (waiting !== null) for (const choice of WORKER_CHOICES) moves.push(crew({ type: 'ANSWER', ...person, choice }));
   if (leaving === null && status !== 'ready') moves.push(crew({ type: 'HOLD', worker: name, by: 'bob' }));
-  if (world.crew.settings?.window !== undefined) moves.push(crew({ type: 'TALKED', worker: name }));
+  if (world.crew.settings?.window !== undefined) moves.push(crew({ type: 'PERSON_WROTE', worker: name }));
   if (waiting !== null && world.crew.settings?.votes !== undefined)
     moves.push(crew({ type: 'ANSWER', worker: name, by: 'bob', choice: 'merge' }));
   return moves;

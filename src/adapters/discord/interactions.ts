@@ -330,13 +330,9 @@ async function runReaction(ports: Desk, { channel, message_id: id, kind, ...pers
   const { author, member } = person;
   const by = { id: author.id, name: writerName(person), roles: member?.roles ?? [] };
   const answer = await ports.intake.command(meant.channel, by, meant.line, meant.drawnFor);
-  const isTold = answer.ok || !ports.deliveries.claim(`${id} ${by.id} ${answer.text}`);
-  if (isTold) return;
-  await reply(
-    ports.calls,
-    { id, channel_id: platformChannel(channel) },
-    { channel, text: `${by.name}: ${answer.text}` },
-  );
+  if (answer.ok || !ports.deliveries.claim(`${id} ${by.id} ${answer.text}`)) return;
+  const message = { id, channel_id: platformChannel(channel) };
+  await reply(ports.calls, message, { channel, text: `${by.name}: ${answer.text}` });
 }
 
 type Order = { readonly message: MessagePayload; readonly line: string; readonly channel: ChannelId };

@@ -388,7 +388,7 @@ function statements(db: Database) {
     notePosted: db.prepare<[string, string]>(
       'INSERT INTO posted VALUES (?, ?) ON CONFLICT (channel) DO UPDATE SET platform_id = excluded.platform_id',
     ),
-    /** The newest announcement with such a key that a message shows. */
+    /** The key of the newest announcement that a message shows, among the keys from `from` to `to`. */
     shown: db
       .prepare<[{ readonly channel: string; readonly from: string; readonly to: string; readonly id: string }], string>(
         `SELECT key FROM outbox WHERE channel = @channel AND key >= @from AND key < @to AND platform_id = @id

@@ -14,7 +14,7 @@ import type { ReviewedWork, ReviewSettings } from '../../work/reviews/review.ts'
 import { createCrewCommands } from '../../work/crews/crew-commands.ts';
 import { asksPeople, crewViewOf } from '../../work/crews/crew-shown.ts';
 import type { CrewSurroundings } from '../../work/crews/crew-shown.ts';
-import { questionKey } from '../../work/crews/crew-words.ts';
+import { reactionCommand, ticketKey } from '../../work/crews/crew-words.ts';
 import { crewOnFloor } from '../../work/crews/crew-binding.ts';
 import type { CrewStore } from '../../work/crews/crew-binding.ts';
 import type { CrewFact } from '../../work/crews/crew-events.ts';
@@ -68,9 +68,9 @@ const TICKETS_TOLD = 50;
 /** Facts that are looked through for the log of a crew. */
 const FACTS_SHOWN = 200;
 const MICROS = 1_000_000;
-/** The last lines of a thread, in which the question of its worker is looked for. */
+/** How many of a thread's last lines are searched for the question of its worker. */
 const LINES_READ = 20;
-/** What keeps a floor from its next turn until a person ends it. */
+/** Obstacles to the next turn that only a person can remove. */
 const STOPS: ReadonlySet<Obstacle['why']> = new Set(['paused', 'limit', 'day-limit', 'over-budget', 'stopped']);
 
 /** The crews of a program: opens their repositories, and gives their workers seats in the threads of their tickets. */
@@ -99,7 +99,7 @@ export class CrewHost {
     this.commands = createCrewCommands({
       crewAt: (channel) => this.#at(channel),
       facts: (crew, limit) => this.#crews.journal(crew, limit),
-      talk: (message) => messageAt(message, ports),
+      message: (id) => messageAt(id, ports),
       view: (runner) => this.#viewOf(runner, { clean: ports.clean, most: TICKETS_TOLD, facts: [] }),
       lines: (channel, limit) => {
         const last = ports.store.floors.state(channel)?.lines ?? 0;
@@ -285,17 +285,14 @@ export class CrewHost {
     if (kind === 'ticket') return { channel, line: `/crew admit ${message}` };
     const { store } = this.#ports;
     for (const worker of runner.state().workers) {
-      const { name, ticket, waiting } = worker;
-      const key =
-        ticket === null ? null : store.announcementAt(ticket.thread, message, `ticket:${runner.key}/${ticket.id}:`);
-      if (ticket === null || key === null) continue;
-      const asked = key === questionKey(runner.key, worker);
-      if (kind === 'no' && (asked || key.endsWith(':merge')))
-        return { channel: ticket.thread, line: `/crew hold ${name}` };
-      if (!key.includes(':question ')) return null;
-      // A reaction to an earlier question is refused as a button of it is.
-      const since = asked ? (waiting?.since ?? 0) : 0;
-      return { channel: ticket.thread, line: `/crew answer ${name} merge`, drawnFor: forTurn(store.id, since) };
+      if (worker.ticket === null) continue;
+      const { id, thread } = worker.ticket;
+      const key = store.announcementAt(thread, message, ticketKey(runner.key, id));
+      if (key === null) continue;
+      const meant = reactionCommand(runner.key, worker, { key, kind });
+      if (meant === null) return null;
+      const { line, mark } = meant;
+      return { channel: thread, line, ...(mark === null ? {} : { drawnFor: forTurn(store.id, mark) }) };
     }
     return null;
   }

@@ -1,5 +1,5 @@
 import type { FloorStore } from '../../turns/floor-store.ts';
-import type { Quotation } from '../../work/crews/tickets/message-ticket.ts';
+import type { QuotedMessage } from '../../work/crews/crews.ts';
 
 /** What messages are read from. `link`: a link to a message; `null` where its platform has none. */
 export type MessagePorts = {
@@ -8,14 +8,11 @@ export type MessagePorts = {
   readonly link: (channel: string, message: string) => string | null;
 };
 
-/** A message that a ticket can be made of. `asker`: the name of its author. */
-export type FoundMessage = Quotation & { readonly message: string; readonly channel: string; readonly asker: string };
-
-/** Lines of a thread that are read. */
+/** The most lines of a thread that are read. */
 const LINES_READ = 200;
 
-/** A message with the messages of the thread that begins at it; why no ticket can be made of it, in words. */
-export function messageAt(id: string, { store, clean, link }: MessagePorts): FoundMessage | string {
+/** Returns a message with its thread, for a ticket. Returns why no ticket can be made of it, in words. */
+export function messageAt(id: string, { store, clean, link }: MessagePorts): QuotedMessage | string {
   const found = store.message(id);
   if (found === null)
     return `No message with the id ${id} is known here. It may be older than this floor, or not of a person.`;
@@ -23,7 +20,7 @@ export function messageAt(id: string, { store, clean, link }: MessagePorts): Fou
   if (deleted) return 'This message was deleted, so no ticket is made of it.';
   if (bot === true || ignore !== undefined)
     return 'A program wrote this message. Tickets are made of messages of people.';
-  // Platforms name a thread by the message at its begin.
+  // The id of a thread ends with the id of its first message.
   const thread = `${channel.slice(0, channel.indexOf(':'))}:${id}`;
   const last = store.floors.state(thread)?.lines ?? 0;
   const after = store

@@ -60,7 +60,7 @@ const reviewAsks = z.strictObject({
 });
 
 /** A line about a ticket of a crew. A later line with the same `about` edits it. */
-/** `goesOn`: the line takes the place of the last one about the same, wherever that stands. */
+/** A line about a ticket. `goesOn`: it replaces the last line about the same thing, even below other messages. */
 const ticketLine = z.strictObject({
   kind: z.literal('ticket'),
   id: z.string(),

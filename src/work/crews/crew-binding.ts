@@ -29,7 +29,7 @@ const CREW_TEXTS: FactFields = {
   removalAsked: ['by'],
   noted: ['text'],
   ticketProposed: ['title', 'text'],
-  ticketTalked: ['title', 'text', 'asker', 'by'],
+  messageProposed: ['title', 'text', 'asker', 'by'],
   proposalAdmitted: ['by'],
   proposalDropped: ['by'],
   approvalAsked: ['what'],
@@ -80,9 +80,9 @@ export const CREW_CAUSES = {
   commands: (fact: Fact, floor: Floor): readonly CommandFor[] => {
     const { task } = floor;
     if (task?.kind !== 'ticket') return [];
-    const isOther =
-      fact.type === 'messageRouted' ? fact.fromProgram : !('agent' in fact) || fact.agent !== task.primary;
-    if (isOther === true) return [];
+    const isOfPerson = fact.type === 'messageRouted' && fact.fromProgram !== true;
+    const isOfWorker = 'agent' in fact && fact.agent === task.primary;
+    if (!isOfPerson && !isOfWorker) return [];
     const command = commandOf(fact, floor, task.primary);
     return command === null ? [] : [{ machine: crewMachine.name, key: task.key, command }];
   },
@@ -98,7 +98,7 @@ function commandOf(fact: Fact, floor: Floor, worker: string): CrewCommand | null
     case 'turnEnded':
       return { type: 'ENDED', worker, epoch: fact.epoch, ...ENDS[fact.outcome] };
     case 'messageRouted':
-      return { type: 'TALKED', worker };
+      return { type: 'PERSON_WROTE', worker };
     case 'seatMoved':
       return fact.cause === undefined ? null : { type: 'CAUSE', worker, why: fact.cause };
     case 'spent': {

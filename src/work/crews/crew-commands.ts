@@ -21,7 +21,7 @@ type CrewCommandsPorts = {
   readonly facts: (crew: string, limit: number) => readonly StoredFact<CrewFact>[];
   readonly view: (runner: CrewRunner) => CrewView;
   /** A message that a ticket can be made of; why none can, in words. */
-  readonly talk: (message: string) => QuotedMessage | string;
+  readonly message: (id: string) => QuotedMessage | string;
   /** The last lines of a channel's conversation, oldest first. */
   readonly lines: (channel: string, limit: number) => readonly Line[];
 };
@@ -207,12 +207,12 @@ function proposed(runner: CrewRunner, { values }: Request): Answer {
 }
 
 /** Writes the ticket that a worker proposes, or a ticket of a message, as a person says. */
-async function admit(runner: CrewRunner, { values, person }: Request, { talk }: CrewCommandsPorts): Promise<Answer> {
+async function admit(runner: CrewRunner, { values, person }: Request, { message }: CrewCommandsPorts): Promise<Answer> {
   const { words = '' } = values;
   const wanted = findProposal(runner.state(), words);
   // The ids of proposed tickets have this form, and those of messages do not.
   if (wanted === undefined && /^p-\d+$/i.test(words)) return { ok: false, text: REFUSED.NO_PROPOSAL };
-  const found = wanted ?? talk(words);
+  const found = wanted ?? message(words);
   if (typeof found === 'string') return { ok: false, text: found };
   try {
     if ('where' in found)

@@ -115,12 +115,12 @@ const DECIDERS: Deciders = {
   MERGE: mergeNow,
   ANSWER: answer,
   HOLD: hold,
-  TALKED: talked,
+  PERSON_WROTE: personWrote,
   PAUSE: pause,
   KEPT_DROPPED: (decision, { ref }) =>
     decision.crew.kept.some((each) => each.ref === ref) ? decision.record({ type: 'keptDropped', ref }) : 'UNCHANGED',
   PROPOSE: propose,
-  TALK: talk,
+  PROPOSE_MESSAGE: proposeMessage,
   ADMITTED: (decision, { type: _type, ...admitted }) =>
     findProposal(decision.crew, admitted.proposal) === undefined
       ? 'NO_PROPOSAL'
@@ -356,7 +356,7 @@ function said(decision: CrewDecision, { worker, epoch, text }: CrewCommandOf<'SA
   });
 }
 
-/** A discovery counts once for each ticket. */
+/** Records a discovery, once for each ticket. */
 function discover(decision: CrewDecision, { name, ticket }: Worker, text: string): void {
   const { discoveries = [] } = decision.crew;
   if (ticket === null || discoveries.some((known) => known.ticket === ticket.id && known.text === text)) return;
@@ -508,7 +508,7 @@ function tested(decision: CrewDecision, command: CrewCommandOf<'TESTED'>): CrewR
   });
 }
 
-/** Asks people, or merges after the window. */
+/** Asks people, or asks for the merge. An earlier hold comes first. */
 function conclude(decision: CrewDecision, worker: Worker, question: WorkerQuestion | null): null {
   const { held } = decision.now(worker);
   if (held !== undefined) return decision.wait(worker, 'held', heldWords(held, question?.why));
@@ -516,7 +516,7 @@ function conclude(decision: CrewDecision, worker: Worker, question: WorkerQuesti
   return land(decision, worker);
 }
 
-/** Asks for the merge, and announces it before where the crew has a window. */
+/** Asks for the merge. With a merge window, sets the time at which it may begin. */
 function land(decision: CrewDecision, { name }: Worker): null {
   const at = landingOf(decision.at, decision.settings.window);
   return decision.record({ type: 'mergeAsked', worker: name, ...(at === null ? {} : { at }) });
@@ -526,7 +526,7 @@ function heldWords(by: string, why: string | undefined): string {
   return `held by ${by}${why === undefined ? '' : `; ${why}`}`;
 }
 
-/** Stops a merge that is due, or a question that would lead to it. Before that, the hold waits for the merge. */
+/** Asks people about a merge that is due, or that they are asked about. An earlier hold is kept until the merge is due. */
 function hold(decision: CrewDecision, { worker, by }: CrewCommandOf<'HOLD'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
     const { waiting, held, next: due, status } = found;
@@ -539,8 +539,8 @@ function hold(decision: CrewDecision, { worker, by }: CrewCommandOf<'HOLD'>): Cr
   });
 }
 
-/** While people write in the thread of a ticket, its merge waits: the window begins anew. */
-function talked(decision: CrewDecision, { worker }: CrewCommandOf<'TALKED'>): CrewRefusal | null {
+/** Begins the merge window anew when a person writes in the thread of the ticket. */
+function personWrote(decision: CrewDecision, { worker }: CrewCommandOf<'PERSON_WROTE'>): CrewRefusal | null {
   return decision.of(worker, (found) => (found.landsAt === undefined ? 'UNCHANGED' : land(decision, found)));
 }
 
@@ -860,15 +860,18 @@ function propose(decision: CrewDecision, { type: _type, ...wanted }: CrewCommand
   });
 }
 
-/** A message becomes one ticket, however often people ask for it. */
-function talk(decision: CrewDecision, { type: _type, ...wanted }: CrewCommandOf<'TALK'>): CrewRefusal | null {
+/** Proposes a ticket made of a message. Each message gives one ticket. */
+function proposeMessage(
+  decision: CrewDecision,
+  { type: _type, ...wanted }: CrewCommandOf<'PROPOSE_MESSAGE'>,
+): CrewRefusal | null {
   const { proposals = [], proposed = 0 } = decision.crew;
   if (madeOf(decision.crew, wanted.message) !== undefined) return 'UNCHANGED';
   if (proposals.length >= MOST_PROPOSALS) return 'TOO_MANY_PROPOSALS';
-  return decision.record({ type: 'ticketTalked', ...wanted, id: `p-${proposed + 1}` });
+  return decision.record({ type: 'messageProposed', ...wanted, id: `p-${proposed + 1}` });
 }
 
-/** The window of a merge is over. In quiet hours it lasts until their end. */
+/** Lets a merge begin when its window is over. During quiet hours, moves it to their end. */
 function endWindow(decision: CrewDecision, { name }: Worker): void {
   const at = afterQuiet(decision.at, decision.settings.window?.quiet);
   if (at > decision.at) decision.record({ type: 'mergeAsked', worker: name, at });

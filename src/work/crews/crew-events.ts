@@ -10,7 +10,7 @@ import {
   assignedSchema,
   crewApprovalSchema,
   proposalSchema,
-  talkSchema,
+  sourceSchema,
   crewSettingsSchema,
   workerQuestionSchema,
   worktreeSchema,
@@ -41,8 +41,10 @@ const COMMANDS = {
   RUN: { by, askedBy: text.exactOptional() },
   /** `now`: steps under way end at once, and are repeated later. */
   STOP: { by, now: z.literal(true).exactOptional() },
-  /** The tests of main at a commit. */
-  /** `since`: the tip of the base when its tests began; `null` for none. A merge meanwhile makes them outdated. */
+  /**
+   * The result of main's tests at a commit. `since`: the tested commit that was known when they began; `null` for none. A
+   * merge meanwhile makes the result outdated.
+   */
   BASE: { since: text.nullable(), tip: text, verdict: z.enum(['green', 'red', 'none']), why: text },
   /** A commit of Conch that changes only tickets moved main, so the result of its tests is still right. */
   BASE_CARRIED: { from: text, to: text },
@@ -110,11 +112,11 @@ const COMMANDS = {
   /** A person does not want the work merged for now. */
   HOLD: { worker, by },
   /** A person wrote in the thread of the worker's ticket. */
-  TALKED: { worker },
+  PERSON_WROTE: { worker },
   /** A worker proposes a ticket. */
   PROPOSE: { worker, ...proposalSchema.omit({ id: true, from: true }).shape },
   /** A person makes a ticket of a message. */
-  TALK: { ...talkSchema.shape, ...proposalSchema.omit({ id: true, from: true }).shape },
+  PROPOSE_MESSAGE: { ...sourceSchema.shape, ...proposalSchema.omit({ id: true, from: true }).shape },
   /** The proposed ticket is written. `ticket`: its id. */
   ADMITTED: { proposal: text, by, ticket: text },
   /** A person deleted stored work. */
@@ -162,7 +164,7 @@ export const CREW_FACTS = {
   pauseOver: {},
   noted: { text, ticket: text.exactOptional() },
   ticketProposed: { worker, ...proposalSchema.shape },
-  ticketTalked: { ...talkSchema.shape, ...proposalSchema.omit({ from: true }).shape },
+  messageProposed: { ...sourceSchema.shape, ...proposalSchema.omit({ from: true }).shape },
   proposalAdmitted: { proposal: text, by, ticket: text },
   keptDropped: { ref: text },
   proposalDropped: { proposal: text, by },
@@ -180,13 +182,13 @@ export const CREW_FACTS = {
   waited: { worker, for: z.enum(WORKER_WAITS), why: text },
   waitOver: { worker, by, choice: z.enum(WORKER_CHOICES) },
   stepsAdded: { worker, maxSteps: z.int() },
-  /** A person chose the merge of a commit, and others must, too. */
+  /** A person voted for the merge of a commit. */
   voted: { worker, voter: text, by, tip: text },
   /** Votes for an earlier commit no longer count. */
   votesVoided: { worker, tip: text, votes: z.int() },
   /** The work is to be merged. `at`: not before then. */
   mergeAsked: { worker, at: instant.exactOptional() },
-  /** The time before the merge is over. */
+  /** The merge window is over: the merge may begin. */
   mergeDue: { worker },
   /** A person holds a merge that is not due yet. */
   mergeHeld: { worker, by },

@@ -11,7 +11,7 @@ import {
   idleWorker,
   isTransition,
 } from './crew.ts';
-import type { CrewApproval, COUNTED, Crew, Worker, WorkerStep } from './crew.ts';
+import type { CrewApproval, COUNTED, Crew, Proposal, Worker, WorkerStep } from './crew.ts';
 import type { CrewFact, CrewFactOf } from './crew-events.ts';
 
 /** Facts about one worker. */
@@ -51,16 +51,16 @@ function changed(crew: Crew, fact: CrewWideFact, at: Instant): Crew {
       return crew;
     case 'keptDropped':
       return { ...crew, kept: crew.kept.filter(({ ref }) => ref !== fact.ref) };
-    case 'ticketTalked':
-      return talked(crew, fact, at);
+    case 'messageProposed':
+      return messageProposed(crew, fact, at);
     case 'proposalAdmitted': {
       const { proposals = [], asked = [] } = crew;
-      const talk = proposals.find(({ id }) => id === fact.proposal)?.talk;
+      const source = proposals.find(({ id }) => id === fact.proposal)?.source;
       const left = proposals.filter(({ id }) => id !== fact.proposal);
       return {
         ...crew,
         proposals: left,
-        ...(talk === undefined ? {} : { asked: [...asked, { ...talk, ticket: fact.ticket }] }),
+        ...(source === undefined ? {} : { asked: [...asked, { ...source, ticket: fact.ticket }] }),
       };
     }
     case 'proposalDropped':
@@ -68,13 +68,16 @@ function changed(crew: Crew, fact: CrewWideFact, at: Instant): Crew {
   }
 }
 
-function talked(
+function messageProposed(
   crew: Crew,
-  { type: _type, message, channel, asker, by, ...proposal }: CrewFactOf<'ticketTalked'>,
+  { type: _type, message, channel, asker, by, ...proposal }: CrewFactOf<'messageProposed'>,
   at: Instant,
 ): Crew {
-  const made = { ...proposal, from: '', worker: by, at, talk: { message, channel, asker, by } };
-  return { ...crew, proposals: [...(crew.proposals ?? []), made], proposed: (crew.proposed ?? 0) + 1 };
+  return withProposal(crew, { ...proposal, from: '', worker: by, at, source: { message, channel, asker, by } });
+}
+
+function withProposal(crew: Crew, proposal: Proposal): Crew {
+  return { ...crew, proposals: [...(crew.proposals ?? []), proposal], proposed: (crew.proposed ?? 0) + 1 };
 }
 
 function withApproval({ approvals = [] }: Crew, asked: CrewApproval): readonly CrewApproval[] {
@@ -119,8 +122,7 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
       return discovered(crew, worker, fact);
     case 'ticketProposed': {
       const { type: _type, ...proposal } = fact;
-      const proposals = [...(crew.proposals ?? []), { ...proposal, at }];
-      return { ...crew, proposals, proposed: (crew.proposed ?? 0) + 1 };
+      return withProposal(crew, { ...proposal, at });
     }
     case 'worktreeMade':
       return crew.branches === undefined ? crew : { ...crew, branches: otherBranches(crew, worker.ticket?.id) };
@@ -156,14 +158,14 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
   }
 }
 
-/** Every other worker whose ticket it mayConcern is told with its next prompt. */
+/** Adds a discovery to the crew, and to the next prompt of each other worker whose ticket it may concern. */
 function discovered(crew: Crew, { name, ticket }: Worker, { text }: CrewFactOf<'discovered'>): Crew {
   if (ticket === null) throw new Error(`impossible: ${name} found something out on no ticket`);
   const found = { worker: name, ticket: ticket.id, text, ...defined({ touches: ticket.touches }) };
   const workers = crew.workers.map((each) => {
     if (each.ticket === null || each.leaving !== null || !mayConcern(found, each.ticket)) return each;
     const { heard: known = [], telling = 0 } = each;
-    // What the present prompt tells stays until its step is over.
+    // The discoveries of the present prompt stay first, because the end of its step removes that many.
     return { ...each, heard: [...known.slice(0, telling), ...[...known.slice(telling), found].slice(-MOST_TOLD)] };
   });
   return { ...crew, workers, discoveries: [...(crew.discoveries ?? []), found].slice(-MOST_DISCOVERIES) };
@@ -344,12 +346,12 @@ function workerAfter<T extends WorkerFact['type']>(
   return EVOLUTION[type](worker, fact, at);
 }
 
-/** The worker with its merge no longer held. What people are asked takes the place of the hold. */
+/** Returns the worker without its hold. A question to people replaces it. */
 function withoutHold({ held: _held, ...worker }: Worker): Worker {
   return worker;
 }
 
-/** The worker without the discoveries that the prompt of its last step told. */
+/** Returns the worker without the discoveries that its last prompt told. */
 function withoutTold({ heard: known = [], telling = 0, ...worker }: Worker): Worker {
   const left = known.slice(telling);
   return left.length === 0 ? worker : { ...worker, heard: left };

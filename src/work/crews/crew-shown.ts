@@ -159,21 +159,15 @@ function workerButtons(crew: Crew, worker: Worker): readonly CrewButton[] {
   const { name, ticket, status, waiting, leaving, stepCount, maxSteps, next, landsAt } = worker;
   const { votes: most = 1, maxSteps: further = 0 } = crew.settings ?? {};
   if (ticket === null || leaving !== null) return [];
-  const mark = buttonMark(worker, 'ticket');
-  const kill: CrewButton = {
-    label: 'Kill',
-    line: `/crew kill ${name}`,
-    what: 'to store its work and open the ticket again',
-    style: 'danger',
-    mark,
-  };
-  const hold: CrewButton = {
-    label: 'Hold',
-    line: `/crew hold ${name}`,
-    what: 'to hold its merge',
-    style: 'plain',
-    mark,
-  };
+  const button = (label: string, what: string, style: CrewButton['style']): CrewButton => ({
+    label,
+    line: `/crew ${label.toLowerCase()} ${name}`,
+    what,
+    style,
+    mark: buttonMark(worker, 'ticket'),
+  });
+  const kill = button('Kill', 'to store its work and open the ticket again', 'danger');
+  const hold = button('Hold', 'to hold its merge', 'plain');
   if (waiting !== null) {
     const isUsedUp = stepCount >= maxSteps;
     const labels = {
@@ -191,18 +185,11 @@ function workerButtons(crew: Crew, worker: Worker): readonly CrewButton[] {
     const isHoldable = most > 1 && waiting.for !== 'held' && CHOICES_FOR[waiting.for].includes('merge');
     return isHoldable ? [...answers, hold] : answers;
   }
-  if (status === 'stuck')
-    return [{ label: 'Retry', line: `/crew retry ${name}`, what: 'to let it try again', style: 'good', mark }, kill];
+  if (status === 'stuck') return [button('Retry', 'to let it try again', 'good'), kill];
   if (status === 'working') return [kill];
   if (status !== 'done' || next === null) return [];
   const isLater = next !== 'merge' || landsAt !== undefined;
-  const merge: CrewButton = {
-    label: 'Merge',
-    line: `/crew merge ${name}`,
-    what: 'to merge it before that',
-    style: 'plain',
-    mark,
-  };
+  const merge = button('Merge', 'to merge it before that', 'plain');
   return [...(isLater && most === 1 ? [merge] : []), ...(canHold(crew, worker) ? [hold] : [])];
 }
 

@@ -14,11 +14,11 @@ export type TicketLine = {
   readonly text: string;
   /** The line stands in the ticket's thread alone, or in the crew's channel alone. Other lines stand in both. */
   readonly only?: 'thread' | 'channel';
-  /** In the crew's channel, the line takes the place of the one that told of the ticket's begin. */
+  /** In the crew's channel, the line replaces the ticket's first line. */
   readonly goesOn?: true;
 };
 
-/** What the line of a ticket in the crew's channel tells next. Of a stuck worker and of a merge, a new message tells. */
+/** Facts whose lines replace the ticket's first line in the crew's channel. A stuck worker and a merge get new messages. */
 const GOES_ON: ReadonlySet<CrewFact['type']> = new Set([
   'stepBegun',
   'errorCounted',
@@ -30,10 +30,10 @@ const GOES_ON: ReadonlySet<CrewFact['type']> = new Set([
   'pullReturned',
   'leaving',
 ]);
-/** What the line of a ticket in the crew's channel is about. */
+/** What that first line is about. */
 export const COURSE = 'course';
 
-/** What people read in the thread alone, so that the crew's channel has at most four messages of a ticket. Its card collects the questions. */
+/** Lines that stand only in the thread: the crew's channel has at most four messages of a ticket. Its card collects the questions. */
 const ONLY_THREAD = new Set(['tests', 'review', 'question', 'proposal', 'hold', 'note']);
 
 /** The questions of a crew, and what people type to answer them. */
@@ -77,16 +77,35 @@ export function waitWords({ settings, asked = [] }: Crew, { waiting, ticket, vot
   return `${asker === undefined ? '' : `${asker}: `}${QUESTIONS[waiting.for]} ${waiting.why}.${voted}`;
 }
 
-/** The announcement of what a worker asks, for the commit that it has now. */
+/** With what the key of a question goes on after that of its ticket. The tip of the branch follows. */
+const QUESTION = 'question ';
+
+/** What the question of a worker is about, in the key of its announcement. Each commit has its own question. */
 function questionAbout({ work }: Pick<Worker, 'work'>): string {
-  return `question ${work?.tip ?? ''}`;
+  return `${QUESTION}${work?.tip ?? ''}`;
 }
 
-/** The key of the announcement of what a worker asks; `null` when it asks nothing. */
-export function questionKey(crew: string, worker: Worker): string | null {
-  const { ticket, waiting } = worker;
-  if (ticket === null || waiting === null) return null;
-  return announcementKey({ kind: 'ticket', id: `${crew}/${ticket.id}`, about: questionAbout(worker), text: '' });
+/** The key of an announcement about a ticket, or with an empty `about` its beginning, which all of them share. */
+export function ticketKey(crew: string, ticket: string, about = ''): string {
+  return announcementKey({ kind: 'ticket', id: `${crew}/${ticket}`, about, text: '' });
+}
+
+/**
+ * Returns the command that a reaction to an announcement of a worker's ticket means: 'yes' merges, 'no' holds. `key`: that
+ * of the announcement. `mark`: the number of its question, which is none for an earlier question. `null`: no command.
+ */
+export function reactionCommand(
+  crew: string,
+  worker: Worker,
+  { key, kind }: { readonly key: string; readonly kind: 'yes' | 'no' },
+): { readonly line: string; readonly mark: number | null } | null {
+  const { name, ticket, waiting } = worker;
+  if (ticket === null) return null;
+  const about = key.slice(ticketKey(crew, ticket.id).length);
+  const isAsked = waiting !== null && about === questionAbout(worker);
+  if (kind === 'no') return isAsked || about === 'merge' ? { line: `/crew hold ${name}`, mark: null } : null;
+  const isQuestion = about.startsWith(QUESTION);
+  return isQuestion ? { line: `/crew answer ${name} merge`, mark: isAsked ? waiting.since : 0 } : null;
 }
 
 /** How much the branch of a worker changes; empty before its first commit. */
@@ -126,7 +145,7 @@ export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
     about,
     text,
     ...(ONLY_THREAD.has(about.replace(/ .*/, '')) ? { only: 'thread' as const } : {}),
-    // The thread is told by the end of its task.
+    // The report at the end of the task tells the thread.
     ...(fact.type === 'leaving' && fact.why === 'merged' ? { only: 'channel' as const } : {}),
     ...(GOES_ON.has(fact.type) ? { goesOn: true } : {}),
   };
@@ -146,11 +165,11 @@ function admittedLine(
   { settings, asked = [] }: Crew,
   { proposal, ticket, by }: CrewFactOf<'proposalAdmitted'>,
 ): TicketLine | null {
-  const talk = asked.find((each) => each.ticket === ticket);
+  const source = asked.find((each) => each.ticket === ticket);
   const text =
-    talk === undefined
+    source === undefined
       ? `✎ ${by} admitted ${proposal}: it is the ticket ${ticket} now`
-      : `🎫 ${talk.by} made the ticket ${ticket} of a message of ${talk.asker}`;
+      : `🎫 ${source.by} made the ticket ${ticket} of a message of ${source.asker}`;
   return settings === null ? null : { ticket: 'crew', thread: settings.channel, about: `proposal ${proposal}`, text };
 }
 
@@ -244,14 +263,14 @@ function wordsOf(crew: Crew, worker: Worker, fact: CrewFact): readonly [about: s
   }
 }
 
-/** Words for merges, and for what comes before them. */
+/** Words for facts about merges, holds and votes. */
 function mergeWords(worker: Worker, fact: CrewFact): readonly [about: string, text: string] | null {
   const { name, stepCount, work } = worker;
   const ticket = worker.ticket?.id ?? '';
   switch (fact.type) {
     case 'votesVoided':
       return [
-        `question ${fact.tip}`,
+        `${QUESTION}${fact.tip}`,
         `${ticket}: there is a new commit, so ${counted(fact.votes, 'vote')} for ${fact.tip.slice(0, 10)} no longer ${fact.votes === 1 ? 'counts' : 'count'}`,
       ];
     case 'mergeAsked':

@@ -399,7 +399,7 @@ class RepositoryWork implements CrewWork {
     } else if (!stays) {
       rmSync(worktree, { recursive: true, force: true });
       await removeWorktree(repository, worktree);
-      // Conch may have ended after it stored and removed the worktree.
+      // After a crash, the worktree may be removed already. The newest ref then has its work.
       kept = (await newestKept(repository, prefix))?.ref ?? null;
     }
     if (why !== 'merged' && why !== 'unchanged' && why !== 'over') await this.#giveBack(id);
@@ -482,9 +482,9 @@ class RepositoryWork implements CrewWork {
     return ids.filter((id) => tickets.some((ticket) => ticket.id === id));
   }
 
-  async create({ id, from, title, text, deps, touches, at, talk }: Proposal): Promise<string> {
-    const source = talk === undefined ? `${id}-${at.toString(36)}` : shortDigest(talk.message);
-    const order = { key: `${this.#plan.id}-${source}`, from, title, text, deps, touches, at };
+  async create({ id, from, title, text, deps, touches, at, source }: Proposal): Promise<string> {
+    const key = source === undefined ? `${id}-${at.toString(36)}` : shortDigest(source.message);
+    const order = { key: `${this.#plan.id}-${key}`, from, title, text, deps, touches, at };
     let made = '';
     await this.#commitOnMain(
       async (tip) => {
@@ -763,21 +763,22 @@ class RepositoryWork implements CrewWork {
   }
 
   /**
-   * Whether a branch has a commit that neither main nor the work merged last has. `than` "others": branches of other
-   * workers neither.
+   * Whether a branch has commits that main lacks. Merged work that waits for the user's copy counts as main. `than`
+   * "others": commits that a branch of another worker has do not count either.
    */
   async #isAhead(branch: string, than: 'main' | 'others'): Promise<boolean> {
     const { git } = this.#repository;
     const tip = await tipOf(this.#repository, branch);
     if (tip === null || (await isAncestor(this.#repository, tip, (await mainState(this.#repository)).tip)))
       return false;
+    if (than === 'main') return true;
     const having = await git([
       'for-each-ref',
       '--format=%(refname:short)',
       `--contains=${tip}`,
       `refs/heads/${BRANCHES}`,
     ]);
-    return than === 'main' || having.trimEnd() === branch;
+    return having.trimEnd() === branch;
   }
 
   /** Deletes a branch that has no commit of its own, unless it is checked out. */

@@ -47,7 +47,7 @@ const LONGEST_BACKOFF_SECONDS = 60;
 export const STUCK_AT = 5;
 /** After as many failures in a row to resume its session, a worker is reset. */
 export const MOST_UNRESUMED = 2;
-/** A ticket whose workers were reset as often starts again only by a person. */
+/** After this many resets of its workers, a ticket starts only when a person assigns it. */
 export const MOST_LOST = 3;
 /** With more rounds of conflicts than this, a worker is stuck. */
 export const MOST_CONFLICTS = 3;
@@ -152,7 +152,7 @@ export const assignedSchema = z.strictObject({
   branch: text,
   /** The commit of main that the branch begins at. */
   base: text,
-  /** The branch of an earlier attempt, with whose commits the branch begins. Absent: there is none. */
+  /** The branch of an earlier worker on this ticket. The new branch starts with its commits. Absent: no such branch. */
   from: text.exactOptional(),
   /** The number of the worker's slot, from 0. */
   slot: count,
@@ -245,9 +245,9 @@ const workerSchema = z.strictObject({
   accepted: text.nullable(),
   /** When the merge may begin. Absent: at once. */
   landsAt: instant.exactOptional(),
-  /** The name of the person who holds the merge before it is due. */
+  /** The name of a person who held the merge before it was due. People are asked when it is due. */
   held: text.exactOptional(),
-  /** What others found out and its next prompt tells; absent for nothing. `telling`: how many the present prompt has. */
+  /** Discoveries of other workers for the next prompt; absent for none. `telling`: how many of them the present prompt has. */
   heard: z.array(discoverySchema).exactOptional(),
   telling: count.exactOptional(),
   /** Who wants the present commit merged; absent for nobody. */
@@ -265,7 +265,7 @@ const workerSchema = z.strictObject({
     .exactOptional(),
 });
 
-/** The hours of a day in which nothing is merged by itself, in minutes since midnight of the time zone. */
+/** Quiet hours: from `from` to `to`, nothing is merged unless a person asks. Both are minutes since midnight in `zone`. */
 const quietHoursSchema = z.strictObject({ from: count, to: count, zone: text });
 
 export const crewSettingsSchema = z.strictObject({
@@ -308,8 +308,8 @@ export const proposalSchema = z.strictObject({
   touches: z.array(text),
 });
 
-/** The message that people made a ticket of. `asker`: the name of its author. `by`: who asked for the ticket. */
-export const talkSchema = z.strictObject({ message: text, channel: text, asker: text, by: text });
+/** The message from which a ticket was made. `asker`: the name of its author. `by`: the name of who made the ticket. */
+export const sourceSchema = z.strictObject({ message: text, channel: text, asker: text, by: text });
 
 /** What people can allow for a whole crew: the commands of a setup file, or the first of several test runners. */
 export const APPROVAL_SUBJECTS = ['setup', 'runner'] as const;
@@ -327,7 +327,7 @@ export const crewApprovalSchema = z.strictObject({
   by: text,
 });
 
-/** Discoveries that a crew keeps, and the most that one prompt tells. */
+/** The most discoveries that a crew keeps, and the most that one prompt tells. */
 export const MOST_DISCOVERIES = 50;
 export const MOST_TOLD = 5;
 
@@ -348,10 +348,10 @@ export const crewSchema = z.strictObject({
   finished: z.array(finishedSchema),
   /** Tickets that workers propose, oldest first, and how many there ever were. Absent before the first one. */
   proposals: z
-    .array(z.strictObject({ ...proposalSchema.shape, worker: text, at: instant, talk: talkSchema.exactOptional() }))
+    .array(z.strictObject({ ...proposalSchema.shape, worker: text, at: instant, source: sourceSchema.exactOptional() }))
     .exactOptional(),
   /** The tickets that people made of messages. Absent before the first one. */
-  asked: z.array(z.strictObject({ ...talkSchema.shape, ticket: text })).exactOptional(),
+  asked: z.array(z.strictObject({ ...sourceSchema.shape, ticket: text })).exactOptional(),
   proposed: count.exactOptional(),
   /** What workers found out, newest last. Absent before the first time. */
   discoveries: z.array(discoverySchema).exactOptional(),
@@ -385,7 +385,7 @@ export const crewSchema = z.strictObject({
 
 export type Crew = Frozen<z.infer<typeof crewSchema>>;
 export type CrewApproval = NonNullable<Crew['approvals']>[number];
-export type TicketTalk = Frozen<z.infer<typeof talkSchema>>;
+export type TicketMessage = Frozen<z.infer<typeof sourceSchema>>;
 export type Discovery = NonNullable<Crew['discoveries']>[number];
 export type Proposal = NonNullable<Crew['proposals']>[number];
 export type CrewSettings = NonNullable<Crew['settings']>;
@@ -473,14 +473,14 @@ export function mayConcern({ ticket, touches }: Discovery, of: Pick<Assigned, 'i
   return touches === undefined || of.touches === undefined || overlap(touches, of.touches);
 }
 
-/** The ticket, or the proposed one, that people made of a message; `undefined` for none. */
+/** Returns the id of the ticket made of a message, or of its proposal while no ticket is written. `undefined`: neither. */
 export function madeOf(
   { proposals = [], asked = [] }: Pick<Crew, 'proposals' | 'asked'>,
   message: string,
 ): string | undefined {
   return (
     asked.find((each) => each.message === message)?.ticket ??
-    proposals.find(({ talk }) => talk?.message === message)?.id
+    proposals.find(({ source }) => source?.message === message)?.id
   );
 }
 
@@ -527,7 +527,7 @@ export function jobOf(crew: Crew, worker: Worker): Job | null {
   return crew.merging === null || crew.merging.worker === worker.name ? 'merge' : null;
 }
 
-/** Whether a person can stop the worker's merge now. A merge under way, or of a service, goes on. */
+/** Whether a person can hold the worker's merge. False while the merge runs, and once a pull request is open. */
 export function canHold({ merging }: Pick<Crew, 'merging'>, { name, ticket, leaving, pull }: Worker): boolean {
   return ticket !== null && leaving === null && pull === undefined && merging?.worker !== name;
 }

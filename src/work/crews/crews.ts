@@ -18,7 +18,7 @@ import type {
   CrewSettings,
   Job,
   Proposal,
-  TicketTalk,
+  TicketMessage,
   PullRequest,
   WorktreeState,
   Worker,
@@ -142,8 +142,8 @@ export type CrewWork = {
   release(): Promise<void>;
 };
 
-/** A message of a person that a ticket is made of. `asker`: the name of its author. */
-export type QuotedMessage = Quotation & Pick<TicketTalk, 'message' | 'channel' | 'asker'>;
+/** A stored message of a person, with its thread, from which a ticket can be made. `asker`: the name of its author. */
+export type QuotedMessage = Quotation & Pick<TicketMessage, 'message' | 'channel' | 'asker'>;
 
 /** What is merged. `accepted`: people have accepted the commit as it is. */
 export type MergeOrder = { readonly worker: string; readonly tip: string; readonly accepted: boolean };
@@ -300,7 +300,7 @@ export class CrewRunner {
       await this.give({ type: 'LOST', worker: name, why });
     }
     for (const proposal of this.state().proposals ?? [])
-      if (proposal.talk !== undefined) this.#do(this.admit(proposal, proposal.talk.by));
+      if (proposal.source !== undefined) this.#do(this.admit(proposal, proposal.source.by));
     this.#isRunning = true;
     // The first look also tells people which tickets there are.
     this.#look();
@@ -358,15 +358,15 @@ export class CrewRunner {
   }
 
   /** Makes a ticket of a message, once. Resolves with the ticket's id. Rejects with words for people. May be repeated. */
-  async makeOf(talk: QuotedMessage, by: string): Promise<string> {
-    const { message, channel, asker } = talk;
+  async makeOf(quoted: QuotedMessage, by: string): Promise<string> {
+    const { message, channel, asker } = quoted;
     const { work } = this.#ports;
-    const deps = await work.known(wantedDeps(talk));
-    const made = { message, channel, asker, by, ...ticketOf(talk), deps: [...deps], touches: [] };
-    if ((await this.give({ type: 'TALK', ...made })) === 'TOO_MANY_PROPOSALS')
+    const deps = await work.known(wantedDeps(quoted));
+    const made = { message, channel, asker, by, ...ticketOf(quoted), deps: [...deps], touches: [] };
+    if ((await this.give({ type: 'PROPOSE_MESSAGE', ...made })) === 'TOO_MANY_PROPOSALS')
       throw new Error('There are too many proposed tickets. /crew tickets shows them all.');
     const { proposals = [], asked = [] } = this.state();
-    const proposal = proposals.find((each) => each.talk?.message === message);
+    const proposal = proposals.find((each) => each.source?.message === message);
     if (proposal !== undefined) return this.admit(proposal, by);
     return asked.find((each) => each.message === message)?.ticket ?? '';
   }

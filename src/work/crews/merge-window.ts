@@ -17,7 +17,7 @@ export function afterQuiet(at: Instant, quiet: Window['quiet']): Instant {
   return Math.floor(at / MINUTE_MS) * MINUTE_MS + left * MINUTE_MS;
 }
 
-/** When a merge may begin that is announced at `at`; `null` for at once. */
+/** Returns when a merge announced at `at` may begin; `null` for at once. */
 export function landingOf(at: Instant, window: CrewSettings['window']): Instant | null {
   return window === undefined ? null : afterQuiet(at + window.ms, window.quiet);
 }

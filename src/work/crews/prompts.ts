@@ -2,7 +2,7 @@ import { shortDigest } from '../../lib/digest.ts';
 import { counted } from '../../turns/commands/clock-words.ts';
 import type { Assigned, Worker, WorkerStep } from './crew.ts';
 
-/** The word at the begin of a line by which an agent tells workers on other tickets something. */
+/** A line of an agent that begins with this word is told to workers on other tickets. */
 const NOTE = 'NOTE:';
 
 /**
@@ -87,11 +87,11 @@ export function promptFor(worker: Worker, place: PromptPlace): string {
   );
 }
 
-/** Characters of a discovery that others read, and discoveries of one text. */
+/** The most characters of a discovery, and the most discoveries of one text. The rest is cut off. */
 const LONGEST_NOTE = 500;
 const MOST_NOTES = 5;
 
-/** What an agent tells others in its own lines. */
+/** Returns the discoveries in an agent's own lines. */
 export function notesIn(lines: readonly string[]): readonly string[] {
   const notes = lines.flatMap((line) => (line.startsWith(NOTE) ? [line.slice(NOTE.length).trim()] : []));
   return notes

@@ -1064,9 +1064,9 @@ describe('a merge', () => {
   test('waits while people write in its thread', () => {
     const play = done({ window: { ms: MINUTE_MS } }).give(tested('green'));
     play.at += 30_000;
-    play.give({ type: 'TALKED', worker: 'A' });
+    play.give({ type: 'PERSON_WROTE', worker: 'A' });
     expect(play.worker().landsAt).toBe(play.at + MINUTE_MS);
-    expect(ready().refusal({ type: 'TALKED', worker: 'A' })).toBe('UNCHANGED');
+    expect(ready().refusal({ type: 'PERSON_WROTE', worker: 'A' })).toBe('UNCHANGED');
   });
 
   test('that is held waits for a person, who lets it go on or keeps the work', () => {

@@ -296,7 +296,7 @@ function ageText(ms: number): string {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
 }
 
-/** Opens the thread of a worker, where people answer what it asks. In that thread there is no such button. */
+/** Shows a button that opens the thread of a worker's ticket. Shows nothing inside that thread. */
 function OpenThread({ name, asksPeople, status, isQuestion, thread }: ThreadProps): JSX.Element | null {
   const isOpen = channel.value === thread && openView.value !== 'crew';
   if (isOpen || !channels.value.some(({ id }) => id === thread)) return null;
