@@ -92,6 +92,25 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
     });
   });
 
+  test('lets people make a ticket of a message in its channel, and in no other one', async () => {
+    await opened(2, async (stage) => {
+      const [channel = ''] = stage.channels;
+      await page.getByRole('button', { name: 'Back' }).click();
+      await page.getByTestId('composer').fill('The list lacks a header');
+      await page.getByTestId('composer').press('Enter');
+      const message = page.getByTestId('message').filter({ hasText: 'The list lacks a header' });
+      await message.hover();
+      await message.getByRole('button', { name: 'Make a ticket of it' }).click();
+      await expect.poll(() => stage.intake.commands.at(-1)?.line).toMatch(/^\/crew admit \S+$/);
+      expect(stage.intake.commands.at(-1)?.channel).toBe(channel);
+      stage.queries.crews.clear();
+      await page.reload();
+      await message.waitFor();
+      await message.hover();
+      expect(await message.getByRole('button', { name: 'Make a ticket of it' }).count()).toBe(0);
+    });
+  });
+
   test('stays smooth with 100 workers and 2,000 tickets', async () => {
     await opened(100, async (stage) => {
       const nodes = await page.evaluate(() => document.querySelectorAll('*').length);

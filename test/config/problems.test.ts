@@ -27,6 +27,35 @@ describe('a key', () => {
   });
 });
 
+/** What `problemsOf` throws for a file without a problem. */
+const ACCEPTED = 'the configuration was accepted';
+
+describe('the merges of a crew', () => {
+  const crew = (more: object) => ({
+    agents: [pm],
+    ...seats([]),
+    crews: [{ id: 'web', repo: '.', channel: 'console:a', backend: { kind: 'acp', command: 'x' }, ...more }],
+  });
+  const paths = (more: object) => problemsOf(crew(more)).map(({ path }) => path);
+
+  test('with votes need the setting by which people are asked', () => {
+    expect(paths({ votes: 2 })).toEqual(['crews[0].votes']);
+    expect(paths({ votes: 2, merge: 'pr' })).toEqual(['crews[0].votes']);
+    expect(() => paths({ votes: 2, merge: 'ask' })).toThrow(ACCEPTED);
+    expect(() => paths({ votes: 1 })).toThrow(ACCEPTED);
+  });
+
+  test('have quiet hours with times of the day and a known time zone', () => {
+    const quiet = (quietHours: object) => paths({ mergeWindow: { quietHours } });
+    expect(quiet({ from: '22:00', to: '7:00' })).toEqual(['crews[0].mergeWindow.quietHours.to']);
+    expect(quiet({ from: '24:00', to: '07:00' })).toEqual(['crews[0].mergeWindow.quietHours.from']);
+    expect(quiet({ from: '22:00', to: '07:00', timeZone: 'Mars/Olympus' })).toEqual([
+      'crews[0].mergeWindow.quietHours.timeZone',
+    ]);
+    expect(() => quiet({ from: '22:00', to: '07:00', timeZone: 'Europe/Berlin' })).toThrow(ACCEPTED);
+  });
+});
+
 describe('a time', () => {
   test('that is just within its limit is taken', () => {
     const file = {

@@ -782,6 +782,15 @@ describe('a reaction', () => {
     expect(replies).toEqual([]);
   });
 
+  test('leads to a link to its message', async () => {
+    await started();
+    const { id } = discord.write('ann', discord.channel, 'The list lacks a header');
+    await mustCome('the message', () => heard().length === 1);
+    const link = here.adapter.link?.(`discord:${discord.channel}`, id) ?? '';
+    expect(link).toMatch(new RegExp(`^https://discord\\.com/channels/\\d+/${discord.channel}/${id}$`));
+    expect(here.adapter.link?.('discord:1', id)).toBeNull();
+  });
+
   test('that is refused is answered once', async () => {
     await started();
     here.listener.answers.next = async () => ({ ok: false, text: 'Only operators may.' });

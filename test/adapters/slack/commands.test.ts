@@ -65,6 +65,14 @@ describe('a reaction', () => {
   });
 });
 
+test('a message has a link in the workspace', async () => {
+  const { slack, adapter, floor } = await begin();
+  const ts = slack.write(slack.ids.ann, slack.ids.channel, 'The list lacks a header');
+  expect(adapter.link?.(floor, `${slack.ids.channel}/${ts}`)).toMatch(
+    new RegExp(`^https://\\S+\\.slack\\.example/archives/${slack.ids.channel}/p${ts.replace('.', '')}$`),
+  );
+});
+
 describe('/conch', () => {
   test('runs a command line for its author and shows them the answer', async () => {
     const { slack, ears, floor } = await begin();

@@ -142,6 +142,7 @@ describe('a reaction to what a worker asks', () => {
     await until(() => worker()?.waiting?.for === 'merge' && worker()?.votes === undefined);
     await expect.poll(() => room.posts.join('\n')).toContain('there is a new commit, so 1 vote for');
     expect(await react(room, first, 'yes', BOB)).toMatchObject({ ok: false });
+    expect(room.app.crews.reaction(CHANNEL, first, 'no')).toBeNull();
     const second = await saying(room, 'Merge it?');
     expect(second).not.toBe(first);
     expect((await react(room, second, 'yes'))?.text).toBe('Your vote counts: 1 of 2.');
@@ -150,11 +151,19 @@ describe('a reaction to what a worker asks', () => {
     await finished(room, 1);
   });
 
+  test('finds the merge window and its quiet hours as the configuration names them', async () => {
+    const quietHours = { from: '00:30', to: '23:45', timeZone: 'Europe/Berlin' };
+    const room = await stage(repository({}), works, { mergeWindow: { seconds: 90, quietHours } });
+    const quiet = { from: 30, to: 1_425, zone: 'Europe/Berlin' };
+    expect(room.app.crews.state('web')?.settings?.window).toEqual({ ms: 90_000, quiet });
+  });
+
   test('holds the merge with 👎, also one that is announced', async () => {
     const room = await stage(repository({ 'c-1': ticketText('c-1') }), works, { mergeWindow: { seconds: 3_600 } });
     const worker = () => room.app.crews.state('web')?.workers[0];
     await room.command('/crew run');
     const told = await saying(room, 'is merged at');
+    expect(room.app.crews.reaction(CHANNEL, told, 'yes')).toBeNull();
     expect(await react(room, told, 'no', BOB)).toMatchObject({ ok: true });
     expect(worker()?.waiting).toMatchObject({ for: 'held', why: 'held by Bob' });
     const asked = await saying(room, 'Its merge is held');
