@@ -5,10 +5,7 @@ import { pino } from 'pino';
 import { createAdapter as createDiscord } from '../../src/adapters/discord/adapter.ts';
 import { createAdapter as createSlack } from '../../src/adapters/slack/adapter.ts';
 import type { ChatAdapter } from '../../src/adapters/port.ts';
-import type { AgentBackend } from '../../src/agents/backends/backend.ts';
-import { FloorTools } from '../../src/agents/tools/floor-tools.ts';
 import { completeTexts } from '../../src/config/announcements.ts';
-import type { AgentConfig } from '../../src/config/config.ts';
 import { systemClock, systemTimers } from '../../src/lib/time.ts';
 import { openFloorStore } from '../../src/turns/floor-store.ts';
 import { announcementText } from '../../src/turns/text/announcement-words.ts';
@@ -19,6 +16,8 @@ import { adapterOptions } from '../adapters/slack/listener.ts';
 import { startSlack } from '../adapters/slack/server.ts';
 import { load } from '../config/world.ts';
 import { startApp } from '../runtime/start-app.ts';
+import { played } from '../work/crews/played.ts';
+import type { Work } from '../work/crews/played.ts';
 import { performStep } from './acts.ts';
 import { CREW, makeRepository } from '../../examples/crew/repository.ts';
 
@@ -94,7 +93,7 @@ export async function measureRoom(
     store,
     time: { clock, timers: systemTimers },
     adapter: room.adapter,
-    backendFor: (agent) => played(agent, stepMs),
+    backendFor: (agent) => played(agent, working(stepMs)),
   });
   try {
     await app.crews.commands.run('run', {
@@ -134,27 +133,13 @@ function figuresOf(
   return { mostMessages: Math.max(...tickets.map(about)), closestEdits: gaps.length === 0 ? null : Math.min(...gaps) };
 }
 
-/** A worker that performs the tickets of the demonstration repository. */
-function played(agent: AgentConfig, stepMs: number): AgentBackend {
-  const folder = 'cwd' in agent.backend ? (agent.backend.cwd ?? '') : '';
-  return {
-    kind: 'played',
-    needsSignal: false,
-    promisesToAsk: true,
-    open: async () => ({
-      async prompt(turn, report) {
-        await new Promise((resolve) => setTimeout(resolve, stepMs));
-        const tools = new FloorTools(report, agent.id, turn);
-        const [, ticket = ''] = /-([tx]-\w+)$/u.exec(folder) ?? [];
-        const act = folder === '' ? null : performStep({ folder, ticket, course: 'works', call: 1, prompt: turn.text });
-        tools.text(act?.do === 'say' ? act.text : 'Noted.');
-        return tools.ending;
-      },
-      inject: async () => 'next-prompt',
-      interrupt: async () => {},
-      ping: async () => {},
-      close: async () => {},
-    }),
+/** A worker that performs the tickets of the demonstration repository, each step after a while. */
+function working(stepMs: number): Work {
+  return async (folder, turn) => {
+    await new Promise((resolve) => setTimeout(resolve, stepMs));
+    const [, ticket = ''] = /-([tx]-\w+)$/u.exec(folder) ?? [];
+    const act = folder === '' ? null : performStep({ folder, ticket, course: 'works', call: 1, prompt: turn.text });
+    return act?.do === 'say' ? act.text : 'Noted.';
   };
 }
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { until } from '../reviews/stage.ts';
 import { CHANNEL, add, finished, git, mainTickets, playedBy, repository, stage, stageOf, ticketText } from './stage.ts';
-import type { Work } from './stage.ts';
+import type { Work } from './played.ts';
 
 const oneFile: Work = (folder) => {
   add(folder, 'one.txt', 'one');

@@ -6,7 +6,7 @@ import type { ReactionKind } from '../../../src/adapters/port.ts';
 import { ticketOf, wantedDeps } from '../../../src/work/crews/tickets/message-ticket.ts';
 import { until } from '../reviews/stage.ts';
 import { CHANNEL, add, finished, git, opened, repository, stage, ticketText } from './stage.ts';
-import type { Work } from './stage.ts';
+import type { Work } from './played.ts';
 
 const works: Work = (folder, { channel }) => {
   if (folder === '') return 'Noted.';

@@ -9,19 +9,8 @@ import { forTurn } from '../../../src/turns/drawn-for.ts';
 import { systemTimers } from '../../../src/lib/time.ts';
 import type { Timers } from '../../../src/lib/time.ts';
 import { until } from '../reviews/stage.ts';
-import {
-  ASKS,
-  CHANNEL,
-  add,
-  closed,
-  finished,
-  git,
-  mainTickets,
-  opened,
-  repository,
-  stage,
-  ticketText,
-} from './stage.ts';
+import { CHANNEL, add, closed, finished, git, mainTickets, opened, repository, stage, ticketText } from './stage.ts';
+import { ASKS } from './played.ts';
 
 test('turns a ticket into a merged commit, and the worker is idle again', async () => {
   const room = await stage(repository({ 'c-1': ticketText('c-1') }), (folder) => {

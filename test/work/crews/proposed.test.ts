@@ -6,7 +6,7 @@ import { systemTimers } from '../../../src/lib/time.ts';
 import type { Timers } from '../../../src/lib/time.ts';
 import { until } from '../reviews/stage.ts';
 import { CHANNEL, add, finished, git, mainTickets, opened, repository, stage, ticketText } from './stage.ts';
-import type { Work } from './stage.ts';
+import type { Work } from './played.ts';
 
 const MORE = {
   title: 'Mend the\nlist',

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { until } from '../reviews/stage.ts';
 import { CHANNEL, add, finished, git, mainTickets, opened, repository, stage, ticketText } from './stage.ts';
-import type { Work } from './stage.ts';
+import type { Work } from './played.ts';
 
 const REVIEW = { review: { by: 'pm', maxIterations: 3 } };
 const one = () => repository({ 'c-1': ticketText('c-1') });

@@ -4,7 +4,7 @@ import { systemTimers } from '../../../src/lib/time.ts';
 import type { Timers } from '../../../src/lib/time.ts';
 import { until } from '../reviews/stage.ts';
 import { CHANNEL, add, finished, playedBy, repository, stage, stageOf, ticketText } from './stage.ts';
-import type { Work } from './stage.ts';
+import type { Work } from './played.ts';
 
 const works: Work = (folder, { channel }) => {
   if (folder === '') return 'Noted.';

@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import { afterEach, expect } from 'vitest';
 import type { AgentConfig, Config } from '../../../src/config/config.ts';
 import type { ChatAdapter } from '../../../src/adapters/port.ts';
-import type { AgentBackend, TurnPrompt } from '../../../src/agents/backends/backend.ts';
-import { FloorTools } from '../../../src/agents/tools/floor-tools.ts';
+import type { AgentBackend } from '../../../src/agents/backends/backend.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
 import type { Timers } from '../../../src/lib/time.ts';
 import { openFloorStore } from '../../../src/turns/floor-store.ts';
@@ -16,21 +15,10 @@ import { announcementText } from '../../../src/turns/text/announcement-words.ts'
 import { load } from '../../config/world.ts';
 import { startApp } from '../../runtime/start-app.ts';
 import { until } from '../reviews/stage.ts';
+import { played } from './played.ts';
+import type { Work } from './played.ts';
 
 export const CHANNEL = 'console:web';
-
-/** Begins an answer that is a question to people. */
-export const ASKS = 'ask people: ';
-
-/** What a worker does in a step: changes its worktree, and answers. */
-export type Work = (
-  folder: string,
-  turn: TurnPrompt,
-  step: number,
-  agent: string,
-  /** Proposes a ticket by its tool. */
-  propose: (ticket: object) => string | Promise<string>,
-) => string | Promise<string>;
 
 export const opened: { stop(): Promise<void> }[] = [];
 /** The folders of sessions that were closed, with whether a file "tested" was there then. */
@@ -75,11 +63,8 @@ export async function stage(repo: string, work: Work, crew: object = {}, path = 
 
 /** Backends that play all agents by a function. */
 export function playedBy(work: Work): StageOptions['backends'] {
-  return () => (agent) => played(agent.id, folderOf(agent), work);
-}
-
-function folderOf({ backend }: AgentConfig): string {
-  return 'cwd' in backend ? (backend.cwd ?? '') : '';
+  return () => (agent) =>
+    played(agent, work, (folder) => void closed.push({ folder, isTested: existsSync(join(folder, 'tested')) }));
 }
 
 /** What the platform does otherwise than usual. */
@@ -192,29 +177,6 @@ export async function stageOf({
 }
 
 let written = 0;
-
-function played(agent: string, folder: string, work: Work): AgentBackend {
-  let step = 0;
-  return {
-    kind: 'played',
-    needsSignal: false,
-    promisesToAsk: true,
-    open: async () => ({
-      async prompt(turn, report) {
-        const tools = new FloorTools(report, agent, turn);
-        const propose = (ticket: object) => tools.apply('ticket_new', ticket);
-        const said = await work(folder, turn, (step += 1), agent, propose);
-        if (said.startsWith(ASKS)) tools.apply('wait_for', { question: said.slice(ASKS.length) });
-        else tools.text(said);
-        return tools.ending;
-      },
-      inject: async () => 'next-prompt',
-      interrupt: async () => {},
-      ping: async () => {},
-      close: async () => void closed.push({ folder, isTested: existsSync(join(folder, 'tested')) }),
-    }),
-  };
-}
 
 export function add(folder: string, file: string, line: string): void {
   const path = join(folder, file);

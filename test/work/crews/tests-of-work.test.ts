@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { until } from '../reviews/stage.ts';
 import { add, finished, git, repository, stage, ticketText } from './stage.ts';
-import type { Work } from './stage.ts';
+import type { Work } from './played.ts';
 
 const one = () => repository({ 'c-1': ticketText('c-1') });
 const oneFile: Work = (folder) => {
