@@ -43,9 +43,9 @@ const MOST_ROUNDS = 1_000;
 type Grant = { readonly agent: string; readonly epoch: number };
 
 /**
- * The time from the end of one turn to the grant of the next one, outside and inside an open review, each in turn in
- * one program, and each after the deliveries of the one before: else a hand-over outside pays for what is posted
- * inside. Its agents work in no repository, so git is no part of it. Medians, in milliseconds.
+ * The time from the end of one turn until the next one is granted and all that the hand-over posts is delivered, outside
+ * and inside an open review, each in turn in one program. Its agents work in no repository, so git is no part of it.
+ * Medians, in milliseconds.
  */
 export async function reviewed(
   path: string,
@@ -60,7 +60,6 @@ export async function reviewed(
     for (const channel of [PLAIN, REVIEWED]) {
       const { agent, epoch } = await floors.granted(channel);
       const isLast = channel === REVIEWED && floors.isLast(agent);
-      await floors.delivered();
       const from = performance.now();
       const text = channel === PLAIN ? SAID : `${SAID} ${(answers += 1)}${agent === 'dev' ? '' : '\nREVISE'}`;
       await Promise.all([
@@ -69,6 +68,7 @@ export async function reviewed(
       ]);
       if (isLast) await floors.open();
       else await floors.granted(channel, epoch);
+      await floors.delivered();
       if (!isLast && from - begunAt > warmUpMs) tookMs[channel]?.push(performance.now() - from);
     }
   await floors.stop();

@@ -16,10 +16,6 @@ export const ANNOUNCEMENTS = {
     when: 'the rules deny a tool for the first time in a run',
   },
   aside: { text: '🏃 {agent}’s background run {what}', when: 'a background run starts or ends' },
-  review: {
-    text: '🔁 {iteration} of {most} · {what}',
-    when: 'a review asks for a turn; it is edited for the next one',
-  },
   reviewAsks: { text: '✋ The review waits for you: {why}', when: 'a review needs a decision of people' },
   reviewOver: {
     text: '{answer} after {iterations} iteration(s), {minutes} minutes, {tokens} tokens{cost}: {why}',

@@ -93,8 +93,8 @@ export type ConfigTable = {
 };
 
 /**
- * Facts in their stored form. Each text is in `body` with a salt, and the fact holds the hash of both. A configuration
- * is replaced by its id.
+ * Facts in their stored form. Each text that is not empty is in `body` with a salt, and the fact holds the hash of both.
+ * A configuration is replaced by its id.
  */
 export function recordOf(
   { texts, configs }: Pick<Reading<unknown, unknown>, 'texts' | 'configs'>,
@@ -103,6 +103,7 @@ export function recordOf(
 ): { readonly facts: string; readonly body: string | null } {
   const bodies: Body[] = [];
   const bodyOf = (text: unknown): unknown => {
+    if (text === '') return text;
     const isText = typeof text === 'string';
     if (!isText && !(text instanceof Object)) return text;
     const said = isText ? text : JSON.stringify(text);

@@ -390,6 +390,7 @@ export class App {
       },
       floors: {
         ...this.#floors,
+        briefOf: (channel, agent) => this.reviews.briefOf(channel, agent),
         apply: (channel, report) => {
           const told = report.type === 'spend' ? this.runs.booked({ channel, agent: report.agent }, report) : report;
           return this.#manager.apply(channel, redactedReport(told, clean));

@@ -10,7 +10,7 @@ import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { ReviewView } from '../turns/view.ts';
 import { reviewWithCrew } from '../work/floor-with-work.ts';
-import { createReviewCommands } from '../work/reviews/review-commands.ts';
+import { createReviewCommands, reviewStand } from '../work/reviews/review-commands.ts';
 import { LONGEST_TASK, openFindings } from '../work/reviews/review.ts';
 import type { Review, ReviewSettings } from '../work/reviews/review.ts';
 import { sweepReviews } from '../work/reviews/leftovers.ts';
@@ -117,14 +117,12 @@ function cleaned(text: string | null, clean: (text: string) => string): string |
 const FINDINGS_SHOWN = 50;
 
 function reviewViewOf(review: Review, clean: (text: string) => string): ReviewView {
-  const { id, primary, reviewer, iteration, settings, turn, waiting, outcome } = review;
+  const { id, reviewer, outcome } = review;
   const findings = openFindings(review).slice(0, FINDINGS_SHOWN);
   return {
+    ...reviewStand(review, clean),
     id,
-    primary,
     reviewer,
-    iteration,
-    allowed: settings.maxIterations,
     iterations: review.iterations.map(({ verdict, opened, fixed, disputed, reappeared, endedAt }) => ({
       verdict,
       opened,
@@ -133,15 +131,6 @@ function reviewViewOf(review: Review, clean: (text: string) => string): ReviewVi
       reappeared,
       hasEnded: endedAt !== null || outcome !== null,
     })),
-    agent: turn === null || waiting !== null ? null : turn.agent,
-    waiting:
-      waiting === null
-        ? null
-        : {
-            why: clean(waiting.why),
-            asksPeople: waiting.for === 'arbiter' || waiting.for === 'fail',
-            until: waiting.until,
-          },
     findings: findings.map(({ id: name, severity, file, line, title, status, reason }) => ({
       id: name,
       severity,
@@ -150,7 +139,6 @@ function reviewViewOf(review: Review, clean: (text: string) => string): ReviewVi
       status,
       reason: reason === undefined ? null : clean(reason),
     })),
-    outcome: outcome === null ? null : { kind: outcome.kind, why: clean(outcome.why) },
   };
 }
 

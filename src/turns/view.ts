@@ -10,13 +10,29 @@ import { decide } from './floor/decide.ts';
 import type { Attachment, StoredFact, StoredMessage } from '../engine/port.ts';
 import { defined } from '../lib/defined.ts';
 
-/** A review as people see it: the open one of a channel, or its last one. */
-export type ReviewView = {
-  readonly id: string;
+/** How a review stands, for one line. */
+export type ReviewStand = {
   readonly primary: AgentId;
-  readonly reviewer: AgentId;
   readonly iteration: number;
   readonly allowed: number;
+  /** The agent whose turn it is; `null` between two turns and while the review waits. */
+  readonly agent: AgentId | null;
+  /** What that turn is for. `repair`: its agent gave no usable verdict. `answers`: it left findings unanswered. */
+  readonly purpose: 'work' | 'review' | 'repair' | 'answers' | null;
+  /** The work changed during the last review, so its verdict counts for nothing. */
+  readonly voided: boolean;
+  /** What the review waits for. `asksPeople`: a person decides how it goes on. */
+  readonly waiting: { readonly why: string; readonly asksPeople: boolean; readonly until: Instant | null } | null;
+  /** `null` while the review runs. */
+  readonly outcome: { readonly kind: string; readonly why: string } | null;
+  /** The model that both agents use. Absent: they use two, or it is not known. */
+  readonly sameModel?: string;
+};
+
+/** A review as people see it: the open one of a channel, or its last one. */
+export type ReviewView = ReviewStand & {
+  readonly id: string;
+  readonly reviewer: AgentId;
   readonly iterations: readonly {
     readonly verdict: 'pass' | 'revise' | 'fail' | null;
     readonly opened: number;
@@ -25,10 +41,6 @@ export type ReviewView = {
     readonly reappeared: number;
     readonly hasEnded: boolean;
   }[];
-  /** The agent whose turn it is; `null` between two turns and while the review waits. */
-  readonly agent: AgentId | null;
-  /** What the review waits for. `asksPeople`: a person decides how it goes on. */
-  readonly waiting: { readonly why: string; readonly asksPeople: boolean; readonly until: Instant | null } | null;
   /** The open findings, at most 50. `reason`: why the primary agent disputes it. */
   readonly findings: readonly {
     readonly id: string;
@@ -38,8 +50,6 @@ export type ReviewView = {
     readonly status: string;
     readonly reason: string | null;
   }[];
-  /** `null` while the review runs. */
-  readonly outcome: { readonly kind: string; readonly why: string } | null;
 };
 
 /** A floor as people see it: plain JSON for cards, the console and `/floor status`. */

@@ -56,6 +56,7 @@ export function fakeFloors() {
     lines: (_channel, limit) => state.lines.slice(-limit),
     message: (id) => state.lines.findLast(({ message }) => message === id) ?? null,
     view: () => state.view,
+    briefOf: () => '',
     seatedIn: (channel) => (state.seats.includes(channel) ? ['dev'] : []),
     missingIn: (channel) => (state.seats.includes(channel) ? ['dev'] : []),
     seatsOf: (agent) => (agent === 'dev' ? state.seats : []),

@@ -85,6 +85,7 @@ export async function table(settings: Partial<FloorSettings> = {}) {
     lines: (_channel, limit) => lines.slice(-limit),
     message: (id) => lines.findLast(({ message }) => message === id) ?? null,
     view: () => viewOf(floor, time.clock.now(), 'x'),
+    briefOf: () => '',
     seatedIn: () => IDS,
     missingIn: () => IDS,
     seatsOf: () => [CHANNEL],

@@ -303,6 +303,8 @@ export function reviewed(stage: Stage, change: Partial<ReviewView> = {}): void {
       { verdict: null, ...counts, fixed: 1, hasEnded: false },
     ],
     agent: null,
+    purpose: null,
+    voided: false,
     waiting: { why: 'F1 was disputed twice.', asksPeople: true, until: null },
     findings: [{ ...finding, reason: 'It is meant so' }, long],
     outcome: null,

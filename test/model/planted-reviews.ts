@@ -23,9 +23,9 @@ export const PLANTED_REVIEWS: readonly Planted[] = [
   {
     name: 'PASS in prose passes the work',
     file: SIGNALS,
-    find: '  if (Object.hasOwn(words, last)) return',
+    find: '  if (found.length === 0) return',
     replace:
-      "  if (/PASS/.test(last) && 'PASS' in words) return { signal: 'pass' };\n  if (Object.hasOwn(words, last)) return",
+      "  if (/PASS/.test(lines.at(-1) ?? '') && 'PASS' in words) return { signal: 'pass' };\n  if (found.length === 0) return",
   },
   {
     name: 'a verdict of an older turn counts',
@@ -96,7 +96,7 @@ export const PLANTED_REVIEWS: readonly Planted[] = [
   {
     name: 'the floor keeps a review that has ended',
     file: BINDING,
-    find: "        { type: 'endTask', report: { kind: 'reviewOver', ...reportOf(review) } },",
+    find: "      return [{ type: 'endTask', report: { kind: 'reviewOver', ...reportOf(review) } }];",
     replace: '',
   },
   {

@@ -317,7 +317,6 @@ function checkAnnouncements(step: Step): void {
     undelivered: command.type === 'undelivered' ? 1 : 0,
     forbidden: command.type === 'forbidden' ? 1 : 0,
     aside: 0,
-    review: command.type === 'tellTask' && command.announcement.kind === 'review' ? 1 : 0,
     reviewAsks: command.type === 'tellTask' && command.announcement.kind === 'reviewAsks' ? 1 : 0,
     reviewOver: command.type === 'endTask' ? 1 : 0,
     ticket: command.type === 'tellTask' && command.announcement.kind === 'ticket' ? 1 : 0,

@@ -3,7 +3,8 @@ import { backoffMs } from '../../lib/retry.ts';
 import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { askedOn } from '../../turns/floor/seats.ts';
-import type { FloorView } from '../../turns/view.ts';
+import { reviewLine } from '../../turns/text/announcement-words.ts';
+import type { FloorView, ReviewView } from '../../turns/view.ts';
 import { ChatError } from '../port.ts';
 import type { FloorQueries, Memory } from '../port.ts';
 import { MOST_BUTTONS, cardOf, fitting } from './card.ts';
@@ -19,7 +20,7 @@ type FloorCardsPorts = {
   readonly client: MessageClient;
   readonly rates: RateLimits;
   readonly nameOf: (agent: AgentId) => string;
-  readonly queries: Pick<FloorQueries, 'crewAsks' | 'crew'>;
+  readonly queries: Pick<FloorQueries, 'review' | 'crewAsks' | 'crew'>;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly memory: Memory;
@@ -31,8 +32,8 @@ type FloorCardsPorts = {
 };
 
 const INTERVAL_MS = 3_000;
-/** The same for channels in which a crew works, and for the threads of its tickets. */
-const CREW_INTERVAL_MS = 10_000;
+/** The same for channels with an open review, or in which a crew works, and for the threads of its tickets. */
+const WORK_INTERVAL_MS = 10_000;
 /** How many messages may come after a card before it moves to the end. */
 const MOST_BELOW = 10;
 /** On a platform that counts down itself, a change of the deadline below this causes no edit. */
@@ -160,7 +161,8 @@ export class FloorCards {
     if (known !== undefined) return known;
     if (this.#states.size >= CHANNELS_KEPT) this.#forgetOne();
     const { clock, timers, memory, queries } = this.#ports;
-    const gapMs = (queries.crewAsks?.(channel) ?? null) !== null ? CREW_INTERVAL_MS : INTERVAL_MS;
+    const hasCrew = (queries.crewAsks?.(channel) ?? null) !== null;
+    const gapMs = (): number => (hasCrew || this.#reviewIn(channel) !== null ? WORK_INTERVAL_MS : INTERVAL_MS);
     const ids = (memory.get(keyOf(channel)) ?? '').split(' ').filter((id) => id !== '');
     const state: State = {
       throttle: createThrottle({ clock, timers, gapMs }, () => this.#draw(channel, state)),
@@ -303,14 +305,22 @@ export class FloorCards {
     const crew = shown === null ? null : crewCard(shown, view.channel);
     const room = MOST_BUTTONS - floor.buttons.length;
     const buttons = [...floor.buttons, ...fitting(crew?.buttons ?? [], room)];
-    const text = crew === null ? floor.text : `${crew.text}\n${floor.text}`;
-    const withoutTime = JSON.stringify([crew?.text, cardOf(view, nameOf, () => '').text, buttons]);
+    const review = this.#reviewIn(view.channel);
+    const work = [crew?.text, review === null ? undefined : reviewLine(review, nameOf)].flatMap((each) => each ?? []);
+    const text = [...work, floor.text].join('\n');
+    const withoutTime = JSON.stringify([work, cardOf(view, nameOf, () => '').text, buttons]);
     return {
       crew,
       content: { kind: 'card', speaker: null, text, buttons, epoch: view.epoch, outboxId: null },
       endsAt,
       withoutTime,
     };
+  }
+
+  /** The open review of a channel; `null` for none. */
+  #reviewIn(channel: ChannelId): ReviewView | null {
+    const review = this.#ports.queries.review?.(channel) ?? null;
+    return review?.outcome === null ? review : null;
   }
 
   #isShown(drawing: Drawing, shown: Drawing | null): boolean {

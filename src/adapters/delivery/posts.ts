@@ -123,7 +123,7 @@ export class Drafts {
 
   #begin(channel: ChannelId, of: Pick<Draft, 'speaker' | 'epoch'>): Draft {
     const { clock, timers, queries } = this.#ports;
-    const pace = { clock, timers, gapMs: INTERVAL_MS, delayMs: FIRST_AFTER_MS };
+    const pace = { clock, timers, gapMs: () => INTERVAL_MS, delayMs: FIRST_AFTER_MS };
     const throttle = createThrottle(pace, () => this.#draw(draft));
     const place = queries.thread(channel) ?? channel;
     const draft: Draft = { ...of, place, throttle, text: '', shown: null, id: null, isBroken: false, linger: null };

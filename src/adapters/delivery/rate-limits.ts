@@ -129,8 +129,8 @@ export type Throttle = {
 
 /** The limits of a throttle. */
 type ThrottlePorts = Pick<AdapterParts, 'clock' | 'timers'> & {
-  /** Minimum time between the starts of two runs, in milliseconds. */
-  readonly gapMs: number;
+  /** Returns the minimum time between the starts of two runs, in milliseconds. */
+  readonly gapMs: () => number;
   /** Time before the first run, in milliseconds. Default: 0. */
   readonly delayMs?: number;
 };
@@ -160,7 +160,7 @@ export function createThrottle(ports: ThrottlePorts, run: () => Promise<number |
 
   function begin(): void {
     wanted = false;
-    notBefore = clock.now() + gapMs;
+    notBefore = clock.now() + gapMs();
     running = once();
   }
 

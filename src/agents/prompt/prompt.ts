@@ -129,7 +129,8 @@ export function floorWork(
   const said = recent.filter(
     ({ at, author }) => at >= (startedAt ?? 0) && author.kind === 'agent' && author.id === agent,
   );
-  return { epoch, reason, lines, uptoLine, messages, open, said, view, ask: effect };
+  const ask = effect.brief === '' ? { ...effect, brief: floors.briefOf(channel, agent) } : effect;
+  return { epoch, reason, lines, uptoLine, messages, open, said, view, ask };
 }
 
 /** The lines of a conversation up to one that the session's next prompt has to hold. */

@@ -28,26 +28,6 @@ export const trustAnswered = {
 /** How a review ended. */
 const reviewOutcome = z.enum(['passed', 'passed with notes', 'stalled', 'limit', 'failed', 'cancelled']);
 
-/**
- * The turn of a review that is under way. "decision": people decide. "away": the agent's provider takes no work. "over":
- * the review has ended, by the outcome.
- */
-const reviewTurn = z.strictObject({
-  kind: z.literal('review'),
-  id: z.string(),
-  /** The number of the iteration, and the most that there may be. */
-  iteration: number,
-  most: number,
-  agent,
-  primary: agent,
-  purpose: z.enum(['work', 'review', 'repair', 'answers', 'decision', 'away', 'over']),
-  outcome: reviewOutcome.exactOptional(),
-  /** The work changed during the review before, whose verdict counts for nothing. */
-  voided: z.literal(true).exactOptional(),
-  /** The model that both agents use. Absent: they use two, or it is not known. */
-  sameModel: z.string().exactOptional(),
-});
-
 /** A review waits for people. `positions`: what each agent said last. */
 const reviewAsks = z.strictObject({
   kind: z.literal('reviewAsks'),
@@ -70,7 +50,7 @@ const ticketLine = z.strictObject({
 });
 
 /** What a task tells while it is open. */
-export const taskTold = z.discriminatedUnion('kind', [reviewTurn, reviewAsks, ticketLine]);
+export const taskTold = z.discriminatedUnion('kind', [reviewAsks, ticketLine]);
 
 /** The report at the end of a review. `tokens` and `costMicros` count its turns; `detail` lists the findings. */
 const reviewReport = z.strictObject({
@@ -136,14 +116,20 @@ const FIELDS = {
   trustAnswered: { ...trustAnswered, at: instant },
   /** The state of a background run. `failed`: the run waits from now on, or continues. */
   aside: { agent, what: z.string(), run: z.number().exactOptional(), failed: z.boolean().exactOptional() },
-  review: reviewTurn.omit({ kind: true }).shape,
   reviewAsks: reviewAsks.omit({ kind: true }).shape,
   reviewOver: reviewReport.omit({ kind: true }).shape,
   ticket: ticketLine.omit({ kind: true }).shape,
 };
 
-/** Reads an announcement. */
-export const announcementSchema = taggedUnion('kind', FIELDS);
+/** Reads an announcement. Version 1 of the floor also announced each turn of a review: that is read as a ticket's line. */
+export const announcementSchema = z.preprocess(
+  (read) => (isReviewTurn(read) ? { kind: 'ticket', id: '', about: 'review', text: '', goesOn: true } : read),
+  taggedUnion('kind', FIELDS),
+);
+
+function isReviewTurn(read: unknown): boolean {
+  return read instanceof Object && Reflect.get(read, 'kind') === 'review';
+}
 
 /**
  * An announcement as data. Its words are in `turns/text/announcement-words.ts` and in the configuration's templates.
@@ -193,7 +179,6 @@ const RULES: { readonly [K in Kind]: Rule<K> } = {
   trust: { key: (asked) => `trust:${asked.agent}:${asked.id}` },
   trustAnswered: { key: (asked) => `trust:${asked.agent}:${asked.id}` },
   aside: { key: (told) => [told.agent, `${told.run ?? ''}`, shortDigest(told.what)] },
-  review: { key: ({ id }) => `review:${id}` },
   reviewAsks: { key: ({ id, iteration, waits }) => `review:${id}:${iteration}:${waits}` },
   reviewOver: { key: ({ id }) => `review:${id}:over` },
   ticket: { key: ({ id, about }) => `ticket:${id}:${about}` },

@@ -117,7 +117,7 @@ const EVOLUTION: Evolution = {
     },
   }),
   taskTurnAsked: (floor, { type: _type, ...next }) =>
-    changeTask(floor, ({ held: _held, ...task }) => ({ ...task, next })),
+    changeTask(floor, (task) => ({ ...(task.held === undefined ? task : goesOn(task)), next, told: 1 })),
   reviewerSet: (floor, { reviewer }) => changeTask(floor, (task) => ({ ...task, reviewer })),
   taskHeld: (floor) => changeTask(floor, (task) => ({ ...task, next: null, held: true })),
   taskOver,
@@ -157,6 +157,10 @@ function changeAside({ asides = [], ...floor }: Floor, agent: AgentId, change: (
 function changeTask(floor: Floor, change: (task: FloorTask) => FloorTask): Floor {
   if (floor.task === undefined) throw new Error(`impossible: no task is open in ${floor.channel}`);
   return { ...floor, task: change(floor.task) };
+}
+
+function goesOn({ held: _held, ...task }: FloorTask): FloorTask {
+  return task;
 }
 
 /** The rounds of an exchange end with the task in it. The task around it goes on. */
@@ -207,10 +211,6 @@ function announced(before: Floor, { key, repeat, announcement }: FactOf<'announc
     // A repeated announcement edits its post, so the channel's last announcement stays the same.
     const notice = repeat > 1 ? before.notice : { key, count: repeat };
     return { ...before, gap: { count: repeat, at }, notice };
-  }
-  if (announcement.kind === 'review') {
-    const notice = repeat > 1 ? before.notice : { key, count: repeat };
-    return { ...changeTask(before, (task) => ({ ...task, told: repeat })), notice };
   }
   if (announcement.kind === 'ticket' && announcement.goesOn === true) return before;
   if (announcement.kind === 'answered') return answered(before, announcement);

@@ -103,6 +103,7 @@ const waitSchema = z.discriminatedUnion('reason', [
 
 /** What a task asks of a turn: what the agent has to do in it, and how it is prompted. */
 export const taskTurnShape = {
+  /** Empty: the task's own machine says it when the agent is prompted. */
   brief: z.string(),
   /** The agent gets a new session for the turn. */
   fresh: z.literal(true).exactOptional(),
@@ -257,7 +258,7 @@ const oneTaskSchema = z.strictObject({
   next: z.strictObject({ agent, ...taskTurnShape }).nullable(),
   /** Set while the task waits for people. The floor rests meanwhile. */
   held: z.literal(true).exactOptional(),
-  /** How often the card of the task was posted or edited. */
+  /** 1 when the task has asked for a turn, else 0. */
   told: z.number(),
   /** How many lines the conversation had when the task began. Absent: not known. */
   since: z.number().exactOptional(),

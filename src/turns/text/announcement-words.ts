@@ -3,6 +3,7 @@ import { defined } from '../../lib/defined.ts';
 import { counted, excerpt } from '../commands/clock-words.ts';
 import type { Announcement, AnnouncementOf, Limit } from '../floor/announcement.ts';
 import type { AgentId, Question } from '../floor/settings.ts';
+import type { ReviewStand } from '../view.ts';
 import {
   HEADING_LENGTH,
   NUMBER,
@@ -99,13 +100,6 @@ const ROWS: { readonly [K in Kind]: Row<K> } = {
         : `${by ?? 'nobody'} ${choice === 'trusted' ? 'trusts' : 'does not trust'} the files ${id} of ${name(agent)}`,
     values: (notice) => ({ answer: trustWords(notice) }),
     after: ({ at }) => ` · ${utcTime(at)}`,
-    countless: true,
-  },
-  review: {
-    note: ({ iteration, most, ...turn }, name) =>
-      `review, iteration ${iteration} of ${most}: ${reviewTurnWords(turn, name)}`,
-    values: ({ iteration, most, ...turn }, name) => ({ iteration, most, what: reviewTurnWords(turn, name) }),
-    after: ({ sameModel }) => (sameModel === undefined ? '' : ` · both use ${inline(sameModel)}`),
     countless: true,
   },
   reviewAsks: {
@@ -248,27 +242,23 @@ const REVIEW_ENDS: Readonly<Record<AnnouncementOf<'reviewOver'>['outcome'], stri
   cancelled: '⏹ Review cancelled',
 };
 
-/** Returns how a review stands: "qa reviews dev's work". */
-function reviewTurnWords(
-  { agent, primary, purpose, voided, outcome }: Omit<AnnouncementOf<'review'>, 'kind' | 'id' | 'iteration' | 'most'>,
+/** Returns how a review stands: "🔁 2 of 10 · qa reviews dev's work". */
+export function reviewLine(
+  { iteration, allowed, primary, agent, purpose, voided, waiting, outcome, sameModel }: ReviewStand,
   name: NameOf,
 ): string {
-  switch (purpose) {
-    case 'work':
-      return `${name(agent)} works`;
-    case 'answers':
-      return `${name(agent)} answers the findings`;
-    case 'review':
-      return `${name(agent)} reviews ${name(primary)}'s work${voided === true ? ' again: it changed during the review' : ''}`;
-    case 'repair':
-      return `${name(agent)} is asked again for a verdict`;
-    case 'decision':
-      return 'waits for your decision';
-    case 'away':
-      return `waits for ${name(agent)}, whose provider takes no work now`;
-    case 'over':
-      return outcome === undefined ? 'over' : REVIEW_ENDS[outcome];
-  }
+  const turn = (): string => {
+    if (outcome !== null) return `${outcome.kind}: ${outcome.why}`;
+    if (waiting?.asksPeople === true) return `waits for your decision: ${waiting.why}`;
+    if (waiting !== null) return `waits: ${waiting.why}`;
+    if (agent === null) return 'between two turns';
+    if (purpose === 'repair') return `${name(agent)} is asked again for a verdict`;
+    if (purpose === 'answers') return `${name(agent)} answers the findings`;
+    if (agent === primary) return `${name(agent)} works`;
+    return `${name(agent)} reviews ${name(primary)}'s work${voided ? ' again: it changed during the review' : ''}`;
+  };
+  const model = sameModel === undefined ? '' : ` · both use ${inline(sameModel)}`;
+  return `🔁 ${iteration} of ${allowed} · ${turn()}${model}`;
 }
 
 const MONEY = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD', maximumFractionDigits: 4 });

@@ -93,12 +93,13 @@ export function foreignSignal(
 }
 
 function signalIn(lines: OwnLines, words: Readonly<Record<string, Signal>>): Signalled {
-  const named = [...new Set(lines.filter((line) => Object.hasOwn(words, line)))];
+  const found = lines.filter((line) => Object.hasOwn(words, line));
+  if (found.length === 0) return { signal: null };
+  const named = [...new Set(found)];
   const last = lines.at(-1) ?? '';
   if (named.length > 1) return { signal: null, broken: `more than one signal: ${named.join(', ')}` };
   if (Object.hasOwn(words, last)) return { signal: words[last] ?? null };
-  const [early] = named;
-  return early === undefined ? { signal: null } : { signal: null, broken: `${early} is followed by more text` };
+  return { signal: null, broken: `${named.join()} is followed by more text` };
 }
 
 const FINDING = /^(?:[-*]\s+)?(?:(?<id>F\d+)\s+)?\[(?<severity>blocker|major|minor|note)\]\s+(?<rest>\S.*)$/i;

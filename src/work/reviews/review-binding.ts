@@ -9,7 +9,7 @@ import type { Fact } from '../../turns/floor/fact.ts';
 import type { Floor, FloorTask } from '../../turns/floor/floor.ts';
 import { findSeat, findTurn } from '../../turns/floor/seats.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
-import { briefOf, findingLine } from './briefs.ts';
+import { findingLine } from './briefs.ts';
 import { decideReview } from './review-decide.ts';
 import { isReviewCommand, reviewFactSchema } from './review-events.ts';
 import type { ReviewCommand, ReviewFact, ReviewFactOf, ReviewRefusal } from './review-events.ts';
@@ -197,22 +197,16 @@ function floorCommands(fact: ReviewFact, channel: string, review: Review): reado
     case 'turnAsked':
       // The last turn that a decision asks for counts: `review` is the state after all its facts.
       if (review.turn === null || review.turn.agent !== fact.agent || review.turn.purpose !== fact.purpose) return [];
-      return [
-        { type: 'tellTask', announcement: turnTold(review, fact) },
-        { type: 'askTaskTurn', id, agent: fact.agent, brief: briefOf(review), ...promptingOf(fact, review) },
-      ];
+      return [{ type: 'askTaskTurn', id, agent: fact.agent, brief: '', ...promptingOf(fact, review) }];
     case 'reviewerReplaced':
       return [{ type: 'setReviewer', id, reviewer: fact.reviewer }];
     case 'waited':
-      if (fact.for === 'provider') return [cardOf(review, 'away'), { type: 'holdTask', id }];
+      if (fact.for === 'provider') return [{ type: 'holdTask', id }];
       return fact.for === 'arbiter' || fact.for === 'fail'
-        ? [cardOf(review, 'decision'), { type: 'tellTask', announcement: asked(review, fact, fact.for) }]
+        ? [{ type: 'tellTask', announcement: asked(review, fact, fact.for) }]
         : [];
     case 'reviewEnded':
-      return [
-        ...(review.iteration === 0 ? [] : [cardOf(review, 'over')]),
-        { type: 'endTask', report: { kind: 'reviewOver', ...reportOf(review) } },
-      ];
+      return [{ type: 'endTask', report: { kind: 'reviewOver', ...reportOf(review) } }];
     default:
       return [];
   }
@@ -231,20 +225,6 @@ function promptingOf(
     ...(purpose === 'review' && settings.session === 'fresh' ? { fresh: true as const } : {}),
     ...(isReview && work?.commit != null ? { apart: true as const } : {}),
   };
-}
-
-function turnTold(review: Review, { agent, purpose, fault }: ReviewFactOf<'turnAsked'>): AnnouncementOf<'review'> {
-  const { id, iteration, primary, settings, sameModel } = review;
-  const told = { id, iteration, most: settings.maxIterations, agent, primary, purpose };
-  const voided = purpose === 'review' && fault !== undefined ? ({ voided: true } as const) : {};
-  return { kind: 'review', ...told, ...voided, ...defined({ sameModel }) };
-}
-
-/** Edits the card when no agent works: it would name the last one that did. */
-function cardOf(review: Review, purpose: 'decision' | 'away' | 'over'): Command {
-  const { id, iteration, primary, turn, settings, outcome } = review;
-  const told = { id, iteration, most: settings.maxIterations, agent: turn?.agent ?? primary, primary, purpose };
-  return { type: 'tellTask', announcement: { kind: 'review', ...told, ...defined({ outcome: outcome?.kind }) } };
 }
 
 function asked(

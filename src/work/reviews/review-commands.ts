@@ -1,12 +1,14 @@
 import { clockWords, counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { Answer, ReviewCommands, Request } from '../../turns/commands/context.ts';
-import type { Line } from '../../turns/view.ts';
+import { reviewLine } from '../../turns/text/announcement-words.ts';
+import { defined } from '../../lib/defined.ts';
+import type { Line, ReviewStand } from '../../turns/view.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import { reviewQuestion } from '../../turns/drawn-for.ts';
 import { findingLine } from './briefs.ts';
 import type { ReviewRefusal } from './review-events.ts';
 import type { ReviewOrder, Reviews } from './reviews.ts';
-import { MOST_ITERATIONS, RUN_STATES, isInvalidTransition, isOpen, openFindings } from './review.ts';
+import { MOST_ITERATIONS, RUN_STATES, isInvalidTransition, openFindings } from './review.ts';
 import type { InvalidTransition, Review, ReviewSettings } from './review.ts';
 
 /** What commands about reviews need. */
@@ -144,11 +146,14 @@ const REFUSED: Readonly<Record<Exclude<ReviewRefusal, InvalidTransition>, string
 };
 
 /** The state of a review in a few lines. */
-export function reviewStatusText(review: Review, { nameOf, now }: Pick<ReviewCommandsPorts, 'nameOf' | 'now'>): string {
-  const { iteration, settings, primary, reviewer, task, startedAt, usage, outcome, findings } = review;
+export function reviewStatusText(
+  review: Review,
+  { nameOf, now, clean }: Pick<ReviewCommandsPorts, 'nameOf' | 'now' | 'clean'>,
+): string {
+  const { primary, reviewer, task, startedAt, usage, outcome, findings } = review;
   const open = openFindings({ findings });
   const lines = [
-    `🔁 ${iteration} of ${settings.maxIterations} · ${stateWords(review, nameOf)}`,
+    reviewLine(reviewStand(review, clean), nameOf),
     `Task: ${excerpt(task, TASK_LENGTH)}`,
     `${nameOf(primary)} works, ${nameOf(reviewer)} reviews · ${clockWords((outcome?.at ?? now()) - startedAt)} · ${counted(usage.turns, 'turn')}, ${counted(usage.tokens, 'token')}`,
     ...review.iterations.map(
@@ -162,11 +167,19 @@ export function reviewStatusText(review: Review, { nameOf, now }: Pick<ReviewCom
 
 const TASK_LENGTH = 300;
 
-function stateWords(review: Review, nameOf: (agent: AgentId) => string): string {
-  const { outcome, waiting, turn, primary } = review;
-  if (!isOpen(review)) return `${outcome?.kind ?? 'over'}: ${outcome?.why ?? ''}`;
-  if (waiting !== null) return `waits: ${waiting.why}`;
-  if (turn === null) return 'between two turns';
-  if (turn.agent === primary) return `${nameOf(turn.agent)} works`;
-  return `${nameOf(turn.agent)} reviews ${nameOf(primary)}'s work`;
+/** How a review stands, as people see it. `clean` removes secrets from texts of agents. */
+export function reviewStand(review: Review, clean: (text: string) => string): ReviewStand {
+  const { primary, iteration, iterations, settings, turn, waiting, outcome, sameModel } = review;
+  const asksPeople = waiting?.for === 'arbiter' || waiting?.for === 'fail';
+  return {
+    primary,
+    iteration,
+    allowed: settings.maxIterations,
+    agent: waiting === null ? (turn?.agent ?? null) : null,
+    purpose: turn?.purpose ?? null,
+    voided: turn?.purpose === 'review' && (iterations.at(-1)?.voided ?? 0) > 0,
+    waiting: waiting === null ? null : { why: clean(waiting.why), asksPeople, until: waiting.until },
+    outcome: outcome === null ? null : { kind: outcome.kind, why: clean(outcome.why) },
+    ...defined({ sameModel }),
+  };
 }

@@ -265,14 +265,19 @@ function said(decision: ReviewDecision, command: ReviewCommandOf<'SAID'>): Revie
     agent === reviewer ? verdictOfReviewer(lines, settings.signals) : signalOfPrimary(lines, settings.signals);
   const isTwice = heard?.signal != null && read.signal !== null && read.signal !== heard.signal;
   const signal = isTwice ? { signal: null, broken: `more than one signal: ${heard.signal}, ${read.signal}` } : read;
+  const reason = signal.signal === null ? {} : { reason: reasonIn(text) };
+  const digest = agent === primary ? shortDigest(heard?.digest ?? '', text) : '';
+  const answers = agent === primary ? answersIn(lines) : [];
+  const findings = agent === primary ? [] : findingsIn(lines);
   decision.record({
     type: 'turnHeard',
     agent,
     epoch,
     ...signal,
-    ...(signal.signal === null ? {} : { reason: reasonIn(text) }),
-    ...(agent === primary ? { answers: [...answersIn(lines)] } : { findings: [...findingsIn(lines)] }),
-    digest: shortDigest(heard?.digest ?? '', text),
+    ...reason,
+    digest,
+    ...(answers.length === 0 ? {} : { answers: [...answers] }),
+    ...(findings.length === 0 ? {} : { findings: [...findings] }),
   });
   return null;
 }
@@ -347,9 +352,9 @@ function judgeReview(decision: ReviewDecision, { purpose, heard: turn }: EndedTu
   const fault = faultOf(turn, review);
   if (fault !== null && purpose === 'review') return decision.ask(review.reviewer, 'repair', fault);
   const verdict = fault !== null || signal === null || signal === 'done' ? 'revise' : signal;
-  decision.record({ type: 'verdictGiven', verdict, tree, reason });
+  decision.record({ type: 'verdictGiven', verdict, tree });
   const findings = ledgerAfter(review, given, work);
-  decision.record({ type: 'findingsKept', findings });
+  if (findings.length > 0) decision.record({ type: 'findingsKept', findings });
   if (verdict === 'fail' && review.settings.onFail === 'stop') return failed(decision, reason, given.length);
   // From the second iteration on, findings that do not block are notes.
   const isNotesOnly = review.iteration > 1 && given.length > 0 && findings.every(({ blocks }) => !blocks);

@@ -94,6 +94,7 @@ export const REVIEW_FACTS = {
     fault: text.exactOptional(),
   },
   turnGranted: { agent, epoch },
+  /** `digest`: of the primary agent's texts; empty for the reviewer. */
   turnHeard: { agent, epoch, ...signalled, digest: text },
   /** An agent wrote the signal of another role. It is text. */
   signalIgnored: { agent, epoch, signal: text },
@@ -101,7 +102,8 @@ export const REVIEW_FACTS = {
   workMeasured: { work: workSchema },
   /** The work changed while it was reviewed, so the verdict counts for nothing. */
   verdictVoided: { tree: text },
-  verdictGiven: { verdict: z.enum(REVIEW_VERDICTS), tree: text, reason: text },
+  /** `reason`: absent when it is the one of the turn that ended with the verdict. */
+  verdictGiven: { verdict: z.enum(REVIEW_VERDICTS), tree: text, reason: text.exactOptional() },
   doneSignalled: { tree: text },
   findingsKept: { findings: z.array(findingSchema) },
   unchangedCounted: { unchanged: z.int() },

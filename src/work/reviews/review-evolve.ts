@@ -89,13 +89,15 @@ function moved(review: Review, { from, to }: ReviewFactOf<'reviewMoved'>, at: In
 }
 
 /** A review that is asked for with a fault, after one that is over, replaces it: its verdict is void. */
-function asked({ iterations, ...review }: Review, { type: _type, ...turn }: ReviewFactOf<'turnAsked'>): Review {
+function asked(review: Review, { agent, purpose, retried, fault }: ReviewFactOf<'turnAsked'>): Review {
+  const { iterations } = review;
   const { voided = 0 } = iterations.at(-1) ?? {};
-  const isVoided = turn.purpose === 'review' && turn.fault !== undefined && review.turn?.ended === true;
+  const isVoided = purpose === 'review' && fault !== undefined && review.turn?.ended === true;
+  const turn = { agent, purpose, retried, epoch: null };
   return {
     ...review,
     iterations: isVoided ? withLast(iterations, { voided: voided + 1 }) : iterations,
-    turn: { ...turn, epoch: null },
+    turn: fault === undefined ? turn : { ...turn, fault },
   };
 }
 
@@ -133,27 +135,31 @@ function begun(review: Review, { iteration }: ReviewFactOf<'iterationBegun'>, at
 
 function granted(review: Review, { agent, epoch }: ReviewFactOf<'turnGranted'>): Review {
   if (review.turn?.agent !== agent) throw new Error(`impossible: review ${review.id} does not wait for ${agent}`);
+  if (review.turn.heard === undefined) return { ...review, turn: { ...review.turn, epoch } };
   const { heard: _earlier, ...turn } = review.turn;
   return { ...review, turn: { ...turn, epoch } };
 }
 
 /** Later texts and tools add findings and answers. The last signal counts. */
-function heard(review: Review, { type: _type, agent, epoch, ...fact }: ReviewFactOf<'turnHeard'>): Review {
+function heard(review: Review, fact: ReviewFactOf<'turnHeard'>): Review {
+  const { agent, epoch, signal, digest, broken, reason, findings = [], answers = [] } = fact;
   const turn = turnOf(review, agent, epoch);
-  const { findings = [], answers = [], ...signal } = fact;
   const before = turn.heard;
   const all = {
+    signal,
+    digest,
     findings: [...(before?.findings ?? []), ...findings].slice(-MOST_FINDINGS),
     answers: [...(before?.answers ?? []), ...answers].slice(-MOST_FINDINGS),
+    ...defined({ broken, reason }),
   };
-  return { ...review, turn: { ...turn, heard: { ...signal, ...all } } };
+  return { ...review, turn: { ...turn, heard: all } };
 }
 
 function over(review: Review, { agent, epoch }: ReviewFactOf<'turnOver'>): Review {
   const usage = { ...review.usage, turns: review.usage.turns + 1 };
   const turn = turnOf(review, agent, epoch);
   const fault = agent === review.primary ? turn.heard?.broken : undefined;
-  const iterations = withLast(review.iterations, defined({ fault }));
+  const iterations = fault === undefined ? review.iterations : withLast(review.iterations, { fault });
   return { ...review, turn: { ...turn, ended: true }, usage, iterations };
 }
 
@@ -170,13 +176,13 @@ function measured(review: Review, { work }: ReviewFactOf<'workMeasured'>): Revie
   return { ...review, work, ...(isChanged ? { verdict: null, done: null } : {}) };
 }
 
-function judged(review: Review, { type: _type, ...verdict }: ReviewFactOf<'verdictGiven'>): Review {
+function judged(review: Review, { verdict, tree, reason }: ReviewFactOf<'verdictGiven'>): Review {
   return {
     ...review,
-    verdict,
+    verdict: { verdict, tree, reason: reason ?? review.turn?.heard?.reason ?? '' },
     reviewed: withoutDiff(review.work),
     turn: null,
-    iterations: withLast(review.iterations, { verdict: verdict.verdict }),
+    iterations: withLast(review.iterations, { verdict }),
   };
 }
 

@@ -4,6 +4,7 @@ import type { FloorView } from '../../turns/view.ts';
 import type { ReviewCommand, ReviewFact, ReviewRefusal } from './review-events.ts';
 import { reviewMachine } from './review-binding.ts';
 import type { ReviewStore } from './review-binding.ts';
+import { briefOf } from './briefs.ts';
 import { isOpen } from './review.ts';
 import type { Review, ReviewSettings, ReviewState, ReviewedWork } from './review.ts';
 import { folderForReviewer, refsOf, sweepReviews } from './leftovers.ts';
@@ -89,6 +90,12 @@ export class Reviews {
   /** The reviews of a channel; `null` when it had none. */
   state(channel: string): ReviewState | null {
     return this.#ports.reviews.state(channel);
+  }
+
+  /** What the open review of a channel asks of an agent now; empty when it asks nothing of it. */
+  briefOf(channel: string, agent: string): string {
+    const review = this.state(channel)?.review ?? null;
+    return review?.turn?.agent === agent ? briefOf(review) : '';
   }
 
   /** The folder with the files of the work that is reviewed in a channel; `null` for none. */

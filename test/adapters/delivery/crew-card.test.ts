@@ -148,6 +148,37 @@ describe('the message', () => {
     expect(platform.shown()).toEqual([expect.stringContaining('step 59 of 20\n💤 nobody holds the floor')]);
   });
 
+  test('is one, edited at most once in 10 s while a review is open, and shows no review that is over', async () => {
+    const platform = fakePlatform();
+    const review = {
+      id: 'r-1',
+      primary: 'dev',
+      reviewer: 'qa',
+      iteration: 0,
+      allowed: 10,
+      iterations: [],
+      agent: 'dev',
+      purpose: 'work' as const,
+      voided: false,
+      waiting: null,
+      findings: [],
+      outcome: null,
+    };
+    for (let second = 0; second < 60; second += 1) {
+      platform.reviews.set(CHANNEL, { ...review, iteration: second });
+      platform.sender.card(CHANNEL, floorView('open'));
+      await platform.time.advance(1_000);
+    }
+    await platform.time.advance(20_000);
+    expect(platform.calls.filter((call) => call === 'send card')).toHaveLength(1);
+    expect(platform.calls.filter((call) => call === 'change card').length).toBeLessThanOrEqual(6);
+    expect(platform.shown()).toEqual([expect.stringMatching(/🔁 59 of 10 · Dev works\n/)]);
+    platform.reviews.set(CHANNEL, { ...review, outcome: { kind: 'passed', why: 'good' } });
+    platform.sender.card(CHANNEL, floorView('resting'));
+    await platform.time.advance(20_000);
+    expect(platform.shown()).toEqual([expect.not.stringContaining('🔁')]);
+  });
+
   test('moves to the end for new questions, ten of which are one message', async () => {
     const platform = fakePlatform();
     platform.crews.set(CHANNEL, crewOf([atWork('B')]));

@@ -11,7 +11,7 @@ import { ChatError } from '../../../src/adapters/port.ts';
 import type { Memory, OutgoingPost, Speaker } from '../../../src/adapters/port.ts';
 import type { Receipt } from '../../../src/turns/floor/react.ts';
 import type { CrewView } from '../../../src/turns/crew-view.ts';
-import type { FloorView } from '../../../src/turns/view.ts';
+import type { FloorView, ReviewView } from '../../../src/turns/view.ts';
 import { createTime } from '../../agents/time.ts';
 
 export const CHANNEL = 'fake:general';
@@ -42,6 +42,7 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
   const kept = new Map<string, string>();
   const logged: string[] = [];
   const crews = new Map<string, CrewView>();
+  const reviews = new Map<string, ReviewView>();
   let ids = 100;
   const places: { thread: string | null } = { thread: null };
 
@@ -116,6 +117,7 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
         thread: () => places.thread,
         crewAsks: (channel) => (crews.has(channel) ? 0 : null),
         crew: (channel) => crews.get(channel) ?? null,
+        review: (channel) => reviews.get(channel) ?? null,
       },
       clock: time.clock,
       timers: time.timers,
@@ -131,6 +133,7 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
     kept,
     /** Crews by channel. */
     crews,
+    reviews,
     /** The thread of the next posts. */
     places,
     logged,

@@ -4,8 +4,9 @@ import type { OwnTexts } from '../../../src/config/announcements.ts';
 import type { Refusal } from '../../../src/turns/floor/refusals.ts';
 import type { Announcement, Limit } from '../../../src/turns/floor/announcement.ts';
 import { reasonLabel } from '../../../src/turns/text/words.ts';
-import { announcementText } from '../../../src/turns/text/announcement-words.ts';
+import { announcementText, reviewLine } from '../../../src/turns/text/announcement-words.ts';
 import { refusalText } from '../../../src/turns/floor/refusals.ts';
+import type { ReviewStand } from '../../../src/turns/view.ts';
 
 const nameOf = (agent: string): string => (agent === 'ops' ? 'Ops Team' : agent);
 const said = (announcement: Announcement, own: OwnTexts = {}, repeat = 1) =>
@@ -319,20 +320,30 @@ describe('a refused command', () => {
 });
 
 describe('the card of a review', () => {
-  const told = { kind: 'review', id: 'c-1', iteration: 2, most: 10, agent: 'qa', primary: 'dev' } as const;
+  const stand: ReviewStand = {
+    primary: 'dev',
+    iteration: 2,
+    allowed: 10,
+    agent: 'qa',
+    purpose: 'review',
+    voided: false,
+    waiting: null,
+    outcome: null,
+  };
+  const waiting = { why: 'a finding was disputed twice', asksPeople: true, until: null };
 
-  test.each<readonly [Partial<Extract<Announcement, { kind: 'review' }>>, string]>([
+  test.each<readonly [Partial<ReviewStand>, string]>([
     [{ purpose: 'work', agent: 'dev' }, '🔁 2 of 10 · DEV works'],
-    [{ purpose: 'review' }, "🔁 2 of 10 · QA reviews DEV's work"],
-    [{ purpose: 'review', voided: true }, "🔁 2 of 10 · QA reviews DEV's work again: it changed during the review"],
+    [{}, "🔁 2 of 10 · QA reviews DEV's work"],
+    [{ voided: true }, "🔁 2 of 10 · QA reviews DEV's work again: it changed during the review"],
     [{ purpose: 'repair' }, '🔁 2 of 10 · QA is asked again for a verdict'],
     [{ purpose: 'answers', agent: 'dev' }, '🔁 2 of 10 · DEV answers the findings'],
-    [{ purpose: 'decision' }, '🔁 2 of 10 · waits for your decision'],
-    [{ purpose: 'away' }, '🔁 2 of 10 · waits for QA, whose provider takes no work now'],
-    [{ purpose: 'over', outcome: 'stalled' }, '🔁 2 of 10 · ⏹ Review stalled'],
-    [{ purpose: 'review', sameModel: 'openai m1' }, "🔁 2 of 10 · QA reviews DEV's work · both use openai m1"],
+    [{ agent: null, purpose: null }, '🔁 2 of 10 · between two turns'],
+    [{ agent: null, waiting }, '🔁 2 of 10 · waits for your decision: a finding was disputed twice'],
+    [{ agent: null, waiting: { ...waiting, asksPeople: false, why: 'qa: limit' } }, '🔁 2 of 10 · waits: qa: limit'],
+    [{ outcome: { kind: 'stalled', why: 'nobody answered' } }, '🔁 2 of 10 · stalled: nobody answered'],
+    [{ sameModel: 'openai m1' }, "🔁 2 of 10 · QA reviews DEV's work · both use openai m1"],
   ])('says how it stands: %j', (how, text) => {
-    const announcement = { ...told, purpose: 'work' as const, ...how };
-    expect(announcementText(announcement, completeTexts({}), (id) => id.toUpperCase(), 1)).toBe(text);
+    expect(reviewLine({ ...stand, ...how }, (id) => id.toUpperCase())).toBe(text);
   });
 });

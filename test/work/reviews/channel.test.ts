@@ -166,7 +166,9 @@ describe('the floor of a review', () => {
     });
     await room.command('/review start dev qa write it');
     await room.over();
-    expect(room.posts).toContain(`Conch: 🔁 1 of 10 · dev works${words}`);
+    expect(await room.command('/review status')).toMatchObject({
+      text: expect.stringContaining(`🔁 1 of 10 · passed: ${words}\n`),
+    });
     // A model without tools can only speak, also when Conch was started in a repository.
     expect(room.review.work?.tree).toMatch(/^text:/);
   });

@@ -79,19 +79,22 @@ describe('a review in a channel', () => {
   test('says in the channel that a verdict is void, because the work changed', async () => {
     const folder = repository();
     let reviews = 0;
-    const room = await open({
+    let status: unknown;
+    const room: Awaited<ReturnType<typeof open>> = await open({
       folder,
       agents: {
         dev: lines('One.'),
         qa: () => {
           if ((reviews += 1) === 1) writeFileSync(join(folder, 'late.txt'), 'late');
+          else status = room.command('/review status');
           return 'PASS';
         },
       },
     });
     await room.command('/review start dev qa write it');
     expect([(await room.settled()).outcome?.kind, reviews]).toEqual(['passed', 2]);
-    expect(room.posts).toContain("Conch: 🔁 1 of 10 · qa reviews dev's work again: it changed during the review");
+    const words = "🔁 1 of 10 · qa reviews dev's work again: it changed during the review";
+    expect(await status).toMatchObject({ text: expect.stringContaining(words) });
     expect(room.posts.at(-1)).toContain('1 verdict void, because the work changed during the review');
     rmSync(folder, { recursive: true });
   });

@@ -71,8 +71,6 @@ export class DecisionBuilder {
         return turnOf(this.floor, announcement.agent).recovered ?? 0;
       case 'ticket':
         return announcement.goesOn === true ? 1 : null;
-      case 'review':
-        return this.floor.task?.told ?? 0;
       case 'gap':
         return this.#gaps() ?? 0;
       default:
