@@ -1,7 +1,17 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { afterEach, expect, test } from 'vitest';
 import { until } from '../reviews/stage.ts';
 import { CHANNEL, add, finished, git, mainTickets, playedBy, repository, stage, stageOf, ticketText } from './stage.ts';
 import type { Work } from './played.ts';
@@ -10,6 +20,20 @@ const oneFile: Work = (folder) => {
   add(folder, 'one.txt', 'one');
   return 'DONE';
 };
+
+const { PATH = '' } = process.env;
+afterEach(() => {
+  process.env['PATH'] = PATH;
+});
+
+/** Puts a script in front of git. `$GIT` is the real program. */
+function replaceGit(script: string): void {
+  const folder = mkdtempSync(join(tmpdir(), 'conch-other-git-'));
+  const real = execFileSync('sh', ['-c', 'command -v git'], { encoding: 'utf8' }).trim();
+  writeFileSync(join(folder, 'git'), `#!/bin/sh\nGIT=${real}\n${script}\n`);
+  chmodSync(join(folder, 'git'), 0o755);
+  process.env['PATH'] = `${folder}:${PATH}`;
+}
 
 test('lists tickets that cannot be read or named with the reason, and works on the others', async () => {
   const repo = repository({ 'c-1': ticketText('c-1'), 'c..2': ticketText('c..2'), 'c-3': 'no front matter\n' });
@@ -101,4 +125,43 @@ test('a worker whose work cannot be stored keeps its worktree, and is reset when
   expect(existsSync(worktree)).toBe(false);
   expect(git(repo, 'show', 'refs/conch/kept/A-c-1/1:half.txt')).toBe('half');
   expect(room.posts.filter((post) => post.includes('could not be stored'))).toHaveLength(1);
+});
+
+test.each([
+  ['missing', () => void (process.env['PATH'] = tmpdir()), 'git was not found. Install git 2.30 or newer.'],
+  ['too old', () => replaceGit('echo git version 2.25.1'), 'git 2.25 is too old. Install git 2.30 or newer.'],
+])('says what to install where git is %s, and the program works on', async (_what, change, words) => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  change();
+  const room = await stage(repo, oneFile);
+  expect(await room.command('/crew run')).toMatchObject({ ok: false, text: expect.stringContaining(words) });
+  expect(await room.command('/floor status')).toMatchObject({ ok: true });
+});
+
+test('a disk that fills up while work is stored is said, and nothing is lost', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  const full = join(mkdtempSync(join(tmpdir(), 'conch-full-')), 'full');
+  replaceGit(
+    `for word; do case $word in write-tree|commit-tree|hash-object) if [ -e ${full} ]; then echo 'fatal: unable to write loose object file: No space left on device' >&2; exit 128; fi;; esac; done; exec $GIT "$@"`,
+  );
+  const hold = Promise.withResolvers<void>();
+  let isHalf = false;
+  const room = await stage(repo, async (folder) => {
+    if (isHalf) return (add(folder, 'one.txt', 'one'), 'DONE');
+    writeFileSync(join(folder, 'half.txt'), 'half\n');
+    isHalf = true;
+    await hold.promise;
+    return '';
+  });
+  await room.command('/crew run');
+  await until(() => isHalf);
+  writeFileSync(full, '');
+  await room.command('/crew cleanup A');
+  await until(() => room.posts.join('\n').includes('could not be stored: the disk is full. Free some space'));
+  expect(readFileSync(join(repo, 'agents/A-c-1/half.txt'), 'utf8')).toBe('half\n');
+  rmSync(full);
+  hold.resolve();
+  await finished(room, 1);
+  expect(git(repo, 'show', 'refs/conch/kept/A-c-1/1:half.txt')).toBe('half');
+  expect(readFileSync(join(repo, 'one.txt'), 'utf8')).toBe('one\n');
 });
