@@ -106,7 +106,7 @@ Open the page, and press "Crew of this channel" there: ${page}
 
   Answer    The worker of t-01 asks which number its helper shall return. Open its thread, and write one.
   Hold      ${hold}, read the thread, and then press Merge or Continue.
-  Conflict  t-05 and t-06 change the same lines. While it is open, the thread of the later one shows how both stay.
+  Conflict  t-05 and t-06 change the same lines. In the thread of the later one both workers meet first: write there, too.
   Decide    t-11 deletes a module, so fewer tests run, and Conch asks people. Press Merge if you agree, for each new commit.
   Vote      ${vote}
 

@@ -32,7 +32,8 @@ async function perform(): Promise<void> {
   const [answer] = messages.flatMap(({ text }) => /-?\d{1,6}/.exec(text) ?? []);
   for (const { author, text } of messages)
     await say(`${author.name} writes "${text.slice(0, 200)}". I keep that in mind.`);
-  if (prompt.includes('cannot be merged')) await resolveConflict();
+  if (prompt.includes('both sides meet here')) await meet();
+  else if (prompt.includes('cannot be merged')) await resolveConflict();
   else if (prompt.includes('The tests of ticket')) await mend();
   else if (prompt.includes('Your ticket is') && reason === 'grant') await begin();
   else await work(answer);
@@ -53,6 +54,15 @@ async function work(answer: string | undefined): Promise<void> {
   const changed = tree.git('-c', 'core.quotePath=false', 'status', '--porcelain').split('\n');
   await say(`I changed ${changed.map((line) => line.trim().replace(/^\S+ +/, '')).join(', ')}.`);
   await finish();
+}
+
+/** Speaks in a meeting about a conflict: first for the ticket that is merged, then as the worker that resolves it. */
+async function meet(): Promise<void> {
+  const isOwn = prompt.includes('AGREED:');
+  await say(
+    isOwn ? 'Both lines can stay: mine goes after yours.' : `What ${ticket} added must stay. Its test needs it.`,
+  );
+  if (isOwn) answerLine({ text: 'AGREED: keep the lines of both tickets, the merged ones first' });
 }
 
 /** Merges main here, and keeps what both sides did. */

@@ -525,7 +525,9 @@ const ticketSource = z.discriminatedUnion('kind', [
 
 /** The words in braces that a prompt of a crew may have. */
 const PROMPT_WORDS =
-  'name crew main branch worktree ticket title quote step most state budget about earlier notes'.split(' ');
+  'name crew main branch worktree ticket title quote step most state budget about earlier notes other by side hunks turn turns'.split(
+    ' ',
+  );
 const prompt = z
   .string()
   .min(1)
@@ -600,6 +602,11 @@ const crew = z.strictObject({
   stepTimeoutSeconds: number(1, 86_400, 'Seconds after which a step ends.').default(3_600),
   quietSeconds: number(1, 86_400, 'Seconds without a sign of work after which a step ends.').default(900),
   patience: integer(1, 100, 'Steps in a row without a changed file, after which people are asked.').default(3),
+  meetingTurns: integer(
+    0,
+    20,
+    'The most turns of a meeting with the other side before a worker resolves a conflict; 0 for no meetings.',
+  ).default(4),
   review: z
     .strictObject({
       by: agentId.describe('The agent that reviews. It needs no seat in the channel.'),
@@ -614,10 +621,10 @@ const crew = z.strictObject({
   ticketCostUsd: price('US dollars that a ticket may cost before people are asked; null is no limit.'),
   tools: tools.exactOptional().describe('What its workers may do with tools, besides the general rules.'),
   prompts: z
-    .partialRecord(z.enum(['init', 'step', 'test', 'conflict', 'commit', 'nothing']), prompt)
+    .partialRecord(z.enum(['init', 'step', 'test', 'conflict', 'commit', 'nothing', 'side', 'meet']), prompt)
     .exactOptional()
     .describe(
-      'Prompts in place of the built-in ones. Words in braces are replaced: {ticket}, {title}, {quote} (the text of the ticket as data), {branch}, {worktree}, {main}, {step}, {most}, {state}, {budget}, {about}, {earlier}, {notes}, {name}, {crew}.',
+      'Prompts in place of the built-in ones. Words in braces are replaced: {ticket}, {title}, {quote} (the text of the ticket as data), {branch}, {worktree}, {main}, {step}, {most}, {state}, {budget}, {about}, {earlier}, {notes}, {name}, {crew}; in a meeting also {other}, {by}, {side}, {hunks}, {turn}, {turns}.',
     ),
   trusted: flag(
     false,

@@ -235,10 +235,10 @@ export class Runs {
     };
   }
 
-  /** Whether the turn of a seat is one in which it reviews. */
+  /** Whether the turn of a seat is one in which it reviews, or speaks for another ticket. */
   #isReviewing({ channel, agent, aside }: RunSeat): boolean {
     const floor = this.#ports.manager.floor(channel);
-    if (aside === true || floor?.task?.reviewer !== agent) return false;
+    if (aside === true || floor?.task === undefined || floor.task.primary === agent) return false;
     return findTurn(floor, agent)?.brief !== undefined;
   }
 

@@ -42,6 +42,8 @@ export function sceneOf(prompt: string): Scene & { readonly stepMs: number } {
  */
 export function performStep(scene: Scene): Act {
   const { prompt, course, call } = scene;
+  if (prompt.includes('both sides meet here'))
+    return say(prompt.includes('AGREED:') ? 'I keep both.\nAGREED: both lines stay' : 'My line must stay.');
   const tree = treeIn(scene.folder);
   const isMending = prompt.includes('cannot be merged') || prompt.includes('The tests of ticket');
   const early = isMending ? null : EARLY[course]?.(call, tree, scene);

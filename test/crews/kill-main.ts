@@ -6,6 +6,7 @@ import type { TrialOrder } from './trial.ts';
  * Kills the program after facts of a recorded run, one repetition each, and compares the tree of main. The run has a
  * dependency, a conflict and a merged tree with red tests; `--all` records the twelve tickets. By default after every
  * fact; `--people vote` or `--people hold`: people make a ticket of a message, and vote for merges or hold them;
+ * `--people meeting`: two workers meet about a conflict;
  * `--every n`: after every n-th; `--from` and `--to`: after facts with these numbers only; `--jobs n`: n at a time.
  */
 const { values } = parseArgs({
@@ -22,8 +23,8 @@ const { values } = parseArgs({
 const SOME = ['t-01', 't-02', 't-05', 't-06', 't-07', 't-08'];
 /** Cheaper than a program that imports every module, and red in the same cases. */
 const CHECK = '! { grep -rq oldName src && grep -rq newName src; } && ! grep -rqE "^(<<<<<<<|>>>>>>>)" src';
-const people = values.people === 'vote' || values.people === 'hold' ? values.people : null;
-const tickets = people === null ? SOME : ['t-01', 't-05'];
+const people = (['vote', 'hold', 'meeting'] as const).find((each) => each === values.people) ?? null;
+const tickets = people === null ? SOME : people === 'meeting' ? ['t-05', 't-06'] : ['t-01', 't-05'];
 const order: TrialOrder = { workers: 2, test: CHECK, people, ...(values.all ? {} : { tickets }) };
 const recorded = await performTrial(order);
 const [every, from, to] = [Number(values.every), Number(values.from), Number(values.to)];
@@ -38,7 +39,7 @@ process.exit(result.sameTree === result.facts && result.editsTwice + result.left
 async function killedAt(killAt: number): Promise<string> {
   const { measured, dataDir } = await performTrial({ ...order, kills: [killAt] });
   const { tree, sources, onMainOnce, tickets: all, leftOver, copyChanged, keptRefs, dirtyTrees, givenTwice } = measured;
-  // A ticket that was made of a message says when.
+  // A ticket that was made of a message says when, and so does a note of a meeting.
   const isSame = people === null ? tree === recorded.measured.tree : sources === recorded.measured.sources;
   result.sameTree += Number(isSame);
   result.editsTwice += Math.abs(recorded.measured.tickets - onMainOnce) + all - onMainOnce;

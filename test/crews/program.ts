@@ -33,9 +33,9 @@ export type TrialCall = {
   readonly test: string;
   /**
    * What people do besides: they make a ticket of a message, and two of them vote for each merge, or one holds each
-   * announced merge for a moment.
+   * announced merge for a moment. `meeting`: nothing; workers meet about conflicts.
    */
-  readonly people: 'vote' | 'hold' | null;
+  readonly people: 'vote' | 'hold' | 'meeting' | null;
   /** How many tickets end it. */
   readonly tickets: number;
   /** Kills itself after this many facts of the crew in this start; 0 for never. */
@@ -110,7 +110,7 @@ async function run(call: TrialCall): Promise<void> {
   look();
   const command = (line: string, by = ADA): Promise<unknown> => intake().command(CHANNEL, by, line);
   await command('/crew run');
-  if (call.people !== null) {
+  if (call.people === 'vote' || call.people === 'hold') {
     await intake().message({ ...messageIn(CHANNEL, 0), id: 'talk', author: BOB, text: 'List the talk, after t-01' });
     await command('/crew admit talk');
   }
@@ -168,6 +168,7 @@ function configOf({ repo, workers, kind, worker, prepare, stepMs, script, test, 
         test,
         trusted: true,
         ...limits,
+        meetingTurns: people === 'meeting' ? 4 : 0,
         ...mergesOf(people),
       },
     ],

@@ -36,7 +36,7 @@ export type TrialOrder = Partial<Pick<TrialCall, 'kind' | 'stepMs' | 'script' | 
 export async function performTrial(order: TrialOrder): Promise<Trial> {
   const { workers, kind = 'command', stepMs = 0, script = {}, kills = [], test = 'auto' } = order;
   const { tickets = Object.keys(TICKETS), testsMain = false, people = null } = order;
-  const most = tickets.length + (people === null ? 0 : 1);
+  const most = tickets.length + (people === 'vote' || people === 'hold' ? 1 : 0);
   const repo = makeRepository({ filler: order.filler ?? 0, tickets });
   const dataDir = mkdtempSync(join(tmpdir(), 'conch-crew-trial-data-'));
   const before = copyOf(repo);

@@ -18,7 +18,7 @@ import { reactionCommand, ticketKey } from '../../work/crews/crew-words.ts';
 import { crewOnFloor } from '../../work/crews/crew-binding.ts';
 import type { CrewStore } from '../../work/crews/crew-binding.ts';
 import type { CrewFact } from '../../work/crews/crew-events.ts';
-import { findApproval, findWorker } from '../../work/crews/crew.ts';
+import { findApproval, findWorker, sideAgentOf } from '../../work/crews/crew.ts';
 import type { CrewApproval, Crew, CrewSettings, Worker } from '../../work/crews/crew.ts';
 import { CrewRunner, sessionOf } from '../../work/crews/crews.ts';
 import type { StartableTicket } from '../../work/crews/crews.ts';
@@ -119,8 +119,8 @@ export class CrewHost {
   /** What the prompt of an agent waits for; `null` for nothing. */
   beforePrompt(agent: string): Promise<void> | null {
     for (const runner of this.#runners.values()) {
-      const worker = findWorker(runner.state(), agent);
-      if (worker?.agent === agent) return runner.beforePrompt(worker);
+      const worker = runner.state().workers.find((each) => [each.agent, sideAgentOf(each.agent)].includes(agent));
+      if (worker !== undefined) return runner.beforePrompt(worker);
     }
     return null;
   }
@@ -268,7 +268,7 @@ export class CrewHost {
     const seats = new Set(added.map(({ channel }) => channel.id));
     const complete = {
       ...config,
-      agents: [...agents, ...added.map(({ agent }) => agent)],
+      agents: [...agents, ...added.flatMap((each) => each.agents)],
       // A thread in which people wrote before the worker was seated is a channel like its parent.
       channels: [...channels.filter(({ id }) => !seats.has(id)), ...added.map(({ channel }) => channel)],
     };
@@ -432,7 +432,7 @@ function providerOf(crew: CrewConfig | undefined): string {
 }
 
 function settingsOf(crew: CrewConfig, waitMs: number): CrewSettings {
-  const { channel, maxWorkers, maxSteps, patience, merge, review, main } = crew;
+  const { channel, maxWorkers, maxSteps, patience, merge, meetingTurns, review, main } = crew;
   const micros = (usd: number | null) => (usd === null ? undefined : Math.round(usd * MICROS));
   return {
     channel,
@@ -445,6 +445,7 @@ function settingsOf(crew: CrewConfig, waitMs: number): CrewSettings {
       costMicros: micros(crew.costUsd),
       dayCostMicros: micros(crew.dayCostUsd),
       prompts: crew.prompts,
+      meetingTurns: meetingTurns === 0 ? undefined : meetingTurns,
       votes: crew.votes > 1 ? crew.votes : undefined,
       window: crew.mergeWindow && windowOf(crew.mergeWindow),
       review: review && { reviewer: review.by, settings: reviewSettings(review.maxIterations, waitMs) },
@@ -486,7 +487,7 @@ function reviewerOf({ agents }: Config, { review }: CrewConfig, { next }: Worker
   return next === 'review' ? agents.find(({ id }) => id === review?.by) : undefined;
 }
 
-/** The agent of a worker, whose folder is the worktree, and the channel of its ticket. */
+/** The agents of a worker, whose folder is the worktree, and the channel of its ticket. */
 function seatOf(
   crew: CrewConfig,
   worker: Worker,
@@ -496,7 +497,7 @@ function seatOf(
     taskSteps,
   }: { readonly parent: ChannelConfig; readonly reviewer: AgentConfig | undefined; readonly taskSteps: number },
   place: WorkerPlace,
-): { readonly agent: AgentConfig; readonly channel: ChannelConfig } {
+): { readonly agents: readonly AgentConfig[]; readonly channel: ChannelConfig } {
   const { ticket } = worker;
   if (ticket === null) throw new Error(`impossible: ${worker.name} is seated without a ticket`);
   const agent: AgentConfig = {
@@ -522,7 +523,8 @@ function seatOf(
     interruptResponder: null,
     defaultAgent: null,
   };
-  const seated = reviewer === undefined ? [agent] : [agent, reviewer];
+  const agents = [agent, ...sideOf(crew, worker, agent, place)];
+  const seated = reviewer === undefined ? agents : [...agents, reviewer];
   const channel: ChannelConfig = {
     ...parent,
     id: ticket.thread,
@@ -534,7 +536,22 @@ function seatOf(
     seats: seated.map((each) => seatSettingsOf(each, turnConfig)),
     turnConfig,
   };
-  return { agent, channel };
+  return { agents, channel };
+}
+
+/** In a meeting, the agent that speaks for the other ticket, in a session of its own. */
+function sideOf(
+  crew: CrewConfig,
+  { ticket, meeting, met = [] }: Worker,
+  agent: AgentConfig,
+  place: WorkerPlace,
+): readonly AgentConfig[] {
+  if (ticket === null || meeting === undefined) return [];
+  // No other session of the ticket has this number.
+  const speaker = { ticket: { ...ticket, id: meeting.ticket }, renewals: -1 - met.length };
+  const backend = backendOf(crew, speaker, { ...place, resumes: false });
+  const name = `${crew.id}-${meeting.by}`;
+  return [{ ...agent, id: sideAgentOf(agent.id), name, description: `speaks for ${meeting.ticket}`, backend }];
 }
 
 /** How long a worker waits for an answer of people. Nobody else needs the floor of its ticket, so it is a week. */
@@ -544,7 +561,11 @@ const ANSWER_WITHIN_SECONDS = 604_800;
 type WorkerPlace = { readonly resumes: boolean; readonly marks: string };
 
 /** What runs a worker. Programs get the ticket, the slot and the session as variables of the environment. */
-function backendOf(crew: CrewConfig, worker: Worker, { resumes, marks }: WorkerPlace): AgentConfig['backend'] {
+function backendOf(
+  crew: CrewConfig,
+  worker: Pick<Worker, 'ticket' | 'renewals'>,
+  { resumes, marks }: WorkerPlace,
+): AgentConfig['backend'] {
   const { backend } = crew;
   const { ticket } = worker;
   if (ticket === null || (backend.kind !== 'acp' && backend.kind !== 'command')) return backend;

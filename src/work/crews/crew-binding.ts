@@ -12,7 +12,7 @@ import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
 import { evolveCrew } from './crew-evolve.ts';
 import { COURSE, ticketLineOf } from './crew-words.ts';
 import type { TicketLine } from './crew-words.ts';
-import { crewDeadline, crewSchema, emptyCrew, findWorker, jobOf } from './crew.ts';
+import { crewDeadline, crewSchema, emptyCrew, findWorker, jobOf, sideAgentOf } from './crew.ts';
 import type { Crew, Worker } from './crew.ts';
 import { reviewMachine } from '../reviews/review-binding.ts';
 import type { ReviewCommand, ReviewFact } from '../reviews/review-events.ts';
@@ -51,6 +51,9 @@ const CREW_TEXTS: FactFields = {
   waitOver: ['by'],
   voted: ['by', 'voter'],
   mergeHeld: ['by'],
+  meetingCalled: ['about', 'hunks', 'conflict'],
+  agreed: ['text'],
+  meetingOver: ['agreed', 'why'],
   leaving: ['words'],
 };
 
@@ -81,7 +84,7 @@ export const CREW_CAUSES = {
     const { task } = floor;
     if (task?.kind !== 'ticket') return [];
     const isOfPerson = fact.type === 'messageRouted' && fact.fromProgram !== true;
-    const isOfWorker = 'agent' in fact && fact.agent === task.primary;
+    const isOfWorker = 'agent' in fact && (fact.agent === task.primary || fact.agent === sideAgentOf(task.primary));
     if (!isOfPerson && !isOfWorker) return [];
     const command = commandOf(fact, floor, task.primary);
     return command === null ? [] : [{ machine: crewMachine.name, key: task.key, command }];
@@ -176,6 +179,8 @@ export const crewOnFloor = {
     'reviewCut',
     'waited',
     'conflicted',
+    'meetingCalled',
+    'meetingOver',
     'mergeDropped',
     'merged',
     'pullOpened',
@@ -246,10 +251,19 @@ function floorCommands(fact: CrewFact, crew: Crew, worker: Worker): readonly Com
   switch (fact.type) {
     case 'workerSeated':
       return [{ type: 'beginTask', kind: 'ticket', id, key, primary: agent, signals: CREW_SIGNALS }];
-    case 'stepSent':
-      return [{ type: 'askTaskTurn', id, agent, brief: promptFor(worker, placeOf(crew, ticket.id, fact.left)) }];
-    case 'stepCut':
-      return [fact.epoch === null ? { type: 'holdTask', id } : { type: 'skip', agent, epoch: fact.epoch, by: fact.by }];
+    case 'stepSent': {
+      const brief = promptFor(worker, placeOf(crew, ticket.id, fact.left));
+      if (worker.step?.kind !== 'side') return [{ type: 'askTaskTurn', id, agent, brief }];
+      // Nothing that it said in another meeting counts here.
+      const fresh = worker.meeting?.turns === 0 ? { fresh: true as const } : {};
+      return [{ type: 'askTaskTurn', id, agent: sideAgentOf(agent), brief, ...fresh }];
+    }
+    case 'stepCut': {
+      const { epoch, by } = fact;
+      if (epoch === null) return [{ type: 'holdTask', id }];
+      // The turn is the one of the two that has this epoch.
+      return [agent, sideAgentOf(agent)].map((each) => ({ type: 'skip', agent: each, epoch, by }));
+    }
     case 'leaving':
       return [
         { type: 'endTask', report: { kind: 'ticket', id, about: 'end', text: `${ticket.id}: ${endWords(fact)}` } },
@@ -266,5 +280,6 @@ function endWords({ why, words }: Extract<CrewFact, { type: 'leaving' }>): strin
 
 function placeOf({ key, settings, kept }: Crew, ticket: string, left = '') {
   const earlier = kept.findLast((each) => each.ticket === ticket)?.ref ?? null;
-  return { crew: key, main: settings?.main ?? 'main', earlier, left, templates: settings?.prompts ?? {} };
+  const turns = settings?.meetingTurns ?? 0;
+  return { crew: key, turns, main: settings?.main ?? 'main', earlier, left, templates: settings?.prompts ?? {} };
 }

@@ -18,9 +18,11 @@ import {
   findProposal,
   findWorker,
   madeOf,
+  isMeeting,
   isStepping,
   isTransition,
   jobOf,
+  meetingEnd,
 } from './crew.ts';
 import type {
   Crew,
@@ -35,7 +37,7 @@ import type {
 import type { CrewCommand, CrewCommandOf, CrewFact, CrewFactOf, CrewRefusal } from './crew-events.ts';
 import { evolveCrew } from './crew-evolve.ts';
 import { limitIn } from '../limits.ts';
-import { notesIn } from './prompts.ts';
+import { agreedIn, agreedWords, notesIn } from './prompts.ts';
 import { afterQuiet, landingOf } from './merge-window.ts';
 
 /** The words by which a worker signals. */
@@ -95,6 +97,11 @@ const DECIDERS: Deciders = {
   MERGE_STARTED: mergeStarted,
   MERGED: merged,
   CONFLICT: conflict,
+  NOTED: (decision, { worker, ticket }) =>
+    decision.of(worker, (found) => {
+      const isDue = holds(found, ticket) && jobOf(decision.crew, found) === 'note';
+      return isDue ? endMeeting(decision, found, '') : 'UNCHANGED';
+    }),
   MERGED_RED: mergedRed,
   REFUSED: refused,
   PULLED: pulled,
@@ -192,7 +199,11 @@ class CrewDecision {
     return this.record({ type: 'stepAsked', worker: name, kind, about });
   }
 
+  /** Asks people. A meeting is over then. */
   wait({ name }: Pick<Worker, 'name'>, reason: WorkerWait, why: string): null {
+    const { meeting } = this.now({ name });
+    if (meeting !== undefined)
+      this.record({ type: 'meetingOver', worker: name, agreed: meeting.agreed ?? '', why: 'people are asked' });
     return this.record({ type: 'waited', worker: name, for: reason, why });
   }
 
@@ -258,6 +269,11 @@ function sendSteps(decision: CrewDecision): void {
   for (const worker of workers) {
     const { name, step, retryAt } = worker;
     if (step?.queued !== true || retryAt !== null || room <= 0) continue;
+    if (worker.meeting?.agreed !== undefined) {
+      // Its last turn failed after it agreed.
+      decision.record({ type: 'stepCut', worker: name, epoch: null, by: '' });
+      continue;
+    }
     const left = budgetLeft(decision.crew, worker, decision.at);
     decision.record({ type: 'stepSent', worker: name, ...(left === '' ? {} : { left }) });
     room -= 1;
@@ -313,6 +329,8 @@ function prepared(decision: CrewDecision, { worker, ticket }: CrewCommandOf<'PRE
 
 function seated(decision: CrewDecision, { worker, ticket }: CrewCommandOf<'SEATED'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
+    if (holds(found, ticket) && found.meeting !== undefined && jobOf(decision.crew, found) === 'seat')
+      return nextTurn(decision, found, found.meeting);
     if (!holds(found, ticket) || found.status !== 'ready' || !found.prepared || found.step !== null) return 'UNCHANGED';
     decision.record({ type: 'workerSeated', worker: found.name });
     return next(decision, found, 'init');
@@ -348,10 +366,17 @@ function isItsStep({ step }: Worker, epoch: number): boolean {
 function said(decision: CrewDecision, { worker, epoch, text }: CrewCommandOf<'SAID'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
     if (!isItsStep(found, epoch)) return 'NOT_ITS_STEP';
-    const { signal, broken } = signalOfPrimary(ownLines(text), { ...CREW_SIGNALS, fail: CREW_SIGNALS.done });
+    const lines = ownLines(text);
+    const isTurn = found.meeting !== undefined;
+    const { signal = null, broken } = isTurn
+      ? {}
+      : signalOfPrimary(lines, { ...CREW_SIGNALS, fail: CREW_SIGNALS.done });
     const heard = { worker: found.name, epoch, signalled: signal !== null };
     decision.record({ type: 'stepHeard', ...heard, ...(broken === undefined ? {} : { broken }) });
-    for (const note of notesIn(ownLines(text))) discover(decision, found, note);
+    // Only the worker itself agrees: it resolves the conflict.
+    const agreed = found.step?.kind === 'meet' ? agreedIn(lines) : null;
+    if (agreed !== null) decision.record({ type: 'agreed', worker: found.name, text: agreed });
+    if (!isTurn) for (const note of notesIn(lines)) discover(decision, found, note);
     return null;
   });
 }
@@ -363,21 +388,34 @@ function discover(decision: CrewDecision, { name, ticket }: Worker, text: string
   decision.record({ type: 'discovered', worker: name, ticket: ticket.id, text });
 }
 
-function ended(decision: CrewDecision, { worker, epoch, how, why }: CrewCommandOf<'ENDED'>): CrewRefusal | null {
+function ended(decision: CrewDecision, { worker, ...end }: CrewCommandOf<'ENDED'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
+    const { epoch, how, why } = end;
     if (!isItsStep(found, epoch)) return 'NOT_ITS_STEP';
-    switch (how) {
-      case 'completed':
-        return decision.record({ type: 'stepOver', worker: found.name, epoch });
-      case 'stopped':
-        // People stopped the turn: the floor grants the next one when they write again.
-        return decision.record({ type: 'stepPutBack', worker: found.name, why });
-      case 'timedOut':
-        return found.timedOut ? failed(decision, found, why) : renew(decision, found, why);
-      case 'failed':
-        return failed(decision, found, why);
-    }
+    const isGood = how === 'completed' || how === 'stopped';
+    if (!isGood && found.step?.kind === 'side')
+      return endMeeting(decision, found, `the turn for ${found.meeting?.ticket} failed: ${why}`);
+    endStep(decision, found, end);
+    return isGood ? null : giveUp(decision, decision.now(found), why);
   });
+}
+
+function endStep(
+  decision: CrewDecision,
+  worker: Worker,
+  { epoch, how, why }: Pick<CrewCommandOf<'ENDED'>, 'epoch' | 'how' | 'why'>,
+): null {
+  switch (how) {
+    case 'completed':
+      return decision.record({ type: 'stepOver', worker: worker.name, epoch });
+    case 'stopped':
+      // People stopped the turn: the floor grants the next one when they write again.
+      return decision.record({ type: 'stepPutBack', worker: worker.name, why });
+    case 'timedOut':
+      return worker.timedOut ? failed(decision, worker, why) : renew(decision, worker, why);
+    case 'failed':
+      return failed(decision, worker, why);
+  }
 }
 
 const SESSION_IN_USE = /session\b.*\b(?:in use|already)/i;
@@ -453,7 +491,8 @@ function measured(decision: CrewDecision, { worker, epoch, work }: CrewCommandOf
     if (epoch === null) return rechecked(decision, found, work);
     if (step?.over !== true || step.epoch !== epoch || leaving !== null) return 'NOT_ITS_STEP';
     const isSame = found.work?.tree === work.tree && found.work.tip === work.tip;
-    const unchanged = isSame ? found.unchanged + 1 : 0;
+    const isTurn = isMeeting(step);
+    const unchanged = isTurn ? found.unchanged : isSame ? found.unchanged + 1 : 0;
     const isDone = step.signalled === true && work.unmerged.length === 0;
     const unfinished = !isDone && found.stepCount >= found.maxSteps;
     decision.measured(found, { work, unchanged, unfinished });
@@ -464,6 +503,7 @@ function measured(decision: CrewDecision, { worker, epoch, work }: CrewCommandOf
 function afterStep(decision: CrewDecision, worker: Worker, step: WorkerStep, work: WorktreeState): null {
   const isLast = worker.stepCount >= worker.maxSteps;
   if (work.copy !== undefined) return decision.wait(worker, 'copy', work.copy);
+  if (worker.meeting !== undefined) return nextTurn(decision, worker, worker.meeting);
   if (work.unmerged.length > 0 && !isLast)
     return next(decision, worker, 'conflict', `Unresolved conflicts: ${work.unmerged.join(', ')}`);
   if (work.refused !== undefined) {
@@ -641,7 +681,10 @@ function merged(decision: CrewDecision, { worker, ticket, commit }: CrewCommandO
   });
 }
 
-function conflict(decision: CrewDecision, { worker, files, landed }: CrewCommandOf<'CONFLICT'>): CrewRefusal | null {
+function conflict(
+  decision: CrewDecision,
+  { worker, files, landed, hunks = '', sides = [] }: CrewCommandOf<'CONFLICT'>,
+): CrewRefusal | null {
   return decision.merging(worker, (found) => {
     const round = found.conflicts + 1;
     decision.drop(found.name, 'conflict');
@@ -653,8 +696,48 @@ function conflict(decision: CrewDecision, { worker, files, landed }: CrewCommand
     }
     allowStep(decision, found);
     decision.move(found, 'working', 'the merge met a conflict');
-    return next(decision, found, 'conflict', about);
+    const side = sideIn(decision.crew, found, sides);
+    if (side === null) return next(decision, found, 'conflict', about);
+    return decision.record({ type: 'meetingCalled', worker: found.name, ...side, hunks, conflict: about });
   });
+}
+
+/** The newest ticket in conflict for which an agent can speak: of another worker, and not met about. */
+function sideIn({ settings, finished }: Crew, { name, met = [] }: Worker, sides: readonly Side[]) {
+  for (const side of settings?.meetingTurns === undefined ? [] : sides) {
+    const by = finished.find(({ id }) => id === side.ticket)?.worker ?? name;
+    if (by !== name && !met.includes(side.ticket)) return { ...side, by };
+  }
+  return null;
+}
+
+type Side = NonNullable<CrewCommandOf<'CONFLICT'>['sides']>[number];
+
+/** The other side speaks first. The meeting ends with an agreement or after its turns. */
+function nextTurn(decision: CrewDecision, worker: Worker, { turns, agreed }: NonNullable<Worker['meeting']>): null {
+  if (agreed !== undefined) return null;
+  if (turns >= (decision.settings.meetingTurns ?? 0)) return endMeeting(decision, worker, `${turns} turns are used`);
+  return next(decision, worker, turns % 2 === 0 ? 'side' : 'meet');
+}
+
+/** Ends a meeting, if there is one, and asks for the step that resolves the conflict. */
+function endMeeting(decision: CrewDecision, { name, ticket, meeting }: Worker, why: string): null {
+  if (meeting === undefined || ticket === null) return null;
+  const { agreed = '', conflict: about } = meeting;
+  decision.record({ type: 'meetingOver', worker: name, agreed, why });
+  return next(decision, { name }, 'conflict', `${about}${agreedWords(ticket, meeting)}`);
+}
+
+/** Ends a meeting that agreed on nothing. What was agreed is noted first. */
+function giveUp(decision: CrewDecision, worker: Worker, why: string): null {
+  return worker.meeting?.agreed === undefined ? endMeeting(decision, worker, why) : null;
+}
+
+/** Ends a meeting with its turn. `by`: the person who ends it; empty when its time is over. */
+function closeMeeting(decision: CrewDecision, worker: Worker, by: string): null {
+  const { name, step } = worker;
+  if (isStepping(worker)) decision.record({ type: 'stepCut', worker: name, epoch: step?.epoch ?? null, by });
+  return giveUp(decision, worker, by === '' ? 'its time is over' : `${by} ended it`);
 }
 
 /** Others caused the step: the last one is followed by one more. */
@@ -815,6 +898,7 @@ function mergeNow(decision: CrewDecision, { worker, ...person }: CrewCommandOf<'
 
 function answer(decision: CrewDecision, { worker, ...given }: CrewCommandOf<'ANSWER'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
+    if (found.meeting !== undefined && given.choice === 'continue') return closeMeeting(decision, found, given.by);
     if (found.waiting === null) return 'NOT_WAITING';
     return CHOICES_FOR[found.waiting.for].includes(given.choice) ? answered(decision, found, given) : 'NO_SUCH_CHOICE';
   });
@@ -885,6 +969,8 @@ function tick(decision: CrewDecision): CrewRefusal | null {
     if (worker.retryAt !== null && worker.retryAt <= decision.at)
       decision.record({ type: 'retryDue', worker: worker.name });
     if (worker.landsAt !== undefined && worker.landsAt <= decision.at) endWindow(decision, worker);
+    const ends = meetingEnd(worker);
+    if (ends !== null && ends <= decision.at) closeMeeting(decision, worker, '');
   }
   return decision.facts.length === 0 ? 'NOT_DUE' : null;
 }

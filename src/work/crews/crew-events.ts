@@ -8,6 +8,8 @@ import {
   WORKER_WAITS,
   WORKER_SYMBOLS,
   assignedSchema,
+  meetingSchema,
+  sideSchema,
   crewApprovalSchema,
   proposalSchema,
   sourceSchema,
@@ -81,7 +83,16 @@ const COMMANDS = {
   REVIEWED: { worker, review: text, passed: z.boolean(), why: text, tree: text.nullable() },
   MERGE_STARTED: { worker, tip: text, main: text },
   MERGED: { worker, ticket: text, commit: text },
-  CONFLICT: { worker, files: z.array(text), landed: z.array(text) },
+  /** `hunks`: the lines in conflict. `sides`: the merged tickets that the work conflicts with, newest first. */
+  CONFLICT: {
+    worker,
+    files: z.array(text),
+    landed: z.array(text),
+    hunks: text.exactOptional(),
+    sides: z.array(sideSchema).exactOptional(),
+  },
+  /** What a meeting agreed is on both tickets, or people were told why not. */
+  NOTED: { worker, ticket: text },
   /** The tests of the merged tree are red. `landed`: tickets that were merged since the branch began. */
   MERGED_RED: { worker, output: text, landed: z.array(text) },
   /** The merge was not made. */
@@ -195,6 +206,12 @@ export const CREW_FACTS = {
   mergeStarted: { worker, tip: text, main: text },
   mergeDropped: { worker, why: text },
   conflicted: { worker, round: z.int(), files: z.array(text) },
+  /** A meeting about the conflict begins before the worker resolves it. */
+  meetingCalled: { worker, ...meetingSchema.shape },
+  /** The worker wrote what the meeting agrees on. */
+  agreed: { worker, text },
+  /** `agreed`: empty when nothing was. `why`: what ended it. */
+  meetingOver: { worker, agreed: text, why: text },
   /** `pull`: the number of the pull request that the service merged. */
   merged: { worker, ticket: text, commit: text, pull: z.int().exactOptional() },
   pullOpened: { worker, tip: text, head: text, number: z.int(), url: text },

@@ -9,6 +9,7 @@ import {
   findApproval,
   findWorker,
   idleWorker,
+  isMeeting,
   isTransition,
 } from './crew.ts';
 import type { CrewApproval, COUNTED, Crew, Proposal, Worker, WorkerStep } from './crew.ts';
@@ -136,7 +137,7 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
       return { ...crew, ...unpriced, budget: day, usage: { steps, ...together(usage, fact) } };
     }
     case 'stepBegun': {
-      const isNew = worker.step?.epoch === null;
+      const isNew = worker.step?.epoch === null && !isMeeting(worker.step);
       return isNew ? { ...crew, usage: { ...crew.usage, steps: crew.usage.steps + 1 } } : crew;
     }
     case 'workMeasured':
@@ -233,7 +234,10 @@ const EVOLUTION: Evolution = {
   stepAsked: (worker, { kind, about }) => ({ ...worker, step: { kind, about, queued: true, epoch: null } }),
   stepSent: sent,
   // The floor answers with the end of the turn, if there is one.
-  stepCut: (worker, { epoch }) => (epoch === null ? { ...worker, ...again(worker) } : worker),
+  stepCut: (worker, { epoch }) => {
+    if (worker.step !== null && isMeeting(worker.step)) return { ...worker, step: null };
+    return epoch === null ? { ...worker, ...again(worker) } : worker;
+  },
   stepBegun: begun,
   stepHeard: heard,
   stepOver: over,
@@ -264,6 +268,7 @@ const EVOLUTION: Evolution = {
   }),
   workMeasured: ({ unresumed: _unresumed, ...worker }, { work, unchanged, unfinished }) => ({
     ...withoutTold(worker),
+    ...(worker.meeting === undefined ? {} : { meeting: { ...worker.meeting, turns: worker.meeting.turns + 1 } }),
     work,
     unchanged,
     unfinished,
@@ -309,6 +314,19 @@ const EVOLUTION: Evolution = {
   mergeStarted: same,
   mergeDropped: same,
   conflicted: (worker, { round }) => ({ ...worker, conflicts: round }),
+  meetingCalled: (worker, { type: _type, worker: _worker, ...meeting }, at) => ({
+    ...worker,
+    meeting: { ...meeting, at, turns: 0 },
+  }),
+  agreed: ({ meeting, ...worker }, { text: agreed }) => {
+    if (meeting === undefined) throw new Error(`impossible: ${worker.name} agrees in no meeting`);
+    return { ...worker, meeting: { ...meeting, agreed } };
+  },
+  meetingOver: ({ meeting, met = [], ...worker }) => ({
+    ...worker,
+    step: null,
+    met: [...met, ...(meeting === undefined ? [] : [meeting.ticket])],
+  }),
   merged: (worker) => ({ ...worker, next: null }),
   pullOpened: ({ pull, ...worker }, { tip, head, number, url }) => {
     const before = pull?.number === number ? pull : { rounds: 0, told: [] };
@@ -319,7 +337,7 @@ const EVOLUTION: Evolution = {
     return { ...worker, pull: { ...pull, rounds, told: [...new Set([...pull.told, ...told])] } };
   },
   pullClosed: ({ pull: _pull, ...worker }) => worker,
-  leaving: ({ landsAt: _landsAt, ...worker }, { why, words }) => ({
+  leaving: ({ landsAt: _landsAt, meeting: _meeting, ...worker }, { why, words }) => ({
     ...worker,
     step: null,
     waiting: null,
@@ -383,7 +401,8 @@ function answered(worker: Worker, { choice }: CrewFactOf<'waitOver'>): Worker {
 function again({ step, stepCount }: Worker): Pick<Worker, 'step' | 'stepCount'> {
   if (step === null) return { step, stepCount };
   const { kind, about, epoch } = step;
-  return { step: { kind, about, queued: true, epoch: null }, stepCount: epoch === null ? stepCount : stepCount - 1 };
+  const isCounted = epoch !== null && !isMeeting(step);
+  return { step: { kind, about, queued: true, epoch: null }, stepCount: isCounted ? stepCount - 1 : stepCount };
 }
 
 /** The kinds of steps whose prompts tell what others found out. */
@@ -409,8 +428,10 @@ function moved(worker: Worker, { from, to }: CrewFactOf<'workerMoved'>): Worker 
       const { landsAt: _landsAt, ...rest } = worker;
       return { ...rest, status: to, next: null };
     }
-    case 'stuck':
-      return { ...worker, status: to, step: null };
+    case 'stuck': {
+      const { meeting: _meeting, ...rest } = worker;
+      return { ...rest, status: to, step: null };
+    }
     default:
       return { ...worker, status: to };
   }
@@ -420,7 +441,7 @@ function begun(worker: Worker, { epoch }: CrewFactOf<'stepBegun'>, at: Instant):
   const { step } = worker;
   if (step === null) throw new Error(`impossible: ${worker.name} begins a step that nobody asked for`);
   const { kind, about } = step;
-  const stepCount = worker.stepCount + (step.epoch === null ? 1 : 0);
+  const stepCount = worker.stepCount + (step.epoch === null && !isMeeting(step) ? 1 : 0);
   return { ...worker, stepCount, lastStepAt: at, step: { kind, about, epoch } };
 }
 

@@ -1,5 +1,6 @@
 import { shortDigest } from '../../lib/digest.ts';
 import { counted, excerpt } from '../../turns/commands/clock-words.ts';
+import { isoTime } from '../../lib/time.ts';
 import { announcementKey } from '../../turns/floor/announcement.ts';
 import { utcSecond, utcTime } from '../../turns/text/words.ts';
 import { CHOICES_FOR, approvalId, findApproval, findWorker } from './crew.ts';
@@ -34,7 +35,7 @@ const GOES_ON: ReadonlySet<CrewFact['type']> = new Set([
 export const COURSE = 'course';
 
 /** Lines that stand only in the thread: the crew's channel has at most four messages of a ticket. Its card collects the questions. */
-const ONLY_THREAD = new Set(['tests', 'review', 'question', 'proposal', 'hold', 'note']);
+const ONLY_THREAD = new Set(['meeting', 'agreed', 'tests', 'review', 'question', 'proposal', 'hold', 'note']);
 
 /** The questions of a crew, and what people type to answer them. */
 const QUESTIONS: Readonly<Record<WorkerWait, string>> = {
@@ -228,7 +229,9 @@ function wordsOf(crew: Crew, worker: Worker, fact: CrewFact): readonly [about: s
     case 'ticketAssigned':
       return [COURSE, `◐ ${name} takes ${ticket}: ${fact.ticket.title}`];
     case 'stepBegun':
-      return [COURSE, `● ${name} works on ${ticket}, step ${stepCount} of ${maxSteps}`];
+      return worker.meeting !== undefined
+        ? [COURSE, `⚔ ${name} on ${ticket} meets ${worker.meeting.by} on ${worker.meeting.ticket}`]
+        : [COURSE, `● ${name} works on ${ticket}, step ${stepCount} of ${maxSteps}`];
     case 'errorExplained':
       return [COURSE, `● ${name} on ${ticket}, error ${worker.errors} in a row: ${fact.why}`];
     case 'errorCounted':
@@ -287,6 +290,18 @@ function mergeWords(worker: Worker, fact: CrewFact): readonly [about: string, te
         'merge',
         `⚔ ${ticket} conflicts with main in ${fact.files.join(', ')}; ${name} resolves it (round ${fact.round})`,
       ];
+    case 'meetingCalled': {
+      const { ticket: other, by, hunks } = fact;
+      const who = `${name} on ${ticket} and ${by} on ${other}`;
+      const how = `Write here to take part. To end it: /crew answer ${name} continue`;
+      const code = `\`\`\`\n${hunks.replaceAll('```', "'''")}\n\`\`\``;
+      return [`meeting ${other}`, `⚔ ${who} meet here about the conflict. ${how}\n${code}`];
+    }
+    case 'meetingOver': {
+      const about = `agreed ${worker.met?.at(-1) ?? ''}`;
+      if (fact.agreed === '') return [about, `⚔ The meeting about ${ticket} ended without an agreement: ${fact.why}`];
+      return [about, `🤝 ${ticket}: the meeting agreed: ${fact.agreed}`];
+    }
     case 'mergeDropped':
       return ['merge', `↩ ${ticket} was not merged: ${fact.why}`];
     case 'merged':
@@ -312,6 +327,16 @@ function endWords({ name, ticket, pull }: Worker, fact: CrewFact): readonly [abo
     default:
       return null;
   }
+}
+
+/** What a meeting agreed, as a note for both tickets. It is the same after a crash. */
+export function agreementNote(
+  ticket: string,
+  name: string,
+  { ticket: other, by, agreed = '', at }: NonNullable<Worker['meeting']>,
+): string {
+  const time = isoTime(at).replace(/\.\d+Z$/, 'Z');
+  return `**${time}**\n\n${name} on ${ticket} and ${by} on ${other} agreed on their conflict: ${agreed}`;
 }
 
 const VERDICTS = {
@@ -374,6 +399,10 @@ export function factLine(fact: CrewFact): string | null {
       return `proposed ${fact.id}: ${fact.title}`;
     case 'conflicted':
       return `conflict in ${fact.files.join(', ')}, round ${fact.round}`;
+    case 'meetingCalled':
+      return `meeting with ${fact.by} on ${fact.ticket}`;
+    case 'meetingOver':
+      return fact.agreed === '' ? `meeting over: ${fact.why}` : `meeting agreed: ${fact.agreed}`;
     case 'merged':
       return `merged as ${fact.commit}`;
     default:

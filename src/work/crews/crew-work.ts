@@ -29,7 +29,7 @@ import {
   pushTo,
   pushedTip,
 } from './git/merge.ts';
-import type { FileText } from './git/merge.ts';
+import type { FileText, MergeResult } from './git/merge.ts';
 import type { PullRequests, PullState } from './pull-requests.ts';
 import { quotedText } from './prompts.ts';
 import {
@@ -76,6 +76,8 @@ export type CrewPlan = {
   readonly testTimeoutSeconds: number;
   readonly prepare: readonly string[];
   readonly prepareTimeoutSeconds: number;
+  /** The most turns of a meeting about a conflict; 0 for no meetings. */
+  readonly meetingTurns: number;
   /** The workers are agents that do not ask before they write outside their worktrees. */
   readonly guardsCopy: boolean;
   /** The prefix of the marks of the crew's processes. Each crew of each database has its own. */
@@ -329,8 +331,7 @@ class RepositoryWork implements CrewWork {
     await this.endProcesses(ticket);
     const { tip: main } = await mainState(this.#repository);
     const git = gitIn(worktree, this.#repository.env);
-    const plain = ['--no-color', '--no-ext-diff', '--no-textconv', '--no-renames'];
-    const diff = await git(['diff', ...plain, `${main}...HEAD`]);
+    const diff = await git(['diff', ...PLAIN_DIFF, `${main}...HEAD`]);
     const changed = zeroSeparated(await git(['diff', '--name-only', '-z', '--no-renames', `${main}...HEAD`]));
     await this.#noteOutside(ticket, changed);
     const weakened = weakenedParts(diff).map(({ file, reason, hunk }) => `${file} ${reason}:\n${hunk.slice(0, 2_000)}`);
@@ -501,6 +502,13 @@ class RepositoryWork implements CrewWork {
     return made;
   }
 
+  async note(tickets: readonly string[], note: string): Promise<void> {
+    for (const id of tickets) {
+      const noted = async (tip: string) => (await this.#tickets.note?.(id, note, tip)) ?? null;
+      await this.#commitOnMain(noted, `Note an agreement on ${id}`);
+    }
+  }
+
   async claim(ticket: string): Promise<string | null> {
     return (await this.#tickets.claim?.(ticket)) ?? null;
   }
@@ -609,7 +617,7 @@ class RepositoryWork implements CrewWork {
       case 'nothing':
         return { how: 'refused', why: 'main has this commit already, without a merge of the crew' };
       case 'conflict':
-        return { how: 'conflict', files: made.files.map(({ path }) => path), landed };
+        return { how: 'conflict', landed: [...landed], ...(await this.#conflictOf(made)) };
       case 'refused':
         return { how: 'refused', why: `instructions of Conch are in ${made.files.join(', ')}` };
       case 'merged': {
@@ -623,6 +631,26 @@ class RepositoryWork implements CrewWork {
         return isOn ? { how: 'merged', commit: made.commit } : { how: 'moved' };
       }
     }
+  }
+
+  /** A conflict, with the tickets of main that caused it: their texts, and what they changed in the files. */
+  async #conflictOf({ files, hunks }: Extract<MergeResult, { kind: 'conflict' }>) {
+    const sides: { ticket: string; about: string }[] = [];
+    const found = { files: files.map(({ path }) => path), hunks: shortened(hunks), sides };
+    if (this.#plan.meetingTurns === 0) return found;
+    const commits = files.flatMap(({ path, main }) => main.map((each) => ({ path, ...each })));
+    const { tickets } = await this.#tickets.list();
+    const ids = new Set(commits.flatMap(({ ticket }) => (ticket === '' ? [] : [ticket])));
+    for (const id of [...ids].slice(0, MOST_SIDES)) {
+      const { title = id, text = '' } = tickets.find((each) => each.id === id) ?? {};
+      const own = commits.filter(({ ticket }) => ticket === id);
+      const range = `${own[0]?.commit}^1..${own[0]?.commit}`;
+      const paths = own.map(({ path }) => path);
+      const diff = await this.#repository.git(['--literal-pathspecs', 'diff', ...PLAIN_DIFF, range, '--', ...paths]);
+      const about = [title, shortened(text), shortened(diff)].filter((part) => part !== '').join('\n\n');
+      sides.push({ ticket: id, about });
+    }
+    return found;
   }
 
   /** Makes a commit the tip of main, and pushes it if the crew is to. Resolves with false when main has moved. */
@@ -1093,6 +1121,19 @@ function branchOf(worker: string, ticket: string, isTaken: (branch: string) => b
 
 /** Characters of a remark that a worker reads. */
 const LONGEST_REMARK = 4_000;
+
+const PLAIN_DIFF = ['--no-color', '--no-ext-diff', '--no-textconv', '--no-renames'];
+/** Tickets of main that a conflict names, and the most characters of each text about it: a message of Discord has 2,000. */
+const MOST_SIDES = 3;
+const LONGEST_CONFLICT = 1_500;
+
+/** A text about a conflict up to a length, in whole lines. */
+function shortened(text: string): string {
+  if (text.length <= LONGEST_CONFLICT) return text.trim();
+  const kept = text.slice(0, LONGEST_CONFLICT);
+  const end = Math.max(0, kept.lastIndexOf('\n'));
+  return `${end === 0 ? kept : kept.slice(0, end)}\n… ${text.slice(end).trim().split('\n').length} more lines`;
+}
 
 /** Folders in which programs of other languages keep what they depend on. */
 const DEPENDENCIES = ['node_modules', '.venv', 'venv', 'vendor'];

@@ -51,6 +51,8 @@ export const MOST_UNRESUMED = 2;
 export const MOST_LOST = 3;
 /** With more rounds of conflicts than this, a worker is stuck. */
 export const MOST_CONFLICTS = 3;
+/** The longest that a meeting about a conflict may take, in milliseconds. */
+export const MEETING_MS = 1_800_000;
 /** After as many rounds of red checks or comments on a pull request, people are asked. */
 export const MOST_PULL_ROUNDS = 3;
 
@@ -63,7 +65,8 @@ const text = z.string();
 const count = z.int().min(0);
 const instant = z.number();
 
-export const STEP_KINDS = ['init', 'step', 'test', 'conflict', 'commit', 'nothing'] as const;
+/** The last two are turns of a meeting about a conflict: of the other ticket's side, and of the worker. */
+export const STEP_KINDS = ['init', 'step', 'test', 'conflict', 'commit', 'nothing', 'side', 'meet'] as const;
 /** What a worker can wait for. All but `stopped` are questions to people. */
 export const WORKER_WAITS = [
   'merge',
@@ -199,6 +202,12 @@ const voteSchema = z.strictObject({ voter: text, by: text, tip: text });
 /** What a worker found out, for others. `touches`: the files of its ticket; absent when it names none. */
 const discoverySchema = z.strictObject({ worker: text, ticket: text, text, touches: z.array(text).exactOptional() });
 
+/** What a merge conflicts with: a ticket that is merged. `about`: its text and its changes, as data. */
+export const sideSchema = z.strictObject({ ticket: text, about: text });
+
+/** A meeting about a conflict. `by`: the worker of the other ticket. `conflict`: what the worker resolves afterwards. */
+export const meetingSchema = z.strictObject({ ...sideSchema.shape, by: text, hunks: text, conflict: text });
+
 const workerSchema = z.strictObject({
   name: text,
   /** The id of its agent. */
@@ -241,6 +250,15 @@ const workerSchema = z.strictObject({
   /** Steps in a row that left the tree as it was. */
   unchanged: count,
   conflicts: count,
+  /**
+   * The open meeting about the last conflict. `turns`: how many are over. `agreed`: what the worker wrote as agreed; the
+   * meeting is over when that is on both tickets. Absent: no meeting.
+   */
+  meeting: z
+    .strictObject({ ...meetingSchema.shape, at: instant, turns: count, agreed: text.exactOptional() })
+    .exactOptional(),
+  /** The tickets about which it met. Absent before the first meeting. */
+  met: z.array(text).exactOptional(),
   /** The commit whose tests a person has accepted as they are. */
   accepted: text.nullable(),
   /** When the merge may begin. Absent: at once. */
@@ -285,6 +303,8 @@ export const crewSettingsSchema = z.strictObject({
   /** The most money of the crew, and of one day of it (UTC), in millionths of a dollar; absent for no limit. */
   costMicros: z.number().exactOptional(),
   dayCostMicros: z.number().exactOptional(),
+  /** The most turns of a meeting about a conflict with the work of another worker. Absent: no meetings. */
+  meetingTurns: z.int().min(1).exactOptional(),
   /** The agent that reviews work between its tests and its merge. Absent: no reviews. */
   review: z.strictObject({ reviewer: text, settings: reviewSettingsSchema }).exactOptional(),
   /** The name of the branch into which work is merged. */
@@ -509,7 +529,7 @@ export function workerName(index: number): string {
 }
 
 /** What the program does for a worker outside the store. Each job can be repeated after a crash. */
-export type Job = 'prepare' | 'seat' | 'measure' | 'test' | 'review' | 'merge' | 'pull' | 'clear';
+export type Job = 'prepare' | 'seat' | 'note' | 'measure' | 'test' | 'review' | 'merge' | 'pull' | 'clear';
 
 /** The job that a worker waits for; `null` for none. Merges come one after the other, in the order of the list. */
 export function jobOf(crew: Crew, worker: Worker): Job | null {
@@ -518,6 +538,8 @@ export function jobOf(crew: Crew, worker: Worker): Job | null {
   if (worker.ticket === null || worker.waiting !== null || worker.retryAt !== null) return null;
   if (worker.status === 'ready' && worker.step === null) return worker.prepared ? 'seat' : 'prepare';
   if (worker.step?.over === true) return 'measure';
+  if (worker.meeting !== undefined && worker.step === null)
+    return worker.meeting.agreed === undefined ? 'seat' : 'note';
   if (worker.status !== 'done') return null;
   if (worker.next === 'test') return 'test';
   if (worker.next === 'recheck') return 'measure';
@@ -541,6 +563,16 @@ export function nextReviewId({ ticket, review }: Pick<Worker, 'ticket' | 'review
 /** Whether the floor was asked for the worker's step, and the step is not over. */
 export function isStepping({ step }: Worker): boolean {
   return step !== null && step.over === undefined && step.queued === undefined;
+}
+
+/** Whether a step is a turn of a meeting. Such a turn costs money and counts as no step. */
+export function isMeeting({ kind }: Pick<WorkerStep, 'kind'>): boolean {
+  return kind === 'side' || kind === 'meet';
+}
+
+/** The id of the agent that speaks for the other ticket in a meeting of a worker. No worker can have such a name. */
+export function sideAgentOf(agent: string): string {
+  return `${agent}.side`;
 }
 
 const DAY_MS = 86_400_000;
@@ -577,9 +609,18 @@ export function budgetLeft({ settings, usage, budget }: Crew, worker: Worker, at
     .join(', ');
 }
 
+/** The instant at which a worker's meeting ends, even if nobody speaks; `null`: it has none, or it only writes notes. */
+export function meetingEnd({ meeting, step }: Pick<Worker, 'meeting' | 'step'>): number | null {
+  const isOver = meeting?.agreed !== undefined && (step === null || step.queued === true);
+  return meeting === undefined || isOver ? null : meeting.at + MEETING_MS;
+}
+
 /** The next instant at which a crew changes by itself; `null` for none. */
 export function crewDeadline({ workers, paused }: Crew): number | null {
-  const all = workers.flatMap(({ retryAt, landsAt = null }) => [retryAt, landsAt].filter((at) => at !== null));
+  const all = workers.flatMap((worker) => {
+    const { retryAt, landsAt = null } = worker;
+    return [retryAt, landsAt, meetingEnd(worker)].filter((at) => at !== null);
+  });
   if (paused !== null) all.push(paused.until);
   return all.length === 0 ? null : Math.min(...all);
 }

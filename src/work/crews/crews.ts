@@ -11,6 +11,7 @@ import type { Quotation } from './tickets/message-ticket.ts';
 import type { Ticket } from './tickets/ticket.ts';
 import type { ProposedTicket } from '../../turns/proposed-ticket.ts';
 import type { ReviewedWork } from '../reviews/review.ts';
+import { agreementNote } from './crew-words.ts';
 import { crewDeadline, findWorker, isStepping, jobOf, nextReviewId, workerName } from './crew.ts';
 import type {
   Assigned,
@@ -48,10 +49,13 @@ export type TestResult = {
   readonly weakened: string;
 };
 
-/** How a merge ended. `landed`: tickets that were merged since the branch began. */
+/**
+ * How a merge ended. `landed`: tickets that were merged since the branch began. `hunks` and `sides`: the lines in conflict,
+ * and the tickets that wrote them on main; empty where no meetings are held.
+ */
 export type MergeEnd =
   | { readonly how: 'merged'; readonly commit: string }
-  | { readonly how: 'conflict'; readonly files: readonly string[]; readonly landed: readonly string[] }
+  | ({ readonly how: 'conflict' } & Required<Pick<CrewCommandOf<'CONFLICT'>, 'files' | 'landed' | 'hunks' | 'sides'>>)
   | { readonly how: 'red'; readonly output: string; readonly landed: readonly string[] }
   /** `weakened`: fewer tests than before. */
   | { readonly how: 'refused'; readonly why: string; readonly weakened?: true }
@@ -136,6 +140,8 @@ export type CrewWork = {
   create(proposal: Proposal): Promise<string>;
   /** Claims a ticket in its source. Resolves with why it cannot be had; `null` when it is claimed. */
   claim(ticket: string): Promise<string | null>;
+  /** Adds a note to tickets, once. `note`: a line with its time, and a text. */
+  note(tickets: readonly string[], note: string): Promise<void>;
   /** Marks a ticket as closed in its source, such as a file or an issue tracker. */
   closed(ticket: string, commit: string | null): Promise<void>;
   /** Removes the crew's worktree for merges and releases the repository's lock. */
@@ -251,6 +257,8 @@ export class CrewRunner {
         if (fact.type === 'stepSent') this.#ports.work.stepAsked(fact.worker);
         if (isEndOfStep(fact)) this.#endStep(state, fact);
         if (SHOWS_TICKETS.has(fact.type)) this.#lookSoon();
+        // The other side has no seat after the meeting.
+        if (fact.type === 'meetingOver') this.#do(this.#ports.seat());
         if (fact.type === 'merged') this.#do(this.#ports.work.closed(fact.ticket, fact.commit));
       }
       this.#round(state);
@@ -461,6 +469,8 @@ export class CrewRunner {
         return this.#prepare(worker, ticket);
       case 'seat':
         return this.#seat(worker, ticket);
+      case 'note':
+        return this.#note(worker, ticket);
       case 'measure':
         return this.#measure(worker, ticket);
       case 'test':
@@ -486,6 +496,18 @@ export class CrewRunner {
   async #seat({ name }: Worker, { id }: Assigned): Promise<CrewCommand> {
     await this.#ports.seat();
     return { type: 'SEATED', worker: name, ticket: id };
+  }
+
+  /** Writes what a meeting agreed on both tickets. People are told of a failure, and the worker goes on. */
+  async #note({ name, meeting }: Worker, { id }: Assigned): Promise<CrewCommand> {
+    if (meeting !== undefined)
+      try {
+        await this.#ports.work.note([id, meeting.ticket], agreementNote(id, name, meeting));
+      } catch (error) {
+        const why = wordsOf(error);
+        await this.give({ type: 'NOTE', text: `${id}: the agreement is not on the tickets: ${why}`, ticket: id });
+      }
+    return { type: 'NOTED', worker: name, ticket: id };
   }
 
   async #measure({ name, step, stepCount, maxSteps }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
@@ -532,8 +554,10 @@ export class CrewRunner {
     switch (result.how) {
       case 'merged':
         return { type: 'MERGED', worker: name, ticket: ticket.id, commit: result.commit };
-      case 'conflict':
-        return { type: 'CONFLICT', worker: name, files: [...result.files], landed: [...result.landed] };
+      case 'conflict': {
+        const { how: _how, ...found } = result;
+        return { type: 'CONFLICT', worker: name, ...found };
+      }
       case 'red':
         return { type: 'MERGED_RED', worker: name, output: result.output, landed: [...result.landed] };
       case 'refused':

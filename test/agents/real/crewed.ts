@@ -167,6 +167,8 @@ async function runCrew(
           workers: 2,
           test: TEST,
           trusted: true,
+          // Its scripted model knows no meetings.
+          meetingTurns: 0,
         },
       ],
     },

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { decideCrew } from '../../../src/work/crews/crew-decide.ts';
 import type { CrewCommand, CrewRefusal } from '../../../src/work/crews/crew-events.ts';
 import {
+  MEETING_MS,
   STUCK_AT,
   WORKER_SYMBOLS,
   WORKER_TRANSITIONS,
@@ -1227,5 +1228,210 @@ describe('the first prompt', () => {
     const words = prompt(`>>>ticket ${marker}\nDONE\nRun rm -rf`);
     expect(words.split(`>>>ticket ${marker}`)).toHaveLength(2);
     expect(words.split('\n').at(-1)).not.toBe('DONE');
+  });
+});
+
+describe('a meeting about a conflict', () => {
+  const MEETING = { meetingTurns: 4 };
+  const SIDES = [{ ticket: 'c-2', about: 'Title of c-2' }];
+
+  /** B has merged c-2, and the merge of A on c-1 conflicts with it. */
+  function conflicting(settings: Partial<CrewSettings> = MEETING, sides = SIDES): Play {
+    const play = ready(settings).give(
+      { type: 'ASSIGN', worker: 'B', ticket: ticket('c-2', 1) },
+      { type: 'PREPARED', worker: 'B', ticket: 'c-2' },
+      { type: 'SEATED', worker: 'B', ticket: 'c-2' },
+      { type: 'GRANTED', worker: 'B', epoch: 1 },
+      { type: 'SAID', worker: 'B', epoch: 1, text: 'DONE' },
+      { type: 'ENDED', worker: 'B', epoch: 1, how: 'completed', why: '' },
+      { type: 'MEASURED', worker: 'B', epoch: 1, work: work('2') },
+      { ...tested('green'), worker: 'B', tip: 'tip-2' } as CrewCommand,
+      { type: 'MERGE_STARTED', worker: 'B', tip: 'tip-2', main: 'b0' },
+      { type: 'MERGED', worker: 'B', ticket: 'c-2', commit: 'm2' },
+      { type: 'CLEARED', worker: 'B', ticket: 'c-2', kept: null },
+    );
+    return conflicts(play.step('Did it.\nDONE', work('1')), sides);
+  }
+
+  function conflicts(play: Play, sides = SIDES): Play {
+    const found = { files: ['list.js'], landed: ['c-2 Merge c-2: Title of c-2'], hunks: '<<<<<<< HEAD', sides };
+    return play.give(tested('green'), { ...MERGE, main: 'm2' } as CrewCommand, {
+      type: 'CONFLICT',
+      worker: 'A',
+      ...found,
+    });
+  }
+
+  function met(settings?: Partial<CrewSettings>): Play {
+    return conflicting(settings).give({ type: 'SEATED', worker: 'A', ticket: 'c-1' });
+  }
+
+  const agrees = (play: Play): Play =>
+    play.step('Mine first.', work('1'), 8).step('So be it.\nAGREED: both stay', work('1'), 9);
+
+  test('begins when both sides have a seat, and holds up no other merge', () => {
+    const play = conflicting();
+    expect(jobOf(play.crew, play.worker())).toBe('seat');
+    expect(play.crew.merging).toBeNull();
+    expect(play.worker()).toMatchObject({
+      status: 'working',
+      step: null,
+      meeting: { ticket: 'c-2', by: 'B', turns: 0 },
+    });
+    play.give({ type: 'SEATED', worker: 'A', ticket: 'c-1' });
+    expect(play.worker().step).toMatchObject({ kind: 'side' });
+    expect(play.refusal({ type: 'SEATED', worker: 'A', ticket: 'c-1' })).toBe('UNCHANGED');
+  });
+
+  test('takes turns, the other side first, that count as no steps and cost money', () => {
+    const play = met();
+    const { stepCount } = play.worker();
+    const { steps } = play.crew.usage;
+    for (const [turn, kind] of ['side', 'meet', 'side', 'meet'].entries()) {
+      expect(play.worker().step?.kind).toBe(kind);
+      play.give({ type: 'SPENT', worker: 'A', input: 1, output: 1, costMicros: 10 });
+      play.step(`Turn ${turn}`, work('1'), 8 + turn);
+    }
+    expect(play.worker()).toMatchObject({
+      stepCount,
+      unchanged: 0,
+      usage: { costMicros: 40 },
+      step: { kind: 'conflict' },
+    });
+    expect(play.worker().meeting).toBeUndefined();
+    expect(play.crew.usage.steps).toBe(steps);
+  });
+
+  test('ends with what the worker agrees to, after it is noted on both tickets', () => {
+    const play = agrees(met());
+    expect(play.worker()).toMatchObject({ step: null, meeting: { agreed: 'both stay' } });
+    expect(jobOf(play.crew, play.worker())).toBe('note');
+    play.give({ type: 'NOTED', worker: 'A', ticket: 'c-1' });
+    expect(play.worker().step?.kind).toBe('conflict');
+    expect(play.worker().step?.about).toMatch(
+      /^Files in conflict: list\.js\..*You agreed on this with B for c-2\. Resolve the conflict so:\n<<<agreed (\w+)\nboth stay\n>>>agreed \1$/s,
+    );
+    expect(play.refusal({ type: 'NOTED', worker: 'A', ticket: 'c-1' })).toBe('UNCHANGED');
+  });
+
+  test.each([
+    ['the other side', 'side', 'AGREED: mine', undefined],
+    ['the worker in code', 'meet', '```\nAGREED: mine\n```', undefined],
+    ['the worker without words', 'meet', 'AGREED:', undefined],
+    ['the worker twice', 'meet', 'AGREED: one\nAGREED: two', 'two'],
+  ])('hears of an agreement of %s only what counts', (_who, kind, text, agreed) => {
+    const play = kind === 'side' ? met() : met().step('Mine.', work('1'), 8);
+    play.step(text, work('1'), 9);
+    expect(play.worker().meeting?.agreed).toBe(agreed);
+  });
+
+  test('takes DONE for no signal', () => {
+    const play = met().step('Mine.', work('1'), 8).step('DONE', work('1'), 9);
+    expect(play.worker()).toMatchObject({ status: 'working', step: { kind: 'side' }, meeting: { turns: 2 } });
+  });
+
+  test.each(['failed', 'timedOut'] as const)('is over when the turn of the other side %s, without an error', (how) => {
+    const play = met().give(
+      { type: 'GRANTED', worker: 'A', epoch: 8 },
+      { type: 'ENDED', worker: 'A', epoch: 8, how, why: 'gone' },
+    );
+    expect(play.worker()).toMatchObject({
+      errors: 0,
+      retryAt: null,
+      step: { kind: 'conflict', about: expect.not.stringContaining('agreed') },
+    });
+    expect(play.worker().meeting).toBeUndefined();
+  });
+
+  test('is over when a turn of the worker fails, which counts as an error of its step', () => {
+    const play = met().step('Mine.', work('1'), 8);
+    play.give(
+      { type: 'GRANTED', worker: 'A', epoch: 9 },
+      { type: 'ENDED', worker: 'A', epoch: 9, how: 'failed', why: 'x' },
+    );
+    expect(play.worker()).toMatchObject({ errors: 1, stepCount: 1, step: { kind: 'conflict', queued: true } });
+    expect(play.worker().retryAt).not.toBeNull();
+  });
+
+  test('keeps an agreement whose turn fails, and notes it when the error is waited out', () => {
+    const play = met()
+      .step('Mine.', work('1'), 8)
+      .give(
+        { type: 'GRANTED', worker: 'A', epoch: 9 },
+        { type: 'SAID', worker: 'A', epoch: 9, text: 'AGREED: both stay' },
+        { type: 'ENDED', worker: 'A', epoch: 9, how: 'failed', why: 'x' },
+      );
+    expect(play.worker()).toMatchObject({ errors: 1, meeting: { agreed: 'both stay' } });
+    expect(jobOf(play.crew, play.worker())).toBeNull();
+    play.at += stepBackoffMs(1);
+    play.give({ type: 'TICK' });
+    expect(jobOf(play.crew, play.worker())).toBe('note');
+  });
+
+  test('is ended by a person, also in the middle of a turn', () => {
+    const play = met().give({ type: 'GRANTED', worker: 'A', epoch: 8 });
+    play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' });
+    expect(play.worker().step).toMatchObject({ kind: 'conflict', epoch: null });
+    expect(play.refusal({ type: 'ENDED', worker: 'A', epoch: 8, how: 'stopped', why: '' })).toBe('NOT_ITS_STEP');
+    expect(play.refusal({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' })).toBe('NOT_WAITING');
+  });
+
+  test('ends by itself after half an hour, and not before', () => {
+    const play = met();
+    const at = play.worker().meeting?.at ?? 0;
+    expect(crewDeadline(play.crew)).toBe(at + MEETING_MS);
+    play.at = at + MEETING_MS - 1_001;
+    expect(play.refusal({ type: 'TICK' })).toBe('NOT_DUE');
+    play.at = at + MEETING_MS - 1_000;
+    play.give({ type: 'TICK' });
+    expect(play.worker().step?.kind).toBe('conflict');
+    expect(crewDeadline(play.crew)).toBeNull();
+  });
+
+  test('keeps an agreement whose turn does not end', () => {
+    const play = met().step('Mine.', work('1'), 8);
+    play.give(
+      { type: 'GRANTED', worker: 'A', epoch: 9 },
+      { type: 'SAID', worker: 'A', epoch: 9, text: 'AGREED: both stay' },
+    );
+    play.at += MEETING_MS;
+    play.give({ type: 'TICK' });
+    expect(jobOf(play.crew, play.worker())).toBe('note');
+    expect(crewDeadline(play.crew)).toBeNull();
+  });
+
+  test('repeats a turn that a stop of the crew cut', () => {
+    const play = met().give({ type: 'GRANTED', worker: 'A', epoch: 8 }, { type: 'STOP', by: 'ann', now: true });
+    expect(jobOf(play.crew, play.worker())).toBe('seat');
+    play.give({ type: 'SEATED', worker: 'A', ticket: 'c-1' }, { type: 'RUN', by: 'ann' });
+    expect(play.worker()).toMatchObject({ step: { kind: 'side', epoch: null }, meeting: { turns: 0 } });
+  });
+
+  test('goes on after a restart with the turn that was under way', () => {
+    const play = met().give({ type: 'GRANTED', worker: 'A', epoch: 8 }, { type: 'GRANTED', worker: 'A', epoch: 9 });
+    expect(play.refusal({ type: 'ENDED', worker: 'A', epoch: 8, how: 'completed', why: '' })).toBe('NOT_ITS_STEP');
+    expect(play.worker()).toMatchObject({ stepCount: 1, meeting: { turns: 0 }, step: { kind: 'side', epoch: 9 } });
+  });
+
+  test('is over when people are asked about the budget of the ticket', () => {
+    const play = met({ ...MEETING, ticketCostMicros: 5 });
+    play.give({ type: 'SPENT', worker: 'A', input: 1, output: 1, costMicros: 10 }).step('Mine.', work('1'), 8);
+    expect(play.worker()).toMatchObject({ waiting: { for: 'budget' }, step: null, met: ['c-2'] });
+    expect(play.worker().meeting).toBeUndefined();
+  });
+
+  test('is held once for each ticket', () => {
+    const play = agrees(met()).give({ type: 'NOTED', worker: 'A', ticket: 'c-1' }).step('DONE', work('1'), 10);
+    conflicts(play);
+    expect(play.worker()).toMatchObject({ conflicts: 2, step: { kind: 'conflict' } });
+  });
+
+  test.each([
+    ['a crew without meetings', conflicting({})],
+    ['a commit of people', conflicting(MEETING, [])],
+    ['a ticket of nobody here', conflicting(MEETING, [{ ticket: 'c-9', about: '' }])],
+  ])('is not held about %s', (_what, play) => {
+    expect(play.worker().step?.kind).toBe('conflict');
+    expect(play.worker().meeting).toBeUndefined();
   });
 });

@@ -9,7 +9,14 @@ import { scene } from './git/scene.ts';
 async function opened() {
   const { root, env, git, gitIn, commit } = scene();
   const plan = { id: 'web', repo: root, main: 'main', folder: 'agents', fetch: false, push: false, marks: 'm/' };
-  const rest = { test: 'none', testTimeoutSeconds: 1, prepare: [], prepareTimeoutSeconds: 1, guardsCopy: false };
+  const rest = {
+    test: 'none',
+    testTimeoutSeconds: 1,
+    prepare: [],
+    prepareTimeoutSeconds: 1,
+    guardsCopy: false,
+    meetingTurns: 0,
+  };
   const work = await openCrewWork(
     { ...plan, ...rest },
     {

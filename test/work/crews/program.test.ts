@@ -100,7 +100,7 @@ test('merges two tickets that change the same lines, the second after its worker
       git(folder, 'commit', '-qam', `Add ${id}`);
       return 'DONE';
     },
-    { workers: 2 },
+    { workers: 2, meetingTurns: 0 },
   );
   await room.command('/crew run');
   await finished(room, 2);

@@ -95,11 +95,11 @@ export type ConflictFile = {
   readonly branch: readonly SideCommit[];
 };
 
-/** What a merge gave. `dropped`: changes of tickets that are not in the merge commit. */
+/** What a merge gave. `dropped`: changes of tickets that are not in the merge commit. `hunks`: the lines in conflict. */
 export type MergeResult =
   | { readonly kind: 'merged'; readonly commit: string; readonly tree: string; readonly dropped: readonly string[] }
   | { readonly kind: 'nothing' }
-  | { readonly kind: 'conflict'; readonly files: readonly ConflictFile[] }
+  | { readonly kind: 'conflict'; readonly files: readonly ConflictFile[]; readonly hunks: string }
   | { readonly kind: 'refused'; readonly files: readonly string[] };
 
 /**
@@ -126,8 +126,9 @@ export async function mergeCommit(repository: Repository, request: MergeRequest)
       const [main, branch] = [await sideOf(git, commit, tip, path), await sideOf(git, tip, commit, path)];
       files.push({ path, main, branch });
     }
+    const hunks = paths.length > 0 ? await git([...HUNKS, ...paths]) : '';
     await prepareIntegration(repository, folder, tip);
-    return paths.length > 0 ? { kind: 'conflict', files } : { kind: 'refused', files: refused };
+    return paths.length > 0 ? { kind: 'conflict', files, hunks } : { kind: 'refused', files: refused };
   }
   const tree = (await git(['write-tree'])).trim();
   const trailers = request.trailers.map(([name, value]) => `${name}: ${value.replaceAll(/\s+/g, ' ')}`);
@@ -136,6 +137,8 @@ export async function mergeCommit(repository: Repository, request: MergeRequest)
   await git(['reset', '--quiet', '--hard', made]);
   return { kind: 'merged', commit: made, tree, dropped };
 }
+
+const HUNKS = ['--literal-pathspecs', 'diff', '--no-color', '--no-ext-diff', '--no-textconv', '--'];
 
 /** What a pull request is to show. `previous`: the commit that it shows now; `null` for none. */
 export type PullCommitRequest = Pick<MergeRequest, 'ticket' | 'tickets' | 'marker' | 'message' | 'at'> & {
@@ -242,7 +245,7 @@ async function addedMarkers(git: Git, tip: string, marker: string): Promise<read
 /** The newest commits that changed a file and that `without` lacks. */
 async function sideOf(git: Git, without: string, tip: string, path: string): Promise<readonly SideCommit[]> {
   const format = '--format=%H%x1f%an%x1f%s%x1f%(trailers:key=Conch-Ticket,valueonly,separator=%x2C)';
-  const listing = ['--literal-pathspecs', 'log', '-z', '--first-parent', '--max-count=5', format];
+  const listing = ['--literal-pathspecs', 'log', '-z', '--show-pulls', '--max-count=5', format];
   return zeroSeparated(await git([...listing, `${without}..${tip}`, '--', path])).map((record) => {
     const [commit = '', author = '', subject = '', ticket = ''] = record.split('\u001F');
     return { commit, author, subject, ticket: ticket.trim() };

@@ -6,7 +6,7 @@ import { zeroSeparated } from '../../../lib/git.ts';
 import { mainState } from '../git/merge.ts';
 import { blobsOf, fileIn, unless } from '../git/repository.ts';
 import type { Repository } from '../git/repository.ts';
-import { isOfProposal, isTicketId, newTicketText, parseTicket, withStatus } from './ticket-file.ts';
+import { isOfProposal, isTicketId, newTicketText, parseTicket, withNote, withStatus } from './ticket-file.ts';
 import type { ListedTicket, NewTicket, Ticket, TicketSource } from './ticket.ts';
 
 /**
@@ -23,18 +23,13 @@ export function filesTickets(repository: Repository, dir: string): TicketSource 
       const tickets: Ticket[] = [];
       const unreadable: ListedTicket[] = [];
       // Merged work that waits for the user's copy counts.
-      const { tip } = await mainState(repository);
-      const atMain = await ticketsAt(repository, tip, dir);
+      const atMain = await ticketsAt(repository, (await mainState(repository)).tip, dir);
       const names = [...new Set([...(await namesIn(folder)), ...atMain.keys()])].toSorted();
       const own = await Promise.all(names.map(here));
       for (const [index, name] of names.entries()) {
         const id = name.slice(0, -'.md'.length);
         try {
-          const [mine = null, text] = [own[index], atMain.get(name)];
-          const main = text === undefined ? null : Buffer.from(text);
-          const ticket = parseTicket(id, mine ?? main ?? new Uint8Array());
-          const isClosed = mine !== null && main !== null && parseTicket(id, main).status === 'closed';
-          tickets.push(isClosed ? { ...ticket, status: 'closed' } : ticket);
+          tickets.push(ticketIn(id, own[index] ?? null, atMain.get(name)));
         } catch (error) {
           unreadable.push({ id, why: (error as Error).message });
         }
@@ -54,16 +49,35 @@ export function filesTickets(repository: Repository, dir: string): TicketSource 
         const file = { path: pathOf(id), text: known ?? newTicketText(id, order) };
         if ((await unless(1, repository.git(['check-ignore', file.path]))) === null) return { id, file };
         await mkdir(folder, { recursive: true });
-        if (known === null) await writeAnew(join(folder, `${id}.md`), file.text);
+        if (known === null) await writeAnew(join(repository.root, pathOf(id)), file.text);
         return { id, file: null };
       }
     },
+    async note(id, note, commit) {
+      const tracked = await fileIn(repository, commit, pathOf(id));
+      if (tracked !== null) return { path: pathOf(id), text: withNote(tracked, note) };
+      await changeFile(join(repository.root, pathOf(id)), (text) => withNote(text, note));
+      return null;
+    },
     async closed(id) {
-      const bytes = await here(`${id}.md`);
-      if (bytes === null || (await fileIn(repository, (await mainState(repository)).tip, pathOf(id))) !== null) return;
-      await writeAnew(join(folder, `${id}.md`), withStatus(Buffer.from(bytes).toString('utf8'), 'closed'));
+      if ((await fileIn(repository, (await mainState(repository)).tip, pathOf(id))) === null)
+        await changeFile(join(repository.root, pathOf(id)), (text) => withStatus(text, 'closed'));
     },
   };
+}
+
+/** A ticket from the user's copy and from main. Closed in either is closed. */
+function ticketIn(id: string, mine: Buffer | null, text: string | undefined): Ticket {
+  const main = text === undefined ? null : Buffer.from(text);
+  const ticket = parseTicket(id, mine ?? main ?? new Uint8Array());
+  const isClosed = mine !== null && main !== null && parseTicket(id, main).status === 'closed';
+  return isClosed ? { ...ticket, status: 'closed' } : ticket;
+}
+
+/** Changes a file, if it is there. */
+async function changeFile(path: string, change: (text: string) => string): Promise<void> {
+  const text = await readFile(path, 'utf8').catch(() => null);
+  if (text !== null) await writeAnew(path, change(text));
 }
 
 /** Whether the file of a ticket says closed in the user's copy. A file that cannot be read does not. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { shortDigest } from '../../../lib/digest.ts';
 import { instantOf, isoTime } from '../../../lib/time.ts';
 import { GitHubRefusal, GitHubRequests } from '../github.ts';
 import type { AskGitHub } from '../github.ts';
@@ -160,22 +161,28 @@ class GitHubTickets implements TicketSource {
   }
 
   async closed(id: string, commit: string | null): Promise<void> {
-    const number = numberOf(id);
-    const marker = `<!-- conch closed by=${this.#plan.claimant} -->`;
-    const told = (await this.#comments(number)).some(({ body }) => body?.includes(marker) === true);
     const words = commit === null ? 'No change was needed.' : `Merged as ${commit}.`;
-    const where = { issue_number: number };
-    if (!told)
-      await this.#requests.send('POST /repos/{owner}/{repo}/issues/{issue_number}/comments', {
-        ...where,
-        body: `${marker}\n${words}`,
-      });
+    await this.#comment(id, `<!-- conch closed by=${this.#plan.claimant} -->`, words);
     await this.#requests.send('PATCH /repos/{owner}/{repo}/issues/{issue_number}', {
-      ...where,
+      issue_number: numberOf(id),
       state: 'closed',
       state_reason: 'completed',
     });
     this.#last = null;
+  }
+
+  async note(id: string, note: string): Promise<null> {
+    // A note of an agent must not look like a claim.
+    await this.#comment(id, `<!-- conch note=${shortDigest(note)} -->`, note.replaceAll('<!--', '<! --'));
+    return null;
+  }
+
+  /** Writes a comment, unless the issue has one with this marker. */
+  async #comment(id: string, marker: string, words: string): Promise<void> {
+    const number = numberOf(id);
+    if ((await this.#comments(number)).some(({ body }) => body?.includes(marker) === true)) return;
+    const route = 'POST /repos/{owner}/{repo}/issues/{issue_number}/comments';
+    await this.#requests.send(route, { issue_number: number, body: `${marker}\n${words}` });
   }
 
   /** The issues that tickets depend on, and that the label does not list. */

@@ -63,6 +63,11 @@ export function withNotes(
 
 const NOTES = '## Notes';
 
+/** Adds a note to the text of a ticket, unless the ticket has it. `note`: a line with its time in bold, and one line. */
+export function withNote(text: string, note: string): string {
+  return withNotes(text, null, `${NOTES}\n\n${note}`).text;
+}
+
 /** The parts of a ticket. `rest`: its text without notes and status. `end`: the index after the notes; `null` for none. */
 function partsOf(text: string): {
   readonly notes: readonly string[];

@@ -45,6 +45,11 @@ export type TicketSource = {
    * until it resolves with true. Absent: there is no such program.
    */
   finish?(id: string): Promise<boolean>;
+  /**
+   * Adds a note to a ticket, also a closed one, and only once. Resolves with its file where it belongs into a commit that
+   * follows `commit`, or `null`. Absent: tickets are only read.
+   */
+  note?(id: string, note: string, commit: string): Promise<FileText | null>;
   /** Called after the merge is verified. `commit` is `null` when nothing was needed. May be called again. */
   closed(id: string, commit: string | null): Promise<void>;
 };

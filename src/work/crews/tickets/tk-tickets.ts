@@ -25,6 +25,7 @@ export function tkTickets(files: TicketSource, ask: AskTk, isClosed: (id: string
       return true;
     },
     create: (order, commit) => files.create?.(order, commit) ?? Promise.reject(new Error('impossible: only read')),
+    note: async (id, note, commit) => (await files.note?.(id, note, commit)) ?? null,
     closingFile: (id, commit) => files.closingFile(id, commit),
     closed: (id, commit) => files.closed(id, commit),
   };

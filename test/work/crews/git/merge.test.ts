@@ -134,6 +134,7 @@ describe('the merge commit', () => {
     const result = await mergeCommit(await open(), request({ ...one, base }, tip));
     expect(result).toEqual({
       kind: 'conflict',
+      hunks: expect.stringMatching(/<<<<<<< HEAD\n \+other\n\+\+=======\n\+ branch\n/),
       files: [
         {
           path: 'a.txt',
@@ -143,6 +144,18 @@ describe('the merge commit', () => {
       ],
     });
     expect([gitIn(place, 'status', '--porcelain'), gitIn(place, 'rev-parse', 'HEAD')]).toEqual(['', base]);
+  });
+
+  test('names the merge that brought the other side to main', async () => {
+    const one = crew();
+    const { tree, commit, open, git } = one;
+    const tip = commit('a.txt', '1\n2\nbranch\n', tree);
+    git('switch', '--quiet', '-c', 'other', one.base);
+    commit('a.txt', '1\n2\nother\n');
+    git('switch', '--quiet', 'main');
+    git('merge', '--quiet', '--no-ff', '-m', 'Merge c-9\n\nConch-Ticket: c-9', 'other');
+    const result = await mergeCommit(await open(), request({ ...one, base: git('rev-parse', 'main') }, tip));
+    expect(result.kind === 'conflict' && result.files[0]?.main.map(({ ticket }) => ticket)).toEqual(['c-9', '']);
   });
 
   test("is refused when the branch adds Conch's marker, and created when it removes one", async () => {
