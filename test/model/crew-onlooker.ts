@@ -10,6 +10,7 @@ import {
   idleWorker,
   isStepping,
   jobOf,
+  sideAgentOf,
 } from '../../src/work/crews/crew.ts';
 import type { Crew, Worker } from '../../src/work/crews/crew.ts';
 
@@ -38,6 +39,10 @@ export type CrewNote = {
   readonly votedFor: string | null;
   /** Whether a person holds the merge. */
   readonly held: boolean;
+  /** The open meeting: its turns that were measured, and whether the worker agreed to something. `null`: none. */
+  readonly meeting: { readonly turns: number; readonly agreed: boolean } | null;
+  /** Whether the turn under way is one of a meeting. */
+  readonly isMeeting: boolean;
   /** The merge was announced, and may not begin before this instant; `null` for at once. */
   readonly landsFrom: number | null;
 };
@@ -73,6 +78,8 @@ const NOTHING: CrewNote = {
   votedFor: null,
   held: false,
   landsFrom: null,
+  meeting: null,
+  isMeeting: false,
 };
 
 export function noteOf({ notes }: Pick<CrewScene, 'notes'>, name: string): CrewNote {
@@ -92,16 +99,38 @@ export function notedFloor<S extends CrewScene>(scene: S, channel: string, facts
   const why = cause?.type === 'seatMoved' ? (cause.cause ?? '') : '';
   let after = scene;
   for (const fact of facts) {
-    if (!('agent' in fact) || fact.agent !== agent) continue;
+    const isOther = 'agent' in fact && fact.agent === sideAgentOf(agent);
+    if (!('agent' in fact) || (fact.agent !== agent && !isOther)) continue;
     const note = noteOf(after, name);
-    if (fact.type === 'turnGranted' && fact.forTask === true)
-      after = changed({ ...after, turns: after.turns + 1 }, name, { underWay: true, heard: null });
+    if (fact.type === 'turnGranted' && fact.forTask === true) {
+      const isMeeting = note.meeting !== null;
+      const turns = after.turns + (isMeeting ? 0 : 1);
+      after = changed({ ...after, turns }, name, { underWay: true, heard: null, isMeeting });
+    }
     if (!note.underWay) continue;
+    if (note.isMeeting) {
+      after = changed(after, name, talkNote(note, fact, { isOther, why }));
+      continue;
+    }
     if (fact.type === 'turnResumed') after = changed(after, name, { heard: null });
     if (fact.type === 'said') after = changed(after, name, { heard: /(^|\n)DONE$/.test(fact.text) ? 'done' : 'text' });
     if (fact.type === 'turnEnded') after = changed(after, name, overNote(note, fact.outcome, why));
   }
   return after;
+}
+
+/** A turn of a meeting is no step. Only failures of the worker itself count as errors, and only it agrees. */
+function talkNote(
+  note: CrewNote,
+  fact: Fact,
+  { isOther, why }: { readonly isOther: boolean; readonly why: string },
+): Partial<CrewNote> {
+  const { meeting, ended } = note;
+  if (fact.type === 'said' && !isOther && fact.text.startsWith('AGREED:') && meeting !== null)
+    return { meeting: { ...meeting, agreed: true } };
+  if (fact.type !== 'turnEnded') return {};
+  const over = isOther ? { underWay: false } : overNote(note, fact.outcome, why);
+  return { ...over, ended, heard: null, isMeeting: false };
 }
 
 function overNote(
@@ -173,12 +202,18 @@ function byMachine<S extends CrewScene>(
     case 'workerSeated':
       return changed(scene, worker.name, { open: true });
     case 'leaving':
-      return changed(scene, worker.name, { open: false, underWay: false });
+      return changed(scene, worker.name, { open: false, underWay: false, meeting: null, isMeeting: false });
+    case 'meetingCalled':
+      return changed(scene, worker.name, { meeting: { turns: 0, agreed: false } });
+    case 'meetingOver':
+      return changed(scene, worker.name, { meeting: null });
     case 'workMeasured': {
+      const meeting = note.meeting === null ? null : { ...note.meeting, turns: note.meeting.turns + 1 };
       const isDone = note.heard === 'done' && fact.work.unmerged.length === 0;
-      return changed(scene, worker.name, { errors: 0, renewed: false, green: null, isDone });
+      return changed(scene, worker.name, { errors: 0, renewed: false, green: null, isDone, meeting });
     }
     case 'workerMoved':
+      if (fact.to === 'stuck') return changed(scene, worker.name, { meeting: null });
       return fact.to === 'working' ? changed(scene, worker.name, { green: null }) : scene;
     case 'tested': {
       const isGreen = given?.type === 'TESTED' && given.verdict === 'green' && given.weakened === '';
@@ -210,6 +245,15 @@ function checkFact({ crew, notes, at }: CrewScene, worker: Worker, fact: CrewFac
     }
     case 'stepSent':
       must(crew.running && crew.paused === null, 'a step is asked while the crew rests');
+      return;
+    case 'stepAsked':
+      if (fact.kind !== 'side' && fact.kind !== 'meet') return;
+      must(note.meeting !== null && !note.meeting.agreed, 'a meeting goes on after it agreed');
+      must(note.meeting.turns < (crew.settings?.meetingTurns ?? 0), 'a meeting never ends');
+      must(worker.step === null, 'a turn of a meeting is asked twice');
+      return;
+    case 'meetingOver':
+      must(fact.agreed === '' || given?.type === 'NOTED', 'an agreement is not noted');
       return;
     case 'workMeasured':
       must(given?.type === 'MEASURED' && given.epoch === worker.step?.epoch, 'an older step is measured');
@@ -292,7 +336,8 @@ function checkWorker({ crew, notes }: CrewScene, worker: Worker): void {
   if (leaving !== null) return;
   const note = noteOf({ notes }, worker.name);
   must(worker.errors === note.errors, `${worker.errors} errors are counted after ${note.errors} in a row`);
-  must(retryAt === null || step?.queued === true, 'an error is waited out, and no step is asked');
+  const isNoting = worker.meeting?.agreed !== undefined;
+  must(retryAt === null || step?.queued === true || isNoting, 'an error is waited out, and no step is asked');
   if (step?.queued !== true) return;
   const { running, paused, settings, workers } = crew;
   const isFull = workers.filter(isStepping).length >= (settings?.maxWorkers ?? 0);
@@ -317,16 +362,23 @@ function checkStep(floor: Floor, worker: Worker, note: CrewNote): void {
   const granted = turn?.brief === undefined ? null : turn;
   const isAsked = isStepping(worker) && step?.epoch === null;
   must(isAsked === (task?.next != null), 'floor and crew disagree whether a step is asked');
-  must(granted === null || granted.agent === agent, 'another agent has the turn of a step');
+  const speaker = step?.kind === 'side' ? sideAgentOf(agent) : agent;
+  must(granted === null || granted.agent === speaker, 'another agent has the turn of a step');
   const isGranted = isStepping(worker) && step?.epoch !== null;
   must(isGranted === (granted !== null), 'floor and crew disagree whether a step is under way');
   must(granted === null || granted.epoch === step?.epoch, 'floor and crew know other epochs');
   must(note.underWay === isGranted, 'a step began or ended, and the crew does not know');
-  must(stepCount === note.ended + (note.underWay ? 1 : 0), `step ${stepCount} after ${note.ended} steps`);
+  must(
+    stepCount === note.ended + (note.underWay && !note.isMeeting ? 1 : 0),
+    `step ${stepCount} after ${note.ended} steps`,
+  );
   if (isGranted)
-    must((step?.signalled === true) === (note.heard === 'done'), 'DONE is heard otherwise than it was said');
+    must(
+      (step?.signalled === true) === (note.heard === 'done' && !note.isMeeting),
+      'DONE is heard otherwise than it was said',
+    );
   if (!isAsked || turn !== null || floor.catchingUp || floor.stopped || floor.condition === 'paused') return;
-  const seat = floor.seats.find((each) => each.agent === agent);
+  const seat = floor.seats.find((each) => each.agent === speaker);
   const isThere = seat?.present === true && seat.status === 'QUEUED';
   must(!isThere || floor.limit !== null, 'the worker is there, and nobody is granted its step');
 }

@@ -4,7 +4,14 @@ import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { crewOnFloor } from '../../src/work/crews/crew-binding.ts';
 import type { CrewCommand } from '../../src/work/crews/crew-events.ts';
-import { MOST_CONFLICTS, WORKER_CHOICES, crewDeadline, jobOf } from '../../src/work/crews/crew.ts';
+import {
+  MEETING_MS,
+  MOST_CONFLICTS,
+  WORKER_CHOICES,
+  crewDeadline,
+  jobOf,
+  sideAgentOf,
+} from '../../src/work/crews/crew.ts';
 import type { CrewSettings, Worker, WorktreeState } from '../../src/work/crews/crew.ts';
 import type { floorWithWork } from '../../src/work/floor-with-work.ts';
 import { Broken, CAUSES, checkScene, checkStuck, must, noteOf, notedCrew, notedFloor } from './crew-onlooker.ts';
@@ -73,15 +80,22 @@ function assign(worker: string, id: string, slot = WORKERS.indexOf(worker as 'A'
   return crew({ type: 'ASSIGN', worker, ticket });
 }
 
-/** The channel of a ticket gets a seat for its worker alone, or (`null`) none. */
-function seats(ticket: string, worker: string | null): CrewMove {
+/** The channel of a ticket gets a seat for its worker, one more in a meeting (`side`), or (`null`) none. */
+function seats(ticket: string, worker: string | null, side = false): CrewMove {
   const seat = { priority: 10, timeoutMs: 600_000, rejoin: 'auto' as const };
-  const all = worker === null ? [] : [{ agent: agentOf(worker), ...seat }];
+  const agents = worker === null ? [] : [agentOf(worker), ...(side ? [sideAgentOf(agentOf(worker))] : [])];
+  const all = agents.map((agent) => ({ agent, ...seat }));
   return onFloor(threadOf(ticket), { type: 'configure', settings: PLAIN_SETTINGS, seats: all });
 }
 
 function joins(ticket: string, worker: string): CrewMove {
   return onFloor(threadOf(ticket), { type: 'join', agent: agentOf(worker) });
+}
+
+/** The other side of a meeting gets its seat. */
+function sits(ticket: string, worker: string): CrewMove {
+  const join = onFloor(threadOf(ticket), { type: 'join', agent: sideAgentOf(agentOf(worker)) });
+  return [...seats(ticket, worker, true), ...join, ...crew({ type: 'SEATED', worker, ticket })];
 }
 
 /** The first step of a worker is granted. */
@@ -118,7 +132,28 @@ function fails(worker: string, ticket: string): readonly CrewMove[] {
 }
 
 const MERGE = { tip: 'tip-a', main: 'b0' } as const;
-const CONFLICT = { files: ['list.js'], landed: [] };
+const CONFLICT = { files: ['list.js'], landed: [], sides: [{ ticket: 'c-2', about: '' }] };
+
+/** B has merged c-2, the work of A on c-1 conflicts with it, and the first turn of their meeting is over. */
+function meets(): readonly CrewMove[] {
+  const other = { agent: sideAgentOf(agentOf('A')), epoch: 2 };
+  return [
+    ...begins('A', 'c-1'),
+    ...begins('B', 'c-2'),
+    ...says('B', 'c-2', 1, work('b')),
+    tested('B', 'green', { tip: 'tip-b' }),
+    crew({ type: 'MERGE_STARTED', worker: 'B', tip: 'tip-b', main: 'b0' }),
+    crew({ type: 'MERGED', worker: 'B', ticket: 'c-2', commit: 'm1' }),
+    [...seats('c-2', null), ...crew({ type: 'CLEARED', worker: 'B', ticket: 'c-2', kept: null })],
+    ...says('A', 'c-1', 1),
+    tested('A', 'green'),
+    crew({ type: 'MERGE_STARTED', worker: 'A', tip: 'tip-a', main: 'm1' }),
+    crew({ type: 'CONFLICT', worker: 'A', ...CONFLICT }),
+    sits('c-1', 'A'),
+    onFloor(threadOf('c-1'), { type: 'end', ...other, outcome: 'completed', signalled: true }),
+    crew({ type: 'MEASURED', worker: 'A', epoch: 2, work: work('a') }),
+  ];
+}
 
 function conflicts(rounds: number): readonly CrewMove[] {
   return Array.from({ length: rounds }, (_, round) => [
@@ -159,6 +194,13 @@ export const CREW_STARTS: readonly CrewStart[] = [
     opening: [...begins('A', 'c-1'), ...says('A', 'c-1', 1), tested('A', 'green'), ...conflicts(3)],
     smallDepth: 5,
     depth: 8,
+  },
+  {
+    name: 'a meeting about a conflict',
+    settings: { maxSteps: 3, meetingTurns: 3 },
+    opening: meets(),
+    smallDepth: 4,
+    depth: 7,
   },
   {
     name: 'merges that people decide',
@@ -329,8 +371,11 @@ function checkMove(core: Crewed, before: World, after: World, move: CrewMove): v
     }
     if (command.type === 'MEASURED') checkDone(before, after, command);
     if (command.type === 'TICK')
-      for (const { landsAt = Infinity } of after.crew.workers)
+      for (const { landsAt = Infinity, meeting } of after.crew.workers) {
         must(landsAt > after.at, 'a merge whose window is over does not begin');
+        const isOpen = meeting !== undefined && meeting.agreed === undefined;
+        must(!isOpen || meeting.at + MEETING_MS > after.at, 'a meeting whose time is over goes on');
+      }
   }
 }
 
@@ -350,7 +395,8 @@ function checkDone(
     must(!left.dirty || isLast || was.step?.kind === 'commit', 'a worker is done with uncommitted work');
     must(left.unmerged.length === 0 || isLast, 'a worker is done with conflicts');
   }
-  if (worker?.status === 'working') must(worker.step !== null || worker.waiting !== null, 'no step follows');
+  if (worker?.status === 'working')
+    must(worker.step !== null || worker.waiting !== null || worker.meeting !== undefined, 'no step follows');
 }
 
 function movesOf(world: World): readonly CrewMove[] {
@@ -380,6 +426,7 @@ function movesOfWorker(world: World, worker: Worker): readonly CrewMove[] {
   if (leaving === null && status !== 'done') moves.push(crew({ type: 'LOST', worker: name, why: 'gone' }));
   if (status === 'stuck') moves.push(crew({ type: 'RETRY', ...person, words: '' }));
   if (status === 'done') moves.push(crew({ type: 'MERGE', ...person }), crew({ type: 'CLEANUP', ...person }));
+  if (worker.meeting !== undefined) moves.push(crew({ type: 'ANSWER', ...person, choice: 'continue' }));
   if (waiting !== null) for (const choice of WORKER_CHOICES) moves.push(crew({ type: 'ANSWER', ...person, choice }));
   if (leaving === null && status !== 'ready') moves.push(crew({ type: 'HOLD', worker: name, by: 'bob' }));
   if (world.crew.settings?.window !== undefined) moves.push(crew({ type: 'PERSON_WROTE', worker: name }));
@@ -402,7 +449,13 @@ function jobMoves({ crew: state }: World, worker: Worker, ticket: string): reado
       crew({ type: 'PREPARED', worker: name, ticket }),
       crew({ type: 'UNSTARTED', worker: name, ticket, why: 'no' }),
     );
-  if (job === 'seat') {
+  if (worker.meeting !== undefined)
+    moves.push(
+      sits(ticket, name),
+      crew({ type: 'SEATED', worker: name, ticket }),
+      crew({ type: 'NOTED', worker: name, ticket }),
+    );
+  else if (job === 'seat') {
     const seated = crew({ type: 'SEATED', worker: name, ticket });
     moves.push([...seats(ticket, name), ...seated], [...seats(ticket, name), ...joins(ticket, name), ...seated]);
   }
@@ -452,6 +505,7 @@ function mergeMoves(worker: string, ticket: string, tip: string): readonly CrewM
 }
 
 const TEXTS = ['It works.\nDONE', 'It is not DONE'];
+const AGREES = 'AGREED: so';
 
 function movesOfFloor(channel: string, floor: Floor): readonly CrewMove[] {
   const { turn } = floor;
@@ -459,7 +513,8 @@ function movesOfFloor(channel: string, floor: Floor): readonly CrewMove[] {
   for (const { agent, present } of floor.seats) if (!present) moves.push({ type: 'join', agent });
   if (turn?.status === 'active') {
     const { agent, epoch, words = '' } = turn;
-    for (const text of TEXTS) if (!words.includes(text)) moves.push({ type: 'say', agent, epoch, text, mentions: [] });
+    const texts = floor.seats.length > 1 ? [...TEXTS, AGREES] : TEXTS;
+    for (const text of texts) if (!words.includes(text)) moves.push({ type: 'say', agent, epoch, text, mentions: [] });
     if (words === '' && epoch > 1)
       moves.push({ type: 'say', agent, epoch: epoch - 1, text: TEXTS[0] ?? '', mentions: [] });
     moves.push({ type: 'end', agent, epoch, outcome: 'completed', signalled: true });
@@ -575,6 +630,7 @@ function workerKey(worker: Worker, offset: number): unknown {
   return [
     [status, ticket?.id, prepared, stepCount, maxSteps, asked, next, unfinished, errors, retryAt !== null],
     [timedOut, left, Math.min(unchanged, 2), rounds, accepted, waiting?.for, leaving?.why, worker.left],
+    [worker.meeting?.turns, worker.meeting?.agreed, worker.met],
     [worker.landsAt !== undefined, worker.held, worker.votes?.map(({ voter, tip }) => [voter, tip])],
   ];
 }

@@ -86,14 +86,14 @@ export const PLANTED_CREWS: readonly Planted[] = [
   {
     name: 'a stopped step counts as an error',
     file: DECIDE,
-    find: "return decision.record({ type: 'stepPutBack', worker: found.name, why });",
-    replace: 'return failed(decision, found, why);',
+    find: "return decision.record({ type: 'stepPutBack', worker: worker.name, why });",
+    replace: 'return failed(decision, worker, why);',
   },
   {
     name: 'the second timeout counts no error',
     file: DECIDE,
-    find: 'return found.timedOut ? failed(decision, found, why) : renew(decision, found, why);',
-    replace: 'return renew(decision, found, why);',
+    find: 'return worker.timedOut ? failed(decision, worker, why) : renew(decision, worker, why);',
+    replace: 'return renew(decision, worker, why);',
   },
   {
     name: 'six errors make a worker stuck',
@@ -116,14 +116,14 @@ export const PLANTED_CREWS: readonly Planted[] = [
   {
     name: 'a step that was put back is counted twice',
     file: EVOLVE,
-    find: 'stepCount: epoch === null ? stepCount : stepCount - 1 };',
+    find: 'stepCount: isCounted ? stepCount - 1 : stepCount };',
     replace: 'stepCount };',
   },
   {
     name: 'a step that goes on after a restart is counted twice',
     file: EVOLVE,
-    find: 'const stepCount = worker.stepCount + (step.epoch === null ? 1 : 0);',
-    replace: 'const stepCount = worker.stepCount + 1;',
+    find: 'step.epoch === null && !isMeeting(step) ? 1 : 0',
+    replace: 'isMeeting(step) ? 0 : 1',
   },
   {
     name: 'the worktree of a killed worker is forgotten',
@@ -170,8 +170,8 @@ export const PLANTED_CREWS: readonly Planted[] = [
   {
     name: 'the floor is not asked for a second step',
     file: BINDING,
-    find: "    case 'stepSent':\n      return [",
-    replace: "    case 'stepSent':\n      return worker.stepCount > 0 ? [] : [",
+    find: "if (worker.step?.kind !== 'side') return [",
+    replace: "if (worker.step?.kind !== 'side') return worker.stepCount > 0 ? [] : [",
   },
   {
     name: 'uncommitted work is done',
@@ -262,6 +262,54 @@ export const PLANTED_CREWS: readonly Planted[] = [
     file: DECIDE,
     find: 'if (this.crew.merging?.worker === name) this.drop(name, words);',
     replace: '',
+  },
+  {
+    name: 'a meeting never ends',
+    file: DECIDE,
+    find: 'if (turns >= (decision.settings.meetingTurns ?? 0)) return endMeeting(decision, worker, `${turns} turns are used`);',
+    replace: '',
+  },
+  {
+    name: 'a meeting whose time is over goes on',
+    file: DECIDE,
+    find: '  return giveUp(decision, worker, by ===',
+    replace: "  return by === '' ? null : giveUp(decision, worker, by ===",
+  },
+  {
+    name: 'a meeting goes on after it agreed',
+    file: DECIDE,
+    find: '  if (agreed !== undefined) return null;\n',
+    replace: '',
+  },
+  {
+    name: 'a turn of a meeting is asked twice after a crash',
+    file: DECIDE,
+    find: "found.meeting !== undefined && jobOf(decision.crew, found) === 'seat')",
+    replace: 'found.meeting !== undefined)',
+  },
+  {
+    name: 'a turn of a meeting counts as a step',
+    file: EVOLVE,
+    find: 'step.epoch === null && !isMeeting(step) ? 1 : 0',
+    replace: 'step.epoch === null ? 1 : 0',
+  },
+  {
+    name: 'DONE in a meeting is a signal',
+    file: DECIDE,
+    find: 'const isTurn = found.meeting !== undefined;',
+    replace: 'const isTurn = false;',
+  },
+  {
+    name: 'the turn of the other side outlives its meeting',
+    file: BINDING,
+    find: '[agent, sideAgentOf(agent)].map(',
+    replace: '[agent].map(',
+  },
+  {
+    name: 'nobody hears the other side of a meeting',
+    file: BINDING,
+    find: 'fact.agent === task.primary || fact.agent === sideAgentOf(task.primary)',
+    replace: 'fact.agent === task.primary',
   },
   {
     name: 'conflicts never make a worker stuck',
