@@ -179,6 +179,25 @@ describe('the message', () => {
     expect(platform.shown()).toEqual([expect.not.stringContaining('🔁')]);
   });
 
+  test.each(['send', 'change'] as const)(
+    'of ten threads show their last state after rate limits of %s',
+    async (method) => {
+      const platform = fakePlatform();
+      const threads = Array.from({ length: 10 }, (_, place) => `${THREAD}-W${place}`);
+      for (let second = 0; second < 60; second += 1) {
+        if (second % 7 === 1) platform.fail(method, { fault: 'limited', retryAfterMs: 15_000, kind: 'card', times: 3 });
+        for (const [place, thread] of threads.entries()) {
+          platform.crews.set(thread, crewOf([atWork(`W${place}`, second)]));
+          platform.sender.card(thread, floorView('open', { channel: thread }));
+        }
+        await platform.time.advance(1_000);
+      }
+      platform.heal();
+      await platform.time.advance(120_000);
+      for (const thread of threads) expect(platform.shown(thread)).toEqual([expect.stringContaining('step 59 of 20')]);
+    },
+  );
+
   test('moves to the end for new questions, ten of which are one message', async () => {
     const platform = fakePlatform();
     platform.crews.set(CHANNEL, crewOf([atWork('B')]));
