@@ -1,4 +1,5 @@
-import { readFileSync, statSync } from 'node:fs';
+import { hash } from 'node:crypto';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { copyFile, stat, utimes } from 'node:fs/promises';
 import { spawn } from 'node:child_process';
 import { join, resolve as resolvePath } from 'node:path';
@@ -144,28 +145,29 @@ const REPLACED_LOCAL: readonly (readonly [RegExp, string])[] = [
   [/^remote\..*\.vcs$/s, ''],
 ];
 
-/** Settings by folder and home, with the state of the files that they were read from. */
-const KNOWN = new Map<string, { readonly files: string; readonly settings: Settings }>();
+/** Settings by the folder, the environment, and the files of the configuration. */
+const KNOWN = new Map<string, Settings>();
 const MOST_KNOWN = 200;
-/** A file changed less than this long ago could change once more with the same time. */
+/** Settings of files changed less than this long ago are read once more later: the files could change back meanwhile. */
 const RACY_MS = 1_000;
+/** Bytes of a file of the configuration that are compared. Settings of larger files are read each time. */
+const MOST_TEXT = 1_048_576;
 
 /** Returns the settings of a folder. git is asked only when a file of its configuration has changed. */
 async function settingsOf(folder: string, env: GitEnvironment): Promise<Settings> {
   const files = configFiles(folder, env);
-  const key = JSON.stringify([folder, env['HOME'], env['XDG_CONFIG_HOME'], env['PATH']]);
-  const known = KNOWN.get(key);
-  if (known !== undefined && known.files === files) return known.settings;
+  const known = files === null ? undefined : KNOWN.get(files);
+  if (known !== undefined) return known;
   const { settings, includes } = await readSettings(folder, env);
-  KNOWN.delete(key);
   // Files that others include are not known here, so such settings are read each time.
-  if (files !== null && !includes) KNOWN.set(key, { files, settings });
+  if (files === null || includes || files !== configFiles(folder, env)) return settings;
+  KNOWN.set(files, settings);
   const [oldest] = KNOWN.keys();
   if (KNOWN.size > MOST_KNOWN && oldest !== undefined) KNOWN.delete(oldest);
   return settings;
 }
 
-/** Returns the state of every file of a folder's configuration; `null` when it is not known or too new to compare. */
+/** Returns the state and digest of every file of a folder's configuration; `null` when they are not known. */
 function configFiles(folder: string, env: GitEnvironment): string | null {
   const places = gitFoldersOf(folder);
   if (places === null) return null;
@@ -176,24 +178,34 @@ function configFiles(folder: string, env: GitEnvironment): string | null {
     join(env['XDG_CONFIG_HOME'] ?? join(home, '.config'), 'git/config'),
     ...places.flatMap((place) => [join(place, 'config'), join(place, 'config.worktree')]),
   ];
-  const newest = (Date.now() - RACY_MS) * 1_000_000;
-  const states = paths.map((path) => {
-    const found = statSync(path, { bigint: true, throwIfNoEntry: false });
-    return found === undefined ? '' : `${found.dev} ${found.ino} ${found.size} ${found.ctimeNs}`;
-  });
-  const isNew = states.some((state) => state !== '' && Number(state.split(' ')[3]) > newest);
-  return isNew ? null : states.join('\n');
+  const newest = Date.now() - RACY_MS;
+  try {
+    const states = paths.map((path) => {
+      const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+      if (found === undefined) return '';
+      if (!found.isFile() || found.size > MOST_TEXT) throw new Error(`${path} is not compared.`);
+      const isNew = Number(found.ctimeMs) > newest;
+      return `${found.dev} ${found.ino} ${found.ctimeNs} ${isNew} ${hash('sha256', readFileSync(path))}`;
+    });
+    return JSON.stringify([folder, home, env['XDG_CONFIG_HOME'], env['PATH'], ...states]);
+  } catch {
+    return null;
+  }
 }
 
-/** The folders of git for a worktree: its own, and the one that all worktrees share. `null` when the folder has none. */
-function gitFoldersOf(folder: string): readonly string[] | null {
+/**
+ * The folders of git for a worktree: its own, and the one that all worktrees share, if this is another one. `null` when
+ * the folder has none.
+ */
+export function gitFoldersOf(folder: string): readonly string[] | null {
   const place = join(folder, '.git');
   try {
     if (statSync(place).isDirectory()) return [place];
     const [, path] = /^gitdir: (.*)$/m.exec(readFileSync(place, 'utf8')) ?? [];
     if (path === undefined) return null;
     const own = resolvePath(folder, path);
-    return [own, resolvePath(own, readFileSync(join(own, 'commondir'), 'utf8').trim())];
+    const shared = join(own, 'commondir');
+    return existsSync(shared) ? [own, resolvePath(own, readFileSync(shared, 'utf8').trim())] : [own];
   } catch {
     return null;
   }

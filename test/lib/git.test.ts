@@ -142,16 +142,14 @@ describe('programs of the configuration', () => {
   test('that were configured after the configuration was read do not run either', async () => {
     const { program, ran } = trap('late');
     writeFileSync(join(root, 'late.txt'), '1\n');
-    // git is asked once for settings whose files are older than a second.
-    await new Promise((resolve) => setTimeout(resolve, 1_100));
     const log = join(home, 'calls');
     const real = execFileSync('which', ['git'], { encoding: 'utf8' }).trim();
     mkdirSync(join(home, 'bin'));
     writeFileSync(join(home, 'bin/git'), `#!/bin/sh\necho "$*" >> '${log}'\nexec '${real}' "$@"\n`, { mode: 0o755 });
     const git = gitIn(root, { ...env(), PATH: `${join(home, 'bin')}:${process.env['PATH']}` });
-    await git(['rev-parse', 'HEAD']);
-    await git(['rev-parse', 'HEAD']);
-    expect(readFileSync(log, 'utf8').match(/show-scope/g)).toHaveLength(1);
+    for (let times = 0; times < 5; times += 1) await git(['rev-parse', 'HEAD']);
+    // Once, and once more when the files are older than a second.
+    expect(readFileSync(log, 'utf8').match(/show-scope/g)?.length).toBeLessThanOrEqual(2);
     writeFileSync(join(root, '.gitattributes'), '* filter=late\n');
     raw('config', 'filter.late.clean', program);
     await git(['add', '--all']);
