@@ -14,29 +14,26 @@ type CopyPart = 'head' | 'refs' | 'index' | 'files' | 'stash' | 'config' | 'hook
  * and hooks. Only digests of contents and settings are kept. When Conch itself advances main, take a new picture: that
  * change is no worker's. Throws `GitError`.
  */
-export async function pictureOf({ git, root, commonDir }: Repository): Promise<CopyPicture> {
-  const lines = async (...args: readonly string[]): Promise<readonly string[]> =>
-    ((await unless(1, git(args))) ?? '').split('\n').filter((line) => line !== '');
-  const pairs = (entries: readonly string[], separator: string): Map<string, string> =>
-    new Map(entries.map((entry) => [entry.split(separator)[0] ?? '', entry.slice(entry.indexOf(separator) + 1)]));
-  const refs = pairs(await lines('for-each-ref', '--format=%(refname) %(objectname)'), ' ');
-  const hasStash = refs.has('refs/stash');
-  for (const ref of refs.keys()) if (/^refs\/(?:conch|heads\/agent|stash)(?:\/|$)/.test(ref)) refs.delete(ref);
-  const hooksPath = await unless(1, git(['config', '--type=path', 'core.hooksPath'], { hooks: true }));
-  const [branch = 'no branch'] = await lines('symbolic-ref', '--quiet', '--short', 'HEAD');
-  const stashes = hasStash ? await lines('log', '--walk-reflogs', '--format=%H', 'refs/stash') : [];
+export async function pictureOf(repository: Repository): Promise<CopyPicture> {
+  const { git, root, commonDir } = repository;
+  const [listedRefs, index, status, settings] = await Promise.all([
+    git(['for-each-ref', '--format=%(refname) %(objectname)']),
+    git(['ls-files', '--stage', '-v', '-z']),
+    git(['status', '--porcelain=v2', '--branch', '-z', '--no-renames', '--untracked-files=all']),
+    git(['config', '--list', '--show-scope', '-z']),
+  ]);
+  const refs = new Map<string, string>();
+  for (const [ref = '', id = ''] of listedRefs.split('\n').map((line) => line.split(' ')))
+    if (!/^(?:$|refs\/(?:conch|heads\/agent|stash)(?:\/|$))/.test(ref)) refs.set(ref, id);
+  const { head, files } = await statusIn(root, status);
+  const hooksPath = await hooksPathIn(repository, settings);
   return {
-    head: new Map([['branch', branch], ...(await lines('rev-parse', 'HEAD')).map((id) => ['commit', id] as const)]),
+    head,
     refs,
-    index: new Map([
-      ['index', shortDigest(await git(['ls-files', '--stage', '-z']), await git(['ls-files', '-v', '-z']))],
-    ]),
-    files: await changedFiles(
-      root,
-      await git(['status', '--porcelain', '-z', '--no-renames', '--untracked-files=all']),
-    ),
-    stash: new Map([['stash', stashes.join(' ')]]),
-    config: settingsOf(await git(['config', '--list', '--show-scope', '-z'])),
+    index: new Map([['index', shortDigest(index)]]),
+    files,
+    stash: new Map([['stash', /^refs\/stash /m.test(listedRefs) ? await stashesIn(repository) : '']]),
+    config: settingsIn(settings),
     hooks: await hooksIn([join(commonDir, 'hooks'), ...(hooksPath === null ? [] : [resolve(root, hooksPath)])]),
   };
 }
@@ -66,14 +63,47 @@ const SENTENCES: Readonly<Record<CopyPart, (change: Change) => string>> = {
   hooks: ({ name, verb }) => `The hook ${name} ${verb}.`,
 };
 
-/** The files that differ from HEAD, with their state, size and time of change. */
-async function changedFiles(root: string, status: string): Promise<ReadonlyMap<string, string>> {
+/** Fields before the path of a changed file, of a file in a conflict, and of a new file. */
+const FIELDS: ReadonlyMap<string, number> = new Map([
+  ['1', 8],
+  ['u', 10],
+  ['?', 1],
+]);
+
+/** HEAD, and the files that differ from it, with their state, size and time of change. */
+async function statusIn(root: string, status: string): Promise<Pick<CopyPicture, 'head' | 'files'>> {
+  const head = new Map([['branch', 'no branch']]);
   const files = new Map<string, string>();
   for (const entry of zeroSeparated(status)) {
-    const found = await lstat(join(root, entry.slice(3)), { bigint: true }).catch(() => null);
-    files.set(entry.slice(3), `${entry.slice(0, 2)} ${found?.size} ${found?.mtimeNs} ${found?.mode}`);
+    const [, name, value = ''] = /^# branch\.(oid|head) (.*)$/s.exec(entry) ?? [];
+    if (name === 'head' && value !== '(detached)') head.set('branch', value);
+    if (name === 'oid' && value !== '(initial)') head.set('commit', value);
+    const count = FIELDS.get(entry[0] ?? '');
+    if (count === undefined) continue;
+    const fields = entry.split(' ');
+    const [state, path] = [fields.slice(0, Math.min(count, 3)).join(' '), fields.slice(count).join(' ')];
+    const found = await lstat(join(root, path), { bigint: true }).catch(() => null);
+    files.set(path, `${state} ${found?.size} ${found?.mtimeNs} ${found?.mode}`);
   }
-  return files;
+  return { head, files };
+}
+
+/** A digest of all stashes. */
+async function stashesIn({ git, commonDir }: Repository): Promise<string> {
+  const log = await readFile(join(commonDir, 'logs/refs/stash'), 'latin1').catch(() => null);
+  return shortDigest(log ?? (await git(['log', '--walk-reflogs', '--format=%H', 'refs/stash'])));
+}
+
+/** The folder of hooks that is set in any configuration; `null` for none. */
+async function hooksPathIn({ git }: Repository, listing: string): Promise<string | null> {
+  const fields = listing.split('\0');
+  const isSet = fields.findLast((field, at) => /^core\.hookspath(?:\n|$)/.test(field) && fields[at - 1] !== 'command');
+  if (isSet === undefined) return null;
+  const [, path = '~'] = /^[^\n]*\n(.*)$/s.exec(isSet) ?? [];
+  // git replaces the beginning of such a path.
+  return /^[~%:]/.test(path)
+    ? await unless(1, git(['config', '--type=path', 'core.hooksPath'], { hooks: true }))
+    : path;
 }
 
 /** Shortens commit ids. */
@@ -81,7 +111,7 @@ function short(value = ''): string {
   return /^[0-9a-f]{40,}$/.test(value) ? value.slice(0, 10) : value;
 }
 
-function settingsOf(listing: string): ReadonlyMap<string, string> {
+function settingsIn(listing: string): ReadonlyMap<string, string> {
   const settings = new Map<string, string>();
   const fields = listing.split('\0');
   for (let at = 0; at + 1 < fields.length; at += 2) {

@@ -93,4 +93,22 @@ describe("the snapshot of the user's copy", () => {
     const picture = await pictureOf(repository);
     expect(JSON.stringify(Object.values(picture).map((part) => [...part]))).not.toContain('other');
   });
+
+  test('differs after a change of a file in a conflict, of an older stash, and of a hook in the home folder', async () => {
+    const one = scene();
+    for (const text of ['first\n', 'second\n']) {
+      one.write('a.txt', text);
+      one.git('stash');
+    }
+    one.commit('a.txt', 'here\n');
+    expect(() => one.git('stash', 'apply')).toThrow('Command failed');
+    one.git('config', 'core.hooksPath', '~/own hooks');
+    one.write('../own hooks/pre-commit', 'x');
+    const found = await seen(({ git, write }) => {
+      write('a.txt', 'resolved\n');
+      git('stash', 'drop', '--quiet', 'stash@{1}');
+      write('../own hooks/pre-commit', 'y');
+    }, one);
+    expect(found).toEqual(['The file a.txt changed.', 'The stash changed.', 'The hook pre-commit changed.']);
+  });
 });
