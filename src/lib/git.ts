@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
-import { copyFile, stat, utimes } from 'node:fs/promises';
+import { copyFile, realpath, stat, utimes } from 'node:fs/promises';
 import { spawn } from 'node:child_process';
 import { join, resolve as resolvePath } from 'node:path';
 import { isUnsafeVariable } from './unsafe-variables.ts';
@@ -103,6 +103,12 @@ export function gitIn(folder: string, environment: GitEnvironment, set: Readonly
   };
 }
 
+/** Returns the folder of git that belongs to a worktree alone, without links in its path. Throws `GitError`. */
+export async function gitDirOf(folder: string, git: Git): Promise<string> {
+  const [own] = gitFoldersOf(folder) ?? [];
+  return own === undefined ? (await git(['rev-parse', '--absolute-git-dir'])).trimEnd() : await realpath(own);
+}
+
 /** Returns the records of an output whose records end with NUL. */
 export function zeroSeparated(output: string): readonly string[] {
   return output.split('\0').filter((record) => record !== '');
@@ -197,13 +203,15 @@ function configFiles(folder: string, env: GitEnvironment): string | null {
  * The folders of git for a worktree: its own, and the one that all worktrees share, if this is another one. `null` when
  * the folder has none.
  */
-export function gitFoldersOf(folder: string): readonly string[] | null {
+function gitFoldersOf(folder: string): readonly string[] | null {
   const place = join(folder, '.git');
   try {
-    if (statSync(place).isDirectory()) return [place];
-    const [, path] = /^gitdir: (.*)$/m.exec(readFileSync(place, 'utf8')) ?? [];
-    if (path === undefined) return null;
-    const own = resolvePath(folder, path);
+    const path = statSync(place).isDirectory()
+      ? '.git'
+      : /^gitdir: (.*?)[\r\n]*$/.exec(readFileSync(place, 'utf8'))?.[1];
+    const own = resolvePath(folder, path ?? '.git');
+    // git takes a folder without HEAD for no repository, and looks further up.
+    if (path === undefined || !existsSync(join(own, 'HEAD'))) return null;
     const shared = join(own, 'commondir');
     return existsSync(shared) ? [own, resolvePath(own, readFileSync(shared, 'utf8').trim())] : [own];
   } catch {

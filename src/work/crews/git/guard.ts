@@ -19,7 +19,7 @@ export async function pictureOf(repository: Repository): Promise<CopyPicture> {
   const [listedRefs, index, status, settings] = await Promise.all([
     git(['for-each-ref', '--format=%(refname) %(objectname)']),
     git(['ls-files', '--stage', '-v', '-z']),
-    git(['status', '--porcelain=v2', '--branch', '-z', '--no-renames', '--untracked-files=all']),
+    git(['status', '--porcelain=v2', '--branch', '--no-ahead-behind', '-z', '--no-renames', '--untracked-files=all']),
     git(['config', '--list', '--show-scope', '-z']),
   ]);
   const refs = new Map<string, string>();

@@ -2,9 +2,9 @@ import { lstat, mkdtemp, readFile, readlink, realpath, rm } from 'node:fs/promis
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
-import { GitError, copyIndex, gitIn, zeroSeparated } from '../../../lib/git.ts';
+import { GitError, copyIndex, gitDirOf, gitIn, zeroSeparated } from '../../../lib/git.ts';
 import type { Git, GitEnvironment } from '../../../lib/git.ts';
-import { commitOf, unless } from './repository.ts';
+import { unless } from './repository.ts';
 import type { Repository } from './repository.ts';
 
 /** Work stored as a commit. `ref` is `null` when nothing differs from HEAD and nothing was stored. */
@@ -38,9 +38,7 @@ export async function storeWork(
   if (!refPrefix.startsWith('refs/conch/kept/')) throw new Error(`impossible: kept work under ${refPrefix}`);
   const git = gitIn(worktree, repository.env, identityOf(CONCH));
   try {
-    const { tree, indexTree } = await snapshot(repository, worktree, refPrefix);
-    const head = await commitOf({ git }, 'HEAD');
-    const headTree = head === null ? null : (await git(['rev-parse', `${head}^{tree}`])).trim();
+    const { tree, indexTree, head, headTree } = await snapshot(repository, worktree, refPrefix);
     const isClean = tree === headTree && (indexTree === null || indexTree === tree);
     if (isClean && head !== null && !always) return { ref: null, commit: head, tree };
     const newest = await newestKept(repository, refPrefix);
@@ -196,11 +194,12 @@ export async function commitAuthor(
   env: GitEnvironment,
   at: number | null = null,
 ): Promise<Record<string, string>> {
-  const git = gitIn(folder, env);
-  const [name, email] = [await unless(1, git(['config', 'user.name'])), await unless(1, git(['config', 'user.email']))];
+  const listing = await unless(1, gitIn(folder, env)(['config', '-z', '--get-regexp', '^user\\.(name|email)$']));
+  const set = new Map(zeroSeparated(listing ?? '').map((entry) => [entry.split('\n')[0], entry.split('\n')[1]]));
+  const [name, email] = [set.get('user.name'), set.get('user.email')];
   const date = at === null ? null : `@${Math.trunc(at / 1_000)} +0000`;
   return {
-    ...identityOf(name === null || email === null ? CONCH : { name, email }),
+    ...identityOf(name === undefined || email === undefined ? CONCH : { name, email }),
     ...(date === null ? {} : { GIT_AUTHOR_DATE: date, GIT_COMMITTER_DATE: date }),
   };
 }
@@ -228,40 +227,80 @@ async function reasonAgainst(worktree: string, path: string): Promise<string | n
   return found !== null && found.size > MOST_BYTES ? 'larger than 5 MiB' : null;
 }
 
-/** The trees of the files and of the index; `indexTree` is `null` while the index holds conflicts. */
-type Snapshot = { readonly tree: string; readonly indexTree: string | null };
+/** The trees of the files, of the index, and of HEAD. `indexTree` is `null` while the index holds conflicts. */
+type Snapshot = {
+  readonly tree: string;
+  readonly indexTree: string | null;
+  readonly head: string | null;
+  readonly headTree: string | null;
+};
 
-/** Writes the files of a worktree as a tree, through a copy of its index. `keep`: where commits of submodules are kept. */
+/**
+ * Writes the files of a worktree as a tree, through a copy of its index. Nothing is written where nothing differs from
+ * HEAD. `keep`: where commits of submodules are kept.
+ */
 async function snapshot(repository: Repository, worktree: string, keep: string | null): Promise<Snapshot> {
+  const own = gitIn(worktree, repository.env);
+  const [status, listing] = await Promise.all([own(STATUS), own(['ls-files', '--stage', '-v', '-z'])]);
+  const [, id = ''] = /^# branch\.oid ([0-9a-f]+)$/m.exec(status.replaceAll('\0', '\n')) ?? [];
+  const entries = zeroSeparated(listing);
+  const head = id === '' ? null : id;
+  const headTree = head === null ? null : (await own(['rev-parse', `${head}^{tree}`])).trim();
+  const isClean =
+    zeroSeparated(status).every((entry) => entry.startsWith('# ')) && entries.every((entry) => entry.startsWith('H '));
+  if (isClean && headTree !== null && (await keptSubmodules(repository, { worktree, entries, keep })).length === 0)
+    return { tree: headTree, indexTree: headTree, head, headTree };
   const scratch = await mkdtemp(join(tmpdir(), 'conch-index-'));
   try {
     const index = join(scratch, 'index');
     const git = gitIn(worktree, repository.env, { ...identityOf(CONCH), GIT_INDEX_FILE: index });
-    const gitDir = (await git(['rev-parse', '--absolute-git-dir'])).trimEnd();
+    const gitDir = await gitDirOf(worktree, git);
     await copyIndex(join(gitDir, 'index'), index).catch(async () => await git(['read-tree', 'HEAD']));
     const indexTree = await unless(128, git([...DURABLE, 'write-tree']));
-    await clearFlags(git, worktree);
+    await clearFlags(git, worktree, entries);
     await git([...DURABLE, 'add', '--all', '--', ':/']);
-    for (const entry of zeroSeparated(await git(['ls-files', '--stage', '-z']))) {
-      const [, path = ''] = /^160000 \w+ \d\t(.*)$/s.exec(entry) ?? [];
-      if (path === '' || !existsSync(join(worktree, path, '.git'))) continue;
-      const commit = await keepSubmodule(repository, { worktree, path, keep });
-      await git(['update-index', '--cacheinfo', `160000,${commit},${path}`]);
-    }
-    return { tree: (await git([...DURABLE, 'write-tree'])).trim(), indexTree };
+    const added = zeroSeparated(await git(['ls-files', '--stage', '-v', '-z']));
+    for (const entry of await keptSubmodules(repository, { worktree, entries: added, keep }))
+      await git(['update-index', '--cacheinfo', entry]);
+    return { tree: (await git([...DURABLE, 'write-tree'])).trim(), indexTree, head, headTree };
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
 }
 
+/** Lists what differs from HEAD. Runs no git in submodules, whose own settings could name programs. */
+const STATUS = [
+  ...['status', '--porcelain=v2', '--branch', '--no-ahead-behind', '-z'],
+  ...['--no-renames', '--untracked-files=all', '--ignore-submodules=dirty'],
+];
+
 /** Has git look at files that somebody told it to take as unchanged. */
-async function clearFlags(git: Git, worktree: string): Promise<void> {
-  const marked = zeroSeparated(await git(['ls-files', '-v', '-z'])).filter((entry) => /^[a-zS] /.test(entry));
-  const isSeen = (entry: string): boolean => /^[a-rt-z]/.test(entry) || existsSync(join(worktree, entry.slice(2)));
-  const seen = marked.filter(isSeen).map((entry) => `${entry.slice(2)}\0`);
+async function clearFlags(git: Git, worktree: string, entries: readonly string[]): Promise<void> {
+  const seen = entries.flatMap((entry) => {
+    const path = entry.slice(entry.indexOf('\t') + 1);
+    return /^[a-rt-z] /.test(entry) || (/^[sS] /.test(entry) && existsSync(join(worktree, path))) ? [`${path}\0`] : [];
+  });
   if (seen.length === 0) return;
   for (const flag of ['--no-assume-unchanged', '--no-skip-worktree'])
     await git(['update-index', flag, '-z', '--stdin'], { input: seen.join('') });
+}
+
+/** Keeps the work in the submodules of an index. Returns entries for those whose commit is another one now. */
+async function keptSubmodules(
+  repository: Repository,
+  {
+    entries,
+    ...place
+  }: { readonly worktree: string; readonly entries: readonly string[]; readonly keep: string | null },
+): Promise<readonly string[]> {
+  const changed: string[] = [];
+  for (const entry of entries) {
+    const [, id = '', path = ''] = /^\S 160000 (\w+) \d\t(.*)$/s.exec(entry) ?? [];
+    if (path === '' || !existsSync(join(place.worktree, path, '.git'))) continue;
+    const commit = await keepSubmodule(repository, { ...place, path });
+    if (commit !== id) changed.push(`160000,${commit},${path}`);
+  }
+  return changed;
 }
 
 /** Stores the work in a submodule in the copy that all worktrees share, and returns its commit. */
@@ -271,20 +310,23 @@ async function keepSubmodule(
 ): Promise<string> {
   const folder = join(worktree, path);
   const git = gitIn(folder, repository.env, { ...identityOf(CONCH), ...FIXED_DATE });
-  const gitDir = (await git(['rev-parse', '--absolute-git-dir'])).trimEnd();
+  const gitDir = await gitDirOf(folder, git);
   const name = gitDir.startsWith(`${repository.commonDir}/`)
     ? gitDir.split('/modules/').slice(1).join('/modules/')
     : '';
   const shared = join(repository.commonDir, 'modules', name);
   if (name === '' || !existsSync(shared))
     throw new Error(`${path} is a repository of its own inside the worktree. Move it out of the worktree.`);
-  const head = (await git(['rev-parse', 'HEAD'])).trim();
-  const { tree } = await snapshot(repository, folder, keep);
-  const isClean = tree === (await git(['rev-parse', 'HEAD^{tree}'])).trim();
-  const commit = isClean
-    ? head
-    : (await git([...DURABLE, 'commit-tree', tree, '-p', head, '-m', 'Work kept from a submodule'])).trim();
+  const { tree, head, headTree } = await snapshot(repository, folder, keep);
+  const parents = head === null ? [] : ['-p', head];
+  const commit =
+    head !== null && tree === headTree
+      ? head
+      : (await git([...DURABLE, 'commit-tree', tree, ...parents, '-m', 'Work kept from a submodule'])).trim();
   if (keep === null || shared === gitDir) return commit;
+  const having = ['--git-dir', shared, 'for-each-ref', '--count=1', '--contains', commit];
+  // git ends with 129 when the copy has no such commit.
+  if (((await unless(129, git(having))) ?? '') !== '') return commit;
   await git(['update-ref', 'refs/conch/kept/submodule', commit]);
   const refs = `refs/conch/kept/submodule:${keep}/${commit}`;
   await gitIn(shared, repository.env)([...DURABLE, 'fetch', '--quiet', '--no-tags', '--refmap=', gitDir, refs]);

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { defined } from '../../../lib/defined.ts';
-import { GitError, gitIn, zeroSeparated } from '../../../lib/git.ts';
+import { GitError, gitDirOf, gitIn, zeroSeparated } from '../../../lib/git.ts';
 import type { Git } from '../../../lib/git.ts';
 import { commitAuthor } from './kept.ts';
 import { commitOf, isAncestor, tipOf, unless } from './repository.ts';
@@ -48,7 +48,7 @@ export async function prepareIntegration(repository: Repository, folder: string,
     const git = gitIn(folder, repository.env);
     try {
       // Nobody else uses this worktree, so a lock there was left by git that was ended.
-      await rm(join((await git(['rev-parse', '--absolute-git-dir'])).trimEnd(), 'index.lock'), { force: true });
+      await rm(join(await gitDirOf(folder, git), 'index.lock'), { force: true });
       await git(['checkout', '--quiet', '--force', '--detach', tip]);
       await git(['clean', '-ffdq']);
       return;

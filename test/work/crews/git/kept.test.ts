@@ -126,9 +126,16 @@ describe('stored work', () => {
     gitIn(tree, '-c', 'protocol.file.allow=always', 'submodule', '--quiet', 'update', '--init');
     const repository = await open();
     expect(await storeWork(repository, tree, REF)).toMatchObject({ ref: null });
+    // The shared copy has this commit already.
+    expect(gitIn(join(root, 'sub'), 'for-each-ref', 'refs/conch')).toBe('');
+    const committed = commit('lib.txt', 'committed in both\n', join(tree, 'sub'));
+    commit('a.txt', 'with the submodule\n', tree);
+    expect(await storeWork(repository, tree, REF)).toMatchObject({ ref: null });
     writeFileSync(join(tree, 'sub/new.txt'), 'in the submodule');
     const { commit: stored } = await storeWork(repository, tree, REF);
     rmSync(join(root, '.git/worktrees/A/modules'), { recursive: true });
+    expect(gitIn(join(root, 'sub'), 'show', `${committed}:lib.txt`)).toBe('committed in both');
+    expect(gitIn(join(root, 'sub'), 'for-each-ref', 'refs/conch', '--format=%(objectname)')).toContain(committed);
     expect(gitIn(join(root, 'sub'), 'show', `${git('rev-parse', `${stored}:sub`)}:new.txt`)).toBe('in the submodule');
   });
 
