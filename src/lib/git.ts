@@ -3,6 +3,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { copyFile, realpath, stat, utimes } from 'node:fs/promises';
 import { spawn } from 'node:child_process';
 import { join, resolve as resolvePath } from 'node:path';
+import { BoundedMap } from './keyed.ts';
 import { isUnsafeVariable } from './unsafe-variables.ts';
 
 /** The environment variables of git. */
@@ -81,6 +82,7 @@ const ALWAYS: readonly string[] = [
   'protocol.ext.allow=never',
   'submodule.recurse=false',
   'core.quotePath=false',
+  'log.showSignature=false',
 ];
 
 /**
@@ -152,8 +154,7 @@ const REPLACED_LOCAL: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** Settings by the folder, the environment, and the files of the configuration. */
-const KNOWN = new Map<string, Settings>();
-const MOST_KNOWN = 200;
+const KNOWN = new BoundedMap<string, Settings>(200);
 /** Settings of files changed less than this long ago are read once more later: the files could change back meanwhile. */
 const RACY_MS = 1_000;
 /** Bytes of a file of the configuration that are compared. Settings of larger files are read each time. */
@@ -166,10 +167,7 @@ async function settingsOf(folder: string, env: GitEnvironment): Promise<Settings
   if (known !== undefined) return known;
   const { settings, includes } = await readSettings(folder, env);
   // Files that others include are not known here, so such settings are read each time.
-  if (files === null || includes || files !== configFiles(folder, env)) return settings;
-  KNOWN.set(files, settings);
-  const [oldest] = KNOWN.keys();
-  if (KNOWN.size > MOST_KNOWN && oldest !== undefined) KNOWN.delete(oldest);
+  if (files !== null && !includes && files === configFiles(folder, env)) KNOWN.set(files, settings);
   return settings;
 }
 

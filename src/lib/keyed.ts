@@ -86,3 +86,13 @@ export function idIndex<Thing extends { readonly id: string }>(): (
 ) => ReadonlyMap<string, Thing> {
   return foundOnce((list: readonly Thing[]) => new Map(list.map((thing) => [thing.id, thing])));
 }
+
+/** Returns a function that remembers the answer for the last key. Only for answers that depend on the key alone. */
+export function rememberLast<Result>(ask: (key: string) => Promise<Result>): (key: string) => Promise<Result> {
+  let last: { readonly key: string; readonly answer: Result } | null = null;
+  return async (key) => {
+    const known = last?.key === key ? last : { key, answer: await ask(key) };
+    last = known;
+    return known.answer;
+  };
+}

@@ -4,9 +4,11 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join, matchesGlob, resolve } from 'node:path';
 import { gitIn, zeroSeparated } from '../../lib/git.ts';
 import { shortDigest } from '../../lib/digest.ts';
+import { rememberLast } from '../../lib/keyed.ts';
 import { isoTime } from '../../lib/time.ts';
 import type { Git, GitEnvironment } from '../../lib/git.ts';
 import { findSetup, setupEnvironment } from './checks/setup-files.ts';
+import type { SetupFile } from './checks/setup-files.ts';
 import { RUNNER_FILES, countTests, findRunners } from './checks/test-runner.ts';
 import { BASE_RUN, BASE_SLOTS, FIRST_BASE_SLOT, TakenSlots, runEnvironment, runMark } from './checks/slots.ts';
 import type { RunPlace } from './checks/slots.ts';
@@ -16,7 +18,7 @@ import type { CrewWork, LeftTicket, LeftWork, MergeEnd, MergeOrder, PullEnd, See
 import { checkRepository } from './git/check-repository.ts';
 import { differences, pictureOf } from './git/guard.ts';
 import type { CopyPicture } from './git/guard.ts';
-import { applyKept, commitWork, dropKept, listKept, newestKept, showKept, storeWork, treeOf } from './git/kept.ts';
+import { applyKept, commitWork, dropKept, listKept, newestKept, showKept, statusOf, storeWork } from './git/kept.ts';
 import {
   advanceMain,
   fileCommit,
@@ -33,14 +35,15 @@ import type { FileText, MergeResult } from './git/merge.ts';
 import type { PullRequests, PullState } from './pull-requests.ts';
 import { quotedText } from './prompts.ts';
 import {
+  blobsOf,
   excludePaths,
   fetchMain,
-  fileIn,
   filesIn,
   hooksProblem,
   isAncestor,
+  missingIn,
   openRepository,
-  plainFileIn,
+  plainFilesIn,
   remoteOf,
   tipOf,
   unless,
@@ -171,6 +174,10 @@ class RepositoryWork implements CrewWork {
   /** The user's copy before each step under way of agents that do not ask, and what changed in it besides. */
   readonly #before = new Map<string, { readonly picture: CopyPicture; readonly changes: readonly string[] }>();
 
+  /** The setup file, and the files of test runners, at a commit. */
+  readonly #setupAt: (tip: string) => Promise<SetupFile | null>;
+  readonly #runnersAt: (tip: string) => Promise<ReadonlyMap<string, string>>;
+
   constructor(repository: Repository, sources: Sources, plan: CrewPlan, ports: CrewWorkPorts) {
     this.#repository = repository;
     this.#plan = plan;
@@ -180,6 +187,8 @@ class RepositoryWork implements CrewWork {
     this.#pulls = sources.pulls;
     this.#folder = resolve(repository.root, plan.folder);
     this.#integration = join(this.#folder, '_main');
+    this.#setupAt = rememberLast((tip) => findSetup((paths) => plainFilesIn(repository, tip, paths)));
+    this.#runnersAt = rememberLast((tip) => filesIn(repository, tip, RUNNER_FILES));
   }
 
   async look({ finished, workers }: Crew): Promise<Seen> {
@@ -192,13 +201,16 @@ class RepositoryWork implements CrewWork {
     const { tip } = await mainState(repository);
     await this.#closeMerged(listed.tickets, finished);
     for (const { id } of finished) await this.#tellFinished(id);
+    const missing = await missingIn(
+      repository,
+      listed.tickets.flatMap(({ id }) => merged.get(id) ?? []),
+      tip,
+    );
     for (const { id, status } of listed.tickets) {
       const commit = merged.get(id);
       // A merge under way closes the ticket's file first, and moves main after it.
       if (commit === undefined && running.includes(id)) continue;
-      const isMerged =
-        commit === undefined || commit === null ? commit === null || status === 'closed' : await this.#has(commit, tip);
-      if (isMerged) inBase.add(id);
+      if (commit === undefined ? status === 'closed' : commit === null || !missing.has(commit)) inBase.add(id);
     }
     const sorted = sortTickets(listed, running, ({ id }: Ticket) => inBase.has(id) || merged.has(id));
     const ready = sorted.ready.filter(({ deps }) => deps.every((id) => inBase.has(id)));
@@ -222,7 +234,7 @@ class RepositoryWork implements CrewWork {
       await prepareIntegration(this.#repository, this.#integration, tip);
       const slot = await this.#baseSlot();
       try {
-        const { verdict, output, count } = await this.#testIntegration({ slot, session: BASE_RUN });
+        const { verdict, output, count } = await this.#testIntegration({ slot, session: BASE_RUN }, tip);
         await this.#countedTests(tip, count);
         return { verdict: verdict === 'flaky' ? 'green' : verdict, why: verdict === 'red' ? output : '' };
       } finally {
@@ -262,7 +274,8 @@ class RepositoryWork implements CrewWork {
     const hooks = await hooksProblem(repository, worktree);
     if (hooks !== null) this.#say(ticket, hooks);
     await this.#instruct(ticket, worker);
-    const { commands, skipped: notRun } = await this.#prepareCommands();
+    const { tip } = await mainState(repository);
+    const { commands, skipped: notRun } = await this.#prepareCommands(tip);
     if (notRun !== '') this.#say(ticket, notRun);
     const failed = await this.#runPrepare(worktree, ticket, commands);
     if (failed !== null) throw new Error(failed);
@@ -304,23 +317,24 @@ class RepositoryWork implements CrewWork {
       if (refused !== null) this.#say(ticket, lastLines(refused, 10));
       refusal = refused;
     }
-    const git = gitIn(worktree, repository.env);
-    const tip = (await git(['rev-parse', 'HEAD'])).trim();
+    const { head, tree, isDirty: dirty, unmerged } = await statusOf(repository, worktree);
+    if (head === null) throw new Error(`${ticket.branch} has no commit`);
     const { tip: main } = await mainState(repository);
-    const ahead = Number((await git(['rev-list', '--count', '--no-merges', tip, `^${main}`])).trim());
-    const unmerged = [...new Set(zeroSeparated(await git(['diff', '--name-only', '--diff-filter=U', '-z'])))];
-    const dirty = (await git(['status', '--porcelain', '--untracked-files=normal'])) !== '';
-    const marked = ahead === 0 ? [] : await this.#withMarkers(tip, main);
-    const changed = ahead === 0 ? [] : await changedLines(git, `${main}...${tip}`);
-    const subject = (await git(['log', '-1', '--format=%s', tip])).trim();
+    const git = gitIn(worktree, repository.env);
+    const subjects = (await git(['log', '--no-merges', '--format=%s', head, `^${main}`])).split('\n').slice(0, -1);
+    const [ahead, [subject = '']] = [subjects.length, subjects];
+    const changed = ahead === 0 ? [] : await changedLines(git, `${main}...${head}`);
+    const marked = await this.#withMarkers(head, changed);
     const copy = await this.#copyChanges(worker, worktree);
     return {
-      tree: await treeOf(repository, worktree),
-      tip,
+      tree,
+      tip: head,
       ahead,
       dirty,
       unmerged: [...new Set([...unmerged, ...marked])],
-      ...(ahead === 0 ? {} : { subject, files: changed.length, added: sum(changed, 0), removed: sum(changed, 1) }),
+      ...(ahead === 0
+        ? {}
+        : { subject, files: changed.length, added: sum(changed, 'added'), removed: sum(changed, 'removed') }),
       ...(copy === null ? {} : { copy }),
       ...(refusal === null || unmerged.length > 0 ? {} : { refused: lastLines(refusal) }),
     };
@@ -332,10 +346,9 @@ class RepositoryWork implements CrewWork {
     const { tip: main } = await mainState(this.#repository);
     const git = gitIn(worktree, this.#repository.env);
     const diff = await git(['diff', ...PLAIN_DIFF, `${main}...HEAD`]);
-    const changed = zeroSeparated(await git(['diff', '--name-only', '-z', '--no-renames', `${main}...HEAD`]));
-    await this.#noteOutside(ticket, changed);
+    if (ticket.touches !== undefined) this.#noteOutside(ticket, await changedLines(git, `${main}...HEAD`));
     const weakened = weakenedParts(diff).map(({ file, reason, hunk }) => `${file} ${reason}:\n${hunk.slice(0, 2_000)}`);
-    const { verdict, output } = await this.#testIn(worktree, ticket);
+    const { verdict, output } = await this.#testIn(worktree, ticket, main);
     return { verdict, output, weakened: weakened.join('\n') };
   }
 
@@ -593,12 +606,12 @@ class RepositoryWork implements CrewWork {
     started: (main: string) => Promise<boolean>,
   ): Promise<MergeEnd> {
     const repository = this.#repository;
-    const { tip, hasDiverged } = await mainState(repository);
+    const { main, tip, hasDiverged } = await mainState(repository);
     if (hasDiverged)
       return { how: 'refused', why: `${repository.main} has commits that the merged work does not have` };
     if (!(await started(tip))) return { how: 'moved' };
     const landed = await this.#landed(ticket.base, tip);
-    const earlier = await findMerge(repository, commit, ticket.base);
+    const earlier = await findMerge(repository, commit, { from: ticket.base, tip, main });
     if (earlier !== null && (await isOnMain(repository, earlier)) !== null) {
       if (this.#plan.push) await this.#push(earlier);
       return { how: 'merged', commit: earlier };
@@ -623,7 +636,7 @@ class RepositoryWork implements CrewWork {
       case 'merged': {
         const dropped = [...made.dropped, ...cut];
         if (dropped.length > 0) this.#say(ticket, `not merged, because it belongs to tickets: ${dropped.join(', ')}`);
-        const { verdict, output, count } = await this.#testIntegration(ticket);
+        const { verdict, output, count } = await this.#testIntegration(ticket, tip);
         if (verdict === 'red') return { how: 'red', output, landed };
         const fewer = accepted ? null : this.#fewerTests(tip, count);
         if (fewer !== null) return { how: 'refused', why: fewer, weakened: true };
@@ -679,10 +692,10 @@ class RepositoryWork implements CrewWork {
     const repository = this.#repository;
     const closing = await this.#tickets.closingFile(id, from);
     const common = (await unless(1, repository.git(['merge-base', from, tip])))?.trim() ?? from;
-    const at = async (commit: string): Promise<string | null> =>
-      closing === null ? null : await fileIn(repository, commit, closing.path);
-    const [before, after] = [await at(common), await at(tip)];
-    const noted = closing === null ? null : withNotes(closing.text, before, after);
+    const [before, after] = [common, tip].map((commit) => `${commit}:${closing?.path ?? ''}`) as [string, string];
+    const texts = closing === null ? new Map<string, string>() : await blobsOf(repository, [before, after]);
+    const noted =
+      closing === null ? null : withNotes(closing.text, texts.get(before) ?? null, texts.get(after) ?? null);
     return {
       changes: {
         ...(noted === null || closing === null ? {} : { ticket: { path: closing.path, text: noted.text } }),
@@ -710,7 +723,7 @@ class RepositoryWork implements CrewWork {
     const remote = await remoteOf(this.#repository);
     const order = { commit, branch: this.#plan.main };
     const refused =
-      remote === null ? 'there is no remote' : await this.#byConch(() => pushTo(this.#repository, remote, order));
+      remote === null ? 'there is no remote' : await this.#byConch(() => pushTo(this.#repository, remote.name, order));
     this.#tellOnce(
       'push',
       refused === null ? null : `the push of ${this.#plan.main} was refused, and is tried again: ${refused}`,
@@ -732,7 +745,7 @@ class RepositoryWork implements CrewWork {
     const made = await pullCommit(repository, {
       tip,
       base,
-      previous: pull?.head ?? (await pushedTip(repository, remote, ticket.branch)),
+      previous: pull?.head ?? (await pushedTip(repository, remote.name, ticket.branch)),
       ...changes,
       message: `Close ${ticket.id}`,
       at: ticket.at,
@@ -743,7 +756,7 @@ class RepositoryWork implements CrewWork {
     if (dropped.length > 0)
       this.#say(ticket, `not in the pull request, because it belongs to tickets: ${dropped.join(', ')}`);
     const order = { commit: made.commit, branch: ticket.branch };
-    const refused = await this.#byConch(() => pushTo(repository, remote, order));
+    const refused = await this.#byConch(() => pushTo(repository, remote.name, order));
     return refused === null
       ? made.commit
       : { how: 'refused', why: `the push of ${ticket.branch} was refused: ${refused}` };
@@ -772,11 +785,6 @@ class RepositoryWork implements CrewWork {
     if (words !== null && this.#problems.get(about) !== words) this.#ports.say(words);
     if (words === null) this.#problems.delete(about);
     else this.#problems.set(about, words);
-  }
-
-  /** Whether a commit is in another one. A commit that was not fetched yet is in none. */
-  async #has(commit: string, tip: string): Promise<boolean> {
-    return (await unless(128, isAncestor(this.#repository, commit, tip).then(String))) === 'true';
   }
 
   /** The tickets that were merged between two commits of main. */
@@ -818,18 +826,16 @@ class RepositoryWork implements CrewWork {
   }
 
   /** Changed files of a commit that have lines like those that git leaves in conflicts. */
-  async #withMarkers(tip: string, main: string): Promise<readonly string[]> {
-    const { git } = this.#repository;
-    const changed = zeroSeparated(await git(['diff', '--name-only', '-z', '--diff-filter=AM', `${main}...${tip}`]));
+  async #withMarkers(tip: string, changed: readonly ChangedLines[]): Promise<readonly string[]> {
     if (changed.length === 0) return [];
     const listing = ['--literal-pathspecs', 'grep', '-l', '-z', '-I', '-E', '-e', '^(<{7}|>{7}) ', tip, '--'];
-    const found = await unless(1, git([...listing, ...changed]));
+    const found = await unless(1, this.#repository.git([...listing, ...changed.map(({ path }) => path)]));
     return zeroSeparated(found ?? '').map((path) => path.slice(tip.length + 1));
   }
 
-  /** Runs the tests; red ones a second time. The command comes from main, never from the branch. */
-  async #testIn(folder: string, place: RunPlace): Promise<CountedResult> {
-    const line = await this.#testCommand();
+  /** Runs the tests; red ones a second time. The command comes from the commit `main`, never from the branch. */
+  async #testIn(folder: string, place: RunPlace, main: string): Promise<CountedResult> {
+    const line = await this.#testCommand(main);
     if (line === null) return { verdict: 'none', output: '', count: null };
     const limits = { ...place, seconds: this.#plan.testTimeoutSeconds };
     const first = await this.#run(line, folder, limits);
@@ -849,11 +855,11 @@ class RepositoryWork implements CrewWork {
   }
 
   /** Tests the integration worktree. It is prepared as those of workers are, again when what it depends on changed. */
-  async #testIntegration(place: RunPlace): Promise<CountedResult> {
+  async #testIntegration(place: RunPlace, main: string): Promise<CountedResult> {
     const folder = this.#integration;
     const listed = zeroSeparated(await gitIn(folder, this.#repository.env)(['ls-files', '--stage', '-z']));
     const { ino } = statSync(join(folder, '.git'));
-    const { commands } = await this.#prepareCommands();
+    const { commands } = await this.#prepareCommands(main);
     const files = listed.filter((entry) => DEPENDENCY_FILE.test(entry));
     const dependencies = [`${ino}`, ...commands, ...files].join('\n');
     if (dependencies !== this.#dependencies) {
@@ -863,7 +869,7 @@ class RepositoryWork implements CrewWork {
       if (failed !== null) return { verdict: 'red', output: failed, count: null };
       this.#dependencies = dependencies;
     }
-    return this.#testIn(folder, place);
+    return this.#testIn(folder, place, main);
   }
 
   /** Runs the commands that prepare a worktree. Resolves with the one that failed and its output; `null` for none. */
@@ -878,11 +884,10 @@ class RepositoryWork implements CrewWork {
   }
 
   /** The commands that prepare a worktree. `skipped`: why those of main's setup file are not run; empty otherwise. */
-  async #prepareCommands(): Promise<{ readonly commands: readonly string[]; readonly skipped: string }> {
+  async #prepareCommands(tip: string): Promise<{ readonly commands: readonly string[]; readonly skipped: string }> {
     const { prepare } = this.#plan;
     if (prepare.length > 0) return { commands: prepare, skipped: '' };
-    const { tip } = await mainState(this.#repository);
-    const found = await findSetup((path) => plainFileIn(this.#repository, tip, path));
+    const found = await this.#setupAt(tip);
     if (found === null) return { commands: [], skipped: '' };
     const { file, commands, digest, unbound } = found;
     const skip = (why: string) => ({ commands: [], skipped: `the commands of ${file} were not run: ${why}` });
@@ -894,12 +899,11 @@ class RepositoryWork implements CrewWork {
     return skip(isAllowed === false ? 'people declined them' : 'nobody has allowed them yet');
   }
 
-  async #testCommand(): Promise<string | null> {
+  async #testCommand(tip: string): Promise<string | null> {
     const { test } = this.#plan;
     if (test === 'none') return null;
     if (test !== 'auto') return test;
-    const { tip } = await mainState(this.#repository);
-    const files = await filesIn(this.#repository, tip, RUNNER_FILES);
+    const files = await this.#runnersAt(tip);
     const found = findRunners((path) => files.get(path) ?? null);
     const [first] = found;
     const names = found.map(({ command }) => command).join(', ');
@@ -934,6 +938,10 @@ class RepositoryWork implements CrewWork {
   async #fetchMain(): Promise<boolean> {
     const { main, push } = this.#plan;
     const fetched = await fetchMain(this.#repository);
+    if (fetched.remote === null) {
+      this.#tellOnce('fetch', null);
+      return false;
+    }
     const { tip } = await mainState(this.#repository);
     if (fetched.problem === 'no branch' && push) {
       await this.#push(tip);
@@ -971,12 +979,9 @@ class RepositoryWork implements CrewWork {
   }
 
   /** Tells people which changed files are outside the patterns that the ticket names. The merge goes on. */
-  async #noteOutside(ticket: Assigned, changed: readonly string[]): Promise<void> {
-    const { id } = ticket;
-    const { tickets } = await this.#tickets.list();
-    const { touches = [] } = tickets.find((each) => each.id === id) ?? {};
-    const outside =
-      touches.length === 0 ? [] : changed.filter((path) => !touches.some((glob) => matchesGlob(path, glob)));
+  #noteOutside(ticket: Assigned, changed: readonly ChangedLines[]): void {
+    const { touches = [] } = ticket;
+    const outside = changed.map(({ path }) => path).filter((path) => !touches.some((glob) => matchesGlob(path, glob)));
     if (outside.length > 0) this.#say(ticket, `it changes more than its "touches" name: ${shortList(outside)}`);
   }
 
@@ -1098,17 +1103,18 @@ function pullEnd(
   };
 }
 
+type ChangedLines = { readonly path: string; readonly added: number; readonly removed: number };
+
 /** Lines added and removed in each file that differs; 0 for files that are not text. */
-async function changedLines(git: Git, range: string): Promise<readonly (readonly [added: number, removed: number])[]> {
-  const rows = zeroSeparated(await git(['diff', '--numstat', '--no-renames', '-z', range]));
-  return rows.map((row) => {
-    const [added, removed] = row.split('\t');
-    return [Number(added) || 0, Number(removed) || 0];
+async function changedLines(git: Git, range: string): Promise<readonly ChangedLines[]> {
+  return zeroSeparated(await git(['diff', '--numstat', '--no-renames', '-z', range])).map((row) => {
+    const [added, removed, ...path] = row.split('\t');
+    return { path: path.join('\t'), added: Number(added) || 0, removed: Number(removed) || 0 };
   });
 }
 
-function sum(rows: readonly (readonly [number, number])[], column: 0 | 1): number {
-  return rows.reduce((total, row) => total + row[column], 0);
+function sum(rows: readonly ChangedLines[], field: 'added' | 'removed'): number {
+  return rows.reduce((total, row) => total + row[field], 0);
 }
 
 /** The branches of workers are in this folder of branches. */

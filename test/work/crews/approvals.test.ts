@@ -6,7 +6,8 @@ import { findSetup } from '../../../src/work/crews/checks/setup-files.ts';
 import { until } from '../reviews/stage.ts';
 import { CHANNEL, add, finished, git, opened, repository, stage, ticketText } from './stage.ts';
 
-const at = (files: Readonly<Record<string, string>>) => findSetup(async (path) => files[path] ?? null);
+const at = (files: Readonly<Record<string, string>>) =>
+  findSetup(async (paths) => new Map(Object.entries(files).filter(([path]) => paths.includes(path))));
 
 describe('setup files of a repository', () => {
   test.each([

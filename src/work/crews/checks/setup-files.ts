@@ -14,8 +14,8 @@ export type SetupFile = {
   readonly unbound: string | null;
 };
 
-/** Reads a file at main; resolves with `null` when it is missing. */
-type ReadAtMain = (path: string) => Promise<string | null>;
+/** Reads files at main, by their paths. Missing ones are left out. */
+type ReadAtMain = (paths: readonly string[]) => Promise<ReadonlyMap<string, string>>;
 
 const line = z.string().trim().min(1);
 const cursorSetup = z.union([line, z.array(line)]).optional();
@@ -41,14 +41,15 @@ const FORMS: Readonly<Record<string, (json: unknown) => readonly string[] | stri
 
 /** Returns the first known setup file of main that names commands; `null` for none. */
 export async function findSetup(read: ReadAtMain): Promise<SetupFile | null> {
+  const texts = await read(Object.keys(FORMS));
   for (const [file, commandsOf] of Object.entries(FORMS)) {
-    const text = await read(file);
+    const text = texts.get(file) ?? null;
     const found = text === null ? [] : commandsOf(jsonOrNull(text));
     if (found.length === 0) continue;
     // A quote in the path would end the word of the shell.
     const script = typeof found === 'string' ? posix.join(posix.dirname(file), found.replaceAll("'", '')) : null;
     const commands = typeof found === 'string' ? [`sh '${script}'`] : found;
-    const parts = [file, text, script === null ? null : await read(script)];
+    const parts = [file, text, script === null ? null : ((await read([script])).get(script) ?? null)];
     const unbound = script !== null && parts[2] === null ? script : null;
     return { file, commands, digest: hash('sha256', JSON.stringify(parts)), unbound };
   }

@@ -2,7 +2,7 @@ import { lstat, readFile, readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { shortDigest } from '../../../lib/digest.ts';
 import { zeroSeparated } from '../../../lib/git.ts';
-import { unless } from './repository.ts';
+import { STATUS, unless } from './repository.ts';
 import type { Repository } from './repository.ts';
 
 /** What belongs to the user in a repository: for each part, a value or digest by name. */
@@ -19,7 +19,7 @@ export async function pictureOf(repository: Repository): Promise<CopyPicture> {
   const [listedRefs, index, status, settings] = await Promise.all([
     git(['for-each-ref', '--format=%(refname) %(objectname)']),
     git(['ls-files', '--stage', '-v', '-z']),
-    git(['status', '--porcelain=v2', '--branch', '--no-ahead-behind', '-z', '--no-renames', '--untracked-files=all']),
+    git(STATUS),
     git(['config', '--list', '--show-scope', '-z']),
   ]);
   const refs = new Map<string, string>();
@@ -64,11 +64,7 @@ const SENTENCES: Readonly<Record<CopyPart, (change: Change) => string>> = {
 };
 
 /** Fields before the path of a changed file, of a file in a conflict, and of a new file. */
-const FIELDS: ReadonlyMap<string, number> = new Map([
-  ['1', 8],
-  ['u', 10],
-  ['?', 1],
-]);
+const FIELDS: Readonly<Record<string, number>> = { 1: 8, u: 10, '?': 1 };
 
 /** HEAD, and the files that differ from it, with their state, size and time of change. */
 async function statusIn(root: string, status: string): Promise<Pick<CopyPicture, 'head' | 'files'>> {
@@ -78,7 +74,7 @@ async function statusIn(root: string, status: string): Promise<Pick<CopyPicture,
     const [, name, value = ''] = /^# branch\.(oid|head) (.*)$/s.exec(entry) ?? [];
     if (name === 'head' && value !== '(detached)') head.set('branch', value);
     if (name === 'oid' && value !== '(initial)') head.set('commit', value);
-    const count = FIELDS.get(entry[0] ?? '');
+    const count = FIELDS[entry[0] ?? ''];
     if (count === undefined) continue;
     const fields = entry.split(' ');
     const [state, path] = [fields.slice(0, Math.min(count, 3)).join(' '), fields.slice(count).join(' ')];

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
 import { GitError, copyIndex, gitDirOf, gitIn, zeroSeparated } from '../../../lib/git.ts';
 import type { Git, GitEnvironment } from '../../../lib/git.ts';
-import { unless } from './repository.ts';
+import { STATUS, unless } from './repository.ts';
 import type { Repository } from './repository.ts';
 
 /** Work stored as a commit. `ref` is `null` when nothing differs from HEAD and nothing was stored. */
@@ -38,7 +38,9 @@ export async function storeWork(
   if (!refPrefix.startsWith('refs/conch/kept/')) throw new Error(`impossible: kept work under ${refPrefix}`);
   const git = gitIn(worktree, repository.env, identityOf(CONCH));
   try {
-    const { tree, indexTree, head, headTree } = await snapshot(repository, worktree, refPrefix);
+    const seen = await lookAt(repository, worktree, refPrefix);
+    const { tree, indexTree, headTree } = await snapshot(repository, worktree, { keep: refPrefix, seen });
+    const { head } = seen;
     const isClean = tree === headTree && (indexTree === null || indexTree === tree);
     if (isClean && head !== null && !always) return { ref: null, commit: head, tree };
     const newest = await newestKept(repository, refPrefix);
@@ -59,10 +61,11 @@ export async function storeWork(
   }
 }
 
-/** Returns the digest of all files of a worktree that git does not ignore. Throws `KeepError`. */
-export async function treeOf(repository: Repository, worktree: string): Promise<string> {
+/** Looks at a worktree. `tree`: the digest of all its files that git does not ignore. Throws `KeepError`. */
+export async function statusOf(repository: Repository, worktree: string): Promise<Look & { readonly tree: string }> {
   try {
-    return (await snapshot(repository, worktree, null)).tree;
+    const seen = await lookAt(repository, worktree, null);
+    return { ...seen, tree: (await snapshot(repository, worktree, { keep: null, seen })).tree };
   } catch (error) {
     throw keepError(worktree, error);
   }
@@ -227,29 +230,39 @@ async function reasonAgainst(worktree: string, path: string): Promise<string | n
   return found !== null && found.size > MOST_BYTES ? 'larger than 5 MiB' : null;
 }
 
-/** The trees of the files, of the index, and of HEAD. `indexTree` is `null` while the index holds conflicts. */
-type Snapshot = {
-  readonly tree: string;
-  readonly indexTree: string | null;
-  readonly head: string | null;
-  readonly headTree: string | null;
-};
+type Look = Awaited<ReturnType<typeof lookAt>>;
 
 /**
- * Writes the files of a worktree as a tree, through a copy of its index. Nothing is written where nothing differs from
- * HEAD. `keep`: where commits of submodules are kept.
+ * Looks at a worktree and its submodules before their files are read. `entries`: of the index. `unmerged`: files in a
+ * conflict. `isDirty`: files differ from HEAD. `isClean`: they do not, and git looks at all of them. `keep`: where
+ * commits of submodules are kept.
  */
-async function snapshot(repository: Repository, worktree: string, keep: string | null): Promise<Snapshot> {
+async function lookAt(repository: Repository, worktree: string, keep: string | null) {
+  const git = gitIn(worktree, repository.env);
+  // Runs no git in submodules: their own settings could name programs.
+  const status = zeroSeparated(await git([...STATUS, '--ignore-submodules=dirty']));
+  const entries = zeroSeparated(await git(['ls-files', '--stage', '-v', '-z']));
+  const files = status.filter((entry) => !entry.startsWith('# '));
+  const [, head = null] = /^# branch\.oid ([0-9a-f]+)$/.exec(status[0] ?? '') ?? [];
+  const unmerged = files.filter((entry) => entry.startsWith('u ')).map((entry) => entry.split(' ').slice(10).join(' '));
+  const isDirty = files.length > 0 || (await keptSubmodules(repository, entries, { worktree, keep })).length > 0;
+  // Another letter marks files that git was told not to look at.
+  const isClean = !isDirty && head !== null && entries.every((entry) => entry.startsWith('H '));
+  return { head, entries, unmerged, isDirty, isClean };
+}
+
+/** The trees of the files, of the index, and of HEAD. `indexTree` is `null` while the index holds conflicts. */
+type Snapshot = { readonly tree: string; readonly indexTree: string | null; readonly headTree: string | null };
+
+/** `keep`: where commits of submodules are kept. `seen`: the worktree as it is. */
+type SnapshotOrder = { readonly keep: string | null; readonly seen: Look };
+
+/** Writes the files of a worktree as a tree, through a copy of its index. Nothing is written for a clean one. */
+async function snapshot(repository: Repository, worktree: string, { keep, seen }: SnapshotOrder): Promise<Snapshot> {
+  const { head, entries, isClean } = seen;
   const own = gitIn(worktree, repository.env);
-  const [status, listing] = await Promise.all([own(STATUS), own(['ls-files', '--stage', '-v', '-z'])]);
-  const [, id = ''] = /^# branch\.oid ([0-9a-f]+)$/m.exec(status.replaceAll('\0', '\n')) ?? [];
-  const entries = zeroSeparated(listing);
-  const head = id === '' ? null : id;
   const headTree = head === null ? null : (await own(['rev-parse', `${head}^{tree}`])).trim();
-  const isClean =
-    zeroSeparated(status).every((entry) => entry.startsWith('# ')) && entries.every((entry) => entry.startsWith('H '));
-  if (isClean && headTree !== null && (await keptSubmodules(repository, { worktree, entries, keep })).length === 0)
-    return { tree: headTree, indexTree: headTree, head, headTree };
+  if (isClean && headTree !== null) return { tree: headTree, indexTree: headTree, headTree };
   const scratch = await mkdtemp(join(tmpdir(), 'conch-index-'));
   try {
     const index = join(scratch, 'index');
@@ -260,19 +273,13 @@ async function snapshot(repository: Repository, worktree: string, keep: string |
     await clearFlags(git, worktree, entries);
     await git([...DURABLE, 'add', '--all', '--', ':/']);
     const added = zeroSeparated(await git(['ls-files', '--stage', '-v', '-z']));
-    for (const entry of await keptSubmodules(repository, { worktree, entries: added, keep }))
+    for (const entry of await keptSubmodules(repository, added, { worktree, keep }))
       await git(['update-index', '--cacheinfo', entry]);
-    return { tree: (await git([...DURABLE, 'write-tree'])).trim(), indexTree, head, headTree };
+    return { tree: (await git([...DURABLE, 'write-tree'])).trim(), indexTree, headTree };
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
 }
-
-/** Lists what differs from HEAD. Runs no git in submodules, whose own settings could name programs. */
-const STATUS = [
-  ...['status', '--porcelain=v2', '--branch', '--no-ahead-behind', '-z'],
-  ...['--no-renames', '--untracked-files=all', '--ignore-submodules=dirty'],
-];
 
 /** Has git look at files that somebody told it to take as unchanged. */
 async function clearFlags(git: Git, worktree: string, entries: readonly string[]): Promise<void> {
@@ -288,10 +295,8 @@ async function clearFlags(git: Git, worktree: string, entries: readonly string[]
 /** Keeps the work in the submodules of an index. Returns entries for those whose commit is another one now. */
 async function keptSubmodules(
   repository: Repository,
-  {
-    entries,
-    ...place
-  }: { readonly worktree: string; readonly entries: readonly string[]; readonly keep: string | null },
+  entries: readonly string[],
+  place: { readonly worktree: string; readonly keep: string | null },
 ): Promise<readonly string[]> {
   const changed: string[] = [];
   for (const entry of entries) {
@@ -309,7 +314,7 @@ async function keepSubmodule(
   { worktree, path, keep }: { readonly worktree: string; readonly path: string; readonly keep: string | null },
 ): Promise<string> {
   const folder = join(worktree, path);
-  const git = gitIn(folder, repository.env, { ...identityOf(CONCH), ...FIXED_DATE });
+  const git = gitIn(folder, repository.env);
   const gitDir = await gitDirOf(folder, git);
   const name = gitDir.startsWith(`${repository.commonDir}/`)
     ? gitDir.split('/modules/').slice(1).join('/modules/')
@@ -317,12 +322,8 @@ async function keepSubmodule(
   const shared = join(repository.commonDir, 'modules', name);
   if (name === '' || !existsSync(shared))
     throw new Error(`${path} is a repository of its own inside the worktree. Move it out of the worktree.`);
-  const { tree, head, headTree } = await snapshot(repository, folder, keep);
-  const parents = head === null ? [] : ['-p', head];
-  const commit =
-    head !== null && tree === headTree
-      ? head
-      : (await git([...DURABLE, 'commit-tree', tree, ...parents, '-m', 'Work kept from a submodule'])).trim();
+  const seen = await lookAt(repository, folder, keep);
+  const commit = (seen.isClean ? seen.head : null) ?? (await commitOfSubmodule(repository, folder, { keep, seen }));
   if (keep === null || shared === gitDir) return commit;
   const having = ['--git-dir', shared, 'for-each-ref', '--count=1', '--contains', commit];
   // git ends with 129 when the copy has no such commit.
@@ -331,6 +332,16 @@ async function keepSubmodule(
   const refs = `refs/conch/kept/submodule:${keep}/${commit}`;
   await gitIn(shared, repository.env)([...DURABLE, 'fetch', '--quiet', '--no-tags', '--refmap=', gitDir, refs]);
   return commit;
+}
+
+/** Makes a commit of the files of a submodule. Returns HEAD where they do not differ from it. */
+async function commitOfSubmodule(repository: Repository, folder: string, order: SnapshotOrder): Promise<string> {
+  const { head } = order.seen;
+  const { tree, headTree } = await snapshot(repository, folder, order);
+  if (head !== null && tree === headTree) return head;
+  const git = gitIn(folder, repository.env, { ...identityOf(CONCH), ...FIXED_DATE });
+  const parents = head === null ? [] : ['-p', head];
+  return (await git([...DURABLE, 'commit-tree', tree, ...parents, '-m', 'Work kept from a submodule'])).trim();
 }
 
 /** Fixed dates, so that equal work in a submodule gives a commit with the same hash. */

@@ -253,9 +253,12 @@ async function sideOf(git: Git, without: string, tip: string, path: string): Pro
 }
 
 /** Returns the merge commit whose second parent is `commit`, on main or waiting, after `from`; `null` when none is. */
-export async function findMerge(repository: Repository, commit: string, from: string): Promise<string | null> {
-  const { tip, main } = await mainState(repository);
-  const lines = (await repository.git(['rev-list', '--merges', '--parents', tip, main, `^${from}`])).split('\n');
+export async function findMerge(
+  { git }: Repository,
+  commit: string,
+  { from, tip, main }: Pick<MainState, 'tip' | 'main'> & { readonly from: string },
+): Promise<string | null> {
+  const lines = (await git(['rev-list', '--merges', '--parents', tip, main, `^${from}`])).split('\n');
   return lines.find((line) => line.split(' ')[2] === commit)?.split(' ')[0] ?? null;
 }
 
@@ -283,9 +286,9 @@ export async function advanceMain(
 ): Promise<AdvancedMain> {
   const { git } = repository;
   const { main, tip } = await mainState(repository);
-  if (await isAncestor(repository, to, main)) return { kind: 'advanced' };
   const isExpected = main === from || tip === from || tip === to;
-  if (!isExpected || !(await isAncestor(repository, main, to))) return { kind: 'moved', main };
+  if (main === to || !isExpected || !(await isAncestor(repository, main, to)))
+    return (await isAncestor(repository, to, main)) ? { kind: 'advanced' } : { kind: 'moved', main };
   const holder = await holderOfMain(repository);
   let refusal = holder?.reason ?? null;
   if (holder === null || refusal === null) {

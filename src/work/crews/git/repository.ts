@@ -4,7 +4,7 @@ import { dirname, join, resolve } from 'node:path';
 import { pid } from 'node:process';
 import { lockFile } from '../../../engine/lock.ts';
 import type { FileLock } from '../../../engine/lock.ts';
-import { GitError, gitIn } from '../../../lib/git.ts';
+import { GitError, gitIn, zeroSeparated } from '../../../lib/git.ts';
 import type { Git, GitEnvironment } from '../../../lib/git.ts';
 
 /** A repository that a crew works in, locked for this process. */
@@ -102,6 +102,20 @@ export async function isAncestor({ git }: Pick<Repository, 'git'>, one: string, 
   return (await unless(1, git(['merge-base', '--is-ancestor', one, other]))) !== null;
 }
 
+/** Returns those of some commits that are not in another one. A commit that was not fetched yet is in none. */
+export async function missingIn(
+  repository: Pick<Repository, 'git'>,
+  commits: readonly string[],
+  tip: string,
+): Promise<ReadonlySet<string>> {
+  const input = [...commits, `^${tip}`].map((line) => `${line}\n`).join('');
+  const more = commits.length === 0 ? '' : await unless(128, repository.git(['rev-list', '-1', '--stdin'], { input }));
+  const missing = new Set<string>();
+  for (const commit of more === '' ? [] : commits)
+    if ((await unless(128, isAncestor(repository, commit, tip).then(String))) !== 'true') missing.add(commit);
+  return missing;
+}
+
 /** Returns the text of a file in a commit; `null` when the commit has no such file. */
 export async function fileIn(
   repository: Pick<Repository, 'git'>,
@@ -111,10 +125,12 @@ export async function fileIn(
   return (await filesIn(repository, commit, [path])).get(path) ?? null;
 }
 
-/** As `fileIn`. A link is no such file: its text would be in another place. */
-export async function plainFileIn(repository: Pick<Repository, 'git'>, commit: string, path: string) {
-  const entry = await unless(128, repository.git(['--literal-pathspecs', 'ls-tree', commit, '--', path]));
-  return entry?.startsWith('100') === true ? await fileIn(repository, commit, path) : null;
+/** As `filesIn`. A link is no such file: its text would be in another place. */
+export async function plainFilesIn(repository: Pick<Repository, 'git'>, commit: string, paths: readonly string[]) {
+  const listing = ['--literal-pathspecs', 'ls-tree', '-z', commit, '--', ...paths];
+  const entries = zeroSeparated((await unless(128, repository.git(listing))) ?? '');
+  const plain = entries.filter((entry) => entry.startsWith('100')).map((entry) => entry.slice(entry.indexOf('\t') + 1));
+  return await filesIn(repository, commit, plain);
 }
 
 /** Returns the texts of files in a commit, by their paths. Files that the commit lacks are left out. */
@@ -160,18 +176,24 @@ export type FetchedMain =
   | { readonly remote: string; readonly commit: string; readonly problem: null }
   | { readonly remote: string | null; readonly commit: null; readonly problem: string | null };
 
-/** The remote of main, or "origin"; `null` when the repository has neither. */
-export async function remoteOf({ git, main }: Pick<Repository, 'git' | 'main'>): Promise<string | null> {
-  const set = await unless(1, git(['config', `branch.${main}.remote`]));
-  if (set !== null) return set === '.' ? null : set;
-  return (await git(['remote'])).split('\n').includes('origin') ? 'origin' : null;
+/** The remote of main, or "origin", and its branch; `null` when the repository has neither. */
+export async function remoteOf({
+  git,
+  main,
+}: Pick<Repository, 'git' | 'main'>): Promise<{ readonly name: string; readonly from: string } | null> {
+  const listing = (await unless(1, git(['config', '-z', '--get-regexp', '^(branch|remote)\\.']))) ?? '';
+  const settings = zeroSeparated(listing).map((entry) => entry.split('\n'));
+  const set = (name: string): string | undefined => settings.findLast(([key]) => key === `branch.${main}.${name}`)?.[1];
+  const hasOrigin = settings.some(([key = '']) => key.startsWith('remote.origin.'));
+  const name = set('remote') ?? (hasOrigin ? 'origin' : '.');
+  return name === '.' ? null : { name, from: set('merge') ?? `refs/heads/${main}` };
 }
 
 /** Fetches main from its remote into `refs/conch/remote/`. No other ref changes. */
 export async function fetchMain({ git, main }: Repository): Promise<FetchedMain> {
-  const remote = await remoteOf({ git, main });
-  if (remote === null) return { remote, commit: null, problem: null };
-  const from = (await unless(1, git(['config', `branch.${main}.merge`]))) ?? `refs/heads/${main}`;
+  const found = await remoteOf({ git, main });
+  if (found === null) return { remote: null, commit: null, problem: null };
+  const { name: remote, from } = found;
   const to = `refs/conch/remote/${main}`;
   const quiet = ['--quiet', '--no-tags', '--no-recurse-submodules', '--no-write-fetch-head', '--refmap='];
   try {
@@ -188,14 +210,18 @@ export async function fetchMain({ git, main }: Repository): Promise<FetchedMain>
 /** Returns a sentence when the repository sets up hooks that will not run in a worktree; else `null`. */
 export async function hooksProblem({ env, commonDir }: Repository, worktree: string): Promise<string | null> {
   const git = gitIn(worktree, env);
-  const set = await unless(1, git(['config', 'core.hooksPath'], { hooks: true }));
-  if (set === null) return null;
-  const folder = (await git(['config', '--type=path', 'core.hooksPath'], { hooks: true })).trimEnd();
-  const path = resolve(worktree, folder);
-  if (existsSync(path)) return null;
+  const folder = await unless(1, git(['config', '--type=path', 'core.hooksPath'], { hooks: true }));
+  const path = resolve(worktree, folder ?? '');
+  if (folder === null || existsSync(path)) return null;
+  const set = (await git(['config', 'core.hooksPath'], { hooks: true })).trimEnd();
   const where = path.startsWith(`${commonDir}/`) ? path : set;
   return `Hooks do not run in ${worktree}: core.hooksPath is ${where}, and this folder is missing there.`;
 }
+
+/** Lists HEAD and what differs from it. */
+export const STATUS = 'status --porcelain=v2 --branch --no-ahead-behind -z --no-renames --untracked-files=all'.split(
+  ' ',
+);
 
 /** Returns the trimmed output; `null` when git ends with this exit code. */
 export async function unless(exitCode: number, running: Promise<string>): Promise<string | null> {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, isAbsolute, join } from 'node:path';
 import { KeyedQueue } from '../../../lib/keyed.ts';
 import { GitError, gitIn, zeroSeparated } from '../../../lib/git.ts';
-import { treeOf } from './kept.ts';
+import { statusOf } from './kept.ts';
 import { commitOf, tipOf, unless } from './repository.ts';
 import type { Repository } from './repository.ts';
 
@@ -52,8 +52,9 @@ async function add(
   { folder, branch, base }: { readonly folder: string; readonly branch: string; readonly base: string },
 ): Promise<AddedWorktree> {
   const { git } = repository;
-  if ((await unless(1, git(['check-ref-format', `refs/heads/${branch}`]))) === null || branch.startsWith('-'))
-    throw new Error(`"${branch}" is no name for a branch. Rename the ticket.`);
+  const isPlain = /^\w[\w-]*(?:\/[\w-]+)*$/.test(branch);
+  const isName = isPlain || (await unless(1, git(['check-ref-format', `refs/heads/${branch}`]))) !== null;
+  if (!isName || branch.startsWith('-')) throw new Error(`"${branch}" is no name for a branch. Rename the ticket.`);
   if (!/^[0-9a-f]{40,64}$/.test(base) || (await commitOf(repository, base)) === null)
     throw new Error(`"${base}" is no commit of ${repository.root}.`);
   const known = (await listWorktrees(repository)).find((one) => one.folder === folder);
@@ -145,7 +146,7 @@ export async function removeWorktree(
   await QUEUE.run(repository.commonDir, async () => {
     const [, ...linked] = await listWorktrees(repository);
     if (!linked.some((one) => one.folder === folder)) return;
-    const isStored = stored !== null && existsSync(folder) && (await treeOf(repository, folder)) === stored.tree;
+    const isStored = stored !== null && existsSync(folder) && (await statusOf(repository, folder)).tree === stored.tree;
     await repository.git(['worktree', 'remove', ...(isStored ? ['--force'] : []), folder]);
   });
 }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { shortDigest } from '../../../lib/digest.ts';
+import { rememberLast } from '../../../lib/keyed.ts';
 import { zeroSeparated } from '../../../lib/git.ts';
 import { mainState } from '../git/merge.ts';
 import { blobsOf, fileIn, unless } from '../git/repository.ts';
@@ -17,13 +18,14 @@ import type { ListedTicket, NewTicket, Ticket, TicketSource } from './ticket.ts'
 export function filesTickets(repository: Repository, dir: string): TicketSource {
   const folder = join(repository.root, dir);
   const pathOf = (id: string): string => `${dir}/${id}.md`;
+  const ticketsOf = rememberLast((commit) => ticketsAt(repository, commit, dir));
   const here = async (name: string): Promise<Buffer | null> => readFile(join(folder, name)).catch(() => null);
   return {
     async list() {
       const tickets: Ticket[] = [];
       const unreadable: ListedTicket[] = [];
       // Merged work that waits for the user's copy counts.
-      const atMain = await ticketsAt(repository, (await mainState(repository)).tip, dir);
+      const atMain = await ticketsOf((await mainState(repository)).tip);
       const names = [...new Set([...(await namesIn(folder)), ...atMain.keys()])].toSorted();
       const own = await Promise.all(names.map(here));
       for (const [index, name] of names.entries()) {
@@ -37,9 +39,8 @@ export function filesTickets(repository: Repository, dir: string): TicketSource 
       return { tickets, unreadable };
     },
     async closingFile(id, commit) {
-      const path = pathOf(id);
-      const text = isTicketId(id) ? await fileIn(repository, commit, path) : null;
-      return text === null ? null : { path, text: withStatus(text, 'closed') };
+      const text = isTicketId(id) ? (await ticketsOf(commit)).get(`${id}.md`) : undefined;
+      return text === undefined ? null : { path: pathOf(id), text: withStatus(text, 'closed') };
     },
     async create(order, commit) {
       for (let attempt = 0; ; attempt += 1) {
@@ -60,7 +61,7 @@ export function filesTickets(repository: Repository, dir: string): TicketSource 
       return null;
     },
     async closed(id) {
-      if ((await fileIn(repository, (await mainState(repository)).tip, pathOf(id))) === null)
+      if (!(await ticketsOf((await mainState(repository)).tip)).has(`${id}.md`))
         await changeFile(join(repository.root, pathOf(id)), (text) => withStatus(text, 'closed'));
     },
   };

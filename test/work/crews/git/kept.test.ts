@@ -18,8 +18,8 @@ import {
   dropKept,
   listKept,
   showKept,
+  statusOf,
   storeWork,
-  treeOf,
 } from '../../../../src/work/crews/git/kept.ts';
 import { scene } from './scene.ts';
 import type { Scene } from './scene.ts';
@@ -70,7 +70,7 @@ describe('stored work', () => {
       '',
     ]);
     expect([git('show', `${REF}/1:a.txt`), git('show', `${REF}/1^2:a.txt`)]).toEqual(['unstaged', 'staged']);
-    expect(await treeOf(repository, tree)).toBe(stored.tree);
+    expect((await statusOf(repository, tree)).tree).toBe(stored.tree);
     expect(git('fsck', '--strict')).toBe('');
   });
 

@@ -289,11 +289,13 @@ describe('advancing main', () => {
     expect(await advanceMain(one.repository, { from: one.base, to: one.to })).toEqual({ kind: 'moved', main: moved });
     expect(one.git('rev-parse', 'main')).toBe(moved);
     const tip = one.git('rev-parse', 'agent/A-c-1');
-    expect(await findMerge(one.repository, tip, one.base)).toBeNull();
+    expect(await findMerge(one.repository, tip, { from: one.base, ...(await mainState(one.repository)) })).toBeNull();
     const again = merged(await mergeCommit(one.repository, { ...request(one, tip), tip: moved }));
     await advanceMain(one.repository, { from: moved, to: again.commit });
     one.git('update-ref', 'refs/heads/main', one.git('commit-tree', 'main^{tree}', '-p', 'main', '-m', 'Later'));
-    expect(await findMerge(one.repository, tip, one.base)).toBe(again.commit);
+    expect(await findMerge(one.repository, tip, { from: one.base, ...(await mainState(one.repository)) })).toBe(
+      again.commit,
+    );
   });
 
   test.each([null, 'feature'])('loses no commit that lands at the same moment (user on %s)', async (branch) => {
@@ -390,7 +392,7 @@ test('never forces a push, and explains why one was refused', async () => {
 
 /** The whole way of one ticket. Every step may have been done before. */
 async function wholeMerge(one: Crew, repository: Repository, tip: string): Promise<void> {
-  const done = await findMerge(repository, tip, one.base);
+  const done = await findMerge(repository, tip, { from: one.base, ...(await mainState(repository)) });
   if (done === null) {
     const { tip: from } = await mainState(repository);
     const { commit } = merged(await mergeCommit(repository, { ...request(one, tip), tip: from }));
