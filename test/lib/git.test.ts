@@ -156,6 +156,19 @@ describe('programs of the configuration', () => {
     expect(ran()).toBe(false);
   });
 
+  test('do not check the signature of a commit', async () => {
+    const { program, ran } = trap('gpg');
+    raw('config', 'gpg.program', program);
+    raw('config', 'log.showSignature', 'true');
+    const [head, message] = raw('cat-file', 'commit', 'HEAD').split('\n\n');
+    writeFileSync(join(home, 'signed'), `${head}\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n\n${message}`);
+    raw('update-ref', 'HEAD', raw('hash-object', '-w', '-t', 'commit', join(home, 'signed')).trim());
+    expect(await gitIn(root, env())(['log', '-1', '--format=%s'])).toBe('Begin\n');
+    expect(ran()).toBe(false);
+    raw('log', '-1');
+    expect(ran()).toBe(true);
+  });
+
   test('with a name that cannot be switched off stop the command', async () => {
     raw('config', 'filter.a=b.clean', 'true');
     await expect(gitIn(root, env())(['status'])).rejects.toThrow('The configuration of git names "filter.a=b.clean"');
