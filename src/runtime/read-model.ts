@@ -410,13 +410,17 @@ const shownAgents = foundOnce(({ agents }: Config): ReturnType<FloorQueries['age
 function namesOf(config: () => Config) {
   const agent = (wanted: AgentId) => agentsById(config().agents).get(wanted);
   const channel = (wanted: ChannelId) => channelsById(config().channels).get(wanted);
+  // What an agent said may be posted after it has left, as workers of crews do. A configuration has at most 1,000.
+  const known = new BoundedMap<AgentId, AgentConfig>(2_000);
+  const keep = foundOnce(({ agents }: Config) => agents.map((each) => known.set(each.id, each)).length);
   return {
     agent,
     channel,
     channels: () => placesIn(config()),
     agents: () => shownAgents(config()),
     speaker(id: AgentId) {
-      const { name = id, avatar = null } = agent(id) ?? {};
+      keep(config());
+      const { name = id, avatar = null } = known.get(id) ?? {};
       return { id, name, avatar };
     },
     channelName: (id: ChannelId) => channel(id)?.name ?? id,

@@ -23,9 +23,13 @@ import { CREW, makeRepository } from '../../examples/crew/repository.ts';
 
 export type RoomName = 'discord' | 'slack' | 'console';
 
-/** What people saw of a crew in its channel. `edits`: those of cards, which are messages with buttons, in milliseconds. */
+/**
+ * What people saw of a crew in its channel, and in the threads of its tickets (`threads`). `edits`: those of cards, which
+ * are messages with buttons, in milliseconds.
+ */
 type Seen = {
   readonly texts: readonly string[];
+  readonly threads: readonly string[];
   readonly edits: readonly { readonly card: string; readonly at: number }[];
 };
 
@@ -39,13 +43,17 @@ type Room = {
   readonly close: () => Promise<void>;
 };
 
-/** The figures of a crew in a room. `closestEdits`: the shortest time between two edits of one card; `null` for less than two. */
+/**
+ * The figures of a crew in a room. `closestEdits`: the shortest time between two edits of one card; `null` for less than
+ * two. `threads`: what was posted in the threads of tickets, as JSON.
+ */
 export type RoomFigures = {
   readonly room: RoomName;
   readonly workers: number;
   readonly tickets: number;
   readonly mostMessages: number;
   readonly closestEdits: number | null;
+  readonly threads: readonly string[];
 };
 
 const OPEN: Readonly<Record<RoomName, () => Promise<Room>>> = { discord, slack, console: inConsole };
@@ -58,7 +66,14 @@ export async function measureRoom(
     workers,
     tickets,
     stepMs,
-  }: { readonly workers: number; readonly tickets: readonly string[]; readonly stepMs: number },
+    shows = null,
+  }: {
+    readonly workers: number;
+    readonly tickets: readonly string[];
+    readonly stepMs: number;
+    /** Words that stand in a thread at the end; `null`: none is waited for. */
+    readonly shows?: string | null;
+  },
 ): Promise<RoomFigures> {
   const room = await OPEN[name]();
   const clock = systemClock();
@@ -105,7 +120,8 @@ export async function measureRoom(
       const crew = app.crews.state(CREW);
       return crew?.finished.length === tickets.length && crew.workers.every(({ status }) => status === 'idle');
     };
-    while (!isOver()) await new Promise((resolve) => setTimeout(resolve, 50));
+    const isShown = () => shows === null || room.seen().threads.some((text) => text.includes(shows));
+    while (!isOver() || !isShown()) await new Promise((resolve) => setTimeout(resolve, 50));
     // The last words are on their way.
     await new Promise((resolve) => setTimeout(resolve, 1_000));
     if (process.env['SHOW'])
@@ -124,13 +140,14 @@ export async function measureRoom(
 }
 
 function figuresOf(
-  { texts, edits }: Seen,
+  { texts, threads, edits }: Seen,
   tickets: readonly string[],
-): Pick<RoomFigures, 'mostMessages' | 'closestEdits'> {
+): Pick<RoomFigures, 'mostMessages' | 'closestEdits' | 'threads'> {
   const about = (id: string) => texts.filter((text) => new RegExp(`\\b${id}\\b`, 'u').test(text)).length;
   const ofCards = [...Map.groupBy(edits, ({ card }) => card).values()].map((all) => all.map(({ at }) => at));
   const gaps = ofCards.flatMap((times) => times.slice(1).map((at, index) => at - (times[index] ?? 0)));
-  return { mostMessages: Math.max(...tickets.map(about)), closestEdits: gaps.length === 0 ? null : Math.min(...gaps) };
+  const closestEdits = gaps.length === 0 ? null : Math.min(...gaps);
+  return { mostMessages: Math.max(...tickets.map(about)), closestEdits, threads };
 }
 
 /** A worker that performs the tickets of the demonstration repository, each step after a while. */
@@ -166,6 +183,9 @@ async function discord(): Promise<Room> {
     env: { DISCORD_TOKEN: server.token },
     seen: () => ({
       texts: calls('POST').flatMap(({ body }) => (isCard(body) ? [] : [JSON.stringify(body)])),
+      threads: server.requests.flatMap(({ method, path, body }) =>
+        method === 'POST' && path !== messages ? [JSON.stringify(body)] : [],
+      ),
       edits: calls('PATCH').flatMap(({ body, path, at }) => (isCard(body) ? [{ card: path, at }] : [])),
     }),
     close: () => server.close(),
@@ -188,6 +208,9 @@ async function slack(): Promise<Room> {
     env: { SLACK_BOT_TOKEN: server.botToken, SLACK_APP_TOKEN: server.appToken },
     seen: () => ({
       texts: calls('chat.postMessage').flatMap(({ args }) => (isCard(args) ? [] : [JSON.stringify(args)])),
+      threads: server.requests.flatMap(({ method, args }) =>
+        method === 'chat.postMessage' && args['thread_ts'] != null ? [JSON.stringify(args)] : [],
+      ),
       // An update does not tell whether its message is in a thread.
       edits: calls('chat.update').flatMap(({ args, at }) => (isCard(args) ? [{ card: String(args['ts']), at }] : [])),
     }),
@@ -198,6 +221,7 @@ async function slack(): Promise<Room> {
 async function inConsole(): Promise<Room> {
   const channel = 'console:crew';
   const texts: string[] = [];
+  const threads: string[] = [];
   return {
     channel,
     env: {},
@@ -207,13 +231,14 @@ async function inConsole(): Promise<Room> {
       openThread: async (parent, name, key) => ({ id: `${parent}/${key}`, parent, name }),
       // An edit of an earlier line is no message.
       edit: async () => 'changed',
-      post: async (at, { outboxId, text }) => {
+      post: async (at, { outboxId, speaker, text }) => {
         if (at === channel) texts.push(text);
+        else threads.push(JSON.stringify({ username: speaker?.name, text }));
         return outboxId;
       },
     },
     // The page shows the crew itself, and has no card.
-    seen: () => ({ texts, edits: [] }),
+    seen: () => ({ texts, threads, edits: [] }),
     close: async () => {},
   };
 }

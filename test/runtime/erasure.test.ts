@@ -318,7 +318,7 @@ const NOBODYS = new Set(
   `act addressed agent agentCall allowedTools also always answered approval askedBy backend call candidates cause code configuration
    cut definition digest example facilitator folder gap holder agents next via id key message messages mentions model named of open order origin others
    crew fallback from review sameModel within about base branch channel files kept main thread ticket tip unmerged worker worktree
-   commit deps done fail file head left pass primary program prompts proposal queue ref remembered reviewer returned rule run seats server session settings signal task told to tool touches tree trigger unaskable url why zone`.split(
+   commit deps done fail file head left otherWorker pass primary program prompts proposal queue ref remembered reviewer returned rule run seats server session settings signal task told to tool touches tree trigger unaskable url why zone`.split(
     /\s+/u,
   ),
 );

@@ -539,19 +539,21 @@ function seatOf(
   return { agents, channel };
 }
 
-/** In a meeting, the agent that speaks for the other ticket, in a session of its own. */
+/** The agent that speaks for the other ticket in a meeting, in a session of its own. Later posts still have its name. */
 function sideOf(
   crew: CrewConfig,
   { ticket, meeting, met = [] }: Worker,
   agent: AgentConfig,
   place: WorkerPlace,
 ): readonly AgentConfig[] {
-  if (ticket === null || meeting === undefined) return [];
+  const sides = meeting === undefined ? met : [...met, meeting];
+  const last = sides.at(-1);
+  if (ticket === null || last === undefined) return [];
   // No other session of the ticket has this number.
-  const speaker = { ticket: { ...ticket, id: meeting.ticket }, renewals: -1 - met.length };
+  const speaker = { ticket: { ...ticket, id: last.ticket }, renewals: -sides.length };
   const backend = backendOf(crew, speaker, { ...place, resumes: false });
-  const name = `${crew.id}-${meeting.by}`;
-  return [{ ...agent, id: sideAgentOf(agent.id), name, description: `speaks for ${meeting.ticket}`, backend }];
+  const name = `${crew.id}-${last.otherWorker}`;
+  return [{ ...agent, id: sideAgentOf(agent.id), name, description: `speaks for ${last.ticket}`, backend }];
 }
 
 /** How long a worker waits for an answer of people. Nobody else needs the floor of its ticket, so it is a week. */

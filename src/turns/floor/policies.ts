@@ -73,7 +73,8 @@ export const TASK_POLICIES: Readonly<Record<'review' | 'ticket', Policy>> = {
   ticket: {
     ...ROUND_ROBIN,
     summary: 'the crew asks its worker for one step after another',
-    forAgents: 'You work alone here; messages of people reach you during a step or with the next one.',
+    forAgents:
+      'The crew asks for one step after another; messages of people reach you during a step or with the next one.',
     heeds: [],
     goesRound: false,
   },

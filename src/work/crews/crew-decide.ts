@@ -681,10 +681,8 @@ function merged(decision: CrewDecision, { worker, ticket, commit }: CrewCommandO
   });
 }
 
-function conflict(
-  decision: CrewDecision,
-  { worker, files, landed, hunks = '', sides = [] }: CrewCommandOf<'CONFLICT'>,
-): CrewRefusal | null {
+function conflict(decision: CrewDecision, command: CrewCommandOf<'CONFLICT'>): CrewRefusal | null {
+  const { worker, files, landed, hunks = '' } = command;
   return decision.merging(worker, (found) => {
     const round = found.conflicts + 1;
     decision.drop(found.name, 'conflict');
@@ -696,22 +694,20 @@ function conflict(
     }
     allowStep(decision, found);
     decision.move(found, 'working', 'the merge met a conflict');
-    const side = sideIn(decision.crew, found, sides);
+    const side = sideIn(decision.crew, found, command);
     if (side === null) return next(decision, found, 'conflict', about);
     return decision.record({ type: 'meetingCalled', worker: found.name, ...side, hunks, conflict: about });
   });
 }
 
 /** The newest ticket in conflict for which an agent can speak: of another worker, and not met about. */
-function sideIn({ settings, finished }: Crew, { name, met = [] }: Worker, sides: readonly Side[]) {
+function sideIn({ settings, finished }: Crew, { name, met = [] }: Worker, { sides = [] }: CrewCommandOf<'CONFLICT'>) {
   for (const side of settings?.meetingTurns === undefined ? [] : sides) {
     const by = finished.find(({ id }) => id === side.ticket)?.worker ?? name;
-    if (by !== name && !met.includes(side.ticket)) return { ...side, by };
+    if (by !== name && !met.some(({ ticket }) => ticket === side.ticket)) return { ...side, otherWorker: by };
   }
   return null;
 }
-
-type Side = NonNullable<CrewCommandOf<'CONFLICT'>['sides']>[number];
 
 /** The other side speaks first. The meeting ends with an agreement or after its turns. */
 function nextTurn(decision: CrewDecision, worker: Worker, { turns, agreed }: NonNullable<Worker['meeting']>): null {

@@ -325,7 +325,7 @@ const EVOLUTION: Evolution = {
   meetingOver: ({ meeting, met = [], ...worker }) => ({
     ...worker,
     step: null,
-    met: [...met, ...(meeting === undefined ? [] : [meeting.ticket])],
+    met: meeting === undefined ? met : [...met, { ticket: meeting.ticket, otherWorker: meeting.otherWorker }],
   }),
   merged: (worker) => ({ ...worker, next: null }),
   pullOpened: ({ pull, ...worker }, { tip, head, number, url }) => {

@@ -230,7 +230,7 @@ function wordsOf(crew: Crew, worker: Worker, fact: CrewFact): readonly [about: s
       return [COURSE, `◐ ${name} takes ${ticket}: ${fact.ticket.title}`];
     case 'stepBegun':
       return worker.meeting !== undefined
-        ? [COURSE, `⚔ ${name} on ${ticket} meets ${worker.meeting.by} on ${worker.meeting.ticket}`]
+        ? [COURSE, `⚔ ${name} on ${ticket} meets ${worker.meeting.otherWorker} on ${worker.meeting.ticket}`]
         : [COURSE, `● ${name} works on ${ticket}, step ${stepCount} of ${maxSteps}`];
     case 'errorExplained':
       return [COURSE, `● ${name} on ${ticket}, error ${worker.errors} in a row: ${fact.why}`];
@@ -291,14 +291,14 @@ function mergeWords(worker: Worker, fact: CrewFact): readonly [about: string, te
         `⚔ ${ticket} conflicts with main in ${fact.files.join(', ')}; ${name} resolves it (round ${fact.round})`,
       ];
     case 'meetingCalled': {
-      const { ticket: other, by, hunks } = fact;
-      const who = `${name} on ${ticket} and ${by} on ${other}`;
+      const { ticket: other, otherWorker, hunks } = fact;
+      const who = `${name} on ${ticket} and ${otherWorker} on ${other}`;
       const how = `Write here to take part. To end it: /crew answer ${name} continue`;
       const code = `\`\`\`\n${hunks.replaceAll('```', "'''")}\n\`\`\``;
       return [`meeting ${other}`, `⚔ ${who} meet here about the conflict. ${how}\n${code}`];
     }
     case 'meetingOver': {
-      const about = `agreed ${worker.met?.at(-1) ?? ''}`;
+      const about = `agreed ${worker.met?.at(-1)?.ticket ?? ''}`;
       if (fact.agreed === '') return [about, `⚔ The meeting about ${ticket} ended without an agreement: ${fact.why}`];
       return [about, `🤝 ${ticket}: the meeting agreed: ${fact.agreed}`];
     }
@@ -333,10 +333,10 @@ function endWords({ name, ticket, pull }: Worker, fact: CrewFact): readonly [abo
 export function agreementNote(
   ticket: string,
   name: string,
-  { ticket: other, by, agreed = '', at }: NonNullable<Worker['meeting']>,
+  { ticket: other, otherWorker, agreed = '', at }: NonNullable<Worker['meeting']>,
 ): string {
   const time = isoTime(at).replace(/\.\d+Z$/, 'Z');
-  return `**${time}**\n\n${name} on ${ticket} and ${by} on ${other} agreed on their conflict: ${agreed}`;
+  return `**${time}**\n\n${name} on ${ticket} and ${otherWorker} on ${other} agreed on their conflict: ${agreed}`;
 }
 
 const VERDICTS = {
@@ -400,7 +400,7 @@ export function factLine(fact: CrewFact): string | null {
     case 'conflicted':
       return `conflict in ${fact.files.join(', ')}, round ${fact.round}`;
     case 'meetingCalled':
-      return `meeting with ${fact.by} on ${fact.ticket}`;
+      return `meeting with ${fact.otherWorker} on ${fact.ticket}`;
     case 'meetingOver':
       return fact.agreed === '' ? `meeting over: ${fact.why}` : `meeting agreed: ${fact.agreed}`;
     case 'merged':

@@ -205,8 +205,8 @@ const discoverySchema = z.strictObject({ worker: text, ticket: text, text, touch
 /** What a merge conflicts with: a ticket that is merged. `about`: its text and its changes, as data. */
 export const sideSchema = z.strictObject({ ticket: text, about: text });
 
-/** A meeting about a conflict. `by`: the worker of the other ticket. `conflict`: what the worker resolves afterwards. */
-export const meetingSchema = z.strictObject({ ...sideSchema.shape, by: text, hunks: text, conflict: text });
+/** A meeting about a conflict. `otherWorker`: who wrote the other ticket. `conflict`: what the worker resolves afterwards. */
+export const meetingSchema = z.strictObject({ ...sideSchema.shape, otherWorker: text, hunks: text, conflict: text });
 
 const workerSchema = z.strictObject({
   name: text,
@@ -257,8 +257,8 @@ const workerSchema = z.strictObject({
   meeting: z
     .strictObject({ ...meetingSchema.shape, at: instant, turns: count, agreed: text.exactOptional() })
     .exactOptional(),
-  /** The tickets about which it met. Absent before the first meeting. */
-  met: z.array(text).exactOptional(),
+  /** The tickets about which it met, with their workers. Absent before the first meeting. */
+  met: z.array(meetingSchema.pick({ ticket: true, otherWorker: true })).exactOptional(),
   /** The commit whose tests a person has accepted as they are. */
   accepted: text.nullable(),
   /** When the merge may begin. Absent: at once. */

@@ -12,7 +12,7 @@ import type { Ticket } from './tickets/ticket.ts';
 import type { ProposedTicket } from '../../turns/proposed-ticket.ts';
 import type { ReviewedWork } from '../reviews/review.ts';
 import { agreementNote } from './crew-words.ts';
-import { crewDeadline, findWorker, isStepping, jobOf, nextReviewId, workerName } from './crew.ts';
+import { crewDeadline, findWorker, isStepping, jobOf, nextReviewId, sideAgentOf, workerName } from './crew.ts';
 import type {
   Assigned,
   Crew,
@@ -257,8 +257,9 @@ export class CrewRunner {
         if (fact.type === 'stepSent') this.#ports.work.stepAsked(fact.worker);
         if (isEndOfStep(fact)) this.#endStep(state, fact);
         if (SHOWS_TICKETS.has(fact.type)) this.#lookSoon();
-        // The other side has no seat after the meeting.
-        if (fact.type === 'meetingOver') this.#do(this.#ports.seat());
+        // The other side keeps its seat and name after a meeting, and no session.
+        if (fact.type === 'meetingOver')
+          this.#do(this.#ports.rest(sideAgentOf(findWorker(state, fact.worker)?.agent ?? fact.worker)));
         if (fact.type === 'merged') this.#do(this.#ports.work.closed(fact.ticket, fact.commit));
       }
       this.#round(state);

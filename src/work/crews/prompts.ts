@@ -50,9 +50,12 @@ export function agreedIn(lines: readonly string[]): string | null {
 }
 
 /** What a meeting agreed on, for the prompt of the step that resolves the conflict; empty when nothing was. */
-export function agreedWords(ticket: Assigned, { agreed, by, ticket: other }: NonNullable<Worker['meeting']>): string {
+export function agreedWords(
+  ticket: Assigned,
+  { agreed, otherWorker, ticket: other }: NonNullable<Worker['meeting']>,
+): string {
   if (agreed === undefined) return '';
-  return `\nYou agreed on this with ${by} for ${other}. Resolve the conflict so:\n${quotedText('agreed', ticket, agreed)}`;
+  return `\nYou agreed on this with ${otherWorker} for ${other}. Resolve the conflict so:\n${quotedText('agreed', ticket, agreed)}`;
 }
 
 /** What stands between a prompt and what it tells besides. */
@@ -130,7 +133,7 @@ function meetingValues({ meeting }: Worker, ticket: Assigned, { turns = 0 }: Pro
   if (meeting === undefined) return {};
   return {
     other: meeting.ticket,
-    by: meeting.by,
+    by: meeting.otherWorker,
     turn: meeting.turns + 1,
     turns,
     side: quotedText('side', ticket, meeting.about),

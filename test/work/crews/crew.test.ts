@@ -1276,7 +1276,7 @@ describe('a meeting about a conflict', () => {
     expect(play.worker()).toMatchObject({
       status: 'working',
       step: null,
-      meeting: { ticket: 'c-2', by: 'B', turns: 0 },
+      meeting: { ticket: 'c-2', otherWorker: 'B', turns: 0 },
     });
     play.give({ type: 'SEATED', worker: 'A', ticket: 'c-1' });
     expect(play.worker().step).toMatchObject({ kind: 'side' });
@@ -1416,7 +1416,11 @@ describe('a meeting about a conflict', () => {
   test('is over when people are asked about the budget of the ticket', () => {
     const play = met({ ...MEETING, ticketCostMicros: 5 });
     play.give({ type: 'SPENT', worker: 'A', input: 1, output: 1, costMicros: 10 }).step('Mine.', work('1'), 8);
-    expect(play.worker()).toMatchObject({ waiting: { for: 'budget' }, step: null, met: ['c-2'] });
+    expect(play.worker()).toMatchObject({
+      waiting: { for: 'budget' },
+      step: null,
+      met: [{ ticket: 'c-2', otherWorker: 'B' }],
+    });
     expect(play.worker().meeting).toBeUndefined();
   });
 

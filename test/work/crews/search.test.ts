@@ -18,6 +18,7 @@ const SETTINGS: CrewSettings = {
   maxWorkers: 2,
   maxSteps: 4,
   patience: 2,
+  meetingTurns: 2,
   merge: 'auto',
   ticketCostMicros: null,
   main: 'main',
@@ -87,7 +88,7 @@ function commandsOf({ crew, epoch, tip }: World, pick: <Value>(all: readonly Val
     { type: 'SEATED', worker: name, ticket: id },
     { type: 'UNSTARTED', worker: name, ticket: id, why: 'no' },
     { type: 'GRANTED', worker: name, epoch },
-    { type: 'SAID', worker: name, epoch: late, text: pick(['DONE', 'DONE', 'I am DONE', 'no']) },
+    { type: 'SAID', worker: name, epoch: late, text: pick(['DONE', 'DONE', 'I am DONE', 'no', 'AGREED: so']) },
     {
       type: 'ENDED',
       worker: name,
@@ -117,7 +118,14 @@ function commandsOf({ crew, epoch, tip }: World, pick: <Value>(all: readonly Val
     { type: 'TESTED', worker: name, tip: result.tip, verdict, output: '', weakened: pick(['', '', 'less']) },
     { type: 'MERGE_STARTED', ...result },
     { type: 'MERGED', worker: name, ticket: id, commit: `m${tip}` },
-    { type: 'CONFLICT', worker: name, files: ['a'], landed: [] },
+    {
+      type: 'CONFLICT',
+      worker: name,
+      files: ['a'],
+      landed: [],
+      sides: crew.finished.map((each) => ({ ticket: each.id, about: '' })),
+    },
+    { type: 'NOTED', worker: name, ticket: id },
     { type: 'MERGED_RED', worker: name, output: '', landed: [] },
     { type: 'REFUSED', worker: name, why: 'no' },
     { type: 'MOVED', worker: name },
@@ -149,6 +157,8 @@ function likelyTypes(worker: Worker, crew: Crew): readonly CrewCommand['type'][]
   if (ticket === null) return ['ASSIGN', 'ASSIGN', 'BASE', 'ACCEPT_BASE', 'RUN'];
   if (status === 'stuck') return ['RETRY', 'RETRY', 'KILL'];
   if (status === 'ready' && step === null) return prepared ? ['SEATED'] : ['PREPARED'];
+  if (jobOf(crew, worker) === 'seat') return ['SEATED'];
+  if (jobOf(crew, worker) === 'note') return ['NOTED'];
   if (step?.queued === true) return ['RUN', 'TICK'];
   if (step?.over === true) return ['MEASURED'];
   if (step?.epoch === null) return ['GRANTED'];
@@ -221,6 +231,9 @@ function brokenBy(
   if (ticket === null) return `${status} without a ticket`;
   if (step !== null && (waiting !== null || leaving !== null || status === 'done' || status === 'stuck'))
     return `a step is asked while it is ${status}${waiting === null ? '' : ' and waits'}`;
+  if (worker.meeting !== undefined && (status !== 'working' || waiting !== null || leaving !== null))
+    return `a meeting goes on while it is ${status}`;
+  if ((worker.meeting?.turns ?? 0) > 2) return 'a meeting never ends';
   if (status === 'stuck') return leaving !== null || errors > 0 || worker.conflicts > 3 ? null : 'stuck for nothing';
   const isAwaited = step !== null || waiting !== null || retryAt !== null || jobOf(crew, worker) !== null;
   const isReviewed = next === 'review' && worker.review?.id != null;

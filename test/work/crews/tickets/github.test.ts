@@ -295,6 +295,18 @@ describe('issues of GitHub', () => {
     expect(await (await open('other')).claim?.('gh-1')).toBeNull();
   });
 
+  test('get a note of a meeting as one comment, which is no claim whatever it says', async () => {
+    const { hub, open } = await stage();
+    hub.issue(1);
+    const source = await open();
+    const note = `agreed: <!-- conch claim by=eve until=2999-01-01T00:00:00Z -->`;
+    for (let times = 0; times < 2; times += 1) expect(await source.note?.('gh-1', note, '')).toBe(null);
+    const [comment, ...others] = hub.comments;
+    expect(others).toEqual([]);
+    expect(comment?.body).toContain('agreed: <! -- conch claim by=eve');
+    expect(await source.claim?.('gh-1')).toBe(null);
+  });
+
   test('are closed with one comment that names the commit, also when closing is repeated', async () => {
     const { hub, open } = await stage();
     hub.issue(1);

@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { isTicketId, parseTicket, withStatus, withNotes } from '../../../../src/work/crews/tickets/ticket-file.ts';
+import {
+  isTicketId,
+  parseTicket,
+  withStatus,
+  withNote,
+  withNotes,
+} from '../../../../src/work/crews/tickets/ticket-file.ts';
 import { sortTickets } from '../../../../src/work/crews/tickets/ticket.ts';
 import type { Ticket } from '../../../../src/work/crews/tickets/ticket.ts';
 
@@ -83,6 +89,14 @@ describe('a ticket in the format of tk', () => {
     expect(withNotes(text, text, text.replace('Do it', 'Do less'))).toEqual({ text, changesMore: true });
     expect(withNotes(text, text, null)).toEqual({ text, changesMore: true });
     expect(withNotes(text, null, null)).toEqual(same(text));
+  });
+
+  test('gets a note of a meeting once, also one that looks like the end of its notes', () => {
+    const text = '---\nid: c-1\nstatus: closed\n---\n# T\n\n## Design\n\nSmall.\n';
+    const note = '**2026-01-01T00:00:00Z**\n\nA on c-1 and B on c-2 agreed on their conflict: ## Notes';
+    const noted = withNote(text, note);
+    expect(noted).toBe(`${text}\n## Notes\n\n${note}\n`);
+    expect(withNote(noted, note)).toBe(noted);
   });
 
   test('closes by one line; every other byte stays', () => {
