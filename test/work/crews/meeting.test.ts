@@ -3,8 +3,9 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import type { Report } from '../../../src/agents/backends/backend.ts';
 import { until } from '../reviews/stage.ts';
-import { CHANNEL, finished, git, opened, repository, stage, ticketText } from './stage.ts';
+import { CHANNEL, finished, git, opened, playedBy, repository, stage, stageOf, ticketText } from './stage.ts';
 import type { Work } from './played.ts';
 
 /** Who speaks in a meeting, in which ticket's thread, and what the prompt is. */
@@ -38,6 +39,17 @@ function colliding(meets: (turn: Turn) => string | Promise<string>, resolved: st
 const tickets = () => ({ 'c-1': ticketText('c-1', { text: 'The text of c-1.' }), 'c-2': ticketText('c-2') });
 const AGREED = 'Both lines stay.\nAGREED: the merged line first';
 const NOTE = /^\*\*[-\dT:]+Z\*\*\n\n([AB]) on (c-[12]) and ([AB]) on (c-[12]) agreed on their conflict: (.*)$/m;
+
+/** Asks to change a file. Resolves with "go", or with why not. */
+async function edit({ gate }: Report): Promise<string> {
+  const input = { file_path: 'list.txt', old_string: 'a', new_string: 'b' };
+  const call = { id: 'e1', tool: 'Edit', input, definition: null, repeatable: false, detail: 'Edit', caution: null };
+  await gate.step({ text: '', kept: null });
+  const asked = await gate.ask(call, new AbortController().signal);
+  if (asked.verdict !== 'go') return asked.words;
+  await gate.settled(call, { status: 'complete', output: 'done', code: null, durationMs: 1 });
+  return 'go';
+}
 
 type Room = Awaited<ReturnType<typeof stage>>;
 
@@ -141,6 +153,36 @@ describe('a meeting about a conflict', () => {
     expect(resolved).toHaveLength(1);
     for (const id of ['c-1', 'c-2'])
       expect(git(repo, 'show', `main:.tickets/${id}.md`).match(/agreed on their conflict/g)).toHaveLength(1);
+  });
+
+  test('denies changes of files to the other side, and not to the worker', async () => {
+    const heard: (readonly [agent: string, answer: string])[] = [];
+    const work = colliding(({ speaker }) => (speaker === 'own' ? AGREED : 'My line must stay.'), []);
+    const room = await stageOf({
+      repo: repository(tickets()),
+      crew: { workers: 2, tools: { allow: ['Edit'] } },
+      backends: async (config) => {
+        const playedFor = await playedBy(work)(config);
+        return (agent) => {
+          const backend = playedFor(agent);
+          const open: typeof backend.open = async (seat) => {
+            const session = await backend.open(seat);
+            const prompt: typeof session.prompt = async (turn, report) => {
+              if (turn.text.includes('both sides meet here')) heard.push([agent.id, await edit(report)]);
+              return session.prompt(turn, report);
+            };
+            return { ...session, prompt };
+          };
+          return { ...backend, open };
+        };
+      },
+    });
+    await room.command('/crew run');
+    await finished(room, 2);
+    expect(heard).toEqual([
+      [expect.stringMatching(/\.side$/), expect.stringContaining('may not change the work')],
+      [expect.stringMatching(/^web-[ab]$/), 'go'],
+    ]);
   });
 
   test('is not held when the configuration says so', async () => {
