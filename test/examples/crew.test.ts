@@ -83,6 +83,10 @@ test(
     expect(asked).toBeGreaterThan(0);
     expect(merged(demo.repo())).toEqual(Object.keys(TICKETS));
     expect(git(demo.repo(), 'show', 'main:src/helper.js')).toContain('=> 7;');
+    for (const id of ['t-05', 't-06'])
+      expect(git(demo.repo(), 'show', `main:.tickets/${id}.md`)).toContain(
+        'agreed on their conflict: keep the lines of both',
+      );
     expect(await demo.end()).toEqual({ code: 0, left: [] });
   },
 );
