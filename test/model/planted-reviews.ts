@@ -23,9 +23,9 @@ export const PLANTED_REVIEWS: readonly Planted[] = [
   {
     name: 'PASS in prose passes the work',
     file: SIGNALS,
-    find: '  if (found.length === 0) return',
+    find: '  if (word === undefined) return',
     replace:
-      "  if (/PASS/.test(lines.at(-1) ?? '') && 'PASS' in words) return { signal: 'pass' };\n  if (found.length === 0) return",
+      "  if (/PASS/.test(lines.at(-1) ?? '') && 'PASS' in words) return { signal: 'pass' };\n  if (word === undefined) return",
   },
   {
     name: 'a verdict of an older turn counts',

@@ -123,13 +123,12 @@ const FIELDS = {
 
 /** Reads an announcement. Version 1 of the floor also announced each turn of a review: that is read as a ticket's line. */
 export const announcementSchema = z.preprocess(
-  (read) => (isReviewTurn(read) ? { kind: 'ticket', id: '', about: 'review', text: '', goesOn: true } : read),
+  (read) =>
+    read instanceof Object && Reflect.get(read, 'kind') === 'review'
+      ? { kind: 'ticket', id: '', about: 'review', text: '', goesOn: true }
+      : read,
   taggedUnion('kind', FIELDS),
 );
-
-function isReviewTurn(read: unknown): boolean {
-  return read instanceof Object && Reflect.get(read, 'kind') === 'review';
-}
 
 /**
  * An announcement as data. Its words are in `turns/text/announcement-words.ts` and in the configuration's templates.

@@ -86,20 +86,19 @@ export function foreignSignal(
   { done, pass, fail }: SignalWords,
   role: 'primary' | 'reviewer' | null,
 ): string | null {
-  const own = { primary: [done, fail], reviewer: [pass, REVISE, fail] };
   const last = lines.at(-1) ?? '';
-  const isSignal = [done, pass, fail, REVISE].includes(last);
-  return isSignal && (role === null || !own[role].includes(last)) ? last : null;
+  if (![done, pass, fail, REVISE].includes(last)) return null;
+  const own = { primary: [done, fail], reviewer: [pass, REVISE, fail] };
+  return role === null || !own[role].includes(last) ? last : null;
 }
 
 function signalIn(lines: OwnLines, words: Readonly<Record<string, Signal>>): Signalled {
-  const found = lines.filter((line) => Object.hasOwn(words, line));
-  if (found.length === 0) return { signal: null };
-  const named = [...new Set(found)];
-  const last = lines.at(-1) ?? '';
-  if (named.length > 1) return { signal: null, broken: `more than one signal: ${named.join(', ')}` };
-  if (Object.hasOwn(words, last)) return { signal: words[last] ?? null };
-  return { signal: null, broken: `${named.join()} is followed by more text` };
+  const found = Object.keys(words).filter((word) => lines.includes(word));
+  const [word, ...others] = found.toSorted((one, other) => lines.indexOf(one) - lines.indexOf(other));
+  if (word === undefined) return { signal: null };
+  if (others.length > 0) return { signal: null, broken: `more than one signal: ${[word, ...others].join(', ')}` };
+  if (lines.at(-1) === word) return { signal: words[word] ?? null };
+  return { signal: null, broken: `${word} is followed by more text` };
 }
 
 const FINDING = /^(?:[-*]\s+)?(?:(?<id>F\d+)\s+)?\[(?<severity>blocker|major|minor|note)\]\s+(?<rest>\S.*)$/i;

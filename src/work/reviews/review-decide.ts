@@ -265,20 +265,13 @@ function said(decision: ReviewDecision, command: ReviewCommandOf<'SAID'>): Revie
     agent === reviewer ? verdictOfReviewer(lines, settings.signals) : signalOfPrimary(lines, settings.signals);
   const isTwice = heard?.signal != null && read.signal !== null && read.signal !== heard.signal;
   const signal = isTwice ? { signal: null, broken: `more than one signal: ${heard.signal}, ${read.signal}` } : read;
-  const reason = signal.signal === null ? {} : { reason: reasonIn(text) };
+  const { signal: given, broken } = signal;
+  const reason = given === null ? undefined : reasonIn(text);
   const digest = agent === primary ? shortDigest(heard?.digest ?? '', text) : '';
-  const answers = agent === primary ? answersIn(lines) : [];
-  const findings = agent === primary ? [] : findingsIn(lines);
-  decision.record({
-    type: 'turnHeard',
-    agent,
-    epoch,
-    ...signal,
-    ...reason,
-    digest,
-    ...(answers.length === 0 ? {} : { answers: [...answers] }),
-    ...(findings.length === 0 ? {} : { findings: [...findings] }),
-  });
+  const answers = agent === primary ? answersIn(lines) : undefined;
+  const findings = agent === primary ? undefined : findingsIn(lines);
+  const told = defined({ broken, reason, answers, findings });
+  decision.record({ type: 'turnHeard', agent, epoch, signal: given, digest, ...told });
   return null;
 }
 
