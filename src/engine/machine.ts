@@ -154,14 +154,14 @@ export function withCauses<
   M extends Machine<State, Command, Fact, Effect, Refusal>,
 >(machine: M & Machine<State, Command, Fact, Effect, Refusal>, all: readonly Causes<State, Fact>[]) {
   const causing = new Set([...(machine.causing ?? []), ...all.flatMap(({ types }) => types)]);
-  const sorted = all.map((causes) => ({ ...causes, types: new Set(causes.types) }));
+  const quick = all.map((causes) => ({ ...causes, types: new Set(causes.types) }));
   return {
     ...machine,
     causing,
     causes(fact: Fact, state: State): readonly CommandFor[] {
       const commands: CommandFor[] = [...(isCausing(machine, fact) ? (machine.causes?.(fact, state) ?? []) : [])];
       const type = String((fact as { readonly type?: unknown }).type);
-      for (const { types, within, commands: caused } of sorted)
+      for (const { types, within, commands: caused } of quick)
         if ((within === undefined || state[within] !== undefined) && types.has(type))
           commands.push(...caused(fact, state));
       return commands;

@@ -171,7 +171,10 @@ async function settingsOf(folder: string, env: GitEnvironment): Promise<Settings
   return settings;
 }
 
-/** Returns the state and digest of every file of a folder's configuration; `null` when they are not known. */
+/**
+ * Returns a key that changes with every file of git's configuration for a folder: with its text and its time. Returns
+ * `null` when a file cannot be read or is too large.
+ */
 function configFiles(folder: string, env: GitEnvironment): string | null {
   const places = gitFoldersOf(folder);
   if (places === null) return null;

@@ -33,7 +33,7 @@ type Seen = {
   readonly edits: readonly { readonly card: string; readonly at: number }[];
 };
 
-/** A chat platform with the channel of a crew, for one measurement. */
+/** A local server of a chat platform for one measurement. `channel`: where the crew works. */
 type Room = {
   readonly channel: string;
   readonly adapter: Parameters<typeof startApp>[0]['adapter'];

@@ -31,8 +31,9 @@ type FloorCardsPorts = {
   readonly requestSearch: (channel: ChannelId) => void;
 };
 
+/** The shortest time between two edits of a card, in milliseconds. */
 const INTERVAL_MS = 3_000;
-/** The same for channels with an open review, or in which a crew works, and for the threads of its tickets. */
+/** The same in a channel with an open review or a crew, and in the thread of a ticket. */
 const WORK_INTERVAL_MS = 10_000;
 /** How many messages may come after a card before it moves to the end. */
 const MOST_BELOW = 10;

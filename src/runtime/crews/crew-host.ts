@@ -487,7 +487,7 @@ function reviewerOf({ agents }: Config, { review }: CrewConfig, { next }: Worker
   return next === 'review' ? agents.find(({ id }) => id === review?.by) : undefined;
 }
 
-/** The agents of a worker, whose folder is the worktree, and the channel of its ticket. */
+/** Builds the agents of a worker and the channel of its ticket. The agents work in the worktree of the ticket. */
 function seatOf(
   crew: CrewConfig,
   worker: Worker,

@@ -39,8 +39,10 @@ const reviewAsks = z.strictObject({
   until: instant.nullable(),
 });
 
-/** A line about a ticket of a crew. A later line with the same `about` edits it. */
-/** A line about a ticket. `goesOn`: it replaces the last line about the same thing, even below other messages. */
+/**
+ * A line about a ticket of a crew. The next line with the same `about` edits it. `goesOn`: also when other messages came
+ * between them.
+ */
 const ticketLine = z.strictObject({
   kind: z.literal('ticket'),
   id: z.string(),
@@ -121,7 +123,7 @@ const FIELDS = {
   ticket: ticketLine.omit({ kind: true }).shape,
 };
 
-/** Reads an announcement. Version 1 of the floor also announced each turn of a review: that is read as a ticket's line. */
+/** Reads an announcement. Earlier versions announced each turn of a review: that is read as a line that changes nothing. */
 export const announcementSchema = z.preprocess(
   (read) =>
     read instanceof Object && Reflect.get(read, 'kind') === 'review'

@@ -254,14 +254,14 @@ function floorCommands(fact: CrewFact, crew: Crew, worker: Worker): readonly Com
     case 'stepSent': {
       const brief = promptFor(worker, placeOf(crew, ticket.id, fact.left));
       if (worker.step?.kind !== 'side') return [{ type: 'askTaskTurn', id, agent, brief }];
-      // Nothing that it said in another meeting counts here.
+      // Each meeting has a new session for the agent that speaks for the other ticket.
       const fresh = worker.meeting?.turns === 0 ? { fresh: true as const } : {};
       return [{ type: 'askTaskTurn', id, agent: sideAgentOf(agent), brief, ...fresh }];
     }
     case 'stepCut': {
       const { epoch, by } = fact;
       if (epoch === null) return [{ type: 'holdTask', id }];
-      // The turn is the one of the two that has this epoch.
+      // One of the two agents has the turn with this epoch. The floor refuses the command for the other.
       return [agent, sideAgentOf(agent)].map((each) => ({ type: 'skip', agent: each, epoch, by }));
     }
     case 'leaving':

@@ -724,12 +724,12 @@ function endMeeting(decision: CrewDecision, { name, ticket, meeting }: Worker, w
   return next(decision, { name }, 'conflict', `${about}${agreedWords(ticket, meeting)}`);
 }
 
-/** Ends a meeting that agreed on nothing. What was agreed is noted first. */
+/** Ends a meeting without an agreement. A meeting with one ends when the agreement is on both tickets. */
 function giveUp(decision: CrewDecision, worker: Worker, why: string): null {
   return worker.meeting?.agreed === undefined ? endMeeting(decision, worker, why) : null;
 }
 
-/** Ends a meeting with its turn. `by`: the person who ends it; empty when its time is over. */
+/** Ends a meeting and its turn under way. `by`: the person who ends it; empty when its time is over. */
 function closeMeeting(decision: CrewDecision, worker: Worker, by: string): null {
   const { name, step } = worker;
   if (isStepping(worker)) decision.record({ type: 'stepCut', worker: name, epoch: step?.epoch ?? null, by });
@@ -940,7 +940,7 @@ function propose(decision: CrewDecision, { type: _type, ...wanted }: CrewCommand
   });
 }
 
-/** Proposes a ticket made of a message. Each message gives one ticket. */
+/** Proposes a ticket made from a message. Refuses a message that has a ticket. */
 function proposeMessage(
   decision: CrewDecision,
   { type: _type, ...wanted }: CrewCommandOf<'PROPOSE_MESSAGE'>,

@@ -44,8 +44,8 @@ const COMMANDS = {
   /** `now`: steps under way end at once, and are repeated later. */
   STOP: { by, now: z.literal(true).exactOptional() },
   /**
-   * The result of main's tests at a commit. `since`: the tested commit that was known when they began; `null` for none. A
-   * merge meanwhile makes the result outdated.
+   * The result of main's tests at the commit `tip`. `since`: the last tested commit when they began; `null` for none. The
+   * command is refused when the last tested commit is another one by then.
    */
   BASE: { since: text.nullable(), tip: text, verdict: z.enum(['green', 'red', 'none']), why: text },
   /** A commit of Conch that changes only tickets moved main, so the result of its tests is still right. */
@@ -193,7 +193,7 @@ export const CREW_FACTS = {
   waited: { worker, for: z.enum(WORKER_WAITS), why: text },
   waitOver: { worker, by, choice: z.enum(WORKER_CHOICES) },
   stepsAdded: { worker, maxSteps: z.int() },
-  /** A person voted for the merge of a commit. */
+  /** An operator voted to merge the commit `tip`. */
   voted: { worker, voter: text, by, tip: text },
   /** Votes for an earlier commit no longer count. */
   votesVoided: { worker, tip: text, votes: z.int() },

@@ -51,7 +51,7 @@ export const MOST_UNRESUMED = 2;
 export const MOST_LOST = 3;
 /** With more rounds of conflicts than this, a worker is stuck. */
 export const MOST_CONFLICTS = 3;
-/** The longest that a meeting about a conflict may take, in milliseconds. */
+/** A meeting about a conflict ends after this many milliseconds. */
 export const MEETING_MS = 1_800_000;
 /** After as many rounds of red checks or comments on a pull request, people are asked. */
 export const MOST_PULL_ROUNDS = 3;

@@ -140,7 +140,7 @@ export type CrewWork = {
   create(proposal: Proposal): Promise<string>;
   /** Claims a ticket in its source. Resolves with why it cannot be had; `null` when it is claimed. */
   claim(ticket: string): Promise<string | null>;
-  /** Adds a note to tickets, once. `note`: a line with its time, and a text. */
+  /** Adds a note to each of these tickets that does not have it. `note`: a line with its time, and a text. */
   note(tickets: readonly string[], note: string): Promise<void>;
   /** Marks a ticket as closed in its source, such as a file or an issue tracker. */
   closed(ticket: string, commit: string | null): Promise<void>;

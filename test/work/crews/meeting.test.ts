@@ -11,7 +11,10 @@ import type { Work } from './played.ts';
 /** Who speaks in a meeting, in which ticket's thread, and what the prompt is. */
 type Turn = { readonly speaker: 'other' | 'own'; readonly ticket: string; readonly prompt: string };
 
-/** Two workers whose work conflicts. `meets`: what they say in a meeting. `resolved`: gets the prompts of conflicts. */
+/**
+ * Plays two workers whose changes conflict. `meets` returns what a worker says in a meeting. `resolved` collects the
+ * prompts of the steps that resolve conflicts.
+ */
 function colliding(meets: (turn: Turn) => string | Promise<string>, resolved: string[]): Work {
   const inside = new Set<string>();
   const both = Promise.withResolvers<void>();

@@ -254,7 +254,7 @@ async function lookAt(repository: Repository, worktree: string, keep: string | n
 /** The trees of the files, of the index, and of HEAD. `indexTree` is `null` while the index holds conflicts. */
 type Snapshot = { readonly tree: string; readonly indexTree: string | null; readonly headTree: string | null };
 
-/** `keep`: where commits of submodules are kept. `seen`: the worktree as it is. */
+/** `keep`: the prefix of the refs that keep commits of submodules; `null` keeps none. `seen`: what `lookAt` returned. */
 type SnapshotOrder = { readonly keep: string | null; readonly seen: Look };
 
 /** Writes the files of a worktree as a tree, through a copy of its index. Nothing is written for a clean one. */
