@@ -53,6 +53,7 @@ type Drawing = {
   readonly withoutTime: string;
   /** What is shown of a crew; `null` for a channel without one. */
   readonly crew: CrewCard | null;
+  readonly hasReview: boolean;
 };
 
 type State = {
@@ -163,7 +164,7 @@ export class FloorCards {
     if (this.#states.size >= CHANNELS_KEPT) this.#forgetOne();
     const { clock, timers, memory, queries } = this.#ports;
     const hasCrew = (queries.crewAsks?.(channel) ?? null) !== null;
-    const gapMs = (): number => (hasCrew || this.#reviewIn(channel) !== null ? WORK_INTERVAL_MS : INTERVAL_MS);
+    const gapMs = (): number => (hasCrew || state.shown?.hasReview === true ? WORK_INTERVAL_MS : INTERVAL_MS);
     const ids = (memory.get(keyOf(channel)) ?? '').split(' ').filter((id) => id !== '');
     const state: State = {
       throttle: createThrottle({ clock, timers, gapMs }, () => this.#draw(channel, state)),
@@ -312,6 +313,7 @@ export class FloorCards {
     const withoutTime = JSON.stringify([work, cardOf(view, nameOf, () => '').text, buttons]);
     return {
       crew,
+      hasReview: review !== null,
       content: { kind: 'card', speaker: null, text, buttons, epoch: view.epoch, outboxId: null },
       endsAt,
       withoutTime,

@@ -129,7 +129,7 @@ export type Throttle = {
 
 /** The limits of a throttle. */
 type ThrottlePorts = Pick<AdapterParts, 'clock' | 'timers'> & {
-  /** Returns the minimum time between the starts of two runs, in milliseconds. */
+  /** Returns the minimum time since the start of the last run, in milliseconds. Called from timers: must not throw. */
   readonly gapMs: () => number;
   /** Time before the first run, in milliseconds. Default: 0. */
   readonly delayMs?: number;
@@ -141,8 +141,8 @@ type ThrottlePorts = Pick<AdapterParts, 'clock' | 'timers'> & {
  */
 export function createThrottle(ports: ThrottlePorts, run: () => Promise<number | null>): Throttle {
   const { clock, timers, gapMs } = ports;
-  let notBefore = clock.now() + (ports.delayMs ?? 0);
-  let heldUntil = 0;
+  let startedAt: Instant | null = null;
+  let heldUntil = clock.now() + (ports.delayMs ?? 0);
   let timer: Timer | null = null;
   let running: Promise<void> | null = null;
   let wanted = false;
@@ -150,7 +150,7 @@ export function createThrottle(ports: ThrottlePorts, run: () => Promise<number |
 
   function arm(): void {
     if (stopped || !wanted || running !== null || timer !== null) return;
-    const waitMs = Math.max(notBefore, heldUntil) - clock.now();
+    const waitMs = Math.max(startedAt === null ? 0 : startedAt + gapMs(), heldUntil) - clock.now();
     if (waitMs <= 0) return begin();
     timer = timers.after(waitMs, () => {
       timer = null;
@@ -160,7 +160,7 @@ export function createThrottle(ports: ThrottlePorts, run: () => Promise<number |
 
   function begin(): void {
     wanted = false;
-    notBefore = clock.now() + gapMs();
+    startedAt = clock.now();
     running = once();
   }
 
@@ -181,7 +181,7 @@ export function createThrottle(ports: ThrottlePorts, run: () => Promise<number |
     },
     hurry(isUrgent = false) {
       wanted = true;
-      [heldUntil, notBefore] = [0, isUrgent ? 0 : notBefore];
+      [heldUntil, startedAt] = [0, isUrgent ? null : startedAt];
       timer?.cancel();
       timer = null;
       arm();

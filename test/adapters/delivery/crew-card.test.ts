@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { crewCard } from '../../../src/adapters/delivery/crew-card.ts';
 import { customId } from '../../../src/adapters/discord/content.ts';
 import { buttonValue } from '../../../src/adapters/slack/content.ts';
@@ -177,6 +177,21 @@ describe('the message', () => {
     platform.sender.card(CHANNEL, floorView('resting'));
     await platform.time.advance(20_000);
     expect(platform.shown()).toEqual([expect.not.stringContaining('🔁')]);
+  });
+
+  test('is drawn again after the store could not be read, and the error reaches nobody', async () => {
+    const platform = fakePlatform();
+    platform.sender.card(CHANNEL, floorView('open'));
+    await platform.time.advance(1_000);
+    const reading = vi.spyOn(platform.reviews, 'get').mockImplementation(() => {
+      throw new Error('the store is closed');
+    });
+    platform.sender.card(CHANNEL, floorView('resting'));
+    await platform.time.advance(30_000);
+    expect(reading).toHaveBeenCalled();
+    reading.mockRestore();
+    await platform.time.advance(120_000);
+    expect(platform.shown()).toEqual([expect.stringContaining('nobody holds the floor')]);
   });
 
   test.each(['send', 'change'] as const)(
