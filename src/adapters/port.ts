@@ -214,6 +214,8 @@ export type ChatAdapter = {
    */
   start(intake: Intake, queries: FloorQueries): Promise<void>;
   stop(): Promise<void>;
+  /** Resolves with a person's roles, on a platform that does not send them with messages. Never rejects. */
+  rolesOf?(person: string): Promise<readonly string[]>;
   /** Returns a link to a message; `null` when the platform has not told enough for it. */
   link?(channel: ChannelId, message: MessageId): string | null;
   /** Posts a message. Returns the platform's id of it. */

@@ -26,6 +26,8 @@ export type HumanMessage = {
   /** Agents that the platform's own means address: a mention, a role, a reply to the agent's message. */
   readonly addressed: readonly string[];
   readonly attachments: readonly Attachment[];
+  /** The message that this one is a reply to, if the platform names it. It is not stored. */
+  readonly replyTo?: string;
   /** The rule that keeps the message from agents (another bot, for example); absent for ordinary messages. */
   readonly ignore?: string;
   /** True when a program wrote the message. It does not renew budgets. */

@@ -314,7 +314,16 @@ export class App {
 
   #intake(adapter: ChatAdapter): Intake {
     return intakeFor(adapter, this.runs.people, {
-      message: (message) => this.#manager.receive(message),
+      message: async (message) => {
+        // Before the message is stored: after a crash in between, it is handed in again.
+        await this.crews.heard(message, async () => {
+          const { author } = message;
+          const roles = await adapter.rolesOf?.(author.id);
+          if (roles !== undefined) this.runs.people.met({ ...author, roles });
+          return this.runs.people.operates(author);
+        });
+        await this.#manager.receive(message);
+      },
       amend: (change) => this.#manager.amend(change),
       command: (channel, by, line, drawnFor) => this.#operators.run(channel, by, line, drawnFor),
       refusal: (channel, by, line, drawnFor) => this.#operators.refusal(channel, by, line, drawnFor),

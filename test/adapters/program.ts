@@ -231,6 +231,8 @@ export type ProgramOptions = {
   /** Ids of the operators. Default: Ann. */
   readonly operators?: { readonly users?: readonly string[]; readonly roles?: readonly string[] };
   readonly agents?: readonly AgentId[];
+  /** Crews, whose channel is the stage's where they name none. */
+  readonly crews?: readonly object[];
   /** More platforms of the same program. */
   readonly beside?: readonly Stage[];
   /** Returns the backend of an agent; `null`: the scripted agents. */
@@ -376,13 +378,14 @@ export async function begin(
 
 function configOf(
   stage: Stage,
-  { turnConfig = {}, operators, agents = ['pm', 'dev', 'qa'], beside = [] }: ProgramOptions,
+  { turnConfig = {}, operators, agents = ['pm', 'dev', 'qa'], beside = [], crews = [] }: ProgramOptions,
 ) {
   const stages = [stage, ...beside];
   const file = {
     turnConfig: { coalesceMs: 0, interruptGraceSeconds: 1, ...turnConfig },
     agents: AGENTS.map(({ id, name }) => ({ id, name, backend: { kind: 'scripted', script: 'dev' } })),
     channels: stages.map(({ channel }) => ({ id: channel, agents })),
+    crews: crews.map((crew) => ({ channel: stage.channel, ...crew })),
     operators: operators ?? { users: stages.map((each) => each.idOf('ann')) },
     adapters: Object.assign({}, ...stages.map(({ settings }) => settings)) as object,
   };

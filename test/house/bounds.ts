@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 61_870,
+  linesOfCode: 62_010,
   files: 352,
   filesPerMessage: 46,
   functionsPerMessage: 620,

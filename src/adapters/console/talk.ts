@@ -283,6 +283,7 @@ export class Talk {
       order: id.padStart(16, '0'),
       addressed: repliedTo?.kind === 'agent' ? [repliedTo.speaker.id] : [],
       attachments: [],
+      ...(replyTo === null ? {} : { replyTo }),
     };
   }
 

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { addressedIn } from '../../turns/text/recognition.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
+import { defined } from '../../lib/defined.ts';
 import { heardAs, typedCommand } from '../delivery/inbound.ts';
 import type { Author } from '../delivery/inbound.ts';
 import type { FloorQueries, Place } from '../port.ts';
@@ -110,7 +111,8 @@ export function humanMessage(
   at: { readonly channel: ChannelId; readonly place: Pick<Place, 'allowBots'> },
   by: MessageContext,
 ): HumanMessage {
-  const { member } = message;
+  const { member, message_reference: about } = message;
+  const replyTo = about?.type === FORWARD ? undefined : (about?.message_id ?? undefined);
   const standsIn = channelId(message.channel_id);
   const said = { text: textOf(message, by), addressed: addressedBy(message, by) };
   const [author, isCommand] = [authorOf(message), commandIn(message, by) !== null];
@@ -123,6 +125,7 @@ export function humanMessage(
     sentAt: timeOf(message.id),
     order: message.id,
     attachments: attachmentsOf(message),
+    ...defined({ replyTo }),
     ...heardAs(said, { author, place: at.place, agents: by.agents(), isCommand }),
   };
 }

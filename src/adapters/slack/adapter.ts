@@ -13,7 +13,7 @@ import { channelId, createClient, createPeople, platformMessage, untilSlack } fr
 import type { MessageId } from '../../turns/floor/settings.ts';
 import type { Self, SlackSettings } from './client.ts';
 import { createGroups } from './commands.ts';
-import type { CommandPorts } from './commands.ts';
+import type { CommandPorts, Groups } from './commands.ts';
 import { createInteractions } from './interactions.ts';
 import { createConnection } from './connection.ts';
 import type { Connection, ConnectionMode } from './connection.ts';
@@ -60,6 +60,7 @@ export type SlackAdapter = ChatAdapter & {
 /** Returns the adapter for Slack: one app in one workspace. */
 export function createAdapter(options: AdapterOptions): SlackAdapter {
   const web = createClient({ token: options.botToken, apiUrl: options.apiUrl });
+  const groups = createGroups({ ...options, web });
   let connection: Connection | null = null;
   const adapter = createChatAdapter({
     name: 'slack',
@@ -68,20 +69,22 @@ export function createAdapter(options: AdapterOptions): SlackAdapter {
     async open(ports) {
       const reached = createConnectRetry('Slack', { ...options, ...ports });
       const self = await reached(() => whoWeAre(web), untilSlack('SLACK_BOT_TOKEN'));
-      const opened = assemble({ ...options, ...ports, web }, self);
+      const opened = assemble({ ...options, ...ports, web, groups }, self);
       ({ connection } = opened);
       return opened.platform;
     },
   });
   return {
     ...adapter,
+    rolesOf: (person) => groups.rolesOf(person, true),
     get url() {
       return connection?.url ?? null;
     },
   };
 }
 
-type Parts = AdapterOptions & Pick<AdapterParts, 'intake' | 'queries' | 'signal'> & { readonly web: WebClient };
+type Parts = AdapterOptions &
+  Pick<AdapterParts, 'intake' | 'queries' | 'signal'> & { readonly web: WebClient; readonly groups: Groups };
 
 const LIMITED_FOR_MS = 60_000;
 const selfSchema = z.looseObject({
@@ -112,7 +115,7 @@ function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; 
   const client = createMessageClient(shared);
   const sender = createMessageSender({ ...shared, client });
   const membership = new ChannelMembership({ ...shared, reopened: sender.reopened });
-  const commands: CommandPorts = { ...shared, people, groups: createGroups(shared) };
+  const commands: CommandPorts = { ...shared, people };
   const back = (): void => intake.reconnected({ missed: 'perhaps' });
   const events = createEvents({
     ...shared,

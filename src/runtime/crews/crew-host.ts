@@ -18,7 +18,7 @@ import { reactionCommand, ticketKey } from '../../work/crews/crew-words.ts';
 import { crewOnFloor } from '../../work/crews/crew-binding.ts';
 import type { CrewStore } from '../../work/crews/crew-binding.ts';
 import type { CrewFact } from '../../work/crews/crew-events.ts';
-import { findApproval, findWorker, sideAgentOf } from '../../work/crews/crew.ts';
+import { findApproval, findWorker, madeOf, sideAgentOf } from '../../work/crews/crew.ts';
 import type { CrewApproval, Crew, CrewSettings, Worker } from '../../work/crews/crew.ts';
 import { CrewRunner, sessionOf } from '../../work/crews/crews.ts';
 import type { StartableTicket } from '../../work/crews/crews.ts';
@@ -28,6 +28,8 @@ import { runEnvironment } from '../../work/crews/checks/slots.ts';
 import { commandRunner, endMarked } from './run-command.ts';
 import { messageAt } from './source-message.ts';
 import { pullsOf, ticketsOf } from './ticket-sources.ts';
+import { wantedDeps } from '../../work/crews/tickets/message-ticket.ts';
+import type { HumanMessage } from '../../engine/port.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
 import { obstacleWords } from '../../turns/commands/read.ts';
 import type { Obstacle } from '../../turns/floor/gate.ts';
@@ -295,6 +297,27 @@ export class CrewHost {
       return { channel: thread, line, ...(mark === null ? {} : { drawnFor: forTurn(store.id, mark) }) };
     }
     return null;
+  }
+
+  /**
+   * Takes in a message that is about to be stored. A reply to a message of which a ticket was made can name tickets to
+   * wait for. A message that is handed in again changes nothing.
+   */
+  async heard(message: HumanMessage, mayDecide: () => Promise<boolean>): Promise<void> {
+    const { id, channel, thread = channel, replyTo, author, text, bot, ignore } = message;
+    const { config, clean, clock, store } = this.#ports;
+    const ids = bot === true || ignore !== undefined ? [] : wantedDeps([clean(text)]);
+    if (ids.length === 0 || store.message(id) !== null) return;
+    // The id of a thread ends with the id of its first message.
+    const first = thread.slice(thread.indexOf(':') + 1);
+    for (const crew of config().crews) {
+      const state = this.#crews.state(crew.id) ?? {};
+      const about = [replyTo, first].find((each) => each !== undefined && madeOf(state, each) !== undefined);
+      if (about === undefined) continue;
+      const reply = { message: id, channel, about, ids: [...ids], by: author.name };
+      const refused = (await mayDecide()) ? {} : { refused: true as const };
+      await this.#crews.apply(crew.id, { type: 'REPLY', ...reply, ...refused }, clock.now());
+    }
   }
 
   /** The crew of a channel or of a thread; why it is not open, in words; `null` for none. */

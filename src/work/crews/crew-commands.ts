@@ -276,6 +276,7 @@ const REFUSED: Readonly<Record<CrewRefusal, string>> = {
   NOT_IDLE: 'The worker has a ticket already. /crew ps shows it.',
   NOT_RUNNING: 'The crew is stopped. To start it: /crew run',
   TICKET_TAKEN: 'Another worker has this ticket. /crew ps shows it.',
+  TICKET_WAITS: 'The ticket waits for another one. /crew dashboard shows it.',
   TICKET_FINISHED: 'This ticket is merged already.',
   BASE_OUTDATED: 'Work was merged meanwhile, so these tests of main say nothing about it.',
   BASE_RED: 'The tests of main are red, so no ticket starts. Mend main, or decide with /crew accept.',

@@ -128,6 +128,8 @@ const DECIDERS: Deciders = {
     decision.crew.kept.some((each) => each.ref === ref) ? decision.record({ type: 'keptDropped', ref }) : 'UNCHANGED',
   PROPOSE: propose,
   PROPOSE_MESSAGE: proposeMessage,
+  REPLY: replied,
+  REPLY_READ: replyRead,
   ADMITTED: (decision, { type: _type, ...admitted }) =>
     findProposal(decision.crew, admitted.proposal) === undefined
       ? 'NO_PROPOSAL'
@@ -300,8 +302,8 @@ function approve(decision: CrewDecision, { type: _type, ...given }: CrewCommandO
   return asked.allowed === given.allowed ? 'UNCHANGED' : decision.record({ type: 'approvalGiven', ...given });
 }
 
-function assign(decision: CrewDecision, { worker, ticket }: CrewCommandOf<'ASSIGN'>): CrewRefusal | null {
-  const { workers, finished, base, running } = decision.crew;
+function assign(decision: CrewDecision, { worker, ticket, deps = [] }: CrewCommandOf<'ASSIGN'>): CrewRefusal | null {
+  const { workers, finished, base, running, asked = [], replies = [] } = decision.crew;
   return decision.of(worker, (found) => {
     if (found.status !== 'idle' || found.leaving !== null) return 'NOT_IDLE';
     if (!running) return 'NOT_RUNNING';
@@ -309,6 +311,9 @@ function assign(decision: CrewDecision, { worker, ticket }: CrewCommandOf<'ASSIG
     if (workers.some((other) => other.ticket?.id === ticket.id || other.ticket?.slot === ticket.slot))
       return 'TICKET_TAKEN';
     if (finished.some(({ id }) => id === ticket.id)) return 'TICKET_FINISHED';
+    const { message, after = [] } = asked.find((each) => each.ticket === ticket.id) ?? {};
+    const isAsked = message !== undefined && replies.some(({ about }) => about === message);
+    if (isAsked || after.some(({ id }) => !deps.includes(id))) return 'TICKET_WAITS';
     const { maxSteps } = decision.settings;
     decision.record({ type: 'ticketAssigned', worker: found.name, ticket: { ...ticket, at: decision.at }, maxSteps });
     decision.move(found, 'ready', 'a ticket was assigned');
@@ -949,6 +954,29 @@ function proposeMessage(
   if (madeOf(decision.crew, wanted.message) !== undefined) return 'UNCHANGED';
   if (proposals.length >= MOST_PROPOSALS) return 'TOO_MANY_PROPOSALS';
   return decision.record({ type: 'messageProposed', ...wanted, id: `p-${proposed + 1}` });
+}
+
+/** Takes each reply once. Its ticket is not assigned before the reply is answered. */
+function replied(decision: CrewDecision, { type: _type, ...reply }: CrewCommandOf<'REPLY'>): CrewRefusal | null {
+  const { replies = [], asked = [] } = decision.crew;
+  const known = [...replies, ...asked.flatMap(({ after = [] }) => after)];
+  if (known.some(({ message }) => message === reply.message)) return 'UNCHANGED';
+  if (replies.length >= MOST_PROPOSALS) return 'TOO_MANY_PROPOSALS';
+  return decision.record({ type: 'ticketReplied', ...reply });
+}
+
+/** A ticket waits only for others that are named before it has a worker. */
+function replyRead(decision: CrewDecision, { message, why }: CrewCommandOf<'REPLY_READ'>): CrewRefusal | null {
+  const { replies = [], workers, finished } = decision.crew;
+  const reply = replies.find((each) => each.message === message);
+  if (reply === undefined) return 'UNCHANGED';
+  const { about, ids: deps, channel, by, refused: mayNot } = reply;
+  const ticket = madeOf(decision.crew, about) ?? '';
+  const worker = workers.find((each) => each.ticket?.id === ticket);
+  const taken = worker === undefined ? why : `${worker.name} works on it already`;
+  const late = finished.some(({ id }) => id === ticket) ? 'it is finished' : taken;
+  const refusal = mayNot === true ? 'only operators decide that' : late;
+  return decision.record({ type: 'replyAnswered', message, channel, ticket, deps, by, why: refusal });
 }
 
 /** Lets a merge begin when its window is over. During quiet hours, moves it to their end. */

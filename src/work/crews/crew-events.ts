@@ -13,6 +13,7 @@ import {
   crewApprovalSchema,
   proposalSchema,
   sourceSchema,
+  replySchema,
   crewSettingsSchema,
   workerQuestionSchema,
   worktreeSchema,
@@ -56,8 +57,8 @@ const COMMANDS = {
   ASK: crewApprovalSchema.pick({ about: true, digest: true, what: true }).shape,
   /** Answers the question with this digest. */
   APPROVE: { ...crewApprovalSchema.pick({ about: true, digest: true }).shape, allowed: z.boolean(), by },
-  /** Gives a ticket to an idle worker. */
-  ASSIGN: { worker, ticket: z.strictObject(ticket) },
+  /** Gives a ticket to an idle worker. `deps`: the tickets that it was seen to depend on, all of them merged. */
+  ASSIGN: { worker, ticket: z.strictObject(ticket), deps: z.array(text).exactOptional() },
   /** The worktree is made. */
   PREPARED: { worker, ticket: text },
   /** The agent has a seat on the ticket's floor. */
@@ -128,6 +129,10 @@ const COMMANDS = {
   PROPOSE: { worker, ...proposalSchema.omit({ id: true, from: true }).shape },
   /** A person makes a ticket of a message. */
   PROPOSE_MESSAGE: { ...sourceSchema.shape, ...proposalSchema.omit({ id: true, from: true }).shape },
+  /** A person names, in a reply, tickets that a ticket made of a message is to wait for. */
+  REPLY: replySchema.shape,
+  /** The reply `message` was compared with all tickets. `why`: why the ticket cannot wait for these; empty when it can. */
+  REPLY_READ: { message: text, why: text },
   /** The proposed ticket is written. `ticket`: its id. */
   ADMITTED: { proposal: text, by, ticket: text },
   /** A person deleted stored work. */
@@ -177,6 +182,9 @@ export const CREW_FACTS = {
   ticketProposed: { worker, ...proposalSchema.shape },
   messageProposed: { ...sourceSchema.shape, ...proposalSchema.omit({ from: true }).shape },
   proposalAdmitted: { proposal: text, by, ticket: text },
+  ticketReplied: COMMANDS.REPLY,
+  /** The answer to a reply. `why`: why the ticket does not wait for `deps`; empty when it does. */
+  replyAnswered: { message: text, channel: text, ticket: text, deps: z.array(text), by, why: text },
   keptDropped: { ref: text },
   proposalDropped: { proposal: text, by },
   retryDue: { worker },
@@ -250,6 +258,7 @@ export const CREW_REFUSALS = [
   'NOT_IDLE',
   'NOT_RUNNING',
   'TICKET_TAKEN',
+  'TICKET_WAITS',
   'TICKET_FINISHED',
   'BASE_RED',
   'BASE_OUTDATED',

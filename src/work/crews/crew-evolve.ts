@@ -64,6 +64,12 @@ function changed(crew: Crew, fact: CrewWideFact, at: Instant): Crew {
         ...(source === undefined ? {} : { asked: [...asked, { ...source, ticket: fact.ticket }] }),
       };
     }
+    case 'ticketReplied': {
+      const { type: _type, ...reply } = fact;
+      return { ...crew, replies: [...(crew.replies ?? []), reply] };
+    }
+    case 'replyAnswered':
+      return replyAnswered(crew, fact);
     case 'proposalDropped':
       return { ...crew, proposals: (crew.proposals ?? []).filter(({ id }) => id !== fact.proposal) };
   }
@@ -75,6 +81,16 @@ function messageProposed(
   at: Instant,
 ): Crew {
   return withProposal(crew, { ...proposal, from: '', worker: by, at, source: { message, channel, asker, by } });
+}
+
+function replyAnswered(crew: Crew, { message, ticket, deps, why }: CrewFactOf<'replyAnswered'>): Crew {
+  const replies = (crew.replies ?? []).filter((each) => each.message !== message);
+  if (why !== '') return { ...crew, replies };
+  const more = deps.map((id) => ({ id, message }));
+  const asked = (crew.asked ?? []).map((each) =>
+    each.ticket === ticket ? { ...each, after: [...(each.after ?? []), ...more] } : each,
+  );
+  return { ...crew, replies, asked };
 }
 
 function withProposal(crew: Crew, proposal: Proposal): Crew {

@@ -131,6 +131,7 @@ export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
   if (fact.type === 'paused') return pausedLine(crew, fact);
   if (fact.type === 'noted') return notedLine(crew, fact);
   if (fact.type === 'proposalAdmitted') return admittedLine(crew, fact);
+  if (fact.type === 'replyAnswered') return replyLine(fact);
   if (fact.type === 'approvalAsked' || fact.type === 'approvalGiven') return approvalLine(crew, fact);
   if (!('worker' in fact)) return null;
   const worker = findWorker(crew, fact.worker);
@@ -172,6 +173,16 @@ function admittedLine(
       ? `✎ ${by} admitted ${proposal}: it is the ticket ${ticket} now`
       : `🎫 ${source.by} made the ticket ${ticket} of a message of ${source.asker}`;
   return settings === null ? null : { ticket: 'crew', thread: settings.channel, about: `proposal ${proposal}`, text };
+}
+
+/** The answer to a reply, where the reply is. */
+function replyLine({ message, channel, ticket, deps, by, why }: CrewFactOf<'replyAnswered'>): TicketLine {
+  const wanted = `for ${deps.join(', ')}`;
+  const text =
+    why === ''
+      ? `🎫 ${ticket} waits ${wanted}, as ${by} wants`
+      : `🎫 ${by} wants ${ticket || 'the ticket'} to wait ${wanted}. It does not: ${why}`;
+  return { ticket: 'crew', thread: channel, only: 'thread', about: `reply ${message}`, text };
 }
 
 /** The line in the crew's channel: the question, and later the answer in its place. */

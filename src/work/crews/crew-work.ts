@@ -61,7 +61,7 @@ import {
   worktreeName,
 } from './git/worktrees.ts';
 import { withNotes } from './tickets/ticket-file.ts';
-import { sortTickets } from './tickets/ticket.ts';
+import { sortTickets, whyNotAfter } from './tickets/ticket.ts';
 import type { Ticket, TicketSource } from './tickets/ticket.ts';
 
 /** One run of a command line. `output`: both streams, at most 1 MiB, with its end. */
@@ -191,12 +191,12 @@ class RepositoryWork implements CrewWork {
     this.#runnersAt = rememberLast((tip) => filesIn(repository, tip, RUNNER_FILES));
   }
 
-  async look({ finished, workers }: Crew): Promise<Seen> {
+  async look({ finished, workers, asked }: Crew): Promise<Seen> {
     const repository = this.#repository;
     const merged = new Map(finished.map(({ id, commit }) => [id, commit]));
     const running = workers.flatMap(({ ticket }) => ticket?.id ?? []);
     const inBase = new Set<string>();
-    const listed = await this.#tickets.list();
+    const listed = await this.#listed(asked);
     // Read after the tickets: a commit that closed one of them is in it.
     const { tip } = await mainState(repository);
     await this.#closeMerged(listed.tickets, finished);
@@ -216,7 +216,7 @@ class RepositoryWork implements CrewWork {
     const ready = sorted.ready.filter(({ deps }) => deps.every((id) => inBase.has(id)));
     return {
       tip,
-      ready: ready.map(({ id, title, text, touches }) => ({ id, title, text, touches })),
+      ready: ready.map(({ id, title, text, touches, deps }) => ({ id, title, text, touches, deps })),
       listed: sorted.listed,
       waiting: sorted.waiting + sorted.ready.length - ready.length,
     };
@@ -496,6 +496,10 @@ class RepositoryWork implements CrewWork {
     return ids.filter((id) => tickets.some((ticket) => ticket.id === id));
   }
 
+  async whyNotAfter(ticket: string, deps: readonly string[], { asked }: Crew): Promise<string | null> {
+    return whyNotAfter((await this.#listed(asked)).tickets, ticket, deps);
+  }
+
   async create({ id, from, title, text, deps, touches, at, source }: Proposal): Promise<string> {
     const key = source === undefined ? `${id}-${at.toString(36)}` : shortDigest(source.message);
     const order = { key: `${this.#plan.id}-${key}`, from, title, text, deps, touches, at };
@@ -537,6 +541,14 @@ class RepositoryWork implements CrewWork {
     await unless(128, repository.git(['worktree', 'remove', '--force', '--force', this.#integration]));
     this.#slots.giveAllBack();
     repository.release();
+  }
+
+  /** All tickets, each also with the dependencies that people named in replies. */
+  async #listed(asked: Crew['asked'] = []): ReturnType<TicketSource['list']> {
+    const listed = await this.#tickets.list();
+    const added = new Map(asked.map(({ ticket, after = [] }) => [ticket, after.map(({ id }) => id)]));
+    const tickets = listed.tickets.map((each) => ({ ...each, deps: [...each.deps, ...(added.get(each.id) ?? [])] }));
+    return { ...listed, tickets };
   }
 
   /** Gives the claim of a ticket back. A claim that stays runs out by itself. */

@@ -331,6 +331,18 @@ export const proposalSchema = z.strictObject({
 /** The message from which a ticket was made. `asker`: the name of its author. `by`: the name of who made the ticket. */
 export const sourceSchema = z.strictObject({ message: text, channel: text, asker: text, by: text });
 
+/** A reply to a message of which a ticket was made. `ids`: the tickets that it is to wait for. `by`: the author's name. */
+export const replySchema = z.strictObject({
+  message: text,
+  channel: text,
+  /** The id of the message of which the ticket was made. */
+  about: text,
+  ids: z.array(text).min(1),
+  by: text,
+  /** Set when the author may not decide that. */
+  refused: z.literal(true).exactOptional(),
+});
+
 /** What people can allow for a whole crew: the commands of a setup file, or the first of several test runners. */
 export const APPROVAL_SUBJECTS = ['setup', 'runner'] as const;
 
@@ -370,8 +382,18 @@ export const crewSchema = z.strictObject({
   proposals: z
     .array(z.strictObject({ ...proposalSchema.shape, worker: text, at: instant, source: sourceSchema.exactOptional() }))
     .exactOptional(),
-  /** The tickets that people made of messages. Absent before the first one. */
-  asked: z.array(z.strictObject({ ...sourceSchema.shape, ticket: text })).exactOptional(),
+  /** The tickets that people made of messages. `after`: tickets to wait for, with the reply that says so. Absent: none. */
+  asked: z
+    .array(
+      z.strictObject({
+        ...sourceSchema.shape,
+        ticket: text,
+        after: z.array(z.strictObject({ id: text, message: text })).exactOptional(),
+      }),
+    )
+    .exactOptional(),
+  /** Replies that name tickets to wait for and are not answered yet. Absent before the first one. */
+  replies: z.array(replySchema).exactOptional(),
   proposed: count.exactOptional(),
   /** What workers found out, newest last. Absent before the first time. */
   discoveries: z.array(discoverySchema).exactOptional(),
@@ -406,6 +428,7 @@ export const crewSchema = z.strictObject({
 export type Crew = Frozen<z.infer<typeof crewSchema>>;
 export type CrewApproval = NonNullable<Crew['approvals']>[number];
 export type TicketMessage = Frozen<z.infer<typeof sourceSchema>>;
+export type TicketReply = Frozen<z.infer<typeof replySchema>>;
 export type Discovery = NonNullable<Crew['discoveries']>[number];
 export type Proposal = NonNullable<Crew['proposals']>[number];
 export type CrewSettings = NonNullable<Crew['settings']>;

@@ -20,13 +20,14 @@ import type {
   Job,
   Proposal,
   TicketMessage,
+  TicketReply,
   PullRequest,
   WorktreeState,
   Worker,
 } from './crew.ts';
 
 /** A ticket that may be started, with its place in the repository. */
-export type StartableTicket = Pick<Assigned, 'id' | 'title' | 'text'> & Pick<Ticket, 'touches'>;
+export type StartableTicket = Pick<Assigned, 'id' | 'title' | 'text'> & Pick<Ticket, 'touches' | 'deps'>;
 
 /** What the runner sees when it looks for work. `tip`: the commit of main. `listed`: tickets that cannot start. */
 export type Seen = {
@@ -136,6 +137,8 @@ export type CrewWork = {
   isClosed(ticket: string): Promise<boolean>;
   /** The ids among these that tickets of the source have. */
   known(ids: readonly string[]): Promise<readonly string[]>;
+  /** Why a ticket cannot wait for others too, in words; `null` when it can. */
+  whyNotAfter(ticket: string, deps: readonly string[], crew: Crew): Promise<string | null>;
   /** Writes a proposed ticket into the source of tickets, once. Resolves with its id. */
   create(proposal: Proposal): Promise<string>;
   /** Claims a ticket in its source. Resolves with why it cannot be had; `null` when it is claimed. */
@@ -206,6 +209,7 @@ const SHOWS_TICKETS: ReadonlySet<CrewFact['type']> = new Set([
   'workerAdded',
   'baseTested',
   'proposalAdmitted',
+  'replyAnswered',
   'approvalGiven',
 ]);
 /** Time until a job that broke off is tried again, in milliseconds. */
@@ -257,6 +261,7 @@ export class CrewRunner {
         if (fact.type === 'stepSent') this.#ports.work.stepAsked(fact.worker);
         if (isEndOfStep(fact)) this.#endStep(state, fact);
         if (SHOWS_TICKETS.has(fact.type)) this.#lookSoon();
+        if (fact.type === 'ticketReplied') this.#do(this.#answer(fact));
         // The other side keeps its seat and name after a meeting, and no session.
         if (fact.type === 'meetingOver')
           this.#do(this.#ports.rest(sideAgentOf(findWorker(state, fact.worker)?.agent ?? fact.worker)));
@@ -311,6 +316,7 @@ export class CrewRunner {
     for (const proposal of this.state().proposals ?? [])
       if (proposal.source !== undefined) this.#do(this.admit(proposal, proposal.source.by));
     this.#isRunning = true;
+    for (const reply of this.state().replies ?? []) this.#do(this.#answer(reply));
     // The first look also tells people which tickets there are.
     this.#look();
     this.#round(this.state());
@@ -370,14 +376,32 @@ export class CrewRunner {
   async makeOf(quoted: QuotedMessage, by: string): Promise<string> {
     const { message, channel, asker } = quoted;
     const { work } = this.#ports;
-    const deps = await work.known(wantedDeps(quoted));
+    const deps = await work.known(wantedDeps([quoted.first, ...quoted.after].map(({ text }) => text)));
     const made = { message, channel, asker, by, ...ticketOf(quoted), deps: [...deps], touches: [] };
     if ((await this.give({ type: 'PROPOSE_MESSAGE', ...made })) === 'TOO_MANY_PROPOSALS')
       throw new Error('There are too many proposed tickets. /crew tickets shows them all.');
+    return this.#ticketOf(message, by);
+  }
+
+  /** The id of the ticket made of a message, which is written if that is due; empty for none. */
+  async #ticketOf(message: string, by?: string): Promise<string> {
     const { proposals = [], asked = [] } = this.state();
     const proposal = proposals.find((each) => each.source?.message === message);
-    if (proposal !== undefined) return this.admit(proposal, by);
+    if (proposal !== undefined) return this.admit(proposal, by ?? proposal.source?.by ?? '');
     return asked.find((each) => each.message === message)?.ticket ?? '';
+  }
+
+  /** Answers a reply that names tickets to wait for. Tries again until the tickets can be read. */
+  async #answer(reply: TicketReply): Promise<void> {
+    const { message, about, ids } = reply;
+    try {
+      const ticket = await this.#ticketOf(about);
+      const why = await this.#ports.work.whyNotAfter(ticket, ids, this.state());
+      await this.give({ type: 'REPLY_READ', message, why: why ?? '' });
+    } catch (error) {
+      await this.#brokeOff(error);
+      if (this.#isRunning) await this.#answer(reply);
+    }
   }
 
   /** Writes a proposed ticket. Resolves with the ticket's id. Rejects with words for people. May be repeated. */
@@ -708,11 +732,11 @@ export class CrewRunner {
     }
     const thread = await openThread(ticket);
     const slot = await this.#freeSlot(workers);
-    const { id, title, text, touches } = ticket;
+    const { id, title, text, touches, deps } = ticket;
     const place = await work.place(worker, id, this.state(), base.tip);
     const order = { id, title, text, ...place, slot, thread, session: randomUUID() };
     const more = touches.length === 0 ? {} : { touches: [...touches] };
-    return this.give({ type: 'ASSIGN', worker, ticket: { ...order, ...more } });
+    return this.give({ type: 'ASSIGN', worker, ticket: { ...order, ...more }, deps: [...deps] });
   }
 
   /** The first slot that no worker has, and whose ports no other program uses. */

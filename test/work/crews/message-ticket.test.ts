@@ -58,10 +58,7 @@ describe('a ticket of a message', () => {
   });
 
   test('waits for the tickets that are named after "after"', () => {
-    const of = (...texts: readonly string[]) => {
-      const [first = '', ...after] = texts;
-      return wantedDeps({ first: quoted(first), after: after.map(quoted) });
-    };
+    const of = (...texts: readonly string[]) => wantedDeps(texts);
     expect(of('Do it after c-12.')).toEqual(['c-12']);
     expect(of('Do it', 'After c-12 and gh-7, c-12')).toEqual(['c-12', 'gh-7']);
     expect(of('Do it after lunch, soon after that', 'the day after')).toEqual([]);
@@ -126,6 +123,110 @@ describe('a ticket of a message', () => {
     expect((await react(room, '999', 'ticket'))?.text).toContain('No message with the id 999');
     expect(room.app.crews.state('web')?.proposals).toBeUndefined();
     expect(room.app.crews.reaction('console:elsewhere', deleted, 'ticket')).toBeNull();
+  });
+});
+
+/** Makes a ticket of a message, and returns the ids of both. */
+async function ticketFrom(room: Room, text: string): Promise<{ readonly message: string; readonly ticket: string }> {
+  const message = await room.write(CHANNEL, text);
+  const [, ticket = ''] = /is the ticket ([\w-]+) now/.exec((await react(room, message, 'ticket'))?.text ?? '') ?? [];
+  return { message, ticket };
+}
+
+const answers = ({ posts }: Room): readonly string[] => posts.filter((post) => / to wait for | waits for /.test(post));
+
+describe('a reply to a message that became a ticket', () => {
+  test('makes the ticket wait for the tickets it names', async () => {
+    const works1 = Promise.withResolvers<void>();
+    const slow: Work = async (folder, turn, ...more) => {
+      if (folder.includes('c-1')) await works1.promise;
+      return works(folder, turn, ...more);
+    };
+    const room = await stage(repository({ 'c-1': ticketText('c-1') }), slow, { workers: 2 });
+    const { message, ticket } = await ticketFrom(room, 'The list lacks a header');
+    await room.write(CHANNEL, 'Only after c-1, please', { replyTo: message });
+    await until(() => answers(room).length === 1);
+    expect(answers(room)).toEqual([`${CHANNEL} Conch: 🎫 ${ticket} waits for c-1, as Ada wants`]);
+    await room.command('/crew run');
+    await until(() => room.app.crews.state('web')?.workers.some(({ step }) => step !== null) === true);
+    await room.command('/crew dashboard');
+    expect((await room.command(`/crew assign B ${ticket}`)).ok).toBe(false);
+    works1.resolve();
+    await finished(room, 2);
+    expect(room.app.crews.state('web')?.finished.map(({ id }) => id)).toEqual(['c-1', ticket]);
+  });
+
+  test('is answered with the reason when the ticket cannot wait', async () => {
+    const room = await stage(repository({ 'c-1': ticketText('c-1') }), works, { merge: 'ask' });
+    const one = await ticketFrom(room, 'The list lacks a header');
+    const two = await ticketFrom(room, 'Translate the header');
+    const say = async (text: string, more: Parameters<Room['write']>[2]) => {
+      const before = answers(room).length;
+      await room.write(CHANNEL, text, more);
+      await until(() => answers(room).length > before);
+      return answers(room).at(-1)?.replace(`${CHANNEL} Conch: `, '');
+    };
+    const refusal = (deps: string, why: string, by = 'Ada') =>
+      `🎫 ${by} wants ${one.ticket} to wait for ${deps}. It does not: ${why}`;
+    const replyTo = one.message;
+    expect(await say('after c-99', { replyTo })).toBe(refusal('c-99', 'there is no ticket c-99'));
+    expect(await say(`after ${one.ticket}`, { replyTo })).toBe(
+      refusal(one.ticket, `it waits for itself: ${one.ticket} → ${one.ticket}`),
+    );
+    expect(await say(`after ${one.ticket}`, { replyTo: two.message })).toContain(`${two.ticket} waits for`);
+    expect(await say(`after ${two.ticket}`, { replyTo })).toBe(
+      refusal(two.ticket, `it waits for itself: ${one.ticket} → ${two.ticket} → ${one.ticket}`),
+    );
+    const carl = { id: 'carl', name: 'Carl', roles: [] };
+    expect(await say('after c-1', { replyTo, by: carl })).toBe(refusal('c-1', 'only operators decide that', 'Carl'));
+    await room.command('/crew run');
+    await until(() => room.app.crews.state('web')?.workers[0]?.waiting?.for === 'merge');
+    await room.command('/crew answer A merge', `${CHANNEL}/web/c-1`);
+    await until(() => room.app.crews.state('web')?.workers[0]?.ticket?.id === one.ticket);
+    expect(await say('after c-1', { replyTo })).toBe(refusal('c-1', 'A works on it already'));
+    await until(() => room.app.crews.state('web')?.workers[0]?.waiting?.for === 'merge');
+    await room.command('/crew answer A merge', `${CHANNEL}/web/${one.ticket}`);
+    await until(() => room.app.crews.state('web')?.finished.length === 2);
+    expect(await say('after c-1', { replyTo })).toBe(refusal('c-1', 'it is finished'));
+  });
+
+  test('means nothing when it is of a program, names no ticket, or answers another message', async () => {
+    const room = await stage(repository({ 'c-1': ticketText('c-1') }), works);
+    const { message, ticket } = await ticketFrom(room, 'The list lacks a header');
+    const other = await room.write(CHANNEL, 'Good morning');
+    await room.write(CHANNEL, 'after c-1', { replyTo: message, bot: true });
+    await room.write(CHANNEL, 'the day after', { replyTo: message });
+    await room.write(CHANNEL, 'after c-1', { replyTo: other });
+    await room.write(CHANNEL, 'after c-1');
+    await room.write(CHANNEL, 'after c-1', { replyTo: message });
+    await until(() => answers(room).length === 1);
+    expect(room.app.crews.state('web')?.asked?.[0]?.after).toHaveLength(1);
+    expect(ticket).not.toBe('');
+  });
+
+  test('is answered once, also after a crash before the answer, and when it is handed in again', async () => {
+    const repo = repository({ 'c-1': ticketText('c-1') });
+    const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
+    const next = async (crew: object = {}) => {
+      await opened.pop()?.stop();
+      return stage(repo, works, crew, path);
+    };
+    const first = await next();
+    const { message, ticket } = await ticketFrom(first, 'The list lacks a header');
+    // The tickets cannot be read, so the reply is taken and not answered.
+    const second = await next({ tickets: { kind: 'beads', file: 'missing.jsonl' } });
+    const id = 'r1';
+    const reply = { id, channel: CHANNEL, author: BOB, text: 'after c-1', sentAt: 1, order: '9', replyTo: message };
+    await second.app.crews.heard({ ...reply, addressed: [], attachments: [] }, async () => true);
+    expect([second.app.crews.state('web')?.replies?.length, answers(second)]).toEqual([1, []]);
+    const third = await next();
+    await until(() => answers(third).length === 1);
+    for (const _time of [1, 2]) await third.write(CHANNEL, 'after c-1', { id, replyTo: message, by: BOB });
+    await until(() => third.store.message(id) !== null);
+    await third.command('/crew run');
+    await finished(third, 2);
+    expect(answers(third)).toEqual([`${CHANNEL} Conch: 🎫 ${ticket} waits for c-1, as Bob wants`]);
+    expect(third.app.crews.state('web')?.asked?.[0]?.after).toEqual([{ id: 'c-1', message: id }]);
   });
 });
 

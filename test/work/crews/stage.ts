@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect } from 'vitest';
 import type { AgentConfig, Config } from '../../../src/config/config.ts';
-import type { ChatAdapter } from '../../../src/adapters/port.ts';
+import type { ChatAdapter, Principal } from '../../../src/adapters/port.ts';
 import type { AgentBackend } from '../../../src/agents/backends/backend.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
 import type { Timers } from '../../../src/lib/time.ts';
@@ -161,9 +161,9 @@ export async function stageOf({
       intake().command(channel, by, line, drawnFor),
     amend: (id: string) => intake().amend({ change: 'deleted', id, channel: CHANNEL }),
     /** Writes a message of a person. Resolves with its id. */
-    async write(channel: string, text: string, more: { readonly bot?: true } = {}): Promise<string> {
+    async write(channel: string, text: string, { by = ann, ...more }: Writing = {}): Promise<string> {
       const id = `w${(written += 1)}`;
-      const message = { id, channel, author: ann, text, sentAt: clock.now(), addressed: [], attachments: [] };
+      const message = { id, channel, author: by, text, sentAt: clock.now(), addressed: [], attachments: [] };
       await intake().message({ ...message, ...more, order: String(written).padStart(6, '0') });
       return id;
     },
@@ -175,6 +175,9 @@ export async function stageOf({
   opened.push(made);
   return made;
 }
+
+/** How a person writes. `id`: that of a message that is handed in again. */
+type Writing = { readonly bot?: true; readonly replyTo?: string; readonly id?: string; readonly by?: Principal };
 
 let written = 0;
 

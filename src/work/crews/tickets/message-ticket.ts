@@ -32,8 +32,8 @@ function quoteOf({ author, at, text }: Quoted): string {
 }
 
 /** The words after "after" that can be ids of tickets, such as in "after c-12 and gh-7". */
-export function wantedDeps({ first, after }: Pick<Quotation, 'first' | 'after'>): readonly string[] {
-  const found = [first, ...after].flatMap(({ text }) =>
+export function wantedDeps(texts: readonly string[]): readonly string[] {
+  const found = texts.flatMap((text) =>
     [...text.matchAll(/\bafter\s+((?:[A-Za-z][\w.]*-[\w.]*\w(?:\s*(?:,|and)\s*)?)+)/gi)].flatMap(([, ids = '']) =>
       ids.split(/\s*(?:,|\band\b)\s*|\s+/).filter((id) => id !== ''),
     ),

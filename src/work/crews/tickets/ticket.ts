@@ -93,6 +93,16 @@ export function sortTickets(
   return { ready, waiting, listed };
 }
 
+/** Returns why a ticket cannot wait for others too, in words; `null` when it can. */
+export function whyNotAfter(tickets: readonly Ticket[], id: string, deps: readonly string[]): string | null {
+  const own = tickets.find((ticket) => ticket.id === id);
+  if (own?.status !== 'open') return 'it is no open ticket any more';
+  const unknown = deps.filter((dep) => tickets.every((ticket) => ticket.id !== dep));
+  if (unknown.length > 0) return `there is no ticket ${unknown.join(', ')}`;
+  const wanted = { ...own, deps: [...own.deps, ...deps] };
+  return problemOf(wanted, new Map([...tickets, wanted].map((ticket) => [ticket.id, ticket])));
+}
+
 function problemOf(ticket: Ticket, byId: ReadonlyMap<string, Ticket>): string | null {
   const unknown = ticket.deps.filter((id) => !byId.has(id));
   if (unknown.length > 0) return `it depends on ${unknown.join(', ')}, which does not exist`;
