@@ -1,8 +1,11 @@
 import { hash } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { copyFile, realpath, stat, utimes } from 'node:fs/promises';
-import { spawn } from 'node:child_process';
+import { fork } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { getCompileCacheDir } from 'node:module';
 import { join, resolve as resolvePath } from 'node:path';
+import type { GitAnswer, GitCall, GitEnd } from './git-runner.ts';
 import { BoundedMap } from './keyed.ts';
 import { isUnsafeVariable } from './unsafe-variables.ts';
 
@@ -57,20 +60,8 @@ export class GitError extends Error {
   }
 }
 
-type GitEnd = {
-  readonly code: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-  readonly isMissing: boolean;
-  /** Why Conch ended git. `null` when git ended on its own. */
-  readonly limit: string | null;
-};
-
 const LIMIT_MS = 60_000;
 const MOST_OUTPUT = 64 * 1_048_576;
-const STDERR_TAIL = 4_096;
-/** Time between SIGTERM and SIGKILL, in milliseconds. */
-const GRACE_MS = 2_000;
 
 /** Set for every command. None of the settings runs a program, asks a person or starts a task in the background. */
 const ALWAYS: readonly string[] = [
@@ -101,7 +92,7 @@ export function gitIn(folder: string, environment: GitEnvironment, set: Readonly
     const safe = [...ALWAYS, ...(hooks ? [] : ['core.hooksPath=/dev/null']), ...off];
     const end = await ended(['-C', folder, ...safe.flatMap((one) => ['-c', one]), ...args], env, options);
     if (end.code !== 0 || end.limit !== null) throw new GitError(args, end);
-    return end.stdout;
+    return end.stdout.toString(options.bytes === true ? 'latin1' : 'utf8');
   };
 }
 
@@ -228,8 +219,8 @@ async function readSettings(
     '^(filter|merge|credential|remote|include|includeif)\\.|^core\\.(sshcommand|gitproxy|alternaterefscommand)$';
   const args = ['config', '--show-scope', '--null', '--get-regexp', names];
   const end = await ended(['-C', folder, ...args], env, {});
-  if (end.isMissing || end.limit !== null) throw new GitError(args, end);
-  const fields = end.stdout.split('\0');
+  if (end.code === null || end.limit !== null) throw new GitError(args, end);
+  const fields = end.stdout.toString().split('\0');
   const off: string[] = [];
   const helpers: string[] = [];
   let ssh = 'ssh';
@@ -250,53 +241,62 @@ async function readSettings(
   return { settings: { off: isReset ? [...off, ...helpers] : off, ssh: `${ssh} -o BatchMode=yes` }, includes };
 }
 
-/** Runs git in a process group of its own and ends the whole group at a limit. Never throws. */
+/** Runs git, and ends it at a limit. Never throws. */
 function ended(args: readonly string[], env: GitEnvironment, options: GitOptions): Promise<GitEnd> {
-  const { limitMs = LIMIT_MS, mostOutput = MOST_OUTPUT } = options;
+  const { input = '', limitMs = LIMIT_MS, mostOutput = MOST_OUTPUT } = options;
   return new Promise((resolve) => {
-    const child = spawn('git', args, { env, detached: true, stdio: ['pipe', 'pipe', 'pipe'] });
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    let stderr = '';
-    let limit: string | null = null;
-    const signal = (name: NodeJS.Signals): void => {
-      try {
-        if (child.pid !== undefined) process.kill(-child.pid, name);
-      } catch {
-        // The group has ended.
-      }
-    };
-    const stop = (reason: string): void => {
-      if (limit !== null) return;
-      limit = reason;
-      signal('SIGTERM');
-      killer = setTimeout(() => signal('SIGKILL'), GRACE_MS);
-    };
-    let killer = setTimeout(() => stop(`no end within ${limitMs / 1_000} s`), limitMs);
-    const finish = (code: number | null, isMissing: boolean): void => {
-      clearTimeout(killer);
-      resolve({
-        code,
-        stdout: Buffer.concat(chunks).toString(options.bytes === true ? 'latin1' : 'utf8'),
-        stderr,
-        isMissing,
-        limit,
-      });
-    };
-    child.once('error', (error: NodeJS.ErrnoException) => {
-      stderr = error.message;
-      finish(null, error.code === 'ENOENT');
-    });
-    child.stdin.on('error', () => undefined);
-    child.stdin.end(options.input ?? '');
-    child.stdout.on('data', (chunk: Buffer) => {
-      bytes += chunk.length;
-      if (bytes > mostOutput) stop(`more than ${mostOutput} bytes of output`);
-      else chunks.push(chunk);
-    });
-    child.stderr.setEncoding('utf8').on('data', (text: string) => void (stderr = (stderr + text).slice(-STDERR_TAIL)));
-    child.once('close', (code) => finish(code, false));
+    try {
+      runner ??= startRunner();
+    } catch (error) {
+      return resolve({ ...NO_END, stderr: `${NOT_STARTED} ${String(error)}` });
+    }
+    const { child, waiting } = runner;
+    const call: GitCall = { id: (calls += 1), args, env, input, limitMs, mostOutput };
+    waiting.set(call.id, (answer) => resolve({ ...NO_END, ...answer }));
+    if (child.pid === undefined) return;
+    child.channel?.ref();
+    child.send(call);
   });
+}
+
+/** The process that starts git, and what to call with the end of each command under way. */
+type Runner = { readonly child: ChildProcess; readonly waiting: Map<number, (end: Partial<GitEnd>) => void> };
+
+const PROGRAM = new URL('git-runner.ts', import.meta.url);
+/** Started at the first command, and at the next one after it has ended. */
+let runner: Runner | null = null;
+let calls = 0;
+
+const NO_END: GitEnd = { code: null, stdout: Buffer.alloc(0), stderr: '', isMissing: false, limit: null };
+const NOT_STARTED = 'the process that runs git could not be started. Restart Conch, or raise its limits (ulimit):';
+const LOST = 'the process that runs git was ended. It is unknown whether the command was done. Try again.';
+
+/** Starts the process that starts git. It keeps Conch from exiting only while a command is under way. */
+function startRunner(): Runner {
+  const child = fork(PROGRAM, {
+    // Compiled code halves the start and the memory.
+    env: { NODE_COMPILE_CACHE: getCompileCacheDir() },
+    execArgv: [],
+    serialization: 'advanced',
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+  });
+  const started: Runner = { child, waiting: new Map() };
+  const { waiting } = started;
+  const over = (stderr: string): void => {
+    if (runner === started) runner = null;
+    for (const end of waiting.values()) end({ stderr });
+    waiting.clear();
+  };
+  child.unref();
+  child.on('error', (error) => over(child.pid === undefined ? `${NOT_STARTED} ${error.message}` : LOST));
+  // Comes after every answer that was sent. "exit" may come before.
+  child.once('disconnect', () => over(LOST));
+  child.on('message', ({ id, ...end }: GitAnswer) => {
+    waiting.get(id)?.(end);
+    waiting.delete(id);
+    if (waiting.size === 0) child.channel?.unref();
+  });
+  return started;
 }
 
 /**

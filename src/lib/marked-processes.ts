@@ -36,14 +36,14 @@ type IsMeant = (found: MarkedProcess) => boolean;
 export async function endProcesses(isMeant: IsMeant, graceMs: number): Promise<readonly MarkedProcess[]> {
   const living = (): readonly MarkedProcess[] => markedProcesses().filter(isMeant);
   const found = living();
-  for (const { pid } of found) signal(pid, 'SIGTERM');
+  for (const { pid } of found) sendSignal(pid, 'SIGTERM');
   let left = found;
   for (let waitedMs = 0; left.length > 0 && waitedMs < graceMs; waitedMs += LOOK_MS) {
     await pause(LOOK_MS);
     left = living();
   }
   for (let times = 0; left.length > 0 && times < MOST_KILLS; times += 1) {
-    for (const { pid } of left) signal(pid, 'SIGKILL');
+    for (const { pid } of left) sendSignal(pid, 'SIGKILL');
     await pause(LOOK_MS);
     left = living();
   }
@@ -54,11 +54,12 @@ const LOOK_MS = 20;
 /** The most attempts to kill a process. One that waits for a device cannot be killed. */
 const MOST_KILLS = 50;
 
-function signal(pid: number, name: NodeJS.Signals): void {
+/** Sends a signal to a process, or to the group with this id when the id is negative. Returns whether one received it. */
+export function sendSignal(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
-    process.kill(pid, name);
+    return process.kill(pid, signal);
   } catch {
-    // It has ended.
+    return false;
   }
 }
 

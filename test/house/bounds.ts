@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 62_010,
-  files: 352,
+  linesOfCode: 62_062,
+  files: 353,
   filesPerMessage: 46,
   functionsPerMessage: 620,
 };

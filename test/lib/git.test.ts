@@ -1,8 +1,9 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { processes } from './processes.ts';
 import { GitError, gitIn, zeroSeparated } from '../../src/lib/git.ts';
 
@@ -83,6 +84,131 @@ describe('a command of git', () => {
   test('does not read variables that change git', async () => {
     const git = gitIn(root, { ...env(), GIT_DIR: '/nowhere', GIT_CONFIG_COUNT: '1', GIT_INDEX_FILE: '/nowhere/index' });
     expect(await git(['rev-parse', '--show-toplevel'])).toBe(`${root}\n`);
+  });
+});
+
+describe('the process that starts git', () => {
+  const isAlive = (id: number): boolean => processes().some(({ pid }) => pid === id);
+  const gone = (id: number) => vi.waitFor(() => expect(isAlive(id)).toBe(false), { timeout: 30_000 });
+  /** Puts a script in front of git that notes the parent of git and its own id. `notes`: [parent, id] of each command. */
+  function noting(script = '') {
+    const notes = join(home, 'notes');
+    const real = execFileSync('which', ['git'], { encoding: 'utf8' }).trim();
+    mkdirSync(join(home, 'bin'));
+    const lines = ['#!/bin/sh', `echo $PPID $$ >> '${notes}'`, `cd '${home}'`, script, `exec '${real}' "$@"`, ''];
+    writeFileSync(join(home, 'bin/git'), lines.join('\n'), { mode: 0o755 });
+    return {
+      env: { ...env(), PATH: `${join(home, 'bin')}:${process.env['PATH']}` },
+      notes: () =>
+        readFileSync(notes, 'utf8')
+          .trim()
+          .split('\n')
+          .map((line) => line.split(' ').map(Number)),
+    };
+  }
+  /** Blocks git where a file "block" is, until there is none. */
+  const BLOCK = 'if [ -e block ]; then touch blocked; while [ -e block ]; do sleep 0.05; done; fi';
+  const blocked = () => vi.waitFor(() => expect(existsSync(join(home, 'blocked'))).toBe(true), { timeout: 30_000 });
+  const program = (path: Record<string, string | undefined>, ...more: readonly string[]) =>
+    spawn(process.execPath, [join(import.meta.dirname, 'fixtures/use-git.ts'), root, ...more], {
+      env: { ...process.env, ...path },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+
+  test('is a child process of Conch, the same for all commands, and no signal to stop Conch ends it', async () => {
+    const noted = noting();
+    const git = gitIn(root, noted.env);
+    await git(['rev-parse', 'HEAD']);
+    const [[runner = 0] = []] = noted.notes();
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.kill(runner, signal);
+    await Promise.all([git(['rev-parse', 'HEAD']), git(['status'])]);
+    expect(new Set(noted.notes().map(([parent]) => parent))).toEqual(new Set([runner]));
+    expect(processes().find(({ pid }) => pid === runner)?.parent).toBe(process.pid);
+  });
+
+  test('is started anew after it was killed, and the commands under way fail', async () => {
+    const noted = noting(BLOCK);
+    writeFileSync(join(home, 'block'), '');
+    const git = gitIn(root, noted.env);
+    const running = [failure(git(['rev-parse', 'HEAD'])), failure(git(['status']))];
+    await blocked();
+    const [[runner = 0] = []] = noted.notes();
+    process.kill(runner, 'SIGKILL');
+    for (const { message, exitCode, isMissing } of await Promise.all(running)) {
+      expect([message, exitCode, isMissing]).toEqual([
+        'git config failed: the process that runs git was ended. It is unknown whether the command was done. Try again.',
+        null,
+        false,
+      ]);
+    }
+    rmSync(join(home, 'block'));
+    expect(await git(['rev-parse', '--abbrev-ref', 'HEAD'])).toBe('main\n');
+    expect(noted.notes().at(-1)?.[0]).not.toBe(runner);
+    for (const [, pid = 0] of noted.notes()) await gone(pid);
+  });
+
+  test('says what to do when it cannot be started', async () => {
+    const noted = noting();
+    const git = gitIn(root, noted.env);
+    await git(['rev-parse', 'HEAD']);
+    const [[runner = 0] = []] = noted.notes();
+    process.kill(runner, 'SIGKILL');
+    await gone(runner);
+    const { execPath } = process;
+    process.execPath = join(home, 'none');
+    try {
+      await vi.waitFor(async () =>
+        expect((await failure(git(['status']))).message).toBe(
+          `git status failed: the process that runs git could not be started. Restart Conch, or raise its limits (ulimit): spawn ${home}/none ENOENT`,
+        ),
+      );
+    } finally {
+      process.execPath = execPath;
+    }
+    expect(await git(['rev-parse', '--abbrev-ref', 'HEAD'])).toBe('main\n');
+  });
+
+  test('fails only the command that the system cannot start', async () => {
+    const git = gitIn(root, env());
+    const [failed, output] = await Promise.all([
+      failure(git(['log', 'x'.repeat(3_000_000)])),
+      git(['rev-parse', '--abbrev-ref', 'HEAD']),
+    ]);
+    expect([failed.message, output]).toEqual(['git log failed: spawn E2BIG', 'main\n']);
+  });
+
+  test('keeps a program running while a command is under way, and ends with it', async () => {
+    const noted = noting();
+    const child = program(noted.env);
+    const [output] = await Promise.all([child.stdout.setEncoding('utf8').toArray(), once(child, 'exit')]);
+    expect([output.join(''), child.exitCode]).toEqual(['Begin\n', 0]);
+    const [[runner = 0] = []] = noted.notes();
+    await gone(runner);
+  });
+
+  test('ends when Conch is killed, and lets the command under way finish', async () => {
+    const noted = noting(`${BLOCK}; echo more; touch finished`);
+    writeFileSync(join(home, 'block'), '');
+    const child = program(noted.env, 'goes on');
+    await blocked();
+    const [[runner = 0, command = 0] = []] = noted.notes();
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    expect([isAlive(runner), isAlive(command)]).toEqual([true, true]);
+    rmSync(join(home, 'block'));
+    await vi.waitFor(() => expect(existsSync(join(home, 'finished'))).toBe(true), { timeout: 30_000 });
+    await gone(runner);
+    expect(isAlive(command)).toBe(false);
+  });
+
+  test('ends at once when Conch is killed while no command is under way', async () => {
+    const noted = noting();
+    const child = program(noted.env, 'goes on');
+    await once(child.stdout, 'data');
+    const [[runner = 0] = []] = noted.notes();
+    child.kill('SIGKILL');
+    await gone(runner);
+    expect(child.exitCode).toBe(null);
   });
 });
 

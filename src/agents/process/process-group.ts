@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess, ChildProcessByStdio } from 'node:child_process';
 import { statSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
+import { sendSignal } from '../../lib/marked-processes.ts';
 import { systemTimers } from '../../lib/time.ts';
 import type { Timers } from '../../lib/time.ts';
 import { BackendError } from '../backends/backend.ts';
@@ -56,7 +57,7 @@ export async function startProcessGroup(options: ProcessOptions): Promise<Proces
 
 /** Returns whether the process group still has a process. */
 export function isGroupAlive(pid: number): boolean {
-  return signalGroup(pid, 0);
+  return sendSignal(-pid, 0);
 }
 
 /** The ids of the process groups that this process started and that have not ended. */
@@ -109,8 +110,8 @@ export class ProcessGroup {
   /** Sends SIGTERM to the group, and SIGKILL after `graceMs`. Resolves when the group ended. */
   async stop(graceMs: number): Promise<void> {
     if (this.#over) return void (await this.exited);
-    signalGroup(this.pid, 'SIGTERM');
-    const forced = this.#timers.after(graceMs, () => signalGroup(this.pid, 'SIGKILL'));
+    sendSignal(-this.pid, 'SIGTERM');
+    const forced = this.#timers.after(graceMs, () => sendSignal(-this.pid, 'SIGKILL'));
     await this.exited;
     forced.cancel();
   }
@@ -163,22 +164,13 @@ function lastLinesOf(stderr: Readable, secrets: readonly string[]): () => readon
   };
 }
 
-/** Sends a signal to the group. Returns whether any process received it. */
-function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
-  try {
-    return process.kill(-pid, signal);
-  } catch {
-    return false;
-  }
-}
-
 /**
  * Ends the processes of a group that live longer than its first process: SIGTERM, then SIGKILL. Calls `ended` when none
  * is left, or when SIGKILL does not end them.
  */
 function endRest(pid: number, ended: () => void): void {
   const look = (leftMs: number): void => {
-    const isAlive = signalGroup(pid, leftMs === REST_GRACE_MS ? 'SIGTERM' : leftMs > 0 ? 0 : 'SIGKILL');
+    const isAlive = sendSignal(-pid, leftMs === REST_GRACE_MS ? 'SIGTERM' : leftMs > 0 ? 0 : 'SIGKILL');
     if (!isAlive || leftMs < -REST_KILL_MS) setImmediate(ended);
     else systemTimers.after(REST_LOOK_MS, () => look(leftMs - REST_LOOK_MS));
   };
