@@ -192,6 +192,8 @@ export type FloorQueries = {
   crewAsks?(channel: ChannelId): number | null;
   /** That crew, without secrets, with at most `most` tickets of each state; `null` when it is not open. */
   crew?(channel: ChannelId, most: number): CrewView | null;
+  /** The name of a thread whose ticket is finished; `null` for other channels. Missing: there are no crews. */
+  pastThread?(channel: ChannelId): string | null;
   /** The command that a person's reaction to a message means; `null` for none. Missing: reactions mean nothing. */
   reaction?(channel: ChannelId, message: MessageId, kind: ReactionKind): Meant | null;
   turns(channel: ChannelId, limit: number): readonly TurnRecord[];

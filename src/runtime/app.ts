@@ -198,6 +198,7 @@ export class App {
       review: (channel) => this.reviews.shown(channel, clean),
       crewAsks: (channel) => this.crews.asks(channel),
       crew: (channel, most) => this.crews.shown(channel, most),
+      pastThread: (channel) => this.crews.pastThread(channel),
       reaction: (channel, message, kind) => this.crews.reaction(channel, message, kind),
     };
   }

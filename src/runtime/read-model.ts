@@ -333,6 +333,7 @@ export function queriesFor(adapter: ChatAdapter, all: FloorQueries): FloorQuerie
     outlook: (channel) => (concerns(adapter, channel) ? all.outlook(channel) : null),
     review: (channel) => (concerns(adapter, channel) ? (all.review?.(channel) ?? null) : null),
     crewAsks: (channel) => (concerns(adapter, channel) ? (all.crewAsks?.(channel) ?? null) : null),
+    pastThread: (channel) => (concerns(adapter, channel) ? (all.pastThread?.(channel) ?? null) : null),
     reaction: (channel, message, kind) =>
       concerns(adapter, channel) ? (all.reaction?.(channel, message, kind) ?? null) : null,
     crew: (channel, most) => (concerns(adapter, channel) ? (all.crew?.(channel, most) ?? null) : null),

@@ -56,6 +56,8 @@ export type TicketView = {
   readonly id: string;
   readonly words: string;
   readonly at: Instant | null;
+  /** Its thread, also when the ticket is finished. */
+  readonly thread?: ChannelId;
   /** What people can do with it; absent for nothing. */
   readonly buttons?: readonly CrewButton[];
 };

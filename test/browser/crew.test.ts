@@ -92,6 +92,44 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
     });
   });
 
+  test.each([1440, 390])(
+    'opens the thread of a merged ticket, also when it is no channel any more (%i px)',
+    async (width) => {
+      await opened(
+        12,
+        async (stage) => {
+          const thread = 'console:demo/c-1238';
+          await stage.post(thread, null, '⚔ A on c-1238 and B on c-1237 meet here about the conflict.');
+          await stage.post(thread, 'dev', 'AGREED: both lines stay');
+          await page.getByRole('button', { name: /^merged/ }).click();
+          await page.getByRole('button', { name: 'Thread of c-1238', exact: true }).click();
+          await page.getByText('AGREED: both lines stay').waitFor();
+          await page.getByText('This ticket is finished: its thread can only be read.').waitFor();
+          expect(await page.getByTestId('composer').count()).toBe(0);
+          // The page is told of all channels anew, and stays.
+          stage.addChannel('more');
+          await expect.poll(() => page.locator('[data-channel="console:more"]').count()).toBe(1);
+          expect(await page.locator(`[data-channel="${thread}"]`).getAttribute('aria-current')).toBe('page');
+          await page.reload();
+          await page.locator('[data-testid="connection"][data-state="open"]').waitFor();
+          await page.locator('[data-channel="console:more"]').click();
+          await page.getByTestId('composer').waitFor();
+          await expect.poll(() => page.locator(`[data-channel="${thread}"]`).count()).toBe(0);
+          const author = { kind: 'person', id: 'ann', name: 'Ann' } as const;
+          const spoken = { line: 1, at: Date.now(), author, attachments: [], message: 'm1', change: null };
+          stage.queries.spoken.push({ ...spoken, text: 'Said on Discord' });
+          await page.locator(`[data-channel="${stage.channels[0] ?? ''}"]`).click();
+          await page.getByTestId('crew').click();
+          await page.getByRole('button', { name: /^merged/ }).click();
+          await page.getByRole('button', { name: 'Thread of c-1237', exact: true }).click();
+          await page.getByText('Said on Discord').waitFor();
+          expect(stage.intake.messages).toEqual([]);
+        },
+        width,
+      );
+    },
+  );
+
   test('lets people make a ticket of a message in its channel, and in no other one', async () => {
     await opened(2, async (stage) => {
       const [channel = ''] = stage.channels;

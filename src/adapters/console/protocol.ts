@@ -103,6 +103,8 @@ export type ChannelEntry = {
   readonly question: OpenRequest | null;
   /** How many workers of its crew ask people; absent where no crew works. */
   readonly crew?: number;
+  /** Set for a thread whose ticket is finished. It is listed while it is open, and can only be read. */
+  readonly past?: true;
 };
 
 /** An agent as the page shows it. */

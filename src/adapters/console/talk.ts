@@ -16,7 +16,7 @@ import { Hub } from './hub.ts';
 import type { Client } from './hub.ts';
 import type { Platform } from './platform.ts';
 import { LONGEST_TEXT, pageFrameSchema } from './protocol.ts';
-import type { ChatMessage, PageFrame, ServerFrame } from './protocol.ts';
+import type { ChannelEntry, ChatMessage, PageFrame, ServerFrame } from './protocol.ts';
 import { jsonOrNull } from '../../lib/defined.ts';
 
 const TAIL = 200;
@@ -184,15 +184,17 @@ export class Talk {
 
   #open(client: Client, wanted: ChannelId | null): void {
     const { platform, person, queries, clock } = this.#parts;
-    const channels = this.hub.channels();
+    const known = this.hub.channels();
+    const past = known.some(({ id }) => id === wanted) ? null : this.#pastThread(wanted);
+    const channels = past === null ? known : [...known, past];
     const chosen = channels.find(({ id }) => id === wanted) ?? channels[0] ?? null;
     const channel = chosen?.id ?? null;
-    const isOwn = chosen?.writable === true;
+    const isOwn = channel !== null && this.#hasMessages(channel);
     client.channel = channel;
     client.journalSeq = null;
     const messages = channel === null ? [] : isOwn ? platform.before(channel, TAIL) : this.#window(channel);
     const [first] = messages;
-    const more = isOwn && first !== undefined && platform.before(chosen.id, 1, first.seq).length > 0;
+    const more = isOwn && first !== undefined && platform.before(channel, 1, first.seq).length > 0;
     this.hub.send(client, {
       type: 'state',
       now: clock.now(),
@@ -255,7 +257,7 @@ export class Talk {
     const direction = after === undefined ? 'before' : after === 0 ? 'beginning' : 'after';
     const send = (messages: readonly ChatMessage[], more: boolean): void =>
       this.hub.send(client, { type: 'history', channel, direction, messages, more });
-    if (!this.#isOwn(channel)) {
+    if (!this.#hasMessages(channel)) {
       return send(after === undefined ? [] : this.#window(channel).filter(({ seq }) => seq > after), false);
     }
     const page =
@@ -285,6 +287,19 @@ export class Talk {
       attachments: [],
       ...(replyTo === null ? {} : { replyTo }),
     };
+  }
+
+  /** A thread whose ticket is finished; `null` for other channels. */
+  #pastThread(id: ChannelId | null): ChannelEntry | null {
+    const name = id === null ? null : (this.#parts.queries.pastThread?.(id) ?? null);
+    return id === null || name === null
+      ? null
+      : { id, name, writable: false, past: true, holder: null, question: null };
+  }
+
+  /** Whether the console has the messages of a channel, or of a thread whose ticket is finished; throws when there is none. */
+  #hasMessages(channel: ChannelId): boolean {
+    return this.#pastThread(channel) === null ? this.#isOwn(channel) : channel.startsWith('console:');
   }
 
   /** Whether a channel is the console's own; throws when there is none. */

@@ -81,6 +81,8 @@ export const holder = computed(() => view.value?.holder ?? null);
 const openChannel = computed(() => channels.value.find(({ id }) => id === channel.value));
 /** Whether people can write in the open channel; windows into other platforms take only commands. */
 export const writable = computed(() => openChannel.value?.writable === true);
+/** Whether the open channel is the thread of a finished ticket. */
+export const isPast = computed(() => openChannel.value?.past === true);
 /** How many workers of the open channel's crew ask people; `undefined`: no crew works there. */
 export const crewAsks = computed(() => openChannel.value?.crew);
 /** The channel's name as people call it. */
@@ -111,8 +113,11 @@ export function take(frame: ServerFrame): void {
         return takeState(frame);
       case 'batch':
         return frame.channel === channel.value ? takeBatch(frame) : undefined;
-      case 'channels':
-        return keep(frame);
+      case 'channels': {
+        // The list of the server has no finished tickets.
+        const past = channels.value.filter(({ id }) => isPast.value && id === channel.value);
+        return keep({ ...frame, channels: [...frame.channels, ...past] });
+      }
       case 'holders': {
         const news = new Map(frame.channels.map((entry) => [entry.id, entry]));
         channels.value = channels.value.map((entry) => news.get(entry.id) ?? entry);

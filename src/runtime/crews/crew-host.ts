@@ -161,6 +161,13 @@ export class CrewHost {
     return this.#viewOf(runner, { clean: this.#ports.clean, most, facts });
   }
 
+  /** The name of a thread whose ticket is finished; `null` for other channels. */
+  pastThread(channel: string): string | null {
+    const finished = this.#ports.config().crews.flatMap(({ id }) => this.#crews.state(id)?.finished ?? []);
+    const found = finished.find(({ thread }) => thread === channel);
+    return found === undefined ? null : `${found.id} (finished)`;
+  }
+
   #viewOf(runner: CrewRunner, how: Pick<CrewSurroundings, 'clean' | 'most' | 'facts'>): CrewView {
     const { store } = this.#ports;
     const { seen, problem } = runner;

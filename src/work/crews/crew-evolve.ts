@@ -167,7 +167,7 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
     case 'conflicted':
       return counted(crew, 'conflicts');
     case 'merged':
-      return { ...mergedInto(crew, fact), finished: finished(crew, worker.name, fact, at) };
+      return { ...mergedInto(crew, fact), finished: finished(crew, worker, fact, at) };
     case 'leaving':
       return afterLeaving(crew, worker, fact, at);
     default:
@@ -214,18 +214,19 @@ function baseAfter({ base }: Crew, { commit }: CrewFactOf<'merged'>): Crew['base
 
 function finished(
   { finished: before }: Crew,
-  worker: string,
+  { name: worker, ticket }: Pick<Worker, 'name' | 'ticket'>,
   { ticket: id, commit }: { readonly ticket: string; readonly commit: string | null },
   at: Instant,
 ): Crew['finished'] {
   if (before.some((each) => each.id === id)) throw new Error(`impossible: ticket ${id} is finished twice`);
-  return [...before, { id, commit, worker, at }];
+  return [...before, { id, commit, worker, at, ...defined({ thread: ticket?.thread }) }];
 }
 
 function afterLeaving(crew: Crew, { name, ticket }: Worker, { why, words }: CrewFactOf<'leaving'>, at: Instant): Crew {
   if (ticket === null) throw new Error(`impossible: ${name} leaves a ticket and has none`);
   const { id } = ticket;
-  if (why === 'unchanged') return { ...crew, finished: finished(crew, name, { ticket: id, commit: null }, at) };
+  if (why === 'unchanged')
+    return { ...crew, finished: finished(crew, { name, ticket }, { ticket: id, commit: null }, at) };
   const lost = [...(crew.lost ?? []), ...(why === 'lost' ? [id] : [])];
   const isLostOften = why === 'lost' && lost.filter((each) => each === id).length >= MOST_LOST;
   const isRefused = isLostOften || why === 'unstarted' || why === 'kept';

@@ -238,19 +238,21 @@ function groupsOf(crew: Crew, { ready, listed, waiting, most, clean }: CrewSurro
       ],
     })),
     'in work': crew.workers.flatMap(({ name, ticket }) =>
-      ticket === null ? [] : [{ id: ticket.id, words: `${name}: ${ticket.title}`, at: ticket.at }],
+      ticket === null
+        ? []
+        : [{ id: ticket.id, words: `${name}: ${ticket.title}`, at: ticket.at, thread: ticket.thread }],
     ),
     ready: ready.flatMap(({ id, title }) => (taken.has(id) ? [] : [{ id, words: title, at: null }])),
     'waiting for others': [],
     'cannot start': listed.flatMap(({ id, why }) => (taken.has(id) ? [] : [{ id, words: why, at: null }])),
     'only by hand': crew.refused.map(({ id, why }) => ({ id, words: why, at: null })),
     merged: crew.finished
-      .flatMap(({ id, commit, worker, at }) =>
-        commit === null ? [] : [{ id, words: `${commit.slice(0, 10)} by ${worker}`, at }],
+      .flatMap(({ commit, worker, ...ticket }) =>
+        commit === null ? [] : [{ ...ticket, words: `${commit.slice(0, 10)} by ${worker}` }],
       )
       .toReversed(),
     'closed without a change': crew.finished
-      .flatMap(({ id, commit, worker, at }) => (commit === null ? [{ id, words: worker, at }] : []))
+      .flatMap(({ commit, worker, ...ticket }) => (commit === null ? [{ ...ticket, words: worker }] : []))
       .toReversed(),
   };
   return TICKET_STATES.map((state) => ({

@@ -313,8 +313,14 @@ export const crewSettingsSchema = z.strictObject({
   prompts: z.partialRecord(z.enum(STEP_KINDS), text).exactOptional(),
 });
 
-/** A ticket that a crew has finished. `commit`: its merge commit; `null` when nothing was needed. */
-const finishedSchema = z.strictObject({ id: text, commit: text.nullable(), worker: text, at: instant });
+/** A ticket that a crew has finished. `commit`: its merge commit; `null` when nothing was needed. `thread`: its channel. */
+const finishedSchema = z.strictObject({
+  id: text,
+  commit: text.nullable(),
+  worker: text,
+  at: instant,
+  thread: text.exactOptional(),
+});
 
 /** A ticket that a worker proposes, or that a person makes of a message. It is no ticket before it is written. */
 export const proposalSchema = z.strictObject({

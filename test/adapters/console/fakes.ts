@@ -87,6 +87,11 @@ export function fakeQueries(): FakeQueries {
       if (crew === undefined) return null;
       return { ...crew, groups: crew.groups.map((group) => ({ ...group, tickets: group.tickets.slice(0, most) })) };
     },
+    pastThread: (channel) =>
+      [...crews.values()]
+        .flatMap(({ groups }) => groups)
+        .flatMap(({ state, tickets }) => (state === 'merged' ? tickets : []))
+        .find(({ thread }) => thread === channel)?.id ?? null,
     turns: (channel, limit) => (turnsOf.get(channel) ?? []).slice(-limit),
     journal: (channel, limit, before = Infinity) =>
       entries.filter((entry) => entry.key === channel && entry.seq < before).slice(-limit),

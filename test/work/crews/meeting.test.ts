@@ -100,6 +100,13 @@ describe('a meeting about a conflict', () => {
       `Conch: 🤝 ${later}: the meeting agreed: the merged line first`,
     ]);
     expect(room.posts.filter((post) => post.startsWith(`${CHANNEL} `) && post.includes('meet here'))).toEqual([]);
+    const thread = `${CHANNEL}/web/${later}`;
+    const merged = room.app.crews.shown(CHANNEL, 9)?.groups.find(({ state }) => state === 'merged')?.tickets ?? [];
+    expect(merged.find(({ id }) => id === later)?.thread).toBe(thread);
+    expect([room.app.crews.pastThread(thread), room.app.crews.pastThread(CHANNEL)]).toEqual([
+      `${later} (finished)`,
+      null,
+    ]);
   });
 
   test('hears people who write in its thread, and ends when one of them says so', async () => {

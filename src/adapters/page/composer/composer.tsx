@@ -19,6 +19,7 @@ import {
   channelName,
   connection,
   holder,
+  isPast,
   messages,
   nameOf,
   outlook,
@@ -40,6 +41,12 @@ const marked = signal(0);
 /** Where people write: messages, and commands that begin with a slash. */
 export function Composer(): JSX.Element {
   const { text } = unfinished.value;
+  if (isPast.value)
+    return (
+      <p class="composer faint" id="composer">
+        This ticket is finished: its thread can only be read.
+      </p>
+    );
   return (
     <form
       class="composer"

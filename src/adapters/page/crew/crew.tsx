@@ -301,12 +301,18 @@ function OpenThread({ name, asksPeople, status, isQuestion, thread }: ThreadProp
   const isOpen = channel.value === thread && openView.value !== 'crew';
   if (isOpen || !channels.value.some(({ id }) => id === thread)) return null;
   const label = asksPeople && !isQuestion && status === 'working' ? 'Answer in thread' : 'Open thread';
+  return <ThreadButton {...{ label, thread, of: name }} />;
+}
+
+type ThreadButtonProps = { readonly label: string; readonly of: string; readonly thread: string };
+
+function ThreadButton({ label, of, thread }: ThreadButtonProps): JSX.Element {
   const open = (): void => {
     openView.value = null;
     ask({ type: 'open', channel: thread });
   };
   return (
-    <Button kind="small-button" aria-label={`${label} of ${name}`} onClick={open}>
+    <Button kind="small-button" aria-label={`${label} of ${of}`} onClick={open}>
       {label}
     </Button>
   );
@@ -395,12 +401,13 @@ function Tickets({ shown }: { readonly shown: CrewView }): JSX.Element {
 }
 
 function Ticket({ ticket, shown }: { readonly ticket: TicketView; readonly shown: CrewView }): JSX.Element {
-  const { id, words, at, buttons = [] } = ticket;
+  const { id, words, at, thread, buttons = [] } = ticket;
   return (
     <li>
       <b>{id}</b>
       <span>{words}</span>
       {at !== null && <span class="faint">{exactTime(at)}</span>}
+      {thread !== undefined && <ThreadButton label="Thread" {...{ thread, of: id }} />}
       {buttons.map((button) => (
         <Act key={button.line} {...{ button, shown }} />
       ))}
