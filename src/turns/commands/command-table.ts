@@ -280,6 +280,12 @@ export const COMMANDS = [
   shows('crew tickets', 'Show the tickets that workers propose, with their texts', [
     optional('proposal', 'words', 'the id of a proposed ticket; all if left out'),
   ]),
+  shows(
+    'crew why',
+    'Show which ticket and which message asked for a line of main, or for a commit',
+    [{ name: 'place', kind: 'words', required: true, summary: 'a file and a line, or a commit', ...REST }],
+    'src/list.js:12',
+  ),
   changes('crew admit', 'Make a proposed ticket a ticket of the repository', [PROPOSAL], 'p-1'),
   changes('crew drop', 'Drop a proposed ticket', [PROPOSAL], 'p-1'),
   shows('crew doctor', 'Compare git with what the crew knows'),

@@ -183,6 +183,7 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
   'crew dashboard': ofCrews('dashboard'),
   'crew peek': ofCrews('peek'),
   'crew logs': ofCrews('logs'),
+  'crew why': ofCrews('why'),
   'crew export': ofCrews('export'),
   'crew answer': ofCrews('answer'),
   'crew merge': ofCrews('merge'),

@@ -1,4 +1,4 @@
-import { counted } from '../../turns/commands/clock-words.ts';
+import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { Answer, CrewCommands, CrewVerb, Request } from '../../turns/commands/context.ts';
 import type { CrewView } from '../../turns/crew-view.ts';
 import type { Line } from '../../turns/view.ts';
@@ -83,6 +83,7 @@ const RUNS: Readonly<Record<CrewVerb, Run>> = {
   kept: keptWork,
   doctor,
   tickets: proposed,
+  why: traced,
   admit,
   drop: (runner, { values, person }) =>
     give(runner, { type: 'DROP', proposal: values.words ?? '', by: person.name }, 'Dropped. Nothing was written.'),
@@ -222,6 +223,44 @@ async function admit(runner: CrewRunner, { values, person }: Request, { message 
     const what = 'where' in found ? 'The ticket' : found.id;
     return { ok: false, text: `${what} was not written: ${error instanceof Error ? error.message : String(error)}` };
   }
+}
+
+/** Tells which message asked for a line of main or for a commit: by the merge that brought it, and its ticket. */
+async function traced(runner: CrewRunner, { values }: Request, ports: CrewCommandsPorts): Promise<Answer> {
+  const { words = '' } = values;
+  const [, file, line] = /^(?:\.\/)?(.+):(\d+)$/.exec(words) ?? [];
+  if (file === undefined && !/^[0-9a-f]{7,64}$/i.test(words))
+    return { ok: false, text: 'Expected a file and a line of it, such as src/list.js:12, or a commit.' };
+  const place = file === undefined ? { commit: words } : { file, line: Number(line) };
+  const found = await runner.work.landing(place);
+  const main = runner.state().settings?.main ?? 'main';
+  if (found === null) return { ok: false, text: `${main} has no ${words}.` };
+  const { landed, subject, commit } = found;
+  const done = runner.state().finished.find((each) => each.commit === landed);
+  const { id, worker } = done ?? { id: found.ticket, worker: null };
+  const by = commit === landed ? '' : `, which came with ${landed.slice(0, 10)}`;
+  const head = `${words} on ${main} is of commit ${commit.slice(0, 10)}${by}: ${subject}`;
+  if (id === '') return { ok: true, text: `${head}\nNo ticket brought it: somebody committed it without a crew.` };
+  const who = worker === null ? '' : `, which ${worker} worked on`;
+  return { ok: true, text: `${head}\nIt is the work on the ticket ${id}${who}. ${originOf(runner, id, ports)}` };
+}
+
+/** Who asked for a ticket, and in which message. */
+function originOf(runner: CrewRunner, ticket: string, { message, facts }: CrewCommandsPorts): string {
+  const { asked = [] } = runner.state();
+  const source = asked.find((each) => each.ticket === ticket);
+  if (source !== undefined) {
+    const quoted = message(source.message);
+    const said = typeof quoted === 'string' ? quoted : `"${excerpt(quoted.first.text, 200)}" From ${quoted.where}.`;
+    return `${source.asker} asked for it: ${said} ${source.by} made the ticket.`;
+  }
+  const all = facts(runner.key, FACTS_READ).map(({ fact }) => fact);
+  const admitted = all.find((fact) => fact.type === 'proposalAdmitted' && fact.ticket === ticket);
+  const proposal = admitted?.type === 'proposalAdmitted' ? admitted : null;
+  const offer = all.find((fact) => fact.type === 'ticketProposed' && fact.id === proposal?.proposal);
+  return offer?.type === 'ticketProposed' && proposal !== null
+    ? `${offer.worker} proposed it while it worked on ${offer.from}, and ${proposal.by} admitted it.`
+    : 'It was not made of a message: read the ticket itself.';
 }
 
 /** Tells what git has and the crew does not know, or the other way round. Repairs nothing. */

@@ -22,6 +22,7 @@ import { applyKept, commitWork, dropKept, listKept, newestKept, showKept, status
 import {
   advanceMain,
   fileCommit,
+  findLanding,
   findMerge,
   isOnMain,
   mainState,
@@ -31,7 +32,7 @@ import {
   pushTo,
   pushedTip,
 } from './git/merge.ts';
-import type { FileText, MergeResult } from './git/merge.ts';
+import type { FileText, Landing, MergeResult, LineOrCommit } from './git/merge.ts';
 import type { PullRequests, PullState } from './pull-requests.ts';
 import { quotedText } from './prompts.ts';
 import {
@@ -494,6 +495,10 @@ class RepositoryWork implements CrewWork {
     if (ids.length === 0) return [];
     const { tickets } = await this.#tickets.list();
     return ids.filter((id) => tickets.some((ticket) => ticket.id === id));
+  }
+
+  landing(place: LineOrCommit): Promise<Landing | null> {
+    return findLanding(this.#repository, place);
   }
 
   async whyNotAfter(ticket: string, deps: readonly string[], { asked }: Crew): Promise<string | null> {

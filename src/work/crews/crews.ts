@@ -5,6 +5,7 @@ import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import { FIRST_BASE_SLOT } from './checks/slots.ts';
 import type { CrewCommand, CrewCommandOf, CrewFact, CrewFactOf, CrewRefusal } from './crew-events.ts';
 import type { CrewStore } from './crew-binding.ts';
+import type { Landing, LineOrCommit } from './git/merge.ts';
 import { overlap } from './tickets/ticket.ts';
 import { ticketOf, wantedDeps } from './tickets/message-ticket.ts';
 import type { Quotation } from './tickets/message-ticket.ts';
@@ -137,6 +138,8 @@ export type CrewWork = {
   isClosed(ticket: string): Promise<boolean>;
   /** The ids among these that tickets of the source have. */
   known(ids: readonly string[]): Promise<readonly string[]>;
+  /** How a line or a commit came to main; `null` when main does not have it. */
+  landing(place: LineOrCommit): Promise<Landing | null>;
   /** Why a ticket cannot wait for others too, in words; `null` when it can. */
   whyNotAfter(ticket: string, deps: readonly string[], crew: Crew): Promise<string | null>;
   /** Writes a proposed ticket into the source of tickets, once. Resolves with its id. */
@@ -272,7 +275,7 @@ export class CrewRunner {
   }
 
   /** The repository of the crew. */
-  get work(): Pick<CrewWork, 'kept' | 'keptWork' | 'applyKept' | 'check' | 'updateCopy'> {
+  get work(): Pick<CrewWork, 'kept' | 'keptWork' | 'applyKept' | 'check' | 'updateCopy' | 'landing'> {
     return this.#ports.work;
   }
 

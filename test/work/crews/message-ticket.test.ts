@@ -230,6 +230,47 @@ describe('a reply to a message that became a ticket', () => {
   });
 });
 
+describe('/crew why', () => {
+  test('names the ticket and the message that asked for a line, or for a commit', async () => {
+    const repo = repository({ 'c-1': ticketText('c-1') });
+    const adds: Work = (folder, { channel }) => {
+      const ticket = channel.split('/').at(-1) ?? '';
+      if (folder === '') return 'Noted.';
+      add(folder, 'a list.txt', `line of ${ticket}`);
+      add(folder, 'a list.txt', `more of ${ticket}`);
+      return 'DONE';
+    };
+    const room = await stage(repo, adds);
+    await room.command('/crew run');
+    await finished(room, 1);
+    const { message, ticket } = await ticketFrom(room, 'The list lacks a header');
+    await finished(room, 2);
+    git(repo, 'commit', '-q', '--allow-empty', '-m', 'By hand');
+    const merge = room.app.crews.state('web')?.finished[1]?.commit ?? '';
+    const commit = git(repo, 'log', '-1', '--no-merges', '--format=%H', `${merge}^2`);
+    const why = async (place: string) => (await room.command(`/crew why ${place}`)).text;
+    expect((await why('./a list.txt:4')).split('\n')).toEqual([
+      `./a list.txt:4 on main is of commit ${commit.slice(0, 10)}, which came with ${merge.slice(0, 10)}: Merge ${ticket}: The list lacks a header`,
+      `It is the work on the ticket ${ticket}, which A worked on. Ada asked for it: "The list lacks a header" From message ${message} of ${CHANNEL}. Ada made the ticket.`,
+    ]);
+    expect(await why('a list.txt:1')).toMatch(
+      /It is the work on the ticket c-1, which A worked on\. It was not made of a message: read the ticket itself\.$/,
+    );
+    for (const place of [commit, merge.slice(0, 8)]) expect(await why(place)).toContain(`the ticket ${ticket},`);
+    const hand = git(repo, 'rev-parse', 'HEAD');
+    expect(await why(hand)).toBe(
+      `${hand} on main is of commit ${hand.slice(0, 10)}: By hand\nNo ticket brought it: somebody committed it without a crew.`,
+    );
+    expect(await why('list.txt:1')).toMatch(/: Begin\nNo ticket brought it/);
+    for (const place of ['a list.txt:99', 'nothing.txt:1', '--help:1', '../a:1', '0123456'])
+      expect(await why(place)).toBe(`main has no ${place}.`);
+    for (const place of ['a list.txt', 'a list.txt:', 'main', ':1'])
+      expect(await why(place)).toContain('Expected a file');
+    await room.amend(message);
+    expect(await why('a list.txt:4')).toContain('Ada asked for it: This message was deleted');
+  });
+});
+
 describe('a reaction to what a worker asks', () => {
   test('is a vote for the commit that the message shows, and for no other', async () => {
     const room = await stage(repository({ 'c-1': ticketText('c-1') }), works, { merge: 'ask', votes: 2 });

@@ -262,6 +262,40 @@ export async function findMerge(
   return lines.find((line) => line.split(' ')[2] === commit)?.split(' ')[0] ?? null;
 }
 
+/** A line of a file, from 1, or a commit. */
+export type LineOrCommit = { readonly file: string; readonly line: number } | { readonly commit: string };
+
+/** How a line or a commit came to main. `landed`: the commit of main that brought `commit`, with its ticket; '' for none. */
+export type Landing = Readonly<Record<'commit' | 'landed' | 'subject' | 'ticket', string>>;
+
+/** Finds how a line or a commit came to main. Resolves with `null` when main does not have it. */
+export async function findLanding(repository: Repository, place: LineOrCommit): Promise<Landing | null> {
+  const { git } = repository;
+  const { tip } = await mainState(repository);
+  const commit = 'commit' in place ? await commitOf(repository, place.commit) : await writerOf(git, tip, place);
+  if (commit === null || !(await isAncestor(repository, commit, tip))) return null;
+  const range = `${commit}..${tip}`;
+  const after = new Set((await git(['rev-list', '--ancestry-path', range])).split('\n'));
+  const firsts = (await git(['rev-list', '--first-parent', '--reverse', '--parents', range])).split('\n');
+  const [merge = commit, parent = commit] =
+    firsts.map((row) => row.split(' ')).find(([id = '']) => after.has(id)) ?? [];
+  const landed = parent === commit ? commit : merge;
+  const format = '--format=%s%x1f%(trailers:key=Conch-Ticket,valueonly,separator=%x2C)';
+  const [subject = '', ticket = ''] = (await git(['log', '-1', format, landed])).trim().split('\u001F');
+  return { commit, landed, subject, ticket };
+}
+
+/** The commit that wrote a line as it is in `tip`; `null` when there is no such line. */
+async function writerOf(
+  git: Git,
+  tip: string,
+  { file, line }: Extract<LineOrCommit, { file: string }>,
+): Promise<string | null> {
+  const lines = ['-L', `${line},${line}`, tip, '--', file];
+  const shown = await unless(128, git(['blame', '--porcelain', '--no-textconv', ...lines]));
+  return shown?.split(' ')[0] ?? null;
+}
+
 /** Whether main has a commit, or the commit waits for the user's copy. */
 export async function isOnMain(repository: Repository, commit: string): Promise<'main' | 'waiting' | null> {
   const { main, tip } = await mainState(repository);
