@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ConfigError } from '../../src/config/error.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import { errorOf, problemsOf, saidAbout, world } from './world.ts';
+import { errorOf, load, problemsOf, saidAbout, world } from './world.ts';
 
 const scripted = { kind: 'scripted', script: 'pm' };
 const pm = { id: 'pm', backend: scripted };
@@ -27,6 +27,8 @@ describe('a key', () => {
   });
 });
 
+const ID = '123456789012345678';
+
 /** What `problemsOf` throws for a file without a problem. */
 const ACCEPTED = 'the configuration was accepted';
 
@@ -43,6 +45,25 @@ describe('the merges of a crew', () => {
     expect(paths({ votes: 2, merge: 'pr' })).toEqual(['crews[0].votes']);
     expect(() => paths({ votes: 2, merge: 'ask' })).toThrow(ACCEPTED);
     expect(() => paths({ votes: 1 })).toThrow(ACCEPTED);
+  });
+
+  test('with more votes than there are people who can vote are unwise', () => {
+    const advice = (channel: string, votes: number, operators: object = {}) => {
+      const env = { DISCORD_TOKEN: 'a.token' };
+      const channels = [{ id: channel, agents: ['pm'] }];
+      const { warnings } = load({ ...crew({ votes, merge: 'ask', channel }), channels, operators }, env);
+      return warnings.filter((line) => line.includes('votes'));
+    };
+    expect(advice('console:a', 2, { users: [ID, ID.replace('1', '2')], roles: [ID] })).toEqual([
+      expect.stringContaining('crews[0].votes: No merge gets 2 votes: only the person at the console can vote here.'),
+    ]);
+    expect(advice(`discord:${ID}`, 3, { users: [ID] })).toEqual([
+      expect.stringContaining('crews[0].votes: No merge gets 3 votes: only 2 people can vote'),
+    ]);
+    expect(advice(`discord:${ID}`, 2)).toHaveLength(1);
+    for (const operators of [{ users: [ID, ID.replace('1', '2')] }, { roles: [ID] }])
+      expect(advice(`discord:${ID}`, 3, operators)).toEqual([]);
+    expect(advice('console:a', 1)).toEqual([]);
   });
 
   test('have quiet hours with times of the day and a known time zone', () => {

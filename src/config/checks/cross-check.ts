@@ -40,11 +40,16 @@ export const crossCheck = (draft: Draft, tell: Tell): void => {
 };
 
 /** A crew has a channel, and a repository that no other crew has. */
-const checkCrews = ({ crews = [] }: Draft, channels: readonly ChannelDraft[], tell: Tell): void => {
+const checkCrews = ({ crews = [], operators }: Draft, channels: readonly ChannelDraft[], tell: Tell): void => {
   checkIds(crews, 'crews', tell);
   for (const [index, { channel, repo, merge, votes }] of crews.entries()) {
     if (typeof votes === 'number' && votes > 1 && merge !== 'ask')
       tell(['crews', index, 'votes'], 'Nobody is asked before a merge: set "merge" to "ask"');
+    const { users, roles } = operators ?? {};
+    // The console is one person, who may operate every channel.
+    const voters = channel?.startsWith('console:') === true ? 1 : roles?.length ? Infinity : (users?.length ?? 0) + 1;
+    if (typeof votes === 'number' && votes > Math.max(1, voters))
+      tell(['crews', index, 'votes'], `No merge gets ${votes} votes: ${votersText(voters)}`, 'unwise');
     const ids = channels.map(({ id }) => id);
     if (typeof channel === 'string' && !ids.includes(channel))
       tell(['crews', index, 'channel'], `"${channel}" is not the id of a channel${meantOr(channel, ids)}`);
@@ -56,6 +61,11 @@ const checkCrews = ({ crews = [] }: Draft, channels: readonly ChannelDraft[], te
       tell(['crews', index, 'repo'], `crews[${first}] works in "${repo}" already: a repository has one crew`);
   }
 };
+
+const votersText = (voters: number): string =>
+  voters === 1
+    ? 'only the person at the console can vote here. Set "votes" to 1, or use a channel of Discord or Slack with operators'
+    : `only ${voters} people can vote, the person at the console among them. Name more under "operators"`;
 
 /** The agent that reviews the work of a crew exists. */
 const checkCrewReviews = ({ crews = [] }: Draft, agents: readonly Id[], tell: Tell): void => {
