@@ -67,7 +67,7 @@ export type RuleMemory = {
 /** The verdict, the list that decided, and its rule if there was one. */
 export type ToolVerdict = {
   readonly verdict: (typeof VERDICTS)[number];
-  readonly by: 'deny' | 'run' | 'ask!' | 'remembered' | 'ask' | 'allow' | 'default' | 'members' | 'review';
+  readonly by: 'deny' | 'run' | 'ask!' | 'remembered' | 'ask' | 'allow' | 'default' | 'members' | ReadOnly;
   readonly rule: ToolRule | ScopedRule | null;
 };
 
@@ -152,10 +152,13 @@ export function decideForMember(
     : { verdict: 'deny', by: 'members', rule: null };
 }
 
-/** The verdict in the turn of a reviewer, who may not change the work: tools that edit, delete or move are denied. */
-export function decideForReviewer({ parts }: ToolUse, decided: ToolVerdict): ToolVerdict {
+/** A turn in which an agent may not change the work: it reviews, or speaks for a merged ticket in a meeting. */
+export type ReadOnly = 'review' | 'meeting';
+
+/** The verdict in a turn in which the work may not be changed: tools that edit, delete or move are denied. */
+export function decideReadOnly({ parts }: ToolUse, by: ReadOnly, decided: ToolVerdict): ToolVerdict {
   const isChanging = parts.some(({ kind }) => kind === 'edit' || kind === 'delete' || kind === 'move');
-  return isChanging ? { verdict: 'deny', by: 'review', rule: null } : decided;
+  return isChanging ? { verdict: 'deny', by, rule: null } : decided;
 }
 
 /**
@@ -182,6 +185,7 @@ const DENIED: Partial<Record<ToolVerdict['by'], string>> = {
   default: 'no rule covers it',
   run: 'it is not among the tools of this run',
   review: 'a reviewer may not change the work',
+  meeting: 'who speaks for a merged ticket in a meeting may not change files',
   members: 'it was asked for by somebody who is not an operator, so it may only read',
 };
 

@@ -10,6 +10,7 @@ import type { Clock, Timers } from '../lib/time.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { AgentCommand } from '../turns/floor/command.ts';
 import { findSeat, findTurn } from '../turns/floor/seats.ts';
+import type { ReadOnly } from '../rules/verdict.ts';
 import type { TurnManager } from '../turns/manager.ts';
 import { AsideRuns } from '../work/runs/aside-runs.ts';
 import type { AsideReports, AsideTask, AsideWorker } from '../work/runs/aside-runs.ts';
@@ -221,25 +222,26 @@ export class Runs {
   #circumstances(seat: RunSeat, remembered: CallCircumstances['remembered']): CallCircumstances {
     const { clock, clean } = this.#ports;
     const only = this.store.state(runKeyOf(seat))?.run?.allowedTools ?? null;
-    const isReviewing = this.#isReviewing(seat);
-    const shown = isReviewing ? (this.#ports.shownIn(seat.channel) ?? undefined) : undefined;
+    const readOnly = this.#readOnly(seat);
+    const shown = readOnly !== null ? (this.#ports.shownIn(seat.channel) ?? undefined) : undefined;
     return {
       at: clock.now(),
       remembered,
       only,
       member: this.#member(seat),
-      isReviewing,
+      readOnly,
       ...defined({ shown }),
       session: this.taints.of(seat),
       clean,
     };
   }
 
-  /** Whether the turn of a seat is one in which it reviews, or speaks for another ticket. */
-  #isReviewing({ channel, agent, aside }: RunSeat): boolean {
+  /** Why the work may not be changed in the turn of a seat: it reviews, or speaks for another ticket. `null`: it may. */
+  #readOnly({ channel, agent, aside }: RunSeat): ReadOnly | null {
     const floor = this.#ports.manager.floor(channel);
-    if (aside === true || floor?.task === undefined || floor.task.primary === agent) return false;
-    return findTurn(floor, agent)?.brief !== undefined;
+    if (aside === true || floor?.task === undefined || floor.task.primary === agent) return null;
+    if (findTurn(floor, agent)?.brief === undefined) return null;
+    return floor.task.kind === 'review' ? 'review' : 'meeting';
   }
 
   /** The people who caused a seat's work. A background run has its requester on record. */

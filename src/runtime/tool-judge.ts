@@ -18,13 +18,13 @@ import { mcpToolOf, parseRule } from '../rules/rule.ts';
 import {
   VERDICTS,
   decideForMember,
-  decideForReviewer,
+  decideReadOnly,
   decideUse,
   reachesTool,
   toolRefusalText,
   whyDenied,
 } from '../rules/verdict.ts';
-import type { LabelRules, Remembered, ToolVerdict } from '../rules/verdict.ts';
+import type { LabelRules, ReadOnly, Remembered, ToolVerdict } from '../rules/verdict.ts';
 import { excerpt } from '../turns/commands/clock-words.ts';
 import type { AboutCall, AskedField } from '../turns/floor/settings.ts';
 import { utcTime } from '../turns/text/words.ts';
@@ -65,8 +65,8 @@ export type CallCircumstances = {
   readonly member: Requester | null;
   /** Rules of the only tools that the run may use; `null`: all allowed tools. */
   readonly only?: readonly string[] | null;
-  /** True in the turn of a reviewer. */
-  readonly isReviewing?: boolean;
+  /** Why the work may not be changed in the turn; `null`: it may. */
+  readonly readOnly?: ReadOnly | null;
   /** The folder with the files of the work that it reviews, if there is one. */
   readonly shown?: string;
   /** Labels of what the session has read; default: none. */
@@ -80,7 +80,7 @@ export function judgeCall(
   config: Config,
   seat: RunSeat,
   call: GatedCall,
-  { at, remembered, member, only = null, isReviewing = false, shown, ...read }: CallCircumstances,
+  { at, remembered, member, only = null, readOnly = null, shown, ...read }: CallCircumstances,
 ): CallJudgement {
   const agent = config.agents.find(({ id }) => id === seat.agent);
   if (agent === undefined) return UNJUDGED;
@@ -93,7 +93,7 @@ export function judgeCall(
   const forMember = { members: rules.members, isHarmless: call.repeatable };
   const judged = uses.map((use) => {
     const usual = decideUse(use, rules, memory);
-    const decided = isReviewing ? decideForReviewer(use, usual) : usual;
+    const decided = readOnly === null ? usual : decideReadOnly(use, readOnly, usual);
     return { use, decided: member === null ? decided : decideForMember(use, decided, forMember) };
   });
   const strictest = judged.toSorted((a, b) => rank(b.decided) - rank(a.decided))[0];

@@ -52,7 +52,12 @@ test.each([
 
 test.each([
   ['by a rule', { command: 'curl x' }, {}, 'rule "Bash(curl *)"'],
-  ['in the turn of a reviewer', { file_path: 'src/a' }, { isReviewing: true }, 'a reviewer may not change the work'],
+  [
+    'in the turn of a reviewer',
+    { file_path: 'src/a' },
+    { readOnly: 'review' as const },
+    'a reviewer may not change the work',
+  ],
   ['by the tools of its run', { file_path: 'src/a' }, { only: ['Read'] }, 'it is not among the tools of this run'],
   ['because no rule covers it', { file_path: 'docs/a' }, {}, 'no rule covers it'],
 ])('gives the reason of a call denied %s', (_how, input, circumstances, why) => {
@@ -93,7 +98,7 @@ describe('the work that a reviewer is shown in the data folder', () => {
       const seat = { agent: 'qa', channel: 'console:a' };
       return judgeCall(config, seat, call, { at: 0, remembered: [], member: null, ...circumstances }).verdict;
     };
-    expect([judged({ isReviewing: true, shown }), judged({})]).toEqual([inReview, outside]);
+    expect([judged({ readOnly: 'review', shown }), judged({})]).toEqual([inReview, outside]);
   });
 });
 

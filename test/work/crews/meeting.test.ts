@@ -190,7 +190,10 @@ describe('a meeting about a conflict', () => {
     await room.command('/crew run');
     await finished(room, 2);
     expect(heard).toEqual([
-      [expect.stringMatching(/\.side$/), expect.stringContaining('may not change the work')],
+      [
+        expect.stringMatching(/\.side$/),
+        expect.stringContaining('who speaks for a merged ticket in a meeting may not change files'),
+      ],
       [expect.stringMatching(/^web-[ab]$/), 'go'],
     ]);
   });
