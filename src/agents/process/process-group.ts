@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import type { ChildProcess, ChildProcessByStdio } from 'node:child_process';
+import type { ChildProcessByStdio } from 'node:child_process';
 import { statSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import { sendSignal } from '../../lib/marked-processes.ts';
@@ -92,14 +92,14 @@ export class ProcessGroup {
     child.stdin.on('error', () => undefined);
     // The reader of stdout handles its errors. This listener prevents a crash while nobody reads.
     child.stdout.on('error', () => undefined);
-    const guard = guardOf(pid);
     LIVING.add(pid);
+    tellGuard();
     this.exited = new Promise((resolve) => {
       child.once('exit', (code, signal) => {
         this.#over = true;
         endRest(pid, () => {
           LIVING.delete(pid);
-          guard.kill('SIGKILL');
+          tellGuard();
           const lines = lastLines();
           resolve({ code, signal, words: wordsOf(code, signal, reasonIn(lines)), stderr: lines.join('\n') });
         });
@@ -182,17 +182,28 @@ const REST_GRACE_MS = 500;
 const REST_LOOK_MS = 20;
 const REST_KILL_MS = 200;
 
-/** Starts a shell that kills the group when Conch ends for any reason, a crash included. */
-function guardOf(pid: number): ChildProcess {
-  const guard = spawn('/bin/sh', ['-c', 'read -r _; kill -s KILL -- "-$1"', 'guard', String(pid)], {
-    detached: true,
-    env: {},
-    stdio: ['pipe', 'ignore', 'ignore'],
+type Guard = ChildProcessByStdio<Writable, null, null>;
+
+/** A shell that reads the ids of the living groups, and kills them when Conch ends for any reason, a crash included. */
+let guard: Guard | null = null;
+const GUARD = 'while read -r line; do groups=$line; done; for group in $groups; do kill -s KILL -- "-$group"; done';
+
+/** Tells the guard which groups live. Each line replaces the one before. */
+function tellGuard(): void {
+  guard ??= startGuard();
+  guard.stdin.write(`${[...LIVING].join(' ')}\n`);
+}
+
+function startGuard(): Guard {
+  const shell = spawn('/bin/sh', ['-c', GUARD], { detached: true, env: {}, stdio: ['pipe', 'ignore', 'ignore'] });
+  shell.on('error', () => undefined);
+  shell.stdin.on('error', () => undefined);
+  shell.once('exit', (_code, signal) => {
+    guard = null;
+    if (signal !== null && LIVING.size > 0) tellGuard();
   });
-  guard.on('error', () => undefined);
-  guard.stdin.on('error', () => undefined);
-  guard.unref();
-  return guard;
+  shell.unref();
+  return shell;
 }
 
 function isFolder(path: string): boolean {

@@ -9,10 +9,14 @@ import {
   startProcessGroup,
 } from '../../../src/agents/process/process-group.ts';
 import { systemTimers } from '../../../src/lib/time.ts';
+import { processes } from '../../lib/processes.ts';
 import { livingIn } from '../backends/acp/acp-rig.ts';
 
 const run = (code: string, env: Record<string, string> = {}) =>
   startProcessGroup({ command: process.execPath, args: ['-e', code], cwd: process.cwd(), env, timers: systemTimers });
+
+const guardsOf = (program: number | undefined): readonly number[] =>
+  processes().flatMap(({ pid, parent, command }) => (parent === program && command === 'sh' ? [pid] : []));
 
 describe('a process group', () => {
   test.for(['SIGTERM', 'SIGKILL'] as const)('ends with the program that started it, by %s', async (signal) => {
@@ -23,6 +27,28 @@ describe('a process group', () => {
     expect(livingIn(pid)).toEqual([pid]);
     program.kill(signal);
     await vi.waitFor(() => expect(livingIn(pid)).toEqual([]), { timeout: 60_000 });
+  });
+
+  test('ends with the program also when its guard was killed before', async () => {
+    const program = spawn(process.execPath, [fileURLToPath(new URL('fixtures/start-group.ts', import.meta.url))]);
+    const { promise, resolve } = Promise.withResolvers<number>();
+    createInterface({ input: program.stdout }).once('line', (line) => resolve(Number(line)));
+    const group = await promise;
+    const [guard = 0] = guardsOf(program.pid);
+    process.kill(guard, 'SIGKILL');
+    await vi.waitFor(() => expect(guardsOf(program.pid)).toEqual([expect.not.toSatisfy((pid) => pid === guard)]), {
+      timeout: 60_000,
+    });
+    program.kill('SIGKILL');
+    await vi.waitFor(() => expect(livingIn(group)).toEqual([]), { timeout: 60_000 });
+  });
+
+  test('shares one guard with all others, and leaves none of its own', async () => {
+    const groups = await Promise.all([1, 2, 3].map(() => run('process.stdin.once("data", () => process.exit(0))')));
+    expect(guardsOf(process.pid)).toHaveLength(1);
+    for (const group of groups) group.stdin.write('end');
+    await Promise.all(groups.map(({ exited }) => exited));
+    expect(guardsOf(process.pid)).toHaveLength(1);
   });
 
   test('gets SIGTERM and ends by itself', async () => {
