@@ -111,14 +111,21 @@ export function thinking(): AgentBackend {
 
 /** An agent that answers everything at once; `prompted` is told first. */
 export function atOnce(prompted: (channel: string) => void): AgentBackend {
+  return answering(async (channel) => {
+    prompted(channel);
+    return SAID;
+  });
+}
+
+/** An agent that answers everything with one text. */
+export function answering(answer: (channel: string, agent: string) => Promise<string>): AgentBackend {
   return {
     kind: 'at-once',
     needsSignal: false,
     promisesToAsk: true,
-    open: async ({ channel }) => ({
+    open: async ({ channel, agent }) => ({
       prompt: async (_turn, report) => {
-        prompted(channel);
-        report.text(SAID);
+        report.text(await answer(channel, agent));
         return { how: 'completed' };
       },
       inject: async () => 'next-prompt',

@@ -27,6 +27,7 @@ const WAYS: Readonly<Record<string, () => Promise<Way>>> = {
   },
   app: async () => (await import('./app.ts')).handOversInApp,
   review: async () => (await import('./reviews.ts')).reviewed,
+  'review-app': async () => (await import('./reviews.ts')).reviewedInApp,
   'first-text': async () => (await import('./app.ts')).firstTexts,
   langgraph: async () => (await contestant('langgraph')).handOvers,
   xstate: async () => (await contestant('xstate')).handOvers,

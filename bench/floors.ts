@@ -11,6 +11,7 @@ import type { OutboxRow } from '../src/turns/floor-store.ts';
 import { openFloorStore } from '../src/turns/floor-store.ts';
 import type { FloorStore } from '../src/turns/floor-store.ts';
 import { TurnManager } from '../src/turns/manager.ts';
+import { floorWithWork } from '../src/work/floor-with-work.ts';
 import { Meter, inLanes } from './steady.ts';
 import type { Measured, Span } from './steady.ts';
 
@@ -40,10 +41,10 @@ export function channelsNamed(count: number): readonly string[] {
   return Array.from({ length: count }, (_, index) => `console:${index}`);
 }
 
-/** The store in a file, with texts as they are, on its own sync unless told. */
+/** The store of the program in a file, with texts as they are, on its own sync unless told. */
 export function openFloors(path: string, disk?: DiskSync): FloorStore {
   const wording = { textLimit: () => 16_000, words: () => 'text' };
-  const how = { path, clock: systemClock(), statesInMemory: 2_000, ...wording };
+  const how = { path, clock: systemClock(), machine: floorWithWork, statesInMemory: 2_000, ...wording };
   return openFloorStore(disk === undefined ? how : { ...how, disk });
 }
 

@@ -71,7 +71,7 @@ async function inbound(): Promise<readonly Row[]> {
 async function reviews(): Promise<readonly Row[]> {
   const rows: Row[] = [];
   for (let round = 0; round < REVIEW_ROUNDS; round += 1)
-    rows.push(await one({ what: 'review', size: 1, round, span: REVIEW_SPAN }));
+    for (const what of ['review', 'review-app']) rows.push(await one({ what, size: 1, round, span: REVIEW_SPAN }));
   return rows;
 }
 

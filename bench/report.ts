@@ -78,7 +78,8 @@ function figuresOf(rows: readonly Row[]): Figures {
       appToBestDurablePeer: best('app', 1_000),
       inboundToLimit: over('inbound', 1_000, 'inbound-limit'),
       inboundP99ToLimit: over('inbound-paced', 1_000, 'inbound-limit-paced', 'p99Ms'),
-      reviewToPlain: reviewToPlain(rows),
+      reviewToPlain: reviewToPlain(rows, 'review-app'),
+      reviewToPlainInCore: reviewToPlain(rows, 'review'),
       restartToBareOpen: ratio(
         valuesOf(rows, { what: 'standing', size: known, name: 'readyMs' }),
         valuesOf(rows, { what: 'bare-open', size: known, name: 'ms' }),
@@ -126,8 +127,8 @@ function valuesOf(
 }
 
 /** A hand-over inside an open review against one outside. */
-function reviewToPlain(rows: readonly Row[]): number | null {
-  const [inside, outside] = ['insideMs', 'outsideMs'].map((name) => valuesOf(rows, { what: 'review', size: 1, name }));
+function reviewToPlain(rows: readonly Row[], what: 'review' | 'review-app'): number | null {
+  const [inside, outside] = ['insideMs', 'outsideMs'].map((name) => valuesOf(rows, { what, size: 1, name }));
   return ratio(inside ?? [], outside ?? []);
 }
 

@@ -10,6 +10,7 @@ import { reviewOnFloor } from '../src/work/reviews/review-binding.ts';
 import { DEFAULT_ITERATIONS, isOpen } from '../src/work/reviews/review.ts';
 import type { ReviewSettings } from '../src/work/reviews/review.ts';
 import { Reviews } from '../src/work/reviews/reviews.ts';
+import { answering, configOf, personSays, startProgram } from './app.ts';
 import { SAID, channelsNamed, seatAll } from './floors.ts';
 import type { Span } from './steady.ts';
 
@@ -23,6 +24,8 @@ const SETTINGS: ReviewSettings = {
   patience: DEFAULT_ITERATIONS,
   waitMs: 1_000_000_000,
 };
+
+const ORDER = { primary: 'dev', reviewer: 'qa', task: 'Build the login page.', by: 'ada' };
 
 /** Agents that work in no folder. */
 const NOWHERE = {
@@ -61,7 +64,8 @@ export async function reviewed(
       const { agent, epoch } = await floors.granted(channel);
       const isLast = channel === REVIEWED && floors.isLast(agent);
       const from = performance.now();
-      const text = channel === PLAIN ? SAID : `${SAID} ${(answers += 1)}${agent === 'dev' ? '' : '\nREVISE'}`;
+      const isVerdict = channel === REVIEWED && agent === 'qa';
+      const text = `${SAID} ${(answers += 1)}${isVerdict ? '\nREVISE' : ''}`;
       await Promise.all([
         floors.manager.apply(channel, { type: 'say', agent, epoch, text, mentions: [] }),
         floors.manager.apply(channel, { type: 'end', agent, epoch, outcome: 'completed', signalled: true }),
@@ -79,7 +83,95 @@ export async function reviewed(
   };
 }
 
-/** Two channels with three agents each. `next` resolves at the next grant, or the next facts of a review. */
+/** How many hand-overs of a channel are timed together: those of one review, from its first prompt to its last. */
+const BLOCK = 2 * DEFAULT_ITERATIONS - 1;
+
+/** The prompts of one channel. Each is answered when it is allowed. */
+class Prompts {
+  #allowed = 0;
+  #wake = (): void => {};
+  #arrived = Promise.withResolvers<void>();
+
+  /** Called with a prompt. Resolves when it may be answered. */
+  async next(): Promise<void> {
+    if (this.#allowed === 0) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#wake = resolve;
+      this.#arrived.resolve();
+      await promise;
+    }
+    this.#allowed -= 1;
+  }
+
+  /** Resolves when a prompt waits for its answer. */
+  async waits(): Promise<void> {
+    await this.#arrived.promise;
+  }
+
+  /** Lets the waiting prompt and those after it be answered, so many in all. */
+  allow(count: number): void {
+    this.#arrived = Promise.withResolvers();
+    this.#allowed = count;
+    this.#wake();
+  }
+}
+
+/**
+ * The time from one agent's prompt to the next one's in the whole program, outside and inside an open review, in blocks
+ * of one review, each in turn in one program. Medians of the blocks, in milliseconds.
+ */
+export async function reviewedInApp(
+  path: string,
+  _size: number,
+  { warmUpMs, measuredMs }: Span,
+): Promise<Readonly<Record<string, number>>> {
+  const [plain, inside] = [new Prompts(), new Prompts()];
+  let answers = 0;
+  const backend = answering(async (channel, agent) => {
+    await (channel === PLAIN ? plain : inside).next();
+    const isVerdict = channel === REVIEWED && agent === 'qa';
+    return `${SAID} ${(answers += 1)}${isVerdict ? '\nREVISE' : ''}`;
+  });
+  const program = await startProgram({ config: configOf(2), path, backend });
+  await program.intake.message(personSays(PLAIN, 1));
+  const tookMs: Record<'outside' | 'inside', number[]> = { outside: [], inside: [] };
+  const begunAt = performance.now();
+  for (const end = begunAt + warmUpMs + 2 * measuredMs; performance.now() < end;) {
+    const refusal = await program.app.reviews.start(REVIEWED, { ...ORDER, settings: SETTINGS });
+    if (refusal !== null) throw new Error(`impossible: the review is refused: ${JSON.stringify(refusal)}`);
+    const isWarm = performance.now() - begunAt > warmUpMs;
+    for (const [where, prompts] of [
+      ['outside', plain],
+      ['inside', inside],
+    ] as const) {
+      const tookOne = await timeOf(prompts);
+      if (isWarm) tookMs[where].push(tookOne);
+    }
+    const ended = new Promise<void>((resolve) => onEnd(program.app.reviews, resolve));
+    inside.allow(1);
+    await ended;
+  }
+  await program.stop();
+  const { outside, inside: within } = tookMs;
+  return { outsideMs: median(outside), insideMs: median(within), handOvers: BLOCK * within.length };
+}
+
+/** The time of one hand-over in a block, in milliseconds. */
+async function timeOf(prompts: Prompts): Promise<number> {
+  await prompts.waits();
+  const from = performance.now();
+  prompts.allow(BLOCK);
+  await prompts.waits();
+  return (performance.now() - from) / BLOCK;
+}
+
+function onEnd(reviews: Reviews, ended: () => void): void {
+  reviews.onFacts((_channel, facts) => {
+    if (facts.at(-1)?.type === 'reviewEnded') ended();
+  });
+}
+
+/** Two channels with three agents each. `next` resolves at the next grant, or when a review ends. */
 async function openChannels(path: string) {
   const wording = { textLimit: () => 16_000, words: () => 'text' };
   const ports = { clock: systemClock(), timers: systemTimers };
@@ -115,7 +207,7 @@ async function openChannels(path: string) {
   };
   const delivery = new Delivery<Effect>({ ...ports, store, carry, failed: () => {}, broken: broken.reject });
   store.floors.onChange(() => delivery.kick());
-  reviews.onFacts(wake);
+  onEnd(reviews, wake);
   await seatAll(store, 2);
   reviews.begin();
   delivery.start();
@@ -155,12 +247,12 @@ async function openReviewed(path: string) {
     async open(): Promise<void> {
       while (isOpen(reviews.state(REVIEWED)?.review ?? null)) await next();
       const last = grants.get(REVIEWED)?.epoch ?? -1;
-      const order = { primary: 'dev', reviewer: 'qa', task: 'Build the login page.', by: 'ada', settings: SETTINGS };
       const refusal = await reviews.give(REVIEWED, {
         type: 'START',
         id: `review-${(count += 1)}`,
         textOnly: true,
-        ...order,
+        ...ORDER,
+        settings: SETTINGS,
       });
       if (refusal !== null) throw new Error(`impossible: the review is refused as ${refusal}`);
       await floors.granted(REVIEWED, last);

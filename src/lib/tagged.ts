@@ -23,8 +23,8 @@ export function hasTagOf<Tag extends string, S extends Shapes>(
   tag: Tag,
   shapes: S,
 ): (value: unknown) => value is Tagged<Tag, S> {
-  return (value): value is Tagged<Tag, S> =>
-    value instanceof Object && Object.hasOwn(shapes, String(Reflect.get(value, tag)));
+  const names: ReadonlySet<unknown> = new Set(Object.keys(shapes));
+  return (value): value is Tagged<Tag, S> => value instanceof Object && names.has(Reflect.get(value, tag));
 }
 
 /** Reads such a union; a tag without a shape, and a field that no shape has, are refused. */

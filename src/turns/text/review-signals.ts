@@ -93,10 +93,10 @@ export function foreignSignal(
 }
 
 function signalIn(lines: OwnLines, words: Readonly<Record<string, Signal>>): Signalled {
-  const found = Object.keys(words).filter((word) => lines.includes(word));
-  const [word, ...others] = found.toSorted((one, other) => lines.indexOf(one) - lines.indexOf(other));
+  const found = new Set(lines.filter((line) => Object.hasOwn(words, line)));
+  const [word] = found;
   if (word === undefined) return { signal: null };
-  if (others.length > 0) return { signal: null, broken: `more than one signal: ${[word, ...others].join(', ')}` };
+  if (found.size > 1) return { signal: null, broken: `more than one signal: ${[...found].join(', ')}` };
   if (lines.at(-1) === word) return { signal: words[word] ?? null };
   return { signal: null, broken: `${word} is followed by more text` };
 }

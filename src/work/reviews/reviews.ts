@@ -56,7 +56,7 @@ export class Reviews {
     ports.reviews.onChange(({ key, facts, state }) => {
       if (!this.#isRunning) return;
       this.#arm(state);
-      if (facts.some(({ type }) => type === 'turnOver')) this.#measure(key);
+      if (state.review?.turn?.ended === true && facts.some(({ type }) => type === 'turnOver')) this.#measure(key);
       if (facts.some(({ type }) => type === 'waited')) void this.#explain(key).catch(ports.failed);
       if (facts.some(({ type }) => type === 'reviewEnded') && state.review !== null) this.#clear(state.review);
     });
