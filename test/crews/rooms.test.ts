@@ -25,7 +25,7 @@ test.each<RoomName>(['discord', 'slack', 'console'])(
     const { threads } = await measureRoom(room, order);
     const at = (words: RegExp): number => threads.findIndex((text) => words.test(text));
     const places = [
-      /⚔ [AB] on t-0[56] and [AB] on t-0[56] meet here.*[/!]crew answer [AB] continue\\n```\\ndiff --cc .*HEAD/u,
+      /⚔ [AB] on t-0[56] and [AB] on t-0[56] meet here.*[/!]crew answer [AB] continue\\n```\\ndiff --cc .*<<<<<<< main.*>>>>>>> t-0[56]/u,
       /My line must stay\..*"username":"shop-[AB]"|"username":"shop-[AB]".*My line must stay\./u,
       /AGREED: both lines stay/u,
       /🤝 t-0[56]: the meeting agreed: both lines stay/u,

@@ -10,7 +10,7 @@ import { Composer } from './composer/composer.tsx';
 import { Conversation } from './conversation/conversation.tsx';
 import { FloorBar } from './floor/floor-bar.tsx';
 import { refusedAccess, NoAccess } from './access.tsx';
-import { channel, channels, connection, drawerOpen, openView } from './state.ts';
+import { channel, channels, connection, drawerOpen, isPast, openView } from './state.ts';
 import { useLaterViews } from './later.tsx';
 import { Panel } from './floor/panel.tsx';
 import { ask, hear } from './sending.ts';
@@ -45,12 +45,12 @@ export function Page(): JSX.Element {
       ) : (
         <>
           <main class="middle">
-            <FloorBar />
+            {!isPast.value && <FloorBar />}
             <Conversation />
             <Composer />
           </main>
           <div class="scrim" onClick={() => (drawerOpen.value = false)} />
-          <Panel />
+          {!isPast.value && <Panel />}
         </>
       )}
       <Help />

@@ -165,7 +165,7 @@ export class CrewHost {
   pastThread(channel: string): string | null {
     const finished = this.#ports.config().crews.flatMap(({ id }) => this.#crews.state(id)?.finished ?? []);
     const found = finished.find(({ thread }) => thread === channel);
-    return found === undefined ? null : `${found.id} (finished)`;
+    return found?.id ?? null;
   }
 
   #viewOf(runner: CrewRunner, how: Pick<CrewSurroundings, 'clean' | 'most' | 'facts'>): CrewView {

@@ -147,10 +147,14 @@ export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
     about,
     text,
     ...(ONLY_THREAD.has(about.replace(/ .*/, '')) ? { only: 'thread' as const } : {}),
-    // The report at the end of the task tells the thread.
-    ...(fact.type === 'leaving' && fact.why === 'merged' ? { only: 'channel' as const } : {}),
+    ...(isKnownInThread(worker, fact) ? { only: 'channel' as const } : {}),
     ...(GOES_ON.has(fact.type) ? { goesOn: true } : {}),
   };
+}
+
+/** The report at the end of the task tells the thread, and the call to a meeting does. */
+function isKnownInThread({ meeting }: Worker, fact: CrewFact): boolean {
+  return (fact.type === 'leaving' && fact.why === 'merged') || (fact.type === 'stepBegun' && meeting !== undefined);
 }
 
 /** A note about a ticket stands in its thread, so that the crew's channel stays short. */
@@ -240,9 +244,9 @@ function wordsOf(crew: Crew, worker: Worker, fact: CrewFact): readonly [about: s
     case 'ticketAssigned':
       return [COURSE, `◐ ${name} takes ${ticket}: ${fact.ticket.title}`];
     case 'stepBegun':
-      return worker.meeting !== undefined
-        ? [COURSE, `⚔ ${name} on ${ticket} meets ${worker.meeting.otherWorker} on ${worker.meeting.ticket}`]
-        : [COURSE, `● ${name} works on ${ticket}, step ${stepCount} of ${maxSteps}`];
+      if (worker.meeting === undefined)
+        return [COURSE, `● ${name} works on ${ticket}, step ${stepCount} of ${maxSteps}`];
+      return [COURSE, `⚔ ${name} on ${ticket} meets ${worker.meeting.otherWorker} on ${worker.meeting.ticket}`];
     case 'errorExplained':
       return [COURSE, `● ${name} on ${ticket}, error ${worker.errors} in a row: ${fact.why}`];
     case 'errorCounted':

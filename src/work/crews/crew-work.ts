@@ -647,7 +647,7 @@ class RepositoryWork implements CrewWork {
       case 'nothing':
         return { how: 'refused', why: 'main has this commit already, without a merge of the crew' };
       case 'conflict':
-        return { how: 'conflict', landed: [...landed], ...(await this.#conflictOf(made)) };
+        return { how: 'conflict', landed: [...landed], ...(await this.#conflictOf(made, ticket.id)) };
       case 'refused':
         return { how: 'refused', why: `instructions of Conch are in ${made.files.join(', ')}` };
       case 'merged': {
@@ -664,9 +664,13 @@ class RepositoryWork implements CrewWork {
   }
 
   /** A conflict, with the tickets of main that caused it: their texts, and what they changed in the files. */
-  async #conflictOf({ files, hunks }: Extract<MergeResult, { kind: 'conflict' }>) {
+  async #conflictOf({ files, hunks }: Extract<MergeResult, { kind: 'conflict' }>, conflicting: string) {
     const sides: { ticket: string; about: string }[] = [];
-    const found = { files: files.map(({ path }) => path), hunks: shortened(hunks), sides };
+    const found = {
+      files: files.map(({ path }) => path),
+      hunks: shortened(namedSides(hunks, this.#plan.main, conflicting)),
+      sides,
+    };
     if (this.#plan.meetingTurns === 0) return found;
     const commits = files.flatMap(({ path, main }) => main.map((each) => ({ path, ...each })));
     const { tickets } = await this.#tickets.list();
@@ -1149,6 +1153,14 @@ const PLAIN_DIFF = ['--no-color', '--no-ext-diff', '--no-textconv', '--no-rename
 /** Tickets of main that a conflict names, and the most characters of each text about it: a message of Discord has 2,000. */
 const MOST_SIDES = 3;
 const LONGEST_CONFLICT = 1_500;
+
+/** The lines in conflict as people read them: each side has its name, and ids of git are left out. */
+function namedSides(hunks: string, main: string, ticket: string): string {
+  return hunks
+    .replaceAll(/^(diff --cc .*\n)(?:(?:index|---|\+\+\+) .*\n)+(?=@@@)/gm, '$1')
+    .replaceAll(/^(\+\+<{7}) HEAD$/gm, `$1 ${main}`)
+    .replaceAll(/^(\+\+>{7}) [0-9a-f]{40,64}$/gm, `$1 ${ticket}`);
+}
 
 /** A text about a conflict up to a length, in whole lines. */
 function shortened(text: string): string {

@@ -171,7 +171,7 @@ function Channel({ entry }: { readonly entry: ChannelEntry }): JSX.Element {
         }}
       >
         <span class="channel-title cut">#{name}</span>
-        {!entry.writable && <span class="platform">{id.split(':', 1)[0]}</span>}
+        {!entry.writable && <span class="platform">{entry.past ? 'finished' : id.split(':', 1)[0]}</span>}
         <span class="channel-signs">
           {asks ? (
             <span class="asking">
