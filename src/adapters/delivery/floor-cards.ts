@@ -20,7 +20,7 @@ type FloorCardsPorts = {
   readonly client: MessageClient;
   readonly rates: RateLimits;
   readonly nameOf: (agent: AgentId) => string;
-  readonly queries: Pick<FloorQueries, 'review' | 'crewAsks' | 'crew'>;
+  readonly queries: Pick<FloorQueries, 'review' | 'crewAsks' | 'crew' | 'pastThread'>;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly memory: Memory;
@@ -301,7 +301,7 @@ export class FloorCards {
 
   #drawingOf(view: FloorView): Drawing {
     const { client, nameOf, queries } = this.#ports;
-    const floor = cardOf(view, nameOf, (at) => client.timeLeft(at));
+    const floor = this.#floorCard(view, (at) => client.timeLeft(at));
     const { endsAt } = floor;
     const shown = queries.crew?.(view.channel, 0) ?? null;
     const crew = shown === null ? null : crewCard(shown, view.channel);
@@ -310,7 +310,7 @@ export class FloorCards {
     const review = this.#reviewIn(view.channel);
     const work = [crew?.text, review === null ? undefined : reviewLine(review, nameOf)].flatMap((each) => each ?? []);
     const text = [...work, floor.text].join('\n');
-    const withoutTime = JSON.stringify([work, cardOf(view, nameOf, () => '').text, buttons]);
+    const withoutTime = JSON.stringify([work, this.#floorCard(view, () => '').text, buttons]);
     return {
       crew,
       hasReview: review !== null,
@@ -318,6 +318,15 @@ export class FloorCards {
       endsAt,
       withoutTime,
     };
+  }
+
+  /** The thread of a finished ticket has no agents any more, and nothing to press. */
+  #floorCard(view: FloorView, timeLeft: Parameters<typeof cardOf>[2]): ReturnType<typeof cardOf> {
+    const { nameOf, queries } = this.#ports;
+    const past = view.seats.length > 0 ? null : (queries.pastThread?.(view.channel) ?? null);
+    return past === null
+      ? cardOf(view, nameOf, timeLeft)
+      : { text: `✓ ${past} is finished.`, buttons: [], endsAt: null };
   }
 
   /** The open review of a channel; `null` for none. */

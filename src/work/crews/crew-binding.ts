@@ -10,7 +10,7 @@ import { CREW_SIGNALS, decideCrew } from './crew-decide.ts';
 import { isCrewCommand, crewFactSchema } from './crew-events.ts';
 import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
 import { evolveCrew } from './crew-evolve.ts';
-import { COURSE, ticketLineOf } from './crew-words.ts';
+import { COURSE, mergedWords, ticketLineOf } from './crew-words.ts';
 import type { TicketLine } from './crew-words.ts';
 import { crewDeadline, crewSchema, emptyCrew, findWorker, jobOf, sideAgentOf } from './crew.ts';
 import type { Crew, Worker } from './crew.ts';
@@ -267,18 +267,15 @@ function floorCommands(fact: CrewFact, crew: Crew, worker: Worker): readonly Com
       // One of the two agents has the turn with this epoch. The floor refuses the command for the other.
       return [agent, sideAgentOf(agent)].map((each) => ({ type: 'skip', agent: each, epoch, by }));
     }
-    case 'leaving':
-      return [
-        { type: 'endTask', report: { kind: 'ticket', id, about: 'end', text: `${ticket.id}: ${endWords(fact)}` } },
-      ];
+    case 'leaving': {
+      const { why, words } = fact;
+      // The words of a merge are its commit.
+      const text = why === 'merged' ? mergedWords(worker, words) : `${ticket.id}: ${words}`;
+      return [{ type: 'endTask', report: { kind: 'ticket', id, about: 'end', text } }];
+    }
     default:
       return [];
   }
-}
-
-/** Why a ticket's worker leaves, for people. The words of a merge are its commit. */
-function endWords({ why, words }: Extract<CrewFact, { type: 'leaving' }>): string {
-  return why === 'merged' ? `merged as ${words.slice(0, 10)}` : words;
 }
 
 function placeOf({ key, settings, kept }: Crew, ticket: string, left = '') {

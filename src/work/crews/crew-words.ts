@@ -152,9 +152,10 @@ export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
   };
 }
 
-/** The report at the end of the task tells the thread, and the call to a meeting does. */
+/** The report at the end of the task tells the thread of a merge, and the call to a meeting of its turns. */
 function isKnownInThread({ meeting }: Worker, fact: CrewFact): boolean {
-  return (fact.type === 'leaving' && fact.why === 'merged') || (fact.type === 'stepBegun' && meeting !== undefined);
+  if (fact.type === 'stepBegun') return meeting !== undefined;
+  return fact.type === 'merged' || (fact.type === 'leaving' && fact.why === 'merged');
 }
 
 /** A note about a ticket stands in its thread, so that the crew's channel stays short. */
@@ -283,7 +284,7 @@ function wordsOf(crew: Crew, worker: Worker, fact: CrewFact): readonly [about: s
 
 /** Words for facts about merges, holds and votes. */
 function mergeWords(worker: Worker, fact: CrewFact): readonly [about: string, text: string] | null {
-  const { name, stepCount, work } = worker;
+  const { name, work } = worker;
   const ticket = worker.ticket?.id ?? '';
   switch (fact.type) {
     case 'votesVoided':
@@ -320,10 +321,15 @@ function mergeWords(worker: Worker, fact: CrewFact): readonly [about: string, te
     case 'mergeDropped':
       return ['merge', `↩ ${ticket} was not merged: ${fact.why}`];
     case 'merged':
-      return ['merge', `✓ ${ticket} is merged as ${fact.commit.slice(0, 10)} (${counted(stepCount, 'step')})`];
+      return ['merge', mergedWords(worker, fact.commit)];
     default:
       return null;
   }
+}
+
+/** Tells that the ticket of a worker is merged. */
+export function mergedWords({ ticket, stepCount }: Pick<Worker, 'ticket' | 'stepCount'>, commit: string): string {
+  return `✓ ${ticket?.id ?? ''} is merged as ${commit.slice(0, 10)} (${counted(stepCount, 'step')})`;
 }
 
 /** Words for pull requests, and for a worker that leaves its ticket. */

@@ -179,6 +179,22 @@ describe('the message', () => {
     expect(platform.shown()).toEqual([expect.not.stringContaining('🔁')]);
   });
 
+  test('says in the thread of a finished ticket that it is finished, until agents sit there again', async () => {
+    const platform = fakePlatform();
+    platform.crews.set(CHANNEL, crewOf([atWork('B')]));
+    platform.sender.card(CHANNEL, floorView('open'));
+    await platform.time.advance(20_000);
+    platform.crews.delete(CHANNEL);
+    platform.past.set(CHANNEL, 'c-1');
+    platform.sender.card(CHANNEL, floorView('resting', { seats: [] }));
+    await platform.time.advance(20_000);
+    expect(platform.shown()).toEqual(['card Conch: ✓ c-1 is finished.']);
+    const seats = [{ agent: 'dev', status: 'IDLE', disabled: false, waitUntil: null }] as const;
+    platform.sender.card(CHANNEL, floorView('open', { seats }));
+    await platform.time.advance(20_000);
+    expect(platform.shown()).toEqual([expect.not.stringContaining('is finished')]);
+  });
+
   test('is drawn again after the store could not be read, and the error reaches nobody', async () => {
     const platform = fakePlatform();
     platform.sender.card(CHANNEL, floorView('open'));

@@ -42,6 +42,7 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
   const kept = new Map<string, string>();
   const logged: string[] = [];
   const crews = new Map<string, CrewView>();
+  const past = new Map<string, string>();
   const reviews = new Map<string, ReviewView>();
   let ids = 100;
   const places: { thread: string | null } = { thread: null };
@@ -117,6 +118,7 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
         thread: () => places.thread,
         crewAsks: (channel) => (crews.has(channel) ? 0 : null),
         crew: (channel) => crews.get(channel) ?? null,
+        pastThread: (channel) => past.get(channel) ?? null,
         review: (channel) => reviews.get(channel) ?? null,
       },
       clock: time.clock,
@@ -133,6 +135,8 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
     kept,
     /** Crews by channel. */
     crews,
+    /** Finished tickets by their threads. */
+    past,
     reviews,
     /** The thread of the next posts. */
     places,

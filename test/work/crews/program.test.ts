@@ -24,7 +24,7 @@ test('turns a ticket into a merged commit, and the worker is idle again', async 
   expect(git(repo, 'show', 'main:.tickets/c-1.md')).toContain('status: closed');
   expect(mainTickets(repo)).toEqual(['c-1']);
   const [commit = ''] = git(repo, 'rev-parse', 'main').split('\n');
-  expect(room.posts).toContain(`${CHANNEL}/web/c-1 Conch: c-1: merged as ${commit.slice(0, 10)}`);
+  expect(room.posts).toContain(`${CHANNEL}/web/c-1 Conch: ✓ c-1 is merged as ${commit.slice(0, 10)} (1 step)`);
   expect(git(repo, 'branch', '--list', 'agent/*')).toBe('');
   expect(existsSync(join(repo, 'agents/A-c-1'))).toBe(false);
   expect(git(repo, 'status', '--porcelain')).toBe('');
