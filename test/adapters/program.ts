@@ -15,6 +15,7 @@ import type {
 } from '../../src/agents/backends/backend.ts';
 import type { GatedCall } from '../../src/agents/tools/tool-gate.ts';
 import { FolderTrust } from '../../src/agents/trust/folder-trust.ts';
+import type { HumanMessage } from '../../src/engine/port.ts';
 import { App } from '../../src/runtime/app.ts';
 import { createLog } from '../../src/runtime/log.ts';
 import type { AgentId, ChannelId, MessageId } from '../../src/turns/floor/settings.ts';
@@ -254,6 +255,8 @@ export type Program = {
   view(channel?: ChannelId): FloorView;
   isCatchingUp(): boolean;
   message(id: MessageId): InboxRow | null;
+  /** Hands a message of an operator to the crews, and does not store it. */
+  heard(message: HumanMessage): Promise<void>;
   /** Opens a thread of the channel, as a crew does for a ticket. Resolves with its id. */
   openThread(name: string, key: string): Promise<ChannelId>;
   /** Resolves when the floor rests and everything visible was sent. */
@@ -350,6 +353,7 @@ export async function begin(
     view,
     isCatchingUp: () => view().obstacles.some(({ why }) => why === 'catching-up'),
     message: (id) => store.message(id),
+    heard: (message) => app.crews.heard(message, async () => true),
     async openThread(name, key) {
       const thread = await adapters[0]?.openThread?.(channel, name, key);
       if (thread === undefined) throw new Error('the platform opens no threads');

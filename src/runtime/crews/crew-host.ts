@@ -308,7 +308,7 @@ export class CrewHost {
 
   /**
    * Takes in a message that is about to be stored. A reply to a message of which a ticket was made can name tickets to
-   * wait for. A message that is handed in again changes nothing.
+   * wait for. It is taken in once, also when a crash comes before the message is stored.
    */
   async heard(message: HumanMessage, mayDecide: () => Promise<boolean>): Promise<void> {
     const { id, channel, thread = channel, replyTo, author, text, bot, ignore } = message;
@@ -323,7 +323,7 @@ export class CrewHost {
       if (about === undefined) continue;
       const reply = { message: id, channel, about, ids: [...ids], by: author.name };
       const refused = (await mayDecide()) ? {} : { refused: true as const };
-      await this.#crews.apply(crew.id, { type: 'REPLY', ...reply, ...refused }, clock.now());
+      await this.#crews.applyOnce(`reply ${id}`, crew.id, { type: 'REPLY', ...reply, ...refused }, clock.now());
     }
   }
 

@@ -956,11 +956,9 @@ function proposeMessage(
   return decision.record({ type: 'messageProposed', ...wanted, id: `p-${proposed + 1}` });
 }
 
-/** Takes each reply once. Its ticket is not assigned before the reply is answered. */
+/** Takes a reply. Its ticket is not assigned before the reply is answered. */
 function replied(decision: CrewDecision, { type: _type, ...reply }: CrewCommandOf<'REPLY'>): CrewRefusal | null {
-  const { replies = [], asked = [] } = decision.crew;
-  const known = [...replies, ...asked.flatMap(({ after = [] }) => after)];
-  if (known.some(({ message }) => message === reply.message)) return 'UNCHANGED';
+  const { replies = [] } = decision.crew;
   if (replies.length >= MOST_PROPOSALS) return 'TOO_MANY_PROPOSALS';
   return decision.record({ type: 'ticketReplied', ...reply });
 }

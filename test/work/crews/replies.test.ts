@@ -48,6 +48,20 @@ describe.each([consoleRig, discordRig])('on $name, a reply to a message that bec
   });
 });
 
+test('a reply whose message was not stored before a crash is answered once', async () => {
+  const { stage, program, message, ticket, answers } = await ticketOn(consoleRig);
+  const author = { id: stage.idOf('ann'), name: stage.nameOf('ann') };
+  const more = { sentAt: 1, order: '9', addressed: [], attachments: [], replyTo: message };
+  const reply = { id: 'console:900', channel: program.channel, author, text: 'after c-99', ...more };
+  await program.heard(reply);
+  await seeEqual(async () => (await answers()).length, 1);
+  await program.heard(reply);
+  await program.heard({ ...reply, id: 'console:901', text: 'after c-98' });
+  const refusal = (dep: string) =>
+    `🎫 ${author.name} wants ${ticket} to wait for ${dep}. It does not: there is no ticket ${dep}`;
+  await seeEqual(answers, [refusal('c-99'), refusal('c-98')]);
+});
+
 describe.each([discordRig, slackRig])('on $name, somebody', (rig) => {
   test.each(['own', 'parent'])('writes in the thread of the message, with threads "%s"', async (threads) => {
     const { stage, message, ticket, answers } = await ticketOn(rig, () => ({ turnConfig: { threads } }));
