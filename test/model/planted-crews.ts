@@ -164,8 +164,8 @@ export const PLANTED_CREWS: readonly Planted[] = [
   {
     name: 'the floor keeps the task of a worker that left',
     file: BINDING,
-    find: "    case 'leaving':\n      return [\n",
-    replace: "    case 'leaving':\n      if (fact.why === 'killed') return [];\n      return [\n",
+    find: "return [{ type: 'endTask', ",
+    replace: "return why === 'killed' ? [] : [{ type: 'endTask', ",
   },
   {
     name: 'the floor is not asked for a second step',
