@@ -313,15 +313,15 @@ export class CrewHost {
   async heard(message: HumanMessage, mayDecide: () => Promise<boolean>): Promise<void> {
     const { id, channel, thread = channel, replyTo, author, text, bot, ignore } = message;
     const { config, clean, clock, store } = this.#ports;
-    const ids = bot === true || ignore !== undefined ? [] : wantedDeps([clean(text)]);
-    if (ids.length === 0 || store.message(id) !== null) return;
+    const deps = bot === true || ignore !== undefined ? [] : wantedDeps([clean(text)]);
+    if (deps.length === 0 || store.message(id) !== null) return;
     // The id of a thread ends with the id of its first message.
     const first = thread.slice(thread.indexOf(':') + 1);
     for (const crew of config().crews) {
       const state = this.#crews.state(crew.id) ?? {};
       const about = [replyTo, first].find((each) => each !== undefined && madeOf(state, each) !== undefined);
       if (about === undefined) continue;
-      const reply = { message: id, channel, about, ids: [...ids], by: author.name };
+      const reply = { message: id, channel, about, deps: [...deps], by: author.name };
       const refused = (await mayDecide()) ? {} : { refused: true as const };
       await this.#crews.applyOnce(`reply ${id}`, crew.id, { type: 'REPLY', ...reply, ...refused }, clock.now());
     }

@@ -968,7 +968,7 @@ function replyRead(decision: CrewDecision, { message, why }: CrewCommandOf<'REPL
   const { replies = [], workers, finished } = decision.crew;
   const reply = replies.find((each) => each.message === message);
   if (reply === undefined) return 'UNCHANGED';
-  const { about, ids: deps, channel, by, refused: mayNot } = reply;
+  const { about, deps, channel, by, refused: mayNot } = reply;
   const ticket = madeOf(decision.crew, about) ?? '';
   const worker = workers.find((each) => each.ticket?.id === ticket);
   const taken = worker === undefined ? why : `${worker.name} works on it already`;

@@ -337,13 +337,13 @@ export const proposalSchema = z.strictObject({
 /** The message from which a ticket was made. `asker`: the name of its author. `by`: the name of who made the ticket. */
 export const sourceSchema = z.strictObject({ message: text, channel: text, asker: text, by: text });
 
-/** A reply to a message of which a ticket was made. `ids`: the tickets that it is to wait for. `by`: the author's name. */
+/** A reply to a message of which a ticket was made. `deps`: the tickets that it is to wait for. `by`: the author's name. */
 export const replySchema = z.strictObject({
   message: text,
   channel: text,
   /** The id of the message of which the ticket was made. */
   about: text,
-  ids: z.array(text).min(1),
+  deps: z.array(text).min(1),
   by: text,
   /** Set when the author may not decide that. */
   refused: z.literal(true).exactOptional(),

@@ -396,10 +396,10 @@ export class CrewRunner {
 
   /** Answers a reply that names tickets to wait for. Tries again until the tickets can be read. */
   async #answer(reply: TicketReply): Promise<void> {
-    const { message, about, ids } = reply;
+    const { message, about, deps } = reply;
     try {
       const ticket = await this.#ticketOf(about);
-      const why = await this.#ports.work.whyNotAfter(ticket, ids, this.state());
+      const why = await this.#ports.work.whyNotAfter(ticket, deps, this.state());
       await this.give({ type: 'REPLY_READ', message, why: why ?? '' });
     } catch (error) {
       await this.#brokeOff(error);
