@@ -254,6 +254,7 @@ function ended(args: readonly string[], env: GitEnvironment, options: GitOptions
     const call: GitCall = { id: (calls += 1), args, env, input, limitMs, mostOutput };
     waiting.set(call.id, (answer) => resolve({ ...NO_END, ...answer }));
     if (child.pid === undefined) return;
+    clearTimeout(resting);
     child.channel?.ref();
     child.send(call);
   });
@@ -263,8 +264,11 @@ function ended(args: readonly string[], env: GitEnvironment, options: GitOptions
 type Runner = { readonly child: ChildProcess; readonly waiting: Map<number, (end: Partial<GitEnd>) => void> };
 
 const PROGRAM = new URL('git-runner.ts', import.meta.url);
+/** The process ends after so long without a command, in milliseconds. */
+const REST_MS = 60_000;
 /** Started at the first command, and at the next one after it has ended. */
 let runner: Runner | null = null;
+let resting: NodeJS.Timeout | undefined;
 let calls = 0;
 
 const NO_END: GitEnd = { code: null, stdout: Buffer.alloc(0), stderr: '', isMissing: false, limit: null };
@@ -282,6 +286,11 @@ function startRunner(): Runner {
   });
   const started: Runner = { child, waiting: new Map() };
   const { waiting } = started;
+  const rest = (): void => {
+    if (runner !== started) return;
+    runner = null;
+    child.disconnect();
+  };
   const over = (stderr: string): void => {
     if (runner === started) runner = null;
     for (const end of waiting.values()) end({ stderr });
@@ -294,7 +303,9 @@ function startRunner(): Runner {
   child.on('message', ({ id, ...end }: GitAnswer) => {
     waiting.get(id)?.(end);
     waiting.delete(id);
-    if (waiting.size === 0) child.channel?.unref();
+    if (waiting.size > 0) return;
+    child.channel?.unref();
+    resting = setTimeout(rest, REST_MS).unref();
   });
   return started;
 }

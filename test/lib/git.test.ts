@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { processes } from './processes.ts';
 import { GitError, gitIn, zeroSeparated } from '../../src/lib/git.ts';
 
@@ -124,6 +124,24 @@ describe('the process that starts git', () => {
     await Promise.all([git(['rev-parse', 'HEAD']), git(['status'])]);
     expect(new Set(noted.notes().map(([parent]) => parent))).toEqual(new Set([runner]));
     expect(processes().find(({ pid }) => pid === runner)?.parent).toBe(process.pid);
+  });
+
+  test('ends after a minute without a command', async () => {
+    const noted = noting();
+    const git = gitIn(root, noted.env);
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    await git(['rev-parse', 'HEAD']);
+    vi.advanceTimersByTime(59_999);
+    await git(['rev-parse', 'HEAD']);
+    vi.advanceTimersByTime(59_999);
+    const [runner = 0] = noted.notes().at(-1) ?? [];
+    expect([isAlive(runner), new Set(noted.notes().map(([parent]) => parent)).size]).toEqual([true, 1]);
+    vi.advanceTimersByTime(1);
+    vi.useRealTimers();
+    await gone(runner);
+    await git(['rev-parse', 'HEAD']);
+    expect(noted.notes().at(-1)?.[0]).not.toBe(runner);
   });
 
   test('is started anew after it was killed, and the commands under way fail', async () => {

@@ -220,10 +220,11 @@ async function sharing(size: Size, waits: () => void): Promise<Outcome> {
   });
 }
 
-/** The processes that a program has started and that still run. */
+/** The processes that a program has started and that still run, without the one that runs git. */
 function childrenOf({ child }: Bot): readonly string[] {
   const path = `/proc/${child.pid}/task/${child.pid}/children`;
-  return readFileSync(path, 'utf8').split(' ').filter(Boolean);
+  const children = readFileSync(path, 'utf8').split(' ').filter(Boolean);
+  return children.filter((pid) => !commandOf(pid).includes('git-runner'));
 }
 
 function processesWith(mark: string): number {
