@@ -291,7 +291,10 @@ function checkTurn(
   must(!isStuck || !isThere, 'both agents are there, and nobody is granted the turn');
 }
 
-function keyOf({ floor, review: { review }, passed, done }: World): string {
+/** States with one key are searched once, so the key holds all that is judged later: the last text too. */
+function keyOf(world: World): string {
+  const { floor, passed, done } = world;
+  const { review } = world.review;
   const offset = floor.epoch;
   const known =
     review === null ? null : { ...review, startedAt: 0, iterations: [], usage: 0, outcome: review.outcome?.kind };
@@ -304,6 +307,6 @@ function keyOf({ floor, review: { review }, passed, done }: World): string {
     { ...known, turn, waiting },
     seats.map(({ status, present }) => [status, present]),
     [queue, catchingUp, condition, stopped, floor.exchange === null, floor.held.length > 0],
-    [holder, floor.task?.next, floor.task?.held, passed, done],
+    [holder, floor.task?.next, floor.task?.held, passed, done, floor.turn?.said === true && lastText(world)],
   ]);
 }

@@ -115,8 +115,8 @@ export class Referee {
   #checkStandstill({ channel, command, facts, at }: Move): void {
     const known = this.#unhurried.get(channel);
     if (known === undefined) return;
-    // Its tools, and what people do, give it other times.
-    const isOther = facts.some(({ type }) => type === 'worked' || type === 'configured' || type === 'disconnected');
+    // Its tools, its waits, and what people do, give it other times.
+    const isOther = facts.some(({ type }) => OTHER_TIMES.has(type));
     if (isOther || at >= known.until) this.#unhurried.delete(channel);
     else if (command.type === 'tick')
       for (const fact of facts) {
@@ -224,6 +224,8 @@ function isToCome({ seats }: Floor, asked: string | undefined): boolean {
 }
 
 const OPERATORS: ReadonlySet<string> = new Set(['ada']);
+/** Facts after which a turn ends at other times than those that a standstill has put off. */
+const OTHER_TIMES: ReadonlySet<string> = new Set(['worked', 'turnWaited', 'configured', 'disconnected']);
 
 function checkActor({ command, before, channel }: Move): void {
   if ('by' in command && typeof command.by === 'string') {
