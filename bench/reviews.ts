@@ -86,7 +86,7 @@ export async function reviewed(
 /** How many hand-overs of a channel are timed together: those of one review, from its first prompt to its last. */
 const BLOCK = 2 * DEFAULT_ITERATIONS - 1;
 
-/** The prompts of one channel. Each is answered when it is allowed. */
+/** Holds the answers of one channel's agents back until they are allowed. */
 class Prompts {
   #allowed = 0;
   #wake = (): void => {};

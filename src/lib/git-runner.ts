@@ -1,7 +1,7 @@
 /**
- * The program that starts git for Conch. The time to start a process grows with the memory of its starter, and this
- * program has little. Answers each `GitCall` that it receives with a `GitAnswer`. Ends when Conch and the last git have
- * ended. Signals to Conch's process group do not end it: Conch uses git while it stops.
+ * The program that starts git for Conch. A process with little memory starts others faster than Conch does. Answers
+ * each `GitCall` with a `GitAnswer`. Ends when Conch has ended or disconnects, and the last command of git has ended.
+ * Ignores the signals that stop Conch, because Conch uses git while it stops.
  */
 import { spawn } from 'node:child_process';
 import { sendSignal } from './marked-processes.ts';
@@ -22,7 +22,7 @@ export type GitEnd = {
   readonly stdout: Buffer;
   readonly stderr: string;
   readonly isMissing: boolean;
-  /** Why Conch ended git. `null` when git ended on its own. */
+  /** The limit that git passed, in words, for which it was ended. `null` when git passed none. */
   readonly limit: string | null;
 };
 
@@ -37,7 +37,7 @@ for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal
 process.on('message', (call: GitCall) => {
   const answer = (end: Partial<GitEnd>): void => {
     const all: GitAnswer = { id: call.id, ...end };
-    // The callback takes the error when Conch has ended.
+    // Without a callback, a failed send would end this program.
     if (process.connected) process.send?.(all, undefined, {}, () => undefined);
   };
   run(call).then(answer, (error: Error) => answer({ stderr: error.message }));
@@ -50,7 +50,7 @@ function run({ args, env, input, limitMs, mostOutput }: GitCall): Promise<Partia
     child.once('error', (error: NodeJS.ErrnoException) =>
       resolve({ stderr: error.message, isMissing: error.code === 'ENOENT' }),
     );
-    // There may be no pipes then.
+    // A process that could not be started may have no pipes.
     if (child.pid === undefined) return;
     const group = -child.pid;
     const chunks: Buffer[] = [];

@@ -316,7 +316,7 @@ export class App {
   #intake(adapter: ChatAdapter): Intake {
     return intakeFor(adapter, this.runs.people, {
       message: async (message) => {
-        // Before the message is stored: after a crash in between, it is handed in again.
+        // Crews get the message before it is stored. After a crash in between, the platform delivers it again.
         await this.crews.heard(message, async () => {
           const { author } = message;
           const roles = await adapter.rolesOf?.(author.id);

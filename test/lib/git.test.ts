@@ -106,7 +106,7 @@ describe('the process that starts git', () => {
           .map((line) => line.split(' ').map(Number)),
     };
   }
-  /** Blocks git where a file "block" is, until there is none. */
+  /** A script that makes git wait for as long as the home folder has a file named "block". */
   const BLOCK = 'if [ -e block ]; then touch blocked; while [ -e block ]; do sleep 0.05; done; fi';
   const blocked = () => vi.waitFor(() => expect(existsSync(join(home, 'blocked'))).toBe(true), { timeout: 30_000 });
   const program = (path: Record<string, string | undefined>, ...more: readonly string[]) =>

@@ -291,7 +291,7 @@ function checkTurn(
   must(!isStuck || !isThere, 'both agents are there, and nobody is granted the turn');
 }
 
-/** States with one key are searched once, so the key holds all that is judged later: the last text too. */
+/** The key of a state. States with equal keys are searched once, so it holds all that later checks read. */
 function keyOf(world: World): string {
   const { floor, passed, done } = world;
   const { review } = world.review;

@@ -115,7 +115,7 @@ export class Referee {
   #checkStandstill({ channel, command, facts, at }: Move): void {
     const known = this.#unhurried.get(channel);
     if (known === undefined) return;
-    // Its tools, its waits, and what people do, give it other times.
+    // Tool calls, waits and people's commands change when a turn may end.
     const isOther = facts.some(({ type }) => OTHER_TIMES.has(type));
     if (isOther || at >= known.until) this.#unhurried.delete(channel);
     else if (command.type === 'tick')
@@ -224,7 +224,7 @@ function isToCome({ seats }: Floor, asked: string | undefined): boolean {
 }
 
 const OPERATORS: ReadonlySet<string> = new Set(['ada']);
-/** Facts after which a turn ends at other times than those that a standstill has put off. */
+/** Types of facts that change when a turn ends, so that the time noted at a standstill no longer counts. */
 const OTHER_TIMES: ReadonlySet<string> = new Set(['worked', 'turnWaited', 'configured', 'disconnected']);
 
 function checkActor({ command, before, channel }: Move): void {

@@ -46,7 +46,7 @@ const checkCrews = ({ crews = [], operators }: Draft, channels: readonly Channel
     if (typeof votes === 'number' && votes > 1 && merge !== 'ask')
       tell(['crews', index, 'votes'], 'Nobody is asked before a merge: set "merge" to "ask"');
     const { users, roles } = operators ?? {};
-    // The console is one person, who may operate every channel.
+    // Counts the user of the console as one voter: that user may operate every channel.
     const voters = channel?.startsWith('console:') === true ? 1 : roles?.length ? Infinity : (users?.length ?? 0) + 1;
     if (typeof votes === 'number' && votes > Math.max(1, voters))
       tell(['crews', index, 'votes'], `No merge gets ${votes} votes: ${votersText(voters)}`, 'unwise');

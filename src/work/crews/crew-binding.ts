@@ -257,19 +257,19 @@ function floorCommands(fact: CrewFact, crew: Crew, worker: Worker): readonly Com
     case 'stepSent': {
       const brief = promptFor(worker, placeOf(crew, ticket.id, fact.left));
       if (worker.step?.kind !== 'side') return [{ type: 'askTaskTurn', id, agent, brief }];
-      // Each meeting has a new session for the agent that speaks for the other ticket.
+      // Starts a new session of the agent that speaks for the merged ticket, for each meeting.
       const fresh = worker.meeting?.turns === 0 ? { fresh: true as const } : {};
       return [{ type: 'askTaskTurn', id, agent: sideAgentOf(agent), brief, ...fresh }];
     }
     case 'stepCut': {
       const { epoch, by } = fact;
       if (epoch === null) return [{ type: 'holdTask', id }];
-      // One of the two agents has the turn with this epoch. The floor refuses the command for the other.
+      // Skips the turn of both agents. The floor refuses the command for the one that does not have this turn.
       return [agent, sideAgentOf(agent)].map((each) => ({ type: 'skip', agent: each, epoch, by }));
     }
     case 'leaving': {
       const { why, words } = fact;
-      // The words of a merge are its commit.
+      // For a merged ticket, `words` holds the id of the merge commit.
       const text = why === 'merged' ? mergedWords(worker, words) : `${ticket.id}: ${words}`;
       return [{ type: 'endTask', report: { kind: 'ticket', id, about: 'end', text } }];
     }

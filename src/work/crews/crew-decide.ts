@@ -963,7 +963,7 @@ function replied(decision: CrewDecision, { type: _type, ...reply }: CrewCommandO
   return decision.record({ type: 'ticketReplied', ...reply });
 }
 
-/** A ticket waits only for others that are named before it has a worker. */
+/** Answers a reply. Refuses it when its ticket has a worker or is finished. */
 function replyRead(decision: CrewDecision, { message, why }: CrewCommandOf<'REPLY_READ'>): CrewRefusal | null {
   const { replies = [], workers, finished } = decision.crew;
   const reply = replies.find((each) => each.message === message);

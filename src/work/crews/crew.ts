@@ -313,7 +313,10 @@ export const crewSettingsSchema = z.strictObject({
   prompts: z.partialRecord(z.enum(STEP_KINDS), text).exactOptional(),
 });
 
-/** A ticket that a crew has finished. `commit`: its merge commit; `null` when nothing was needed. `thread`: its channel. */
+/**
+ * A ticket that a crew has finished. `commit`: its merge commit; `null` when no change was needed. `thread`: the id of
+ * its thread.
+ */
 const finishedSchema = z.strictObject({
   id: text,
   commit: text.nullable(),
@@ -345,7 +348,7 @@ export const replySchema = z.strictObject({
   about: text,
   deps: z.array(text).min(1),
   by: text,
-  /** Set when the author may not decide that. */
+  /** True when the author of the reply has no right to set dependencies. Absent: the author has it. */
   refused: z.literal(true).exactOptional(),
 });
 

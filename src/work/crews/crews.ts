@@ -394,7 +394,7 @@ export class CrewRunner {
     return asked.find((each) => each.message === message)?.ticket ?? '';
   }
 
-  /** Answers a reply that names tickets to wait for. Tries again until the tickets can be read. */
+  /** Answers a person's reply that names tickets to wait for. While the tickets cannot be read, tries again. */
   async #answer(reply: TicketReply): Promise<void> {
     const { message, about, deps } = reply;
     try {

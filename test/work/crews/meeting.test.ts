@@ -12,8 +12,8 @@ import type { Work } from './played.ts';
 type Turn = { readonly speaker: 'other' | 'own'; readonly ticket: string; readonly prompt: string };
 
 /**
- * Plays two workers whose changes conflict. `meets` returns what a worker says in a meeting. `resolved` collects the
- * prompts of the steps that resolve conflicts.
+ * Plays two workers whose changes conflict. `meets` returns the text of a worker's turn in a meeting. The prompts of
+ * steps that resolve a conflict are added to `resolved`.
  */
 function colliding(meets: (turn: Turn) => string | Promise<string>, resolved: string[]): Work {
   const inside = new Set<string>();
