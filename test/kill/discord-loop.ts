@@ -60,6 +60,8 @@ const LASTING = 0.3;
 /** A run whose kills met no post goes on, for at most so many times its cycles. */
 const MORE = 4;
 const QUIET_MS = 1_500;
+/** The second search for drafts that appeared late comes 20 s after the start. The last life outlasts it. */
+const SEARCHED_MS = 21_000;
 const QUIET_LIMIT_MS = 120_000;
 
 const PATHS = [
@@ -291,9 +293,10 @@ function begin({ place, server }: Run): Bot {
   return startBot(place, { env: { DISCORD_TOKEN: server.token, DISCORD_API_URL: server.apiUrl } });
 }
 
-/** Whether every floor came to rest, no channel changed any more and nothing is owed. */
+/** Whether every floor came to rest, no channel changed any more and nothing is owed, after the searches for drafts. */
 async function quiet({ channels, server, place }: Run, bot: Bot): Promise<boolean> {
   const pages = await Promise.all(channels.map((channel) => Page.open(bot, `discord:${channel}`)));
+  const searched = performance.now() + SEARCHED_MS;
   const limit = performance.now() + QUIET_LIMIT_MS;
   let since = performance.now();
   let before = '';
@@ -302,7 +305,8 @@ async function quiet({ channels, server, place }: Run, bot: Bot): Promise<boolea
       const now = JSON.stringify(await Promise.all(channels.map((channel) => server.remote.read(channel))));
       const atRest = pages.every(({ view }) => isResting(view, place.dataDir));
       if (now !== before || !atRest) since = performance.now();
-      if (performance.now() - since >= QUIET_MS && owedIn(place).length === 0) return true;
+      const from = Math.max(since + QUIET_MS, searched);
+      if (performance.now() >= from && owedIn(place).length === 0) return true;
       before = now;
       await pause(100);
     }

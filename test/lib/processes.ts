@@ -41,6 +41,15 @@ export function straysOf(root: number, family: readonly Process[]): readonly Pro
   return family.filter(({ pid }) => !joined.has(pid));
 }
 
+/** The command line of a process, or `null` when it has ended. */
+export function commandLineOf(pid: number): string | null {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim() || null;
+  } catch {
+    return null;
+  }
+}
+
 /** The fields of `/proc/PID/stat` after the command, by their places there. */
 const [STATE, PARENT, GROUP, SESSION, STARTED_AT] = [0, 1, 2, 3, 19];
 

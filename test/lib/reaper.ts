@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { familyOf, processes, straysOf } from './processes.ts';
+import { commandLineOf, familyOf, processes, straysOf } from './processes.ts';
 import type { Process } from './processes.ts';
 
 /**
@@ -32,7 +32,7 @@ function strays(): readonly Process[] {
 /** Ends what is left of some after a while, by force. */
 async function reap(some: () => readonly Process[], most: number): Promise<readonly Process[]> {
   for (let looks = 0; looks < most && some().length > 0; looks += 1) await pause(LOOK_MS);
-  const left = some();
+  const left = some().map((one) => ({ ...one, command: commandLineOf(one.pid) ?? one.command }));
   for (const { pid } of left) end(pid);
   return left;
 }
