@@ -1,4 +1,5 @@
 import type { StoredFact } from '../../engine/port.ts';
+import { defined } from '../../lib/defined.ts';
 import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import { TICKET_STATES, dollars } from '../../turns/crew-view.ts';
 import type {
@@ -159,13 +160,9 @@ function workerButtons(crew: Crew, worker: Worker): readonly CrewButton[] {
   const { name, ticket, status, waiting, leaving, stepCount, maxSteps, next, landsAt } = worker;
   const { votes: most = 1, maxSteps: further = 0 } = crew.settings ?? {};
   if (ticket === null || leaving !== null) return [];
-  const button = (label: string, what: string, style: CrewButton['style']): CrewButton => ({
-    label,
-    line: `/crew ${label.toLowerCase()} ${name}`,
-    what,
-    style,
-    mark: buttonMark(worker, 'ticket'),
-  });
+  const mark = buttonMark(worker, 'ticket');
+  const button = (label: string, what: string, style: CrewButton['style']): CrewButton =>
+    crewButton(label, what, { line: `/crew ${label.toLowerCase()} ${name}`, style, mark });
   const kill = button('Kill', 'to store its work and open the ticket again', 'danger');
   const hold = button('Hold', 'to hold its merge', 'plain');
   if (waiting !== null) {
@@ -175,13 +172,13 @@ function workerButtons(crew: Crew, worker: Worker): readonly CrewButton[] {
       ...(isUsedUp ? { continue: `+${further} steps` } : {}),
       ...(most > 1 ? { merge: `Merge (${worker.votes?.length ?? 0} of ${most})` } : {}),
     };
-    const answers = CHOICES_FOR[waiting.for].map((choice) => ({
-      label: labels[choice],
-      line: `/crew answer ${name} ${choice}`,
-      what: choiceWords(waiting.for, choice),
-      style: STYLES[choice] ?? ('plain' as const),
-      mark: buttonMark(worker, 'question'),
-    }));
+    const answers = CHOICES_FOR[waiting.for].map((choice) => {
+      const more = { line: `/crew answer ${name} ${choice}`, mark: buttonMark(worker, 'question') };
+      return crewButton(labels[choice], choiceWords(waiting.for, choice), {
+        ...more,
+        ...defined({ style: STYLES[choice] }),
+      });
+    });
     const isHoldable = most > 1 && waiting.for !== 'held' && CHOICES_FOR[waiting.for].includes('merge');
     return isHoldable ? [...answers, hold] : answers;
   }
@@ -198,17 +195,16 @@ export function buttonMark({ ticket, waiting }: Pick<Worker, 'ticket' | 'waiting
   return (of === 'question' ? waiting?.since : ticket?.at) ?? 0;
 }
 
+/** A button with a command for the whole crew, named after its label unless `more` says otherwise. */
+function crewButton(label: string, what: string, more: Partial<CrewButton> = {}): CrewButton {
+  return { label, line: `/crew ${label.toLowerCase()}`, what, style: 'plain', mark: 0, ...more };
+}
+
 function crewButtons({ running, base, approvals = [] }: Crew): readonly CrewButton[] {
-  const runs: CrewButton = running
-    ? { label: 'Stop', line: '/crew stop', what: 'to start no more steps', style: 'danger', mark: 0 }
-    : { label: 'Run', line: '/crew run', what: 'to start it', style: 'good', mark: 0 };
-  const start: CrewButton = {
-    label: 'Start anyway',
-    line: '/crew accept',
-    what: 'to start tickets',
-    style: 'plain',
-    mark: 0,
-  };
+  const runs = running
+    ? crewButton('Stop', 'to start no more steps', { style: 'danger' })
+    : crewButton('Run', 'to start it', { style: 'good' });
+  const start = crewButton('Start anyway', 'to start tickets', { line: '/crew accept' });
   const asked = approvals.flatMap((each) => (each.allowed === null ? approvalButtons(each) : []));
   return [runs, ...asked, ...(base?.verdict === 'red' ? [start] : [])];
 }
@@ -217,8 +213,8 @@ function approvalButtons(asked: CrewApproval): readonly CrewButton[] {
   const id = approvalId(asked);
   const { allow, deny } = APPROVAL_WORDS[asked.about];
   return [
-    { label: `Accept ${asked.about}`, line: `/crew accept ${id}`, what: allow, style: 'good', mark: 0 },
-    { label: `Decline ${asked.about}`, line: `/crew decline ${id}`, what: deny, style: 'plain', mark: 0 },
+    crewButton(`Accept ${asked.about}`, allow, { line: `/crew accept ${id}`, style: 'good' }),
+    crewButton(`Decline ${asked.about}`, deny, { line: `/crew decline ${id}` }),
   ];
 }
 
@@ -233,8 +229,8 @@ function groupsOf(crew: Crew, { ready, listed, waiting, most, clean }: CrewSurro
       words: `${title} (by ${worker}${from === '' ? '' : ` on ${from}`})`,
       at,
       buttons: [
-        { label: `Admit ${id}`, line: `/crew admit ${id}`, what: 'to make it a ticket', style: 'good', mark: 0 },
-        { label: `Drop ${id}`, line: `/crew drop ${id}`, what: 'to drop it', style: 'danger', mark: 0 },
+        crewButton(`Admit ${id}`, 'to make it a ticket', { style: 'good' }),
+        crewButton(`Drop ${id}`, 'to drop it', { style: 'danger' }),
       ],
     })),
     'in work': crew.workers.flatMap(({ name, ticket }) =>
