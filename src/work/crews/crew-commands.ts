@@ -7,7 +7,7 @@ import { utcTime } from '../../turns/text/words.ts';
 import type { StoredFact } from '../../engine/port.ts';
 import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
 import { dashboardText, buttonMark, workersText } from './crew-shown.ts';
-import { APPROVAL_WORDS, factLine, proposalText } from './crew-words.ts';
+import { APPROVAL_WORDS, PROPOSALS_FULL, factLine, proposalText } from './crew-words.ts';
 import { CHOICES_FOR, WORKER_CHOICES, findApproval, findProposal, findWorker } from './crew.ts';
 import type { Crew, Worker } from './crew.ts';
 import type { CrewRunner, QuotedMessage } from './crews.ts';
@@ -328,7 +328,7 @@ const REFUSED: Readonly<Record<CrewRefusal, string>> = {
   NOT_DUE: 'Nothing changed: no time has run out yet.',
   NO_PROPOSAL: 'No proposed ticket has this id. /crew tickets shows them all.',
   NO_APPROVAL: 'Nothing with this id is asked now. /crew ps shows what is.',
-  TOO_MANY_PROPOSALS: 'There are too many proposed tickets. /crew tickets shows them all.',
+  TOO_MANY_PROPOSALS: PROPOSALS_FULL,
 };
 
 /** What was said and done for a worker's ticket, oldest first; for the last one when it has none. */

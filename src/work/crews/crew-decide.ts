@@ -27,6 +27,7 @@ import {
 import type {
   Crew,
   CrewSettings,
+  TicketReply,
   WorkerQuestion,
   WorkerWait,
   WorktreeState,
@@ -956,25 +957,30 @@ function proposeMessage(
   return decision.record({ type: 'messageProposed', ...wanted, id: `p-${proposed + 1}` });
 }
 
-/** Takes a reply. Its ticket is not assigned before the reply is answered. */
+/** Takes a reply. Its ticket is not assigned before the reply is answered. Declines it at once after too many. */
 function replied(decision: CrewDecision, { type: _type, ...reply }: CrewCommandOf<'REPLY'>): CrewRefusal | null {
   const { replies = [] } = decision.crew;
-  if (replies.length >= MOST_PROPOSALS) return 'TOO_MANY_PROPOSALS';
-  return decision.record({ type: 'ticketReplied', ...reply });
+  if (replies.length < MOST_PROPOSALS) return decision.record({ type: 'ticketReplied', ...reply });
+  return answerReply(decision, reply, REPLIES_FULL);
 }
 
-/** Answers a reply. Refuses it when its ticket has a worker or is finished. */
+const REPLIES_FULL = `${MOST_PROPOSALS} earlier replies have no answer yet. Write it again when they have; /crew ps shows what is wrong`;
+
 function replyRead(decision: CrewDecision, { message, why }: CrewCommandOf<'REPLY_READ'>): CrewRefusal | null {
-  const { replies = [], workers, finished } = decision.crew;
-  const reply = replies.find((each) => each.message === message);
-  if (reply === undefined) return 'UNCHANGED';
-  const { about, deps, channel, by, refused: mayNot } = reply;
+  const reply = decision.crew.replies?.find((each) => each.message === message);
+  return reply === undefined ? 'UNCHANGED' : answerReply(decision, reply, why);
+}
+
+/** Answers a reply. Declines it when its ticket has a worker or is finished. */
+function answerReply(decision: CrewDecision, reply: TicketReply, why: string): null {
+  const { workers, finished } = decision.crew;
+  const { about, refused: mayNot, ...read } = reply;
   const ticket = madeOf(decision.crew, about) ?? '';
   const worker = workers.find((each) => each.ticket?.id === ticket);
   const taken = worker === undefined ? why : `${worker.name} works on it already`;
   const late = finished.some(({ id }) => id === ticket) ? 'it is finished' : taken;
   const refusal = mayNot === true ? 'only operators decide that' : late;
-  return decision.record({ type: 'replyAnswered', message, channel, ticket, deps, by, why: refusal });
+  return decision.record({ type: 'replyAnswered', ...read, ticket, why: refusal });
 }
 
 /** Lets a merge begin when its window is over. During quiet hours, moves it to their end. */

@@ -3,7 +3,7 @@ import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import { isoTime } from '../../lib/time.ts';
 import { announcementKey } from '../../turns/floor/announcement.ts';
 import { utcSecond, utcTime } from '../../turns/text/words.ts';
-import { CHOICES_FOR, approvalId, findApproval, findWorker } from './crew.ts';
+import { CHOICES_FOR, MOST_PROPOSALS, approvalId, findApproval, findWorker } from './crew.ts';
 import type { CrewApproval, WorkerChoice, Crew, Proposal, WorkerWait, Worker } from './crew.ts';
 import type { CrewFact, CrewFactOf } from './crew-events.ts';
 
@@ -378,6 +378,9 @@ export function proposalText({ id, worker, from, title, text, deps, touches }: O
   const how = `/crew admit ${id} to make it a ticket · /crew drop ${id} to drop it`;
   return [head, ...(text === '' ? [] : [excerpt(text, LONGEST_SHOWN)]), how].join('\n');
 }
+
+/** What people read when a crew takes no more proposals. */
+export const PROPOSALS_FULL = `${MOST_PROPOSALS} proposed tickets wait for people. Admit or drop some: /crew tickets shows them all. Then try again.`;
 
 /** Characters of a proposed ticket that people read before they decide. */
 const LONGEST_SHOWN = 2_000;

@@ -372,7 +372,7 @@ export const crewApprovalSchema = z.strictObject({
 export const MOST_DISCOVERIES = 50;
 export const MOST_TOLD = 5;
 
-/** Open proposals of a crew beyond which none is taken. */
+/** The most open proposals, and the most replies without an answer. A crew takes no more of them. */
 export const MOST_PROPOSALS = 100;
 
 /** Results of tests, and merges that were not made. */

@@ -12,7 +12,7 @@ import type { Quotation } from './tickets/message-ticket.ts';
 import type { Ticket } from './tickets/ticket.ts';
 import type { ProposedTicket } from '../../turns/proposed-ticket.ts';
 import type { ReviewedWork } from '../reviews/review.ts';
-import { agreementNote } from './crew-words.ts';
+import { PROPOSALS_FULL, agreementNote } from './crew-words.ts';
 import { crewDeadline, findWorker, isStepping, jobOf, nextReviewId, sideAgentOf, workerName } from './crew.ts';
 import type {
   Assigned,
@@ -369,7 +369,8 @@ export class CrewRunner {
     const { title, text = '', deps = [], touches = [] } = ticket;
     const parts = { title: title.replaceAll(/\s+/g, ' '), text, deps: [...deps], touches: [...touches] };
     const refusal = await this.give({ type: 'PROPOSE', worker: name, ...parts });
-    if (refusal === 'TOO_MANY_PROPOSALS') return 'Not done: people have many proposed tickets to decide about.';
+    if (refusal === 'TOO_MANY_PROPOSALS')
+      return 'Not done: too many proposed tickets wait for people. Write this one in your answer, so that people read it.';
     return refusal === null || refusal === 'UNCHANGED'
       ? 'Proposed. It becomes a ticket when a person admits it. Go on with your own ticket.'
       : 'Not done: this turn is no turn of work on a ticket.';
@@ -382,7 +383,7 @@ export class CrewRunner {
     const deps = await work.known(wantedDeps([quoted.first, ...quoted.after].map(({ text }) => text)));
     const made = { message, channel, asker, by, ...ticketOf(quoted), deps: [...deps], touches: [] };
     if ((await this.give({ type: 'PROPOSE_MESSAGE', ...made })) === 'TOO_MANY_PROPOSALS')
-      throw new Error('There are too many proposed tickets. /crew tickets shows them all.');
+      throw new Error(PROPOSALS_FULL);
     return this.#ticketOf(message, by);
   }
 

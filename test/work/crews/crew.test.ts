@@ -177,6 +177,32 @@ test('a crew takes at most 100 proposed tickets, from steps alone, and no id twi
   expect([...play.told].filter((each) => each.includes('proposal'))).toEqual(['crew proposal p-1']);
 });
 
+test('a crew takes at most 100 replies without an answer, and declines the next one in words', () => {
+  const reply = (message: string, more: object = {}): CrewCommand => ({
+    type: 'REPLY',
+    message,
+    channel: 'console:crew',
+    about: 'm-1',
+    deps: ['c-1'],
+    by: 'ann',
+    ...more,
+  });
+  const answerTo = (command: CrewCommand): string => {
+    const { facts } = decideCrew(play.crew, command, play.at);
+    return facts.map((fact) => (fact.type === 'replyAnswered' ? fact.why : fact.type)).join();
+  };
+  const play = new Play().give({ type: 'CONFIGURE', settings: SETTINGS });
+  for (let at = 1; at < 100; at += 1) play.give(reply(`r-${at}`));
+  expect(answerTo(reply('r-100'))).toBe('ticketReplied');
+  play.give(reply('r-100'));
+  expect(answerTo(reply('r-101'))).toMatch(/^100 earlier replies have no answer yet\. Write it again when they have;/);
+  expect(answerTo(reply('r-101', { refused: true }))).toBe('only operators decide that');
+  play.give(reply('r-101'));
+  expect(play.crew.replies).toHaveLength(100);
+  play.give({ type: 'REPLY_READ', message: 'r-1', why: 'there is no ticket c-1' });
+  expect(answerTo(reply('r-102'))).toBe('ticketReplied');
+});
+
 describe('the states of a worker', () => {
   test("have the specification's symbols", () => {
     expect(WORKER_SYMBOLS).toEqual({ idle: '○', ready: '◐', working: '●', done: '✓', stuck: '!' });

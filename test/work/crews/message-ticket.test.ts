@@ -105,6 +105,12 @@ describe('a ticket of a message', () => {
     const first = await stage(repo, works, { tickets: { kind: 'beads', file: 'issues.jsonl' } }, path);
     const id = await first.write(CHANNEL, 'More of it');
     expect((await react(first, id, 'ticket'))?.text).toContain('The ticket was not written: tickets of this kind');
+    for (let number = 2; number <= 100; number += 1)
+      await react(first, await first.write(CHANNEL, `More ${number}`), 'ticket');
+    expect((await react(first, await first.write(CHANNEL, 'Even more'), 'ticket'))?.text).toBe(
+      'The ticket was not written: 100 proposed tickets wait for people. Admit or drop some: /crew tickets shows them all. Then try again.',
+    );
+    for (let number = 2; number <= 100; number += 1) await first.command(`/crew drop p-${number}`);
     await first.stop();
     opened.length = 0;
     const second = await stage(repo, works, {}, path);

@@ -1,3 +1,4 @@
+import { renameSync } from 'node:fs';
 import { afterEach, describe, test } from 'vitest';
 import { rig as consoleRig } from '../../adapters/console/stage.ts';
 import { rig as discordRig } from '../../adapters/discord/stage.ts';
@@ -31,7 +32,7 @@ async function ticketOn(rig: Rig, optionsOn: (stage: Stage) => ProgramOptions = 
   const [ticket = ''] = await made();
   const answers = async (thread?: string) =>
     (await stage.read(thread)).flatMap(({ kind, text }) => (kind === 'conch' && / wait/.test(text) ? [text] : []));
-  return { stage, program, message, ticket, answers };
+  return { stage, program, message, ticket, answers, repo: crew.repo };
 }
 
 describe.each([consoleRig, discordRig])('on $name, a reply to a message that became a ticket', (rig) => {
@@ -61,6 +62,24 @@ test('a reply whose message was not stored before a crash is answered once', asy
     `🎫 ${author.name} wants ${ticket} to wait for ${dep}. It does not: there is no ticket ${dep}`;
   await seeEqual(answers, [refusal('c-99'), refusal('c-98')]);
 });
+
+test.each([consoleRig, discordRig, slackRig])(
+  'on $name, a reply after 100 without an answer is declined',
+  async (rig) => {
+    const { stage, program, message, ticket, answers, repo } = await ticketOn(rig);
+    const author = { id: stage.idOf('ann'), name: stage.nameOf('ann') };
+    const more = { sentAt: 1, order: '9', addressed: [], attachments: [], replyTo: message };
+    const write = (id: string) => program.heard({ id, channel: program.channel, author, text: 'after c-99', ...more });
+    // Replies have no answer while the tickets cannot be read.
+    renameSync(repo, `${repo}-moved`);
+    for (let number = 1; number <= 100; number += 1) await write(`reply-${number}`);
+    for (const _time of [1, 2]) await write('reply-101');
+    const refusal = `🎫 ${author.name} wants ${ticket} to wait for c-99. It does not: 100 earlier replies have no answer yet.`;
+    const why = / Write it again when they have; \/.*crew ps shows what is wrong$/;
+    await seeEqual(async () => (await answers()).map((text) => text.replace(why, '')), [refusal]);
+    renameSync(`${repo}-moved`, repo);
+  },
+);
 
 describe.each([discordRig, slackRig])('on $name, somebody', (rig) => {
   test.each(['own', 'parent'])('writes in the thread of the message, with threads "%s"', async (threads) => {
