@@ -244,6 +244,7 @@ export class CrewRunner {
   /** Ends the waits for pull requests, by worker. */
   readonly #pulls = new Map<string, () => void>();
   #looking: Promise<void> | null = null;
+  #answered: Promise<unknown> = Promise.resolve();
   #lookLater: Timer | null = null;
   #fetchLater: Timer | null = null;
   #seen: SeenTickets = { listed: [], waiting: 0, ready: [] };
@@ -304,8 +305,7 @@ export class CrewRunner {
   async begin(): Promise<void> {
     const { settings, workers, work } = this.#ports;
     await this.give({ type: 'CONFIGURE', settings });
-    const missing = Math.max(0, workers - this.state().workers.length);
-    if (missing > 0) await this.spawn(missing);
+    await this.spawn(Math.max(0, workers - this.state().workers.length));
     for (const { name, ticket, status, prepared, leaving } of this.state().workers) {
       if (ticket !== null) work.keepSlot(ticket);
       const isAtWork = prepared && leaving === null && status !== 'idle' && status !== 'stuck';
@@ -379,8 +379,7 @@ export class CrewRunner {
   /** Makes a ticket of a message, once. Resolves with the ticket's id. Rejects with words for people. May be repeated. */
   async makeOf(quoted: QuotedMessage, by: string): Promise<string> {
     const { message, channel, asker } = quoted;
-    const { work } = this.#ports;
-    const deps = await work.known(wantedDeps([quoted.first, ...quoted.after].map(({ text }) => text)));
+    const deps = await this.#ports.work.known(wantedDeps([quoted.first, ...quoted.after].map(({ text }) => text)));
     const made = { message, channel, asker, by, ...ticketOf(quoted), deps: [...deps], touches: [] };
     if ((await this.give({ type: 'PROPOSE_MESSAGE', ...made })) === 'TOO_MANY_PROPOSALS')
       throw new Error(PROPOSALS_FULL);
@@ -395,17 +394,21 @@ export class CrewRunner {
     return asked.find((each) => each.message === message)?.ticket ?? '';
   }
 
-  /** Answers a person's reply that names tickets to wait for. While the tickets cannot be read, tries again. */
+  /**
+   * Answers a person's reply that names tickets to wait for, one reply after another: each answer may decide about the
+   * next. While the tickets cannot be read, tries again.
+   */
   async #answer(reply: TicketReply): Promise<void> {
     const { message, about, deps } = reply;
-    try {
-      const ticket = await this.#ticketOf(about);
-      const why = await this.#ports.work.whyNotAfter(ticket, deps, this.state());
-      await this.give({ type: 'REPLY_READ', message, why: why ?? '' });
-    } catch (error) {
+    const answered = this.#answered.then(async () => {
+      const why = await this.#ports.work.whyNotAfter(await this.#ticketOf(about), deps, this.state());
+      return await this.give({ type: 'REPLY_READ', message, why: why ?? '' });
+    });
+    this.#answered = answered.catch(() => undefined);
+    await answered.catch(async (error: unknown) => {
       await this.#brokeOff(error);
       if (this.#isRunning) await this.#answer(reply);
-    }
+    });
   }
 
   /** Writes a proposed ticket. Resolves with the ticket's id. Rejects with words for people. May be repeated. */

@@ -196,6 +196,19 @@ describe('a reply to a message that became a ticket', () => {
     expect(await say('after c-1', { replyTo })).toBe(refusal('c-1', 'it is finished'));
   });
 
+  test('makes no two tickets wait for each other, though both replies came at once', async () => {
+    const room = await stage(repository({}), works);
+    const one = await ticketFrom(room, 'The list lacks a header');
+    const two = await ticketFrom(room, 'Translate the header');
+    await Promise.all([
+      room.write(CHANNEL, `after ${two.ticket}`, { replyTo: one.message }),
+      room.write(CHANNEL, `after ${one.ticket}`, { replyTo: two.message }),
+    ]);
+    await until(() => answers(room).length === 2);
+    expect(answers(room).filter((text) => text.includes('it waits for itself'))).toHaveLength(1);
+    expect(room.app.crews.state('web')?.asked?.flatMap(({ after = [] }) => after)).toHaveLength(1);
+  });
+
   test('means nothing when it is of a program, names no ticket, or answers another message', async () => {
     const room = await stage(repository({ 'c-1': ticketText('c-1') }), works);
     const { message, ticket } = await ticketFrom(room, 'The list lacks a header');
