@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
-import type { CrewCommand, CrewFact } from '../../src/work/crews/crew-events.ts';
+import type { CrewCommand, CrewFact, CrewFactOf } from '../../src/work/crews/crew-events.ts';
 import {
   STUCK_AT,
   WORKER_TRANSITIONS,
@@ -12,7 +12,7 @@ import {
   jobOf,
   sideAgentOf,
 } from '../../src/work/crews/crew.ts';
-import type { Crew, Worker } from '../../src/work/crews/crew.ts';
+import type { Crew, TicketReply, Worker } from '../../src/work/crews/crew.ts';
 
 /** The words by which a session ends, and what they mean for its worker. */
 export const CAUSES = { gone: 'gone', limit: 'usage limit reached', inUse: 'Session a is already in use' } as const;
@@ -47,11 +47,16 @@ export type CrewNote = {
   readonly landsFrom: number | null;
 };
 
+/** What an onlooker knows of a reply. `waits`: its ticket is to wait for the tickets that it names. */
+export type ReplyNote = { readonly reply: TicketReply; readonly state: 'open' | 'waits' | 'declined' };
+
 /** A crew with the floors of its tickets, by their channels, and the onlooker's notes, by the workers' names. */
 export type CrewScene = {
   readonly crew: Crew;
   readonly floors: Readonly<Record<string, Floor>>;
   readonly notes: Readonly<Record<string, CrewNote>>;
+  /** The replies to messages of which tickets were made, by the replies' ids. */
+  readonly replies: Readonly<Record<string, ReplyNote>>;
   /** Turns that were granted to steps. */
   readonly turns: number;
   /** The time of the last move. */
@@ -154,12 +159,46 @@ function overNote(
 
 /** Checks a fact of the crew before it is applied, and notes it. `given`: the move's own command. */
 export function notedCrew<S extends CrewScene>(scene: S, fact: CrewFact, given: CrewCommand | null): S {
+  if (fact.type === 'ticketReplied') {
+    const { type: _type, ...reply } = fact;
+    return { ...scene, replies: { ...scene.replies, [reply.message]: { reply, state: 'open' } } };
+  }
+  if (fact.type === 'replyAnswered') return notedAnswer(scene, fact, given);
   if (!('worker' in fact) || fact.type === 'workerAdded') return scene;
   const worker = findWorker(scene.crew, fact.worker);
   if (worker === undefined) throw new Broken(`${fact.type} of a worker that is not there`);
   const note = noteOf(scene, worker.name);
   checkFact(scene, worker, fact, given);
   return byPeople(byMachine(scene, { worker, note, fact, given }), { worker, fact, given });
+}
+
+/** A reply is answered once. It counts only while its ticket has no worker, and with the right to decide. */
+function notedAnswer<S extends CrewScene>(
+  scene: S,
+  { message, ticket, why }: CrewFactOf<'replyAnswered'>,
+  given: CrewCommand | null,
+): S {
+  const known = scene.replies[message];
+  must(known?.state === 'open', 'a reply is answered twice');
+  const { reply } = known;
+  must(ticket === ticketAbout(reply), 'the answer to a reply names another ticket');
+  if (why === '') {
+    const { workers, finished } = scene.crew;
+    const isLate = workers.some((worker) => worker.ticket?.id === ticket) || finished.some(({ id }) => id === ticket);
+    must(!isLate, 'a reply counts, and its ticket has a worker or is finished');
+    must(reply.refused !== true, 'a reply counts without the right to decide');
+    must(given?.type === 'REPLY_READ' && given.why === '', 'a reply counts, and its ticket cannot wait');
+  }
+  return { ...scene, replies: { ...scene.replies, [message]: { reply, state: why === '' ? 'waits' : 'declined' } } };
+}
+
+/** The id of the message of which a ticket is made, and the ticket of a reply to it. */
+export const messageOf = (ticket: string): string => `m ${ticket}`;
+const ticketAbout = ({ about }: Pick<TicketReply, 'about'>): string => about.replace('m ', '');
+
+/** The replies about a ticket. */
+export function repliesAbout({ replies }: Pick<CrewScene, 'replies'>, ticket: string): readonly ReplyNote[] {
+  return Object.values(replies).filter(({ reply }) => ticketAbout(reply) === ticket);
 }
 
 type Noted = { readonly worker: Worker; readonly fact: CrewFact; readonly given: CrewCommand | null };
@@ -228,7 +267,8 @@ function byMachine<S extends CrewScene>(
   }
 }
 
-function checkFact({ crew, notes, at }: CrewScene, worker: Worker, fact: CrewFact, given: CrewCommand | null): void {
+function checkFact(scene: CrewScene, worker: Worker, fact: CrewFact, given: CrewCommand | null): void {
+  const { crew, notes, at } = scene;
   const note = noteOf({ notes }, worker.name);
   switch (fact.type) {
     case 'workerMoved': {
@@ -241,6 +281,11 @@ function checkFact({ crew, notes, at }: CrewScene, worker: Worker, fact: CrewFac
       must(worker.status === 'idle' && worker.ticket === null, 'a worker gets a second ticket');
       must(!crew.workers.some(({ ticket }) => ticket?.id === fact.ticket.id), 'two workers have one ticket');
       must(!crew.finished.some(({ id }) => id === fact.ticket.id), 'a finished ticket is given again');
+      for (const { reply, state } of repliesAbout(scene, fact.ticket.id)) {
+        must(state !== 'open', 'a ticket is assigned before its reply is answered');
+        const isDue = reply.deps.every((id) => crew.finished.some((each) => each.id === id));
+        must(state !== 'waits' || isDue, 'a ticket is assigned before the tickets that its reply names');
+      }
       return;
     }
     case 'stepSent':
@@ -286,8 +331,12 @@ function checkMerge({ merging, settings }: Crew, worker: Worker, note: CrewNote,
 
 /** The promises of a crew and its floors, after each move. */
 export function checkScene(scene: CrewScene): void {
-  const { crew, floors, turns } = scene;
+  const { crew, floors, turns, replies } = scene;
   const { workers, settings } = crew;
+  for (const { reply, state } of Object.values(replies)) {
+    const isKept = crew.replies?.some((each) => isDeepStrictEqual(each, reply)) === true;
+    must(isKept || state !== 'open', 'a reply without an answer is forgotten');
+  }
   const tickets = workers.flatMap(({ ticket }) => ticket?.id ?? []);
   must(new Set(tickets).size === tickets.length, 'two workers have one ticket');
   const slots = workers.flatMap(({ ticket }) => ticket?.slot ?? []);

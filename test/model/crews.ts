@@ -14,7 +14,18 @@ import {
 } from '../../src/work/crews/crew.ts';
 import type { CrewSettings, Worker, WorktreeState } from '../../src/work/crews/crew.ts';
 import type { floorWithWork } from '../../src/work/floor-with-work.ts';
-import { Broken, CAUSES, checkScene, checkStuck, must, noteOf, notedCrew, notedFloor } from './crew-onlooker.ts';
+import {
+  Broken,
+  CAUSES,
+  checkScene,
+  checkStuck,
+  messageOf,
+  must,
+  noteOf,
+  notedCrew,
+  notedFloor,
+  repliesAbout,
+} from './crew-onlooker.ts';
 import type { CrewScene } from './crew-onlooker.ts';
 import { isOnWay } from './ways.ts';
 import type { Way } from './ways.ts';
@@ -74,10 +85,11 @@ function work(tree: string, more: Partial<WorktreeState> = {}): WorktreeState {
   return { tree, tip: `tip-${tree}`, ahead: 1, dirty: false, unmerged: [], ...more };
 }
 
-function assign(worker: string, id: string, slot = WORKERS.indexOf(worker as 'A')): CrewMove {
+/** `deps`: the tickets that it was seen to wait for. */
+function assign(worker: string, id: string, slot = WORKERS.indexOf(worker as 'A'), deps?: string[]): CrewMove {
   const place = { worktree: `/w/${id}`, branch: `agent/${id}`, base: 'b0', thread: threadOf(id) };
   const ticket = { id, title: id, text: id, session: `s-${id}`, slot, ...place };
-  return crew({ type: 'ASSIGN', worker, ticket });
+  return crew({ type: 'ASSIGN', worker, ticket, ...(deps === undefined ? {} : { deps }) });
 }
 
 /** The channel of a ticket gets a seat for its worker, one more in a meeting (`side`), or (`null`) none. */
@@ -164,6 +176,18 @@ function conflicts(rounds: number): readonly CrewMove[] {
   ]).flat();
 }
 
+const ASKED = { channel: SETTINGS.channel, asker: 'ann', by: 'ann' } as const;
+
+/** Replies about c-1, the second by somebody who has no right to decide, and their answers. */
+function replyMoves({ replies }: World): readonly CrewMove[] {
+  return ['r-1', 'r-2'].flatMap((message) => {
+    const may = message === 'r-1' ? {} : { refused: true as const };
+    const reply = { message, channel: SETTINGS.channel, about: messageOf('c-1'), deps: ['c-2'], by: 'bob', ...may };
+    if (replies[message] === undefined) return [crew({ type: 'REPLY', ...reply })];
+    return ['', 'no'].map((why) => crew({ type: 'REPLY_READ', message, why }));
+  });
+}
+
 /** The places from which crews are searched. */
 export const CREW_STARTS: readonly CrewStart[] = [
   { name: 'a crew without tickets', opening: [], smallDepth: 5, depth: 8 },
@@ -241,6 +265,20 @@ export const CREW_STARTS: readonly CrewStart[] = [
     depth: 7,
   },
   {
+    name: 'replies about a ticket of a message',
+    opening: [
+      crew(
+        { type: 'PROPOSE_MESSAGE', message: messageOf('c-1'), ...ASKED, title: '', text: '', deps: [], touches: [] },
+        { type: 'ADMITTED', proposal: 'p-1', by: 'ann', ticket: 'c-1' },
+      ),
+      ...begins('B', 'c-2'),
+      ...says('B', 'c-2', 1),
+      tested('B', 'green'),
+    ],
+    smallDepth: 4,
+    depth: 6,
+  },
+  {
     name: 'the last step',
     settings: { maxSteps: 1 },
     opening: begins('A', 'c-1'),
@@ -301,6 +339,7 @@ function began(core: Crewed, { name, settings, opening }: CrewStart, found: Foun
     crew: core.crewOnFloor.empty(CREW),
     floors: Object.fromEntries(TICKETS.map((id) => [threadOf(id), core.floorWithWork.empty(threadOf(id))])),
     notes: {},
+    replies: {},
     turns: 0,
     at: NOON,
     trace: [],
@@ -355,8 +394,11 @@ function checkMove(core: Crewed, before: World, after: World, move: CrewMove): v
       const stays = was?.leaving?.why === 'killed' ? command.ticket : was?.left?.id;
       const isLast = was?.leaving?.why !== 'killed' && stays === command.ticket;
       must(now?.left?.id === (isLast ? undefined : stays), 'the worktree of a killed worker is lost');
-      const isOpen = was?.leaving?.why === 'killed' && after.crew.running;
-      const again = isOpen ? take(core, after, assign(command.worker, command.ticket, 2)) : after;
+      const replies = repliesAbout(after, command.ticket);
+      const isAsked = replies.some(({ state }) => state === 'open');
+      const isOpen = was?.leaving?.why === 'killed' && after.crew.running && !isAsked;
+      const deps = replies.flatMap(({ reply }) => reply.deps);
+      const again = isOpen ? take(core, after, assign(command.worker, command.ticket, 2, deps)) : after;
       must(again !== null, 'a ticket whose worker was killed is not given again');
     }
     if (command.type === 'CONFLICT') {
@@ -369,6 +411,8 @@ function checkMove(core: Crewed, before: World, after: World, move: CrewMove): v
       const was = before.crew.workers.find(({ name }) => name === command.worker);
       must(was?.ticket === null, 'a worker with a ticket gets another');
     }
+    if (command.type === 'REPLY_READ')
+      must(after.replies[command.message]?.state !== 'open', 'a reply that was read has no answer');
     if (command.type === 'MEASURED') checkDone(before, after, command);
     if (command.type === 'TICK')
       for (const { landsAt = Infinity, meeting } of after.crew.workers) {
@@ -400,8 +444,9 @@ function checkDone(
 }
 
 function movesOf(world: World): readonly CrewMove[] {
-  const { workers, running, finished } = world.crew;
+  const { workers, running, finished, asked = [] } = world.crew;
   const moves: CrewMove[] = [crew({ type: running ? 'STOP' : 'RUN', by: 'ann' })];
+  if (asked.length > 0) moves.push(...replyMoves(world));
   if (crewDeadline(world.crew) !== null) moves.push(crew({ type: 'TICK' }));
   // Tests of main that began at the start of the crew.
   if (finished.length > 0) moves.push(crew({ type: 'BASE', since: 'b0', tip: 'b0', verdict: 'green', why: '' }));
@@ -418,7 +463,12 @@ function movesOfWorker(world: World, worker: Worker): readonly CrewMove[] {
   const person = { worker: name, by: 'ann' } as const;
   const over = left === undefined ? [] : [crew({ type: 'CLEARED', worker: name, ticket: left.id, kept: null })];
   const gone = left === undefined ? [] : [...over, crew({ type: 'CLEANUP', ...person })];
-  if (ticket === null) return [...gone, ...TICKETS.flatMap((id) => WORKERS.map((_, slot) => assign(name, id, slot)))];
+  if (ticket === null) {
+    const deps = repliesAbout(world, 'c-1').flatMap(({ reply }) => reply.deps);
+    const isDue = deps.length > 0 && deps.every((dep) => world.crew.finished.some(({ id }) => id === dep));
+    const seen = isDue ? [assign(name, 'c-1', 2, deps)] : [];
+    return [...gone, ...seen, ...TICKETS.flatMap((id) => WORKERS.map((_, slot) => assign(name, id, slot)))];
+  }
   const { id } = ticket;
   const moves: CrewMove[] = [...jobMoves(world, worker, id), ...TICKETS.map((other) => assign(name, other, 2))];
   if (leaving === null) moves.push(...over);
@@ -594,7 +644,7 @@ function byCrew(
   return [reached, causing.flatMap((fact) => machine.causes(fact, reached.crew)), true];
 }
 
-function keyOf({ crew: state, floors, notes, at }: World): string {
+function keyOf({ crew: state, floors, notes, replies, at }: World): string {
   const workers = state.workers.map((worker) =>
     workerKey(worker, worker.ticket === null ? 0 : (floors[worker.ticket.thread]?.epoch ?? 0)),
   );
@@ -608,6 +658,7 @@ function keyOf({ crew: state, floors, notes, at }: World): string {
       state.refused.map(({ id }) => id),
     ],
     Object.values(floors).map(floorKey),
+    Object.entries(replies).map(([id, { state: answer }]) => [id, answer]),
     // Only whether the window is over counts, not when.
     Object.entries(notes).map(([name, note]) => [name, { ...note, landsFrom: (note.landsFrom ?? 0) > at }]),
   ]);

@@ -389,6 +389,48 @@ export const PLANTED_CREWS: readonly Planted[] = [
     find: '    return goOn(decision, found, words);',
     replace: '    return null;',
   },
+  {
+    name: 'a ticket is assigned before its reply is answered',
+    file: DECIDE,
+    find: 'if (isAsked || after.some(({ id }) => !deps.includes(id)))',
+    replace: 'if (after.some(({ id }) => !deps.includes(id)))',
+  },
+  {
+    name: 'a ticket does not wait for the tickets that a reply names',
+    file: DECIDE,
+    find: 'if (isAsked || after.some(({ id }) => !deps.includes(id)))',
+    replace: 'if (isAsked)',
+  },
+  {
+    name: 'a reply is answered twice',
+    file: EVOLVE,
+    find: 'const replies = (crew.replies ?? []).filter((each) => each.message !== message);',
+    replace: 'const replies = crew.replies ?? [];',
+  },
+  {
+    name: 'the answer to one reply forgets another',
+    file: EVOLVE,
+    find: 'const replies = (crew.replies ?? []).filter((each) => each.message !== message);',
+    replace: 'const replies: Crew["replies"] = [];',
+  },
+  {
+    name: 'a reply counts although its ticket has a worker',
+    file: DECIDE,
+    find: 'worker === undefined ? why : `${worker.name} works on it already`',
+    replace: 'why',
+  },
+  {
+    name: 'a reply counts without the right to decide',
+    file: DECIDE,
+    find: "mayNot === true ? 'only operators decide that' : late",
+    replace: 'late',
+  },
+  {
+    name: 'nobody is told of the answer to a reply',
+    file: BINDING,
+    find: "    'replyAnswered',\n",
+    replace: '',
+  },
 ];
 
 /** Plants every bug in a copy of the code of its own, and searches each until the first broken promise. */
