@@ -101,11 +101,20 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
           const thread = 'console:demo/c-1238';
           await stage.post(thread, null, '⚔ A on c-1238 and B on c-1237 meet here about the conflict.');
           await stage.post(thread, 'dev', 'AGREED: both lines stay');
+          const panel = page.getByRole('button', { name: 'Floor, turns and journal' });
+          if (width < 560) {
+            // The drawer stays open behind the crew.
+            await panel.click();
+            await page.getByRole('button', { name: 'Show the whole crew' }).click();
+          }
           await page.getByRole('button', { name: /^merged/ }).click();
           await page.getByRole('button', { name: 'Thread of c-1238', exact: true }).click();
           await page.getByText('AGREED: both lines stay').waitFor();
           await page.getByText('This ticket is finished: its thread can only be read.').waitFor();
           expect(await page.getByTestId('composer').count()).toBe(0);
+          // The thread has no panel, so nothing opens one or darkens the page.
+          await page.keyboard.press('1');
+          expect([await panel.count(), await page.locator('.panel, .drawer-open').count()]).toEqual([0, 0]);
           // The page is told of all channels anew, and stays.
           stage.addChannel('more');
           await expect.poll(() => page.locator('[data-channel="console:more"]').count()).toBe(1);

@@ -31,7 +31,7 @@ export function Page(): JSX.Element {
   if (refusedAccess.value !== null) return <NoAccess why={refusedAccess.value} />;
   return (
     <div
-      class={`frame${several ? ' with-channels' : ''}${drawerOpen.value ? ' drawer-open' : ''}${isStale ? ' is-stale' : ''}`}
+      class={`frame${several ? ' with-channels' : ''}${drawerOpen.value && !isPast.value ? ' drawer-open' : ''}${isStale ? ' is-stale' : ''}`}
     >
       {openView.value === null && (
         <a class="skip-link" href="#composer">

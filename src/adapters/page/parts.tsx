@@ -74,7 +74,7 @@ type SignButtonProps = Omit<ButtonProps, 'children' | 'label'> & { readonly icon
 
 /** A button with an icon and no text. */
 export function SignButton({ label, kind = '', ...rest }: SignButtonProps): JSX.Element {
-  return <Button kind={`quiet square ${kind}`} aria-label={label} {...rest} />;
+  return <Button kind={`quiet square ${kind}`} aria-label={label} title={label} {...rest} />;
 }
 
 type LineButtonProps = { readonly line: string; readonly icon?: IconName; readonly children: ComponentChildren };

@@ -191,15 +191,7 @@ function MessageActions({ message, isOwn }: { readonly message: ChatMessage; rea
       {actions.map(
         ([icon, label, isOffered, act]) =>
           isOffered && (
-            <SignButton
-              key={icon}
-              kind="small"
-              icon={icon}
-              label={label}
-              title={label}
-              data-action={icon}
-              onClick={act}
-            />
+            <SignButton key={icon} kind="small" icon={icon} label={label} data-action={icon} onClick={act} />
           ),
       )}
     </div>

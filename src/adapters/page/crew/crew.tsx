@@ -8,7 +8,7 @@ import { pagePart } from '../access.tsx';
 import { durationText, exactTime, timeOfDay, timeToTheSecond } from '../now.ts';
 import { Block, Button, Select, Toasts } from '../parts.tsx';
 import { ask, sendCommand } from '../sending.ts';
-import { channel, channels, openView, toggleView } from '../state.ts';
+import { channel, channels, drawerOpen, openView, toggleView } from '../state.ts';
 import '../audit/audit.css';
 import './crew.css';
 
@@ -31,10 +31,7 @@ type Answer = { readonly now: number; readonly crew: CrewView | null };
 
 /** The dashboard of the open channel's crew: what waits for people first, then workers, tickets and the log. */
 export function CrewDashboard(): JSX.Element {
-  useSignalEffect(() => {
-    const read = reading(channel.value, most.value);
-    return read.stop;
-  });
+  useSignalEffect(() => reading(channel.value, most.value).stop);
   const shown = crew.value;
   return (
     <main class="audit crew" aria-labelledby="crew-title">
@@ -309,6 +306,7 @@ type ThreadButtonProps = { readonly label: string; readonly of: string; readonly
 function ThreadButton({ label, of, thread }: ThreadButtonProps): JSX.Element {
   const open = (): void => {
     openView.value = null;
+    drawerOpen.value = false;
     ask({ type: 'open', channel: thread });
   };
   return (

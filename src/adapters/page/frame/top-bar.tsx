@@ -16,6 +16,7 @@ import {
   channels,
   connection,
   crewAsks,
+  isPast,
   openQuestions,
   openView,
   toggleView,
@@ -41,7 +42,6 @@ export function TopBar(): JSX.Element {
         <SignButton
           icon={notifies.value ? 'bell' : 'mute'}
           label="Notify me when an agent asks"
-          title="Notify me when an agent asks"
           aria-pressed={notifies.value}
           onClick={() => void toggleNotifications()}
         />
@@ -57,13 +57,15 @@ export function TopBar(): JSX.Element {
         aria-pressed={openView.value === 'audit'}
         onClick={() => toggleView('audit')}
       />
-      <SignButton
-        icon="panel"
-        label="Floor, turns and journal"
-        kind="narrow-only"
-        aria-expanded={drawerOpen.value}
-        onClick={toggleDrawer}
-      />
+      {!isPast.value && (
+        <SignButton
+          icon="panel"
+          label="Floor, turns and journal"
+          kind="narrow-only"
+          aria-expanded={drawerOpen.value}
+          onClick={toggleDrawer}
+        />
+      )}
     </header>
   );
 }
