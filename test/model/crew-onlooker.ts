@@ -2,8 +2,11 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { CrewCommand, CrewFact, CrewFactOf } from '../../src/work/crews/crew-events.ts';
+import type { crewOnFloor } from '../../src/work/crews/crew-binding.ts';
+import { crewViewOf } from '../../src/work/crews/crew-shown.ts';
 import {
   STUCK_AT,
+  WORKER_CHOICES,
   WORKER_TRANSITIONS,
   crewDeadline,
   findWorker,
@@ -359,6 +362,38 @@ export function checkScene(scene: CrewScene): void {
     if (worker === undefined) must(floor.turn?.brief === undefined, 'the turn of a step outlives its task');
     else checkStep(floor, worker, noteOf(scene, worker.name));
   }
+}
+
+/** Where the view of a crew is shown. */
+const AROUND = {
+  store: '',
+  problem: null,
+  ready: [],
+  listed: [],
+  waiting: 0,
+  facts: [],
+  most: 0,
+  whyHeld: () => null,
+  runSteps: () => null,
+  clean: (text: string) => text,
+};
+
+/** The command of a button that is shown for a crew or a worker, pressed by somebody who did not vote. */
+function commandOf(line: string): CrewCommand {
+  const [, verb = '', worker = '', word = ''] = line.split(' ');
+  if (verb === 'run' || verb === 'stop') return { type: verb === 'run' ? 'RUN' : 'STOP', by: 'eve' };
+  const choice = WORKER_CHOICES.find((each) => each === word);
+  if (choice !== undefined) return { type: 'ANSWER', worker, by: 'eve', choice };
+  const type = (['HOLD', 'MERGE', 'KILL', 'RETRY'] as const).find((each) => each === verb.toUpperCase());
+  if (type === undefined) throw new Broken(`${line} is no command of a button`);
+  return type === 'RETRY' ? { type, worker, by: 'eve', words: '' } : { type, worker, by: 'eve' };
+}
+
+/** Every button that people see is a command that the crew takes. */
+export function checkButtons({ crew, at }: CrewScene, { decide }: Pick<typeof crewOnFloor, 'decide'>): void {
+  const { workers, buttons } = crewViewOf(crew, AROUND);
+  for (const { line } of [...buttons, ...workers.flatMap((worker) => worker.buttons)])
+    must(decide(crew, commandOf(line), at).ok, `a button is refused: ${line}`);
 }
 
 function checkWorker({ crew, notes }: CrewScene, worker: Worker): void {

@@ -17,6 +17,7 @@ import type { floorWithWork } from '../../src/work/floor-with-work.ts';
 import {
   Broken,
   CAUSES,
+  checkButtons,
   checkScene,
   checkStuck,
   messageOf,
@@ -303,12 +304,9 @@ export function searchCrew(
       for (const move of movesOf(world)) {
         if (!isOnWay(along, world.trace.length, move)) continue;
         transitions += 1;
-        const reached = tried(core, world, move, { found, where: start.name });
+        const reached = tried(core, world, move, { found, where: start.name, seen });
         if (first && found.length > 0) return { found, states, transitions };
         if (reached === null) continue;
-        const key = keyOf(reached);
-        if (seen.has(key)) continue;
-        seen.add(key);
         states += 1;
         next.push(reached);
       }
@@ -362,11 +360,12 @@ function began(core: Crewed, { name, settings, opening }: CrewStart, found: Foun
   return world;
 }
 
+/** Takes a move and checks where it leads. Returns `null` when it was refused, broke a promise, or led to a seen state. */
 function tried(
   core: Crewed,
   world: World,
   move: CrewMove,
-  { found, where }: { readonly found: FoundCrewed[]; readonly where: string },
+  { found, where, seen }: { readonly found: FoundCrewed[]; readonly where: string; readonly seen?: Set<string> },
 ): World | null {
   try {
     const reached = take(core, world, move);
@@ -374,6 +373,10 @@ function tried(
     checkScene(reached);
     checkStuck(world, reached);
     checkMove(core, world, reached, move);
+    const key = seen === undefined ? '' : keyOf(reached);
+    if (seen?.has(key) === true) return null;
+    seen?.add(key);
+    checkButtons(reached, core.crewOnFloor);
     return reached;
   } catch (error) {
     const what = error instanceof Error ? error.message : String(error);

@@ -11,9 +11,10 @@ import type {
   TicketView,
 } from '../../turns/crew-view.ts';
 import { utcSecond, utcTime } from '../../turns/text/words.ts';
-import type { CrewFact } from './crew-events.ts';
+import { decideCrew } from './crew-decide.ts';
+import type { CrewCommand, CrewFact } from './crew-events.ts';
 import { APPROVAL_WORDS, approvalQuestion, choiceWords, factLine, sizeWords, waitWords } from './crew-words.ts';
-import { CHOICES_FOR, WORKER_SYMBOLS, approvalId, canHold, isStepping } from './crew.ts';
+import { CHOICES_FOR, WORKER_SYMBOLS, approvalId, isStepping } from './crew.ts';
 import type { CrewApproval, Crew, Worker, WorkerChoice } from './crew.ts';
 import type { SeenTickets } from './crews.ts';
 
@@ -156,38 +157,53 @@ const LABELS: Readonly<Record<WorkerChoice, string>> = {
 };
 const STYLES: Partial<Readonly<Record<WorkerChoice, CrewButton['style']>>> = { merge: 'good', unchanged: 'good' };
 
+/** A button with the command that it gives. */
+type Offer = readonly [command: CrewCommand, button: CrewButton];
+
+/** The buttons of a worker. Each gives a command that the crew takes now. */
 function workerButtons(crew: Crew, worker: Worker): readonly CrewButton[] {
-  const { name, ticket, status, waiting, leaving, stepCount, maxSteps, next, landsAt } = worker;
-  const { votes: most = 1, maxSteps: further = 0 } = crew.settings ?? {};
+  const { name, ticket, status, waiting, leaving } = worker;
+  const { votes: most = 1 } = crew.settings ?? {};
   if (ticket === null || leaving !== null) return [];
+  const given = { worker: name, by: '' };
   const mark = buttonMark(worker, 'ticket');
   const button = (label: string, what: string, style: CrewButton['style']): CrewButton =>
     crewButton(label, what, { line: `/crew ${label.toLowerCase()} ${name}`, style, mark });
-  const kill = button('Kill', 'to store its work and open the ticket again', 'danger');
-  const hold = button('Hold', 'to hold its merge', 'plain');
+  const hold: Offer = [{ type: 'HOLD', ...given }, button('Hold', 'to hold its merge', 'plain')];
   if (waiting !== null) {
-    const isUsedUp = stepCount >= maxSteps;
-    const labels = {
-      ...LABELS,
-      ...(isUsedUp ? { continue: `+${further} steps` } : {}),
-      ...(most > 1 ? { merge: `Merge (${worker.votes?.length ?? 0} of ${most})` } : {}),
-    };
-    const answers = CHOICES_FOR[waiting.for].map((choice) => {
-      const more = { line: `/crew answer ${name} ${choice}`, mark: buttonMark(worker, 'question') };
-      return crewButton(labels[choice], choiceWords(waiting.for, choice), {
-        ...more,
-        ...defined({ style: STYLES[choice] }),
-      });
-    });
-    const isHoldable = most > 1 && waiting.for !== 'held' && CHOICES_FOR[waiting.for].includes('merge');
-    return isHoldable ? [...answers, hold] : answers;
+    const isHoldable = most > 1 && CHOICES_FOR[waiting.for].includes('merge');
+    return valid(crew, [...answersOf(crew, worker, waiting), ...(isHoldable ? [hold] : [])]);
   }
-  if (status === 'stuck') return [button('Retry', 'to let it try again', 'good'), kill];
-  if (status === 'working') return [kill];
-  if (status !== 'done' || next === null) return [];
-  const isLater = next !== 'merge' || landsAt !== undefined;
-  const merge = button('Merge', 'to merge it before that', 'plain');
-  return [...(isLater && most === 1 ? [merge] : []), ...(canHold(crew, worker) ? [hold] : [])];
+  if (status === 'done')
+    return valid(crew, [[{ type: 'MERGE', ...given }, button('Merge', 'to merge it before that', 'plain')], hold]);
+  return valid(crew, [
+    [{ type: 'RETRY', ...given, words: '' }, button('Retry', 'to let it try again', 'good')],
+    [{ type: 'KILL', ...given }, button('Kill', 'to store its work and open the ticket again', 'danger')],
+  ]);
+}
+
+/** The answers to what a worker asks. */
+function answersOf(crew: Crew, worker: Worker, asked: NonNullable<Worker['waiting']>): readonly Offer[] {
+  const { name, stepCount, maxSteps } = worker;
+  const { votes: most = 1, maxSteps: further = 0 } = crew.settings ?? {};
+  const labels = {
+    ...LABELS,
+    ...(stepCount >= maxSteps ? { continue: `+${further} steps` } : {}),
+    ...(most > 1 ? { merge: `Merge (${worker.votes?.length ?? 0} of ${most})` } : {}),
+  };
+  return CHOICES_FOR[asked.for].map((choice) => {
+    const more = { line: `/crew answer ${name} ${choice}`, mark: buttonMark(worker, 'question') };
+    const button = crewButton(labels[choice], choiceWords(asked.for, choice), {
+      ...more,
+      ...defined({ style: STYLES[choice] }),
+    });
+    return [{ type: 'ANSWER', worker: name, by: '', choice }, button];
+  });
+}
+
+/** The buttons whose commands the crew takes now. */
+function valid(crew: Crew, offers: readonly Offer[]): readonly CrewButton[] {
+  return offers.flatMap(([command, button]) => (decideCrew(crew, command, 0).ok ? [button] : []));
 }
 
 /** The number that the buttons of a worker's question or ticket carry. */
@@ -200,13 +216,15 @@ function crewButton(label: string, what: string, more: Partial<CrewButton> = {})
   return { label, line: `/crew ${label.toLowerCase()}`, what, style: 'plain', mark: 0, ...more };
 }
 
-function crewButtons({ running, base, approvals = [] }: Crew): readonly CrewButton[] {
-  const runs = running
-    ? crewButton('Stop', 'to start no more steps', { style: 'danger' })
-    : crewButton('Run', 'to start it', { style: 'good' });
+function crewButtons(crew: Crew): readonly CrewButton[] {
+  const { base, approvals = [] } = crew;
+  const runs = valid(crew, [
+    [{ type: 'STOP', by: '' }, crewButton('Stop', 'to start no more steps', { style: 'danger' })],
+    [{ type: 'RUN', by: '' }, crewButton('Run', 'to start it', { style: 'good' })],
+  ]);
   const start = crewButton('Start anyway', 'to start tickets', { line: '/crew accept' });
   const asked = approvals.flatMap((each) => (each.allowed === null ? approvalButtons(each) : []));
-  return [runs, ...asked, ...(base?.verdict === 'red' ? [start] : [])];
+  return [...runs, ...asked, ...(base?.verdict === 'red' ? [start] : [])];
 }
 
 function approvalButtons(asked: CrewApproval): readonly CrewButton[] {

@@ -48,7 +48,7 @@ function atWork(name: string, change: Partial<Worker> = {}): Worker {
 }
 
 function crewOf(workers: readonly Worker[], change: Partial<Crew> = {}): Crew {
-  return { ...emptyCrew('web'), running: true, workers: [...workers], ...change };
+  return { ...emptyCrew('web'), running: true, settings: SETTINGS, workers: [...workers], ...change };
 }
 
 const asks = (name: string, since: number): Worker =>
@@ -128,13 +128,15 @@ describe('the workers of a crew', () => {
       ['Retry', '/crew retry D', 100],
       ['Kill', '/crew kill D', 100],
     ]);
-    expect(of(usedUp)?.[0]).toEqual(['+0 steps', '/crew answer F continue', 400]);
+    expect(of(usedUp)?.[0]).toEqual(['+20 steps', '/crew answer F continue', 400]);
     const hold = ['Hold', '/crew hold G', 100];
     expect(of(review)).toEqual([['Merge', '/crew merge G', 100], hold]);
     expect(of({ ...review, next: 'merge' })).toEqual([hold]);
+    expect(of({ ...review, held: 'Ann' })).toEqual([['Merge', '/crew merge G', 100]]);
     expect(of({ ...review, next: 'merge', landsAt: 500 })).toEqual([['Merge', '/crew merge G', 100], hold]);
     expect(of({ ...stuck, leaving: { why: 'killed', words: 'x' } })).toEqual([]);
-    const voted = { ...asks('C', 300), votes: [{ voter: 'u-1', by: 'Ann', tip: 't' }] };
+    const work = { tree: 't', tip: 't', ahead: 1, dirty: false, unmerged: [] };
+    const voted = { ...asks('C', 300), work, votes: [{ voter: 'u-1', by: 'Ann', tip: 't' }] };
     const crew = crewOf([voted], { settings: { ...SETTINGS, votes: 2 } });
     const [shown] = crewViewOf(crew, AROUND).workers;
     expect(shown?.buttons.map(({ label }) => label)).toEqual(['Merge (1 of 2)', 'Continue', 'Keep and reopen', 'Hold']);
