@@ -178,6 +178,8 @@ export type FloorQueries = {
     readonly name: string;
     readonly avatar: string | null;
     readonly description: string;
+    /** Operators cannot add it to a channel. */
+    readonly fixed?: boolean;
   }[];
   /** Channels whose floor may be busy. In all other channels nobody speaks and all agents are online. */
   awake(): readonly ChannelId[];

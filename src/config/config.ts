@@ -174,6 +174,9 @@ export const seatSettingsOf = (agent: AgentConfig, turnConfig: TurnConfig) => ({
   rejoin: agent.rejoin ?? turnConfig.rejoin ?? (agent.backend.kind === 'remote' ? 'manual' : 'auto'),
 });
 
+/** Whether operators may add an agent to any channel. A worker of a crew sits only in the threads of its tickets. */
+export const isAddable = ({ crew }: Pick<AgentConfig, 'crew'>): boolean => crew === undefined;
+
 const impossible = (id: string): never => {
   throw new Error(`impossible: channel ${id} was checked to have an adapter`);
 };

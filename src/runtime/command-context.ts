@@ -1,5 +1,5 @@
 import type { FloorQueries } from '../adapters/port.ts';
-import { channelIn, seatSettingsOf } from '../config/config.ts';
+import { channelIn, isAddable, seatSettingsOf } from '../config/config.ts';
 import type { WaitingServer } from '../agents/mcp/server-logins.ts';
 import type { Config } from '../config/config.ts';
 import type { Log } from './log.ts';
@@ -82,12 +82,13 @@ function nameIn(
 }
 
 /**
- * The seat that an agent would have if the channel's configuration named it; `null` for an unknown agent or channel.
+ * The seat that an agent would have if the channel's configuration named it; `null` for an unknown agent or channel, and
+ * for an agent that cannot be added.
  */
 function seatFor(config: Config, channel: ChannelId, agent: AgentId): SeatSettings | null {
   const place = channelIn(config, channel);
   const known = config.agents.find(({ id }) => id === agent);
-  if (place === undefined || known === undefined) return null;
+  if (place === undefined || known === undefined || !isAddable(known)) return null;
   const { priority, timeoutSeconds, rejoin } = seatSettingsOf(known, place.turnConfig);
   return { agent, priority, timeoutMs: timeoutSeconds * 1_000, rejoin };
 }

@@ -11,6 +11,7 @@ import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { Requester } from '../turns/requesters.ts';
 import type { SessionSettings } from '../agents/session/session-executor.ts';
 import type { SupervisorSettings } from '../agents/session/supervisor.ts';
+import { isAddable } from '../config/config.ts';
 import type { AgentConfig, ChannelConfig, Config } from '../config/config.ts';
 import { BoundedMap, foundOnce, idIndex } from '../lib/keyed.ts';
 import type { Clock } from '../lib/time.ts';
@@ -405,7 +406,13 @@ const placesIn = foundOnce(({ channels }: Config): readonly Place[] =>
 );
 
 const shownAgents = foundOnce(({ agents }: Config): ReturnType<FloorQueries['agents']> =>
-  agents.map(({ id, name, avatar, description }) => ({ id, name, avatar, description })),
+  agents.map(({ id, name, avatar, description, ...more }) => ({
+    id,
+    name,
+    avatar,
+    description,
+    fixed: !isAddable(more),
+  })),
 );
 
 function namesOf(config: () => Config) {

@@ -197,16 +197,47 @@ export function holderOf(floor: Floor): FloorView['holder'] {
   };
 }
 
-/** The delivery preview: the fate that a person's message would have now, unaddressed or addressed to each agent. */
-export type Outlook = { readonly unaddressed: Fate; readonly addressed: Readonly<Record<AgentId, Fate>> };
+/**
+ * The delivery preview: the fate that a person's message would have now, unaddressed or addressed to each agent.
+ * `controls`: the command lines of operators that would change something now, with labels, by the agent that they are
+ * about; those about the floor under an empty id.
+ */
+export type Outlook = {
+  readonly unaddressed: Fate;
+  readonly addressed: Readonly<Record<AgentId, Fate>>;
+  readonly controls: Readonly<Record<AgentId, readonly (readonly [line: string, label: string])[]>>;
+};
 
-/** Decides a message without storing anything. */
+/** Decides a message, and commands of operators, without storing anything. */
 export function outlookOf(floor: Floor, at: Instant): Outlook {
+  const ids = floor.seats.map(({ agent }) => agent);
   return {
     unaddressed: fateOf(floor, [], at),
-    addressed: Object.fromEntries(floor.seats.map(({ agent }) => [agent, fateOf(floor, [agent], at)])),
+    addressed: Object.fromEntries(ids.map((agent) => [agent, fateOf(floor, [agent], at)])),
+    controls: Object.fromEntries(['', ...ids].map((agent) => [agent, controlsOf(floor, agent, at)])),
   };
 }
+
+function controlsOf(floor: Floor, agent: AgentId, at: Instant): Outlook['controls'][AgentId] {
+  const rows = agent === '' ? FLOOR_CONTROLS : SEAT_CONTROLS;
+  return rows.flatMap(([line, label, type]) => {
+    const { ok, facts } = decide(floor, { type, agent, by: '', ms: 60_000 }, at);
+    return ok && facts.length > 0 ? [[`${line} ${agent}`.trim(), label] as const] : [];
+  });
+}
+
+const FLOOR_CONTROLS = [
+  ['/floor extend 60', 'One more minute', 'extend'],
+  ['/floor start', 'Start an exchange', 'start'],
+] as const;
+const SEAT_CONTROLS = [
+  ['/floor grant', 'Give the floor', 'grant'],
+  ['/floor skip', 'Skip', 'skip'],
+  ['/floor remove', 'Remove', 'remove'],
+  ['/floor add', 'Add', 'add'],
+  ['/agent enable', 'Enable', 'enable'],
+  ['/agent disable', 'Disable', 'disable'],
+] as const;
 
 /** An id that no platform uses and that sorts last. */
 const IMAGINED = '\uFFFF';

@@ -81,10 +81,21 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
       await expect.poll(() => block.getByTestId('worker').count()).toBe(4);
       await block.getByRole('button', { name: 'Continue D', exact: true }).click();
       await expect.poll(() => stage.intake.commands.at(-1)?.line).toBe('/crew answer D continue');
+      const known = stage.queries.agents();
+      const added = (id: string, fixed: boolean) => ({ id, name: id, avatar: null, description: '', fixed });
+      stage.queries.agents = () => [...known, added('web-b', true), added('legal', false)];
       const thread = stage.addChannel('demo/4');
+      const controls = { pm: [['/floor skip pm', 'Skip']], '': [['/floor extend 60', 'One more minute']] } as const;
+      stage.queries.outlooks.set(thread, { unaddressed: { state: 'held', until: 'turn' }, addressed: {}, controls });
       stage.queries.crews.set(thread, crewOf(stage, 12));
       await page.locator(`[data-channel="${thread}"]`).click();
       await expect.poll(() => block.getByTestId('worker').allInnerTexts()).toEqual([expect.stringContaining('E done')]);
+      // Offers what the floor takes, and no worker of the crew beside its own.
+      await page.getByTestId('seat-pm').locator('.seat-row').click();
+      const seats = page.getByRole('tabpanel').locator('.seat-actions .buttons, .unseated');
+      expect(await seats.getByRole('button').allInnerTexts()).toEqual(['Skip', 'Restart', 'Add legal']);
+      expect(await page.getByRole('button', { name: 'One more minute' }).count()).toBe(1);
+      expect(await page.getByRole('button', { name: 'Start an exchange' }).count()).toBe(0);
       await block.getByRole('button', { name: 'Show the whole crew' }).click();
       await page.getByTestId('crew-numbers').waitFor();
       await page.getByRole('button', { name: 'Open thread of E' }).click();

@@ -146,7 +146,10 @@ function viewFor(channel: ChannelId, agents: readonly string[]): FloorView {
 
 /** A message goes to the holder, as in the mode `inject`. */
 function givenTo(agent: string): Outlook {
-  return { unaddressed: { state: 'delivered', to: [agent], via: 'inject' }, addressed: {} };
+  const controls = {
+    [agent]: [[`/floor skip ${agent}`, 'Skip'] as const, [`/floor remove ${agent}`, 'Remove'] as const],
+  };
+  return { unaddressed: { state: 'delivered', to: [agent], via: 'inject' }, addressed: {}, controls };
 }
 
 type Holding = { readonly agent: string } & Partial<NonNullable<FloorView['holder']>>;

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { fateWords } from '../../src/turns/commands/fact-words.ts';
 import { INTERRUPT_MODES } from '../../src/turns/floor/policies.ts';
@@ -101,6 +102,37 @@ describe('the delivery preview', () => {
     const { unaddressed, addressed } = outlookOf(play.floor, play.at);
     expect(fateWords(unaddressed)).toBe('reached no agent: nobody addressed');
     expect(addressed['dev']).toEqual({ state: 'delivered', to: ['dev'], via: 'prompt' });
+  });
+});
+
+describe('the controls of the delivery preview', () => {
+  const SEAT_TYPES = ['grant', 'skip', 'remove', 'add', 'enable', 'disable'] as const;
+
+  test.each(SITUATIONS)('are the commands that change something, when %s', (_when, bring) => {
+    const play = stage({});
+    bring(play);
+    const { controls } = outlookOf(play.floor, play.at);
+    for (const agent of ['pm', 'dev', 'qa'])
+      for (const type of SEAT_TYPES) {
+        const other = stage({});
+        bring(other);
+        const before = other.floor;
+        other.attempt({ type, agent, by: 'ada' });
+        const isOffered = controls[agent]?.some(([line]) => line.endsWith(` ${type} ${agent}`));
+        expect({ agent, type, isOffered }).toEqual({ agent, type, isOffered: !isDeepStrictEqual(other.floor, before) });
+      }
+  });
+
+  test('name what an operator can do with a floor at rest, and with a turn', () => {
+    const play = stage({});
+    const about = (id: string) => outlookOf(play.floor, play.at).controls[id]?.map(([line]) => line);
+    expect(about('')).toEqual(['/floor start']);
+    expect(about('pm')).toEqual(['/floor grant pm', '/floor remove pm', '/agent disable pm']);
+    takes(play);
+    expect(about('')).toEqual(['/floor extend 60']);
+    expect(about('pm')).toEqual(['/floor skip pm', '/floor remove pm', '/agent disable pm']);
+    play.operator({ type: 'disable', agent: 'pm' });
+    expect(about('pm')).toEqual(['/floor remove pm', '/agent enable pm']);
   });
 });
 

@@ -1,5 +1,4 @@
 import type { StoredFact } from '../../engine/port.ts';
-import { defined } from '../../lib/defined.ts';
 import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import { TICKET_STATES, dollars } from '../../turns/crew-view.ts';
 import type {
@@ -192,11 +191,9 @@ function answersOf(crew: Crew, worker: Worker, asked: NonNullable<Worker['waitin
     ...(most > 1 ? { merge: `Merge (${worker.votes?.length ?? 0} of ${most})` } : {}),
   };
   return CHOICES_FOR[asked.for].map((choice) => {
-    const more = { line: `/crew answer ${name} ${choice}`, mark: buttonMark(worker, 'question') };
-    const button = crewButton(labels[choice], choiceWords(asked.for, choice), {
-      ...more,
-      ...defined({ style: STYLES[choice] }),
-    });
+    const place = { line: `/crew answer ${name} ${choice}`, mark: buttonMark(worker, 'question') };
+    const more = { ...place, style: STYLES[choice] ?? ('plain' as const) };
+    const button = crewButton(labels[choice], choiceWords(asked.for, choice), more);
     return [{ type: 'ANSWER', worker: name, by: '', choice }, button];
   });
 }

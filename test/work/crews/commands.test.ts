@@ -278,6 +278,17 @@ test('a step has its own limits on the floor of its ticket: 3,600 s, and 900 s w
   await finished(room, 1);
 });
 
+test('a worker is added to no other channel: it sits only in the thread of its ticket', async () => {
+  const { room, release, worker } = await held();
+  const refused = expect.stringContaining('A worker of a crew sits only where its ticket is.');
+  for (const channel of [CHANNEL, `${CHANNEL}/web/c-2`])
+    expect(await room.command('/floor add web-a', channel)).toMatchObject({ ok: false });
+  expect(await room.command('/floor add web-a')).toMatchObject({ text: refused });
+  expect(await room.command('/floor add pm', worker()?.ticket?.thread)).toMatchObject({ ok: true });
+  release();
+  await finished(room, 1);
+});
+
 test('/crew assign says that the crew is stopped', async () => {
   const room = await stage(one(), () => 'DONE');
   expect(await room.command('/crew assign A c-1')).toMatchObject({

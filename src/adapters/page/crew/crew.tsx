@@ -67,13 +67,11 @@ export function CrewBlock(): JSX.Element {
   return (
     <Block id="crew" title={`Crew ${shown.id}`} data-testid="crew-block">
       {rows.length === 0 && <p class="faint">Nothing waits for you.</p>}
-      {rows.length > 0 && (
-        <ul class="crew-workers is-narrow">
-          {rows.map((worker) => (
-            <Row key={worker.name} worker={worker} shown={shown} />
-          ))}
-        </ul>
-      )}
+      <ul class="crew-workers is-narrow">
+        {rows.map((worker) => (
+          <Row key={worker.name} worker={worker} shown={shown} />
+        ))}
+      </ul>
       <Button kind="small-button" onClick={() => toggleView('crew')}>
         Show the whole crew
       </Button>
@@ -218,15 +216,12 @@ function Workers({ id, title, workers, shown, none }: WorkersProps): JSX.Element
         {title}
         {workers.length > 0 && ` · ${workers.length}`}
       </h3>
-      {workers.length === 0 ? (
-        <p class="faint">{none}</p>
-      ) : (
-        <ul class="crew-workers" onPointerEnter={hold} onFocusIn={hold} onPointerLeave={release} onFocusOut={release}>
-          {rows.map((worker) => (
-            <Row key={worker.name} worker={worker} shown={shown} />
-          ))}
-        </ul>
-      )}
+      {workers.length === 0 && <p class="faint">{none}</p>}
+      <ul class="crew-workers" onPointerEnter={hold} onFocusIn={hold} onPointerLeave={release} onFocusOut={release}>
+        {rows.map((worker) => (
+          <Row key={worker.name} worker={worker} shown={shown} />
+        ))}
+      </ul>
     </section>
   );
 }
@@ -328,15 +323,13 @@ function Act({ button: { label, line, what, style, mark }, shown, worker }: ActP
     sendCommand(line, { channel: shown.channel, drawnFor: forTurn(shown.store, mark) });
   };
   const name = worker === undefined ? label : `${label} ${worker}`;
+  const title = `${line}: ${what}`;
   const kind = `small-button${style === 'danger' ? ' stop' : style === 'good' ? ' allow' : ''}`;
   if (worker === undefined || style !== 'danger')
-    return <Button {...{ kind, title: `${line}: ${what}`, 'aria-label': name, onClick: give }}>{label}</Button>;
+    return <Button {...{ kind, title, 'aria-label': name, onClick: give }}>{label}</Button>;
   if (!isAsked)
     return (
-      <Button
-        {...{ kind: 'small-button', title: `${line}: ${what}`, 'aria-label': `${label}… ${worker}` }}
-        onClick={() => setAsked(true)}
-      >
+      <Button {...{ kind: 'small-button', title, 'aria-label': `${label}… ${worker}`, onClick: () => setAsked(true) }}>
         {label}…
       </Button>
     );

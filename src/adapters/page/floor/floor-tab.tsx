@@ -10,14 +10,14 @@ import { clockText, now } from '../now.ts';
 import { useLaterViews } from '../later.tsx';
 import { AskInConversation, Avatar, Block, Button, Select, LineButton, toneOf } from '../parts.tsx';
 import { pressButton, sendCommand } from '../sending.ts';
-import { agentOf, agents, channel, crewAsks, messages, nameOf, review, view } from '../state.ts';
+import { agentOf, agents, channel, crewAsks, messages, nameOf, outlook, review, view } from '../state.ts';
 
 /** The floor in full: its seats, background runs and held messages, how it works, and what operators can do. */
 export function FloorTab(): JSX.Element {
   return (
     <>
-      {review.value !== null && <Review />}
-      {crewAsks.value !== undefined && <Crew />}
+      {review.value !== null && <Later of="ReviewBlock" />}
+      {crewAsks.value !== undefined && <Later of="CrewBlock" />}
       <Seats />
       <BackgroundRuns />
       <HeldMessages />
@@ -26,14 +26,10 @@ export function FloorTab(): JSX.Element {
   );
 }
 
-function Review(): JSX.Element | null {
+function Later({ of }: { readonly of: 'ReviewBlock' | 'CrewBlock' }): JSX.Element | null {
   const views = useLaterViews();
-  return views === null || views === 'failed' ? null : <views.ReviewBlock />;
-}
-
-function Crew(): JSX.Element | null {
-  const views = useLaterViews();
-  return views === null || views === 'failed' ? null : <views.CrewBlock />;
+  const View = views === null || views === 'failed' ? null : views[of];
+  return View === null ? null : <View />;
 }
 
 type Seat = FloorView['seats'][number];
@@ -43,7 +39,7 @@ const unfolded = signal<string | null>(null);
 
 function Seats(): JSX.Element {
   const seats = view.value?.seats ?? [];
-  const others = agents.value.filter(({ id }) => seats.every(({ agent }) => agent !== id));
+  const others = agents.value.filter(({ id, fixed }) => fixed !== true && seats.every(({ agent }) => agent !== id));
   return (
     <Block id="seats" title="Seats">
       {seats.length === 0 && <p class="faint">No agent sits here yet.</p>}
@@ -99,28 +95,23 @@ function seatNote({ agent, status, disabled, waitUntil }: Seat): string | null {
 
 const PLACES = ['next', 'second', 'third', 'fourth'];
 
-function SeatActions({ agent, status, disabled }: Seat): JSX.Element {
-  const holds = status === 'ACTIVE' || status === 'WAITING';
-  const lines: readonly (readonly [line: string, label: string, isOffered?: boolean])[] = [
-    ['/floor grant', 'Give the floor', status !== 'ACTIVE'],
-    ['/floor skip', 'Skip', holds],
-    holds || status === 'QUEUED' ? ['/floor remove', 'Remove'] : ['/floor add', 'Add'],
-    disabled ? ['/agent enable', 'Enable'] : ['/agent disable', 'Disable'],
-    ['/agent restart', 'Restart'],
-  ];
+/** Buttons for what the floor takes now from operators, about a seat or (an empty id) about itself. */
+function offered(of: string): readonly JSX.Element[] {
+  return (outlook.value?.controls[of] ?? []).map(([line, label]) => (
+    <LineButton key={line} line={line}>
+      {label}
+    </LineButton>
+  ));
+}
+
+function SeatActions({ agent, status }: Seat): JSX.Element {
   const { description } = agentOf(agent);
   return (
     <div class="seat-actions">
       {description !== '' && <p class="faint">{description}</p>}
       <div class="buttons">
-        {lines.map(
-          ([line, label, isOffered = true]) =>
-            isOffered && (
-              <LineButton key={line} line={`${line} ${agent}`}>
-                {label}
-              </LineButton>
-            ),
-        )}
+        {offered(agent)}
+        <LineButton line={`/agent restart ${agent}`}>Restart</LineButton>
         {status === 'OFFLINE' && <AskInConversation line={`/agent status ${agent}`}>Why?</AskInConversation>}
       </div>
     </div>
@@ -196,7 +187,7 @@ function HeldMessages(): JSX.Element {
 
 /** Mode and order of the floor, and further commands for operators. */
 function Controls(): JSX.Element {
-  const { mode = 'inject', order = 'round-robin', holder = null } = view.value ?? {};
+  const { mode = 'inject', order = 'round-robin' } = view.value ?? {};
   const settings = [
     ['mode', 'When a person writes mid-turn', mode, INTERRUPT_MODES, MODES[mode].summary],
     ['order', 'Who is next', order, ORDERS, POLICIES[order].summary],
@@ -216,14 +207,7 @@ function Controls(): JSX.Element {
         </div>
       ))}
       <div class="buttons">
-        {holder !== null && (
-          <LineButton line="/floor extend 60" icon="clock">
-            One more minute
-          </LineButton>
-        )}
-        <LineButton line="/floor start" icon="play">
-          Start an exchange
-        </LineButton>
+        {offered('')}
         <AskInConversation line="/floor status">Status</AskInConversation>
         <AskInConversation line="/help">All commands</AskInConversation>
       </div>
