@@ -7,7 +7,7 @@ export const REFUSALS = {
   'asks-back': (agent) => `Not possible now: ${agent} waits for your answer.`,
   'asks-too-deep': () => 'Not possible now: too many agents wait for one another’s answers.',
   'not-seated': (agent) =>
-    `${agent} has no seat in this channel: add it to the channel's "agents" in turnConfig.json. A worker of a crew sits only where its ticket is.`,
+    `${agent} has no seat in this channel: add it to the channel's "agents" in turnConfig.json, unless a crew seats it.`,
   'not-queued': (agent, name) => `${agent} is not in the queue. To add it: /floor add${name}.`,
   offline: (agent, name) => `${agent} is offline. To start it: /agent restart${name}.`,
   disabled: (agent, name) => `${agent} is disabled. To enable it: /agent enable${name}.`,

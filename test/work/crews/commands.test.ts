@@ -280,7 +280,7 @@ test('a step has its own limits on the floor of its ticket: 3,600 s, and 900 s w
 
 test('a worker is added to no other channel: it sits only in the thread of its ticket', async () => {
   const { room, release, worker } = await held();
-  const refused = expect.stringContaining('A worker of a crew sits only where its ticket is.');
+  const refused = expect.stringContaining('unless a crew seats it.');
   for (const channel of [CHANNEL, `${CHANNEL}/web/c-2`])
     expect(await room.command('/floor add web-a', channel)).toMatchObject({ ok: false });
   expect(await room.command('/floor add web-a')).toMatchObject({ text: refused });
