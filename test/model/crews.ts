@@ -2,7 +2,6 @@ import type { CommandFor } from '../../src/engine/machine.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
 import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
-import type { crewOnFloor } from '../../src/work/crews/crew-binding.ts';
 import type { CrewCommand } from '../../src/work/crews/crew-events.ts';
 import {
   MEETING_MS,
@@ -13,7 +12,6 @@ import {
   sideAgentOf,
 } from '../../src/work/crews/crew.ts';
 import type { CrewSettings, Worker, WorktreeState } from '../../src/work/crews/crew.ts';
-import type { floorWithWork } from '../../src/work/floor-with-work.ts';
 import {
   Broken,
   CAUSES,
@@ -27,13 +25,10 @@ import {
   notedFloor,
   repliesAbout,
 } from './crew-onlooker.ts';
-import type { CrewScene } from './crew-onlooker.ts';
+import type { CrewScene, Crewed } from './crew-onlooker.ts';
 import { isOnWay } from './ways.ts';
 import type { Way } from './ways.ts';
 import { takenBy } from './step.ts';
-
-/** The machines that are searched together. */
-export type Crewed = { readonly floorWithWork: typeof floorWithWork; readonly crewOnFloor: typeof crewOnFloor };
 
 /** A command to the crew, or to the floor of a ticket's thread. */
 type Given =
@@ -376,7 +371,7 @@ function tried(
     const key = seen === undefined ? '' : keyOf(reached);
     if (seen?.has(key) === true) return null;
     seen?.add(key);
-    checkButtons(reached, core.crewOnFloor);
+    checkButtons(reached, core);
     return reached;
   } catch (error) {
     const what = error instanceof Error ? error.message : String(error);

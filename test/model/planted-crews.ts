@@ -1,5 +1,6 @@
 import { CREW_STARTS, searchCrew } from './crews.ts';
-import type { Crewed, FoundCrewed } from './crews.ts';
+import type { Crewed } from './crew-onlooker.ts';
+import type { FoundCrewed } from './crews.ts';
 import { loadPlanted } from './planted-source.ts';
 import type { Planted } from './planted.ts';
 import type { Way, Ways } from './ways.ts';
@@ -388,6 +389,12 @@ export const PLANTED_CREWS: readonly Planted[] = [
     file: DECIDE,
     find: '    return goOn(decision, found, words);',
     replace: '    return null;',
+  },
+  {
+    name: 'a ticket that a person stopped cannot be resumed',
+    file: 'turns/floor/decide/control.ts',
+    find: 'policyOf(floor).goesRound || (floor.stopped && floor.task !== undefined)',
+    replace: 'policyOf(floor).goesRound',
   },
   {
     name: 'a ticket is assigned before its reply is answered',

@@ -363,10 +363,11 @@ export function ruleText({ rule, words }: { readonly rule: string; readonly word
   return excerpt(`${words} · \`${rule.replaceAll('`', "'")}\``, RULE_LENGTH);
 }
 
-/** Returns whether the floor needs a person to resume it. */
+/** Returns whether the floor needs a person to resume it, and can be resumed: its history is read, and agents are there. */
 function isStill({ condition, holder, obstacles }: FloorView): boolean {
+  const isAny = (...kinds: readonly string[]): boolean => obstacles.some(({ why }) => kinds.includes(why));
   if (condition === 'paused') return true;
-  return holder === null && obstacles.some(({ why }) => ['limit', 'day-limit', 'stopped'].includes(why));
+  return holder === null && isAny('limit', 'day-limit', 'stopped') && !isAny('catching-up', 'nobody-available');
 }
 
 /** A platform's limits for forms. */

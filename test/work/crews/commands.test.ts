@@ -278,6 +278,17 @@ test('a step has its own limits on the floor of its ticket: 3,600 s, and 900 s w
   await finished(room, 1);
 });
 
+test('a ticket that a person stopped goes on after /floor resume', async () => {
+  const { room, release, worker } = await held();
+  const thread = worker()?.ticket?.thread;
+  expect(await room.command('/stop', thread)).toMatchObject({ ok: true });
+  await until(() => worker()?.step?.epoch === null);
+  expect((await room.command('/crew ps')).text).toContain('To continue: write a message, or /floor resume.');
+  release();
+  expect(await room.command('/floor resume', thread)).toMatchObject({ ok: true });
+  await finished(room, 1);
+});
+
 test('a worker is added to no other channel: it sits only in the thread of its ticket', async () => {
   const { room, release, worker } = await held();
   const refused = expect.stringContaining('unless a crew seats it.');

@@ -117,10 +117,11 @@ export function resumeFloor(decision: DecisionBuilder, { by, epoch }: CommandOf<
   return null;
 }
 
-/** Begins another round on a resting floor for the agents that the order allows a turn. */
+/** Begins another round on a resting floor for the agents that the order allows a turn. A stopped task goes on. */
 function beginsAgain(decision: DecisionBuilder): boolean {
   const { floor, at } = decision;
-  if (floor.turn !== null || !policyOf(floor).goesRound || gate(floor, at, 'start') !== null) return false;
+  const goesOn = policyOf(floor).goesRound || (floor.stopped && floor.task !== undefined);
+  if (floor.turn !== null || !goesOn || gate(floor, at, 'start') !== null) return false;
   recall(decision);
   openExchange(decision, 'operator');
   return true;
