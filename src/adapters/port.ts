@@ -178,7 +178,7 @@ export type FloorQueries = {
     readonly name: string;
     readonly avatar: string | null;
     readonly description: string;
-    /** Operators cannot add it to a channel. */
+    /** True: operators cannot add the agent to a channel. */
     readonly fixed?: boolean;
   }[];
   /** Channels whose floor may be busy. In all other channels nobody speaks and all agents are online. */

@@ -60,7 +60,7 @@ const LASTING = 0.3;
 /** A run whose kills met no post goes on, for at most so many times its cycles. */
 const MORE = 4;
 const QUIET_MS = 1_500;
-/** The second search for drafts that appeared late comes 20 s after the start. The last life outlasts it. */
+/** The shortest last life. Conch searches channels for stale drafts until 20 s after its start. */
 const SEARCHED_MS = 21_000;
 const QUIET_LIMIT_MS = 120_000;
 

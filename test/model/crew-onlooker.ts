@@ -181,7 +181,7 @@ export function notedCrew<S extends CrewScene>(scene: S, fact: CrewFact, given: 
   return byPeople(byMachine(scene, { worker, note, fact, given }), { worker, fact, given });
 }
 
-/** A reply is answered once. It counts only while its ticket has no worker, and with the right to decide. */
+/** Checks that a reply is answered once, and accepted only from operators and before its ticket has a worker. */
 function notedAnswer<S extends CrewScene>(
   scene: S,
   { message, ticket, why }: CrewFactOf<'replyAnswered'>,
@@ -384,7 +384,7 @@ const AROUND = {
   clean: (text: string) => text,
 };
 
-/** The command of a button that is shown for a crew or a worker, pressed by somebody who did not vote. */
+/** Returns the command that a button of a crew or worker gives when eve presses it. Eve has not voted. */
 function commandOf(line: string): CrewCommand {
   const [, verb = '', worker = '', word = ''] = line.split(' ');
   if (verb === 'run' || verb === 'stop') return { type: verb === 'run' ? 'RUN' : 'STOP', by: 'eve' };

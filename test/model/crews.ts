@@ -355,7 +355,7 @@ function began(core: Crewed, { name, settings, opening }: CrewStart, found: Foun
   return world;
 }
 
-/** Takes a move and checks where it leads. Returns `null` when it was refused, broke a promise, or led to a seen state. */
+/** Makes a move and checks the new state. Returns `null` for a refused move, a broken rule, or a state seen before. */
 function tried(
   core: Crewed,
   world: World,

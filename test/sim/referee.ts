@@ -115,7 +115,7 @@ export class Referee {
   #checkStandstill({ channel, command, facts, at }: Move): void {
     const known = this.#unhurried.get(channel);
     if (known === undefined) return;
-    // Tool calls, waits and people's commands change when a turn may end.
+    // Forgets the noted end of the turn: these facts give the turn another end.
     const isOther = facts.some(({ type }) => OTHER_TIMES.has(type));
     if (isOther || at >= known.until) this.#unhurried.delete(channel);
     else if (command.type === 'tick')

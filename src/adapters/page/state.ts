@@ -114,7 +114,7 @@ export function take(frame: ServerFrame): void {
       case 'batch':
         return frame.channel === channel.value ? takeBatch(frame) : undefined;
       case 'channels': {
-        // Keeps the open thread of a finished ticket: the server's list leaves such threads out.
+        // Keeps the open thread of a finished ticket, which the list of the server does not contain.
         const past = channels.value.filter(({ id }) => isPast.value && id === channel.value);
         return keep({ ...frame, channels: [...frame.channels, ...past] });
       }

@@ -208,7 +208,7 @@ export function buttonMark({ ticket, waiting }: Pick<Worker, 'ticket' | 'waiting
   return (of === 'question' ? waiting?.since : ticket?.at) ?? 0;
 }
 
-/** A button with a command for the whole crew, named after its label unless `more` says otherwise. */
+/** Makes a button of a crew. Unless `more` has another line, its command is `/crew` with the label. */
 function crewButton(label: string, what: string, more: Partial<CrewButton> = {}): CrewButton {
   return { label, line: `/crew ${label.toLowerCase()}`, what, style: 'plain', mark: 0, ...more };
 }

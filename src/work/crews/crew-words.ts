@@ -379,7 +379,7 @@ export function proposalText({ id, worker, from, title, text, deps, touches }: O
   return [head, ...(text === '' ? [] : [excerpt(text, LONGEST_SHOWN)]), how].join('\n');
 }
 
-/** What people read when a crew takes no more proposals. */
+/** The refusal that people read when the list of proposed tickets is full. */
 export const PROPOSALS_FULL = `${MOST_PROPOSALS} proposed tickets wait for people. Admit or drop some: /crew tickets shows them all. Then try again.`;
 
 /** Characters of a proposed ticket that people read before they decide. */

@@ -314,8 +314,8 @@ export const crewSettingsSchema = z.strictObject({
 });
 
 /**
- * A ticket that a crew has finished. `commit`: its merge commit; `null` when no change was needed. `thread`: the id of
- * its thread.
+ * A finished ticket of a crew. `commit`: its merge commit; `null` when no change was needed. `thread`: the id of the
+ * thread in which its worker worked.
  */
 const finishedSchema = z.strictObject({
   id: text,
@@ -348,7 +348,7 @@ export const replySchema = z.strictObject({
   about: text,
   deps: z.array(text).min(1),
   by: text,
-  /** True when the author of the reply has no right to set dependencies. Absent: the author has it. */
+  /** True: the author of the reply may not set dependencies. Absent: the author may. */
   refused: z.literal(true).exactOptional(),
 });
 

@@ -95,7 +95,7 @@ function seatNote({ agent, status, disabled, waitUntil }: Seat): string | null {
 
 const PLACES = ['next', 'second', 'third', 'fourth'];
 
-/** Buttons for what the floor takes now from operators, about a seat or (an empty id) about itself. */
+/** Returns buttons for the commands of operators that are valid now for an agent, or for the floor (an empty id). */
 function offered(of: string): readonly JSX.Element[] {
   return (outlook.value?.controls[of] ?? []).map(([line, label]) => (
     <LineButton key={line} line={line}>
