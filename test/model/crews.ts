@@ -140,7 +140,7 @@ function fails(worker: string, ticket: string): readonly CrewMove[] {
 }
 
 const MERGE = { tip: 'tip-a', main: 'b0' } as const;
-const CONFLICT = { files: ['list.js'], landed: [], sides: [{ ticket: 'c-2', about: '' }] };
+const CONFLICT = { tip: 'tip-a', files: ['list.js'], landed: [], sides: [{ ticket: 'c-2', about: '' }] };
 
 /** B has merged c-2, the work of A on c-1 conflicts with it, and the first turn of their meeting is over. */
 function meets(): readonly CrewMove[] {
@@ -403,6 +403,11 @@ function checkMove(core: Crewed, before: World, after: World, move: CrewMove): v
       const worker = after.crew.workers.find(({ name }) => name === command.worker);
       const isOver = (worker?.conflicts ?? 0) > MOST_CONFLICTS;
       must(!isOver || worker?.status === 'stuck', 'more rounds of conflicts than allowed');
+      const was = before.crew.workers.find(({ name }) => name === command.worker);
+      must(was?.work?.tip === command.tip, 'work goes back for a conflict of an older commit');
+      const { merging } = before.crew;
+      const isOthers = merging !== null && merging.worker !== command.worker;
+      must(!isOthers || after.crew.merging?.worker === merging.worker, 'a conflict ends the merge of another worker');
     }
     if (command.type === 'ASSIGN') {
       must(before.crew.running, 'a ticket is given while the crew rests');
@@ -546,7 +551,8 @@ function mergeMoves(worker: string, ticket: string, tip: string): readonly CrewM
     crew({ type: 'MERGE_STARTED', worker, tip, main: 'b0' }),
     crew({ type: 'MERGE_STARTED', worker, tip: 'tip-old', main: 'b0' }),
     crew({ type: 'MERGED', worker, ticket, commit: 'm1' }),
-    crew({ type: 'CONFLICT', worker, ...CONFLICT }),
+    crew({ type: 'CONFLICT', worker, ...CONFLICT, tip }),
+    crew({ type: 'CONFLICT', worker, ...CONFLICT, tip: 'tip-old' }),
     crew({ type: 'MERGED_RED', worker, output: '', landed: [] }),
     crew({ type: 'MOVED', worker }),
   ];

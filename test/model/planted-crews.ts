@@ -255,7 +255,7 @@ export const PLANTED_CREWS: readonly Planted[] = [
   {
     name: 'a conflict keeps the merge',
     file: DECIDE,
-    find: "    decision.drop(found.name, 'conflict');\n",
+    find: "    if (isMerging) decision.drop(found.name, 'conflict');\n",
     replace: '',
   },
   {
@@ -317,6 +317,18 @@ export const PLANTED_CREWS: readonly Planted[] = [
     file: DECIDE,
     find: 'if (round > MOST_CONFLICTS) {',
     replace: 'if (round > MOST_CONFLICTS + 9) {',
+  },
+  {
+    name: 'a conflict found before tests ends the merge of another worker',
+    file: DECIDE,
+    find: "    if (isMerging) decision.drop(found.name, 'conflict');\n",
+    replace: "    decision.drop(found.name, 'conflict');\n",
+  },
+  {
+    name: 'a conflict of an older commit sends work back',
+    file: DECIDE,
+    find: "    if (!isMerging && !isTestDue(found)) return 'NOT_MERGING';\n    if (found.work?.tip !== tip) return 'UNCHANGED';\n",
+    replace: "    if (!isMerging && !isTestDue(found)) return 'NOT_MERGING';\n",
   },
   {
     name: 'a merged worker keeps its ticket',

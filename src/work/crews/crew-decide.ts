@@ -540,7 +540,7 @@ function nothingDone(decision: CrewDecision, worker: Worker, step: WorkerStep, i
 function tested(decision: CrewDecision, command: CrewCommandOf<'TESTED'>): CrewRefusal | null {
   const { worker, tip, verdict, output, weakened } = command;
   return decision.of(worker, (found) => {
-    if (found.status !== 'done' || found.next !== 'test' || found.leaving !== null) return 'INVALID_TRANSITION';
+    if (!isTestDue(found)) return 'INVALID_TRANSITION';
     if (found.work?.tip !== tip) return 'UNCHANGED';
     decision.record({ type: 'tested', worker: found.name, tip, verdict, output });
     if (verdict === 'red') return red(decision, found, { ...TESTS_RED, about: output });
@@ -552,6 +552,10 @@ function tested(decision: CrewDecision, command: CrewCommandOf<'TESTED'>): CrewR
       return conclude(decision, found, question);
     return decision.record({ type: 'reviewDue', worker: found.name, question });
   });
+}
+
+function isTestDue({ status, next: due, leaving }: Worker): boolean {
+  return status === 'done' && due === 'test' && leaving === null;
 }
 
 /** Asks people, or asks for the merge. An earlier hold comes first. */
@@ -688,10 +692,13 @@ function merged(decision: CrewDecision, { worker, ticket, commit }: CrewCommandO
 }
 
 function conflict(decision: CrewDecision, command: CrewCommandOf<'CONFLICT'>): CrewRefusal | null {
-  const { worker, files, landed, hunks = '' } = command;
-  return decision.merging(worker, (found) => {
+  const { worker, tip, files, landed, hunks = '' } = command;
+  return decision.of(worker, (found) => {
+    const isMerging = decision.crew.merging?.worker === found.name;
+    if (!isMerging && !isTestDue(found)) return 'NOT_MERGING';
+    if (found.work?.tip !== tip) return 'UNCHANGED';
     const round = found.conflicts + 1;
-    decision.drop(found.name, 'conflict');
+    if (isMerging) decision.drop(found.name, 'conflict');
     decision.record({ type: 'conflicted', worker: found.name, round, files });
     const about = conflictWords(decision.crew, found, { files, landed });
     if (round > MOST_CONFLICTS) {

@@ -84,9 +84,13 @@ const COMMANDS = {
   REVIEWED: { worker, review: text, passed: z.boolean(), why: text, tree: text.nullable() },
   MERGE_STARTED: { worker, tip: text, main: text },
   MERGED: { worker, ticket: text, commit: text },
-  /** `hunks`: the lines in conflict. `sides`: the merged tickets that the work conflicts with, newest first. */
+  /**
+   * A commit cannot be merged: found before its tests, or by its merge. `hunks`: the lines in conflict. `sides`: the merged
+   * tickets that the work conflicts with, newest first.
+   */
   CONFLICT: {
     worker,
+    tip: text,
     files: z.array(text),
     landed: z.array(text),
     hunks: text.exactOptional(),

@@ -329,7 +329,7 @@ export function dashboardText(view: CrewView): string {
     workersText(view),
     `Tickets: ${counts.join(', ')}`,
     `${counted(steps, 'step')}, ${counted(tokens, 'token')}, ${costWords(view)}`,
-    `Tests of work: ${tests.green} green, ${tests.red} red, ${tests.flaky} flaky${without}. Merges not made: ${merges.dropped}, ${merges.conflicts} by conflicts`,
+    `Tests of work: ${tests.green} green, ${tests.red} red, ${tests.flaky} flaky${without}. Merges begun and not made: ${merges.dropped}. Conflicts: ${merges.conflicts}`,
     ...(base === null ? [] : [`Tests of main: ${base}`]),
     ...(paused === null ? [] : [`Waits until ${utcTime(paused.until)}: ${paused.why}`]),
     ...groups.flatMap((group) => reasonsOf(group)),

@@ -14,7 +14,17 @@ import { BASE_RUN, BASE_SLOTS, FIRST_BASE_SLOT, TakenSlots, runEnvironment, runM
 import type { RunPlace } from './checks/slots.ts';
 import { weakenedParts } from './checks/weakened.ts';
 import type { CrewApproval, Assigned, Crew, Proposal, PullRequest, WorktreeState } from './crew.ts';
-import type { CrewWork, LeftTicket, LeftWork, MergeEnd, MergeOrder, PullEnd, Seen, TestResult } from './crews.ts';
+import type {
+  Conflict,
+  CrewWork,
+  LeftTicket,
+  LeftWork,
+  MergeEnd,
+  MergeOrder,
+  PullEnd,
+  Seen,
+  TestResult,
+} from './crews.ts';
 import { checkRepository } from './git/check-repository.ts';
 import { differences, pictureOf } from './git/guard.ts';
 import type { CopyPicture } from './git/guard.ts';
@@ -24,6 +34,7 @@ import {
   fileCommit,
   findLanding,
   findMerge,
+  isInConflict,
   isOnMain,
   mainState,
   mergeCommit,
@@ -341,6 +352,17 @@ class RepositoryWork implements CrewWork {
     };
   }
 
+  async conflict(ticket: Assigned, tip: string): Promise<Conflict | null> {
+    const repository = this.#repository;
+    if (this.#pulls !== null || !(await isInConflict(repository, (await mainState(repository)).tip, tip))) return null;
+    return await this.#alone(async () => {
+      const { tip: onto } = await mainState(repository);
+      const request = { folder: this.#integration, tip: onto, commit: tip, message: '', trailers: [], at: ticket.at };
+      const made = await mergeCommit(repository, request);
+      return made.kind === 'conflict' ? await this.#conflictOf(made, ticket, { onto, tip }) : null;
+    });
+  }
+
   async test(ticket: Assigned): Promise<TestResult> {
     const { worktree } = ticket;
     await this.endProcesses(ticket);
@@ -627,7 +649,6 @@ class RepositoryWork implements CrewWork {
     if (hasDiverged)
       return { how: 'refused', why: `${repository.main} has commits that the merged work does not have` };
     if (!(await started(tip))) return { how: 'moved' };
-    const landed = await this.#landed(ticket.base, tip);
     const earlier = await findMerge(repository, commit, { from: ticket.base, tip, main });
     if (earlier !== null && (await isOnMain(repository, earlier)) !== null) {
       if (this.#plan.push) await this.#push(earlier);
@@ -647,14 +668,14 @@ class RepositoryWork implements CrewWork {
       case 'nothing':
         return { how: 'refused', why: 'main has this commit already, without a merge of the crew' };
       case 'conflict':
-        return { how: 'conflict', landed: [...landed], ...(await this.#conflictOf(made, ticket.id)) };
+        return { how: 'conflict', ...(await this.#conflictOf(made, ticket, { onto: tip, tip: commit })) };
       case 'refused':
         return { how: 'refused', why: `instructions of Conch are in ${made.files.join(', ')}` };
       case 'merged': {
         const dropped = [...made.dropped, ...cut];
         if (dropped.length > 0) this.#say(ticket, `not merged, because it belongs to tickets: ${dropped.join(', ')}`);
         const { verdict, output, count } = await this.#testIntegration(ticket, tip);
-        if (verdict === 'red') return { how: 'red', output, landed };
+        if (verdict === 'red') return { how: 'red', output, landed: await this.#landed(ticket.base, tip) };
         const fewer = accepted ? null : this.#fewerTests(tip, count);
         if (fewer !== null) return { how: 'refused', why: fewer, weakened: true };
         const isOn = await this.#advance(ticket.id, { from: tip, to: made.commit, count });
@@ -664,10 +685,16 @@ class RepositoryWork implements CrewWork {
   }
 
   /** A conflict, with the tickets of main that caused it: their texts, and what they changed in the files. */
-  async #conflictOf({ files, hunks }: Extract<MergeResult, { kind: 'conflict' }>, conflicting: string) {
+  async #conflictOf(
+    { files, hunks }: Extract<MergeResult, { kind: 'conflict' }>,
+    { id: conflicting, base }: Assigned,
+    { onto, tip }: { readonly onto: string; readonly tip: string },
+  ): Promise<Conflict> {
     const sides: { ticket: string; about: string }[] = [];
     const found = {
+      tip,
       files: files.map(({ path }) => path),
+      landed: [...(await this.#landed(base, onto))],
       hunks: shortened(namedSides(hunks, this.#plan.main, conflicting)),
       sides,
     };

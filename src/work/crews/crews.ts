@@ -52,12 +52,15 @@ export type TestResult = {
 };
 
 /**
- * How a merge ended. `landed`: tickets that were merged since the branch began. `hunks` and `sides`: the lines in conflict,
- * and the tickets that wrote them on main; empty where no meetings are held.
+ * A commit that main has changed the same lines of. `landed`: tickets that were merged since the branch began. `hunks` and
+ * `sides`: the lines in conflict, and the tickets that wrote them on main; `sides` is empty where no meetings are held.
  */
+export type Conflict = Required<Pick<CrewCommandOf<'CONFLICT'>, 'tip' | 'files' | 'landed' | 'hunks' | 'sides'>>;
+
+/** How a merge ended. `landed`: as in a conflict. */
 export type MergeEnd =
   | { readonly how: 'merged'; readonly commit: string }
-  | ({ readonly how: 'conflict' } & Required<Pick<CrewCommandOf<'CONFLICT'>, 'files' | 'landed' | 'hunks' | 'sides'>>)
+  | ({ readonly how: 'conflict' } & Conflict)
   | { readonly how: 'red'; readonly output: string; readonly landed: readonly string[] }
   /** `weakened`: fewer tests than before. */
   | { readonly how: 'refused'; readonly why: string; readonly weakened?: true }
@@ -108,6 +111,11 @@ export type CrewWork = {
   beforePrompt(worker: string): Promise<void> | null;
   /** Measures the worktree. `commits`: commits uncommitted changes first. */
   measure(ticket: Assigned, worker: string, commits: boolean): Promise<WorktreeState>;
+  /**
+   * The conflict of a commit with main as it is now; `null` when the two can be merged, and for pull requests. Main moves
+   * meanwhile, so a merge looks again.
+   */
+  conflict(ticket: Assigned, tip: string): Promise<Conflict | null>;
   test(ticket: Assigned): Promise<TestResult>;
   /** Merges a commit of the branch. Calls `started` before it changes anything. */
   merge(ticket: Assigned, order: MergeOrder, started: (main: string) => Promise<boolean>): Promise<MergeEnd>;
@@ -554,12 +562,16 @@ export class CrewRunner {
     }
   }
 
-  async #test({ name, agent, work }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
+  /** Tests the work, unless it cannot be merged as it is: it will be other work after the conflict. */
+  async #test({ name, agent, work, unfinished }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
     if (work === null) return null;
     if (!(await this.#ports.work.exists(ticket)))
       return { type: 'LOST', worker: name, why: `its worktree ${ticket.worktree} is gone` };
     // A program that the worker left running could hold a port of its slot, or change files under the tests.
     await this.#ports.rest(agent);
+    // People decide about unfinished work.
+    const conflict = unfinished ? null : await this.#ports.work.conflict(ticket, work.tip);
+    if (conflict !== null) return { type: 'CONFLICT', worker: name, ...conflict };
     const result = await this.#ports.work.test(ticket);
     return { type: 'TESTED', worker: name, tip: work.tip, ...result };
   }

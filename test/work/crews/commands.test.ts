@@ -138,7 +138,7 @@ test('/crew dashboard shows tickets by state, steps, tokens, tests, merges, and 
   await finished(room, 2);
   const after = (await room.command('/crew dashboard')).text;
   expect(after).toContain('2 merged');
-  expect(after).toContain('Tests of work: 2 green, 0 red, 0 flaky. Merges not made: 0, 0 by conflicts');
+  expect(after).toContain('Tests of work: 2 green, 0 red, 0 flaky. Merges begun and not made: 0. Conflicts: 0');
 });
 
 describe('a crew that is changed in turnConfig.json while Conch runs', () => {

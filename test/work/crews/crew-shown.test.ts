@@ -207,7 +207,7 @@ describe('the texts', () => {
     const text = dashboardText(crewViewOf(crewOf([atWork('A')], { counts }), { ...AROUND, listed, most: 1 }));
     for (const line of [
       '● A working · c-A Title of A · step 2 of 20 · 0 tokens',
-      'Tests of work: 3 green, 2 red, 1 flaky. Merges not made: 2, 1 by conflicts',
+      'Tests of work: 3 green, 2 red, 1 flaky. Merges begun and not made: 2. Conflicts: 1',
       'Tickets: 0 ready, 3 waiting for others, 1 in work, 2 cannot start, 0 merged, 0 closed without a change',
       'Cannot start:\n  x-1: a cycle\n  and 1 more',
     ])

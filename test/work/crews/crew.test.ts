@@ -812,13 +812,50 @@ describe('a worker that is done', () => {
   test('resolves a conflict, at most three times', () => {
     const play = merging();
     for (let round = 1; round <= 3; round += 1) {
-      play.give({ type: 'CONFLICT', worker: 'A', files: ['list.js'], landed: ['c-2 by B'] });
+      play.give({ type: 'CONFLICT', worker: 'A', tip: 'tip-1', files: ['list.js'], landed: ['c-2 by B'] });
       expect(play.worker()).toMatchObject({ status: 'working', conflicts: round, step: { kind: 'conflict' } });
       play.step('DONE', work('1')).give(tested('green'), MERGE);
     }
-    play.give({ type: 'CONFLICT', worker: 'A', files: ['list.js'], landed: ['c-2 by B'] });
+    play.give({ type: 'CONFLICT', worker: 'A', tip: 'tip-1', files: ['list.js'], landed: ['c-2 by B'] });
     expect(play.worker().status).toBe('stuck');
     expect(play.crew.merging).toBeNull();
+  });
+
+  test('resolves a conflict that was found before its tests, in one of the same three rounds', () => {
+    const play = done();
+    for (let round = 1; round <= 3; round += 1) {
+      play.give({ type: 'CONFLICT', worker: 'A', tip: 'tip-1', files: ['list.js'], landed: [] });
+      expect(play.worker()).toMatchObject({ status: 'working', conflicts: round, step: { kind: 'conflict' } });
+      play.step('DONE', work('1'));
+    }
+    expect(play.crew.counts).toEqual({ conflicts: 3 });
+    play.give(tested('green'), MERGE, { type: 'CONFLICT', worker: 'A', tip: 'tip-1', files: ['list.js'], landed: [] });
+    expect(play.worker().status).toBe('stuck');
+  });
+
+  test.each([
+    ['an older commit', done, 'tip-0', 'UNCHANGED'],
+    ['work that waits for its merge', () => done().give(tested('green')), 'tip-1', 'NOT_MERGING'],
+    ['work that is not done', ready, 'tip-1', 'NOT_MERGING'],
+  ] as const)('does not take a conflict of %s', (_what, begin, tip, refusal) => {
+    const found = { type: 'CONFLICT', worker: 'A', tip, files: ['list.js'], landed: [] } as const;
+    expect(begin().refusal(found)).toBe(refusal);
+  });
+
+  test('leaves the merge of another worker alone when it conflicts before its tests', () => {
+    const play = merging();
+    play.give(
+      { type: 'ASSIGN', worker: 'B', ticket: ticket('c-2', 1) },
+      { type: 'PREPARED', worker: 'B', ticket: 'c-2' },
+      { type: 'SEATED', worker: 'B', ticket: 'c-2' },
+      { type: 'GRANTED', worker: 'B', epoch: 9 },
+      { type: 'SAID', worker: 'B', epoch: 9, text: 'DONE' },
+      { type: 'ENDED', worker: 'B', epoch: 9, how: 'completed', why: '' },
+      { type: 'MEASURED', worker: 'B', epoch: 9, work: work('2') },
+    );
+    play.give({ type: 'CONFLICT', worker: 'B', tip: 'tip-2', files: ['list.js'], landed: [] });
+    expect(play.worker('B')).toMatchObject({ status: 'working', step: { kind: 'conflict' } });
+    expect(play.crew.merging).toMatchObject({ worker: 'A' });
   });
 
   test('reads both sides of a conflict, with the workers who wrote them', () => {
@@ -831,7 +868,7 @@ describe('a worker that is done', () => {
     );
     play.step('DONE', work('1')).give(tested('green'), MERGE);
     const landed = ['c-1 Merge c-1: Title of c-1', 'Fix "a typo"'];
-    play.give({ type: 'CONFLICT', worker: 'A', files: ['list.js', 'b.js'], landed });
+    play.give({ type: 'CONFLICT', worker: 'A', tip: 'tip-1', files: ['list.js', 'b.js'], landed });
     expect(play.worker().step?.about).toBe(
       'Files in conflict: list.js, b.js.\nYour side: c-2 "Title of c-2" by A.\nThe other side, merged since your branch began: c-1 "Title of c-1" by A; "Fix \\"a typo\\"".',
     );
@@ -859,7 +896,7 @@ describe('a worker that is done', () => {
 
   test('gets one more step for a conflict after its last one', () => {
     const play = ready({ maxSteps: 1 }).step('DONE', work('1')).give(tested('green'), MERGE);
-    play.give({ type: 'CONFLICT', worker: 'A', files: ['list.js'], landed: [] });
+    play.give({ type: 'CONFLICT', worker: 'A', tip: 'tip-1', files: ['list.js'], landed: [] });
     expect(play.worker()).toMatchObject({ status: 'working', stepCount: 1, maxSteps: 2, step: { kind: 'conflict' } });
   });
 
@@ -924,7 +961,7 @@ test('tells the crew’s channel of a ticket in at most four messages, which lat
   play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' });
   play.step('DONE', work('2')).give({ ...tested('red'), tip: 'tip-2' } as CrewCommand);
   play.step('DONE', work('1')).give(tested('green'), MERGE);
-  play.give({ type: 'CONFLICT', worker: 'A', files: ['list.js'], landed: [] });
+  play.give({ type: 'CONFLICT', worker: 'A', tip: 'tip-1', files: ['list.js'], landed: [] });
   play.give(
     { type: 'CLEANUP', worker: 'A', by: 'ann' },
     { type: 'CLEARED', worker: 'A', ticket: 'c-1', kept: 'refs/x' },
@@ -939,7 +976,7 @@ test('tells the crew’s channel of a ticket in at most four messages, which lat
 test('counts results of tests and merges that were not made', () => {
   const play = done().give(tested('red'));
   play.step('DONE', work('1')).give(tested('flaky'), MERGE);
-  play.give({ type: 'CONFLICT', worker: 'A', files: ['list.js'], landed: [] });
+  play.give({ type: 'CONFLICT', worker: 'A', tip: 'tip-1', files: ['list.js'], landed: [] });
   expect(play.crew.counts).toEqual({ red: 1, flaky: 1, conflicts: 1, dropped: 1 });
 });
 
@@ -1280,7 +1317,13 @@ describe('a meeting about a conflict', () => {
   }
 
   function conflicts(play: Play, sides = SIDES): Play {
-    const found = { files: ['list.js'], landed: ['c-2 Merge c-2: Title of c-2'], hunks: '<<<<<<< HEAD', sides };
+    const found = {
+      tip: 'tip-1',
+      files: ['list.js'],
+      landed: ['c-2 Merge c-2: Title of c-2'],
+      hunks: '<<<<<<< HEAD',
+      sides,
+    };
     return play.give(tested('green'), { ...MERGE, main: 'm2' } as CrewCommand, {
       type: 'CONFLICT',
       worker: 'A',

@@ -109,6 +109,36 @@ test('merges two tickets that change the same lines, the second after its worker
   expect(room.posts.filter((post) => post.includes('conflicts with main'))).not.toEqual([]);
 });
 
+test('runs no tests of work that cannot be merged until its worker resolved the conflict', async () => {
+  const runs = join(mkdtempSync(join(tmpdir(), 'conch-crew-runs-')), 'runs');
+  const repo = repository({ 'c-1': ticketText('c-1'), 'c-2': ticketText('c-2') });
+  const testsOf = (id: string) =>
+    readFileSync(runs, 'utf8')
+      .split('\n')
+      .filter((line) => line.endsWith(id)).length;
+  let before: number | null = null;
+  const room = await stage(
+    repo,
+    async (folder, { channel, text }) => {
+      const id = channel.split('/').at(-1) ?? '';
+      if (text.includes('cannot be merged')) {
+        before = testsOf(id);
+        spawnSync('git', ['-C', folder, 'merge', 'main']);
+      }
+      writeFileSync(join(folder, 'list.txt'), `${id}\nfirst\n`);
+      git(folder, 'commit', '-qam', `Add ${id}`);
+      if (id === 'c-2') await until(() => git(repo, 'show', 'main:list.txt').startsWith('c-1'));
+      return 'DONE';
+    },
+    { workers: 2, meetingTurns: 0, test: `pwd >> '${runs}'` },
+  );
+  await room.command('/crew run');
+  await finished(room, 2);
+  expect(before).toBe(0);
+  expect(testsOf('c-2')).toBe(1);
+  expect(mainTickets(repo)).toEqual(['c-1', 'c-2']);
+});
+
 test('keeps what comes onto the branch after the tested commit, and does not merge it', async () => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   const late = join(mkdtempSync(join(tmpdir(), 'conch-crew-late-')), 'late');

@@ -121,6 +121,7 @@ function commandsOf({ crew, epoch, tip }: World, pick: <Value>(all: readonly Val
     {
       type: 'CONFLICT',
       worker: name,
+      tip: result.tip,
       files: ['a'],
       landed: [],
       sides: crew.finished.map((each) => ({ ticket: each.id, about: '' })),
@@ -163,7 +164,7 @@ function likelyTypes(worker: Worker, crew: Crew): readonly CrewCommand['type'][]
   if (step?.over === true) return ['MEASURED'];
   if (step?.epoch === null) return ['GRANTED'];
   if (step !== null) return ['SAID', 'SAID', 'ENDED'];
-  if (next === 'test') return ['TESTED'];
+  if (next === 'test') return ['TESTED', 'TESTED', 'CONFLICT'];
   if (next === 'review') return review?.id == null ? ['REVIEWING'] : ['REVIEWED', 'REVIEWED', 'MERGE'];
   if (next === 'recheck') return ['MEASURED'];
   if (crew.settings?.merge === 'pr')

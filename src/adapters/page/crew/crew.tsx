@@ -164,7 +164,7 @@ function Numbers({ workers, groups, steps, tokens, costMicros, unpriced, tests, 
   const none = tests.none === 0 ? '' : `, ${tests.none} not found`;
   const rows: readonly (readonly [name: string, value: string, beside: string])[] = [
     ['Workers', `${busy}`, `of ${workers.length} have a ticket`],
-    ['Merged', `${merges.merged}`, `${merges.dropped} not made, ${merges.conflicts} by conflicts`],
+    ['Merged', `${merges.merged}`, `begun and not made: ${merges.dropped}, conflicts: ${merges.conflicts}`],
     ['Ready', `${ready}`, 'can start'],
     ['Tests', `${tests.green}`, `green, ${tests.flaky} flaky, ${tests.red} red${none}`],
     ['Main', base ?? '–', base === null ? 'not tested yet' : base === 'accepted' ? 'red, by a person' : 'tests'],

@@ -138,6 +138,11 @@ export async function mergeCommit(repository: Repository, request: MergeRequest)
   return { kind: 'merged', commit: made, tree, dropped };
 }
 
+/** Whether git cannot merge two commits by itself. Changes no branch, index or folder. Throws `GitError`. */
+export async function isInConflict({ git }: Repository, one: string, other: string): Promise<boolean> {
+  return (await unless(1, git(['merge-tree', '--write-tree', '--no-messages', one, other]))) === null;
+}
+
 const HUNKS = ['--literal-pathspecs', 'diff', '--no-color', '--no-ext-diff', '--no-textconv', '--'];
 
 /** What a pull request is to show. `previous`: the commit that it shows now; `null` for none. */
