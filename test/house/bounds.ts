@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 62_282,
+  linesOfCode: 62_288,
   files: 353,
   filesPerMessage: 46,
   functionsPerMessage: 620,

@@ -31,8 +31,12 @@ function strays(): readonly Process[] {
 
 /** Ends what is left of some after a while, by force. */
 async function reap(some: () => readonly Process[], most: number): Promise<readonly Process[]> {
-  for (let looks = 0; looks < most && some().length > 0; looks += 1) await pause(LOOK_MS);
-  const left = some().map((one) => ({ ...one, command: commandLineOf(one.pid) ?? one.command }));
+  let found = some();
+  for (let looks = 0; looks < most && found.length > 0; looks += 1) {
+    await pause(LOOK_MS);
+    found = some();
+  }
+  const left = found.map((one) => ({ ...one, command: commandLineOf(one.pid) ?? one.command }));
   for (const { pid } of left) end(pid);
   return left;
 }

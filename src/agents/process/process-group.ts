@@ -184,18 +184,25 @@ const REST_KILL_MS = 200;
 
 type Guard = ChildProcessByStdio<Writable, null, null>;
 
-/** A shell that reads the ids of the living groups, and kills them when Conch ends for any reason, a crash included. */
+/** A shell that knows the ids of the living groups, and kills them when Conch ends for any reason, a crash included. */
 let guard: Guard | null = null;
-const GUARD = 'while read -r line; do groups=$line; done; for group in $groups; do kill -s KILL -- "-$group"; done';
+const GUARD =
+  'groups=$1; while read -r line; do groups=$line; done; for group in $groups; do kill -s KILL -- "-$group"; done';
 
 /** Tells the guard which groups live. Each line replaces the one before. */
 function tellGuard(): void {
-  guard ??= startGuard();
-  guard.stdin.write(`${[...LIVING].join(' ')}\n`);
+  const groups = [...LIVING].join(' ');
+  if (guard === null) guard = startGuard(groups);
+  else guard.stdin.write(`${groups}\n`);
 }
 
-function startGuard(): Guard {
-  const shell = spawn('/bin/sh', ['-c', GUARD], { detached: true, env: {}, stdio: ['pipe', 'ignore', 'ignore'] });
+/** A new guard has the groups from its start: Conch could be killed before it writes them. */
+function startGuard(groups: string): Guard {
+  const shell = spawn('/bin/sh', ['-c', GUARD, 'sh', groups], {
+    detached: true,
+    env: {},
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
   shell.on('error', () => undefined);
   shell.stdin.on('error', () => undefined);
   shell.once('exit', (_code, signal) => {
