@@ -10,6 +10,7 @@ export type StoreFault =
   | 'read-only'
   | 'full'
   | 'shared'
+  | 'buried'
   | 'unavailable';
 
 /** Thrown when the database cannot be used. Nothing of the refused work was written. The message says what to do. */
@@ -81,6 +82,8 @@ export function sentence(code: StoreFault, path: string, detail: string): string
       return `The disk that holds ${path} is full (${detail}). Nothing was lost; free some space and try again.`;
     case 'shared':
       return `${path} was written by another process as well (${detail}). Stop the other Conch, check the database with conch verify, then start again.`;
+    case 'buried':
+      return `Another process declared this one dead (${detail}). Start it again.`;
     case 'unavailable':
       return `${path} cannot be used (${detail}). Check the folder and the disk, then start again.`;
   }
@@ -99,6 +102,7 @@ const STORE_WORDS: Readonly<Record<StoreFault, string>> = {
   'newer-schema': "Conch's data cannot be used. The log says why.",
   'older-schema': "Conch's data cannot be used. The log says why.",
   corrupt: "Conch's data is damaged. The log says what to do.",
+  buried: 'This Conch was replaced by another one. Try again in a moment.',
   'gone-back': "Conch's data is damaged. The log says what to do.",
   unavailable: "Conch's data cannot be used. The log says why.",
 };

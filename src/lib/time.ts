@@ -206,6 +206,11 @@ export class Deadlines {
     if (this.#queue.length > 64 + 4 * this.#at.size) this.#rebuild();
   }
 
+  /** The deadline of a key; `null` for none. */
+  get(key: string): Instant | null {
+    return this.#at.get(key) ?? null;
+  }
+
   /** The keys that are due, the earliest first, and the earliest deadline that remains. */
   due(before: Instant): Due {
     const soonest = this.#first();

@@ -55,5 +55,6 @@ export const STORE_CODES = {
   'read-only': EXIT_CODES.diskFull,
   full: EXIT_CODES.diskFull,
   shared: EXIT_CODES.lockLost,
+  buried: EXIT_CODES.lockLost,
   unavailable: EXIT_CODES.databaseUnreadable,
 } as const satisfies Record<StoreFault, ExitCode>;

@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 62_288,
-  files: 353,
+  linesOfCode: 63_020,
+  files: 358,
   filesPerMessage: 46,
   functionsPerMessage: 620,
 };

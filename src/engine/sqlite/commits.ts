@@ -54,10 +54,23 @@ export type CommitHooks = {
   readonly beforeCommit: () => void;
   /** Called when the writes are durable, before any job resolves. */
   readonly committed: () => void;
-  /** Called after a rollback with its cause, before any job rejects. */
+  /**
+   * Called after a rollback with its cause, before any job rejects; with `null` when the jobs are attempted again.
+   */
   readonly undone: (error: unknown) => void;
   /** Called once when the database cannot be used any more. Nothing is written from then on. */
   readonly lost: (error: StoreError) => void;
+};
+
+/** Shares transactions with other processes. */
+export type Sharing = {
+  /**
+   * Writes the open transaction for all processes. Resolves with `false` when another process was first: then it is
+   * undone and attempted again. `null`: there is nothing to write.
+   */
+  readonly publish: () => Promise<boolean> | null;
+  /** Takes in what other processes wrote. Called between two transactions. */
+  readonly catchUp: () => Promise<void>;
 };
 
 /** Most jobs per transaction. A larger group saves little, needs more memory, and delays timers and sockets. */
@@ -70,6 +83,7 @@ const MOST_TOGETHER = 512;
  */
 export class Commits {
   readonly #sync: DiskSync | null;
+  readonly #sharing: Sharing | null;
   readonly #db: Database;
   readonly #path: string;
   readonly #hooks: CommitHooks;
@@ -79,12 +93,19 @@ export class Commits {
   #scheduled = false;
   #resting = true;
   #dead: StoreError | null = null;
+  #closing = false;
+  /** A call of `catchUp` that waits for the transaction under way. */
+  #catching: Promise<void> | null = null;
   /** The sync of the last transaction. The next group collects meanwhile. */
   #syncing: Promise<void> | null = null;
 
-  /** `sync` is called after each transaction. Without it, a transaction is durable when SQLite says so. */
-  constructor(db: Database, path: string, hooks: CommitHooks, sync: DiskSync | null = null) {
-    this.#sync = sync;
+  /**
+   * `durable`: the sync that is called after each transaction, or how transactions are shared. Without it, a
+   * transaction is durable when SQLite says so.
+   */
+  constructor(db: Database, path: string, hooks: CommitHooks, durable: DiskSync | Sharing | null = null) {
+    this.#sync = durable !== null && 'sync' in durable ? durable : null;
+    this.#sharing = durable !== null && 'publish' in durable ? durable : null;
     this.#db = db;
     this.#begin = db.prepare('BEGIN IMMEDIATE');
     this.#commit = db.prepare('COMMIT');
@@ -109,13 +130,20 @@ export class Commits {
    * Commits waiting work and the last writes, if the disk has room, then closes the database. Later work is refused.
    */
   async close(last: () => void): Promise<void> {
-    await this.#syncing;
-    this.#flush();
-    await this.#syncing;
+    this.#closing = true;
+    await this.#drain();
     void this.run(() => last).catch(() => undefined);
-    this.#flush();
-    await this.#syncing;
+    await this.#drain();
     this.#die(new StoreError('unavailable', sentence('unavailable', this.#path, 'the store is closed')));
+  }
+
+  /** Commits until no work waits. */
+  async #drain(): Promise<void> {
+    for (;;) {
+      while (this.#syncing !== null) await this.#syncing;
+      if (this.#jobs.length === 0 || this.#dead !== null) return;
+      this.#flush();
+    }
   }
 
   #schedule(): void {
@@ -138,6 +166,11 @@ export class Commits {
       this.#begin.run();
       for (const job of jobs) job.attempt();
       this.#hooks.beforeCommit();
+      const shared = this.#sharing?.publish() ?? null;
+      if (shared !== null)
+        return this.#wait(
+          shared.then((isTaken) => this.#shared(jobs, isTaken)).catch((error: unknown) => this.#fail(jobs, error)),
+        );
       this.#commit.run();
     } catch (error) {
       this.#fail(jobs, error);
@@ -146,20 +179,53 @@ export class Commits {
     this.#bringToDisk(jobs);
   }
 
+  /** Takes in what other processes wrote, between two transactions. Calls that wait are answered together. */
+  catchUp(): Promise<void> {
+    this.#catching ??= this.#catchUp();
+    return this.#catching;
+  }
+
+  async #catchUp(): Promise<void> {
+    do await this.#syncing;
+    while (this.#syncing !== null);
+    this.#catching = null;
+    if (this.#closing || this.#dead !== null || this.#sharing === null) return;
+    const taken = this.#sharing.catchUp();
+    this.#wait(taken.catch(() => undefined));
+    await taken;
+  }
+
+  /** The transaction was written for all, or is attempted again on what another process wrote first. */
+  async #shared(jobs: readonly AnyJob[], isTaken: boolean): Promise<void> {
+    if (isTaken) {
+      this.#commit.run();
+      return this.#settle(jobs);
+    }
+    if (!this.#rollBack()) throw new StoreError('unavailable', sentence('unavailable', this.#path, 'no rollback'));
+    this.#hooks.undone(null);
+    this.#jobs.unshift(...jobs);
+    await this.#sharing?.catchUp();
+  }
+
+  /** No transaction begins until this is done. */
+  #wait(busy: Promise<void>): void {
+    this.#syncing = busy.finally(() => {
+      this.#syncing = null;
+      if (this.#jobs.length > 0) this.#schedule();
+    });
+  }
+
   /** Jobs resolve after the sync. A failed sync is never retried: what it lost is unknown. */
   #bringToDisk(jobs: readonly AnyJob[]): void {
     try {
       const syncing = this.#sync?.sync() ?? null;
       if (syncing === null) return this.#settle(jobs);
-      this.#syncing = syncing
-        .then(
+      this.#wait(
+        syncing.then(
           () => this.#settle(jobs),
           (error: unknown) => this.#lose(jobs, this.#notOnDisk(error)),
-        )
-        .finally(() => {
-          this.#syncing = null;
-          if (this.#jobs.length > 0) this.#schedule();
-        });
+        ),
+      );
     } catch (error) {
       this.#lose(jobs, this.#notOnDisk(error));
     }

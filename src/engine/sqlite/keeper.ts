@@ -14,6 +14,8 @@ import type { Outbox } from './outbox.ts';
 import type { FoldedState } from './retention.ts';
 import { NO_TAIL, rowHash } from './rows.ts';
 import type { JournalRow, Owner, Rows, Tail } from './rows.ts';
+import { SLOTS } from '../shared/shared-log.ts';
+import type { RowCheck } from '../shared/shared-log.ts';
 
 /** What all machines of a store share. */
 export type Shared = {
@@ -26,6 +28,8 @@ export type Shared = {
   readonly reading: <T>(read: () => T) => T;
   readonly configs: Configs;
   readonly ledger: Ledger;
+  /** True when several processes share the store. */
+  readonly isShared: boolean;
   /** Makes a salt: without it, an erased text could be guessed from its hash. */
   readonly newSalt: () => string;
 };
@@ -71,6 +75,8 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   #newest: (Row<Fact> | undefined)[] = [];
   readonly #drafts: Decided<State, Command, Fact, Effect, Refusal>;
   readonly #listeners: ((change: StateChange<State, Fact, Effect>) => void)[] = [];
+  /** Keys of refused commands of the current transaction. */
+  readonly #refused = new Set<string>();
   /** When the next eviction is due. */
   #sweepAt: Instant = 0;
 
@@ -99,7 +105,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   }
 
   apply(key: string, command: Command, at: Instant): Promise<CommandResult<State, Fact, Effect, Refusal>> {
-    return this.#shared.commit(at, (chain) => this.#drafts.decide(key, command, { chain, owner: this }));
+    return this.#shared.commit(at, (chain) => this.#decide(key, command, chain));
   }
 
   applyAll(
@@ -107,9 +113,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     commands: readonly Command[],
     at: Instant,
   ): Promise<readonly CommandResult<State, Fact, Effect, Refusal>[]> {
-    return this.#shared.commit(at, (chain) =>
-      commands.map((command) => this.#drafts.decide(key, command, { chain, owner: this })),
-    );
+    return this.#shared.commit(at, (chain) => commands.map((command) => this.#decide(key, command, chain)));
   }
 
   applyOnce(id: string, key: string, command: Command, at: Instant): Promise<boolean> {
@@ -205,6 +209,37 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     }
   }
 
+  /** What must still hold when the transaction is written, for its refusals: nobody else has changed their keys. */
+  checks(): readonly RowCheck[] {
+    const checks = [...this.#refused].map((key): RowCheck => {
+      const { owner, tail } = this.#head(key);
+      if (owner === null) return { table: 'machines', id: JSON.stringify([this.machine.name, key]), known: 0 };
+      return { table: 'journal', id: `${owner.id}/${tail.seq + 1}`, known: 0 };
+    });
+    this.#refused.clear();
+    return checks;
+  }
+
+  /** Takes in a journal row that another process wrote. Call the returned function when it is committed. */
+  adopt(owner: Owner, row: JournalRow): () => void {
+    const { machine } = this;
+    const { key } = owner;
+    const before = this.#head(key);
+    const facts = this.#factsOf(row);
+    this.#shared.rows.adopt(owner, row);
+    if (before.tail.seq < row.seq && rowHash(before.tail.hash, row) !== row.hash)
+      throw this.#damage(`the journal of ${key} was changed`);
+    const fold = (): State => facts.reduce((each, fact) => machine.evolve(each, fact, row.at), before.state);
+    const isNext = before.tail.seq < row.seq;
+    const state = isNext ? fold() : before.state;
+    if (isNext) this.#keep(key, { owner, state, tail: row, at: row.at });
+    const effects = facts.flatMap((fact) => machine.react?.(fact, state) ?? []);
+    const change = { key, at: row.at, facts, state, effects, deadline: row.deadline };
+    return () => {
+      for (const listener of this.#listeners) listener(change);
+    };
+  }
+
   /** Writes all decisions. Call the returned function when they are durable. */
   write(): () => void {
     const changes: StateChange<State, Fact, Effect>[] = [];
@@ -224,6 +259,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   forget(): void {
     this.drop();
     this.#drafts.takeAll();
+    this.#refused.clear();
     this.#heads.clear();
     this.#newest = [];
   }
@@ -241,6 +277,12 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
       for (const key of this.keys()) this.#drafts.decide(key, restored, { chain, owner: this });
   }
 
+  #decide(key: string, command: Command, chain: Chain): CommandResult<State, Fact, Effect, Refusal> {
+    const result = this.#drafts.decide(key, command, { chain, owner: this });
+    if (!result.ok && this.#shared.isShared) this.#refused.add(key);
+    return result;
+  }
+
   #writeOne(draft: DecidedRow<State, Fact, Effect>): StateChange<State, Fact, Effect> {
     const { rows, outbox } = this.#shared;
     const { machine } = this;
@@ -253,7 +295,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     if (head.owner === null) this.#store(owner, { state, tail });
     if (machine.ledger !== undefined) this.#book({ machine: owner.id, row: tail.row, at }, facts);
     this.#keep(key, { owner, state, tail, at });
-    this.#newest[tail.row % NEWEST_ROWS] = { ...tail, at, prev: head.tail.row || null, facts };
+    this.#newest[this.#place(tail.row)] = { ...tail, at, prev: head.tail.row || null, facts };
     const owed: (Debt | Cancel)[] = [];
     for (const effect of effects) owed.push(...(this.#uses.outbox?.owes(key, effect) ?? []));
     outbox.owe(tail.row, owed);
@@ -316,10 +358,15 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   }
 
   #row(number: number): Row<Fact> | null {
-    const known = this.#newest[number % NEWEST_ROWS];
+    const known = this.#newest[this.#place(number)];
     if (known?.row === number) return known;
     const row = this.#shared.reading(() => this.#shared.rows.read(number));
     return row === null ? null : { ...row, facts: this.#factsOf(row) };
+  }
+
+  /** The place of a row in memory. Processes that share rows leave gaps between their numbers. */
+  #place(row: number): number {
+    return (this.#shared.isShared ? Math.floor(row / SLOTS) : row) % NEWEST_ROWS;
   }
 
   #factsOf(row: JournalRow): readonly Fact[] {

@@ -2,7 +2,8 @@ import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
 import type { Cancel, Debt } from '../machine-uses.ts';
 import type { Lease, OwedEffect, Settlement } from '../port.ts';
-import { checksumOf } from './rows.ts';
+import type { Member } from '../shared/shared-log.ts';
+import { checksumOf, numberAfter } from './rows.ts';
 import { Deadlines } from '../../lib/time.ts';
 
 const AFTER = 'after:';
@@ -81,6 +82,7 @@ const MOST_EMPTY = 1_000;
 export class Outbox {
   readonly #sql;
   readonly #storeId: string;
+  readonly #member: Member | null;
   #lanes = new Map<string, Lane>();
   #mostLanes = MOST_EMPTY;
   /** Lanes whose first entry may be handed out, oldest first. A lane that is no longer ready is skipped. */
@@ -98,12 +100,21 @@ export class Outbox {
   readonly #posted = new Map<string, string>();
   #unnoted = 0;
 
-  /** `storeId`: prefix of every id, never used by another file. */
-  constructor(db: Database, storeId: string) {
+  /**
+   * `storeId`: prefix of every id, never used by another file. `member`: this process, where several share the rows;
+   * each delivers its own.
+   */
+  constructor(db: Database, storeId: string, member: Member | null = null) {
     this.#sql = statements(db);
     this.#storeId = storeId;
+    this.#member = member;
+    this.load();
+  }
+
+  /** Loads the open entries: at the start. */
+  load(): void {
     this.#load();
-    for (const stored of this.#sql.open.iterate()) this.#queue(entryOf(stored));
+    for (const stored of this.#sql.open.iterate()) if (this.#isMine(stored)) this.#queue(entryOf(stored));
   }
 
   /** Adds the entries of a journal row, and cancels pending ones. Takes effect with `committed`. */
@@ -228,6 +239,38 @@ export class Outbox {
     }
   }
 
+  /** Takes in a row that another process wrote into the same table. */
+  adopt(n: number): void {
+    this.#n = Math.max(this.#n, n);
+    const stored = this.#sql.one.get(n);
+    if (stored === undefined) return;
+    const { channel, text, state, platform_id: platformId } = stored;
+    if (state === 'confirmed' && text !== null && platformId !== null) this.#posted.set(channel, platformId);
+    const isOpen = state === 'owed' || state === 'uncertain';
+    const isKnown = this.#lanes.get(laneOf(stored))?.entries.some((entry) => entry.n === n) === true;
+    if (isOpen && !isKnown && this.#isMine(stored)) this.#queue(entryOf(stored));
+  }
+
+  /** The workers that have open entries to deliver. */
+  workers(): readonly string[] {
+    return this.#sql.workers.all();
+  }
+
+  /** Takes over the open entries of a worker that is gone; the first of each lane may have been in flight. */
+  takeOver(worker: string): () => void {
+    const found = this.#sql.openOf.all(worker);
+    this.#sql.give.run(this.#member?.worker ?? null, worker);
+    return () => {
+      const lanes = new Set<string>();
+      for (const stored of found) {
+        const entry = entryOf(stored);
+        entry.uncertain ||= !lanes.has(laneOf(stored));
+        lanes.add(laneOf(stored));
+        this.#queue(entry);
+      }
+    };
+  }
+
   /** Records the uncertain entries at a clean end. */
   note(): void {
     for (const { entries } of this.#lanes.values())
@@ -238,12 +281,23 @@ export class Outbox {
   #stage(debt: Debt, { id, part, text }: { id: string; part: number; text: string | null }): void {
     const { channel, lane, effect, kind, epoch, repeats } = debt;
     const key = part === 0 ? debt.key : null;
-    const n = debt.lasting ? (this.#n += 1) : null;
+    if (debt.lasting) this.#n = numberAfter(this.#n, this.#member?.slot ?? null);
+    const n = debt.lasting ? this.#n : null;
     const row = { id, channel, lane, effect, part, text };
-    this.#staged.push({ n, row, kind, epoch, key, repeats, ...FRESH });
+    const worker = n === null || this.#member === null ? null : this.#workerFor(channel, this.#member);
+    if (worker === null || this.#isMine({ worker })) this.#staged.push({ n, row, kind, epoch, key, repeats, ...FRESH });
     if (n === null) return;
     const columns = [n, id, channel, lane, kind, JSON.stringify(effect), part, text, key, repeats];
-    this.#sql.insert.run(...columns, checksumOf(columns));
+    this.#sql.insert.run(...columns, worker, checksumOf(columns));
+  }
+
+  /** The entries of a channel are delivered in order by one worker: the one that has open entries, or this one. */
+  #workerFor(channel: string, { worker }: Member): string {
+    return this.#sql.workerOf.get(channel) ?? worker;
+  }
+
+  #isMine({ worker }: Pick<Stored, 'worker'>): boolean {
+    return this.#member === null || worker === this.#member.worker;
   }
 
   #queue(entry: Entry): void {
@@ -336,6 +390,7 @@ export class Outbox {
   /** Records the settled row number, and the last post of each channel. */
   #note(): void {
     this.#unnoted = 0;
+    if (this.#member !== null) return;
     for (const [channel, id] of this.#posted) this.#sql.notePosted.run(channel, id);
     this.#posted.clear();
     const open = [...this.#lanes.values()].flatMap(({ entries }) => entries.find(({ n }) => n !== null)?.n ?? []);
@@ -365,7 +420,13 @@ type Outcome = { readonly platformId?: string | null; readonly why?: string | nu
 
 /** The columns of a stored entry that are read. */
 type Stored = Pick<OwedEffect<string>, 'id' | 'channel' | 'lane' | 'effect' | 'part' | 'text'> &
-  Pick<Entry, 'key' | 'repeats'> & { readonly n: number; readonly type: string; readonly state: string };
+  Pick<Entry, 'key' | 'repeats'> & {
+    readonly n: number;
+    readonly type: string;
+    readonly state: string;
+    readonly platform_id: string | null;
+    readonly worker: string | null;
+  };
 
 function statements(db: Database) {
   return {
@@ -379,9 +440,18 @@ function statements(db: Database) {
     settled: db.prepare<[], string>("SELECT value FROM meta WHERE name = 'settled'").pluck(),
     noteSettled: db.prepare<[string]>("INSERT OR REPLACE INTO meta VALUES ('settled', ?)"),
     insert: db.prepare(
-      `INSERT INTO outbox (n, id, channel, lane, type, effect, part, text, key, repeats, state, checksum)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'owed', unhex(?))`,
+      `INSERT INTO outbox (n, id, channel, lane, type, effect, part, text, key, repeats, state, worker, checksum)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'owed', ?, unhex(?))`,
     ),
+    one: db.prepare<[number], Stored>('SELECT * FROM outbox WHERE n = ?'),
+    openOf: db.prepare<[string], Stored>(`SELECT * FROM outbox WHERE worker = ? AND ${OPEN} ORDER BY n`),
+    workers: db.prepare<[], string>(`SELECT DISTINCT worker FROM outbox WHERE ${OPEN} AND worker IS NOT NULL`).pluck(),
+    workerOf: db
+      .prepare<[string], string>(
+        "SELECT worker FROM outbox WHERE channel = ? AND state IN ('owed', 'uncertain') ORDER BY n DESC LIMIT 1",
+      )
+      .pluck(),
+    give: db.prepare<[string | null, string]>(`UPDATE outbox SET worker = ? WHERE worker = ? AND ${OPEN}`),
     become: db.prepare('UPDATE outbox SET state = ?, platform_id = ?, why = ? WHERE n = ?'),
     remove: db.prepare<[number | null]>('DELETE FROM outbox WHERE n = ?'),
     lastPosted: db.prepare<[string], string>('SELECT platform_id FROM posted WHERE channel = ?').pluck(),

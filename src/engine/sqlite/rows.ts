@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
 import { Deadlines } from '../../lib/time.ts';
 import type { Instant } from '../../lib/time.ts';
+import { SLOTS } from '../shared/shared-log.ts';
 
 /**
  * The facts of one command as stored. `facts` is a JSON list, or `{"checkpoint": state}` where a chain begins again.
@@ -157,6 +158,11 @@ export function brokenRows(
   };
 }
 
+/** The smallest number above `last` that only the process with this slot uses. Without a slot: the next number. */
+export function numberAfter(last: number, slot: number | null): number {
+  return slot === null ? last + 1 : (Math.floor(last / SLOTS) + 1) * SLOTS + slot;
+}
+
 /** How many rows a state may be behind its journal before it is stored. A start reads about as many. */
 const MOST_LAG = 20_000;
 
@@ -170,15 +176,20 @@ const STORED_AT_ONCE = 4;
 export class Rows {
   readonly #deadlines = new Map<string, Deadlines>();
   /** By key number: the first and last row after the stored state, longest behind first. */
-  readonly #lagging = new Map<number, { readonly owner: Owner; readonly first: number; last: number }>();
+  readonly #lagging = new Map<number, Lag>();
+  /** What the current transaction changed in memory, as it was before. Kept where several processes share the rows. */
+  readonly #before = new Map<number, Before>();
   /** The last journal row. */
   last = 0;
   #id = 0;
   #added = 0;
   readonly #sql;
+  readonly #slot: number | null;
 
-  constructor(db: Database) {
+  /** `slot`: where several processes share the rows, that of this process. */
+  constructor(db: Database, slot: number | null = null) {
     this.#sql = statements(db);
+    this.#slot = slot;
     this.load();
   }
 
@@ -198,6 +209,23 @@ export class Rows {
       ends.set(owner, deadline);
     }
     for (const [owner, deadline] of ends) this.deadlinesOf(owner.name).set(owner.key, deadline);
+  }
+
+  /** The current transaction was committed. */
+  committed(): void {
+    this.#before.clear();
+  }
+
+  /** The current transaction was rolled back. */
+  undone(): void {
+    if (this.#slot === null) return this.load();
+    for (const [id, { owner, lag, deadline }] of this.#before) {
+      if (lag === null) this.#lagging.delete(id);
+      else this.#lagging.set(id, lag);
+      this.deadlinesOf(owner.name).set(owner.key, deadline);
+    }
+    this.#before.clear();
+    this.#added = 0;
   }
 
   /** The deadlines of one machine's keys. */
@@ -266,7 +294,7 @@ export class Rows {
 
   /** The number of a new key. */
   newId(): number {
-    return (this.#id += 1);
+    return (this.#id = numberAfter(this.#id, this.#slot));
   }
 
   /** Appends a row to its chain. */
@@ -278,8 +306,9 @@ export class Rows {
     const { tail, count } = after;
     const { at, deadline, version, facts, body, cause } = row;
     const [machine, seq, prev] = [owner.id, tail.seq + count, tail.row || null];
+    this.#noteBefore(owner);
     const own = rowHash(tail.hash, { machine, seq, prev, at, deadline, version, cause, facts });
-    this.last += 1;
+    this.last = numberAfter(this.last, this.#slot);
     this.#sql.append.run(this.last, machine, seq, prev, at, deadline, version, facts, body, cause, own);
     this.#added += 1;
     this.#lag(owner, this.last);
@@ -287,11 +316,25 @@ export class Rows {
     return { row: this.last, seq, hash: own };
   }
 
+  /** Takes in a row that another process wrote into the same tables. */
+  adopt(owner: Owner, { row, deadline }: Pick<JournalRow, 'row' | 'deadline'>): void {
+    this.last = Math.max(this.last, row);
+    this.#id = Math.max(this.#id, owner.id);
+    this.#lag(owner, row);
+    this.deadlinesOf(owner.name).set(owner.key, deadline);
+  }
+
+  /** The machine and key of a number; `null` when there is none. */
+  owner(id: number): Owner | null {
+    return this.#sql.owner.get(id) ?? null;
+  }
+
   /** Stores a state that is folded up to the end of its chain. */
   store(
     owner: Owner,
     { tail, ...stored }: Pick<Snapshot, 'version' | 'deadline' | 'rest' | 'state'> & { tail: Tail },
   ): void {
+    this.#noteBefore(owner);
     this.#sql.store({ ...owner, row: tail.row, ...stored });
     this.#lagging.delete(owner.id);
   }
@@ -301,8 +344,9 @@ export class Rows {
     const most = STORED_AT_ONCE + Math.floor(this.#added / 4);
     this.#added = 0;
     const owners: Owner[] = [];
+    const longest = MOST_LAG * (this.#slot === null ? 1 : SLOTS);
     for (const { owner, first } of this.#lagging.values()) {
-      if (this.last - first <= MOST_LAG || owners.length === most) break;
+      if (this.last - first <= longest || owners.length === most) break;
       owners.push(owner);
     }
     return owners;
@@ -321,7 +365,14 @@ export class Rows {
   /** Records the first row that a start must read. */
   noteLow(): void {
     const [oldest] = this.#lagging.values();
-    this.#sql.noteLow.run(String(oldest === undefined ? this.last : oldest.first - 1));
+    if (this.#slot === null) this.#sql.noteLow.run(String(oldest === undefined ? this.last : oldest.first - 1));
+  }
+
+  #noteBefore(owner: Owner): void {
+    if (this.#slot === null || this.#before.has(owner.id)) return;
+    const lag = this.#lagging.get(owner.id);
+    const deadline = this.deadlinesOf(owner.name).get(owner.key);
+    this.#before.set(owner.id, { owner, lag: lag === undefined ? null : { ...lag }, deadline });
   }
 
   #lag(owner: Owner, row: number): void {
@@ -330,6 +381,12 @@ export class Rows {
     else known.last = row;
   }
 }
+
+/** The rows of a key after its stored state: the first and the last. */
+type Lag = { readonly owner: Owner; readonly first: number; last: number };
+
+/** What memory held of a key before a transaction. */
+type Before = { readonly owner: Owner; readonly lag: Lag | null; readonly deadline: Instant | null };
 
 /** The end of a chain, and the number of facts to append. */
 export type JournalEnd = { readonly tail: Tail; readonly count: number };
@@ -361,6 +418,7 @@ function statements(db: Database) {
       `SELECT j.row, m.id, m.name, m.key, j.deadline FROM journal j JOIN machines m ON m.id = j.machine
        WHERE j.row > ? AND j.row > m.row ORDER BY j.row`,
     ),
+    owner: db.prepare<[number], Owner>('SELECT id, name, key FROM machines WHERE id = ?'),
     keys: db.prepare<[string], string>('SELECT key FROM machines WHERE name = ? ORDER BY key').pluck(),
     awake: db.prepare<[string], string>('SELECT key FROM machines WHERE name = ? AND rest IS NULL').pluck(),
     resting: db.prepare<[string], { id: number; key: string; rest: string }>(

@@ -26,7 +26,7 @@ import { backUp, noteEndedWell, noteTold, readMarks } from './backup.ts';
 import { checkAtStart, factsBack, fileProblems, foldProblems } from './check.ts';
 import { Configs } from './configs.ts';
 import { Commits, Mark, WalSync, checkMark } from './commits.ts';
-import type { DiskSync } from './commits.ts';
+import type { CommitHooks, DiskSync } from './commits.ts';
 import { Inbox } from './inbox.ts';
 import { Keeper } from './keeper.ts';
 import type { Shared } from './keeper.ts';
@@ -39,6 +39,10 @@ import type { ErasingPorts } from './erasing.ts';
 import { giveBack, prune } from './retention.ts';
 import { Rows } from './rows.ts';
 import type { Owner } from './rows.ts';
+import type { Member, SharedLog } from '../shared/shared-log.ts';
+import { Publisher } from '../shared/publisher.ts';
+import { Replica } from '../shared/replica.ts';
+import type { AppliedRow } from '../shared/replica.ts';
 
 /** Options of a store. */
 export type StoreOptions = {
@@ -59,6 +63,8 @@ export type StoreOptions = {
   readonly failed?: (error: unknown) => void;
   /** Called once when the database cannot be used any more. The program must end. */
   readonly lost?: (error: StoreError) => void;
+  /** The log that several processes share. The file is a copy of it. */
+  readonly shared?: { readonly log: SharedLog; readonly member: Member };
 };
 
 /** Gives a part of the program its own tables in the file. Its writes share the commits. */
@@ -77,7 +83,19 @@ export type KeyFacts<Fact> = readonly [key: string, newest: Iterable<Omit<Stored
 /** A machine without its types. */
 type Hosted = Pick<
   Keeper<unknown, unknown, unknown, unknown, string>,
-  'machine' | 'take' | 'drop' | 'keep' | 'write' | 'forget' | 'store' | 'replay' | 'tellRestored' | 'foldOn' | 'state'
+  | 'machine'
+  | 'take'
+  | 'drop'
+  | 'keep'
+  | 'write'
+  | 'forget'
+  | 'store'
+  | 'replay'
+  | 'tellRestored'
+  | 'foldOn'
+  | 'state'
+  | 'checks'
+  | 'adopt'
 >;
 
 /**
@@ -113,10 +131,14 @@ export class SqliteStore implements Store {
   readonly #outbox: Outbox;
   readonly #commits: Commits;
   readonly #shared: Shared;
+  /** The copy of the shared log, and the way to write to it. */
+  readonly #copy: Copy | null;
   readonly #hosted = new Map<string, Hosted>();
   /** Pruning and erasing run one after the other. */
   readonly #taking = new KeyedQueue<'rows'>();
   #mark: Mark | null;
+  /** True once the file holds what the shared log held at the start. */
+  #isCopied = false;
   #isRestored: boolean;
   #endedWell: boolean;
   /** The previous owner, until its entries are taken over. */
@@ -131,19 +153,47 @@ export class SqliteStore implements Store {
     this.#options = options;
     checkMark(db, path);
     checkAtStart(db, path);
-    const { storeId, isNew, isRestored, endedWell, owner, former } = readMarks(db, options.ids ?? newStoreId);
-    [this.id, this.owner, this.#former] = [storeId, owner, former];
+    const { member = null } = options.shared ?? {};
+    const newId = member === null ? (options.ids ?? newStoreId) : () => member.logId;
+    const { storeId, isNew, isRestored, endedWell, owner, former } = readMarks(db, newId);
+    [this.id, this.owner, this.#former] = [storeId, member?.worker ?? owner, former];
     // From now on, a file without its log shows whose it is and that it was in use.
     db.pragma('wal_checkpoint(TRUNCATE)');
     this.#isRestored = isRestored;
     this.#endedWell = endedWell;
     this.endedWell = endedWell || (isNew && !isRestored);
     this.#inbox = new Inbox(db);
-    this.#rows = new Rows(db);
-    this.#outbox = new Outbox(db, storeId);
-    this.#mark = db.memory ? null : new Mark(path, storeId);
+    this.#rows = new Rows(db, member?.slot);
+    this.#outbox = new Outbox(db, storeId, member);
+    this.#mark = db.memory || member !== null ? null : new Mark(path, storeId);
     this.#mark?.note(this.#rows.last);
-    const hooks = {
+    this.#copy = copyOf(db, options.shared);
+    const sharing = this.#copy === null ? null : { publish: () => this.#publish(), catchUp: () => this.#takeIn() };
+    this.#commits = new Commits(
+      db,
+      path,
+      this.#hooks(),
+      sharing ?? (db.memory ? null : (options.disk ?? new WalSync(path))),
+    );
+    const reading = this.#reading;
+    this.keyValues = new KeyValues(db, { commits: this.#commits, reading });
+    this.tables = { db, write: (write) => this.#commits.run(() => () => this.#afterDecided(write)), read: reading };
+    this.#shared = {
+      path,
+      reading,
+      isShared: member !== null,
+      newSalt: options.salts ?? saltsOf(randomBytes),
+      configs: new Configs(db),
+      ledger: new Ledger(db),
+      rows: this.#rows,
+      inbox: this.#inbox,
+      outbox: this.#outbox,
+      commit: this.#commit,
+    };
+  }
+
+  #hooks(): CommitHooks {
+    return {
       beforeCommit: () => {
         this.#writeDecided();
         this.#inbox.writeAccepted();
@@ -152,26 +202,12 @@ export class SqliteStore implements Store {
       },
       committed: () => {
         this.#mark?.note(this.#rows.last);
+        this.#rows.committed();
         this.#outbox.committed();
         for (const tell of this.#told.splice(0)) tell();
       },
       undone: (error: unknown) => this.#undone(error),
-      lost: (error: StoreError) => options.lost?.(error),
-    };
-    this.#commits = new Commits(db, path, hooks, db.memory ? null : (options.disk ?? new WalSync(path)));
-    const reading = this.#reading;
-    this.keyValues = new KeyValues(db, { commits: this.#commits, reading });
-    this.tables = { db, write: (write) => this.#commits.run(() => () => this.#afterDecided(write)), read: reading };
-    this.#shared = {
-      path,
-      reading,
-      newSalt: options.salts ?? saltsOf(randomBytes),
-      configs: new Configs(db),
-      ledger: new Ledger(db),
-      rows: this.#rows,
-      inbox: this.#inbox,
-      outbox: this.#outbox,
-      commit: this.#commit,
+      lost: (error: StoreError) => this.#options.lost?.(error),
     };
   }
 
@@ -218,8 +254,14 @@ export class SqliteStore implements Store {
     return this.#outbox.settle(row, settlement, (write, durable) => this.#commits.run(() => write, durable));
   }
 
-  /** One process owns the file, so all entries in flight belonged to the previous owner. */
+  /** Takes in what other processes wrote; nothing to do when this process owns the store alone. */
+  catchUp(): Promise<void> {
+    return this.#commits.catchUp();
+  }
+
+  /** Where one process owns the file, all entries in flight belonged to the previous owner. */
   async recover(dead?: string): Promise<Recovery> {
+    if (this.#copy !== null) return this.#takeOver(this.#copy.publisher, dead);
     if (dead !== undefined && dead !== this.#former) return { unapplied: this.#reading(() => this.#inbox.unapplied()) };
     const told = this.#commit(this.#options.clock.now(), (chain) => {
       if (this.#isRestored) for (const keeper of this.#hosted.values()) keeper.tellRestored(chain);
@@ -271,7 +313,64 @@ export class SqliteStore implements Store {
 
   #undone(error: unknown): void {
     this.#forget();
-    this.#options.failed?.(error);
+    if (error !== null) this.#options.failed?.(error);
+  }
+
+  /** Declares workers dead and delivers their entries: one worker, or all that are not living. */
+  async #takeOver(publisher: Publisher, dead?: string): Promise<Recovery> {
+    if (dead !== undefined) await publisher.bury(dead);
+    await this.catchUp();
+    const gone = dead === undefined ? await publisher.goneOf(this.#outbox.workers()) : [dead];
+    return await this.tables.write(() => {
+      for (const worker of gone) this.#told.push(this.#outbox.takeOver(worker));
+      return { unapplied: this.#inbox.unapplied() };
+    });
+  }
+
+  #publish(): Promise<boolean> | null {
+    const checks = [...this.#hosted.values()].flatMap((keeper) => keeper.checks());
+    return this.#copy?.publisher.publish(checks) ?? null;
+  }
+
+  /** Takes in all changes of other processes: rows as they are, and the new rows of journals as changes of states. */
+  async #takeIn(): Promise<void> {
+    const { replica, publisher } = this.#copy ?? {};
+    const isFirst = !this.#isCopied;
+    this.#isCopied = true;
+    for await (const { rows, position } of publisher?.changes() ?? []) {
+      const tell = this.#db.transaction(() => {
+        const applied = replica?.apply(rows) ?? [];
+        return isFirst ? [] : applied.flatMap((each) => this.#adopt(each) ?? []);
+      })();
+      if (replica !== undefined) replica.position = position;
+      this.#rows.committed();
+      for (const each of tell) each();
+    }
+    if (!isFirst) return;
+    this.#rows.load();
+    this.#outbox.load();
+  }
+
+  #adopt({ table, line, isNew, isGone }: AppliedRow): (() => void) | null {
+    const n = Number(line);
+    if (table === 'outbox' && !isGone) this.#outbox.adopt(n);
+    const row = table === 'journal' && !isGone ? this.#rows.read(n) : null;
+    const owner = row === null ? null : this.#rows.owner(row.machine);
+    if (row === null || owner === null) return null;
+    if (isNew) return this.#hosted.get(owner.name)?.adopt(owner, row) ?? null;
+    this.#refold(owner);
+    return null;
+  }
+
+  /** Another process erased texts of a journal: the stored state may still hold them. */
+  #refold(owner: Owner): void {
+    const keeper = this.#hosted.get(owner.name);
+    const snapshot = this.#rows.snapshot(owner.name, owner.key);
+    const [last, ...before] = snapshot === null ? [] : this.#rows.back(this.#rows.end(snapshot));
+    if (keeper === undefined || last === undefined) return;
+    const folded = keeper.foldOn(owner, null, [last, ...before].toReversed());
+    this.#rows.store(owner, { tail: last, ...folded });
+    keeper.forget();
   }
 
   /**
@@ -291,6 +390,7 @@ export class SqliteStore implements Store {
 
   async close(): Promise<void> {
     await this.#commits.close(() => this.#afterDecided(() => this.#storeAll()));
+    await this.#copy?.publisher.leave();
     this.#mark?.close();
     this.#mark = null;
   }
@@ -362,7 +462,7 @@ export class SqliteStore implements Store {
     this.#inbox.undone();
     this.#outbox.undone();
     this.#shared.configs.undone();
-    this.#rows.load();
+    this.#rows.undone();
     for (const keeper of this.#hosted.values()) keeper.forget();
   }
 
@@ -374,6 +474,15 @@ export class SqliteStore implements Store {
       throw storeError(error, this.#options.path);
     }
   };
+}
+
+/** A copy of a shared log, and the way to write to it. */
+type Copy = { readonly replica: Replica; readonly publisher: Publisher };
+
+function copyOf(db: Database, shared: StoreOptions['shared']): Copy | null {
+  if (shared === undefined) return null;
+  const replica = new Replica(db);
+  return { replica, publisher: new Publisher(shared.log, shared.member.worker, replica) };
 }
 
 function newStoreId(): string {

@@ -1,0 +1,234 @@
+import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { Client, Pool } from 'pg';
+import type { PoolConfig } from 'pg';
+import { StoreError } from '../errors.ts';
+import { SLOTS } from '../shared/shared-log.ts';
+import type { Changes, Group, Member, SharedLog, GroupVerdict } from '../shared/shared-log.ts';
+
+/** Where a shared log is. */
+export type PostgresOptions = {
+  /** The address of the database, as `postgres://user:password@host/database`. */
+  readonly url: string;
+  /** The schema of the log; `conch` by default. Lower-case letters, digits and underscores. */
+  readonly schema?: string;
+  /** Called with a sentence for operators. */
+  readonly say?: (line: string) => void;
+};
+
+/** The version of the tables in `schema.sql`. */
+const SCHEMA_VERSION = 1;
+
+/** The tables and functions, in a schema of this name. */
+function schemaOf(schema: string): string {
+  return readFileSync(new URL('schema.sql', import.meta.url), 'utf8').replaceAll(/\bconch\b/g, schema);
+}
+
+/** Time limits, in milliseconds. The client waits longer than the database works. */
+const LIMITS = {
+  connectionTimeoutMillis: 5_000,
+  statement_timeout: 4_000,
+  query_timeout: 5_000,
+  idle_in_transaction_session_timeout: 2_000,
+  keepAlive: true,
+} as const satisfies PoolConfig;
+
+/** Rows that one pull reads, besides the rest of the last group. */
+const PULLED_AT_ONCE = 5_000;
+
+/** The channel of hints. A listener reconnects after this many milliseconds. */
+const HINTS = 'conch';
+const RECONNECT_MS = 1_000;
+
+/** The oldest PostgreSQL that is tested. */
+const OLDEST = 150_000;
+
+/**
+ * A shared log in PostgreSQL. Everything that it promises rests on the database; hints over LISTEN and NOTIFY only save
+ * time. Throws a `StoreError` when the database is too old or its tables are newer than this version.
+ */
+export async function openPostgresLog({ url, schema = 'conch', say = () => {} }: PostgresOptions): Promise<SharedLog> {
+  if (!/^[a-z_][a-z0-9_]{0,40}$/.test(schema))
+    throw new StoreError('unavailable', `The schema ${schema} has an unfit name.`);
+  const pool = new Pool({ connectionString: url, max: 3, ...LIMITS });
+  // A connection that breaks while nobody uses it is replaced at its next use.
+  pool.on('error', () => undefined);
+  try {
+    await prepare(pool, schema);
+  } catch (error) {
+    await pool.end();
+    throw error;
+  }
+  return new PostgresLog(pool, { url, schema, say });
+}
+
+async function prepare(pool: Pool, schema: string): Promise<void> {
+  const { rows } = await pool.query<{ version: number }>(
+    "SELECT current_setting('server_version_num')::int AS version",
+  );
+  if ((rows[0]?.version ?? 0) < OLDEST)
+    throw new StoreError('unavailable', 'This PostgreSQL is too old. Use PostgreSQL 15 or newer.');
+  const known = await versionOf(pool, schema);
+  if (known !== null && known > SCHEMA_VERSION)
+    throw new StoreError(
+      'newer-schema',
+      `The tables of ${schema} were made by a newer Conch (version ${known}). Update Conch.`,
+    );
+  if (known === SCHEMA_VERSION) return;
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await pool.query(schemaOf(schema));
+      const sql = `INSERT INTO ${schema}.log (id, version, position) VALUES ($1, $2, 0) ON CONFLICT (one) DO UPDATE SET version = excluded.version`;
+      await pool.query(sql, [randomUUID().slice(0, 8), SCHEMA_VERSION]);
+      return;
+    } catch (error) {
+      // Two processes that start at once make the same tables: the slower one tries again.
+      if (attempt === PREPARED_WITHIN || !MADE_MEANWHILE.has(codeOf(error))) throw error;
+    }
+  }
+}
+
+const PREPARED_WITHIN = 5;
+const MADE_MEANWHILE = new Set(['23505', '40P01', '42P06', '42P07', '42710', 'XX000']);
+
+async function versionOf(pool: Pool, schema: string): Promise<number | null> {
+  try {
+    const { rows } = await pool.query<{ version: number }>(`SELECT version FROM ${schema}.log`);
+    return rows[0]?.version ?? null;
+  } catch (error) {
+    // No such schema, or no such table.
+    if (codeOf(error) === '3F000' || codeOf(error) === '42P01') return null;
+    throw error;
+  }
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
+}
+
+type Pulled = { readonly place: string; readonly id: string; readonly row: string | null; readonly position: string };
+
+class PostgresLog implements SharedLog {
+  readonly #pool: Pool;
+  readonly #options: Required<PostgresOptions>;
+  #listener: Client | null = null;
+  #listening: NodeJS.Timeout | null = null;
+  #hinting = false;
+  #isOpen = true;
+
+  constructor(pool: Pool, options: Required<PostgresOptions>) {
+    this.#pool = pool;
+    this.#options = options;
+  }
+
+  async join(): Promise<Member> {
+    const worker = randomUUID();
+    const { schema } = this.#options;
+    const { rows } = await this.#pool.query<{ slot: number; id: string }>(
+      `SELECT ${schema}.join_log($1, $2) AS slot, (SELECT id FROM ${schema}.log) AS id`,
+      [worker, SLOTS],
+    );
+    const [{ slot, id } = { slot: null, id: '' }] = rows;
+    if (slot === null) throw new StoreError('unavailable', `${SLOTS} processes share this store already.`);
+    return { worker, slot, logId: id };
+  }
+
+  async commit({ worker, number, changes, checks }: Group): Promise<GroupVerdict> {
+    const all = [...changes, ...checks];
+    const { rows } = await this.#pool.query<{ position: string }>({
+      name: 'write_group',
+      text: `SELECT ${this.#options.schema}.write_group($1, $2, $3, $4, $5, $6, $7) AS position`,
+      values: [
+        worker,
+        number,
+        all.map(({ table }) => table),
+        all.map(({ id }) => id),
+        changes.map(({ row }) => row),
+        all.map(({ known }) => known),
+        checks.length,
+      ],
+    });
+    const position = Number(rows[0]?.position);
+    if (position === -1) return { state: 'overtaken' };
+    if (position === -2) return { state: 'buried' };
+    if (changes.length > 0) this.#hint();
+    return { state: 'taken', position };
+  }
+
+  async pull(after: number): Promise<Changes> {
+    const { schema } = this.#options;
+    const { rows } = await this.#pool.query<Pulled>({
+      name: 'pull',
+      text: `SELECT place, id, row, position FROM ${schema}.rows WHERE position > $1 AND position <=
+               (SELECT max(position) FROM (SELECT position FROM ${schema}.rows WHERE position > $1 ORDER BY position LIMIT $2) AS page)
+             ORDER BY position`,
+      values: [after, PULLED_AT_ONCE],
+    });
+    const found = rows.map(({ place, position, ...rest }) => ({ table: place, ...rest, position: Number(position) }));
+    return { rows: found, position: found.at(-1)?.position ?? after, isAll: found.length < PULLED_AT_ONCE };
+  }
+
+  async bury(worker: string): Promise<void> {
+    await this.#end(worker, 'buried');
+  }
+
+  async living(): Promise<readonly string[]> {
+    const sql = `SELECT worker FROM ${this.#options.schema}.workers WHERE state = 'living'`;
+    const { rows } = await this.#pool.query<{ worker: string }>(sql);
+    return rows.map(({ worker }) => worker);
+  }
+
+  onHint(listener: () => void): void {
+    void this.#listen(listener);
+  }
+
+  async leave(worker: string): Promise<void> {
+    await this.#end(worker, 'left');
+  }
+
+  async close(): Promise<void> {
+    this.#isOpen = false;
+    if (this.#listening !== null) clearTimeout(this.#listening);
+    await this.#listener?.end().catch(() => undefined);
+    await this.#pool.end();
+  }
+
+  async #end(worker: string, state: 'buried' | 'left'): Promise<void> {
+    await this.#pool.query(`SELECT ${this.#options.schema}.end_worker($1, $2)`, [worker, state]);
+  }
+
+  /** Tells other processes that there is something to pull. One hint stands for all groups written meanwhile. */
+  #hint(): void {
+    if (this.#hinting || !this.#isOpen) return;
+    this.#hinting = true;
+    this.#pool
+      .query('SELECT pg_notify($1, $2)', [HINTS, this.#options.schema])
+      .catch(() => undefined)
+      .finally(() => {
+        this.#hinting = false;
+      });
+  }
+
+  async #listen(listener: () => void): Promise<void> {
+    const client = new Client({ connectionString: this.#options.url, keepAlive: true, connectionTimeoutMillis: 5_000 });
+    this.#listener = client;
+    const again = (): void => {
+      if (this.#listener !== client || !this.#isOpen) return;
+      this.#listener = null;
+      this.#listening = setTimeout(() => void this.#listen(listener), RECONNECT_MS);
+    };
+    client.on('error', again);
+    client.on('end', again);
+    client.on('notification', ({ payload }) => {
+      if (payload === this.#options.schema) listener();
+    });
+    try {
+      await client.connect();
+      await client.query(`LISTEN ${HINTS}`);
+      listener();
+    } catch {
+      await client.end().catch(() => undefined);
+      again();
+    }
+  }
+}

@@ -1,0 +1,77 @@
+-- The tables and functions of a shared log, in one schema of a database. `log` has one row, which every group locks for as long as
+-- the database writes it: groups are written one after the other, and no process holds the lock while it thinks. `rows` holds each
+-- shared row in its newest form, with the position of its last change.
+CREATE SCHEMA IF NOT EXISTS conch;
+CREATE TABLE IF NOT EXISTS conch.log (
+  one boolean PRIMARY KEY DEFAULT true CHECK (one),
+  id text NOT NULL,
+  version integer NOT NULL,
+  position bigint NOT NULL
+);
+CREATE TABLE IF NOT EXISTS conch.rows (
+  place text NOT NULL,
+  id text NOT NULL,
+  position bigint NOT NULL,
+  row text,
+  PRIMARY KEY (place, id)
+) WITH (fillfactor = 80);
+CREATE INDEX IF NOT EXISTS rows_position ON conch.rows (position);
+CREATE TABLE IF NOT EXISTS conch.workers (
+  worker text PRIMARY KEY,
+  slot integer NOT NULL,
+  state text NOT NULL CHECK (state IN ('living', 'buried', 'left')),
+  beat timestamptz NOT NULL,
+  number bigint NOT NULL DEFAULT 0,
+  position bigint NOT NULL DEFAULT 0
+);
+CREATE UNIQUE INDEX IF NOT EXISTS workers_slot ON conch.workers (slot) WHERE state = 'living';
+
+-- Writes a group, all or nothing. Returns its position; -1 when a row is not as the worker knows it; -2 when the worker
+-- is not living. The last checks entries of the lists are only compared. known is NULL for a row that is written anyway.
+CREATE OR REPLACE FUNCTION conch.write_group(
+  sender text, group_number bigint, places text[], ids text[], texts text[], known bigint[], checks integer
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  reached bigint;
+  former record;
+  changes integer := cardinality(places) - checks;
+BEGIN
+  SELECT log.position INTO reached FROM conch.log FOR UPDATE;
+  SELECT workers.number, workers.position, workers.state INTO former FROM conch.workers WHERE worker = sender;
+  IF former.number = group_number THEN RETURN former.position; END IF;
+  IF former.state IS DISTINCT FROM 'living' THEN RETURN -2; END IF;
+  IF EXISTS (
+    SELECT 1 FROM unnest(places, ids, known) AS given (place, id, known)
+    LEFT JOIN conch.rows USING (place, id)
+    WHERE given.known IS NOT NULL AND coalesce(rows.position, 0) <> given.known
+  ) THEN RETURN -1; END IF;
+  IF changes > 0 THEN
+    reached := reached + 1;
+    INSERT INTO conch.rows (place, id, position, row)
+      SELECT given.place, given.id, reached, given.row
+      FROM unnest(places[1:changes], ids[1:changes], texts) AS given (place, id, row)
+      ON CONFLICT (place, id) DO UPDATE SET position = excluded.position, row = excluded.row;
+    UPDATE conch.log SET position = reached;
+  END IF;
+  UPDATE conch.workers SET number = group_number, position = reached WHERE worker = sender;
+  RETURN reached;
+END $$;
+
+-- Adds a worker with the lowest free slot, and returns the slot.
+CREATE OR REPLACE FUNCTION conch.join_log(sender text, slots integer) RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE
+  free integer;
+BEGIN
+  PERFORM 1 FROM conch.log FOR UPDATE;
+  SELECT min(each) INTO free FROM generate_series(0, slots - 1) AS each
+    WHERE NOT EXISTS (SELECT 1 FROM conch.workers WHERE state = 'living' AND slot = each);
+  INSERT INTO conch.workers (worker, slot, state, beat) VALUES (sender, free, 'living', clock_timestamp());
+  RETURN free;
+END $$;
+
+-- Ends a worker. Waits for a group that is being written; none of its later groups is.
+CREATE OR REPLACE FUNCTION conch.end_worker(whose text, becomes text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM 1 FROM conch.log FOR UPDATE;
+  UPDATE conch.workers SET state = becomes WHERE worker = whose AND state = 'living';
+END $$;

@@ -1,0 +1,179 @@
+import type { Database } from 'better-sqlite3';
+import type { RowChange, SharedRow } from './shared-log.ts';
+
+/** How the rows of a table are shared. */
+type Shape = {
+  /** SQL for the id of a row; `$` stands for the row. */
+  readonly id: string;
+  /** The integer key by which SQLite finds a row, or the text column that does. */
+  readonly by: string;
+  /** True when a row is written whatever another process wrote: both write the same, or the last one counts. */
+  readonly isFree?: boolean;
+  /** A column that each process numbers by itself. */
+  readonly own?: string;
+  /** A column whose value never falls: an older row does not replace a newer one. */
+  readonly rises?: string;
+};
+
+/**
+ * The shared tables, in the order in which changes are applied. A journal row is named by its key and number in it, so
+ * of two processes that append to one key only the first is taken.
+ */
+const SHAPES: Readonly<Record<string, Shape>> = {
+  configs: { id: '$.id', by: 'id', isFree: true },
+  inbox: { id: '$.id', by: 'rowid' },
+  memory: { id: 'json_array($.owner, $.name)', by: 'rowid', isFree: true },
+  machines: { id: 'json_array($.name, $.key)', by: 'rowid', rises: 'row' },
+  journal: { id: "$.machine || '/' || $.seq", by: 'rowid' },
+  ledger: { id: "$.machine || '/' || $.row || '/' || $.n", by: 'rowid', own: 'id' },
+  conversation: { id: '$.nonce', by: 'rowid' },
+  outbox: { id: '$.n', by: 'rowid' },
+  posted: { id: '$.channel', by: 'channel', isFree: true },
+};
+
+const TABLES = Object.keys(SHAPES);
+
+/** What a replica has besides the tables of every store. `line` is the key by which SQLite finds a row. */
+const SCHEMA = `
+  CREATE TABLE versions (
+    place TEXT NOT NULL, id TEXT NOT NULL, position INTEGER NOT NULL, line ANY, PRIMARY KEY (place, id)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX outbox_open ON outbox (channel) WHERE state IN ('owed', 'uncertain');
+  CREATE TEMP TABLE changed (place TEXT NOT NULL, id TEXT NOT NULL, line ANY, PRIMARY KEY (place, id)) STRICT, WITHOUT ROWID;
+`;
+
+type Line = number | string;
+type Changed = { readonly place: string; readonly id: string; readonly line: Line };
+type Version = { readonly position: number; readonly line: Line };
+
+/** A change of another process, as it was applied to the tables of this one. */
+export type AppliedRow = {
+  readonly table: string;
+  readonly line: Line;
+  readonly isNew: boolean;
+  readonly isGone: boolean;
+};
+
+/**
+ * The copy of a shared log in a store's own tables. It notes each row that a transaction writes, and writes the rows
+ * of other processes.
+ */
+export class Replica {
+  /** All changes up to this position are in the tables. */
+  position = 0;
+  readonly #sql;
+  readonly #tables: ReadonlyMap<string, TableStatements>;
+
+  constructor(db: Database) {
+    db.exec(SCHEMA);
+    for (const [table, shape] of Object.entries(SHAPES)) db.exec(triggersOf(table, shape));
+    this.#tables = new Map(Object.entries(SHAPES).map(([table, shape]) => [table, tableStatements(db, table, shape)]));
+    this.#sql = {
+      changed: db.prepare<[], Changed>('SELECT place, id, line FROM changed'),
+      clear: db.prepare('DELETE FROM changed'),
+      version: db.prepare<[string, string], Version>('SELECT position, line FROM versions WHERE place = ? AND id = ?'),
+      note: db.prepare<[string, string, number, Line]>('INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?)'),
+      pruning: db.prepare("INSERT OR REPLACE INTO meta VALUES ('pruning', 'yes')"),
+      pruned: db.prepare("DELETE FROM meta WHERE name = 'pruning'"),
+    };
+  }
+
+  /** The rows that the current transaction wrote. */
+  changes(): readonly RowChange[] {
+    return this.#sql.changed.all().flatMap(({ place, id, line }) => {
+      const { isFree = false, rises } = SHAPES[place] ?? {};
+      const known = this.#sql.version.get(place, id)?.position ?? 0;
+      const row = this.#tables.get(place)?.read(line) ?? null;
+      if (row === null && known === 0) return [];
+      return [{ table: place, id, row, known: isFree || (rises !== undefined && known > 0) ? null : known }];
+    });
+  }
+
+  /** Notes that the rows of the current transaction were taken at a position. */
+  taken(position: number): void {
+    for (const { place, id, line } of this.#sql.changed.all()) this.#sql.note.run(place, id, position, line);
+    this.#sql.clear.run();
+    if (position === this.position + 1) this.position = position;
+  }
+
+  /** The position of a row's newest change; 0 for none. */
+  positionOf(table: string, id: string): number {
+    return this.#sql.version.get(table, id)?.position ?? 0;
+  }
+
+  /** Writes rows of other processes into the current transaction, and returns those that were not known. */
+  apply(rows: readonly (SharedRow & { readonly position: number })[]): readonly AppliedRow[] {
+    const sorted = rows.toSorted((a, b) => TABLES.indexOf(a.table) - TABLES.indexOf(b.table));
+    const applied = sorted.flatMap((each) => this.#apply(each) ?? []);
+    this.#sql.clear.run();
+    return applied;
+  }
+
+  #apply({ table, id, row, position }: SharedRow & { readonly position: number }): AppliedRow | null {
+    const statements = this.#tables.get(table);
+    const known = this.#sql.version.get(table, id);
+    if (statements === undefined || (known !== undefined && known.position >= position)) return null;
+    const former = known?.line ?? null;
+    if (former !== null && row === null) this.#remove(statements, former);
+    const line = row === null ? former : statements.write(row, former);
+    this.#sql.note.run(table, id, position, line ?? 0);
+    return line === null ? null : { table, line, isNew: known === undefined, isGone: row === null };
+  }
+
+  #remove(statements: TableStatements, line: Line): void {
+    this.#sql.pruning.run();
+    statements.remove(line);
+    this.#sql.pruned.run();
+  }
+}
+
+function triggersOf(table: string, { id, by }: Shape): string {
+  const note = (row: 'old' | 'new'): string =>
+    `INSERT OR REPLACE INTO changed VALUES ('${table}', ${id.replaceAll('$', row)}, ${row}.${by});`;
+  return `
+    CREATE TEMP TRIGGER shares_new_${table} AFTER INSERT ON ${table} BEGIN ${note('new')} END;
+    CREATE TEMP TRIGGER shares_changed_${table} AFTER UPDATE ON ${table} BEGIN ${note('new')} END;
+    CREATE TEMP TRIGGER shares_gone_${table} AFTER DELETE ON ${table} BEGIN ${note('old')} END;`;
+}
+
+type TableStatements = ReturnType<typeof tableStatements>;
+
+/** Reads, writes and removes rows of a table as text. `write` returns the key by which SQLite finds the row. */
+function tableStatements(db: Database, table: string, { by, own, rises }: Shape) {
+  const columns = db.prepare<[string], string>('SELECT name FROM pragma_table_info(?)').pluck().all(table);
+  const shared = columns.filter((name) => name !== own);
+  const list = shared.join(', ');
+  const read = db.prepare<[Line], Row>(`SELECT ${list} FROM ${table} WHERE ${by} = ?`);
+  const values = shared.map((name) => `@${name}`).join(', ');
+  const write = db.prepare<[Row], Line>(`INSERT OR REPLACE INTO ${table} (${list}) VALUES (${values}) RETURNING ${by}`);
+  const remove = db.prepare<[Line]>(`DELETE FROM ${table} WHERE ${by} = ?`);
+  return {
+    read: (line: Line): string | null => {
+      const row = read.get(line);
+      return row === undefined ? null : JSON.stringify(mapped(row, packed));
+    },
+    write: (text: string, former: Line | null): Line => {
+      const row = mapped(JSON.parse(text) as Row, unpacked);
+      const before = former === null ? undefined : read.get(former);
+      if (former !== null && rises !== undefined && Number(before?.[rises]) > Number(row[rises])) return former;
+      if (former !== null && own !== undefined) remove.run(former);
+      return write.pluck().get(row) ?? 0;
+    },
+    remove: (line: Line): void => void remove.run(line),
+  };
+}
+
+type Row = Readonly<Record<string, unknown>>;
+
+function mapped(row: Row, map: (value: unknown) => unknown): Row {
+  return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, map(value)]));
+}
+
+/** Bytes as JSON: an object with their hexadecimal digits. */
+function packed(value: unknown): unknown {
+  return Buffer.isBuffer(value) ? { hex: value.toString('hex') } : value;
+}
+
+function unpacked(value: unknown): unknown {
+  return value instanceof Object && 'hex' in value ? Buffer.from(String(value.hex), 'hex') : value;
+}

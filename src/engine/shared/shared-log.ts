@@ -1,0 +1,68 @@
+/** A row of one of the store's tables as text, or `null` for a deleted one. `id` names it among the rows of its table. */
+export type SharedRow = { readonly table: string; readonly id: string; readonly row: string | null };
+
+/**
+ * A row to write. `known` is the position of the newest change of this row that the writer has: 0 when it has none,
+ * `null` when the row is written whatever another process wrote.
+ */
+export type RowChange = SharedRow & { readonly known: number | null };
+
+/** A row that must be as the writer knows it, though the writer does not change it. */
+export type RowCheck = Pick<SharedRow, 'table' | 'id'> & { readonly known: number };
+
+/** All rows that one transaction of a process writes. */
+export type Group = {
+  readonly worker: string;
+  /** Counts the groups of the worker. A group that is sent again has the same number and is written once. */
+  readonly number: number;
+  readonly changes: readonly RowChange[];
+  readonly checks: readonly RowCheck[];
+};
+
+/**
+ * What became of a group. `taken`: all its rows are durable, at this position. `overtaken`: another process changed a
+ * row first, and nothing was written. `buried`: the worker was declared dead, and nothing of it is written any more.
+ */
+export type GroupVerdict =
+  | { readonly state: 'taken'; readonly position: number }
+  | { readonly state: 'overtaken' }
+  | { readonly state: 'buried' };
+
+/** The rows that changed after a position, each in its newest form, oldest change first; and the position reached. */
+export type Changes = {
+  readonly rows: readonly (SharedRow & { readonly position: number })[];
+  readonly position: number;
+  /** True when there are no later changes. */
+  readonly isAll: boolean;
+};
+
+/** A process among those that share a log. Every start is a worker of its own. */
+export type Member = {
+  readonly worker: string;
+  /** Unique among living workers, at least 0 and below `SLOTS`. */
+  readonly slot: number;
+  /** The name of the log, part of the ids of posts. */
+  readonly logId: string;
+};
+
+/** The most processes that can share a log. */
+export const SLOTS = 1_024;
+
+/**
+ * What several processes share: rows, written in groups, one group after the other, each with the next position. Any
+ * method rejects when the log cannot be reached; a rejected `commit` may have been written and can be sent again.
+ */
+export type SharedLog = {
+  join(): Promise<Member>;
+  commit(group: Group): Promise<GroupVerdict>;
+  pull(after: number): Promise<Changes>;
+  /** Declares a worker dead: none of its later groups is written. */
+  bury(worker: string): Promise<void>;
+  /** The workers that are neither buried nor have left. */
+  living(): Promise<readonly string[]>;
+  /** Called when another process may have written. Hints may be lost, so pull now and then without one. */
+  onHint(listener: () => void): void;
+  /** Leaves in good order: nothing of this worker is in flight. */
+  leave(worker: string): Promise<void>;
+  close(): Promise<void>;
+};

@@ -1,0 +1,68 @@
+import type { Changes, Group, Member, SharedLog, SharedRow, GroupVerdict } from '../../src/engine/shared/shared-log.ts';
+
+type Kept = SharedRow & { readonly position: number };
+
+/** Planted bugs: what a log that is written wrongly does. */
+export type LogBug = 'no-check' | 'no-burial' | 'written-twice';
+
+/** A shared log in memory: what a database does for several processes, without one. */
+export class MemoryLog {
+  readonly #rows = new Map<string, Kept>();
+  readonly #last = new Map<string, { readonly number: number; readonly position: number }>();
+  readonly #living = new Map<string, number>();
+  readonly #bug: LogBug | null;
+  #position = 0;
+  #joined = 0;
+
+  constructor(bug: LogBug | null = null) {
+    this.#bug = bug;
+  }
+
+  /** The log as one process sees it. `pause` is awaited before and after each request. */
+  seenBy(pause: () => Promise<void> = async () => undefined): SharedLog {
+    const ask = async <T>(answer: () => T): Promise<T> => {
+      await pause();
+      const given = answer();
+      await pause();
+      return given;
+    };
+    return {
+      join: () => ask(() => this.#join()),
+      commit: (group) => ask(() => this.#commit(group)),
+      pull: (after) => ask(() => this.#pull(after)),
+      bury: (worker) => ask(() => void this.#living.delete(worker)),
+      living: () => ask(() => [...this.#living.keys()]),
+      onHint: () => undefined,
+      leave: (worker) => ask(() => void this.#living.delete(worker)),
+      close: async () => undefined,
+    };
+  }
+
+  #join(): Member {
+    this.#joined += 1;
+    const worker = `w${this.#joined}`;
+    this.#living.set(worker, this.#joined);
+    return { worker, slot: this.#joined, logId: 'log' };
+  }
+
+  #commit({ worker, number, changes, checks }: Group): GroupVerdict {
+    const last = this.#last.get(worker);
+    if (last?.number === number && this.#bug !== 'written-twice') return { state: 'taken', position: last.position };
+    if (!this.#living.has(worker) && this.#bug !== 'no-burial') return { state: 'buried' };
+    const positionOf = (table: string, id: string): number => this.#rows.get(`${table} ${id}`)?.position ?? 0;
+    const isOvertaken = [...changes, ...checks].some(
+      ({ table, id, known }) => known !== null && positionOf(table, id) !== known,
+    );
+    if (isOvertaken && this.#bug !== 'no-check') return { state: 'overtaken' };
+    if (changes.length > 0) this.#position += 1;
+    for (const { table, id, row } of changes)
+      this.#rows.set(`${table} ${id}`, { table, id, row, position: this.#position });
+    this.#last.set(worker, { number, position: this.#position });
+    return { state: 'taken', position: this.#position };
+  }
+
+  #pull(after: number): Changes {
+    const rows = [...this.#rows.values()].filter(({ position }) => position > after);
+    return { rows: rows.toSorted((a, b) => a.position - b.position), position: this.#position, isAll: true };
+  }
+}

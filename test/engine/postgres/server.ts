@@ -1,0 +1,114 @@
+import { execFileSync, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client } from 'pg';
+
+/** A PostgreSQL server for tests. */
+export type TestServer = {
+  readonly url: string;
+  /** Ends the server at once, without a checkpoint, as a crash does. */
+  kill(): Promise<void>;
+  /** Starts it again on its data. */
+  start(): Promise<void>;
+  stop(): Promise<void>;
+};
+
+/** The folder of the newest installed server's programs; `null` when none is installed. */
+export function serverPrograms(): string | null {
+  const root = '/usr/lib/postgresql';
+  if (!existsSync(root)) return null;
+  const [newest] = readdirSync(root).toSorted((a, b) => Number(b) - Number(a));
+  return newest === undefined ? null : join(root, newest, 'bin');
+}
+
+/**
+ * The server that `CONCH_TEST_PG` names, else a new one with fsync from the installed programs. `null` when there is
+ * neither. A server started here listens on 127.0.0.1 only.
+ */
+export async function testServer(): Promise<TestServer | null> {
+  const given = process.env['CONCH_TEST_PG'];
+  if (given !== undefined) return { url: given, kill: refused, start: refused, stop: async () => undefined };
+  const programs = serverPrograms();
+  if (programs !== null) return startServer(programs);
+  if (process.env['CONCH_REQUIRE_POSTGRES'] === '1') throw new Error(MISSING);
+  process.stderr.write(`The tests with PostgreSQL are skipped. ${MISSING}\n`);
+  return null;
+}
+
+const MISSING = 'Install PostgreSQL (apt-get install postgresql), or name a server in CONCH_TEST_PG.';
+
+async function refused(): Promise<void> {
+  throw new Error('the server that CONCH_TEST_PG names is neither killed nor started by tests');
+}
+
+async function startServer(programs: string): Promise<TestServer> {
+  const folder = mkdtempSync(join(tmpdir(), 'conch-postgres-'));
+  const user = notRoot();
+  if (user !== null) chownSync(folder, user.uid, user.gid);
+  const data = join(folder, 'data');
+  const run = { ...user, cwd: folder, stdio: 'ignore', env: { ...process.env, LC_ALL: 'C.UTF-8' } } as const;
+  execFileSync(join(programs, 'initdb'), ['-D', data, '-U', 'conch', '-A', 'trust', '-E', 'UTF8'], run);
+  const port = await freePort();
+  const url = `postgres://conch@127.0.0.1:${port}/postgres`;
+  const settings = ['listen_addresses=127.0.0.1', `port=${port}`, `unix_socket_directories=${folder}`];
+  let server: ChildProcess | null = null;
+  const start = async (): Promise<void> => {
+    server = spawn(join(programs, 'postgres'), ['-D', data, ...settings.flatMap((each) => ['-c', each])], run);
+    await untilReady(url);
+  };
+  const end = async (signal: NodeJS.Signals): Promise<void> => {
+    const ending = server;
+    server = null;
+    if (ending === null || ending.exitCode !== null) return;
+    const ended = new Promise((resolve) => void ending.once('exit', resolve));
+    ending.kill(signal);
+    await ended;
+  };
+  await start();
+  return {
+    url,
+    kill: () => end('SIGKILL'),
+    start,
+    async stop() {
+      await end('SIGINT');
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** PostgreSQL refuses to run as root. */
+function notRoot(): { readonly uid: number; readonly gid: number } | null {
+  if (process.getuid?.() !== 0) return null;
+  const idOf = (flag: string): number => Number(execFileSync('id', [flag, 'nobody'], { encoding: 'utf8' }));
+  return { uid: idOf('-u'), gid: idOf('-g') };
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.on('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0));
+    });
+  });
+}
+
+const READY_WITHIN = 300;
+
+async function untilReady(url: string): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    const client = new Client({ connectionString: url });
+    try {
+      await client.connect();
+      await client.end();
+      return;
+    } catch (error) {
+      if (attempt === READY_WITHIN) throw error;
+      await new Promise((resolve) => void setTimeout(resolve, 100));
+    }
+  }
+}
