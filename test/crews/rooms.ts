@@ -14,6 +14,7 @@ import { createMemory } from '../adapters/discord/listening.ts';
 import { startDiscord } from '../adapters/discord/server.ts';
 import { adapterOptions } from '../adapters/slack/listener.ts';
 import { startSlack } from '../adapters/slack/server.ts';
+import { channelPage, slackPage } from '../e2e/channel-page.ts';
 import { load } from '../config/world.ts';
 import { startApp } from '../runtime/start-app.ts';
 import { played } from '../work/crews/played.ts';
@@ -33,6 +34,8 @@ type Seen = {
   readonly edits: readonly { readonly card: string; readonly at: number }[];
 };
 
+type Pages = Readonly<Record<string, string>>;
+
 /** A local server of a chat platform for one measurement. `channel`: where the crew works. */
 type Room = {
   readonly channel: string;
@@ -40,6 +43,10 @@ type Room = {
   /** The variables without which the configuration is refused. */
   readonly env: Readonly<Record<string, string>>;
   readonly seen: () => Seen;
+  /** The channel and its threads as pages, by name. Empty for the console. */
+  readonly pages: () => Pages;
+  /** Writes as a person in the channel or the thread of a page. */
+  readonly say: (page: string, text: string) => void;
   readonly close: () => Promise<void>;
 };
 
@@ -67,12 +74,19 @@ export async function measureRoom(
     tickets,
     stepMs,
     shows = null,
+    look = async () => {},
+    ...order
   }: {
     readonly workers: number;
     readonly tickets: readonly string[];
     readonly stepMs: number;
     /** Words that stand in a thread at the end; `null`: none is waited for. */
     readonly shows?: string | null;
+    /** Called again and again until the crew is finished. */
+    readonly look?: (room: Pick<Room, 'pages' | 'say'>) => Promise<void>;
+    /** More keys of the crew's configuration. */
+    readonly crew?: object;
+    readonly work?: Work;
   },
 ): Promise<RoomFigures> {
   const room = await OPEN[name]();
@@ -91,6 +105,7 @@ export async function measureRoom(
           workers,
           test: '! grep -rqE "^(<<<<<<<|>>>>>>>)" src',
           backend: { kind: 'command', command: 'unused' },
+          ...order.crew,
         },
       ],
     },
@@ -108,7 +123,7 @@ export async function measureRoom(
     store,
     time: { clock, timers: systemTimers },
     adapter: room.adapter,
-    backendFor: (agent) => played(agent, working(stepMs)),
+    backendFor: (agent) => played(agent, order.work ?? working(stepMs)),
   });
   try {
     await app.crews.commands.run('run', {
@@ -121,9 +136,13 @@ export async function measureRoom(
       return crew?.finished.length === tickets.length && crew.workers.every(({ status }) => status === 'idle');
     };
     const isShown = () => shows === null || room.seen().threads.some((text) => text.includes(shows));
-    while (!isOver() || !isShown()) await new Promise((resolve) => setTimeout(resolve, 50));
+    while (!isOver() || !isShown()) {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      await look(room);
+    }
     // The last words are on their way.
     await new Promise((resolve) => setTimeout(resolve, 1_000));
+    await look(room);
     if (process.env['SHOW'])
       console.log(
         room
@@ -188,6 +207,14 @@ async function discord(): Promise<Room> {
       ),
       edits: calls('PATCH').flatMap(({ body, path, at }) => (isCard(body) ? [{ card: path, at }] : [])),
     }),
+    say: (page, text) => void server.write(server.person('ann'), page, text),
+    pages: () =>
+      Object.fromEntries(
+        [server.channel, ...server.read(server.channel).flatMap(({ thread }) => thread ?? [])].map((id) => [
+          id,
+          channelPage('lagoon', id === server.channel ? 'general' : id, server.read(id)),
+        ]),
+      ),
     close: () => server.close(),
   };
 }
@@ -214,6 +241,17 @@ async function slack(): Promise<Room> {
       // An update does not tell whether its message is in a thread.
       edits: calls('chat.update').flatMap(({ args, at }) => (isCard(args) ? [{ card: String(args['ts']), at }] : [])),
     }),
+    say: (page, text) => void server.write(server.ids.ann, channel, text, page === channel ? {} : { thread: page }),
+    pages: () => {
+      const threads = server.read(channel).flatMap(({ ts, replies }) => (replies > 0 ? [ts] : []));
+      const names = { [server.ids.ann]: 'ann', [server.ids.bob]: 'bob', [channel]: 'general' };
+      return Object.fromEntries(
+        [undefined, ...threads].map((ts) => [
+          ts ?? channel,
+          slackPage(ts === undefined ? '#general' : 'Thread', server.read(channel, ts), names),
+        ]),
+      );
+    },
     close: () => server.close(),
   };
 }
@@ -239,6 +277,8 @@ async function inConsole(): Promise<Room> {
     },
     // The page shows the crew itself, and has no card.
     seen: () => ({ texts, threads, edits: [] }),
+    pages: () => ({}),
+    say: () => {},
     close: async () => {},
   };
 }

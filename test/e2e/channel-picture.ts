@@ -3,7 +3,7 @@ import type { DiscordServer } from '../adapters/discord/server.ts';
 import { ROOT } from '../docs/documents.ts';
 import { onDiscord } from './discord.ts';
 import { until } from './network.ts';
-import { channelPage } from './discord-page.ts';
+import { channelPage } from './channel-page.ts';
 
 // Makes docs/discord.png: node test/e2e/channel-picture.ts. The exchange is a real one on a loopback Discord; the page is ours.
 

@@ -199,6 +199,7 @@ function elementText(element: Json): string {
   return ownText(element['text']);
 }
 
-function unescaped(text: string): string {
+/** Returns a text of Slack with its three entities decoded. */
+export function unescaped(text: string): string {
   return text.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&');
 }
