@@ -175,6 +175,7 @@ export const crewOnFloor = {
     'discovered',
     'votesVoided',
     'mergeAsked',
+    'mergeDue',
     'mergeHeld',
     'tested',
     'reviewBegun',

@@ -27,6 +27,7 @@ const GOES_ON: ReadonlySet<CrewFact['type']> = new Set([
   'conflicted',
   'mergeDropped',
   'mergeAsked',
+  'mergeDue',
   'pullOpened',
   'pullReturned',
   'leaving',
@@ -299,6 +300,8 @@ function mergeWords(worker: Worker, fact: CrewFact): readonly [about: string, te
             'merge',
             `⏳ ${ticket} is merged at ${utcSecond(fact.at)}: ${sizeWords(work)}. /crew hold ${name} to hold it · /crew merge ${name} to merge it now`,
           ];
+    case 'mergeDue':
+      return ['merge', `⏳ ${ticket} is merged now`];
     case 'mergeHeld':
       return ['hold', `✋ The merge of ${ticket} is held by ${fact.by}`];
     case 'conflicted':

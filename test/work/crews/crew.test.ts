@@ -1094,6 +1094,8 @@ describe('a merge', () => {
     play.at = landsAt - 1_000;
     play.give({ type: 'TICK' });
     expect(jobOf(play.crew, play.worker())).toBe('merge');
+    const line = ticketLineOf(play.crew, { type: 'mergeDue', worker: 'A' });
+    expect(line).toMatchObject({ about: 'merge', text: '⏳ c-1 is merged now', goesOn: true });
     play.give(MERGE, { type: 'MERGED', worker: 'A', ticket: 'c-1', commit: 'm1' });
   });
 
