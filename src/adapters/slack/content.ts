@@ -80,7 +80,8 @@ export function roughlyLeft(ms: number): string {
   const minutes = Math.round(ms / 60_000);
   if (minutes < 1) return 'less than a minute left';
   if (minutes < 60) return `about ${minutes} min left`;
-  return `about ${Math.round(minutes / 60)} h left`;
+  const hours = Math.round(minutes / 60);
+  return hours < 48 ? `about ${hours} h left` : `about ${Math.round(hours / 24)} days left`;
 }
 
 /** Slack's limit for texts without blocks, in UTF-16 units. A longer notification is displayed badly. */
@@ -94,11 +95,11 @@ const DRAFT_LIMIT = 3_500;
 /** Returns the blocks of a message; none when its Markdown is too long for one block. */
 function blocksOf({ kind, buttons }: Content, named: string): readonly object[] {
   if (kind === 'card') {
-    const shown = inertText(named).slice(0, SECTION_LIMIT);
-    return [
-      { type: 'section', text: { type: 'mrkdwn', text: shown, verbatim: true } },
-      { type: 'actions', elements: [...buttons.flatMap(buttonElement), SETTINGS_BUTTON] },
-    ];
+    const shown = clipped(inertText(named), SECTION_LIMIT);
+    const section = { type: 'section', text: { type: 'mrkdwn', text: shown, verbatim: true } };
+    // A card without buttons belongs to a finished ticket, which has no settings either.
+    if (buttons.length === 0) return [section];
+    return [section, { type: 'actions', elements: [...buttons.flatMap(buttonElement), SETTINGS_BUTTON] }];
   }
   const markdown = inertMarkdown(named);
   const actions = buttons.length === 0 ? [] : [{ type: 'actions', elements: buttons.flatMap(buttonElement) }];
@@ -143,6 +144,7 @@ function rulesMenu(
 
 const MOST_OPTIONS = 100;
 const OPTION_LENGTH = 75;
+const BUTTON_LENGTH = 75;
 
 /** Returns plain text for Slack's Block Kit. Slack reads no markup in it. */
 export function textObject(text: string): object {
@@ -153,7 +155,7 @@ function plainButton(button: CardButton, index: number): object {
   return {
     type: 'button',
     action_id: `conch:${index}`,
-    text: { type: 'plain_text', text: button.label, emoji: true },
+    text: { type: 'plain_text', text: clipped(button.label, BUTTON_LENGTH), emoji: true },
     value: buttonValue(button),
     ...STYLES[button.style],
   };

@@ -1,9 +1,11 @@
 import { describe, expect, test, vi } from 'vitest';
+import { MOST_BUTTONS, fitting } from '../../../src/adapters/delivery/card.ts';
 import { crewCard } from '../../../src/adapters/delivery/crew-card.ts';
 import { customId } from '../../../src/adapters/discord/content.ts';
-import { buttonValue } from '../../../src/adapters/slack/content.ts';
+import { buttonValue, wordingOf } from '../../../src/adapters/slack/content.ts';
 import type { CrewView, CrewWorkerView } from '../../../src/turns/crew-view.ts';
 import { forTurn } from '../../../src/turns/drawn-for.ts';
+import { blocksProblem } from '../slack/state-text.ts';
 import { CHANNEL, THREAD, fakePlatform, floorView, said } from './fake-client.ts';
 
 function asking(name: string, since: number): CrewWorkerView {
@@ -76,8 +78,12 @@ describe('the text', () => {
       ...asking(`W${place}`, place),
       waits: 'why '.repeat(500),
     }));
-    const { text } = crewCard(crewOf(workers, { problems: ['p '.repeat(2_000)] }), CHANNEL);
+    const { text, buttons } = crewCard(crewOf(workers, { problems: ['p '.repeat(2_000)] }), CHANNEL);
     expect(text.length).toBeLessThan(1_600);
+    const own = { kind: 'card', speaker: null, text, epoch: null, outboxId: null } as const;
+    const ways = { isCustomized: true, hasBlocks: true, isThread: false };
+    const { blocks = [] } = wordingOf({ ...own, buttons: fitting(buttons, MOST_BUTTONS) }, ways);
+    expect(blocksProblem(JSON.parse(JSON.stringify(blocks)))).toBeNull();
     expect(text).toMatch(/… and \d+ more: \/crew ps$/);
   });
 

@@ -1,9 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { buttonValue, readButtonValue } from '../../../src/adapters/slack/content.ts';
+import type { CardButton } from '../../../src/adapters/delivery/card.ts';
+import { buttonValue, readButtonValue, roughlyLeft, wordingOf } from '../../../src/adapters/slack/content.ts';
 import type { FloorView } from '../../../src/turns/view.ts';
 import { holding, said, speaking, viewOf } from './speaking.ts';
 import type { Speaking } from './speaking.ts';
 import { ALL_SCOPES } from './server.ts';
+import { blocksProblem, unescaped } from './state-text.ts';
+import type { Json } from './state.ts';
 
 /** Returns the channel's cards as people see them. */
 function cardsIn(world: Speaking, thread?: string) {
@@ -42,6 +45,34 @@ describe('a floor in an exchange', () => {
     await world.until(() => cardsIn(world)[0]?.text.includes('less than a minute left') === true, 'the end', 250);
     expect(world.calls('chat.update').length).toBeLessThanOrEqual(6);
   });
+});
+
+describe('the blocks of a card', () => {
+  const button = (label: string): CardButton => ({ label, line: '/stop', drawnFor: 'tx.7', style: 'plain' });
+  function blocksOf(text: string, buttons: readonly CardButton[]): Json[] {
+    const content = { kind: 'card', speaker: null, text, buttons, epoch: 7, outboxId: null } as const;
+    const { blocks = [] } = wordingOf(content, { isCustomized: true, hasBlocks: true, isThread: false });
+    return JSON.parse(JSON.stringify(blocks));
+  }
+
+  test('are within the limits of Slack with the most buttons, the longest labels and text that is escaped', () => {
+    const blocks = blocksOf('<'.repeat(1_500), Array(24).fill(button(`Trust this folder (${'n'.repeat(80)})`)));
+    expect(blocksProblem(blocks)).toBeNull();
+    expect(JSON.stringify(blocks[1])).toContain('nnn…"');
+    expect(unescaped(JSON.stringify(blocks[0]))).toMatch(/<…"/);
+  });
+
+  test('have no button for the settings on the card of a finished ticket', () => {
+    expect(blocksOf('✓ c-1 is finished.', []).map(({ type }) => type)).toEqual(['section']);
+  });
+});
+
+test.each([
+  [47 * 60, 'about 47 h left'],
+  [48 * 60, 'about 2 days left'],
+  [7 * 24 * 60, 'about 7 days left'],
+])('the time left of %i minutes is shown as "%s"', (minutes, words) => {
+  expect(roughlyLeft(minutes * 60_000)).toBe(words);
 });
 
 describe("a button's value", () => {
