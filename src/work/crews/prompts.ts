@@ -1,5 +1,5 @@
 import { shortDigest } from '../../lib/digest.ts';
-import { counted } from '../../turns/commands/clock-words.ts';
+import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { Assigned, Worker, WorkerStep } from './crew.ts';
 
 /** A line of an agent that begins with this word is told to workers on other tickets. */
@@ -109,17 +109,20 @@ export function promptFor(worker: Worker, place: PromptPlace): string {
   );
 }
 
-/** The most characters of a discovery, and the most discoveries of one text. The rest is cut off. */
+/** The most characters of a discovery, and the most discoveries of one text. */
 const LONGEST_NOTE = 500;
 const MOST_NOTES = 5;
 
-/** Returns the discoveries in an agent's own lines. */
+/** Returns the discoveries in an agent's own lines. The last one says how many were left out. */
 export function notesIn(lines: readonly string[]): readonly string[] {
-  const notes = lines.flatMap((line) => (line.startsWith(NOTE) ? [line.slice(NOTE.length).trim()] : []));
-  return notes
-    .filter((note) => note !== '')
-    .slice(0, MOST_NOTES)
-    .map((note) => note.slice(0, LONGEST_NOTE));
+  const notes = lines
+    .flatMap((line) => (line.startsWith(NOTE) ? [line.slice(NOTE.length).trim()] : []))
+    .filter((note) => note !== '');
+  const more = notes.length - MOST_NOTES;
+  const kept = notes.slice(0, MOST_NOTES).map((note) => excerpt(note, LONGEST_NOTE));
+  if (more <= 0) return kept;
+  const words = more === 1 ? '1 more note was left out' : `${more} more notes were left out`;
+  return kept.with(-1, `${kept.at(-1)} (${words})`);
 }
 
 /** What workers on other tickets found out, as data. */

@@ -43,7 +43,11 @@ describe('what workers find out', () => {
     const text = 'NOTE: The API needs UTC.\n> NOTE: quoted\n```\nNOTE: code\n```\nA NOTE: no\nNOTE:\nDONE';
     expect(notesIn(ownLines(text))).toEqual(['The API needs UTC.']);
     const many = Array.from({ length: 9 }, (_, index) => `NOTE: ${index} ${'x'.repeat(999)}`).join('\n');
-    expect(notesIn(ownLines(many)).map(({ length }) => length)).toEqual([500, 500, 500, 500, 500]);
+    const kept = notesIn(ownLines(many));
+    expect(kept.slice(0, -1).map((note) => [note.length, note.slice(-2)])).toEqual(Array(4).fill([500, 'x…']));
+    expect(kept.at(-1)).toMatch(/^4 x{497}… \(4 more notes were left out\)$/);
+    expect(notesIn(Array(6).fill('NOTE: a')).at(-1)).toBe('a (1 more note was left out)');
+    expect(notesIn(Array(5).fill('NOTE: a')).at(-1)).toBe('a');
   });
 
   test('stands in the next prompt as data, with its source', () => {
