@@ -225,6 +225,8 @@ const SHOWS_TICKETS: ReadonlySet<CrewFact['type']> = new Set([
 ]);
 /** Time until a job that broke off is tried again, in milliseconds. */
 const AGAIN_MS = 5_000;
+/** How often the ticket of a reply is tried to be written: for a minute. */
+const MOST_TRIES = 12;
 /** Time between two looks at a pull request, in milliseconds. */
 const PULL_MS = 60_000;
 /** Time between two fetches that no ticket and no merge asks for, in milliseconds. */
@@ -404,18 +406,24 @@ export class CrewRunner {
 
   /**
    * Answers a person's reply that names tickets to wait for, one reply after another: each answer may decide about the
-   * next. While the tickets cannot be read, tries again.
+   * next. While the tickets cannot be read, tries again. Declines a reply whose own ticket still cannot be written at
+   * the last try.
    */
-  async #answer(reply: TicketReply): Promise<void> {
+  async #answer(reply: TicketReply, tries = 1): Promise<void> {
     const { message, about, deps } = reply;
     const answered = this.#answered.then(async () => {
-      const why = await this.#ports.work.whyNotAfter(await this.#ticketOf(about), deps, this.state());
+      const ticket = await this.#ticketOf(about).catch((error: unknown) => {
+        if (tries < MOST_TRIES) throw error;
+        return { unwritten: `it cannot be written: ${wordsOf(error)}. Reply again when it is a ticket` };
+      });
+      const isTicket = typeof ticket === 'string';
+      const why = isTicket ? await this.#ports.work.whyNotAfter(ticket, deps, this.state()) : ticket.unwritten;
       return await this.give({ type: 'REPLY_READ', message, why: why ?? '' });
     });
     this.#answered = answered.catch(() => undefined);
     await answered.catch(async (error: unknown) => {
       await this.#brokeOff(error);
-      if (this.#isRunning) await this.#answer(reply);
+      if (this.#isRunning) await this.#answer(reply, tries + 1);
     });
   }
 

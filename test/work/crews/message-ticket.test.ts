@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { ReactionKind } from '../../../src/adapters/port.ts';
+import { systemTimers } from '../../../src/lib/time.ts';
+import type { Timers } from '../../../src/lib/time.ts';
 import { ticketOf, wantedDeps } from '../../../src/work/crews/tickets/message-ticket.ts';
 import { until } from '../reviews/stage.ts';
 import { CHANNEL, add, finished, git, opened, repository, stage, ticketText } from './stage.ts';
@@ -221,6 +223,28 @@ describe('a reply to a message that became a ticket', () => {
     await until(() => answers(room).length === 1);
     expect(room.app.crews.state('web')?.asked?.[0]?.after).toHaveLength(1);
     expect(ticket).not.toBe('');
+  });
+
+  test('is declined once, in its thread, when the ticket cannot be written', async () => {
+    const repo = repository({ 'c-1': ticketText('c-1') });
+    writeFileSync(join(repo, 'issues.jsonl'), '');
+    let tries = 0;
+    const after: Timers['after'] = (ms, act) => {
+      if (ms === 5_000) tries += 1;
+      return systemTimers.after(ms === 5_000 ? 20 : ms, act);
+    };
+    const crew = { tickets: { kind: 'beads', file: 'issues.jsonl' } };
+    const room = await stage(repo, works, crew, ':memory:', { ...systemTimers, after });
+    const message = await room.write(CHANNEL, 'The list lacks a header');
+    await react(room, message, 'ticket');
+    await room.write(CHANNEL, 'Only after c-1', { replyTo: message });
+    await until(() => answers(room).length === 1);
+    const why = 'it cannot be written: tickets of this kind are only read. Add it where they are';
+    expect(answers(room)).toEqual([
+      `${CHANNEL} Conch: 🎫 Ada wants p-1 to wait for c-1. It does not: ${why}. Reply again when it is a ticket`,
+    ]);
+    expect(tries).toBeGreaterThanOrEqual(11);
+    expect(room.app.crews.state('web')?.replies).toEqual([]);
   });
 
   test('is answered once, also after a crash before the answer, and when it is handed in again', async () => {
