@@ -301,7 +301,7 @@ function mergeWords(worker: Worker, fact: CrewFact): readonly [about: string, te
             `⏳ ${ticket} is merged at ${utcSecond(fact.at)}: ${sizeWords(work)}. /crew hold ${name} to hold it · /crew merge ${name} to merge it now`,
           ];
     case 'mergeDue':
-      return ['merge', `⏳ ${ticket} is merged now`];
+      return ['merge', `✓ Nobody held the merge of ${ticket}`];
     case 'mergeHeld':
       return ['hold', `✋ The merge of ${ticket} is held by ${fact.by}`];
     case 'conflicted':

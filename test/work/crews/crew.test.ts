@@ -1095,7 +1095,7 @@ describe('a merge', () => {
     play.give({ type: 'TICK' });
     expect(jobOf(play.crew, play.worker())).toBe('merge');
     const line = ticketLineOf(play.crew, { type: 'mergeDue', worker: 'A' });
-    expect(line).toMatchObject({ about: 'merge', text: '⏳ c-1 is merged now', goesOn: true });
+    expect(line).toMatchObject({ about: 'merge', text: '✓ Nobody held the merge of c-1', goesOn: true });
     play.give(MERGE, { type: 'MERGED', worker: 'A', ticket: 'c-1', commit: 'm1' });
   });
 
