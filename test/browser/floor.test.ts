@@ -95,4 +95,17 @@ describe.runIf(hasBrowser)('a floor that somebody has', () => {
       },
     );
   });
+
+  test.each([
+    [[{ why: 'stopped' }], ['resume']],
+    [[{ why: 'limit', budget: 'turns' }], ['resume']],
+    [[{ why: 'resting', after: 'rounds' }], ['start', 'pause']],
+  ] as const)('is resumed where its card offers that: %j', async (obstacles, buttons) => {
+    const stage = await openStage({ agents: 1, channels: 1 });
+    stage.show(stage.channels[0] ?? '', { holder: null, condition: 'resting', obstacles });
+    await page.goto(stage.link());
+    const shown = page.locator('.floor-bar .actions [data-testid]');
+    await expect.poll(() => shown.evaluateAll((all) => all.map((each) => each.dataset['testid']))).toEqual(buttons);
+    await stage.close();
+  });
 });

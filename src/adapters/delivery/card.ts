@@ -6,7 +6,7 @@ import { askedOn } from '../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../turns/floor/seats.ts';
 import { isDiff, reasonLabel } from '../../turns/text/words.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
-import { obstacleWords } from '../../turns/commands/read.ts';
+import { canResume, obstacleWords } from '../../turns/commands/read.ts';
 import type { AnnouncementOf } from '../../turns/floor/announcement.ts';
 import type { Effect } from '../../turns/floor/react.ts';
 import type { TrustQuestion } from '../../turns/floor/floor.ts';
@@ -149,7 +149,7 @@ function buttonsOf(view: FloorView, nameOf: (agent: AgentId) => string): readonl
   });
   const floor = [
     ...(holder === null ? [] : [button('Skip', '/floor skip'), button('Stop', '/stop', 'danger')]),
-    isStill(view) ? button('Resume', '/floor resume', 'good') : button('Pause', '/floor pause'),
+    canResume(view) ? button('Resume', '/floor resume', 'good') : button('Pause', '/floor pause'),
   ];
   const answers = fitting(shownOn(view).map(answersTo), MOST_BUTTONS - floor.length);
   const trust = fitting(trustOn(view, nameOf), MOST_BUTTONS - floor.length - answers.length);
@@ -361,13 +361,6 @@ export function ruleLabel(words: string, index: number, length: number): string 
 /** Returns a rule with its meaning, as in `/run approvals`. At most 400 characters. */
 export function ruleText({ rule, words }: { readonly rule: string; readonly words: string }): string {
   return excerpt(`${words} · \`${rule.replaceAll('`', "'")}\``, RULE_LENGTH);
-}
-
-/** Returns whether the floor needs a person to resume it, and can be resumed: its history is read, and agents are there. */
-function isStill({ condition, holder, obstacles }: FloorView): boolean {
-  const isAny = (...kinds: readonly string[]): boolean => obstacles.some(({ why }) => kinds.includes(why));
-  if (condition === 'paused') return true;
-  return holder === null && isAny('limit', 'day-limit', 'stopped') && !isAny('catching-up', 'nobody-available');
 }
 
 /** A platform's limits for forms. */

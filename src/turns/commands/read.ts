@@ -212,6 +212,13 @@ function notices(view: FloorView, name: NameOf): readonly string[] {
 
 const SAID_FIRST: ReadonlySet<Obstacle['why']> = new Set(['paused', 'taken', 'over-budget', 'facilitation', 'resting']);
 
+/** Returns whether the floor needs a person to resume it, and can be resumed: its history is read, and agents are there. */
+export function canResume({ condition, holder, obstacles }: FloorView): boolean {
+  const isAny = (...kinds: readonly string[]): boolean => obstacles.some(({ why }) => kinds.includes(why));
+  if (condition === 'paused') return true;
+  return holder === null && isAny('limit', 'day-limit', 'stopped') && !isAny('catching-up', 'nobody-available');
+}
+
 /** Returns why no turn is granted now and how to continue, in one sentence. */
 export function obstacleWords(obstacle: Obstacle, name: NameOf): string {
   switch (obstacle.why) {

@@ -1,6 +1,6 @@
 import type { JSX } from 'preact';
 import { WAITS_FOR } from '../../../turns/commands/fact-words.ts';
-import { obstacleWords } from '../../../turns/commands/read.ts';
+import { canResume, obstacleWords } from '../../../turns/commands/read.ts';
 import type { FloorView } from '../../../turns/view.ts';
 import { Shell } from '../icons.tsx';
 import type { IconName } from '../icons.tsx';
@@ -201,11 +201,10 @@ type Action = {
 
 /** The buttons that the current floor has. */
 function actionsNow(): readonly Action[] {
-  const { condition, obstacles = [] } = view.value ?? {};
+  const floor = view.value;
   const isHeld = holder.value !== null;
-  const isIdle = !isHeld && condition === 'resting';
-  // A budget is used up, and only people can continue.
-  const isLimited = isIdle && obstacles.some(({ why }) => why === 'limit' || why === 'day-limit');
+  const isIdle = !isHeld && floor?.condition === 'resting';
+  const isResumable = floor !== null && canResume(floor);
   const skip: Action = {
     id: 'skip',
     icon: 'skip',
@@ -218,9 +217,9 @@ function actionsNow(): readonly Action[] {
   const stop: Action = { id: 'stop', icon: 'stop', line: '/stop', title: 'Stop everything at once (Alt+X)' };
   return [
     ...(isHeld ? [skip] : []),
-    ...(isIdle && !isLimited && questionOfReview() === null ? [start] : []),
-    condition === 'paused' || isLimited ? resume : pause,
-    ...(isHeld || condition === 'open' ? [stop] : []),
+    ...(isIdle && !isResumable && questionOfReview() === null ? [start] : []),
+    isResumable ? resume : pause,
+    ...(isHeld || floor?.condition === 'open' ? [stop] : []),
   ];
 }
 

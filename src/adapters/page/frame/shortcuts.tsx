@@ -1,5 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks';
 import type { JSX } from 'preact';
+import { canResume } from '../../../turns/commands/read.ts';
 import { SignButton } from '../parts.tsx';
 import { focusComposer } from '../composer/composer.tsx';
 import { pressButton, showBeginning, showEnd } from '../sending.ts';
@@ -56,7 +57,7 @@ export function startShortcuts(): void {
 }
 
 function pauseOrResume(): void {
-  pressButton(view.value?.condition === 'paused' ? '/floor resume' : '/floor pause');
+  pressButton(view.value !== null && canResume(view.value) ? '/floor resume' : '/floor pause');
 }
 
 function show(which: typeof tab.value): void {
