@@ -66,7 +66,11 @@ function onDiscord(message: Shown): Drawn {
   const { author, at, reactions, bot, text, edited, buttons, attachments, replyTo, type } = message;
   const styles = buttonStyles(message.components);
   return {
-    ...{ author, at, reactions, isApp: bot, avatar: signOf(author) },
+    author,
+    at,
+    reactions,
+    isApp: bot,
+    avatar: signOf(author),
     isApart: replyTo !== null || type !== ORDINARY,
     html: markdown(text),
     buttons: buttons.map(({ label }, index) => ({ label, style: DISCORD_STYLES[styles[index] ?? 2] ?? '' })),
@@ -79,7 +83,12 @@ function onSlack({ author, ts, own, icon, plain, blocks, reactions, files, ...me
   const others = blocks.filter(({ type }) => type !== 'actions');
   const elements = blocks.flatMap(({ type, elements: all }) => (type === 'actions' ? objects(all) : []));
   return {
-    ...{ author, at: Number(ts) * 1_000, reactions, isApp: own, avatar: icon ?? signOf(author), isApart: false },
+    author,
+    at: Number(ts) * 1_000,
+    reactions,
+    isApp: own,
+    avatar: icon ?? signOf(author),
+    isApart: false,
     html: blocks.length === 0 ? mrkdwn(plain, names) : others.map((each) => blockHtml(each, names)).join(''),
     buttons: elements.map((each) => ({
       label: `${textIn(each['text'] ?? each['placeholder'])}${each['type'] === 'button' ? '' : ' ▾'}${each['confirm'] === undefined ? '' : ' …'}`,

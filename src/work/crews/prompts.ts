@@ -122,7 +122,7 @@ export function notesIn(lines: readonly string[]): readonly string[] {
   const kept = notes.slice(0, MOST_NOTES).map((note) => excerpt(note, LONGEST_NOTE));
   if (more <= 0) return kept;
   const words = more === 1 ? '1 more note was left out' : `${more} more notes were left out`;
-  return kept.with(-1, `${kept.at(-1)} (${words})`);
+  return kept.with(MOST_NOTES - 1, `${kept.at(-1)} (${words})`);
 }
 
 /** What workers on other tickets found out, as data. */
