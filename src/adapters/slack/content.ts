@@ -80,8 +80,9 @@ export function roughlyLeft(ms: number): string {
   const minutes = Math.round(ms / 60_000);
   if (minutes < 1) return 'less than a minute left';
   if (minutes < 60) return `about ${minutes} min left`;
-  const hours = Math.round(minutes / 60);
-  return hours < 48 ? `about ${hours} h left` : `about ${Math.round(hours / 24)} days left`;
+  return minutes < 2_880
+    ? `about ${Math.round(minutes / 60)} h left`
+    : `about ${Math.round(minutes / 1_440)} days left`;
 }
 
 /** Slack's limit for texts without blocks, in UTF-16 units. A longer notification is displayed badly. */
@@ -136,15 +137,15 @@ function rulesMenu(
     action_id: `conch:${index}`,
     placeholder: textObject(label),
     options: rules.slice(0, MOST_OPTIONS).map(({ words, line }, nth) => ({
-      text: textObject(ruleLabel(words, nth, OPTION_LENGTH)),
+      text: textObject(ruleLabel(words, nth, LABEL_LENGTH)),
       value: JSON.stringify({ line, drawnFor, opens: 'rule' }),
     })),
   };
 }
 
 const MOST_OPTIONS = 100;
-const OPTION_LENGTH = 75;
-const BUTTON_LENGTH = 75;
+/** Slack's limit for the text of an option or a button, in UTF-16 units. */
+const LABEL_LENGTH = 75;
 
 /** Returns plain text for Slack's Block Kit. Slack reads no markup in it. */
 export function textObject(text: string): object {
@@ -155,7 +156,7 @@ function plainButton(button: CardButton, index: number): object {
   return {
     type: 'button',
     action_id: `conch:${index}`,
-    text: { type: 'plain_text', text: clipped(button.label, BUTTON_LENGTH), emoji: true },
+    text: { type: 'plain_text', text: clipped(button.label, LABEL_LENGTH), emoji: true },
     value: buttonValue(button),
     ...STYLES[button.style],
   };

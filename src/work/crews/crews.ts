@@ -412,18 +412,18 @@ export class CrewRunner {
   async #answer(reply: TicketReply, tries = 1): Promise<void> {
     const { message, about, deps } = reply;
     const answered = this.#answered.then(async () => {
-      const ticket = await this.#ticketOf(about).catch((error: unknown) => {
-        if (tries < MOST_TRIES) throw error;
-        return { unwritten: `it cannot be written: ${wordsOf(error)}. Reply again when it is a ticket` };
-      });
-      const isTicket = typeof ticket === 'string';
-      const why = isTicket ? await this.#ports.work.whyNotAfter(ticket, deps, this.state()) : ticket.unwritten;
+      const why = await this.#ports.work.whyNotAfter(await this.#ticketOf(about), deps, this.state());
       return await this.give({ type: 'REPLY_READ', message, why: why ?? '' });
     });
     this.#answered = answered.catch(() => undefined);
     await answered.catch(async (error: unknown) => {
       await this.#brokeOff(error);
-      if (this.#isRunning) await this.#answer(reply, tries + 1);
+      if (!this.#isRunning) return;
+      const isWritten = this.state().proposals?.every(({ source }) => source?.message !== about) !== false;
+      const why = `it cannot be written: ${wordsOf(error)}. Reply again when it is a ticket`;
+      await (isWritten || tries < MOST_TRIES
+        ? this.#answer(reply, tries + 1)
+        : this.give({ type: 'REPLY_READ', message, why }));
     });
   }
 

@@ -120,9 +120,7 @@ export function notesIn(lines: readonly string[]): readonly string[] {
     .filter((note) => note !== '');
   const more = notes.length - MOST_NOTES;
   const kept = notes.slice(0, MOST_NOTES).map((note) => excerpt(note, LONGEST_NOTE));
-  if (more <= 0) return kept;
-  const words = more === 1 ? '1 more note was left out' : `${more} more notes were left out`;
-  return kept.with(MOST_NOTES - 1, `${kept.at(-1)} (${words})`);
+  return more <= 0 ? kept : kept.with(MOST_NOTES - 1, `${kept.at(-1)} (${counted(more, 'more note')} left out)`);
 }
 
 /** What workers on other tickets found out, as data. */

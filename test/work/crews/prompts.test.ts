@@ -45,8 +45,8 @@ describe('what workers find out', () => {
     const many = Array.from({ length: 9 }, (_, index) => `NOTE: ${index} ${'x'.repeat(999)}`).join('\n');
     const kept = notesIn(ownLines(many));
     expect(kept.slice(0, -1).map((note) => `${note.length} ${note.slice(-2)}`)).toEqual(Array(4).fill('500 x…'));
-    expect(kept.at(-1)).toMatch(/^4 x{497}… \(4 more notes were left out\)$/);
-    expect(notesIn(Array(6).fill('NOTE: a')).at(-1)).toBe('a (1 more note was left out)');
+    expect(kept.at(-1)).toMatch(/^4 x{497}… \(4 more notes left out\)$/);
+    expect(notesIn(Array(6).fill('NOTE: a')).at(-1)).toBe('a (1 more note left out)');
     expect(notesIn(Array(5).fill('NOTE: a')).at(-1)).toBe('a');
   });
 
