@@ -78,7 +78,7 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
     await letGo(made, store);
     throw error;
   }
-  if (made.page !== null) greet(made.page.link() ?? '', first);
+  if (made.page !== null) greet(made.page.accessLink() ?? '', first);
   const watching = watch(first, log, async (next) => {
     await backends.load(next);
     config = next;

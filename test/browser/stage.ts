@@ -71,7 +71,7 @@ export async function openStage(scenery: Scenery = {}): Promise<Stage> {
   };
   return {
     url: `${adapter.url ?? ''}/`,
-    link: () => adapter.link() ?? '',
+    link: () => adapter.accessLink() ?? '',
     adapter,
     intake,
     queries,

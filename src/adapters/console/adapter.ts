@@ -58,8 +58,8 @@ export type ConsoleOptions = {
 export type ConsoleAdapter = ChatAdapter & {
   /** Address of the page; `null` before the start. */
   readonly url: string | null;
-  /** Returns a link that gives one browser access, once; `null` before the start. */
-  link(): string | null;
+  /** Returns a link that gives one browser access, once; `null` before the start. Never part of a text: `link` is the link to a message. */
+  accessLink(): string | null;
   /** Makes `/healthz` answer `ready`. */
   setReady(): void;
   /** Connects the runs: their events for programs with the token, their tool calls for the page. Called once. */
@@ -85,7 +85,7 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
     get url() {
       return running?.server.url ?? null;
     },
-    link: () => running?.server.link() ?? null,
+    accessLink: () => running?.server.link() ?? null,
     setReady: () => void (later.isReady = true),
     tell(runs) {
       later.runs = runs;

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { ChatMessage, PageFrame, ServerFrame } from '../../../src/adapters/console/protocol.ts';
 import { ChatError } from '../../../src/adapters/port.ts';
-import type { OutgoingPost } from '../../../src/adapters/port.ts';
+import type { ChatAdapter, OutgoingPost } from '../../../src/adapters/port.ts';
 import { CHANNEL, openPage, OTHER, restingView, stand } from './fakes.ts';
 import type { Page, Stand } from './fakes.ts';
 
@@ -12,7 +12,7 @@ let page: Page;
 
 beforeEach(async () => {
   here = await stand();
-  page = await openPage(here.adapter.link());
+  page = await openPage(here.adapter.accessLink());
 });
 afterEach(async () => {
   page.close();
@@ -36,6 +36,12 @@ function posting(outboxId: string, text = 'hello', agent: string | null = 'dev')
 async function batched(): Promise<readonly ChatMessage[]> {
   return (await page.frame('batch', (frame) => frame.messages.length > 0)).messages;
 }
+
+test('a message has no link, as each link to the page gives access', () => {
+  // Tickets that are made of messages are committed with the link to the message.
+  const link = (here.adapter as ChatAdapter).link?.(CHANNEL, '1') ?? null;
+  expect([link, here.adapter.accessLink()]).toEqual([null, expect.stringContaining('?key=')]);
+});
 
 describe('a person at an open page', () => {
   test('gets the whole state on opening', async () => {
@@ -98,7 +104,7 @@ describe('a person at an open page', () => {
     page.send(frame);
     const first = await page.frame('accepted');
     page.close();
-    page = await openPage(here.adapter.link());
+    page = await openPage(here.adapter.accessLink());
     await opened();
     page.send(frame);
     const second = await page.frame('accepted');
@@ -222,7 +228,7 @@ describe('bad input', () => {
   test('a frame over one mebibyte ends only this connection', async () => {
     page.send(saying('x'.repeat(1_100_000)));
     expect(await page.closed).toBe(1009);
-    page = await openPage(here.adapter.link());
+    page = await openPage(here.adapter.accessLink());
     expect((await opened()).channel).toBe(CHANNEL);
   });
 });

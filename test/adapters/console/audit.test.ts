@@ -16,7 +16,7 @@ beforeEach(async () => {
   here = await stand();
   audit = fakeAudit();
   here.adapter.tell({ events: () => ({ ok: false, status: 404, text: '' }), audit });
-  page = await openPage(here.adapter.link());
+  page = await openPage(here.adapter.accessLink());
 });
 afterEach(async () => {
   page.close();
@@ -109,7 +109,7 @@ describe('a page that shows tool calls', () => {
     page.send({ type: 'audit', wanted: null });
     page.send({ type: 'open', channel: null });
     await page.frame('state');
-    const other = await openPage(here.adapter.link());
+    const other = await openPage(here.adapter.accessLink());
     other.send({ type: 'audit', wanted: {} });
     await other.frame('audit');
     audit.change(auditRow(2));
@@ -143,7 +143,7 @@ function get(path: string, headers: OutgoingHttpHeaders, method = 'GET'): Promis
 
 /** Requests with the headers of the page's script. */
 const own = async () => {
-  const { cookie, part } = await sessionOf(here.adapter.link());
+  const { cookie, part } = await sessionOf(here.adapter.accessLink());
   return { cookie, 'conch-page': part, 'sec-fetch-site': 'same-origin' };
 };
 
@@ -198,7 +198,7 @@ describe('the export', () => {
 
 describe('a rule', () => {
   test('cannot be revoked without an open page, nor by another site', async () => {
-    const { cookie, protocols } = await sessionOf(here.adapter.link());
+    const { cookie, protocols } = await sessionOf(here.adapter.accessLink());
     const knock = (headers: Record<string, string>): Promise<string> =>
       new Promise((resolve) => {
         const socket = new WebSocket(`${here.url.replace('http', 'ws')}/socket`, [...protocols], { headers });

@@ -197,7 +197,7 @@ describe('a client without access', () => {
     ['is another site that leaves its origin out', () => ({ 'sec-fetch-site': 'cross-site', cookie: 'COOKIE' })],
     ['is another site with the token', () => ({ origin: 'http://evil.example', authorization: `Bearer ${token}` })],
   ])('%s', async (_what, headers) => {
-    const { cookie, part } = await sessionOf(here.adapter.link());
+    const { cookie, part } = await sessionOf(here.adapter.accessLink());
     const given: OutgoingHttpHeaders = headers();
     const sent = given.cookie === 'COOKIE' ? { ...given, cookie, 'conch-page': part } : given;
     expect((await get('?agent=dev', sent)).status).toBe(403);
@@ -205,7 +205,7 @@ describe('a client without access', () => {
   });
 
   test('does not include the page itself', async () => {
-    const { cookie, part } = await sessionOf(here.adapter.link());
+    const { cookie, part } = await sessionOf(here.adapter.accessLink());
     const own = { cookie, 'conch-page': part };
     expect((await get('?agent=dev', { ...own, 'sec-fetch-site': 'same-origin' })).status).toBe(200);
     expect((await get('?agent=dev', { ...own, origin: here.url })).status).toBe(200);

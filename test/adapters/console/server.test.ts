@@ -132,12 +132,12 @@ describe('a running console', () => {
   });
 
   test('the page of this server is allowed', async () => {
-    const { cookie, protocols } = await sessionOf(here.adapter.link());
+    const { cookie, protocols } = await sessionOf(here.adapter.accessLink());
     expect(await knock(here.url, { cookie, origin: here.url }, protocols)).toBe(101);
   });
 
   test('another site is refused, also with a session', async () => {
-    const { cookie, protocols } = await sessionOf(here.adapter.link());
+    const { cookie, protocols } = await sessionOf(here.adapter.accessLink());
     for (const origin of ['https://evil.example', 'http://127.0.0.1:1', 'null', here.url.replace('http', 'https')]) {
       expect(await knock(here.url, { cookie, origin }, protocols)).toBe(403);
     }
@@ -145,13 +145,13 @@ describe('a running console', () => {
   });
 
   test('a rebound name is refused, also when its origin fits', async () => {
-    const { cookie, protocols } = await sessionOf(here.adapter.link());
+    const { cookie, protocols } = await sessionOf(here.adapter.accessLink());
     const rebound = { cookie, host: 'evil.example', origin: 'http://evil.example' };
     expect(await knock(here.url, rebound, protocols)).toBe(403);
   });
 
   test('no cookie, a wrong one and half of the right one are refused', async () => {
-    const { cookie, protocols } = await sessionOf(here.adapter.link());
+    const { cookie, protocols } = await sessionOf(here.adapter.accessLink());
     const [name] = cookie.split('=');
     for (const wrong of ['', `${name}=`, `${name}=${'x'.repeat(43)}`, `${name}=0.`, cookie.slice(0, -10)]) {
       expect(await knock(here.url, { cookie: wrong, origin: here.url }, protocols)).toBe(403);
@@ -213,7 +213,7 @@ describe('access to the page', () => {
   });
 
   test('T78 a link works once, and gives a cookie that scripts and other sites cannot use', async () => {
-    const key = keyOf(here.adapter.link());
+    const key = keyOf(here.adapter.accessLink());
     const first = await post(key);
     expect(first.status).toBe(200);
     const port = new URL(here.url).port;
@@ -225,13 +225,13 @@ describe('access to the page', () => {
   });
 
   test('T78 fetching the link, as a preview does, leaves it valid', async () => {
-    const link = here.adapter.link() ?? '';
+    const link = here.adapter.accessLink() ?? '';
     for (let times = 0; times < 3; times += 1) expect((await call(link)).headers['set-cookie']).toBeUndefined();
     expect((await post(keyOf(link))).status).toBe(200);
   });
 
   test('T78 a key posted by another site, by a rebound name or without an origin is refused and stays good', async () => {
-    const key = keyOf(here.adapter.link());
+    const key = keyOf(here.adapter.accessLink());
     for (const headers of [{ origin: 'https://evil.example' }, { origin: 'http://127.0.0.1:1' }, {}]) {
       expect((await post(key, headers)).status).toBe(403);
     }
@@ -240,7 +240,7 @@ describe('access to the page', () => {
   });
 
   test("T78 neither the cookie nor the page's own part is enough alone", async () => {
-    const { cookie, part, protocols } = await sessionOf(here.adapter.link());
+    const { cookie, part, protocols } = await sessionOf(here.adapter.accessLink());
     const own = { origin: here.url };
     expect(await knock(here.url, { ...own, cookie })).toBe(403);
     expect(await knock(here.url, own, protocols)).toBe(403);
@@ -254,8 +254,8 @@ describe('access to the page', () => {
   });
 
   test('T78 a session survives a restart, and ends when the token is replaced', async () => {
-    const { cookie, part } = await sessionOf(here.adapter.link());
-    const unused = keyOf(here.adapter.link());
+    const { cookie, part } = await sessionOf(here.adapter.accessLink());
+    const unused = keyOf(here.adapter.accessLink());
     const value = cookie.split('=')[1] ?? '';
     const asked = async () => {
       const name = `conch_${new URL(here.url).port}`;
@@ -348,7 +348,7 @@ describe('a start', () => {
   });
 
   test('a stop ends the connections of open pages', async () => {
-    const page = await openPage(here.adapter.link());
+    const page = await openPage(here.adapter.accessLink());
     await here.adapter.stop();
     expect([1001, 1006]).toContain(await page.closed);
     here = await stand();

@@ -45,7 +45,7 @@ function openStage(): Stage {
   let open: Page | null = null;
   const page = async (): Promise<Page | null> => {
     if (!console?.url) return null;
-    open ??= await openPage(console.link());
+    open ??= await openPage(console.accessLink());
     return open;
   };
   const messages = async (): Promise<readonly ChatMessage[]> => {
@@ -121,7 +121,7 @@ function openStage(): Stage {
       };
     },
     drafts: async () => (await state()).drafts.map(({ name, text }) => ({ author: name, text })),
-    page: () => console?.link() ?? '',
+    page: () => console?.accessLink() ?? '',
     loseAnswers: (left, words) => arm(faults, { kind: 'lose', words, left, hits: 0 }),
     refuse: (left, words) => arm(faults, { kind: 'refuse', words, left, hits: 0 }),
     duplicate: () => void (faults.twice = true),
