@@ -18,6 +18,7 @@ export function crewOf({ channels, queries }: Stage, count: number): CrewView {
     commit: place % 10 === 9 ? null : `${1e9 + place}abcdef`,
     worker: workerName(place % count),
     at: now - place * MINUTE_MS,
+    title: TITLES[place % 3] ?? '',
     thread: `${place % 10 === 7 ? 'discord' : 'console'}:demo/c-${place + 1_000}`,
   }));
   const crew: Crew = { ...emptyCrew('web'), workers, finished, running: count > 0, ...(count === 0 ? {} : USED) };

@@ -1,3 +1,4 @@
+import { excerpt } from '../../turns/commands/clock-words.ts';
 import { defined } from '../../lib/defined.ts';
 import type { Instant } from '../../lib/time.ts';
 import {
@@ -219,7 +220,8 @@ function finished(
   at: Instant,
 ): Crew['finished'] {
   if (before.some((each) => each.id === id)) throw new Error(`impossible: ticket ${id} is finished twice`);
-  return [...before, { id, commit, worker, at, ...defined({ thread: ticket?.thread }) }];
+  const title = ticket === null ? undefined : excerpt(ticket.title, 60);
+  return [...before, { id, commit, worker, at, ...defined({ thread: ticket?.thread, title }) }];
 }
 
 function afterLeaving(crew: Crew, { name, ticket }: Worker, { why, words }: CrewFactOf<'leaving'>, at: Instant): Crew {

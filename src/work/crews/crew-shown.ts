@@ -139,18 +139,25 @@ function waitOf(crew: Crew, worker: Worker, whyHeld: CrewSurroundings['whyHeld']
   if (next !== null) return { words: next === 'merge' ? mergeWords(crew, worker) : NEXT_WORDS[next] };
   if (status === 'ready' && step === null) return { words: 'its worktree is made', since: ticket.at };
   if (step?.queued === true) return { words: crew.running ? 'waits for its turn' : 'waits until the crew runs' };
-  return isStepping(worker) ? whyHeld(ticket.thread, worker.agent) : null;
+  return isStepping(worker) ? (whyHeld(ticket.thread, worker.agent) ?? conflictWait(worker)) : null;
+}
+
+/** What a worker does about a conflict: how far it is from its merge. */
+function conflictWait({ meeting, step }: Worker): Wait | null {
+  if (meeting !== undefined)
+    return { words: `met a conflict, and discusses it with ${meeting.otherWorker}, who wrote ${meeting.ticket}` };
+  return step?.kind === 'conflict' ? { words: 'resolves a conflict with main' } : null;
 }
 
 function mergeWords({ merging }: Crew, { name, landsAt }: Worker): string {
   if (landsAt !== undefined) return `is merged at ${utcSecond(landsAt)}`;
   if (merging === null) return 'waits for its merge';
-  return merging.worker === name ? 'is merged' : `waits for the merge of ${merging.worker}`;
+  return merging.worker === name ? 'is being merged' : `waits for the merge of ${merging.worker}`;
 }
 
 const LABELS: Readonly<Record<WorkerChoice, string>> = {
   merge: 'Merge',
-  continue: 'Continue',
+  continue: 'Continue work',
   keep: 'Keep and reopen',
   unchanged: 'Close unchanged',
 };
@@ -177,7 +184,10 @@ function workerButtons(crew: Crew, worker: Worker): readonly CrewButton[] {
     return valid(crew, [[{ type: 'MERGE', ...given }, button('Merge', 'to merge it before that', 'plain')], hold]);
   return valid(crew, [
     [{ type: 'RETRY', ...given, words: '' }, button('Retry', 'to let it try again', 'good')],
-    [{ type: 'KILL', ...given }, button('Kill', 'to store its work and open the ticket again', 'danger')],
+    [
+      { type: 'KILL', ...given },
+      button('Kill', 'to store its work and open the ticket again, for a worker that begins it anew', 'danger'),
+    ],
   ]);
 }
 
@@ -258,12 +268,14 @@ function groupsOf(crew: Crew, { ready, listed, waiting, most, clean }: CrewSurro
     'cannot start': listed.flatMap(({ id, why }) => (taken.has(id) ? [] : [{ id, words: why, at: null }])),
     'only by hand': crew.refused.map(({ id, why }) => ({ id, words: why, at: null })),
     merged: crew.finished
-      .flatMap(({ commit, worker, ...ticket }) =>
-        commit === null ? [] : [{ ...ticket, words: `${commit.slice(0, 10)} by ${worker}` }],
+      .flatMap(({ commit, worker, title, ...ticket }) =>
+        commit === null ? [] : [{ ...ticket, words: `${titled(title)}${commit.slice(0, 10)} by ${worker}` }],
       )
       .toReversed(),
     'closed without a change': crew.finished
-      .flatMap(({ commit, worker, ...ticket }) => (commit === null ? [{ ...ticket, words: worker }] : []))
+      .flatMap(({ commit, worker, title, ...ticket }) =>
+        commit === null ? [{ ...ticket, words: `${titled(title)}${worker}` }] : [],
+      )
       .toReversed(),
   };
   return TICKET_STATES.map((state) => ({
@@ -274,6 +286,11 @@ function groupsOf(crew: Crew, { ready, listed, waiting, most, clean }: CrewSurro
       .slice(0, state === 'proposed' ? Math.max(most, PROPOSED_SHOWN) : most)
       .map((ticket) => ({ ...ticket, words: clean(excerpt(ticket.words, 120)) })),
   }));
+}
+
+/** The title of a finished ticket, before its other words; empty for tickets that were stored without it. */
+function titled(title: string | undefined): string {
+  return title === undefined ? '' : `${title} · `;
 }
 
 const PROPOSED_SHOWN = 3;

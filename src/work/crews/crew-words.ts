@@ -58,7 +58,7 @@ const QUESTIONS: Readonly<Record<WorkerWait, string>> = {
 
 const CHOICE_WORDS: Readonly<Record<WorkerChoice, string>> = {
   merge: 'to merge it',
-  continue: 'to let it go on',
+  continue: 'to let the worker go on working',
   keep: 'to keep the work and open the ticket again',
   unchanged: 'to close the ticket without a change',
 };

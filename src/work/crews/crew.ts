@@ -315,7 +315,7 @@ export const crewSettingsSchema = z.strictObject({
 
 /**
  * A finished ticket of a crew. `commit`: its merge commit; `null` when no change was needed. `thread`: the id of the
- * thread in which its worker worked.
+ * thread in which its worker worked. `title`: at most 60 characters of its title; absent for older tickets.
  */
 const finishedSchema = z.strictObject({
   id: text,
@@ -323,6 +323,7 @@ const finishedSchema = z.strictObject({
   worker: text,
   at: instant,
   thread: text.exactOptional(),
+  title: text.exactOptional(),
 });
 
 /** A ticket that a worker proposes, or that a person makes of a message. It is no ticket before it is written. */

@@ -93,6 +93,20 @@ describe('the workers of a crew', () => {
       100,
     ],
     ['its end', atWork('A', { leaving: { why: 'killed', words: 'reset by Ann' } }), 'leaves: reset by Ann', 100],
+    [
+      'its meeting',
+      atWork('A', {
+        meeting: { ticket: 't-5', otherWorker: 'B', about: '', hunks: '', conflict: '', at: 1, turns: 0 },
+      }),
+      'met a conflict, and discusses it with B, who wrote t-5',
+      100,
+    ],
+    [
+      'the end of its conflict',
+      atWork('A', { step: { kind: 'conflict', about: '', epoch: 7 } }),
+      'resolves a conflict with main',
+      100,
+    ],
   ])('says that a worker waits for %s, and since when', (_what, one, words, since) => {
     expect(crewViewOf(crewOf([one]), AROUND).workers[0]).toMatchObject({ waits: words, since });
   });
@@ -121,7 +135,7 @@ describe('the workers of a crew', () => {
     expect(of(atWork('B'))).toEqual([['Kill', '/crew kill B', 100]]);
     expect(of(asks('C', 300))).toEqual([
       ['Merge', '/crew answer C merge', 300],
-      ['Continue', '/crew answer C continue', 300],
+      ['Continue work', '/crew answer C continue', 300],
       ['Keep and reopen', '/crew answer C keep', 300],
     ]);
     expect(of(stuck)).toEqual([
@@ -139,7 +153,12 @@ describe('the workers of a crew', () => {
     const voted = { ...asks('C', 300), work, votes: [{ voter: 'u-1', by: 'Ann', tip: 't' }] };
     const crew = crewOf([voted], { settings: { ...SETTINGS, votes: 2 } });
     const [shown] = crewViewOf(crew, AROUND).workers;
-    expect(shown?.buttons.map(({ label }) => label)).toEqual(['Merge (1 of 2)', 'Continue', 'Keep and reopen', 'Hold']);
+    expect(shown?.buttons.map(({ label }) => label)).toEqual([
+      'Merge (1 of 2)',
+      'Continue work',
+      'Keep and reopen',
+      'Hold',
+    ]);
     expect(shown?.waits).toContain('1 of 2 want it merged: Ann.');
     expect([buttonMark(asks('C', 300), 'question'), buttonMark(worker('A'), 'ticket')]).toEqual([300, 0]);
   });
