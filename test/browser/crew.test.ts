@@ -50,6 +50,7 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
         const before = stage.intake.commands.length;
         await asking.getByRole('button', { name: 'Kill… C', exact: true }).click();
         expect(stage.intake.commands).toHaveLength(before);
+        await asking.getByText('Kill C, to store its work and open the ticket again, for a worker that').waitFor();
         await asking.getByRole('button', { name: 'Kill C', exact: true }).click();
         await expect.poll(() => stage.intake.commands.at(-1)?.line).toBe('/crew kill C');
         expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
@@ -79,7 +80,7 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
       const block = page.getByTestId('crew-block');
       expect(await page.getByTestId('crew').innerText()).toBe('4');
       await expect.poll(() => block.getByTestId('worker').count()).toBe(4);
-      await block.getByRole('button', { name: 'Continue D', exact: true }).click();
+      await block.getByRole('button', { name: 'Continue work D', exact: true }).click();
       await expect.poll(() => stage.intake.commands.at(-1)?.line).toBe('/crew answer D continue');
       const known = stage.queries.agents();
       const added = (id: string, fixed: boolean) => ({ id, name: id, avatar: null, description: '', fixed });
@@ -94,7 +95,7 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
       await page.getByTestId('seat-pm').locator('.seat-row').click();
       const seats = page.getByRole('tabpanel').locator('.seat-actions .buttons, .unseated');
       expect(await seats.getByRole('button').allInnerTexts()).toEqual(['Skip', 'Restart', 'Add legal']);
-      expect(await page.getByRole('button', { name: 'One more minute' }).count()).toBe(1);
+      expect(await page.getByRole('button', { name: 'One more minute' }).locator('.icon').count()).toBe(1);
       expect(await page.getByRole('button', { name: 'Start an exchange' }).count()).toBe(0);
       await block.getByRole('button', { name: 'Show the whole crew' }).click();
       await page.getByTestId('crew-numbers').waitFor();
@@ -113,6 +114,7 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
           await stage.post(thread, null, '⚔ A on c-1238 and B on c-1237 meet here about the conflict.');
           await stage.post(thread, 'dev', 'AGREED: both lines stay');
           const panel = page.getByRole('button', { name: 'Floor, turns and journal' });
+          stage.queries.crews.set(thread, crewOf(stage, 12));
           if (width < 560) {
             // The drawer stays open behind the crew.
             await panel.click();
@@ -126,6 +128,13 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
           // The thread has no panel, so nothing opens one or darkens the page.
           await page.keyboard.press('1');
           expect([await panel.count(), await page.locator('.panel, .drawer-open').count()]).toEqual([0, 0]);
+          const { x = 0, width: used = 0 } = (await page.locator('main').boundingBox()) ?? {};
+          expect(x + used).toBeGreaterThan(width - 2);
+          // It leads back to the crew.
+          await page.getByTestId('crew').click();
+          await page.getByTestId('crew-numbers').waitFor();
+          await page.getByRole('button', { name: 'Back' }).click();
+          await page.getByText('AGREED: both lines stay').waitFor();
           // The page is told of all channels anew, and stays.
           stage.addChannel('more');
           await expect.poll(() => page.locator('[data-channel="console:more"]').count()).toBe(1);
@@ -149,6 +158,40 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
       );
     },
   );
+
+  test('offers all commands of the crew in the composer, in a list that scrolls', async () => {
+    await opened(2, async () => {
+      await page.getByRole('button', { name: 'Back' }).click();
+      const composer = page.getByTestId('composer');
+      await composer.fill('/');
+      await page.getByRole('option', { name: /^help / }).waitFor();
+      await composer.fill('/crew ');
+      const why = page.getByRole('option', { name: /^why Show which ticket and which message asked/ });
+      for (let place = 0; place < 30 && (await why.getAttribute('aria-selected')) !== 'true'; place++)
+        await composer.press('ArrowDown');
+      const [row, list] = [await why.boundingBox(), await page.locator('.choices').boundingBox()];
+      expect(row?.y).toBeGreaterThanOrEqual(list?.y ?? Infinity);
+      expect((row?.y ?? Infinity) + (row?.height ?? 0)).toBeLessThanOrEqual((list?.y ?? 0) + (list?.height ?? 0));
+      await composer.press('Enter');
+      expect(await composer.inputValue()).toBe('/crew why ');
+    });
+  });
+
+  test('keeps the thread of a ticket open when the ticket is finished meanwhile', async () => {
+    await opened(2, async (stage) => {
+      const thread = stage.addChannel('demo/c-1008');
+      await stage.post(thread, 'dev', 'I commit.');
+      await page.locator(`[data-channel="${thread}"]`).click();
+      await page.getByText('I commit.').waitFor();
+      stage.removeChannel(thread);
+      await page.getByText('This ticket is finished: its thread can only be read.').waitFor();
+      await page.getByText('I commit.').waitFor();
+      await page.locator(`[data-channel="${stage.channels[0] ?? ''}"]`).click();
+      await page.getByTestId('crew').click();
+      await page.getByRole('button', { name: /^merged/ }).click();
+      await page.getByText('Mend the reset link · ').first().waitFor();
+    });
+  });
 
   test('lets people make a ticket of a message in its channel, and in no other one', async () => {
     await opened(2, async (stage) => {

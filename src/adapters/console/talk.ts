@@ -291,10 +291,12 @@ export class Talk {
 
   /** A thread whose ticket is finished; `null` for other channels. */
   #pastThread(id: ChannelId | null): ChannelEntry | null {
-    const name = id === null ? null : (this.#parts.queries.pastThread?.(id) ?? null);
-    return id === null || name === null
-      ? null
-      : { id, name, writable: false, past: true, holder: null, question: null };
+    const { queries } = this.#parts;
+    const name = id === null ? null : (queries.pastThread?.(id) ?? null);
+    if (id === null || name === null) return null;
+    // From the thread people get back to the crew. What the crew asks is not counted: the entry does not change.
+    const crew = (queries.crew?.(id, 0) ?? null) === null ? {} : { crew: 0 };
+    return { id, name, writable: false, past: true, holder: null, question: null, ...crew };
   }
 
   /** Whether the console has the messages of a channel, or of a thread whose ticket is finished; throws when there is none. */

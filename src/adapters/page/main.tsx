@@ -26,12 +26,13 @@ export function Page(): JSX.Element {
   const isStale = connection.value === 'lost';
   useSignalEffect(() => {
     const isGone = channels.value.length > 0 && channels.value.every(({ id }) => id !== channel.peek());
-    if (isGone) ask({ type: 'open', channel: null });
+    // The server opens the thread of a finished ticket to be read, and another channel for any that is gone.
+    if (isGone) ask({ type: 'open', channel: channel.peek() });
   });
   if (refusedAccess.value !== null) return <NoAccess why={refusedAccess.value} />;
   return (
     <div
-      class={`frame${several ? ' with-channels' : ''}${drawerOpen.value && !isPast.value ? ' drawer-open' : ''}${isStale ? ' is-stale' : ''}`}
+      class={`frame${several ? ' with-channels' : ''}${drawerOpen.value && !isPast.value ? ' drawer-open' : ''}${isStale ? ' is-stale' : ''}${isPast.value && openView.value === null ? ' without-panel' : ''}`}
     >
       {openView.value === null && (
         <a class="skip-link" href="#composer">

@@ -17,13 +17,15 @@ export function startClock(): void {
   });
 }
 
-/** A duration as on a clock: 0:07, 1:12, 1:02:05. */
+/** A duration as on a clock: 0:07, 1:12, 1:02:05; from 48 hours on in days and hours. */
 export function clockText(ms: number): string {
   const seconds = Math.max(0, Math.ceil(ms / 1000));
   const minutes = Math.floor(seconds / 60);
   const two = (value: number): string => String(value).padStart(2, '0');
   if (minutes < 60) return `${minutes}:${two(seconds % 60)}`;
-  return `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(seconds % 60)}`;
+  const hours = Math.floor(minutes / 60);
+  if (hours >= 48) return `${Math.floor(hours / 24)} days ${hours % 24} h`;
+  return `${hours}:${two(minutes % 60)}:${two(seconds % 60)}`;
 }
 
 /** A duration in words: "7 s", "1 min 12 s". */

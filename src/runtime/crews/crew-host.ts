@@ -153,9 +153,9 @@ export class CrewHost {
     return crew.workers.filter((worker) => isHere(worker) && asksPeople(crew, worker, this.#whyHeld)).length;
   }
 
-  /** The crew of a channel or of a ticket's thread as people see it; `null` for none. `most`: tickets of each state; 0: no log either. */
+  /** The crew of a channel or of a ticket's thread, also of a finished ticket, as people see it; `null` for none. `most`: tickets of each state; 0: no log either. */
   shown(channel: string, most: number): CrewView | null {
-    const runner = this.#at(channel);
+    const runner = this.#at(channel) ?? this.#pastAt(channel);
     if (runner === null || typeof runner === 'string') return null;
     const facts = most === 0 ? [] : this.#crews.journal(runner.key, FACTS_SHOWN);
     return this.#viewOf(runner, { clean: this.#ports.clean, most, facts });
@@ -166,6 +166,13 @@ export class CrewHost {
     const finished = this.#ports.config().crews.flatMap(({ id }) => this.#crews.state(id)?.finished ?? []);
     const found = finished.find(({ thread }) => thread === channel);
     return found?.id ?? null;
+  }
+
+  /** The crew that finished the ticket of a thread. */
+  #pastAt(channel: string): CrewRunner | null {
+    const isHere = ({ key }: CrewRunner): boolean =>
+      this.#crews.state(key)?.finished.some(({ thread }) => thread === channel) === true;
+    return [...this.#runners.values()].find((runner) => isHere(runner)) ?? null;
   }
 
   #viewOf(runner: CrewRunner, how: Pick<CrewSurroundings, 'clean' | 'most' | 'facts'>): CrewView {

@@ -31,7 +31,6 @@ import {
 const TEXT_LIMIT = 16_000;
 /** The tallest field, in pixels; a longer text scrolls. */
 const TALLEST_PX = 220;
-const MOST_OFFERED = 8;
 
 /** Completions of the text in the composer. */
 const offered = signal<readonly Completion[]>([]);
@@ -134,9 +133,13 @@ function Count({ length }: { readonly length: number }): JSX.Element {
 
 /** The completions, over the composer. */
 function Choices(): JSX.Element | null {
+  const list = useRef<HTMLUListElement>(null);
+  useSignalEffect(() => {
+    list.current?.children[offered.value.length > 0 ? marked.value : 0]?.scrollIntoView({ block: 'nearest' });
+  });
   if (offered.value.length === 0) return null;
   return (
-    <ul class="choices" id="choices" role="listbox" aria-label="Completions">
+    <ul ref={list} class="choices" id="choices" role="listbox" aria-label="Completions">
       {offered.value.map(({ line, value, summary }, place) => (
         <li
           key={line}
@@ -206,7 +209,7 @@ function choicesFor(line: string): readonly Completion[] {
       agents: agents.peek(),
       messages: known.map(({ id, text }) => ({ id, summary: text.slice(0, 60) })),
       asked: floor === null ? [] : askedOn(floor),
-    }).slice(0, MOST_OFFERED);
+    });
   }
   const [whole, front = '', typed] = /^([\s\S]*(?:^|\s))@([\p{L}\p{N}_-]*)$/u.exec(line) ?? [];
   if (whole === undefined || typed === undefined) return [];

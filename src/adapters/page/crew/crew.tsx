@@ -335,6 +335,7 @@ function Act({ button: { label, line, what, style, mark }, shown, worker }: ActP
     );
   return (
     <span class="crew-sure" role="group" aria-label={`${name}?`}>
+      <span class="faint">{`${label} ${worker}, ${what}?`}</span>
       <Button {...{ kind, 'aria-label': name, onClick: give }}>{label}</Button>
       <Button kind="small-button" onClick={() => setAsked(false)}>
         Cancel

@@ -6,6 +6,7 @@ import type { FloorView } from '../../../turns/view.ts';
 import { stopOf } from '../../delivery/card.ts';
 import { showOpen } from '../frame/attention.tsx';
 import { Icon, StatusShape } from '../icons.tsx';
+import type { IconName } from '../icons.tsx';
 import { clockText, now } from '../now.ts';
 import { useLaterViews } from '../later.tsx';
 import { AskInConversation, Avatar, Block, Button, Select, LineButton, toneOf } from '../parts.tsx';
@@ -95,10 +96,16 @@ function seatNote({ agent, status, disabled, waitUntil }: Seat): string | null {
 
 const PLACES = ['next', 'second', 'third', 'fourth'];
 
+/** The icons of commands for the whole floor, by their second word. */
+const ICONS_OF: Readonly<Record<string, { readonly icon: IconName }>> = {
+  extend: { icon: 'clock' },
+  start: { icon: 'play' },
+};
+
 /** Returns buttons for the commands of operators that are valid now for an agent, or for the floor (an empty id). */
 function offered(of: string): readonly JSX.Element[] {
   return (outlook.value?.controls[of] ?? []).map(([line, label]) => (
-    <LineButton key={line} line={line}>
+    <LineButton key={line} line={line} {...ICONS_OF[line.split(' ')[1] ?? '']}>
       {label}
     </LineButton>
   ));
