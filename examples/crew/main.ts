@@ -106,7 +106,7 @@ Four play-acted workers finish the twelve tickets of a repository in a few minut
 Open the page, and press "Crew of this channel" there: ${page}
 
   Answer    The worker of t-01 asks which number its helper shall return. Open its thread, and write one.
-  Hold      ${hold}, read the thread, and then press Merge or Continue.
+  Hold      ${hold}, read the thread, and then press Merge, or send the worker back with Continue work.
   Conflict  t-05 and t-06 change the same lines. In the thread of the later one both workers meet first: write there, too.
   Decide    t-11 deletes a module, so fewer tests run, and Conch asks people. Press Merge if you agree, for each new commit.
   Vote      ${vote}

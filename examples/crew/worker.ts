@@ -21,7 +21,7 @@ const SENTENCE_MS = 2_500;
 const QUESTION = 'Which number shall the helper return? Write a number into this thread.';
 /** The answer to people in the crew's channel, where no worker listens. */
 const GUIDE =
-  'Workers listen in the threads of their tickets: write there. "Crew of this channel" shows what waits for people, and `/help crew` lists the commands.';
+  'Workers listen in the threads of their tickets: write there. To have something done, point at your message, and press "Make a ticket of it". "Crew of this channel" shows what waits for people. `/crew why src/list.js:3` tells who asked for a line of main, and `/help crew` lists all commands.';
 const tree = treeIn(process.cwd());
 const title = TITLES[ticket] ?? ticket;
 
@@ -31,7 +31,7 @@ async function perform(): Promise<void> {
   if (ticket === '') return answerLine({ text: GUIDE });
   const [answer] = messages.flatMap(({ text }) => /-?\d{1,6}/.exec(text) ?? []);
   for (const { author, text } of messages)
-    await say(`${author.name} writes "${text.slice(0, 200)}". I keep that in mind.`);
+    await say(`I read what ${author.name} wrote: "${text.slice(0, 200)}". I keep that in mind.`);
   if (prompt.includes('both sides meet here')) await meet();
   else if (prompt.includes('cannot be merged')) await resolveConflict();
   else if (prompt.includes('The tests of ticket')) await mend();
@@ -48,11 +48,15 @@ async function begin(): Promise<void> {
 }
 
 async function work(answer: string | undefined): Promise<void> {
-  if (ticket === 't-01')
+  const isAgain = tree.git('log', '--format=%s', 'main..HEAD').split('\n').includes(title);
+  if (ticket === 't-01' && (answer !== undefined || !isAgain))
     await say(answer === undefined ? 'I read no number in that, so I take 1.' : `The helper returns ${answer}.`);
   editFor(ticket)(tree, answer);
   const changed = tree.git('-c', 'core.quotePath=false', 'status', '--porcelain').split('\n');
-  await say(`I changed ${changed.map((line) => line.trim().replace(/^\S+ +/, '')).join(', ')}.`);
+  const paths = changed.map((line) => line.trim().replace(/^\S+ +/, '')).filter((path) => path !== '');
+  await say(
+    paths.length === 0 ? 'I looked at it again, and have nothing to change.' : `I changed ${paths.join(', ')}.`,
+  );
   await finish();
 }
 
