@@ -21,7 +21,7 @@ const SENTENCE_MS = 2_500;
 const QUESTION = 'Which number shall the helper return? Write a number into this thread.';
 /** The answer to people in the crew's channel, where no worker listens. */
 const GUIDE =
-  'Workers listen in the threads of their tickets: write there. To have something done, point at your message, and press "Make a ticket of it". "Crew of this channel" shows what waits for people. `/crew why src/list.js:3` tells who asked for a line of main, and `/help crew` lists all commands.';
+  'Workers listen in the threads of their tickets: write there. To have something done, point at your message or tap it, and press the sign of a ticket, "Make a ticket of it". "Crew of this channel" shows what waits for people. `/crew why src/list.js:3` tells who asked for a line of main, and `/help crew` lists all commands.';
 const tree = treeIn(process.cwd());
 const title = TITLES[ticket] ?? ticket;
 

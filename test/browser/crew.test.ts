@@ -189,7 +189,7 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
       await page.locator(`[data-channel="${stage.channels[0] ?? ''}"]`).click();
       await page.getByTestId('crew').click();
       await page.getByRole('button', { name: /^merged/ }).click();
-      await page.getByText('Mend the reset link · ').first().waitFor();
+      await expect.poll(() => page.getByTestId('tickets').innerText()).toContain('Mend the reset link · ');
     });
   });
 

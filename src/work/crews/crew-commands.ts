@@ -61,7 +61,10 @@ const RUNS: Readonly<Record<CrewVerb, Run>> = {
   answer,
   merge: (runner, { values, person }) =>
     decide(runner, { type: 'MERGE', worker: values.worker ?? '', by: person.name, voter: person.id }),
-  hold: aboutWorker('HOLD', 'Its merge is held. /crew ps shows what you can decide.'),
+  hold: aboutWorker(
+    'HOLD',
+    'Its merge is held. /crew ps shows how to merge it after all, or to let the worker go on working.',
+  ),
   retry: (runner, { values, person }) =>
     give(
       runner,
