@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 63_020,
+  linesOfCode: 63_100,
   files: 358,
   filesPerMessage: 46,
   functionsPerMessage: 620,
