@@ -9,13 +9,16 @@ export type LogBug = 'no-check' | 'no-burial' | 'written-twice';
 export class MemoryLog {
   readonly #rows = new Map<string, Kept>();
   readonly #last = new Map<string, { readonly number: number; readonly position: number }>();
+  /** The last beat of each living worker. */
   readonly #living = new Map<string, number>();
+  readonly #now: () => number;
   readonly #bug: LogBug | null;
   #position = 0;
   #joined = 0;
 
-  constructor(bug: LogBug | null = null) {
+  constructor(bug: LogBug | null = null, now: () => number = () => 0) {
     this.#bug = bug;
+    this.#now = now;
   }
 
   /** The log as one process sees it. `pause` is awaited before and after each request. */
@@ -31,6 +34,8 @@ export class MemoryLog {
       commit: (group) => ask(() => this.#commit(group)),
       pull: (after) => ask(() => this.#pull(after)),
       bury: (worker) => ask(() => void this.#living.delete(worker)),
+      beat: (worker) => ask(() => this.#living.has(worker) && this.#living.set(worker, this.#now()) !== undefined),
+      burySilent: (ms) => ask(() => this.#burySilent(ms)),
       living: () => ask(() => [...this.#living.keys()]),
       onHint: () => undefined,
       leave: (worker) => ask(() => void this.#living.delete(worker)),
@@ -41,7 +46,7 @@ export class MemoryLog {
   #join(): Member {
     this.#joined += 1;
     const worker = `w${this.#joined}`;
-    this.#living.set(worker, this.#joined);
+    this.#living.set(worker, this.#now());
     return { worker, slot: this.#joined, logId: 'log' };
   }
 
@@ -59,6 +64,12 @@ export class MemoryLog {
       this.#rows.set(`${table} ${id}`, { table, id, row, position: this.#position });
     this.#last.set(worker, { number, position: this.#position });
     return { state: 'taken', position: this.#position };
+  }
+
+  #burySilent(ms: number): readonly string[] {
+    const silent = [...this.#living].filter(([, beat]) => beat < this.#now() - ms).map(([worker]) => worker);
+    for (const worker of silent) this.#living.delete(worker);
+    return silent;
   }
 
   #pull(after: number): Changes {

@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 63_100,
-  files: 358,
+  linesOfCode: 63_150,
+  files: 359,
   filesPerMessage: 46,
   functionsPerMessage: 620,
 };

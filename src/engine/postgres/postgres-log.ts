@@ -50,9 +50,7 @@ const OLDEST = 150_000;
 export async function openPostgresLog({ url, schema = 'conch', say = () => {} }: PostgresOptions): Promise<SharedLog> {
   if (!/^[a-z_][a-z0-9_]{0,40}$/.test(schema))
     throw new StoreError('unavailable', `The schema ${schema} has an unfit name.`);
-  const pool = new Pool({ connectionString: url, max: 3, ...LIMITS });
-  // A connection that breaks while nobody uses it is replaced at its next use.
-  pool.on('error', () => undefined);
+  const pool = poolOf(url, 3);
   try {
     await prepare(pool, schema);
   } catch (error) {
@@ -60,6 +58,13 @@ export async function openPostgresLog({ url, schema = 'conch', say = () => {} }:
     throw error;
   }
   return new PostgresLog(pool, { url, schema, say });
+}
+
+function poolOf(url: string, max: number): Pool {
+  const pool = new Pool({ connectionString: url, max, ...LIMITS });
+  // A connection that breaks while nobody uses it is replaced at its next use.
+  pool.on('error', () => undefined);
+  return pool;
 }
 
 async function prepare(pool: Pool, schema: string): Promise<void> {
@@ -110,6 +115,8 @@ type Pulled = { readonly place: string; readonly id: string; readonly row: strin
 
 class PostgresLog implements SharedLog {
   readonly #pool: Pool;
+  /** Beats wait for nothing else. */
+  readonly #beats: Pool;
   readonly #options: Required<PostgresOptions>;
   #listener: Client | null = null;
   #listening: NodeJS.Timeout | null = null;
@@ -118,6 +125,7 @@ class PostgresLog implements SharedLog {
 
   constructor(pool: Pool, options: Required<PostgresOptions>) {
     this.#pool = pool;
+    this.#beats = poolOf(options.url, 1);
     this.#options = options;
   }
 
@@ -172,6 +180,16 @@ class PostgresLog implements SharedLog {
     await this.#end(worker, 'buried');
   }
 
+  async beat(worker: string): Promise<boolean> {
+    const sql = `UPDATE ${this.#options.schema}.workers SET beat = clock_timestamp() WHERE worker = $1 AND state = 'living'`;
+    return ((await this.#beats.query(sql, [worker])).rowCount ?? 0) > 0;
+  }
+
+  async burySilent(ms: number): Promise<readonly string[]> {
+    const sql = `SELECT ${this.#options.schema}.bury_silent($1) AS worker`;
+    return (await this.#beats.query<{ worker: string }>(sql, [ms])).rows.map(({ worker }) => worker);
+  }
+
   async living(): Promise<readonly string[]> {
     const sql = `SELECT worker FROM ${this.#options.schema}.workers WHERE state = 'living'`;
     const { rows } = await this.#pool.query<{ worker: string }>(sql);
@@ -190,7 +208,7 @@ class PostgresLog implements SharedLog {
     this.#isOpen = false;
     if (this.#listening !== null) clearTimeout(this.#listening);
     await this.#listener?.end().catch(() => undefined);
-    await this.#pool.end();
+    await Promise.all([this.#pool.end(), this.#beats.end()]);
   }
 
   async #end(worker: string, state: 'buried' | 'left'): Promise<void> {

@@ -75,3 +75,11 @@ BEGIN
   PERFORM 1 FROM conch.log FOR UPDATE;
   UPDATE conch.workers SET state = becomes WHERE worker = whose AND state = 'living';
 END $$;
+
+-- Ends the workers that did not beat for this many milliseconds, and returns them. Waits for a group that is being written.
+CREATE OR REPLACE FUNCTION conch.bury_silent(ms double precision) RETURNS SETOF text LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM 1 FROM conch.log FOR UPDATE;
+  RETURN QUERY UPDATE conch.workers SET state = 'buried'
+    WHERE state = 'living' AND beat < clock_timestamp() - ms * interval '1 millisecond' RETURNING worker;
+END $$;

@@ -35,7 +35,8 @@ export class Publisher {
     const group = { worker: this.#worker, number: this.#number, ...rows };
     const verdict = await this.#untilReached(() => this.#log.commit(group));
     if (verdict.state === 'buried') throw new StoreError('buried', BURIED);
-    if (verdict.state === 'taken') this.#replica.taken(verdict.position);
+    // A group that only checks has no position of its own.
+    if (verdict.state === 'taken' && rows.changes.length > 0) this.#replica.taken(verdict.position);
     return verdict.state === 'taken';
   }
 

@@ -15,16 +15,13 @@ type Shape = {
   readonly rises?: string;
 };
 
-/**
- * The shared tables, in the order in which changes are applied. A journal row is named by its key and number in it, so
- * of two processes that append to one key only the first is taken.
- */
+/** The shared tables, in the order in which changes are applied. */
 const SHAPES: Readonly<Record<string, Shape>> = {
   configs: { id: '$.id', by: 'id', isFree: true },
   inbox: { id: '$.id', by: 'rowid' },
   memory: { id: 'json_array($.owner, $.name)', by: 'rowid', isFree: true },
   machines: { id: 'json_array($.name, $.key)', by: 'rowid', rises: 'row' },
-  journal: { id: "$.machine || '/' || $.seq", by: 'rowid' },
+  journal: { id: '$.row', by: 'rowid' },
   ledger: { id: "$.machine || '/' || $.row || '/' || $.n", by: 'rowid', own: 'id' },
   conversation: { id: '$.nonce', by: 'rowid' },
   outbox: { id: '$.n', by: 'rowid' },
@@ -32,6 +29,12 @@ const SHAPES: Readonly<Record<string, Shape>> = {
 };
 
 const TABLES = Object.keys(SHAPES);
+
+/**
+ * A shared row for each key, which changes with each row of its journal: of two processes that append to one journal,
+ * only the first is taken. No table holds it.
+ */
+export const ENDS = 'ends';
 
 /** What a replica has besides the tables of every store. `line` is the key by which SQLite finds a row. */
 const SCHEMA = `
@@ -83,7 +86,7 @@ export class Replica {
     return this.#sql.changed.all().flatMap(({ place, id, line }) => {
       const { isFree = false, rises } = SHAPES[place] ?? {};
       const known = this.#sql.version.get(place, id)?.position ?? 0;
-      const row = this.#tables.get(place)?.read(line) ?? null;
+      const row = place === ENDS ? String(line) : (this.#tables.get(place)?.read(line) ?? null);
       if (row === null && known === 0) return [];
       return [{ table: place, id, row, known: isFree || (rises !== undefined && known > 0) ? null : known }];
     });
@@ -103,7 +106,7 @@ export class Replica {
 
   /** Writes rows of other processes into the current transaction, and returns those that were not known. */
   apply(rows: readonly (SharedRow & { readonly position: number })[]): readonly AppliedRow[] {
-    const sorted = rows.toSorted((a, b) => TABLES.indexOf(a.table) - TABLES.indexOf(b.table));
+    const sorted = rows.toSorted(byTableAndNumber);
     const applied = sorted.flatMap((each) => this.#apply(each) ?? []);
     this.#sql.clear.run();
     return applied;
@@ -112,7 +115,11 @@ export class Replica {
   #apply({ table, id, row, position }: SharedRow & { readonly position: number }): AppliedRow | null {
     const statements = this.#tables.get(table);
     const known = this.#sql.version.get(table, id);
-    if (statements === undefined || (known !== undefined && known.position >= position)) return null;
+    if (known !== undefined && known.position >= position) return null;
+    if (statements === undefined) {
+      this.#sql.note.run(table, id, position, row ?? 0);
+      return null;
+    }
     const former = known?.line ?? null;
     if (former !== null && row === null) this.#remove(statements, former);
     const line = row === null ? former : statements.write(row, former);
@@ -127,11 +134,20 @@ export class Replica {
   }
 }
 
+/** Later rows of a key, and later entries of a lane, have higher numbers. */
+function byTableAndNumber(one: SharedRow, other: SharedRow): number {
+  const tables = TABLES.indexOf(one.table) - TABLES.indexOf(other.table);
+  return tables !== 0 || !NUMBERED.has(one.table) ? tables : Number(one.id) - Number(other.id);
+}
+
+const NUMBERED: ReadonlySet<string> = new Set(['journal', 'outbox']);
+
 function triggersOf(table: string, { id, by }: Shape): string {
+  const end = table === 'journal' ? `INSERT OR REPLACE INTO changed VALUES ('${ENDS}', new.machine, new.row);` : '';
   const note = (row: 'old' | 'new'): string =>
     `INSERT OR REPLACE INTO changed VALUES ('${table}', ${id.replaceAll('$', row)}, ${row}.${by});`;
   return `
-    CREATE TEMP TRIGGER shares_new_${table} AFTER INSERT ON ${table} BEGIN ${note('new')} END;
+    CREATE TEMP TRIGGER shares_new_${table} AFTER INSERT ON ${table} BEGIN ${note('new')} ${end} END;
     CREATE TEMP TRIGGER shares_changed_${table} AFTER UPDATE ON ${table} BEGIN ${note('new')} END;
     CREATE TEMP TRIGGER shares_gone_${table} AFTER DELETE ON ${table} BEGIN ${note('old')} END;`;
 }

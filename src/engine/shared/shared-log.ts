@@ -58,6 +58,10 @@ export type SharedLog = {
   pull(after: number): Promise<Changes>;
   /** Declares a worker dead: none of its later groups is written. */
   bury(worker: string): Promise<void>;
+  /** Tells that a worker is alive. Resolves with `false` when it was declared dead. */
+  beat(worker: string): Promise<boolean>;
+  /** Declares dead who has not told so for this many milliseconds by the log's clock, and returns them. */
+  burySilent(ms: number): Promise<readonly string[]>;
   /** The workers that are neither buried nor have left. */
   living(): Promise<readonly string[]>;
   /** Called when another process may have written. Hints may be lost, so pull now and then without one. */

@@ -15,7 +15,6 @@ import type { FoldedState } from './retention.ts';
 import { NO_TAIL, rowHash } from './rows.ts';
 import type { JournalRow, Owner, Rows, Tail } from './rows.ts';
 import { SLOTS } from '../shared/shared-log.ts';
-import type { RowCheck } from '../shared/shared-log.ts';
 
 /** What all machines of a store share. */
 export type Shared = {
@@ -209,15 +208,11 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     }
   }
 
-  /** What must still hold when the transaction is written, for its refusals: nobody else has changed their keys. */
-  checks(): readonly RowCheck[] {
-    const checks = [...this.#refused].map((key): RowCheck => {
-      const { owner, tail } = this.#head(key);
-      if (owner === null) return { table: 'machines', id: JSON.stringify([this.machine.name, key]), known: 0 };
-      return { table: 'journal', id: `${owner.id}/${tail.seq + 1}`, known: 0 };
-    });
+  /** The keys whose refused commands rest on their states, and their owners; empties the list. */
+  refused(): readonly { readonly key: string; readonly owner: Owner | null }[] {
+    const keys = [...this.#refused].map((key) => ({ key, owner: this.#head(key).owner }));
     this.#refused.clear();
-    return checks;
+    return keys;
   }
 
   /** Takes in a journal row that another process wrote. Call the returned function when it is committed. */

@@ -39,9 +39,9 @@ import type { ErasingPorts } from './erasing.ts';
 import { giveBack, prune } from './retention.ts';
 import { Rows } from './rows.ts';
 import type { Owner } from './rows.ts';
-import type { Member, SharedLog } from '../shared/shared-log.ts';
+import type { Member, RowCheck, SharedLog } from '../shared/shared-log.ts';
 import { Publisher } from '../shared/publisher.ts';
-import { Replica } from '../shared/replica.ts';
+import { ENDS, Replica } from '../shared/replica.ts';
 import type { AppliedRow } from '../shared/replica.ts';
 
 /** Options of a store. */
@@ -94,7 +94,7 @@ type Hosted = Pick<
   | 'tellRestored'
   | 'foldOn'
   | 'state'
-  | 'checks'
+  | 'refused'
   | 'adopt'
 >;
 
@@ -327,9 +327,17 @@ export class SqliteStore implements Store {
     });
   }
 
+  /** Publishes the open transaction. Its refusals hold only while nobody else has changed their keys. */
   #publish(): Promise<boolean> | null {
-    const checks = [...this.#hosted.values()].flatMap((keeper) => keeper.checks());
-    return this.#copy?.publisher.publish(checks) ?? null;
+    const { replica, publisher } = this.#copy ?? {};
+    const checks = [...this.#hosted].flatMap(([name, keeper]) =>
+      keeper.refused().map(({ key, owner }): RowCheck => {
+        if (owner === null) return { table: 'machines', id: JSON.stringify([name, key]), known: 0 };
+        const id = String(owner.id);
+        return { table: ENDS, id, known: replica?.positionOf(ENDS, id) ?? 0 };
+      }),
+    );
+    return publisher?.publish(checks) ?? null;
   }
 
   /** Takes in all changes of other processes: rows as they are, and the new rows of journals as changes of states. */

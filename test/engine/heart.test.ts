@@ -1,0 +1,94 @@
+import { describe, expect, test } from 'vitest';
+import { BEAT_MS, DEAD_MS, Heart } from '../../src/engine/shared/heart.ts';
+import type { SharedLog } from '../../src/engine/shared/shared-log.ts';
+import { createTime } from '../agents/time.ts';
+import { MemoryLog } from './memory-log.ts';
+
+type Told = { readonly dead: string[]; isBuried: boolean };
+
+/** A log, and workers whose hearts beat in one time. */
+function stage() {
+  const time = createTime();
+  const memory = new MemoryLog(null, () => time.clock.now());
+  const beating = async (log: SharedLog = memory.seenBy()) => {
+    const { worker } = await memory.seenBy().join();
+    const told: Told = { dead: [], isBuried: false };
+    const heart = new Heart({
+      log,
+      worker,
+      clock: time.clock,
+      timers: time.timers,
+      onDead: (workers) => void told.dead.push(...workers),
+      onBuried: () => void (told.isBuried = true),
+    });
+    return { worker, heart, told };
+  };
+  const seconds = async (count: number): Promise<void> => {
+    await time.advance(count * BEAT_MS);
+  };
+  return { memory, beating, seconds };
+}
+
+/** A log that can be out of reach. */
+function breakable(log: SharedLog): { readonly log: SharedLog; isBroken: boolean } {
+  const state = { isBroken: false };
+  const unless = async <T>(ask: () => Promise<T>): Promise<T> => {
+    if (state.isBroken) throw new Error('the database cannot be reached');
+    return ask();
+  };
+  const broken: SharedLog = {
+    ...log,
+    beat: (worker) => unless(() => log.beat(worker)),
+    burySilent: (ms) => unless(() => log.burySilent(ms)),
+  };
+  return Object.assign(state, { log: broken });
+}
+
+describe('a worker that beats', () => {
+  test('declares dead who was silent for too long, once, and nobody before that', async () => {
+    const { beating, seconds } = stage();
+    const [one, two] = [await beating(), await beating()];
+    await seconds(10);
+    two.heart.stop();
+    await seconds(DEAD_MS / BEAT_MS - 1);
+    expect(one.told.dead).toEqual([]);
+    await seconds(3);
+    expect(one.told.dead).toEqual([two.worker]);
+    one.heart.stop();
+  });
+
+  test('may not act any more before another one can declare it dead', async () => {
+    const { memory, beating, seconds } = stage();
+    const link = breakable(memory.seenBy());
+    const [one, two] = [await beating(link.log), await beating()];
+    await seconds(10);
+    expect(one.heart.mayAct).toBe(true);
+    link.isBroken = true;
+    while (one.heart.mayAct) {
+      expect(two.told.dead).toEqual([]);
+      await seconds(1);
+    }
+    await seconds(3);
+    expect(two.told.dead).toEqual([one.worker]);
+    link.isBroken = false;
+    await seconds(2);
+    expect([one.told.isBuried, one.heart.mayAct]).toEqual([true, false]);
+    two.heart.stop();
+  });
+
+  test('declares nobody dead when the log was out of reach for all', async () => {
+    const { memory, beating, seconds } = stage();
+    const link = breakable(memory.seenBy());
+    const [one, two] = [await beating(link.log), await beating(link.log)];
+    await seconds(10);
+    link.isBroken = true;
+    await seconds(30);
+    link.isBroken = false;
+    await seconds(10);
+    expect([one.told, two.told]).toEqual([
+      { dead: [], isBuried: false },
+      { dead: [], isBuried: false },
+    ]);
+    for (const { heart } of [one, two]) heart.stop();
+  });
+});
