@@ -66,10 +66,8 @@ export class MemoryLog {
     return { state: 'taken', position: this.#position };
   }
 
-  #burySilent(ms: number): readonly string[] {
-    const silent = [...this.#living].filter(([, beat]) => beat < this.#now() - ms).map(([worker]) => worker);
-    for (const worker of silent) this.#living.delete(worker);
-    return silent;
+  #burySilent(ms: number): void {
+    for (const [worker, beat] of this.#living) if (beat < this.#now() - ms) this.#living.delete(worker);
   }
 
   #pull(after: number): Changes {

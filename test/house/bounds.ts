@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 63_150,
+  linesOfCode: 63_180,
   files: 359,
   filesPerMessage: 46,
   functionsPerMessage: 620,

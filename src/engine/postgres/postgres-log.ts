@@ -185,9 +185,8 @@ class PostgresLog implements SharedLog {
     return ((await this.#beats.query(sql, [worker])).rowCount ?? 0) > 0;
   }
 
-  async burySilent(ms: number): Promise<readonly string[]> {
-    const sql = `SELECT ${this.#options.schema}.bury_silent($1) AS worker`;
-    return (await this.#beats.query<{ worker: string }>(sql, [ms])).rows.map(({ worker }) => worker);
+  async burySilent(ms: number): Promise<void> {
+    await this.#beats.query(`SELECT ${this.#options.schema}.bury_silent($1)`, [ms]);
   }
 
   async living(): Promise<readonly string[]> {

@@ -76,10 +76,12 @@ BEGIN
   UPDATE conch.workers SET state = becomes WHERE worker = whose AND state = 'living';
 END $$;
 
--- Ends the workers that did not beat for this many milliseconds, and returns them. Waits for a group that is being written.
-CREATE OR REPLACE FUNCTION conch.bury_silent(ms double precision) RETURNS SETOF text LANGUAGE plpgsql AS $$
+-- Ends the workers that did not beat for this many milliseconds. Waits for a group that is being written.
+CREATE OR REPLACE FUNCTION conch.bury_silent(ms double precision) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+  IF NOT EXISTS (SELECT 1 FROM conch.workers WHERE state = 'living' AND beat < clock_timestamp() - ms * interval '1 millisecond')
+    THEN RETURN; END IF;
   PERFORM 1 FROM conch.log FOR UPDATE;
-  RETURN QUERY UPDATE conch.workers SET state = 'buried'
-    WHERE state = 'living' AND beat < clock_timestamp() - ms * interval '1 millisecond' RETURNING worker;
+  UPDATE conch.workers SET state = 'buried'
+    WHERE state = 'living' AND beat < clock_timestamp() - ms * interval '1 millisecond';
 END $$;

@@ -16,8 +16,8 @@ export type HeartPorts = {
   readonly worker: string;
   readonly clock: Clock;
   readonly timers: Timers;
-  /** Called with workers that were declared dead here. Their work is to be taken over. */
-  readonly onDead: (workers: readonly string[]) => void;
+  /** Called after each beat. What dead workers left behind is to be taken over. */
+  readonly onBeat: () => void;
   /** Called once when this worker was declared dead. It must not act any more. */
   readonly onBuried: () => void;
 };
@@ -62,16 +62,11 @@ export class Heart {
       }
       if (this.#last === null || at - this.#last > 2 * BEAT_MS) this.#since = at;
       this.#last = at;
-      await this.#bury(at - (this.#since ?? at));
+      if (at - (this.#since ?? at) >= DEAD_MS) await log.burySilent(DEAD_MS);
+      this.#ports.onBeat();
     } catch {
       // The log cannot be reached. The gap between beats shows it.
     }
     if (this.#isRunning) this.#timer = timers.after(BEAT_MS, () => void this.#beat());
-  }
-
-  async #bury(withoutGapMs: number): Promise<void> {
-    if (withoutGapMs < DEAD_MS) return;
-    const dead = await this.#ports.log.burySilent(DEAD_MS);
-    if (dead.length > 0) this.#ports.onDead(dead);
   }
 }

@@ -60,10 +60,10 @@ export class Publisher {
     return workers.filter((worker) => !living.has(worker));
   }
 
-  /** Leaves the log in good order. */
+  /** Leaves the log in good order. When it cannot be reached, another process will declare this worker dead. */
   async leave(): Promise<void> {
     this.#isClosed = true;
-    await this.#log.leave(this.#worker);
+    await this.#log.leave(this.#worker).catch(() => undefined);
     await this.#log.close();
   }
 

@@ -36,6 +36,11 @@ const TABLES = Object.keys(SHAPES);
  */
 export const ENDS = 'ends';
 
+/** A shared row for each worker whose entries were taken over: no entry is given to it any more. No table holds it. */
+export const GONE = 'gone';
+
+const TABLELESS: ReadonlySet<string> = new Set([ENDS, GONE]);
+
 /** What a replica has besides the tables of every store. `line` is the key by which SQLite finds a row. */
 const SCHEMA = `
   CREATE TABLE versions (
@@ -73,6 +78,7 @@ export class Replica {
     this.#tables = new Map(Object.entries(SHAPES).map(([table, shape]) => [table, tableStatements(db, table, shape)]));
     this.#sql = {
       changed: db.prepare<[], Changed>('SELECT place, id, line FROM changed'),
+      touch: db.prepare<[string, string]>('INSERT OR REPLACE INTO changed VALUES (?, ?, 1)'),
       clear: db.prepare('DELETE FROM changed'),
       version: db.prepare<[string, string], Version>('SELECT position, line FROM versions WHERE place = ? AND id = ?'),
       note: db.prepare<[string, string, number, Line]>('INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?)'),
@@ -86,10 +92,15 @@ export class Replica {
     return this.#sql.changed.all().flatMap(({ place, id, line }) => {
       const { isFree = false, rises } = SHAPES[place] ?? {};
       const known = this.#sql.version.get(place, id)?.position ?? 0;
-      const row = place === ENDS ? String(line) : (this.#tables.get(place)?.read(line) ?? null);
+      const row = TABLELESS.has(place) ? String(line) : (this.#tables.get(place)?.read(line) ?? null);
       if (row === null && known === 0) return [];
       return [{ table: place, id, row, known: isFree || (rises !== undefined && known > 0) ? null : known }];
     });
+  }
+
+  /** Writes a row that no table holds, with the current transaction. */
+  touch(table: typeof GONE, id: string): void {
+    this.#sql.touch.run(table, id);
   }
 
   /** Notes that the rows of the current transaction were taken at a position. */

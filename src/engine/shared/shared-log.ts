@@ -60,8 +60,8 @@ export type SharedLog = {
   bury(worker: string): Promise<void>;
   /** Tells that a worker is alive. Resolves with `false` when it was declared dead. */
   beat(worker: string): Promise<boolean>;
-  /** Declares dead who has not told so for this many milliseconds by the log's clock, and returns them. */
-  burySilent(ms: number): Promise<readonly string[]>;
+  /** Declares dead who has not told so for this many milliseconds by the log's clock. */
+  burySilent(ms: number): Promise<void>;
   /** The workers that are neither buried nor have left. */
   living(): Promise<readonly string[]>;
   /** Called when another process may have written. Hints may be lost, so pull now and then without one. */

@@ -96,6 +96,7 @@ export class Outbox {
   #settledAt: Instant | null = null;
   #settling: readonly Settled[] = [];
   #n = 0;
+  readonly #reliedOn = new Set<string>();
   /** The last confirmed post of each channel, unless it is in the file already. */
   readonly #posted = new Map<string, string>();
   #unnoted = 0;
@@ -105,7 +106,7 @@ export class Outbox {
    * each delivers its own.
    */
   constructor(db: Database, storeId: string, member: Member | null = null) {
-    this.#sql = statements(db);
+    this.#sql = { ...statements(db), ...sharedStatements(db) };
     this.#storeId = storeId;
     this.#member = member;
     this.load();
@@ -158,6 +159,7 @@ export class Outbox {
   /** The transaction was rolled back. */
   undone(): void {
     this.#staged = [];
+    this.#reliedOn.clear();
     this.#settled = [...this.#settling, ...this.#settled];
     this.#settling = [];
     this.#load();
@@ -239,8 +241,8 @@ export class Outbox {
     }
   }
 
-  /** Takes in a row that another process wrote into the same table. */
-  adopt(n: number): void {
+  /** Takes in a row that another process wrote into the same table. One that is not new was taken from a dead worker. */
+  adopt(n: number, isNew: boolean): void {
     this.#n = Math.max(this.#n, n);
     const stored = this.#sql.one.get(n);
     if (stored === undefined) return;
@@ -248,7 +250,10 @@ export class Outbox {
     if (state === 'confirmed' && text !== null && platformId !== null) this.#posted.set(channel, platformId);
     const isOpen = state === 'owed' || state === 'uncertain';
     const isKnown = this.#lanes.get(laneOf(stored))?.entries.some((entry) => entry.n === n) === true;
-    if (isOpen && !isKnown && this.#isMine(stored)) this.#queue(entryOf(stored));
+    if (!isOpen || isKnown || !this.#isMine(stored)) return;
+    const entry = entryOf(stored);
+    entry.uncertain ||= !isNew;
+    this.#queue(entry);
   }
 
   /** The workers that have open entries to deliver. */
@@ -256,13 +261,23 @@ export class Outbox {
     return this.#sql.workers.all();
   }
 
-  /** Takes over the open entries of a worker that is gone; the first of each lane may have been in flight. */
-  takeOver(worker: string): () => void {
-    const found = this.#sql.openOf.all(worker);
-    this.#sql.give.run(this.#member?.worker ?? null, worker);
+  /**
+   * Takes over the open entries of workers that are gone: those of a channel that a living worker delivers go to it,
+   * the others to this one. The first of each lane may have been in flight. Call the returned function when that is
+   * durable.
+   */
+  takeOver(gone: readonly string[]): () => void {
+    const found = gone.flatMap((worker) => this.#sql.openOf.all(worker)).toSorted((one, other) => one.n - other.n);
+    const mine = found.filter(({ n, channel }) => {
+      const worker = this.#sql.workerBeside.get({ channel, gone: JSON.stringify(gone) }) ?? this.#member?.worker ?? '';
+      this.#sql.give.run(worker, n);
+      if (this.#isMine({ worker })) return true;
+      this.#reliedOn.add(worker);
+      return false;
+    });
     return () => {
       const lanes = new Set<string>();
-      for (const stored of found) {
+      for (const stored of mine) {
         const entry = entryOf(stored);
         entry.uncertain ||= !lanes.has(laneOf(stored));
         lanes.add(laneOf(stored));
@@ -293,7 +308,16 @@ export class Outbox {
 
   /** The entries of a channel are delivered in order by one worker: the one that has open entries, or this one. */
   #workerFor(channel: string, { worker }: Member): string {
-    return this.#sql.workerOf.get(channel) ?? worker;
+    const other = this.#sql.workerOf.get(channel) ?? worker;
+    if (other !== worker) this.#reliedOn.add(other);
+    return other;
+  }
+
+  /** The workers that got entries in the current transaction; empties the list. The entries count only while those work. */
+  reliedOn(): readonly string[] {
+    const all = [...this.#reliedOn];
+    this.#reliedOn.clear();
+    return all;
   }
 
   #isMine({ worker }: Pick<Stored, 'worker'>): boolean {
@@ -302,7 +326,9 @@ export class Outbox {
 
   #queue(entry: Entry): void {
     const lane = this.#lane(laneOf(entry.row));
-    lane.entries.push(entry);
+    // An entry that was taken over stands before later ones of its lane, but not before one in flight.
+    const later = lane.entries.findIndex(({ n, inFlight }) => !inFlight && n !== null && n > (entry.n ?? Infinity));
+    lane.entries.splice(later === -1 ? lane.entries.length : later, 0, entry);
     if (lane.entries.length === 1) this.#wake(lane);
   }
 
@@ -443,15 +469,6 @@ function statements(db: Database) {
       `INSERT INTO outbox (n, id, channel, lane, type, effect, part, text, key, repeats, state, worker, checksum)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'owed', ?, unhex(?))`,
     ),
-    one: db.prepare<[number], Stored>('SELECT * FROM outbox WHERE n = ?'),
-    openOf: db.prepare<[string], Stored>(`SELECT * FROM outbox WHERE worker = ? AND ${OPEN} ORDER BY n`),
-    workers: db.prepare<[], string>(`SELECT DISTINCT worker FROM outbox WHERE ${OPEN} AND worker IS NOT NULL`).pluck(),
-    workerOf: db
-      .prepare<[string], string>(
-        "SELECT worker FROM outbox WHERE channel = ? AND state IN ('owed', 'uncertain') ORDER BY n DESC LIMIT 1",
-      )
-      .pluck(),
-    give: db.prepare<[string | null, string]>(`UPDATE outbox SET worker = ? WHERE worker = ? AND ${OPEN}`),
     become: db.prepare('UPDATE outbox SET state = ?, platform_id = ?, why = ? WHERE n = ?'),
     remove: db.prepare<[number | null]>('DELETE FROM outbox WHERE n = ?'),
     lastPosted: db.prepare<[string], string>('SELECT platform_id FROM posted WHERE channel = ?').pluck(),
@@ -475,6 +492,27 @@ function statements(db: Database) {
          WHERE channel = @channel AND part = n - first AND platform_id IS NOT NULL ORDER BY n`,
       )
       .pluck(),
+  };
+}
+
+/** Statements for rows that several processes share. */
+function sharedStatements(db: Database) {
+  return {
+    one: db.prepare<[number], Stored>('SELECT * FROM outbox WHERE n = ?'),
+    openOf: db.prepare<[string], Stored>(`SELECT * FROM outbox WHERE worker = ? AND ${OPEN} ORDER BY n`),
+    workers: db.prepare<[], string>(`SELECT DISTINCT worker FROM outbox WHERE ${OPEN} AND worker IS NOT NULL`).pluck(),
+    workerOf: db
+      .prepare<[string], string>(
+        "SELECT worker FROM outbox WHERE channel = ? AND state IN ('owed', 'uncertain') ORDER BY n DESC LIMIT 1",
+      )
+      .pluck(),
+    workerBeside: db
+      .prepare<[{ readonly channel: string; readonly gone: string }], string>(
+        `SELECT worker FROM outbox WHERE channel = @channel AND state IN ('owed', 'uncertain')
+           AND worker NOT IN (SELECT value FROM json_each(@gone)) ORDER BY n DESC LIMIT 1`,
+      )
+      .pluck(),
+    give: db.prepare<[string, number]>('UPDATE outbox SET worker = ? WHERE n = ?'),
   };
 }
 

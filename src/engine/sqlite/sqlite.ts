@@ -41,7 +41,7 @@ import { Rows } from './rows.ts';
 import type { Owner } from './rows.ts';
 import type { Member, RowCheck, SharedLog } from '../shared/shared-log.ts';
 import { Publisher } from '../shared/publisher.ts';
-import { ENDS, Replica } from '../shared/replica.ts';
+import { ENDS, GONE, Replica } from '../shared/replica.ts';
 import type { AppliedRow } from '../shared/replica.ts';
 
 /** Options of a store. */
@@ -316,15 +316,20 @@ export class SqliteStore implements Store {
     if (error !== null) this.#options.failed?.(error);
   }
 
-  /** Declares workers dead and delivers their entries: one worker, or all that are not living. */
+  /** Declares a worker dead, and delivers the entries of all workers that are not living. */
   async #takeOver(publisher: Publisher, dead?: string): Promise<Recovery> {
     if (dead !== undefined) await publisher.bury(dead);
     await this.catchUp();
-    const gone = dead === undefined ? await publisher.goneOf(this.#outbox.workers()) : [dead];
-    return await this.tables.write(() => {
-      for (const worker of gone) this.#told.push(this.#outbox.takeOver(worker));
-      return { unapplied: this.#inbox.unapplied() };
-    });
+    const others = this.#outbox
+      .workers()
+      .filter((worker) => (dead === undefined ? worker !== this.owner : worker === dead));
+    const gone = others.length === 0 ? [] : await publisher.goneOf(others);
+    if (gone.length > 0)
+      await this.tables.write(() => {
+        for (const worker of gone) this.#copy?.replica.touch(GONE, worker);
+        this.#told.push(this.#outbox.takeOver(gone));
+      });
+    return { unapplied: await this.tables.write(() => this.#inbox.unapplied()) };
   }
 
   /** Publishes the open transaction. Its refusals hold only while nobody else has changed their keys. */
@@ -337,7 +342,10 @@ export class SqliteStore implements Store {
         return { table: ENDS, id, known: replica?.positionOf(ENDS, id) ?? 0 };
       }),
     );
-    return publisher?.publish(checks) ?? null;
+    const relied = this.#outbox
+      .reliedOn()
+      .map((worker): RowCheck => ({ table: GONE, id: worker, known: replica?.positionOf(GONE, worker) ?? 0 }));
+    return publisher?.publish([...checks, ...relied]) ?? null;
   }
 
   /** Takes in all changes of other processes: rows as they are, and the new rows of journals as changes of states. */
@@ -361,7 +369,7 @@ export class SqliteStore implements Store {
 
   #adopt({ table, line, isNew, isGone }: AppliedRow): (() => void) | null {
     const n = Number(line);
-    if (table === 'outbox' && !isGone) this.#outbox.adopt(n);
+    if (table === 'outbox' && !isGone) this.#outbox.adopt(n, isNew);
     const row = table === 'journal' && !isGone ? this.#rows.read(n) : null;
     const owner = row === null ? null : this.#rows.owner(row.machine);
     if (row === null || owner === null) return null;
