@@ -51,12 +51,22 @@ process.on('SIGTERM', () => {
   state.isRunning = false;
 });
 await Promise.all(Array.from({ length: 8 }, (_, hand) => work(hand))).catch((error: unknown) => die(String(error)));
-await takeOver();
-await delivery.drain(1_000);
+await untilAllPosted();
 await delivery.stop();
 heart.stop();
 await store.close();
 process.exit(0);
+
+/** Posts what is left, with what dead processes left, within a minute. */
+async function untilAllPosted(): Promise<void> {
+  for (let round = 0; round < 120; round += 1) {
+    await takeOver();
+    await delivery.drain(1_000);
+    const { next } = await store.owed(0, clock.now());
+    if (next === null) return;
+    await sleep(500);
+  }
+}
 
 /** Delivers what dead processes left behind. */
 async function takeOver(): Promise<void> {
