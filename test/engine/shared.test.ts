@@ -4,7 +4,7 @@ import { FloorStore } from '../../src/turns/floor-store.ts';
 import { MemoryLog } from './memory-log.ts';
 import { portContract } from './port-contract.ts';
 import { sharingContract } from './sharing-contract.ts';
-import { everything, open, options, seat, turn, write } from './sqlite/fixture.ts';
+import { AT, everything, open, options, seat, turn, write } from './sqlite/fixture.ts';
 import { openShared } from './shared-store.ts';
 
 portContract('a store that processes share, on a log in memory', async () => {
@@ -26,12 +26,60 @@ sharingContract('memory', async () => {
   return async () => log.seenBy();
 });
 
+/** Floors of two processes on one log. */
+async function floorsOfTwo(): Promise<readonly [FloorStore, FloorStore, () => Promise<FloorStore>]> {
+  const log = new MemoryLog();
+  const join = () => openSharedStore(options(':memory:'), log.seenBy(), (db, all) => new FloorStore(db, all));
+  return [await join(), await join(), join];
+}
+
+describe('a store that processes share', () => {
+  test('holds an erased text in no copy', async () => {
+    const [one, two, join] = await floorsOfTwo();
+    await seat(one);
+    await write(one, 'm1', 'the secret of Ada');
+    await turn(one, 'no secret here');
+    await two.catchUp();
+    expect(two.message('m1')?.text).toBe('the secret of Ada');
+    await one.erase({ what: 'message', id: 'm1' });
+    await two.catchUp();
+    const three = await join();
+    for (const store of [one, two, three]) {
+      expect(everything(store, ['m1'])).not.toContain('the secret of Ada');
+      expect(store.verify()).toEqual([]);
+      await store.close();
+    }
+  });
+
+  test('is pruned in all copies, and goes on', async () => {
+    const [one, two, join] = await floorsOfTwo();
+    await seat(one);
+    for (const id of ['m1', 'm2']) {
+      await write(one, id);
+      await turn(one, `the answer to ${id}`);
+    }
+    await two.catchUp();
+    // A process that ends stores all states. Only what a stored state covers is pruned.
+    await one.close();
+    const pruner = await join();
+    expect((await pruner.prune(() => AT + 1, false)).entries).toBeGreaterThan(0);
+    await two.catchUp();
+    await write(two, 'm3');
+    await turn(two, 'the answer to m3');
+    const three = await join();
+    await pruner.catchUp();
+    for (const store of [pruner, two, three]) {
+      expect(store.floors.state('test:one')).toEqual(two.floors.state('test:one'));
+      expect(store.verify()).toEqual([]);
+      await store.close();
+    }
+  });
+});
+
 describe('the same commands', () => {
   test('give the same floors and journals in a store that processes share, and in one that a process has alone', async () => {
     const alone = open();
-    const log = new MemoryLog();
-    const join = () => openSharedStore(options(':memory:'), log.seenBy(), (db, all) => new FloorStore(db, all));
-    const [one, two] = [await join(), await join()];
+    const [one, two] = await floorsOfTwo();
     await seat(alone);
     await seat(one);
     for (const [at, store] of [one, two, two, one, two].entries()) {

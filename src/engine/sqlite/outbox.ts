@@ -327,8 +327,10 @@ export class Outbox {
   #queue(entry: Entry): void {
     const lane = this.#lane(laneOf(entry.row));
     // An entry that was taken over stands before later ones of its lane, but not before one in flight.
-    const later = lane.entries.findIndex(({ n, inFlight }) => !inFlight && n !== null && n > (entry.n ?? Infinity));
-    lane.entries.splice(later === -1 ? lane.entries.length : later, 0, entry);
+    const isLast = (lane.entries.at(-1)?.n ?? 0) < (entry.n ?? Infinity);
+    const later = isLast ? -1 : lane.entries.findIndex(({ n, inFlight }) => !inFlight && (n ?? 0) > (entry.n ?? 0));
+    if (later === -1) lane.entries.push(entry);
+    else lane.entries.splice(later, 0, entry);
     if (lane.entries.length === 1) this.#wake(lane);
   }
 
