@@ -83,7 +83,7 @@ export function sentence(code: StoreFault, path: string, detail: string): string
     case 'shared':
       return `${path} was written by another process as well (${detail}). Stop the other Conch, check the database with conch verify, then start again.`;
     case 'buried':
-      return `Another process declared this one dead (${detail}). Start it again.`;
+      return 'Another process declared this one dead because it did not answer in time, and goes on with its work. Nothing of this process is written any more. Start it again.';
     case 'unavailable':
       return `${path} cannot be used (${detail}). Check the folder and the disk, then start again.`;
   }

@@ -102,7 +102,7 @@ function onSlack({ author, ts, own, icon, plain, blocks, reactions, files, ...me
   };
 }
 
-/** A block of Slack, except its buttons. A kind that Conch does not send is shown as JSON. */
+/** Draws a block of Slack that has no buttons. Shows a block of an unknown type as JSON. */
 function blockHtml(block: Json, names: Names): string {
   const { type, text, elements } = block;
   if (type === 'divider') return '<hr>';

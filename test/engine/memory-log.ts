@@ -2,8 +2,8 @@ import type { Changes, Group, Member, SharedLog, SharedRow, GroupVerdict } from 
 
 type Kept = SharedRow & { readonly position: number };
 
-/** Planted bugs: what a log that is written wrongly does. */
-export type LogBug = 'no-check' | 'no-burial' | 'written-twice';
+/** Faults that a test plants. `no-check`: writes what it must refuse. `written-twice`: writes a group again that is sent again. */
+export type LogBug = 'no-check' | 'written-twice';
 
 /** A shared log in memory: what a database does for several processes, without one. */
 export class MemoryLog {
@@ -53,7 +53,7 @@ export class MemoryLog {
   #commit({ worker, number, changes, checks }: Group): GroupVerdict {
     const last = this.#last.get(worker);
     if (last?.number === number && this.#bug !== 'written-twice') return { state: 'taken', position: last.position };
-    if (!this.#living.has(worker) && this.#bug !== 'no-burial') return { state: 'buried' };
+    if (!this.#living.has(worker)) return { state: 'buried' };
     const positionOf = (table: string, id: string): number => this.#rows.get(`${table} ${id}`)?.position ?? 0;
     const isOvertaken = [...changes, ...checks].some(
       ({ table, id, known }) => known !== null && positionOf(table, id) !== known,

@@ -14,8 +14,8 @@ import { testServer } from '../engine/postgres/server.ts';
 import { Random } from '../sim/random.ts';
 
 /**
- * Kills and freezes processes that share a store in PostgreSQL, and the database, while they work, and checks at the
- * end that nothing answered was lost, nothing was done twice, and all was posted once and in order.
+ * Kills and freezes processes that share a store in PostgreSQL, and kills the database, while they work. At the end,
+ * compares what the processes were answered and what they posted with the store. Prints one JSON object.
  */
 const { values } = parseArgs({
   options: {

@@ -12,8 +12,6 @@ export type PostgresOptions = {
   readonly url: string;
   /** The schema of the log; `conch` by default. Lower-case letters, digits and underscores. */
   readonly schema?: string;
-  /** Called with a sentence for operators. */
-  readonly say?: (line: string) => void;
 };
 
 /** The version of the tables in `schema.sql`. */
@@ -47,7 +45,7 @@ const OLDEST = 150_000;
  * A shared log in PostgreSQL. Everything that it promises rests on the database; hints over LISTEN and NOTIFY only save
  * time. Throws a `StoreError` when the database is too old or its tables are newer than this version.
  */
-export async function openPostgresLog({ url, schema = 'conch', say = () => {} }: PostgresOptions): Promise<SharedLog> {
+export async function openPostgresLog({ url, schema = 'conch' }: PostgresOptions): Promise<SharedLog> {
   if (!/^[a-z_][a-z0-9_]{0,40}$/.test(schema))
     throw new StoreError('unavailable', `The schema ${schema} has an unfit name.`);
   const pool = poolOf(url, 3);
@@ -57,7 +55,7 @@ export async function openPostgresLog({ url, schema = 'conch', say = () => {} }:
     await pool.end();
     throw error;
   }
-  return new PostgresLog(pool, { url, schema, say });
+  return new PostgresLog(pool, { url, schema });
 }
 
 function poolOf(url: string, max: number): Pool {

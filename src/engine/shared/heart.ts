@@ -1,13 +1,13 @@
 import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
 import type { SharedLog } from './shared-log.ts';
 
-/** A worker tells that it is alive this often, in milliseconds. */
+/** Time between two beats of a worker, in milliseconds. A beat stores that the worker is alive. */
 export const BEAT_MS = 1_000;
 
-/** A worker that did not tell for this long is declared dead, in milliseconds. */
+/** Time without a beat after which a worker is declared dead, in milliseconds. */
 export const DEAD_MS = 5_000;
 
-/** The part of `DEAD_MS` after its last beat for which a worker may act outside of the store. */
+/** A worker may post and prompt for this part of `DEAD_MS` after its last beat. */
 const LEASE = 0.75;
 
 /** What the heart of a worker needs. */
@@ -16,22 +16,23 @@ export type HeartPorts = {
   readonly worker: string;
   readonly clock: Clock;
   readonly timers: Timers;
-  /** Called after each beat. What dead workers left behind is to be taken over. */
+  /** Called after each beat. Call `recover` of the store: it takes in changes without a hint, and the work of dead workers. */
   readonly onBeat: () => void;
   /** Called once when this worker was declared dead. It must not act any more. */
   readonly onBuried: () => void;
 };
 
 /**
- * Tells the other processes that this one is alive, and declares silent ones dead. Only a worker that has itself told
- * so without a gap may declare others dead: after an outage of the log, all look silent.
+ * Beats for a worker, and declares workers dead that do not beat. It declares others dead only when its own beats had no
+ * gap for `DEAD_MS`: while the log cannot be reached, nobody can beat.
  */
 export class Heart {
   readonly #ports: HeartPorts;
   #timer: Timer | null = null;
   #isRunning = true;
-  /** Since when there was no gap between beats, and the instant before the last successful one. */
+  /** When the first beat after the last gap began. */
   #since: Instant | null = null;
+  /** When the last successful beat began. */
   #last: Instant | null = null;
 
   constructor(ports: HeartPorts) {
@@ -39,7 +40,7 @@ export class Heart {
     void this.#beat();
   }
 
-  /** True while no other process can have declared this one dead: only then may it post or prompt. */
+  /** True while this worker may post and prompt: its last beat is so new that nobody can have declared it dead. */
   get mayAct(): boolean {
     return this.#isRunning && this.#last !== null && this.#ports.clock.now() - this.#last < DEAD_MS * LEASE;
   }

@@ -1,13 +1,13 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { StoreError } from '../errors.ts';
-import { backoffMs } from '../../lib/retry.ts';
-import type { RetryPolicy } from '../../lib/retry.ts';
+import { StoreError, sentence } from '../errors.ts';
+import { retry } from '../../lib/retry.ts';
+import type { RetryPolicy, Verdict } from '../../lib/retry.ts';
+import { systemTimers } from '../../lib/time.ts';
 import type { Changes, RowCheck, SharedLog } from './shared-log.ts';
 import type { Replica } from './replica.ts';
 
 const AGAIN: RetryPolicy = { firstMs: 50, longestMs: 2_000 };
 
-/** Writes the transactions of one worker to the shared log, and reads those of others. Waits while it is unreachable. */
+/** Sends the transactions of one worker to the shared log, and reads the changes. Tries again while the log cannot be reached. */
 export class Publisher {
   readonly #log: SharedLog;
   readonly #worker: string;
@@ -22,8 +22,9 @@ export class Publisher {
   }
 
   /**
-   * Writes the rows of the open transaction for all processes. Resolves with `false` when another process was first.
-   * `null`: there is nothing to write. Rejects when this worker was declared dead.
+   * Sends the rows of the open transaction to the log. Resolves with `true` when the log has written them, and with
+   * `false` when another process changed one of them first. Returns `null` when there is nothing to write or to check.
+   * Rejects when this worker was declared dead.
    */
   publish(checks: readonly RowCheck[]): Promise<boolean> | null {
     const changes = this.#replica.changes();
@@ -34,13 +35,13 @@ export class Publisher {
     this.#number += 1;
     const group = { worker: this.#worker, number: this.#number, ...rows };
     const verdict = await this.#untilReached(() => this.#log.commit(group));
-    if (verdict.state === 'buried') throw new StoreError('buried', BURIED);
+    if (verdict.state === 'buried') throw new StoreError('buried', sentence('buried', '', ''));
     // A group that only checks has no position of its own.
     if (verdict.state === 'taken' && rows.changes.length > 0) this.#replica.taken(verdict.position);
     return verdict.state === 'taken';
   }
 
-  /** Everything that changed since the copy was last brought up to date, in portions. */
+  /** Reads all changes after the position of the copy, in portions. */
   async *changes(): AsyncGenerator<Changes> {
     for (let isAll = false; !isAll;) {
       const changes = await this.#untilReached(() => this.#log.pull(this.#replica.position));
@@ -54,7 +55,7 @@ export class Publisher {
     return this.#untilReached(() => this.#log.bury(worker));
   }
 
-  /** The workers among these that are not living. */
+  /** Returns those of these workers that are not living. */
   async goneOf(workers: readonly string[]): Promise<readonly string[]> {
     const living = new Set(await this.#untilReached(() => this.#log.living()));
     return workers.filter((worker) => !living.has(worker));
@@ -67,17 +68,9 @@ export class Publisher {
     await this.#log.close();
   }
 
-  async #untilReached<T>(ask: () => Promise<T>): Promise<T> {
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await ask();
-      } catch (error) {
-        if (this.#isClosed || error instanceof StoreError) throw error;
-        await sleep(backoffMs(AGAIN, attempt));
-      }
-    }
+  #untilReached<T>(ask: () => Promise<T>): Promise<T> {
+    const judge = ({ error }: { readonly error: unknown }): Verdict =>
+      this.#isClosed || error instanceof StoreError ? 'give-up' : 'again';
+    return retry(ask, AGAIN, { timers: systemTimers, judge });
   }
 }
-
-const BURIED =
-  'Another process declared this one dead because it did not answer in time, and goes on with its work. Nothing of this process is written any more. Start it again.';

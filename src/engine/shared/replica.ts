@@ -1,17 +1,17 @@
 import type { Database } from 'better-sqlite3';
-import type { RowChange, SharedRow } from './shared-log.ts';
+import type { RowChange, RowCheck, SharedRow } from './shared-log.ts';
 
-/** How the rows of a table are shared. */
+/** Describes how a replica finds, names and compares the rows of one table. */
 type Shape = {
-  /** SQL for the id of a row; `$` stands for the row. */
+  /** SQL of the row's id in the log. `$` stands for the name of the row. */
   readonly id: string;
-  /** The integer key by which SQLite finds a row, or the text column that does. */
+  /** The column by which SQLite finds a row quickly. */
   readonly by: string;
-  /** True when a row is written whatever another process wrote: both write the same, or the last one counts. */
+  /** True when the last write counts. By default, a write is refused when another process changed the row first. */
   readonly isFree?: boolean;
-  /** A column that each process numbers by itself. */
+  /** Name of a column that is not shared. Each process gives it a number of its own. */
   readonly own?: string;
-  /** A column whose value never falls: an older row does not replace a newer one. */
+  /** Name of a column. A row replaces the stored row only if its value in this column is not lower. */
   readonly rises?: string;
 };
 
@@ -31,13 +31,16 @@ const SHAPES: Readonly<Record<string, Shape>> = {
 const TABLES = Object.keys(SHAPES);
 
 /**
- * A shared row for each key, which changes with each row of its journal: of two processes that append to one journal,
- * only the first is taken. No table holds it.
+ * The rows of the log that change with each row of a key's journal. They make the log refuse the second one of two
+ * processes that append to one journal. No table holds them.
  */
-export const ENDS = 'ends';
+const ENDS = 'ends';
 
-/** A shared row for each worker whose entries were taken over: no entry is given to it any more. No table holds it. */
-export const GONE = 'gone';
+/**
+ * The rows of the log that are written when the entries of a worker are taken over. They make the log refuse a group
+ * that still gives an entry to this worker. No table holds them.
+ */
+const GONE = 'gone';
 
 const TABLELESS: ReadonlySet<string> = new Set([ENDS, GONE]);
 
@@ -62,10 +65,7 @@ export type AppliedRow = {
   readonly isGone: boolean;
 };
 
-/**
- * The copy of a shared log in a store's own tables. It notes each row that a transaction writes, and writes the rows
- * of other processes.
- */
+/** The copy of a shared log in a store's tables. It lists the rows that a transaction writes, and writes those of others. */
 export class Replica {
   /** All changes up to this position are in the tables. */
   position = 0;
@@ -98,21 +98,32 @@ export class Replica {
     });
   }
 
-  /** Writes a row that no table holds, with the current transaction. */
-  touch(table: typeof GONE, id: string): void {
-    this.#sql.touch.run(table, id);
+  /** Marks a worker as gone, in the current transaction. */
+  markGone(worker: string): void {
+    this.#sql.touch.run(GONE, worker);
   }
 
-  /** Notes that the rows of the current transaction were taken at a position. */
+  /** Returns a check that nobody else has appended to the journal of a key; `id` is its number, `null` for a new key. */
+  keyCheck(machine: string, key: string, id: number | null): RowCheck {
+    return id === null
+      ? { table: 'machines', id: JSON.stringify([machine, key]), known: 0 }
+      : this.#checkOf(ENDS, String(id));
+  }
+
+  /** Returns a check that nobody else has taken over the entries of a worker. */
+  workerCheck(worker: string): RowCheck {
+    return this.#checkOf(GONE, worker);
+  }
+
+  #checkOf(table: string, id: string): RowCheck {
+    return { table, id, known: this.#sql.version.get(table, id)?.position ?? 0 };
+  }
+
+  /** Stores the position of each row that the current transaction wrote. Call it when the log has written them. */
   taken(position: number): void {
     for (const { place, id, line } of this.#sql.changed.all()) this.#sql.note.run(place, id, position, line);
     this.#sql.clear.run();
     if (position === this.position + 1) this.position = position;
-  }
-
-  /** The position of a row's newest change; 0 for none. */
-  positionOf(table: string, id: string): number {
-    return this.#sql.version.get(table, id)?.position ?? 0;
   }
 
   /** Writes rows of other processes into the current transaction, and returns those that were not known. */

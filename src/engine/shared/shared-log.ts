@@ -7,7 +7,7 @@ export type SharedRow = { readonly table: string; readonly id: string; readonly 
  */
 export type RowChange = SharedRow & { readonly known: number | null };
 
-/** A row that must be as the writer knows it, though the writer does not change it. */
+/** A row that the writer does not change. The group is written only if `known` is the position of its newest change. */
 export type RowCheck = Pick<SharedRow, 'table' | 'id'> & { readonly known: number };
 
 /** All rows that one transaction of a process writes. */
@@ -49,8 +49,8 @@ export type Member = {
 export const SLOTS = 1_024;
 
 /**
- * What several processes share: rows, written in groups, one group after the other, each with the next position. Any
- * method rejects when the log cannot be reached; a rejected `commit` may have been written and can be sent again.
+ * A log of rows that several processes share. It writes one group after the other and gives each the next position.
+ * Each method rejects when the log cannot be reached. The group of a rejected `commit` may be written: send it again.
  */
 export type SharedLog = {
   join(): Promise<Member>;
@@ -58,9 +58,9 @@ export type SharedLog = {
   pull(after: number): Promise<Changes>;
   /** Declares a worker dead: none of its later groups is written. */
   bury(worker: string): Promise<void>;
-  /** Tells that a worker is alive. Resolves with `false` when it was declared dead. */
+  /** Stores that a worker is alive now. Resolves with `false` when it was declared dead. */
   beat(worker: string): Promise<boolean>;
-  /** Declares dead who has not told so for this many milliseconds by the log's clock. */
+  /** Declares dead each worker whose last `beat` is older than this many milliseconds, by the log's clock. */
   burySilent(ms: number): Promise<void>;
   /** The workers that are neither buried nor have left. */
   living(): Promise<readonly string[]>;

@@ -65,8 +65,8 @@ export type CommitHooks = {
 /** Shares transactions with other processes. */
 export type Sharing = {
   /**
-   * Writes the open transaction for all processes. Resolves with `false` when another process was first: then it is
-   * undone and attempted again. `null`: there is nothing to write.
+   * Sends the open transaction to the log that processes share. Resolves with `false` when another process was first:
+   * then the transaction is rolled back and its jobs are attempted again. Returns `null` when there is nothing to send.
    */
   readonly publish: () => Promise<boolean> | null;
   /** Takes in what other processes wrote. Called between two transactions. */
@@ -100,8 +100,8 @@ export class Commits {
   #syncing: Promise<void> | null = null;
 
   /**
-   * `durable`: the sync that is called after each transaction, or how transactions are shared. Without it, a
-   * transaction is durable when SQLite says so.
+   * `durable`: called after each transaction to sync it, or before its end to share it. Without it, SQLite alone makes
+   * a transaction durable.
    */
   constructor(db: Database, path: string, hooks: CommitHooks, durable: DiskSync | Sharing | null = null) {
     this.#sync = durable !== null && 'sync' in durable ? durable : null;

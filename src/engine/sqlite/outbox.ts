@@ -114,7 +114,7 @@ export class Outbox {
 
   /** Loads the open entries: at the start. */
   load(): void {
-    this.#load();
+    this.#loadNumbers();
     for (const stored of this.#sql.open.iterate()) if (this.#isMine(stored)) this.#queue(entryOf(stored));
   }
 
@@ -162,7 +162,7 @@ export class Outbox {
     this.#reliedOn.clear();
     this.#settled = [...this.#settling, ...this.#settled];
     this.#settling = [];
-    this.#load();
+    this.#loadNumbers();
   }
 
   /** Hands out the first entry of every ready lane. `next`: when to call again at the latest. */
@@ -262,9 +262,9 @@ export class Outbox {
   }
 
   /**
-   * Takes over the open entries of workers that are gone: those of a channel that a living worker delivers go to it,
-   * the others to this one. The first of each lane may have been in flight. Call the returned function when that is
-   * durable.
+   * Takes over the open entries of workers that are gone. The entries of a channel go to the living worker that has
+   * other entries of it, else to this worker. The first entry of each lane becomes uncertain, because it may have been
+   * in flight. Call the returned function when the transaction is durable.
    */
   takeOver(gone: readonly string[]): () => void {
     const found = gone.flatMap((worker) => this.#sql.openOf.all(worker)).toSorted((one, other) => one.n - other.n);
@@ -428,7 +428,7 @@ export class Outbox {
   }
 
   /** Loads the row number and the last posts. Numbers of deleted rows stay used. */
-  #load(): void {
+  #loadNumbers(): void {
     this.#n = Math.max(this.#sql.last.get() ?? 0, Number(this.#sql.settled.get() ?? 0));
     for (const { channel, id } of this.#sql.posted.iterate()) this.#posted.set(channel, id);
   }

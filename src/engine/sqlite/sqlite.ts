@@ -39,9 +39,9 @@ import type { ErasingPorts } from './erasing.ts';
 import { giveBack, prune } from './retention.ts';
 import { Rows } from './rows.ts';
 import type { Owner } from './rows.ts';
-import type { Member, RowCheck, SharedLog } from '../shared/shared-log.ts';
+import type { Member, SharedLog } from '../shared/shared-log.ts';
 import { Publisher } from '../shared/publisher.ts';
-import { ENDS, GONE, Replica } from '../shared/replica.ts';
+import { Replica } from '../shared/replica.ts';
 import type { AppliedRow } from '../shared/replica.ts';
 
 /** Options of a store. */
@@ -326,7 +326,7 @@ export class SqliteStore implements Store {
     const gone = others.length === 0 ? [] : await publisher.goneOf(others);
     if (gone.length > 0)
       await this.tables.write(() => {
-        for (const worker of gone) this.#copy?.replica.touch(GONE, worker);
+        for (const worker of gone) this.#copy?.replica.markGone(worker);
         this.#told.push(this.#outbox.takeOver(gone));
       });
     return { unapplied: await this.tables.write(() => this.#inbox.unapplied()) };
@@ -334,18 +334,13 @@ export class SqliteStore implements Store {
 
   /** Publishes the open transaction. Its refusals hold only while nobody else has changed their keys. */
   #publish(): Promise<boolean> | null {
-    const { replica, publisher } = this.#copy ?? {};
-    const checks = [...this.#hosted].flatMap(([name, keeper]) =>
-      keeper.refused().map(({ key, owner }): RowCheck => {
-        if (owner === null) return { table: 'machines', id: JSON.stringify([name, key]), known: 0 };
-        const id = String(owner.id);
-        return { table: ENDS, id, known: replica?.positionOf(ENDS, id) ?? 0 };
-      }),
+    if (this.#copy === null) return null;
+    const { replica, publisher } = this.#copy;
+    const keys = [...this.#hosted].flatMap(([name, keeper]) =>
+      keeper.refused().map(({ key, owner }) => replica.keyCheck(name, key, owner?.id ?? null)),
     );
-    const relied = this.#outbox
-      .reliedOn()
-      .map((worker): RowCheck => ({ table: GONE, id: worker, known: replica?.positionOf(GONE, worker) ?? 0 }));
-    return publisher?.publish([...checks, ...relied]) ?? null;
+    const workers = this.#outbox.reliedOn().map((worker) => replica.workerCheck(worker));
+    return publisher.publish([...keys, ...workers]);
   }
 
   /** Takes in all changes of other processes: rows as they are, and the new rows of journals as changes of states. */

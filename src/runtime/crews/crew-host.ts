@@ -168,7 +168,7 @@ export class CrewHost {
     return found?.id ?? null;
   }
 
-  /** The crew that finished the ticket of a thread. */
+  /** Returns the crew that had a ticket in this thread which is finished now; `null` for none. */
   #pastAt(channel: string): CrewRunner | null {
     const isHere = ({ key }: CrewRunner): boolean =>
       this.#crews.state(key)?.finished.some(({ thread }) => thread === channel) === true;

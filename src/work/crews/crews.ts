@@ -225,7 +225,7 @@ const SHOWS_TICKETS: ReadonlySet<CrewFact['type']> = new Set([
 ]);
 /** Time until a job that broke off is tried again, in milliseconds. */
 const AGAIN_MS = 5_000;
-/** How often the ticket of a reply is tried to be written: for a minute. */
+/** Attempts to answer a reply whose ticket is not written. They take a minute. */
 const MOST_TRIES = 12;
 /** Time between two looks at a pull request, in milliseconds. */
 const PULL_MS = 60_000;
@@ -405,9 +405,9 @@ export class CrewRunner {
   }
 
   /**
-   * Answers a person's reply that names tickets to wait for, one reply after another: each answer may decide about the
-   * next. While the tickets cannot be read, tries again. Declines a reply whose own ticket still cannot be written at
-   * the last try.
+   * Answers a person's reply that names tickets to wait for. Answers one reply after the other, because an answer may
+   * change the next one. Tries again after a failure. Declines the reply after `MOST_TRIES` failures if the ticket that
+   * it is about is not written.
    */
   async #answer(reply: TicketReply, tries = 1): Promise<void> {
     const { message, about, deps } = reply;

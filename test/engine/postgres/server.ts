@@ -1,10 +1,12 @@
 import { execFileSync, spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
+import { retry } from '../../../src/lib/retry.ts';
+import { systemTimers } from '../../../src/lib/time.ts';
+import { freePort } from '../../kill/bot.ts';
 
 /** A PostgreSQL server for tests. */
 export type TestServer = {
@@ -86,29 +88,13 @@ function notRoot(): { readonly uid: number; readonly gid: number } | null {
   return { uid: idOf('-u'), gid: idOf('-g') };
 }
 
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0));
-    });
-  });
-}
-
-const READY_WITHIN = 300;
+const STARTING = { firstMs: 50, longestMs: 100, attempts: 300 };
 
 async function untilReady(url: string): Promise<void> {
-  for (let attempt = 1; ; attempt += 1) {
+  const connect = async (): Promise<void> => {
     const client = new Client({ connectionString: url });
-    try {
-      await client.connect();
-      await client.end();
-      return;
-    } catch (error) {
-      if (attempt === READY_WITHIN) throw error;
-      await new Promise((resolve) => void setTimeout(resolve, 100));
-    }
-  }
+    await client.connect();
+    await client.end();
+  };
+  await retry(connect, STARTING, { timers: systemTimers });
 }
