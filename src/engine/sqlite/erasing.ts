@@ -46,7 +46,7 @@ export async function erase(ports: ErasingPorts, erasure: Erasure, also: AlsoEra
   if (what === 'message')
     return write(() => {
       const messages = sql.message.run({ id, erased: ERASED_TEXT }).changes;
-      sql.shown.run({ seq: /^\d{1,15}$/u.test(id) ? Number(id) : -1, nonce: '', erased: ERASED_TEXT });
+      sql.shown.run({ ...shownAs(id), nonce: '', erased: ERASED_TEXT });
       return { messages, posts: shown, acts: acts - posts.length };
     });
   for await (const page of pages(sql.conversationPage, write))
@@ -194,6 +194,7 @@ type Owed = {
   readonly lane: string;
   readonly effect: string;
   readonly text: string | null;
+  readonly platformId: string | null;
 };
 
 /** Erases the texts of these journal rows in the outbox and in the console's conversation. */
@@ -207,11 +208,17 @@ function reword({ db, outbox }: ErasingPorts, all: readonly Owed[], erasures: Re
     if (isAll !== true && effect === owed.effect) continue;
     const text = owed.text === null ? null : ERASED_TEXT;
     sql.post.run({ n: owed.n, effect, text });
-    sql.shown.run({ seq: -1, nonce: owed.id, erased: ERASED_TEXT });
+    // An entry that edited a message gave it its text.
+    sql.shown.run({ ...shownAs(owed.platformId), nonce: owed.id, erased: ERASED_TEXT });
     outbox.reworded(owed, { effect: JSON.parse(effect), text });
     if (text !== null) count += 1;
   }
   return count;
+}
+
+/** The row of the console's conversation that this platform's id names, if it is the console's. */
+function shownAs(id: string | null): { readonly seq: number } {
+  return { seq: id !== null && /^\d{1,15}$/u.test(id) ? Number(id) : -1 };
 }
 
 function erasing(db: Database) {
@@ -239,7 +246,7 @@ function erasing(db: Database) {
     posts: db.prepare<[string], string>("SELECT id FROM outbox WHERE platform_id = ? AND state = 'confirmed'").pluck(),
     lastOwed: db.prepare<[], number | null>('SELECT max(n) FROM outbox').pluck(),
     owed: db.prepare<RowRange, Owed>(
-      'SELECT n, id, channel, lane, effect, text FROM outbox WHERE n > @after AND n <= @upto',
+      'SELECT n, id, channel, lane, effect, text, platform_id AS platformId FROM outbox WHERE n > @after AND n <= @upto',
     ),
     post: db.prepare<{ n: number; effect: string; text: string | null }>(
       `UPDATE outbox SET text = @text, effect = @effect, checksum = ${checksum('outbox', ['text', 'effect'])} WHERE n = @n`,

@@ -36,7 +36,7 @@ import { MIGRATIONS, openDatabase } from './open.ts';
 import { Outbox } from './outbox.ts';
 import { erase } from './erasing.ts';
 import type { ErasingPorts } from './erasing.ts';
-import { giveBack, prune } from './retention.ts';
+import { giveBack, prune, writeAnew } from './retention.ts';
 import { Rows } from './rows.ts';
 import type { Owner } from './rows.ts';
 import type { Member, SharedLog } from '../shared/shared-log.ts';
@@ -306,7 +306,7 @@ export class SqliteStore implements Store {
    */
   async erase(erasure: Erasure, also: AlsoErased = { stretches: [], isTheirs: () => false }): Promise<Erased> {
     const erased = await this.#taking.run('rows', () => erase(this.#retention(), erasure, also));
-    if (await this.#forgetTexts()) return erased;
+    if (await this.#forgetTexts(writeAnew)) return erased;
     const why = 'another program reads it, so its log still holds what was erased. End that one and erase again';
     throw new StoreError('locked', `${this.#options.path}: ${why}.`);
   }
@@ -395,7 +395,7 @@ export class SqliteStore implements Store {
     };
     const pruned = await this.#taking.run('rows', () => prune(this.#retention(), hosted, isDryRun));
     const sum = pruned.entries + pruned.messages + pruned.posts;
-    if (!isDryRun && sum > 0) await this.#forgetTexts();
+    if (!isDryRun && sum > 0) await this.#forgetTexts(giveBack);
     return pruned;
   }
 
@@ -445,9 +445,9 @@ export class SqliteStore implements Store {
   }
 
   /** True when the log holds no erased text any more. */
-  async #forgetTexts(): Promise<boolean> {
+  async #forgetTexts(emptied: typeof giveBack): Promise<boolean> {
     await this.tables.write(() => this.#forgetStates());
-    return giveBack(this.#retention());
+    return emptied(this.#retention());
   }
 
   #forgetStates(): void {

@@ -4,7 +4,9 @@ import { describe, expect, test } from 'vitest';
 import { openFloorStore } from '../../../src/turns/floor-store.ts';
 import type { FloorStore } from '../../../src/turns/floor-store.ts';
 import { AT, folder, open, options, seat, turn, write, written } from './fixture.ts';
+import { Platform } from '../../../src/adapters/console/platform.ts';
 import { runMachine } from '../../../src/work/runs/run-machine.ts';
+import { Random } from '../../sim/random.ts';
 import { counter } from '../toy.ts';
 
 const DAY = 86_400_000;
@@ -191,6 +193,60 @@ describe('an erasure', () => {
     expect(store.verify()).toEqual([]);
     expect(await store.erase({ what: 'person', id: 'u1' })).toEqual({ messages: 0, posts: 0, acts: 0 });
     await store.close();
+  });
+
+  test('of a person erases its words from a message of the console that a later post edited', async () => {
+    using place = folder();
+    const store = open(place.file());
+    const console = new Platform(store.tables, { now: () => AT });
+    const speaker = { id: 'conch', name: 'Conch', avatar: null };
+    const shown = {
+      channel: 'test:one',
+      kind: 'system',
+      speaker,
+      text: 'dev asks',
+      epoch: null,
+      replyTo: null,
+    } as const;
+    const { message } = await console.add({ ...shown, nonce: 'of an earlier post' });
+    await seat(store);
+    await write(store, 'm1');
+    await turn(store, 'allowed by 5551234');
+    for (const row of (await store.owed(100, AT)).rows) {
+      if (row.text?.includes('5551234') === true) await console.edit('test:one', message.id, row.text);
+      await store.settle(row, { state: 'confirmed', platformId: message.id });
+    }
+    expect(isLeft(place.file, '5551234')).toBe(true);
+    const also = { stretches: [], isTheirs: (text: string) => text.includes('5551234') };
+    await store.erase({ what: 'person', id: 'u1' }, also);
+    expect([isLeft(place.file, '5551234'), console.message('test:one', message.id)?.text]).toEqual([false, '[erased]']);
+    await store.close();
+  });
+
+  test('leaves no copy of a word where SQLite moved rows between pages', async () => {
+    const hadCopies: number[] = [];
+    for (let seed = 1; seed <= 12; seed += 1) {
+      using place = folder();
+      const store = open(place.file());
+      const { db } = store.tables;
+      db.exec('CREATE TABLE scratch (n INTEGER PRIMARY KEY, text TEXT)');
+      const insert = db.prepare('INSERT INTO scratch VALUES (?, ?)');
+      const remove = db.prepare('DELETE FROM scratch WHERE n = ?');
+      const grow = db.prepare('UPDATE scratch SET text = text || ? WHERE n = ?');
+      const random = new Random(seed);
+      for (let n = 1; n <= 200; n += 1) {
+        insert.run(n, `${n % 3 === 0 ? '5551234' : 'another'}${'-'.repeat(random.between(0, 599))}`);
+        if (random.chance(1 / 4)) remove.run(random.between(1, n));
+        if (random.chance(1 / 3)) grow.run('+'.repeat(random.between(0, 899)), random.between(1, n));
+      }
+      db.exec("UPDATE scratch SET text = '[erased]' WHERE text LIKE '5551234%'");
+      db.pragma('wal_checkpoint(TRUNCATE)');
+      if (isLeft(place.file, '5551234')) hadCopies.push(seed);
+      await store.erase({ what: 'person', id: 'u1' });
+      expect(isLeft(place.file, '5551234')).toBe(false);
+      await store.close();
+    }
+    expect(hadCopies).not.toEqual([]);
   });
 
   test('of a post takes the text from the journal, and chain and fold stay whole', async () => {
