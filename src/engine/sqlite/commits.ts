@@ -189,7 +189,7 @@ export class Commits {
     do await this.#syncing;
     while (this.#syncing !== null);
     this.#catching = null;
-    if (this.#closing || this.#dead !== null || this.#sharing === null) return;
+    if (this.#closing || this.#dead !== null || this.#sharing === null) return this.#schedule();
     const taken = this.#sharing.catchUp();
     this.#wait(taken.catch(() => undefined));
     await taken;
@@ -211,7 +211,8 @@ export class Commits {
   #wait(busy: Promise<void>): void {
     this.#syncing = busy.finally(() => {
       this.#syncing = null;
-      if (this.#jobs.length > 0) this.#schedule();
+      // A call of `catchUp` that waits goes first: it has waited longer, and jobs without end would keep it waiting.
+      if (this.#jobs.length > 0 && this.#catching === null) this.#schedule();
     });
   }
 

@@ -264,26 +264,24 @@ export class Outbox {
   /**
    * Takes over the open entries of workers that are gone. The entries of a channel go to the living worker that has
    * other entries of it, else to this worker. The first entry of each lane becomes uncertain, because it may have been
-   * in flight. Call the returned function when the transaction is durable.
+   * in flight. Takes effect with `committed`, like new entries of the same transaction: none of those is handed out first.
    */
-  takeOver(gone: readonly string[]): () => void {
+  takeOver(gone: readonly string[]): void {
+    const lanes = new Set<string>();
     const found = gone.flatMap((worker) => this.#sql.openOf.all(worker)).toSorted((one, other) => one.n - other.n);
-    const mine = found.filter(({ n, channel }) => {
+    for (const stored of found) {
+      const { n, channel } = stored;
       const worker = this.#sql.workerBeside.get({ channel, gone: JSON.stringify(gone) }) ?? this.#member?.worker ?? '';
       this.#sql.give.run(worker, n);
-      if (this.#isMine({ worker })) return true;
-      this.#reliedOn.add(worker);
-      return false;
-    });
-    return () => {
-      const lanes = new Set<string>();
-      for (const stored of mine) {
-        const entry = entryOf(stored);
-        entry.uncertain ||= !lanes.has(laneOf(stored));
-        lanes.add(laneOf(stored));
-        this.#queue(entry);
+      if (!this.#isMine({ worker })) {
+        this.#reliedOn.add(worker);
+        continue;
       }
-    };
+      const entry = entryOf(stored);
+      entry.uncertain ||= !lanes.has(laneOf(stored));
+      lanes.add(laneOf(stored));
+      this.#staged.push(entry);
+    }
   }
 
   /** Records the uncertain entries at a clean end. */
