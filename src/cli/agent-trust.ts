@@ -11,8 +11,8 @@ import { databaseIn } from '../runtime/data-folder.ts';
 import { quoted } from '../turns/commands/parse.ts';
 
 /** Reads the decisions of a data folder, also while Conch runs; none without a database. Cannot write decisions. */
-export function recordedTrust(dataDir: string): FolderTrust {
-  const path = databaseIn(dataDir);
+export function recordedTrust(place: Pick<Config, 'dataDir' | 'store'>): FolderTrust {
+  const path = databaseIn(place);
   const store: TrustStore = {
     recall(owner, name) {
       if (!existsSync(path)) return null;
@@ -42,10 +42,10 @@ export async function folderStanding(agent: AgentConfig, trust: FolderTrust): Pr
 }
 
 /** A line for every agent whose folder has files that the agent obeys. */
-export async function folderLines({ agents, dataDir }: Config): Promise<readonly string[]> {
-  const trust = recordedTrust(dataDir);
+export async function folderLines(config: Config): Promise<readonly string[]> {
+  const trust = recordedTrust(config);
   const lines = await Promise.all(
-    agents.map(async (agent) => {
+    config.agents.map(async (agent) => {
       const known = await folderStanding(agent, trust);
       return known === null || known.scan.digest === null ? [] : [`${agent.id}: ${standingWords(agent.id, known)}`];
     }),
@@ -55,7 +55,7 @@ export async function folderLines({ agents, dataDir }: Config): Promise<readonly
 
 /** The files in every agent's folder, and every recorded decision. */
 export async function listTrust(config: Config, json: boolean): Promise<string> {
-  const { book } = recordedTrust(config.dataDir);
+  const { book } = recordedTrust(config);
   const decisions = config.agents.flatMap(({ id }) => book.of(id).map((decision) => ({ agent: id, ...decision })));
   if (json) return JSON.stringify(decisions);
   const kept = decisions.map(({ agent, choice, digest, by, at, folder, files }) => {

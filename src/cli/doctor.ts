@@ -49,17 +49,18 @@ export async function examine(load: () => Config, parts: ExaminationParts): Prom
   if (found.config === null) return { findings: found.findings, code: EXIT_CODES.configuration };
   const { config } = found;
   const { finding, isRunning } = database(config);
+  const stored = config.store === undefined ? [finding] : [finding, ...(await postgres(config.store))];
   const own = [
     ...found.findings,
     ...config.warnings.map((text) => warning('configuration', text, null)),
     ...certificate(config, parts.clock.now()),
     ...checks(config),
     ...(await sandbox(config)),
-    ...(await tryAgents({ ...parts, config, trust: recordedTrust(config.dataDir) })),
+    ...(await tryAgents({ ...parts, config, trust: recordedTrust(config) })),
     ...(await tryServers({ ...parts, config })),
   ];
   const others = [
-    finding,
+    ...stored,
     ...(isRunning ? [] : await ports(config)),
     ...tokens(config),
     ...(await discord(config)),
@@ -119,8 +120,9 @@ async function sandbox({ agents }: Config): Promise<readonly CheckResult[]> {
 type Kept = { readonly finding: CheckResult; readonly isRunning: boolean };
 
 /** The result of the last check of the database. A database in use is read without its lock. */
-function database({ dataDir }: Config): Kept {
-  const path = databaseIn(dataDir);
+function database(config: Config): Kept {
+  const { dataDir } = config;
+  const path = databaseIn(config);
   if (!existsSync(path)) return { finding: dataFolder(dataDir), isRunning: false };
   let isRunning = false;
   try {
@@ -131,6 +133,21 @@ function database({ dataDir }: Config): Kept {
   } catch (error) {
     const { message } = storeError(error, path);
     return { finding: bad('database', message, null), isRunning };
+  }
+}
+
+/** The database that processes share. */
+async function postgres({ postgres: url, schema }: NonNullable<Config['store']>): Promise<readonly CheckResult[]> {
+  const { examinePostgres } = await import('../engine/postgres/examine.ts');
+  try {
+    const { version, isTooOld, unsafe, requestMs, processes } = await examinePostgres({ url, schema });
+    if (isTooOld) return [bad('PostgreSQL', `it is version ${version}`, 'Use PostgreSQL 15 or newer.')];
+    const leader = processes.find(({ leads }) => leads)?.name ?? 'none';
+    const text = `version ${version}, ${requestMs.toFixed(1)} ms a request, ${processes.length} process(es), leader: ${leader}`;
+    const todo = 'Turn them on: with them off, a crash of the database loses messages that Conch has answered.';
+    return [good('PostgreSQL', text), ...(unsafe.length === 0 ? [] : [bad('PostgreSQL', unsafe.join(', '), todo)])];
+  } catch (error) {
+    return [bad('PostgreSQL', storeError(error, '').message, null)];
   }
 }
 

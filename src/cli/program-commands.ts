@@ -120,6 +120,12 @@ export const ROWS: readonly Row[] = [
     run: ([file], options) => told(verified(file === undefined ? database() : resolve(file), options)),
   },
   {
+    command: 'workers',
+    summary: 'list the processes that share a store in PostgreSQL',
+    options: ['json'],
+    run: workers,
+  },
+  {
     command: 'prune',
     summary: 'delete what is older than retention.days',
     options: ['dryRun'],
@@ -295,7 +301,7 @@ function look(purpose: Purpose = 'look'): Config {
 }
 
 function database(): string {
-  return resolve(databaseIn(look().dataDir));
+  return resolve(databaseIn(look()));
 }
 
 /** Aborted by the first signal to end; a second signal ends this program at once. */
@@ -403,7 +409,11 @@ async function withStore(
   use: (store: FloorStore) => ExitCode | Promise<ExitCode>,
   inBot: CtlCall | null = null,
 ): Promise<ExitCode> {
-  const { dataDir } = look();
+  const { dataDir, store: shared } = look();
+  if (shared !== undefined) {
+    if (inBot !== null) return ctl(inBot);
+    throw new StoreError('unavailable', IN_POSTGRES);
+  }
   const path = database();
   if (!existsSync(path)) throw new StoreError('unavailable', `There is no database ${path}. ${WHERE_DATA_IS}`);
   let store: FloorStore;
@@ -426,10 +436,25 @@ async function withStore(
   }
 }
 
+async function workers(_: readonly string[], { json }: Options): Promise<ExitCode> {
+  const { store } = look();
+  if (store === undefined) return printError('The store is a file in the data folder: one process uses it.');
+  const { examinePostgres } = await import('../engine/postgres/examine.ts');
+  const found = await examinePostgres({ url: store.postgres, schema: store.schema });
+  if (json) return printLine(JSON.stringify(found.processes));
+  const lines = found.processes.map(
+    ({ name, silentMs, leads }) => `${name}  ${leads ? 'leads' : 'stands by'}, last beat ${silentMs} ms ago`,
+  );
+  return printLine(lines.length === 0 ? 'No process uses this store.' : lines.join('\n'));
+}
+
+const IN_POSTGRES =
+  'The store is in PostgreSQL, and this command works on a file. Use the tools of PostgreSQL (pg_dump, pg_restore), or ask in a channel.';
 const WHERE_DATA_IS = 'Set CONCH_DATA_DIR to the data folder of Conch. conch start and conch restore create it.';
 
 async function restore(file: string): Promise<ExitCode> {
-  const { dataDir, agents, mcp } = look();
+  const { dataDir, agents, mcp, store } = look();
+  if (store !== undefined) throw new StoreError('unavailable', IN_POSTGRES);
   const done = await restored(resolve(file), database());
   const known = new Set(listAgentTokens(dataDir).map(({ agent }) => agent));
   const lost = agents.filter(({ id, backend }) => backend.kind === 'remote' && !known.has(id));

@@ -271,7 +271,7 @@ async function forget(dataDir: string, file: string): Promise<void> {
 /** Waits for a private Conch whose own `conch review` was killed a moment ago. Returns false when it does not end. */
 async function untilFree(dataDir: string, world: ReviewWorld): Promise<boolean> {
   for (let tries = 0; tries < MOST_SILENT; tries += 1) {
-    const lock = lockFile(lockOf(databaseIn(dataDir)));
+    const lock = lockFile(lockOf(databaseIn({ dataDir })));
     lock?.release();
     if (lock !== null) return true;
     await world.sleep(POLL_MS);

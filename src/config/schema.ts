@@ -663,6 +663,17 @@ const announcements = z.strictObject({
     .exactOptional(),
 });
 
+const store = z.strictObject({
+  postgres: z
+    .url({ protocol: /^postgres(?:ql)?$/, error: 'Expected an address that begins with postgres://' })
+    .describe('The address of the database, with user and password, as `${NAME}`. PostgreSQL 15 or newer.'),
+  schema: z
+    .string()
+    .regex(/^[a-z_][a-z0-9_]{0,40}$/, 'Expected lower-case letters, digits and underscores')
+    .describe('The schema of the tables. Conch creates it.')
+    .default('conch'),
+});
+
 const log = z.strictObject({
   level: choice(
     ['fatal', 'error', 'warn', 'info', 'debug', 'trace'],
@@ -719,6 +730,9 @@ export const fileSchema = z.strictObject({
     .strictObject({ days: days.default(null) })
     .prefault({})
     .describe('How long messages are kept.'),
+  store: store
+    .exactOptional()
+    .describe('A store in PostgreSQL that Conch shares with others that stand by. Default: a file in the data folder.'),
   announcements: announcements.prefault({}).describe('The announcements. Names in braces are filled in.'),
   log: log.prefault({}).describe('What is logged.'),
 });

@@ -21,10 +21,10 @@ export const changedUntilRestart = (first: Config, next: Config): readonly strin
   return [...atStart(next)].flatMap(([path, value]) => (before.get(path) === value ? [] : [path]));
 };
 
-const atStart = ({ adapters, log, remote, turnConfig }: Config): ReadonlyMap<string, string> => {
+const atStart = ({ adapters, log, remote, store, turnConfig }: Config): ReadonlyMap<string, string> => {
   const { heartbeatSeconds, heartbeatTimeoutSeconds, interruptGraceSeconds, reconnectGraceSeconds } = turnConfig;
   const times = { heartbeatSeconds, heartbeatTimeoutSeconds, interruptGraceSeconds, reconnectGraceSeconds };
-  return new Map(leaves({ turnConfig: times, remote, adapters, log }, []));
+  return new Map(leaves({ turnConfig: times, remote, adapters, log, store: store ?? {} }, []));
 };
 
 const leaves = (value: object, path: readonly string[]): readonly (readonly [string, string])[] =>

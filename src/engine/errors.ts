@@ -42,6 +42,7 @@ export function willPass(error: unknown): error is StoreError & { readonly code:
 export function isFatal(error: unknown): boolean {
   return (
     isLostRace(error) ||
+    (error instanceof StoreError && error.code === 'buried') ||
     (error instanceof Database.SqliteError &&
       /^SQLITE_(IOERR(?!_SHMSIZE)|CORRUPT|NOTADB|NOMEM|PROTOCOL)/u.test(error.code))
   );

@@ -52,6 +52,8 @@ export type AppParts = Pick<CommandContextPorts, 'waiting'> & {
   readonly secrets?: () => readonly string[];
   /** Called when the store or the program failed, so that writes can no longer be trusted. */
   readonly onBroken: (error: unknown) => void;
+  /** False while another process may serve the channels in place of this one. Default: never. */
+  readonly mayAct?: () => boolean;
   /** Decides whether agents may start in their folders. Absent: folders with files that agents obey are refused. */
   readonly trust?: FolderTrust;
 };
@@ -64,6 +66,9 @@ const STORE_BACKOFF = { firstMs: 250, longestMs: 5_000 };
 
 /** The delay of entries for agents during a shutdown, in milliseconds. The program ends before it has passed. */
 const AFTER_SHUTDOWN_MS = 3_600_000;
+
+/** The delay of entries while another process may have taken over. */
+const UNCERTAIN_MS = 500;
 
 /** The longest that the first grant of a new channel waits for its agents. */
 const SEATING_MS = 5_000;
@@ -418,7 +423,7 @@ export class App {
 
   /** Delivers outbox entries to platforms and agents. Tells a floor what its platform refused for good. */
   #createOutbox(clean: (text: string) => string): Delivery<Effect> {
-    const { store, clock, timers, log, onBroken } = this.#parts;
+    const { store, clock, timers, log, onBroken, mayAct = () => true } = this.#parts;
     const manager = this.#manager;
     const toPlatform = createOutboxSender({
       adapterOf: this.#adapterOf,
@@ -437,7 +442,8 @@ export class App {
       clock,
       timers,
       broken: onBroken,
-      carry: (row) => {
+      carry: async (row) => {
+        if (!mayAct()) return { state: 'retry', notBefore: clock.now() + UNCERTAIN_MS };
         if (row.effect.type === 'offer') return openToAnswers(manager, row.channel, row.effect);
         if (row.effect.type === 'offerTrust') return openToTrust(manager, row.channel, row.effect);
         if (isForPlatform(row.effect)) return toPlatform(row);

@@ -51,7 +51,7 @@ export class Maintenance {
 
   constructor(parts: MaintenanceParts & { readonly timers: Timers; readonly log: Log }) {
     this.#parts = parts;
-    this.#check = new BackgroundCheck({ ...parts, path: databaseIn(parts.config().dataDir) });
+    this.#check = new BackgroundCheck({ ...parts, path: databaseIn(parts.config()) });
   }
 
   /** Whether the last check found damage. */

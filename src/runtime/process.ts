@@ -19,9 +19,10 @@ import type { Platforms } from './adapter-factory.ts';
 import { lengthsOf } from './read-model.ts';
 import { StoreError } from '../engine/errors.ts';
 import { lockOf, watchLock } from '../engine/lock.ts';
-import { databaseIn, openDataFolder } from './data-folder.ts';
+import { databaseIn, openDataFolder, openSharedFolder } from './data-folder.ts';
 import { StoreHealth } from '../adapters/delivery/store-health.ts';
-import type { FloorStore } from '../turns/floor-store.ts';
+import type { FloorStore, FloorStoreOptions } from '../turns/floor-store.ts';
+import type { Led } from '../engine/shared/open-shared.ts';
 import { systemClock, systemTimers } from '../lib/time.ts';
 import type { Clock } from '../lib/time.ts';
 import { Maintenance } from './maintenance.ts';
@@ -54,12 +55,13 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
   // Reports the first failure only: it ends the program, and mostly causes the later ones.
   const { promise: failure, resolve: onBroken } = Promise.withResolvers<unknown>();
   void failure.then((error) => end.resolve(broken(error, log)));
-  const store = openStore({ config: () => config, clock, adapters, log, health, lost: onBroken });
-  const shared = { ...known, clock, timers: systemTimers, log, store, texts: store.keyValues };
+  const stopping = new AbortController();
+  const opened = await openStore({ config: () => config, clock, adapters, log, health, lost: onBroken, stopping });
+  const shared = { ...known, ...opened, clock, timers: systemTimers, log, texts: opened.store.keyValues };
   const maintenance = new Maintenance({ ...shared, config: () => config });
   const database = () => health.stuck ?? (maintenance.isDamaged ? 'degraded' : 'ok');
   const waiting = () => known.logins.waiting(config.mcp);
-  const trust = new FolderTrust({ ...shared, store: store.keyValues });
+  const trust = new FolderTrust({ ...shared, store: opened.store.keyValues });
   const parts = { ...shared, trust, config: first, current: () => config, database, waiting };
   const made = await createPlatforms(parts);
   platforms = made;
@@ -67,15 +69,16 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
   const app = new App({ ...parts, ...made, backendFor: backends.backendFor, onBroken });
   made.page?.tell(app.runs);
   for (const warning of [...first.warnings, ...waiting().map(loginLine)]) log.warn(warning);
-  const unlisten = listen({ log, end: end.resolve, lock: lockOf(databaseIn(first.dataDir)) });
-  const stop = stopper([maintenance, health, parts.trust, app, backends, { stop: () => made.release() }]);
+  const unlisten = listen({ log, end: end.resolve, lock: lockOf(databaseIn(first)) });
+  const stop = stopper([maintenance, health, trust, app, backends, { stop: () => made.release() }, opened]);
   try {
     made.claim();
     await backends.start();
     await app.start();
   } catch (error) {
     unlisten();
-    await letGo(made, store);
+    stopping.abort();
+    await letGo(made, opened);
     throw error;
   }
   if (made.page !== null) greet(made.page.accessLink() ?? '', first);
@@ -84,18 +87,22 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
     config = next;
     await app.reload(next);
   });
-  app.connect().then(() => opened(made, () => begun?.(app)), onBroken);
+  app.connect().then(() => ready(made, () => begun?.(app)), onBroken);
   maintenance.start();
   flushCompileCache();
   const code = await end.promise;
+  stopping.abort();
   watching?.close();
-  const inOrder = await stopWithin(stop, log);
-  unlisten();
-  if (!inOrder) process.exit(code);
-  return code;
+  return ended(code, await stopWithin(stop, log), unlisten);
 }
 
-function opened({ page }: Platforms, tell: () => void): void {
+/** The exit code, when all has stopped. Otherwise ends the process at once. */
+function ended(code: ExitCode, inOrder: boolean, unlisten: () => void): ExitCode {
+  unlisten();
+  return inOrder ? code : process.exit(code);
+}
+
+function ready({ page }: Platforms, tell: () => void): void {
   page?.setReady();
   tell();
 }
@@ -157,9 +164,10 @@ function printLink(link: string, { demoModel }: Config): void {
 }
 
 /** Releases the platforms and the store after a failed start. */
-async function letGo(platforms: Platforms, store: FloorStore): Promise<void> {
+async function letGo(platforms: Platforms, { store, stop }: Led<FloorStore>): Promise<void> {
   platforms.release();
   await store.close();
+  stop();
 }
 
 /** The exit code when the lock file of the data folder was deleted or replaced. */
@@ -178,16 +186,26 @@ type StoreParts = {
   readonly health: StoreHealth;
   /** Called when the database can no longer be used. */
   readonly lost: (error: unknown) => void;
+  /** Aborted when the program stops. */
+  readonly stopping: Pick<AbortController, 'signal'>;
 };
 
-function openStore({ config, clock, adapters, log, health, lost }: StoreParts): FloorStore {
-  const { dataDir } = config();
-  const store = openDataFolder({
-    dataDir,
+/** Opens the store. Where it is shared, resolves when this process leads. */
+async function openStore({
+  config,
+  clock,
+  adapters,
+  log,
+  health,
+  lost,
+  stopping,
+}: StoreParts): Promise<Led<FloorStore>> {
+  const { dataDir, store: place } = config();
+  const options = {
     clock,
-    failed: (error) => health.failed(error),
+    failed: (error: unknown) => health.failed(error),
     lost,
-    say: (line) => log.warn({ file: databaseIn(dataDir) }, line),
+    say: (line: string) => log.warn({ file: databaseIn(config()) }, line),
     textLimit: (channel) => lengthsOf(channel, adapters()).textLimit,
     fileAbove: (channel) => lengthsOf(channel, adapters()).fileAbove,
     questionLimit: (channel) => lengthsOf(channel, adapters()).questionLimit,
@@ -195,9 +213,19 @@ function openStore({ config, clock, adapters, log, health, lost }: StoreParts): 
       const nameOf = (agent: string): string => config().agents.find(({ id }) => id === agent)?.name ?? agent;
       return announcementText(announcement, config().announcements, nameOf, repeat);
     },
-  });
-  health.watch(store.keyValues);
-  return store;
+  } satisfies Partial<FloorStoreOptions>;
+  const whenShared = { dataDir, timers: systemTimers, log, isStopping: () => stopping.signal.aborted };
+  const opened =
+    place === undefined
+      ? alone(openDataFolder({ ...options, dataDir }))
+      : await openSharedFolder(place, { ...options, ...whenShared });
+  health.watch(opened.store.keyValues);
+  return opened;
+}
+
+/** A store in a file, which no other process can take over. */
+function alone(store: FloorStore): Led<FloorStore> {
+  return { store, mayAct: () => true, stop: () => undefined };
 }
 
 function watch(config: Config, log: Log, apply: (next: Config) => Promise<void>): { close(): void } | null {

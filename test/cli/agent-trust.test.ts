@@ -57,7 +57,7 @@ test('T72 conch agent trust lists what was decided, also beside a running Conch,
   const [, id = ''] = /\/agent trust dev (\w{16})/.exec(shown.text) ?? [];
   expect((await trust.trust('dev', '0'.repeat(16), asked)).text).toContain('Not done');
   expect((await trust.trust('dev', id, asked)).ok).toBe(true);
-  expect((await folderStanding(dev, recordedTrust(config.dataDir)))?.decision?.by).toBe('ann');
+  expect((await folderStanding(dev, recordedTrust(config)))?.decision?.by).toBe('ann');
   expect(await listTrust(config, false)).toMatch(/: trusted by ann, [^]*Decided:\ndev: trusted \w{16} by ann, /);
   expect(JSON.parse(await listTrust(config, true))).toMatchObject([{ agent: 'dev', choice: 'trusted' }]);
   expect(await started()).toContain('there is no program');
@@ -66,7 +66,7 @@ test('T72 conch agent trust lists what was decided, also beside a running Conch,
   expect(databaseProblems(`${ROOM}/copy.db`, [])).toEqual([]);
   expect(await revokeTrust('dev', store.keyValues)).toContain('Revoked 1 decision(s) for');
   await store.close();
-  expect(databaseProblems(databaseIn(config.dataDir), [])).toEqual([]);
+  expect(databaseProblems(databaseIn(config), [])).toEqual([]);
   expect(await listTrust(config, false)).toContain('not trusted');
 });
 

@@ -13,6 +13,7 @@ export class MemoryLog {
   readonly #living = new Map<string, number>();
   readonly #now: () => number;
   readonly #bug: LogBug | null;
+  #leader: string | null = null;
   #position = 0;
   #joined = 0;
 
@@ -36,6 +37,7 @@ export class MemoryLog {
       bury: (worker) => ask(() => void this.#living.delete(worker)),
       beat: (worker) => ask(() => this.#living.has(worker) && this.#living.set(worker, this.#now()) !== undefined),
       burySilent: (ms) => ask(() => this.#burySilent(ms)),
+      lead: (worker) => ask(() => this.#lead(worker)),
       living: () => ask(() => [...this.#living.keys()]),
       onHint: () => undefined,
       leave: (worker) => ask(() => void this.#living.delete(worker)),
@@ -68,6 +70,12 @@ export class MemoryLog {
 
   #burySilent(ms: number): void {
     for (const [worker, beat] of this.#living) if (beat < this.#now() - ms) this.#living.delete(worker);
+  }
+
+  #lead(worker: string): boolean {
+    const isFree = this.#leader === null || this.#leader === worker || !this.#living.has(this.#leader);
+    if (isFree && this.#living.has(worker)) this.#leader = worker;
+    return this.#leader === worker && this.#living.has(worker);
   }
 
   #pull(after: number): Changes {

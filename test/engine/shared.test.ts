@@ -3,9 +3,10 @@ import { openSharedStore } from '../../src/engine/shared/open-shared.ts';
 import { FloorStore } from '../../src/turns/floor-store.ts';
 import { MemoryLog } from './memory-log.ts';
 import { portContract } from './port-contract.ts';
-import { sharingContract } from './sharing-contract.ts';
+import { leaderContract, sharingContract } from './sharing-contract.ts';
 import { AT, everything, open, options, seat, turn, write } from './sqlite/fixture.ts';
 import { openShared } from './shared-store.ts';
+import { board, boardUses, counter } from './toy.ts';
 
 portContract('a store that processes share, on a log in memory', async () => {
   const log = new MemoryLog();
@@ -21,6 +22,11 @@ portContract('a store that processes share, on a log in memory', async () => {
   };
 });
 
+leaderContract('memory', async () => {
+  const log = new MemoryLog();
+  return async () => log.seenBy();
+});
+
 sharingContract('memory', async () => {
   const log = new MemoryLog();
   return async () => log.seenBy();
@@ -34,6 +40,39 @@ async function floorsOfTwo(): Promise<readonly [FloorStore, FloorStore, () => Pr
 }
 
 describe('a store that processes share', () => {
+  test('hands out what a dead one owed before what comes in the transaction that takes it over', async () => {
+    const memory = new MemoryLog();
+    const one = await openShared(memory.seenBy());
+    await one.host(board, boardUses).apply('test:one', { type: 'pin', text: 'first' }, AT);
+    const log = memory.seenBy();
+    const gate = Promise.withResolvers<void>();
+    let asked = async (): Promise<void> => undefined;
+    const two = await openShared({
+      ...log,
+      living: () => asked().then(() => log.living()),
+      commit: (group) => gate.promise.then(() => log.commit(group)),
+    });
+    const [boards, counters] = [two.host(board, boardUses), two.host(counter)];
+    const handed: (string | null)[] = [];
+    boards.onChange(() => void two.owed(9, AT).then(({ rows }) => rows.map(({ text }) => handed.push(text))));
+    const work: Promise<unknown>[] = [];
+    // One transaction is under way; the next one holds a command, the take-over and another command.
+    asked = async () => {
+      work.push(counters.apply('a', { type: 'add', by: 1 }, AT));
+      for (let tick = 0; tick < 9; tick += 1) await Promise.resolve();
+      work.push(boards.apply('test:two', { type: 'pin', text: 'elsewhere' }, AT));
+      setImmediate(() => {
+        work.push(boards.apply('test:one', { type: 'pin', text: 'second' }, AT));
+        gate.resolve();
+      });
+    };
+    await two.recover(one.owner);
+    await Promise.all(work);
+    expect(handed).toContain('first');
+    expect(handed).not.toContain('second');
+    for (const store of [one, two]) await store.close();
+  });
+
   test('holds an erased text in no copy', async () => {
     const [one, two, join] = await floorsOfTwo();
     await seat(one);

@@ -32,6 +32,29 @@ export function sharingContract(name: string, place: () => Promise<() => Promise
   });
 }
 
+/** What a log promises about its leader. `place` makes a log; its result opens it for one process. */
+export function leaderContract(name: string, place: () => Promise<() => Promise<SharedLog>>): void {
+  test(`one living worker at a time leads in ${name}`, async () => {
+    const open = await place();
+    const logs = [await open(), await open(), await open()] as const;
+    const [one, two, three] = logs;
+    const { worker: first } = await one.join();
+    const { worker: second } = await two.join();
+    const { worker: third } = await three.join();
+    expect(await Promise.all([one.lead(first), two.lead(second), three.lead(third)])).toSatisfy(
+      (leads: readonly boolean[]) => leads.filter(Boolean).length === 1,
+    );
+    await one.bury(first);
+    const [isSecond, isThird] = [await two.lead(second), await three.lead(third)];
+    expect([await one.lead(first), Number(isSecond) + Number(isThird)]).toEqual([false, 1]);
+    const [leader, leaving, other, waiting] = isSecond ? [two, second, three, third] : [three, third, two, second];
+    expect([await leader.lead(leaving), await other.lead(waiting)]).toEqual([true, false]);
+    await leader.leave(leaving);
+    expect([await leader.lead(leaving), await other.lead(waiting)]).toEqual([false, true]);
+    for (const log of logs) await log.close();
+  });
+}
+
 type On = (
   body: (rivals: readonly [Rival, Rival], another: () => Promise<Rival>) => Promise<void>,
 ) => () => Promise<void>;

@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 63_180,
-  files: 359,
+  linesOfCode: 63_410,
+  files: 360,
   filesPerMessage: 46,
   functionsPerMessage: 620,
 };

@@ -25,7 +25,7 @@ describe('a data folder', () => {
     const dataDir = join(place.path, 'a/b');
     expect(await opened(dataDir)).toEqual([]);
     expect(statSync(dataDir).mode & 0o777).toBe(0o700);
-    expect(statSync(databaseIn(dataDir)).mode & 0o777).toBe(0o600);
+    expect(statSync(databaseIn({ dataDir })).mode & 0o777).toBe(0o600);
   });
 
   test('that others can read gets a warning and keeps its permissions', async () => {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { Client, Pool } from 'pg';
 import type { PoolConfig } from 'pg';
 import { StoreError } from '../errors.ts';
@@ -23,8 +24,9 @@ function schemaOf(schema: string): string {
 }
 
 /** Time limits, in milliseconds. The client waits longer than the database works. */
+export const CONNECT_MS = 5_000;
 const LIMITS = {
-  connectionTimeoutMillis: 5_000,
+  connectionTimeoutMillis: CONNECT_MS,
   statement_timeout: 4_000,
   query_timeout: 5_000,
   idle_in_transaction_session_timeout: 2_000,
@@ -39,7 +41,7 @@ const HINTS = 'conch';
 const RECONNECT_MS = 1_000;
 
 /** The oldest PostgreSQL that is tested. */
-const OLDEST = 150_000;
+export const OLDEST = 150_000;
 
 /**
  * A shared log in PostgreSQL. Everything that it promises rests on the database; hints over LISTEN and NOTIFY only save
@@ -53,9 +55,16 @@ export async function openPostgresLog({ url, schema = 'conch' }: PostgresOptions
     await prepare(pool, schema);
   } catch (error) {
     await pool.end();
-    throw error;
+    throw error instanceof StoreError ? error : new StoreError('unavailable', unreached(url, error), error);
   }
   return new PostgresLog(pool, { url, schema });
+}
+
+/** Says that a database cannot be used. Names it without its user and password. */
+export function unreached(url: string, error: unknown): string {
+  const { host, pathname } = new URL(url);
+  const why = error instanceof Error ? error.message : String(error);
+  return `PostgreSQL at ${host}${pathname} cannot be used (${why}). Start it, or correct "store" in the configuration.`;
 }
 
 function poolOf(url: string, max: number): Pool {
@@ -131,8 +140,8 @@ class PostgresLog implements SharedLog {
     const worker = randomUUID();
     const { schema } = this.#options;
     const { rows } = await this.#pool.query<{ slot: number; id: string }>(
-      `SELECT ${schema}.join_log($1, $2) AS slot, (SELECT id FROM ${schema}.log) AS id`,
-      [worker, SLOTS],
+      `SELECT ${schema}.join_log($1, $2, $3) AS slot, (SELECT id FROM ${schema}.log) AS id`,
+      [worker, SLOTS, `${hostname()}:${process.pid}`],
     );
     const [{ slot, id } = { slot: null, id: '' }] = rows;
     if (slot === null) throw new StoreError('unavailable', `${SLOTS} processes share this store already.`);
@@ -187,6 +196,12 @@ class PostgresLog implements SharedLog {
     await this.#beats.query(`SELECT ${this.#options.schema}.bury_silent($1)`, [ms]);
   }
 
+  async lead(worker: string): Promise<boolean> {
+    const sql = `SELECT ${this.#options.schema}.lead($1) AS leads`;
+    const { rows } = await this.#pool.query<{ leads: boolean }>(sql, [worker]);
+    return rows[0]?.leads === true;
+  }
+
   async living(): Promise<readonly string[]> {
     const sql = `SELECT worker FROM ${this.#options.schema}.workers WHERE state = 'living'`;
     const { rows } = await this.#pool.query<{ worker: string }>(sql);
@@ -225,7 +240,11 @@ class PostgresLog implements SharedLog {
   }
 
   async #listen(listener: () => void): Promise<void> {
-    const client = new Client({ connectionString: this.#options.url, keepAlive: true, connectionTimeoutMillis: 5_000 });
+    const client = new Client({
+      connectionString: this.#options.url,
+      keepAlive: true,
+      connectionTimeoutMillis: CONNECT_MS,
+    });
     this.#listener = client;
     const again = (): void => {
       if (this.#listener !== client || !this.#isOpen) return;

@@ -6,7 +6,8 @@ CREATE TABLE IF NOT EXISTS conch.log (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),
   id text NOT NULL,
   version integer NOT NULL,
-  position bigint NOT NULL
+  position bigint NOT NULL,
+  leader text
 );
 CREATE TABLE IF NOT EXISTS conch.rows (
   place text NOT NULL,
@@ -18,6 +19,7 @@ CREATE TABLE IF NOT EXISTS conch.rows (
 CREATE INDEX IF NOT EXISTS rows_position ON conch.rows (position);
 CREATE TABLE IF NOT EXISTS conch.workers (
   worker text PRIMARY KEY,
+  name text NOT NULL,
   slot integer NOT NULL,
   state text NOT NULL CHECK (state IN ('living', 'buried', 'left')),
   beat timestamptz NOT NULL,
@@ -57,16 +59,29 @@ BEGIN
   RETURN reached;
 END $$;
 
--- Adds a worker with the lowest free slot, and returns the slot.
-CREATE OR REPLACE FUNCTION conch.join_log(sender text, slots integer) RETURNS integer LANGUAGE plpgsql AS $$
+-- Adds a worker, with the name of its process for people and the lowest free slot, and returns the slot.
+CREATE OR REPLACE FUNCTION conch.join_log(sender text, slots integer, named text) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
   free integer;
 BEGIN
   PERFORM 1 FROM conch.log FOR UPDATE;
   SELECT min(each) INTO free FROM generate_series(0, slots - 1) AS each
     WHERE NOT EXISTS (SELECT 1 FROM conch.workers WHERE state = 'living' AND slot = each);
-  INSERT INTO conch.workers (worker, slot, state, beat) VALUES (sender, free, 'living', clock_timestamp());
+  INSERT INTO conch.workers (worker, name, slot, state, beat) VALUES (sender, named, free, 'living', clock_timestamp());
   RETURN free;
+END $$;
+
+-- Makes a living worker the leader unless another living worker leads. Returns whether it leads.
+CREATE OR REPLACE FUNCTION conch.lead(sender text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  leads boolean;
+BEGIN
+  PERFORM 1 FROM conch.log FOR UPDATE;
+  UPDATE conch.log SET leader = sender
+    WHERE EXISTS (SELECT 1 FROM conch.workers WHERE worker = sender AND state = 'living')
+      AND NOT EXISTS (SELECT 1 FROM conch.workers WHERE worker = log.leader AND state = 'living' AND worker <> sender)
+    RETURNING true INTO leads;
+  RETURN coalesce(leads, false);
 END $$;
 
 -- Ends a worker. Waits for a group that is being written; none of its later groups is.

@@ -1,10 +1,13 @@
 import type { Database } from 'better-sqlite3';
-import { openDatabase } from '../sqlite/open.ts';
+import { StoreError, sentence } from '../errors.ts';
+import { MIGRATIONS, openDatabase } from '../sqlite/open.ts';
 import type { SqliteStore, StoreOptions } from '../sqlite/sqlite.ts';
+import type { Clock, Timers } from '../../lib/time.ts';
+import { Heart } from './heart.ts';
 import type { SharedLog } from './shared-log.ts';
 
 /**
- * Opens a store that several processes share. The log decides: `path`, the file of this process's copy, must be new.
+ * Opens a store that several processes share. The log decides: `path`, the file of this process's copy, is made anew.
  * Resolves when the copy holds everything that is in the log.
  */
 export async function openSharedStore<Options extends StoreOptions, Store extends SqliteStore>(
@@ -13,8 +16,82 @@ export async function openSharedStore<Options extends StoreOptions, Store extend
   make: (db: Database, options: Options) => Store,
 ): Promise<Store> {
   const member = await log.join();
-  const store = make(openDatabase(options.path), { ...options, shared: { log, member } });
+  const store = make(openDatabase(options.path, MIGRATIONS, undefined, true), { ...options, shared: { log, member } });
   log.onHint(() => void store.catchUp().catch((error: unknown) => options.failed?.(error)));
   await store.catchUp();
   return store;
+}
+
+/** A shared store, in the process that leads. */
+export type Led<Store> = {
+  readonly store: Store;
+  /** True while nobody can have declared this process dead. It posts and prompts only while this is true. */
+  readonly mayAct: () => boolean;
+  /** Ends the beats. Call it when the store is closed. */
+  readonly stop: () => void;
+};
+
+/** What a process needs to stand by and to lead. */
+export type LeadParts = {
+  readonly clock: Clock;
+  readonly timers: Timers;
+  /** Called when another process leads and this one waits, and when this one leads. */
+  readonly told: (state: 'waits' | 'leads') => void;
+  /** Called once when another process declared this one dead. */
+  readonly lost: (error: StoreError) => void;
+  /** True when this process is stopping: it leaves the store in good order. */
+  readonly isStopping: () => boolean;
+};
+
+/**
+ * Beats for the process that has this store, and resolves when the process leads. One process of a store leads at a
+ * time. When it ends, another one takes over within about a second; when it dies, within about seven. Rejects with a
+ * `StoreError` when this process is declared dead while it waits.
+ */
+export async function lead<Store extends SqliteStore>(
+  store: Store,
+  log: SharedLog,
+  { clock, timers, told, lost, isStopping }: LeadParts,
+): Promise<Led<Store>> {
+  const leads = Promise.withResolvers<void>();
+  let state: 'new' | 'waits' | 'leads' = 'new';
+  let looking: Promise<void> | null = null;
+  const look = async (): Promise<void> => {
+    // A hint of a change can be lost.
+    await store.catchUp();
+    if (state === 'leads') return;
+    if (await log.lead(store.owner)) {
+      state = 'leads';
+      leads.resolve();
+    } else if (state === 'new') {
+      state = 'waits';
+      told(state);
+    }
+  };
+  const heart = new Heart({
+    log,
+    worker: store.owner,
+    clock,
+    timers,
+    // A beat that cannot look because the database went away is followed by another one.
+    onBeat: () =>
+      void (looking ??= look()
+        .catch(() => undefined)
+        .finally(() => (looking = null))),
+    onBuried() {
+      if (isStopping()) return;
+      const error = new StoreError('buried', sentence('buried', '', ''));
+      leads.reject(error);
+      lost(error);
+    },
+  });
+  try {
+    await leads.promise;
+    await store.catchUp();
+  } catch (error) {
+    heart.stop();
+    throw error;
+  }
+  told('leads');
+  return { store, mayAct: () => heart.mayAct, stop: () => heart.stop() };
 }

@@ -62,6 +62,8 @@ export type SharedLog = {
   beat(worker: string): Promise<boolean>;
   /** Declares dead each worker whose last `beat` is older than this many milliseconds, by the log's clock. */
   burySilent(ms: number): Promise<void>;
+  /** Makes this worker the leader, and resolves with `true`, unless another living worker leads. */
+  lead(worker: string): Promise<boolean>;
   /** The workers that are neither buried nor have left. */
   living(): Promise<readonly string[]>;
   /** Called when another process may have written. Hints may be lost, so pull now and then without one. */

@@ -29,16 +29,17 @@ export const MEMORY = ':memory:';
 /**
  * Opens the database for this process alone, checks its settings and migrates its schema. Throws a `StoreError` within
  * a second when another process owns it, and before any write when its schema is newer. Each migration is applied
- * whole or not at all. `say` is called when the file was copied before a migration.
+ * whole or not at all. `say` is called when the file was copied before a migration. `isNew`: deletes what stands there.
  */
 export function openDatabase(
   path: string,
   migrations: readonly URL[] = MIGRATIONS,
   say: (line: string) => void = () => {},
+  isNew = false,
 ): Database.Database {
   let db: Database.Database | null = null;
   try {
-    db = path === MEMORY ? new Database(path) : openAlone(path);
+    db = path === MEMORY ? new Database(path) : openAlone(path, isNew);
     const version = readVersion(db, path, migrations.length);
     fixSettings(db, path);
     defineFunctions(db);
@@ -118,11 +119,12 @@ export function wasWithoutLog(db: Database.Database): boolean {
   return db instanceof OwnDatabase && !db.hadLog;
 }
 
-function openAlone(path: string): Database.Database {
+function openAlone(path: string, isNew: boolean): Database.Database {
   mkdirSync(dirname(path), { recursive: true });
   const lock = lockFile(lockOf(path), BUSY_TIMEOUT_MS);
   if (lock === null) throw new StoreError('locked', sentence('locked', path, 'its lock is taken'));
   try {
+    for (const end of isNew ? ['', '-wal', '-shm'] : []) rmSync(`${path}${end}`, { force: true });
     if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));
     return new OwnDatabase(path, lock);
   } catch (error) {

@@ -306,7 +306,7 @@ export class SqliteStore implements Store {
    */
   async erase(erasure: Erasure, also: AlsoErased = { stretches: [], isTheirs: () => false }): Promise<Erased> {
     const erased = await this.#taking.run('rows', () => erase(this.#retention(), erasure, also));
-    if (await this.#forgetTexts(writeAnew)) return erased;
+    if (await this.#forgetTexts(this.#copy === null ? writeAnew : giveBack)) return erased;
     const why = 'another program reads it, so its log still holds what was erased. End that one and erase again';
     throw new StoreError('locked', `${this.#options.path}: ${why}.`);
   }
@@ -327,7 +327,7 @@ export class SqliteStore implements Store {
     if (gone.length > 0)
       await this.tables.write(() => {
         for (const worker of gone) this.#copy?.replica.markGone(worker);
-        this.#told.push(this.#outbox.takeOver(gone));
+        this.#outbox.takeOver(gone);
       });
     return { unapplied: await this.tables.write(() => this.#inbox.unapplied()) };
   }

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { openPostgresLog } from '../../../src/engine/postgres/postgres-log.ts';
 import type { SharedLog } from '../../../src/engine/shared/shared-log.ts';
 import { portContract } from '../port-contract.ts';
-import { sharingContract } from '../sharing-contract.ts';
+import { leaderContract, sharingContract } from '../sharing-contract.ts';
 import { openShared } from '../shared-store.ts';
 import { testServer } from './server.ts';
 
@@ -32,6 +32,7 @@ describe.skipIf(server === null)('with a PostgreSQL server', () => {
     };
   });
 
+  leaderContract('PostgreSQL', async () => place());
   sharingContract('PostgreSQL', async () => place());
 
   describe('a shared log in PostgreSQL', () => {

@@ -1,0 +1,58 @@
+import { Client } from 'pg';
+import { StoreError } from '../errors.ts';
+import { CONNECT_MS, OLDEST, unreached } from './postgres-log.ts';
+import type { PostgresOptions } from './postgres-log.ts';
+
+/** A process that shares the store. `silentMs`: the time since its last beat. */
+export type SharingProcess = { readonly name: string; readonly silentMs: number; readonly leads: boolean };
+
+/** What a database says of itself. It is asked without a change to it. */
+export type PostgresState = {
+  readonly version: string;
+  readonly isTooOld: boolean;
+  /** Settings that lose commits in a crash of the database, as `name = value`. */
+  readonly unsafe: readonly string[];
+  /** The median time of a request, in milliseconds. */
+  readonly requestMs: number;
+  /** The living processes, oldest first. */
+  readonly processes: readonly SharingProcess[];
+};
+
+const REQUESTS = 9;
+
+/** Asks a database about its settings and the processes that share the store. Throws a `StoreError`. */
+export async function examinePostgres({ url, schema = 'conch' }: PostgresOptions): Promise<PostgresState> {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: CONNECT_MS, query_timeout: CONNECT_MS });
+  try {
+    await client.connect();
+    const { rows } = await client.query<{ version: string; number: number; unsafe: string[] }>(
+      `SELECT current_setting('server_version') AS version, current_setting('server_version_num')::int AS number,
+         ARRAY(SELECT name || ' = ' || setting FROM pg_settings
+               WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 'off') AS unsafe`,
+    );
+    const [{ version, number, unsafe } = { version: '', number: 0, unsafe: [] }] = rows;
+    const times: number[] = [];
+    for (let request = 0; request < REQUESTS; request += 1) {
+      const from = performance.now();
+      await client.query('SELECT 1');
+      times.push(performance.now() - from);
+    }
+    const requestMs = times.toSorted((one, other) => one - other)[Math.floor(REQUESTS / 2)] ?? 0;
+    return { version, isTooOld: number < OLDEST, unsafe, requestMs, processes: await processesIn(client, schema) };
+  } catch (error) {
+    throw new StoreError('unavailable', unreached(url, error), error);
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+async function processesIn(client: Client, schema: string): Promise<readonly SharingProcess[]> {
+  const { rows: known } = await client.query('SELECT to_regclass($1) AS found', [`${schema}.workers`]);
+  if ((known as readonly { readonly found: unknown }[])[0]?.found === null) return [];
+  const { rows } = await client.query<SharingProcess>(
+    `SELECT name, round(extract(epoch FROM clock_timestamp() - beat) * 1000)::int AS "silentMs",
+       worker IS NOT DISTINCT FROM (SELECT leader FROM ${schema}.log) AS leads
+     FROM ${schema}.workers WHERE state = 'living' ORDER BY slot`,
+  );
+  return rows;
+}

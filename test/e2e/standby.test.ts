@@ -1,0 +1,121 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
+import { testServer } from '../engine/postgres/server.ts';
+import type { TestServer } from '../engine/postgres/server.ts';
+import { clearPlace, makePlace, runConch, startBot } from '../kill/bot.ts';
+import type { Bot, Place } from '../kill/bot.ts';
+import { CHANNEL, DEMO, readyPage } from './demo.ts';
+
+let server: TestServer | null = null;
+beforeAll(async () => {
+  server = await testServer();
+});
+afterAll(() => server?.stop());
+
+let schemas = 0;
+
+/** Two places with one store, and what starts a Conch in each. */
+async function withTwo(run: (start: (which: 0 | 1) => Bot, places: readonly Place[]) => Promise<void>): Promise<void> {
+  schemas += 1;
+  const config = { ...DEMO, store: { postgres: server?.url, schema: `standby_${schemas}` } };
+  const places = [await makePlace(config), await makePlace(config)];
+  const bots: Bot[] = [];
+  const start = (which: 0 | 1): Bot => {
+    const place = places[which];
+    if (place === undefined) throw new Error('impossible: no such place');
+    const bot = startBot(place);
+    bots.push(bot);
+    return bot;
+  };
+  try {
+    await run(start, places);
+  } finally {
+    for (const bot of bots) await bot.end('SIGKILL');
+    for (const place of places) clearPlace(place);
+  }
+}
+
+async function untilSays(bot: Bot, words: string): Promise<void> {
+  for (let look = 0; look < 600 && !bot.out().includes(words); look += 1) await pause(50);
+  expect(bot.out()).toContain(words);
+}
+
+describe('two Conches on a store in PostgreSQL', () => {
+  test('where the leader is killed: the other one continues its turn, and nothing is lost or said twice', async (context) => {
+    if (server === null) return context.skip('no PostgreSQL');
+    await withTwo(async (start, places) => {
+      const first = start(0);
+      const page = await readyPage(first);
+      const second = start(1);
+      await untilSays(second, 'stands by');
+      const told = await runConch(places[1] as Place, { argv: ['workers'] });
+      expect(told.out).toMatch(new RegExp(`:${first.child.pid}  leads.*\\n.*:${second.child.pid}  stands by`));
+      const checked = await runConch(places[1] as Place, { argv: ['doctor'] });
+      expect(checked.out).toMatch(/✓ PostgreSQL: version \d.*, 2 process\(es\), leader: \S+/);
+      const id = await page.say(CHANNEL, 'dev: slow');
+      const written = (): string => page.drafts.get('dev') ?? '';
+      await page.until(() => written().includes('I take my time'), 'the beginning of its text');
+      const seen = written();
+      await page.until(() => written().length > seen.length, 'more of its text');
+      await first.end('SIGKILL');
+
+      const again = await readyPage(second);
+      await again.until(
+        () => again.messages.get(id)?.receipts.includes('done') === true,
+        'the end of the turn',
+        30_000,
+      );
+      const spoken = [...again.messages.values()].filter(({ kind }) => kind === 'agent').map(({ text }) => text);
+      expect(spoken.join(' ').match(/I take my time with this one/g)).toHaveLength(1);
+      expect(spoken.join(' ')).toMatch(/That was all of it\.$/);
+
+      const third = start(0);
+      await untilSays(third, 'stands by');
+      const more = await again.say(CHANNEL, 'pm: are you there?');
+      await again.until(() => again.messages.get(more)?.receipts.includes('done') === true, 'an answer', 20_000);
+      expect((await second.end('SIGTERM')).code).toBe(EXIT_CODES.ok);
+      const last = await readyPage(third);
+      expect(last.messages.get(more)?.receipts).toContain('done');
+    });
+  }, 120_000);
+
+  test('where the leader stands still: it ends when it wakes, and writes and posts nothing more', async (context) => {
+    if (server === null) return context.skip('no PostgreSQL');
+    await withTwo(async (start) => {
+      const first = start(0);
+      const page = await readyPage(first);
+      const second = start(1);
+      await untilSays(second, 'stands by');
+      await page.say(CHANNEL, 'dev: slow');
+      await page.until(() => page.drafts.get('dev') !== undefined, 'the beginning of its text');
+      first.child.kill('SIGSTOP');
+      const again = await readyPage(second);
+      first.child.kill('SIGCONT');
+      const { code } = await first.ended;
+      expect([code, first.err()]).toEqual([EXIT_CODES.lockLost, expect.stringContaining('declared this one dead')]);
+      const holders = (): unknown => again.view?.holder?.agent ?? null;
+      await again.until(() => holders() === null, 'the end of the turn', 30_000);
+      const spoken = [...again.messages.values()].filter(({ kind }) => kind === 'agent').map(({ text }) => text);
+      expect(spoken.join(' ').match(/I take my time with this one/g)).toHaveLength(1);
+    });
+  }, 120_000);
+});
+
+test('a store that cannot be reached is one clear line without the password', async () => {
+  const place = await makePlace({ ...DEMO, store: { postgres: 'postgres://conch:hunter2hunter2@127.0.0.1:1/db' } });
+  try {
+    const { code, err } = await runConch(place, { argv: ['start'] });
+    expect([code, err]).toEqual([
+      EXIT_CODES.databaseUnreadable,
+      expect.stringMatching(/^PostgreSQL at 127\.0\.0\.1:1/),
+    ]);
+    expect(err).not.toContain('hunter2');
+    expect(err.trim().split('\n')).toHaveLength(1);
+    const restored = await runConch(place, { argv: ['restore', 'x.db'] });
+    expect([restored.code, restored.err]).toEqual([EXIT_CODES.databaseUnreadable, expect.stringContaining('pg_dump')]);
+    expect((await runConch(place, { argv: ['workers'] })).err).toMatch(/^PostgreSQL at 127\.0\.0\.1:1/);
+  } finally {
+    clearPlace(place);
+  }
+});
