@@ -67,8 +67,9 @@ export class Delivery<Effect> {
   /** Stops taking entries. Resolves when all entries in delivery are settled. */
   async stop(): Promise<void> {
     this.#running = false;
-    this.#alarm.cancel();
     await this.#pumping;
+    // The last lease may have set it.
+    this.#alarm.cancel();
     await this.#allLanded();
   }
 

@@ -77,3 +77,31 @@ test('what is quick is handed over in one go, and can be settled together', asyn
   expect(handed).toHaveLength(ROWS);
   await delivery.stop();
 });
+
+test('a delivery that stops while it looks for work leaves no alarm, which would keep the process alive', async () => {
+  const time = createTime();
+  const looked = Promise.withResolvers<void>();
+  const alarms: string[] = [];
+  const delivery = new Delivery<string>({
+    store: {
+      owed: () => looked.promise.then(() => ({ rows: [], next: time.clock.now() + 3_600_000 })),
+      settle: async () => undefined,
+    },
+    clock: time.clock,
+    timers: {
+      after(ms, run) {
+        alarms.push('set');
+        const timer = time.timers.after(ms, run);
+        return { cancel: () => (alarms.push('cancelled'), timer.cancel()) };
+      },
+    },
+    carry: async () => ({ state: 'confirmed', platformId: null }),
+    failed: () => assert.fail('no row fails'),
+    broken: (error) => assert.fail(String(error)),
+  });
+  delivery.start();
+  const stopping = delivery.stop();
+  looked.resolve();
+  await stopping;
+  expect(alarms).toEqual(['set', 'cancelled']);
+});

@@ -13,7 +13,7 @@ async function rival(log: SharedLog) {
 
 /** What stores of several processes on one log promise. `place` makes a log; its result opens it for one process. */
 export function sharingContract(name: string, place: () => Promise<() => Promise<SharedLog>>): void {
-  const on = (body: (rivals: readonly [Rival, Rival], another: () => Promise<Rival>) => Promise<void>) => async () => {
+  const on = (body: Parameters<On>[0]) => async () => {
     const open = await place();
     const all: Rival[] = [];
     const another = async (): Promise<Rival> => {
@@ -22,7 +22,7 @@ export function sharingContract(name: string, place: () => Promise<() => Promise
       return next;
     };
     try {
-      await body([await another(), await another()], another);
+      await body([await another(), await another()], another, async () => openShared(await open()));
     } finally {
       for (const { store } of all) await store.close();
     }
@@ -55,8 +55,13 @@ export function leaderContract(name: string, place: () => Promise<() => Promise<
   });
 }
 
+/** `another` opens a third store with its machines, and `opened` one that hosts none. */
 type On = (
-  body: (rivals: readonly [Rival, Rival], another: () => Promise<Rival>) => Promise<void>,
+  body: (
+    rivals: readonly [Rival, Rival],
+    another: () => Promise<Rival>,
+    opened: () => ReturnType<typeof openShared>,
+  ) => Promise<void>,
 ) => () => Promise<void>;
 
 function sharing(on: On): void {
@@ -149,6 +154,22 @@ function sharing(on: On): void {
       await expect(one.counters.apply('a', { type: 'add', by: 1 }, AT)).rejects.toThrow('declared this one dead');
       await two.store.catchUp();
       expect(two.counters.state('a')).toBeNull();
+    }),
+  );
+
+  test(
+    'go on with a machine that one of them hosts later',
+    on(async ([one], _another, opened) => {
+      await one.counters.apply('a', { type: 'add', by: 1 }, AT);
+      const three = await opened();
+      await one.counters.apply('a', { type: 'add', by: 2 }, AT);
+      await three.catchUp();
+      const counters = three.host(counter);
+      expect(counters.state('a')?.value).toBe(3);
+      await counters.apply('a', { type: 'add', by: 4 }, AT);
+      await one.store.catchUp();
+      expect([one.counters.state('a')?.value, one.store.verify(), three.verify()]).toEqual([7, [], []]);
+      await three.close();
     }),
   );
 

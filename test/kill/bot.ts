@@ -149,7 +149,8 @@ export async function freePort(): Promise<number> {
   }
 }
 
-async function isReady(port: number): Promise<boolean> {
+/** True when a program that serves people answers at a port. */
+export async function isReady(port: number): Promise<boolean> {
   try {
     const response = await fetch(`http://127.0.0.1:${port}/healthz`, { signal: AbortSignal.timeout(1_000) });
     return (await response.text()).startsWith('{"status":"ready"') && response.ok;

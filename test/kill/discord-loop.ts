@@ -303,7 +303,7 @@ async function quiet({ channels, server, place }: Run, bot: Bot): Promise<boolea
   try {
     while (performance.now() < limit) {
       const now = JSON.stringify(await Promise.all(channels.map((channel) => server.remote.read(channel))));
-      const atRest = pages.every(({ view }) => isResting(view, place.dataDir));
+      const atRest = pages.every(({ view }) => isResting(view, `${place.dataDir}/conch.db`));
       if (now !== before || !atRest) since = performance.now();
       const from = Math.max(since + QUIET_MS, searched);
       if (performance.now() >= from && owedIn(place).length === 0) return true;

@@ -33,10 +33,10 @@ export function isTerminal(fate: string | null): boolean {
 }
 
 /** Whether a page shows a floor at rest; nothing is held there but for the next turn. */
-export function isResting(view: FloorView | null | undefined, dataDir: string): boolean {
+export function isResting(view: FloorView | null | undefined, database: string): boolean {
   if (view?.condition !== 'resting') return false;
   const ids = view.held.map((id) => `'${id}'`).join();
-  const held = ids === '' ? [] : rows(`${dataDir}/conch.db`, `SELECT fate FROM inbox WHERE id IN (${ids})`);
+  const held = ids === '' ? [] : rows(database, `SELECT fate FROM inbox WHERE id IN (${ids})`);
   return held.every((row) => isTerminal((row as { readonly fate: string | null }).fate));
 }
 

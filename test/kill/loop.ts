@@ -79,7 +79,7 @@ const WITH_TOOLS = 0.5;
 const WITH_TOOLS_MS = 2_000;
 
 /** Short limits, so that every deadline is met within a life of the program. */
-function configOf(modes: readonly InterruptMode[], witnessDir: string): object {
+export function configOf(modes: readonly InterruptMode[], witnessDir: string): object {
   const channel = (name: string, mode: InterruptMode, agents: readonly string[]): object => ({
     id: `console:${name}`,
     agents,
@@ -113,9 +113,33 @@ function configOf(modes: readonly InterruptMode[], witnessDir: string): object {
   };
 }
 
+/** Who writes in the channels of a run. */
+export function crowdOf(
+  modes: readonly InterruptMode[],
+  parts: { readonly ledger: Ledger; readonly random: Random },
+): readonly Typist[] {
+  const names = [...modes, ...modes.slice(0, 2), ...modes.map(seen), TOOLS];
+  return names.map((name, index) => {
+    const gapMs = name === TOOLS ? ANSWERING_MS : name.startsWith(SEEN) ? SLOWLY_MS : QUICKLY_MS;
+    return new Typist(`page ${index}`, `console:${name}`, { ...parts, gapMs });
+  });
+}
+
 /** Where the calls of tools are counted. */
-function effectsIn(witnessDir: string): string {
+export function effectsIn(witnessDir: string): string {
   return join(witnessDir, 'effects');
+}
+
+/** A folder in which witnesses keep their prompts. */
+export function witnessFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'conch-witness-'));
+  for (const id of Object.keys(WITNESSES)) mkdirSync(join(folder, id));
+  return folder;
+}
+
+/** The completed prompts of each witness. */
+export function witnessesIn(folder: string): ReadonlyMap<string, readonly string[]> {
+  return new Map(Object.keys(WITNESSES).map((id) => [id, completedPrompts(join(folder, id))]));
 }
 
 const TOOLS = TOOLS_CHANNEL.slice('console:'.length);
@@ -135,16 +159,11 @@ function isWitnessed({ channel }: Typist): boolean {
 export async function runKillLoop(plan: Plan): Promise<Report> {
   const random = randomOf(plan.seed);
   const modes = plan.modes ?? INTERRUPT_MODES;
-  const witnessDir = mkdtempSync(join(tmpdir(), 'conch-witness-'));
-  for (const id of Object.keys(WITNESSES)) mkdirSync(join(witnessDir, id));
+  const witnessDir = witnessFolder();
   const config = configOf(modes, witnessDir);
   const place = await makePlace(config);
   const ledger = new Ledger();
-  const names = [...modes, ...modes.slice(0, 2), ...modes.map(seen), TOOLS];
-  const crowd = names.map((name, index) => {
-    const gapMs = name === TOOLS ? ANSWERING_MS : name.startsWith(SEEN) ? SLOWLY_MS : QUICKLY_MS;
-    return new Typist(`page ${index}`, `console:${name}`, { ledger, random, gapMs });
-  });
+  const crowd = crowdOf(modes, { ledger, random });
   const run: Run = {
     place,
     random,
@@ -160,8 +179,12 @@ export async function runKillLoop(plan: Plan): Promise<Report> {
     for (let cycle = 1; cycle <= plan.cycles; cycle += 1) await live(run, cycle);
     await heal(run);
     const freshMs = Math.max(beforeMs, await freshStart(config));
-    const prompts = Object.keys(WITNESSES).map((id) => [id, completedPrompts(join(witnessDir, id))] as const);
-    await verify({ dataDir: place.dataDir, effects: effectsIn(witnessDir), ledger, witnesses: new Map(prompts) });
+    await verify({
+      database: `${place.dataDir}/conch.db`,
+      effects: effectsIn(witnessDir),
+      ledger,
+      witnesses: witnessesIn(witnessDir),
+    });
     keep &&= Object.values(ledger.faults).some((found) => found.length > 0);
     const sorted = run.recoveriesMs.toSorted((one, other) => one - other);
     const recoveryMsP99 = Math.round(sorted[Math.ceil(sorted.length * 0.99) - 1] ?? 0);
@@ -187,7 +210,8 @@ export async function runKillLoop(plan: Plan): Promise<Report> {
   }
 }
 
-type Run = {
+/** What the lives of a program have in common. */
+export type Run = {
   readonly place: Place;
   readonly random: Random;
   readonly ledger: Ledger;
@@ -218,7 +242,10 @@ async function live(run: Run, cycle: number): Promise<void> {
   const late = random.chance(LATE) ? random.between(0, 60) : null;
   try {
     if (early) await pause(lifeMs);
-    else await load(run, bot, lifeMs);
+    else {
+      run.recoveriesMs.push(await bot.ready());
+      await load(run, bot, lifeMs);
+    }
     if (bot.child.exitCode !== null)
       ledger.faults.other.push(`cycle ${cycle}: the program ended by itself: ${bot.lastWords()}`);
     if (!early && random.chance(AT_WORK)) {
@@ -238,8 +265,8 @@ async function live(run: Run, cycle: number): Promise<void> {
   );
 }
 
-async function load(run: Run, bot: Bot, lifeMs: number): Promise<void> {
-  run.recoveriesMs.push(await bot.ready());
+/** People write and answer for this time. */
+export async function load(run: Pick<Run, 'crowd' | 'random' | 'burst'>, bot: Bot, lifeMs: number): Promise<void> {
   await Promise.all(run.crowd.map((typist) => typist.connect(bot)));
   const hasBurst = run.burst > 0 && run.random.chance(BURST);
   const isOfTools = run.random.chance(WITH_TOOLS);
@@ -252,12 +279,20 @@ async function load(run: Run, bot: Bot, lifeMs: number): Promise<void> {
   await pause(lasting);
 }
 
-/** The last life: everything is sent, every agent is back, and nothing moves any more. Then it ends in good order. */
 async function heal(run: Run): Promise<void> {
-  const { place, crowd, ledger } = run;
-  const bot = startBot(place);
+  const bot = startBot(run.place);
+  run.recoveriesMs.push(await bot.ready());
+  await lastLife(run, bot, `${run.place.dataDir}/conch.db`);
+}
+
+/** The last life: everything is sent, every agent is back, and nothing moves any more. Then it ends in good order. */
+export async function lastLife(
+  run: Pick<Run, 'crowd' | 'ledger' | 'burst'>,
+  bot: Bot,
+  database: string,
+): Promise<void> {
+  const { crowd, ledger } = run;
   try {
-    run.recoveriesMs.push(await bot.ready());
     await Promise.all(crowd.map((typist) => typist.connect(bot)));
     for (const agent of ['pm', 'dev', 'qa', ...Object.keys(WITNESSES)]) {
       crowd[0]?.command(`/agent enable ${agent}`);
@@ -266,10 +301,10 @@ async function heal(run: Run): Promise<void> {
     for (const typist of crowd) typist.command('/floor resume');
     for (const typist of crowd.filter(isWitnessed)) typist.command('/floor order round-robin');
     // A turn that is still under way would take the beginning of the burst in.
-    await quiet(run);
+    await quiet(run, database);
     if (run.burst > 0) for (const typist of crowd.filter(isWitnessed)) typist.burst(run.burst);
     for (const typist of crowd) typist.say(`That is all from ${typist.name}.`, true);
-    if (!(await quiet(run)))
+    if (!(await quiet(run, database)))
       ledger.faults.lost.push(`no rest after ${QUIET_LIMIT_MS} ms: ${crowd.map(stateOf).join(', ')}`);
     const { code, afterMs } = await bot.end('SIGTERM');
     if (code !== 0)
@@ -279,21 +314,21 @@ async function heal(run: Run): Promise<void> {
   }
 }
 
-async function quiet({ crowd, place }: Run): Promise<boolean> {
+async function quiet({ crowd }: Pick<Run, 'crowd'>, database: string): Promise<boolean> {
   const limit = performance.now() + QUIET_LIMIT_MS;
   let since = performance.now();
   while (performance.now() < limit) {
-    if (!crowd.every((typist) => isAtRest(typist, place))) since = performance.now();
+    if (!crowd.every((typist) => isAtRest(typist, database))) since = performance.now();
     if (performance.now() - since >= QUIET_MS) return true;
     await pause(50);
   }
   return false;
 }
 
-function isAtRest({ page, isDone }: Typist, { dataDir }: Place): boolean {
+function isAtRest({ page, isDone }: Typist, database: string): boolean {
   const view = page?.view ?? null;
   const isFree = view?.seats.every(({ status }) => status !== 'ACTIVE' && status !== 'WAITING') === true;
-  return isDone && isFree && view.asides === undefined && isResting(view, dataDir);
+  return isDone && isFree && view.asides === undefined && isResting(view, database);
 }
 
 function stateOf({ name, page, isDone }: Typist): string {

@@ -313,7 +313,7 @@ async function unrestOf({ slack, crowd, place }: Run, bot: Bot): Promise<string 
 
 function isAtRest({ view }: Page, { dataDir }: Place): boolean {
   const isFree = view?.seats.every(({ status }) => status !== 'ACTIVE' && status !== 'WAITING') === true;
-  return isFree && isResting(view, dataDir);
+  return isFree && isResting(view, `${dataDir}/conch.db`);
 }
 
 function stateOf({ view }: Page): string {

@@ -34,9 +34,9 @@ type Owed = {
   readonly attempts: number;
 };
 
-/** Where a program left what it did: its data, the file in which calls of tools are counted, what people were told, and prompts. */
+/** Where a program left what it did: its database, the file in which calls of tools are counted, what people were told, and prompts. */
 export type Left = {
-  readonly dataDir: string;
+  readonly database: string;
   readonly effects: string;
   readonly ledger: Ledger;
   readonly witnesses: Witnesses;
@@ -52,12 +52,12 @@ type Remains = {
 };
 
 /** Compares what people were promised and shown with what a quiet, ended program left on the disk; what is wrong goes into the ledger's faults. */
-export async function verify({ dataDir, effects, ledger, witnesses }: Left): Promise<void> {
-  const facts = await readFacts(`${dataDir}/conch.db`, ledger.faults);
+export async function verify({ database, effects, ledger, witnesses }: Left): Promise<void> {
+  const facts = await readFacts(database, ledger.faults);
   const remains: Remains = {
-    messages: rows(`${dataDir}/conch.db`, 'SELECT * FROM conversation ORDER BY seq') as Message[],
-    inbox: new Map((rows(`${dataDir}/conch.db`, 'SELECT * FROM inbox') as Received[]).map((row) => [row.id, row])),
-    outbox: rows(`${dataDir}/conch.db`, "SELECT * FROM outbox WHERE lane = 'posts' ORDER BY n") as Owed[],
+    messages: rows(database, 'SELECT * FROM conversation ORDER BY seq') as Message[],
+    inbox: new Map((rows(database, 'SELECT * FROM inbox') as Received[]).map((row) => [row.id, row])),
+    outbox: rows(database, "SELECT * FROM outbox WHERE lane = 'posts' ORDER BY n") as Owed[],
     facts,
     ledger,
   };
@@ -67,9 +67,9 @@ export async function verify({ dataDir, effects, ledger, witnesses }: Left): Pro
   checkOutbox(remains);
   checkShown(remains);
   checkModes(remains);
-  verifyTools(`${dataDir}/conch.db`, effects, ledger);
+  verifyTools(database, effects, ledger);
   verifyAnswers(facts, ledger);
-  verifyReports(reportsIn(`${dataDir}/conch.db`), facts, ledger);
+  verifyReports(reportsIn(database), facts, ledger);
   const asked = ledger.sent.flatMap(({ id, text, change }) =>
     id === null ? [] : [{ id, text: change === null ? null : text }],
   );

@@ -368,7 +368,10 @@ export class SqliteStore implements Store {
     const row = table === 'journal' && !isGone ? this.#rows.read(n) : null;
     const owner = row === null ? null : this.#rows.owner(row.machine);
     if (row === null || owner === null) return null;
-    if (isNew) return this.#hosted.get(owner.name)?.adopt(owner, row) ?? null;
+    const keeper = this.#hosted.get(owner.name);
+    if (isNew && keeper !== undefined) return keeper.adopt(owner, row);
+    // A machine that is hosted later appends after this row.
+    if (isNew) return this.#rows.adopt(owner, row) ?? null;
     this.#refold(owner);
     return null;
   }

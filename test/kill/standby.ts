@@ -1,0 +1,184 @@
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { openPostgresLog } from '../../src/engine/postgres/postgres-log.ts';
+import { openSharedStore } from '../../src/engine/shared/open-shared.ts';
+import { systemClock } from '../../src/lib/time.ts';
+import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
+import { FloorStore } from '../../src/turns/floor-store.ts';
+import { INTERRUPT_MODES } from '../../src/turns/floor/policies.ts';
+import { floorWithWork } from '../../src/work/floor-with-work.ts';
+import type { TestServer } from '../engine/postgres/server.ts';
+import { clearPlace, isReady, makePlace, startBot } from './bot.ts';
+import type { Bot, Place } from './bot.ts';
+import { Ledger } from './ledger.ts';
+import { configOf, crowdOf, effectsIn, lastLife, load, witnessFolder, witnessesIn } from './loop.ts';
+import { randomOf } from './random.ts';
+import { verify } from './verify.ts';
+
+/** What to run: so many programs on one store, and so many faults. */
+export type StandbyPlan = {
+  readonly server: TestServer;
+  readonly processes: number;
+  readonly cycles: number;
+  readonly seed: number;
+  readonly tell: (line: string) => void;
+};
+
+/** The faults, and how often each comes. */
+const FAULTS = { kill: 5, killTwo: 2, freeze: 3, end: 2, killInTakeOver: 2, killDatabase: 2 } as const;
+type Fault = keyof typeof FAULTS;
+
+/** What came of a run. `goingOnMs`: from each fault to the next program that serves people, sorted. */
+export type StandbyReport = {
+  readonly ledger: Ledger;
+  readonly faults: Readonly<Record<Fault, number>>;
+  readonly goingOnMs: readonly number[];
+  /** Frozen leaders that ended when they woke, because another one led. */
+  readonly replaced: number;
+};
+
+const SERVED_WITHIN_MS = 90_000;
+
+/** Programs that share a store. */
+class Fleet {
+  readonly #places: readonly Place[];
+  readonly #bots = new Map<Place, Bot>();
+
+  constructor(places: readonly Place[]) {
+    this.#places = places;
+  }
+
+  get bots(): readonly Bot[] {
+    return [...this.#bots.values()].filter(({ child }) => child.exitCode === null && child.signalCode === null);
+  }
+
+  /** Starts a program in each place that has none. */
+  fill(): void {
+    for (const place of this.#places) {
+      const bot = this.#bots.get(place);
+      if (bot === undefined || !this.bots.includes(bot)) this.#bots.set(place, startBot(place));
+    }
+  }
+
+  /** The program that serves people. */
+  async leader(): Promise<Bot> {
+    const limit = performance.now() + SERVED_WITHIN_MS;
+    while (performance.now() < limit) {
+      for (const bot of this.bots) if (await isReady(bot.port)) return bot;
+      await pause(20);
+    }
+    throw new Error(`nobody serves:\n${this.bots.map((bot) => bot.lastWords()).join('\n')}`);
+  }
+
+  async endAll(): Promise<void> {
+    for (const bot of this.bots) bot.child.kill('SIGCONT');
+    await Promise.all(this.bots.map((bot) => bot.end('SIGKILL')));
+  }
+}
+
+/** Starts programs on one store, loads the one that serves, and lets things fail; then checks what is left. */
+export async function runStandbyLoop({ server, processes, cycles, seed, tell }: StandbyPlan): Promise<StandbyReport> {
+  const random = randomOf(seed);
+  const witnessDir = witnessFolder();
+  const schema = `kill_${seed}`;
+  const config = { ...configOf(INTERRUPT_MODES, witnessDir), store: { postgres: server.url, schema } };
+  const places = await Promise.all(Array.from({ length: processes }, () => makePlace(config)));
+  const fleet = new Fleet(places);
+  const ledger = new Ledger();
+  const run = { crowd: crowdOf(INTERRUPT_MODES, { ledger, random }), random, ledger, burst: 0 };
+  const counts: Record<Fault, number> = { kill: 0, killTwo: 0, freeze: 0, end: 0, killInTakeOver: 0, killDatabase: 0 };
+  const report = { ledger, faults: counts, goingOnMs: [] as number[], replaced: 0 };
+  const audit = join(witnessDir, 'audit');
+  try {
+    fleet.fill();
+    for (let cycle = 1; cycle <= cycles; cycle += 1) {
+      const leader = await fleet.leader();
+      await load(run, leader, random.between(300, 2_500));
+      const fault = drawn(random.between(0, 1e6) / 1e6);
+      counts[fault] += 1;
+      const at = performance.now();
+      await strike(fault, leader);
+      for (const typist of run.crowd) typist.disconnect();
+      const next = await fleet.leader();
+      report.goingOnMs.push(Math.round(performance.now() - at));
+      tell(
+        `cycle ${cycle}: ${fault}, ${next === leader ? 'the same' : 'another'} leads after ${report.goingOnMs.at(-1)} ms`,
+      );
+      fleet.fill();
+    }
+    const leader = await fleet.leader();
+    for (const bot of fleet.bots) if (bot !== leader) await bot.end('SIGTERM');
+    await lastLife(run, leader, `${leader.dataDir}/shared.db`);
+    mkdirSync(audit);
+    await copyTo(`${audit}/conch.db`, { url: server.url, schema });
+    const witnesses = witnessesIn(witnessDir);
+    await verify({ database: `${audit}/conch.db`, effects: effectsIn(witnessDir), ledger, witnesses });
+    return { ...report, goingOnMs: report.goingOnMs.toSorted((one, other) => one - other) };
+  } finally {
+    for (const typist of run.crowd) typist.disconnect();
+    await fleet.endAll();
+    for (const place of places) clearPlace(place);
+    rmSync(witnessDir, { recursive: true, force: true });
+  }
+
+  async function strike(fault: Fault, leader: Bot): Promise<void> {
+    const others = fleet.bots.filter((bot) => bot !== leader);
+    switch (fault) {
+      case 'kill':
+        await leader.end('SIGKILL');
+        break;
+      case 'killTwo':
+        await Promise.all([leader, ...others.slice(0, 1)].map((bot) => bot.end('SIGKILL')));
+        break;
+      case 'end':
+        await leader.end('SIGTERM');
+        break;
+      case 'killInTakeOver':
+        await leader.end('SIGKILL');
+        await pause(random.between(5_000, 8_000));
+        await others[0]?.end('SIGKILL');
+        break;
+      case 'killDatabase':
+        await server.kill();
+        await pause(random.between(0, 4_000));
+        await server.start();
+        break;
+      case 'freeze':
+        await froze(leader, random.between(500, 12_000));
+        break;
+    }
+  }
+
+  /** Freezes the leader. One that was replaced meanwhile ends by itself. */
+  async function froze(leader: Bot, ms: number): Promise<void> {
+    leader.child.kill('SIGSTOP');
+    await pause(ms);
+    const isReplaced = (
+      await Promise.all(fleet.bots.map(async (bot) => bot !== leader && (await isReady(bot.port))))
+    ).includes(true);
+    leader.child.kill('SIGCONT');
+    if (!isReplaced) return;
+    const ended = await Promise.race([leader.ended, pause(15_000, null)]);
+    if (ended?.code === EXIT_CODES.lockLost) report.replaced += 1;
+    else ledger.faults.other.push(`a replaced leader ended with ${ended?.code ?? 'nothing'}: ${leader.lastWords()}`);
+  }
+}
+
+function drawn(chance: number): Fault {
+  const all = Object.entries(FAULTS) as [Fault, number][];
+  let left = chance * all.reduce((sum, [, weight]) => sum + weight, 0);
+  for (const [fault, weight] of all) {
+    left -= weight;
+    if (left < 0) return fault;
+  }
+  return 'kill';
+}
+
+/** Writes the store into a file of its own, read from the database. */
+async function copyTo(path: string, place: { readonly url: string; readonly schema: string }): Promise<void> {
+  const rendering = { textLimit: () => Number.MAX_SAFE_INTEGER, words: () => null };
+  const options = { path, clock: systemClock(), machine: floorWithWork, ...rendering };
+  const store = await openSharedStore(options, await openPostgresLog(place), (db, all) => new FloorStore(db, all));
+  await store.close();
+}
