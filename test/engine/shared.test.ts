@@ -4,7 +4,7 @@ import { FloorStore } from '../../src/turns/floor-store.ts';
 import { MemoryLog } from './memory-log.ts';
 import { portContract } from './port-contract.ts';
 import { leaderContract, sharingContract } from './sharing-contract.ts';
-import { AT, everything, open, options, seat, turn, write } from './sqlite/fixture.ts';
+import { AT, everything, open, options, seat, turn, write, written } from './sqlite/fixture.ts';
 import { openShared } from './shared-store.ts';
 import { board, boardUses, counter } from './toy.ts';
 
@@ -40,6 +40,20 @@ async function floorsOfTwo(): Promise<readonly [FloorStore, FloorStore, () => Pr
 }
 
 describe('a store that processes share', () => {
+  test('shows nobody what the log has not taken yet', async () => {
+    const memory = new MemoryLog();
+    const log = memory.seenBy();
+    const gate = Promise.withResolvers<void>();
+    const store = await openShared({ ...log, commit: (group) => gate.promise.then(() => log.commit(group)) });
+    const accepted = store.accept(written('m1'));
+    await new Promise((resolve) => void setImmediate(resolve));
+    expect(store.message('m1')).toBeNull();
+    gate.resolve();
+    await accepted;
+    expect(store.message('m1')?.text).toBe('text of m1');
+    await store.close();
+  });
+
   test('hands out what a dead one owed before what comes in the transaction that takes it over', async () => {
     const memory = new MemoryLog();
     const one = await openShared(memory.seenBy());

@@ -22,23 +22,23 @@ export class Publisher {
   }
 
   /**
-   * Sends the rows of the open transaction to the log. Resolves with `true` when the log has written them, and with
-   * `false` when another process changed one of them first. Returns `null` when there is nothing to write or to check.
-   * Rejects when this worker was declared dead.
+   * Sends the rows of the open transaction to the log. Resolves when the log has written them, with what writes them
+   * into the copy; with `null` when another process changed one of them first. Returns `null` when there is nothing to
+   * write or to check. Rejects when this worker was declared dead.
    */
-  publish(checks: readonly RowCheck[]): Promise<boolean> | null {
+  publish(checks: readonly RowCheck[]): Promise<(() => void) | null> | null {
     const changes = this.#replica.changes();
     return changes.length + checks.length === 0 ? null : this.#write({ changes, checks });
   }
 
-  async #write(rows: Pick<Parameters<SharedLog['commit']>[0], 'changes' | 'checks'>): Promise<boolean> {
+  async #write(rows: Pick<Parameters<SharedLog['commit']>[0], 'changes' | 'checks'>): Promise<(() => void) | null> {
     this.#number += 1;
     const group = { worker: this.#worker, number: this.#number, ...rows };
     const verdict = await this.#untilReached(() => this.#log.commit(group));
     if (verdict.state === 'buried') throw new StoreError('buried', sentence('buried', '', ''));
+    if (verdict.state === 'overtaken') return null;
     // A group that only checks has no position of its own.
-    if (verdict.state === 'taken' && rows.changes.length > 0) this.#replica.taken(verdict.position);
-    return verdict.state === 'taken';
+    return () => (rows.changes.length > 0 ? this.#replica.taken(rows.changes, verdict.position) : undefined);
   }
 
   /** Reads all changes after the position of the copy, in portions. */

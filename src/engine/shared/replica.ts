@@ -119,10 +119,9 @@ export class Replica {
     return { table, id, known: this.#sql.version.get(table, id)?.position ?? 0 };
   }
 
-  /** Stores the position of each row that the current transaction wrote. Call it when the log has written them. */
-  taken(position: number): void {
-    for (const { place, id, line } of this.#sql.changed.all()) this.#sql.note.run(place, id, position, line);
-    this.#sql.clear.run();
+  /** Writes the rows of a group that the log has taken at this position into the current transaction. */
+  taken(changes: readonly RowChange[], position: number): void {
+    this.apply(changes.map((change) => ({ ...change, position })));
     if (position === this.position + 1) this.position = position;
   }
 

@@ -65,10 +65,11 @@ export type CommitHooks = {
 /** Shares transactions with other processes. */
 export type Sharing = {
   /**
-   * Sends the open transaction to the log that processes share. Resolves with `false` when another process was first:
-   * then the transaction is rolled back and its jobs are attempted again. Returns `null` when there is nothing to send.
+   * Sends the open transaction to the log that processes share. Resolves with what writes its rows when the log has
+   * taken them; with `null` when another process was first, and then the jobs are attempted again. Returns `null` when
+   * there is nothing to send.
    */
-  readonly publish: () => Promise<boolean> | null;
+  readonly publish: () => Promise<(() => void) | null> | null;
   /** Takes in what other processes wrote. Called between two transactions. */
   readonly catchUp: () => Promise<void>;
 };
@@ -167,10 +168,13 @@ export class Commits {
       for (const job of jobs) job.attempt();
       this.#hooks.beforeCommit();
       const shared = this.#sharing?.publish() ?? null;
-      if (shared !== null)
+      if (shared !== null) {
+        // Nobody reads what the log has not taken: it could still be lost.
+        this.#db.exec('ROLLBACK');
         return this.#wait(
-          shared.then((isTaken) => this.#shared(jobs, isTaken)).catch((error: unknown) => this.#fail(jobs, error)),
+          shared.then((write) => this.#shared(jobs, write)).catch((error: unknown) => this.#fail(jobs, error)),
         );
+      }
       this.#commit.run();
     } catch (error) {
       this.#fail(jobs, error);
@@ -196,12 +200,13 @@ export class Commits {
   }
 
   /** The transaction was written for all, or is attempted again on what another process wrote first. */
-  async #shared(jobs: readonly AnyJob[], isTaken: boolean): Promise<void> {
-    if (isTaken) {
+  async #shared(jobs: readonly AnyJob[], write: (() => void) | null): Promise<void> {
+    if (write !== null) {
+      this.#begin.run();
+      write();
       this.#commit.run();
       return this.#settle(jobs);
     }
-    if (!this.#rollBack()) throw new StoreError('unavailable', sentence('unavailable', this.#path, 'no rollback'));
     this.#hooks.undone(null);
     this.#jobs.unshift(...jobs);
     await this.#sharing?.catchUp();

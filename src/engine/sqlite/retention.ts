@@ -91,9 +91,7 @@ export async function giveBack({ db, write }: Pick<RetentionPorts, 'db' | 'write
  * stay there until the page is written anew. Nothing else runs meanwhile: about 9 s for 1 GB.
  */
 export async function writeAnew({ db, write }: Pick<RetentionPorts, 'db' | 'write'>): Promise<boolean> {
-  // A store that is shared keeps a transaction open while its rows are sent.
-  do await write(() => undefined);
-  while (db.inTransaction);
+  await write(() => undefined);
   db.exec('VACUUM');
   return emptyLog(db);
 }

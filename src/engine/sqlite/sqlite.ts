@@ -333,7 +333,7 @@ export class SqliteStore implements Store {
   }
 
   /** Publishes the open transaction. Its refusals hold only while nobody else has changed their keys. */
-  #publish(): Promise<boolean> | null {
+  #publish(): Promise<(() => void) | null> | null {
     if (this.#copy === null) return null;
     const { replica, publisher } = this.#copy;
     const keys = [...this.#hosted].flatMap(([name, keeper]) =>
