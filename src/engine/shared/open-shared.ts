@@ -45,7 +45,7 @@ export type LeadParts = {
 
 /**
  * Beats for the process that has this store, and resolves when the process leads. One process of a store leads at a
- * time. When it ends, another one takes over within about a second; when it dies, within about seven. Rejects with a
+ * time. When it ends, another one leads within about a second; when it dies, within about seven. Rejects with a
  * `StoreError` when this process is declared dead while it waits.
  */
 export async function lead<Store extends SqliteStore>(
