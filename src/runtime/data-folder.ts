@@ -47,8 +47,8 @@ const LED = {
 type SharedFolderOptions = DataFolderOptions & Omit<LeadParts, 'told'> & { readonly log: Pick<Log, 'info'> };
 
 /**
- * Opens this process's copy of the store in PostgreSQL, and resolves when the process leads: it serves all channels,
- * and others stand by. Throws a `StoreError` that says what to do.
+ * Opens this process's copy of the store in PostgreSQL, and resolves when the process leads. Throws a `StoreError`
+ * that says what to do.
  */
 export async function openSharedFolder(
   { postgres: url, schema }: NonNullable<Config['store']>,

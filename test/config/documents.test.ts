@@ -54,7 +54,7 @@ describe('turnConfig.example.json', () => {
   });
   test('names every key there is', () => {
     const named = new Set(keysIn(example));
-    // One crew has tickets of one kind, and the example runs without a database.
+    // The example leaves out the other kinds of tickets, and the store in PostgreSQL, without which it starts.
     const missing = keysOf(configJsonSchema()).filter(
       ([key]) => !named.has(key) && !/^(crews\[\]\.tickets\.|store\b)/.test(key),
     );

@@ -1,16 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { testServer } from '../engine/postgres/server.ts';
-import type { TestServer } from '../engine/postgres/server.ts';
 import { clearPlace, makePlace, runConch, startBot } from '../kill/bot.ts';
 import type { Bot, Place } from '../kill/bot.ts';
 import { CHANNEL, DEMO, readyPage } from './demo.ts';
 
-let server: TestServer | null = null;
-beforeAll(async () => {
-  server = await testServer();
-});
+const server = await testServer();
 afterAll(() => server?.stop());
 
 let schemas = 0;
@@ -41,9 +37,8 @@ async function untilSays(bot: Bot, words: string): Promise<void> {
   expect(bot.out()).toContain(words);
 }
 
-describe('two Conches on a store in PostgreSQL', () => {
-  test('where the leader is killed: the other one continues its turn, and nothing is lost or said twice', async (context) => {
-    if (server === null) return context.skip('no PostgreSQL');
+describe.skipIf(server === null)('two Conches on a store in PostgreSQL', () => {
+  test('where the leader is killed: the other one continues its turn, and nothing is lost or said twice', async () => {
     await withTwo(async (start, places) => {
       const first = start(0);
       const page = await readyPage(first);
@@ -80,8 +75,7 @@ describe('two Conches on a store in PostgreSQL', () => {
     });
   }, 120_000);
 
-  test('where the leader stands still: it ends when it wakes, and writes and posts nothing more', async (context) => {
-    if (server === null) return context.skip('no PostgreSQL');
+  test('where the leader stands still: it ends when it wakes, and writes and posts nothing more', async () => {
     await withTwo(async (start) => {
       const first = start(0);
       const page = await readyPage(first);

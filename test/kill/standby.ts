@@ -29,7 +29,7 @@ export type StandbyPlan = {
 const FAULTS = { kill: 5, killTwo: 2, freeze: 3, end: 2, killInTakeOver: 2, killDatabase: 2 } as const;
 type Fault = keyof typeof FAULTS;
 
-/** What came of a run. `goingOnMs`: from each fault to the next program that serves people, sorted. */
+/** The result of a run. `goingOnMs`: milliseconds from each fault until a program serves people again, sorted. */
 export type StandbyReport = {
   readonly ledger: Ledger;
   readonly faults: Readonly<Record<Fault, number>>;
@@ -175,7 +175,7 @@ function drawn(chance: number): Fault {
   return 'kill';
 }
 
-/** Writes the store into a file of its own, read from the database. */
+/** Reads the store from PostgreSQL into a new SQLite file at `path`. */
 async function copyTo(path: string, place: { readonly url: string; readonly schema: string }): Promise<void> {
   const rendering = { textLimit: () => Number.MAX_SAFE_INTEGER, words: () => null };
   const options = { path, clock: systemClock(), machine: floorWithWork, ...rendering };

@@ -16,7 +16,7 @@ export type HeartPorts = {
   readonly worker: string;
   readonly clock: Clock;
   readonly timers: Timers;
-  /** Called after each beat. Call `recover` of the store: it takes in changes without a hint, and the work of dead workers. */
+  /** Called after each beat. Call `catchUp` of the store, because hints can be lost; where several workers post, `recover`. */
   readonly onBeat: () => void;
   /** Called once when this worker was declared dead. It must not act any more. */
   readonly onBuried: () => void;
@@ -24,7 +24,7 @@ export type HeartPorts = {
 
 /**
  * Beats for a worker, and declares workers dead that do not beat. It declares others dead only when its own beats had no
- * gap for `DEAD_MS`: while the log cannot be reached, nobody can beat.
+ * gap for `DEAD_MS`. A gap shows that the log could not be reached, so that the others could not beat either.
  */
 export class Heart {
   readonly #ports: HeartPorts;

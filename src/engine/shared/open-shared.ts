@@ -31,7 +31,7 @@ export type Led<Store> = {
   readonly stop: () => void;
 };
 
-/** What a process needs to stand by and to lead. */
+/** What `lead` needs besides the store and its log. */
 export type LeadParts = {
   readonly clock: Clock;
   readonly timers: Timers;
@@ -57,7 +57,7 @@ export async function lead<Store extends SqliteStore>(
   let state: 'new' | 'waits' | 'leads' = 'new';
   let looking: Promise<void> | null = null;
   const look = async (): Promise<void> => {
-    // A hint of a change can be lost.
+    // Pulls without waiting for a hint, because a hint can be lost.
     await store.catchUp();
     if (state === 'leads') return;
     if (await log.lead(store.owner)) {
@@ -73,7 +73,7 @@ export async function lead<Store extends SqliteStore>(
     worker: store.owner,
     clock,
     timers,
-    // A beat that cannot look because the database went away is followed by another one.
+    // Ignores errors: the next beat looks again.
     onBeat: () =>
       void (looking ??= look()
         .catch(() => undefined)

@@ -9,7 +9,7 @@ type Shape = {
   readonly by: string;
   /** True when the last write counts. By default, a write is refused when another process changed the row first. */
   readonly isFree?: boolean;
-  /** Name of a column that is not shared. Each process gives it a number of its own. */
+  /** A column that is not sent to the log, because each process numbers it by itself. */
   readonly own?: string;
   /** Name of a column. A row replaces the stored row only if its value in this column is not lower. */
   readonly rises?: string;

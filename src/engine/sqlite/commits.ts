@@ -169,7 +169,7 @@ export class Commits {
       this.#hooks.beforeCommit();
       const shared = this.#sharing?.publish() ?? null;
       if (shared !== null) {
-        // Nobody reads what the log has not taken: it could still be lost.
+        // Undoes the rows until the log has taken them. Readers of the copy would see rows that can still be lost.
         this.#db.exec('ROLLBACK');
         return this.#wait(
           shared.then((write) => this.#shared(jobs, write)).catch((error: unknown) => this.#fail(jobs, error)),
@@ -216,7 +216,7 @@ export class Commits {
   #wait(busy: Promise<void>): void {
     this.#syncing = busy.finally(() => {
       this.#syncing = null;
-      // A call of `catchUp` that waits goes first: it has waited longer, and jobs without end would keep it waiting.
+      // A waiting `catchUp` runs before the next jobs. A steady stream of jobs would delay it without end.
       if (this.#jobs.length > 0 && this.#catching === null) this.#schedule();
     });
   }

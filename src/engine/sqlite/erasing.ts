@@ -208,7 +208,7 @@ function reword({ db, outbox }: ErasingPorts, all: readonly Owed[], erasures: Re
     if (isAll !== true && effect === owed.effect) continue;
     const text = owed.text === null ? null : ERASED_TEXT;
     sql.post.run({ n: owed.n, effect, text });
-    // An entry that edited a message gave it its text.
+    // Erases the message that the entry posted, and a message that it edited.
     sql.shown.run({ ...shownAs(owed.platformId), nonce: owed.id, erased: ERASED_TEXT });
     outbox.reworded(owed, { effect: JSON.parse(effect), text });
     if (text !== null) count += 1;
@@ -216,7 +216,7 @@ function reword({ db, outbox }: ErasingPorts, all: readonly Owed[], erasures: Re
   return count;
 }
 
-/** The row of the console's conversation that this platform's id names, if it is the console's. */
+/** Finds a message of the console by its platform id. Ids of other platforms match no row. */
 function shownAs(id: string | null): { readonly seq: number } {
   return { seq: id !== null && /^\d{1,15}$/u.test(id) ? Number(id) : -1 };
 }

@@ -370,7 +370,7 @@ export class SqliteStore implements Store {
     if (row === null || owner === null) return null;
     const keeper = this.#hosted.get(owner.name);
     if (isNew && keeper !== undefined) return keeper.adopt(owner, row);
-    // A machine that is hosted later appends after this row.
+    // Notes the row as the end of its journal, for a machine that this process hosts later.
     if (isNew) return this.#rows.adopt(owner, row) ?? null;
     this.#refold(owner);
     return null;

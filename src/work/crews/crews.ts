@@ -406,8 +406,8 @@ export class CrewRunner {
 
   /**
    * Answers a person's reply that names tickets to wait for. Answers one reply after the other, because an answer may
-   * change the next one. Tries again after a failure. Declines the reply after `MOST_TRIES` failures if the ticket that
-   * it is about is not written.
+   * change the next one. Tries again after a failure. After `MOST_TRIES` failures, declines the reply if its ticket was
+   * not written.
    */
   async #answer(reply: TicketReply, tries = 1): Promise<void> {
     const { message, about, deps } = reply;
