@@ -22,7 +22,13 @@ import type { Purpose } from '../config/load.ts';
 import { thisWorld } from '../config/world.ts';
 import { StoreError } from '../engine/errors.ts';
 import { systemClock, systemTimers } from '../lib/time.ts';
-import { MACHINES_BESIDE_FLOORS, databaseIn, openDataFolder } from '../runtime/data-folder.ts';
+import {
+  MACHINES_BESIDE_FLOORS,
+  databaseIn,
+  doubtSharedFolder,
+  moveDataFolder,
+  openDataFolder,
+} from '../runtime/data-folder.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 import { parseLine } from '../turns/commands/parse.ts';
@@ -124,6 +130,12 @@ export const ROWS: readonly Row[] = [
     summary: 'list the processes that share a store in PostgreSQL',
     options: ['json'],
     run: workers,
+  },
+  { command: 'move', summary: 'move the store from its file to PostgreSQL', run: move },
+  {
+    command: 'restored',
+    summary: 'after PostgreSQL lost commits: number turns anew',
+    run: doubted,
   },
   {
     command: 'prune',
@@ -418,13 +430,7 @@ async function withStore(
   if (!existsSync(path)) throw new StoreError('unavailable', `There is no database ${path}. ${WHERE_DATA_IS}`);
   let store: FloorStore;
   try {
-    store = openDataFolder({
-      dataDir,
-      clock: systemClock(),
-      say: (line) => void process.stderr.write(`${line}\n`),
-      textLimit: () => Number.MAX_SAFE_INTEGER,
-      words: () => null,
-    });
+    store = openDataFolder(offline(dataDir));
   } catch (error) {
     if (inBot === null || !(error instanceof StoreError) || error.code !== 'locked') throw error;
     return ctl(inBot);
@@ -434,6 +440,38 @@ async function withStore(
   } finally {
     await store.close();
   }
+}
+
+/** The options of a store that no bot uses: it posts nothing. */
+function offline(dataDir: string) {
+  return {
+    dataDir,
+    clock: systemClock(),
+    say: (line: string) => void process.stderr.write(`${line}\n`),
+    textLimit: () => Number.MAX_SAFE_INTEGER,
+    words: () => null,
+  };
+}
+
+async function move(): Promise<ExitCode> {
+  const { dataDir, store } = look();
+  if (store === undefined)
+    return printError(
+      'Set "store": { "postgres": "postgres://..." } in the configuration first: it names where to move to.',
+    );
+  const rows = await moveDataFolder(offline(dataDir), store);
+  const done =
+    rows === null ? 'The store is in PostgreSQL already.' : `All ${rows} rows are in PostgreSQL, and were read back.`;
+  return printLine(`${done} The file ${databaseIn({ dataDir })} is kept, and not used any more. Start Conch.`);
+}
+
+async function doubted(): Promise<ExitCode> {
+  const { dataDir, store } = look();
+  if (store === undefined) return printError('The store is a file in the data folder. Use: conch restore <file>');
+  await doubtSharedFolder(offline(dataDir), store);
+  return printLine(
+    'Turn numbers jump ahead, and pending posts are searched for in their channels before they are sent. Start Conch.',
+  );
 }
 
 async function workers(_: readonly string[], { json }: Options): Promise<ExitCode> {
@@ -449,17 +487,19 @@ async function workers(_: readonly string[], { json }: Options): Promise<ExitCod
 }
 
 const IN_POSTGRES =
-  'The store is in PostgreSQL, and this command works on a file. Use the tools of PostgreSQL (pg_dump, pg_restore), or ask in a channel.';
+  'The store is in PostgreSQL, and this command works on a file. Use the tools of PostgreSQL (pg_dump, pg_restore), or make a file with conch backup.';
+const THEN_MOVE =
+  'Then name an empty schema in "store.schema" on each machine, and move the database there: conch move';
 const WHERE_DATA_IS = 'Set CONCH_DATA_DIR to the data folder of Conch. conch start and conch restore create it.';
 
 async function restore(file: string): Promise<ExitCode> {
   const { dataDir, agents, mcp, store } = look();
-  if (store !== undefined) throw new StoreError('unavailable', IN_POSTGRES);
-  const done = await restored(resolve(file), database());
+  const done = await restored(resolve(file), resolve(databaseIn({ dataDir })));
   const known = new Set(listAgentTokens(dataDir).map(({ agent }) => agent));
   const lost = agents.filter(({ id, backend }) => backend.kind === 'remote' && !known.has(id));
   const tokens = lost.map(({ id }) => `${id} has no token (backups contain none). Run: conch agent add ${id}`);
-  const missing = [...tokens, ...waitingServers(new LoginStore(dataDir), mcp).map(loginLine)];
+  const onward = store === undefined ? [] : [THEN_MOVE];
+  const missing = [...onward, ...tokens, ...waitingServers(new LoginStore(dataDir), mcp).map(loginLine)];
   return told({ ...done, text: [done.text, ...missing].join('\n') });
 }
 

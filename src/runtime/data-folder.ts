@@ -7,13 +7,15 @@ import { replayJournal } from '../engine/replay.ts';
 import type { Machine } from '../engine/machine.ts';
 import { sessionJournal } from '../agents/session/session-journal.ts';
 import type { Config } from '../config/config.ts';
-import { statSync } from 'node:fs';
-import { storeError } from '../engine/errors.ts';
+import { existsSync, statSync } from 'node:fs';
+import { StoreError, sentence, storeError } from '../engine/errors.ts';
+import { newStoreId } from '../engine/sqlite/sqlite.ts';
 import { makePrivateFolder } from '../lib/private-file.ts';
 import { FloorStore, openFloorStore } from '../turns/floor-store.ts';
 import { floorWithWork } from '../work/floor-with-work.ts';
 import type { FloorStoreOptions } from '../turns/floor-store.ts';
 import type { LeadParts, Led } from '../engine/shared/open-shared.ts';
+import type { SharedLog } from '../engine/shared/shared-log.ts';
 import type { Log } from './log.ts';
 
 /** Options for the store of a data folder. */
@@ -43,6 +45,9 @@ const LED = {
   leads: 'this Conch leads on the store in PostgreSQL',
 } as const;
 
+/** Where a store is that processes share. */
+type SharedPlace = NonNullable<Config['store']>;
+
 /** What a store needs that processes share. `log` is told who leads. */
 type SharedFolderOptions = DataFolderOptions & Omit<LeadParts, 'told'> & { readonly log: Pick<Log, 'info'> };
 
@@ -51,7 +56,7 @@ type SharedFolderOptions = DataFolderOptions & Omit<LeadParts, 'told'> & { reado
  * that says what to do.
  */
 export async function openSharedFolder(
-  { postgres: url, schema }: NonNullable<Config['store']>,
+  { postgres: url, schema }: SharedPlace,
   { dataDir, log, ...options }: SharedFolderOptions,
 ): Promise<Led<FloorStore>> {
   const [{ openPostgresLog }, { lead, openSharedStore }] = await Promise.all([
@@ -60,10 +65,72 @@ export async function openSharedFolder(
   ]);
   makeDataFolder(dataDir, options.say);
   const shared = await openPostgresLog({ url, schema });
+  await refuseUnmoved(databaseIn({ dataDir }), shared);
   const path = databaseIn({ dataDir, store: { postgres: url, schema } });
   const all = { machine: floorWithWork, ...options, path };
   const store = await openSharedStore(all, shared, (db, every) => new FloorStore(db, every));
   return lead(store, shared, { ...options, told: (state) => log.info({}, LED[state]) });
+}
+
+/** Throws a `StoreError` when the shared store is empty and a store in a file waits to be moved there. */
+async function refuseUnmoved(file: string, shared: SharedLog): Promise<void> {
+  if (!existsSync(file) || (await shared.pull(0)).rows.length > 0) return;
+  await shared.close();
+  throw new StoreError(
+    'unavailable',
+    `The store in PostgreSQL is empty, and ${file} holds one. Move it there: conch move. To begin with an empty store, put the file away.`,
+  );
+}
+
+/**
+ * Moves the store of a data folder to PostgreSQL: all of it, or nothing. Resolves with the number of rows; with `null`
+ * when it was moved already. Rejects with a `StoreError` that says what to do.
+ */
+export async function moveDataFolder(
+  { dataDir, ...options }: DataFolderOptions,
+  place: SharedPlace,
+): Promise<number | null> {
+  const { postgres: url, schema } = place;
+  const path = databaseIn({ dataDir });
+  if (!existsSync(path)) throw new StoreError('unavailable', `There is no store in a file to move (${path}).`);
+  const [{ moveRows, wasMoved }, { fillPostgres, nameOfLog }] = await Promise.all([
+    import('../engine/shared/move.ts'),
+    import('../engine/postgres/offline.ts'),
+  ]);
+  if (!wasMoved(path)) {
+    const store = openDataFolder({ ...options, dataDir });
+    try {
+      for (const machine of MACHINES_BESIDE_FLOORS) machine.hostIn(store);
+      const [problem] = store.verify();
+      if (problem !== undefined) throw new StoreError('corrupt', sentence('corrupt', path, problem));
+      // Settles what an earlier end left open: a restore, and posts in flight.
+      await store.recover();
+    } finally {
+      await store.close();
+    }
+  }
+  return moveRows(path, nameOfLog({ url, schema }), fillPostgres({ url, schema }));
+}
+
+/**
+ * Prepares a store in PostgreSQL that may have lost its last commits: turn numbers jump ahead, posts get new ids, and
+ * pending posts are searched for before they are sent. Rejects with a `StoreError` when a process uses the store.
+ */
+export async function doubtSharedFolder({ dataDir, ...options }: DataFolderOptions, place: SharedPlace): Promise<void> {
+  const { postgres: url, schema } = place;
+  const [{ openPostgresLog }, { openSharedStore }, { renamePostgres }] = await Promise.all([
+    import('../engine/postgres/postgres-log.ts'),
+    import('../engine/shared/open-shared.ts'),
+    import('../engine/postgres/offline.ts'),
+  ]);
+  makeDataFolder(dataDir, options.say);
+  await renamePostgres({ url, schema }, newStoreId());
+  const all = { machine: floorWithWork, ...options, path: databaseIn({ dataDir, store: place }) };
+  const log = await openPostgresLog({ url, schema });
+  const store = await openSharedStore(all, log, (db, every) => new FloorStore(db, every));
+  for (const machine of MACHINES_BESIDE_FLOORS) machine.hostIn(store);
+  await store.doubt();
+  await store.close();
 }
 
 /** Makes the folder if it is missing. Throws a `StoreError`. `say` gets a sentence when others can look into it. */

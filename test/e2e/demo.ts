@@ -51,6 +51,12 @@ export async function openPage(bot: Bot): Promise<Page> {
   return page;
 }
 
+/** All that agents have said on a page, in order. */
+export function spokenIn(page: Page): string {
+  const said = [...page.messages.values()].filter(({ kind }) => kind === 'agent');
+  return said.map(({ text }) => text).join(' ');
+}
+
 /** The JSON lines of the log. */
 export function logLines(bot: Bot): readonly Readonly<Record<string, unknown>>[] {
   return bot

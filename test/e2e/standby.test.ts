@@ -4,7 +4,7 @@ import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { testServer } from '../engine/postgres/server.ts';
 import { clearPlace, makePlace, runConch, startBot } from '../kill/bot.ts';
 import type { Bot, Place } from '../kill/bot.ts';
-import { CHANNEL, DEMO, readyPage } from './demo.ts';
+import { CHANNEL, DEMO, readyPage, spokenIn } from './demo.ts';
 
 const server = await testServer();
 afterAll(() => server?.stop());
@@ -61,9 +61,8 @@ describe.skipIf(server === null)('two Conches on a store in PostgreSQL', () => {
         'the end of the turn',
         30_000,
       );
-      const spoken = [...again.messages.values()].filter(({ kind }) => kind === 'agent').map(({ text }) => text);
-      expect(spoken.join(' ').match(/I take my time with this one/g)).toHaveLength(1);
-      expect(spoken.join(' ')).toMatch(/That was all of it\.$/);
+      await again.until(() => spokenIn(again).endsWith('That was all of it.'), 'the end of the text');
+      expect(spokenIn(again).match(/I take my time with this one/g)).toHaveLength(1);
 
       const third = start(0);
       await untilSays(third, 'stands by');
@@ -90,8 +89,8 @@ describe.skipIf(server === null)('two Conches on a store in PostgreSQL', () => {
       expect([code, first.err()]).toEqual([EXIT_CODES.lockLost, expect.stringContaining('declared this one dead')]);
       const holders = (): unknown => again.view?.holder?.agent ?? null;
       await again.until(() => holders() === null, 'the end of the turn', 30_000);
-      const spoken = [...again.messages.values()].filter(({ kind }) => kind === 'agent').map(({ text }) => text);
-      expect(spoken.join(' ').match(/I take my time with this one/g)).toHaveLength(1);
+      await again.until(() => spokenIn(again) !== '', 'the text');
+      expect(spokenIn(again).match(/I take my time with this one/g)).toHaveLength(1);
     });
   }, 120_000);
 });

@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 63_410,
-  files: 360,
+  linesOfCode: 63_700,
+  files: 362,
   filesPerMessage: 46,
   functionsPerMessage: 620,
 };

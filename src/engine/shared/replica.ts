@@ -155,6 +155,24 @@ export class Replica {
   }
 }
 
+/**
+ * All shared rows of a store's tables, as the log keeps them. Open entries of the outbox belong to no living worker, so
+ * that the first process of the log takes them over.
+ */
+export function* sharedRows(db: Database): Generator<SharedRow> {
+  for (const [table, { id, by, own }] of Object.entries(SHAPES)) {
+    const { list } = columnsOf(db, table, own);
+    const all = db.prepare<[], Row>(
+      `SELECT ${id.replaceAll('$', table)} AS shared_id, ${list} FROM ${table} ORDER BY ${by}`,
+    );
+    for (const { shared_id: name, ...row } of all.iterate())
+      yield { table, id: String(name), row: textOf('worker' in row ? { ...row, worker: NOBODY } : row) };
+  }
+}
+
+/** The worker of entries that came from a file. */
+const NOBODY = 'moved';
+
 /** Later rows of a key, and later entries of a lane, have higher numbers. */
 function byTableAndNumber(one: SharedRow, other: SharedRow): number {
   const tables = TABLES.indexOf(one.table) - TABLES.indexOf(other.table);
@@ -177,9 +195,7 @@ type TableStatements = ReturnType<typeof tableStatements>;
 
 /** Reads, writes and removes rows of a table as text. `write` returns the key by which SQLite finds the row. */
 function tableStatements(db: Database, table: string, { by, own, rises }: Shape) {
-  const columns = db.prepare<[string], string>('SELECT name FROM pragma_table_info(?)').pluck().all(table);
-  const shared = columns.filter((name) => name !== own);
-  const list = shared.join(', ');
+  const { shared, list } = columnsOf(db, table, own);
   const read = db.prepare<[Line], Row>(`SELECT ${list} FROM ${table} WHERE ${by} = ?`);
   const values = shared.map((name) => `@${name}`).join(', ');
   const write = db.prepare<[Row], Line>(`INSERT OR REPLACE INTO ${table} (${list}) VALUES (${values}) RETURNING ${by}`);
@@ -187,7 +203,7 @@ function tableStatements(db: Database, table: string, { by, own, rises }: Shape)
   return {
     read: (line: Line): string | null => {
       const row = read.get(line);
-      return row === undefined ? null : JSON.stringify(mapped(row, packed));
+      return row === undefined ? null : textOf(row);
     },
     write: (text: string, former: Line | null): Line => {
       const row = mapped(JSON.parse(text) as Row, unpacked);
@@ -201,6 +217,17 @@ function tableStatements(db: Database, table: string, { by, own, rises }: Shape)
 }
 
 type Row = Readonly<Record<string, unknown>>;
+
+/** The columns of a table that the log keeps. */
+function columnsOf(db: Database, table: string, own: string | undefined) {
+  const columns = db.prepare<[string], string>('SELECT name FROM pragma_table_info(?)').pluck().all(table);
+  const shared = columns.filter((name) => name !== own);
+  return { shared, list: shared.join(', ') };
+}
+
+function textOf(row: Row): string {
+  return JSON.stringify(mapped(row, packed));
+}
 
 function mapped(row: Row, map: (value: unknown) => unknown): Row {
   return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, map(value)]));

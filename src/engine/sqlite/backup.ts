@@ -129,6 +129,24 @@ export function noteTold(db: Database.Database): void {
   db.exec("DELETE FROM meta WHERE name = 'restored'");
 }
 
+/** Records that the store is now at `target`. No store opens the file again. */
+export function noteMoved(db: Database.Database, target: string): void {
+  db.prepare("INSERT OR REPLACE INTO meta VALUES ('moved', ?)").run(target);
+}
+
+/** Where the store of this file was moved to; `null` when it was not. */
+export function movedTo(db: Database.Database): string | null {
+  return db.prepare<[], string>("SELECT value FROM meta WHERE name = 'moved'").pluck().get() ?? null;
+}
+
+/** Throws a `StoreError` when the store of this file was moved. */
+export function checkMoved(db: Database.Database, path: string): void {
+  const target = movedTo(db);
+  if (target !== null) throw new StoreError('unavailable', `${path} was moved to ${target}. ${GO_ON}`);
+}
+
+const GO_ON = 'Set "store" in the configuration to that database. When the move was cut off, finish it: conch move';
+
 function markBackup(path: string): void {
   const copy = new Database(path);
   try {

@@ -284,6 +284,11 @@ export class Outbox {
     }
   }
 
+  /** Makes all open entries in the file uncertain. */
+  doubt(): void {
+    this.#sql.doubt.run();
+  }
+
   /** Records the uncertain entries at a clean end. */
   note(): void {
     for (const { entries } of this.#lanes.values())
@@ -512,6 +517,7 @@ function sharedStatements(db: Database) {
            AND worker NOT IN (SELECT value FROM json_each(@gone)) ORDER BY n DESC LIMIT 1`,
       )
       .pluck(),
+    doubt: db.prepare(`UPDATE outbox SET state = 'uncertain' WHERE ${OPEN}`),
     give: db.prepare<[string, number]>('UPDATE outbox SET worker = ? WHERE n = ?'),
   };
 }

@@ -22,7 +22,7 @@ import type {
   StoredMessage,
 } from '../port.ts';
 import type { Replayed } from '../replay.ts';
-import { backUp, noteEndedWell, noteTold, readMarks } from './backup.ts';
+import { backUp, checkMoved, noteEndedWell, noteTold, readMarks } from './backup.ts';
 import { checkAtStart, factsBack, fileProblems, foldProblems } from './check.ts';
 import { Configs } from './configs.ts';
 import { Commits, Mark, WalSync, checkMark } from './commits.ts';
@@ -151,6 +151,7 @@ export class SqliteStore implements Store {
     const { path } = options;
     this.#db = db;
     this.#options = options;
+    checkMoved(db, path);
     checkMark(db, path);
     checkAtStart(db, path);
     const { member = null } = options.shared ?? {};
@@ -263,9 +264,7 @@ export class SqliteStore implements Store {
   async recover(dead?: string): Promise<Recovery> {
     if (this.#copy !== null) return this.#takeOver(this.#copy.publisher, dead);
     if (dead !== undefined && dead !== this.#former) return { unapplied: this.#reading(() => this.#inbox.unapplied()) };
-    const told = this.#commit(this.#options.clock.now(), (chain) => {
-      if (this.#isRestored) for (const keeper of this.#hosted.values()) keeper.tellRestored(chain);
-    });
+    const told = this.#isRestored ? this.#tellRestored() : DONE;
     const recovered = this.tables.write(() => {
       this.#outbox.recover(this.#isRestored ? 'all' : this.#endedWell ? 'noted' : 'first');
       noteTold(this.#db);
@@ -275,6 +274,21 @@ export class SqliteStore implements Store {
       return { unapplied: this.#inbox.unapplied() };
     });
     return told.then(() => recovered);
+  }
+
+  /**
+   * Tells all hosted machines that the store may have lost its last commits, as after a restore, and makes all open
+   * entries of the outbox uncertain. Nothing else may use the store meanwhile.
+   */
+  async doubt(): Promise<void> {
+    await this.#tellRestored();
+    await this.tables.write(() => this.#outbox.doubt());
+  }
+
+  #tellRestored(): Promise<void> {
+    return this.#commit(this.#options.clock.now(), (chain) => {
+      for (const keeper of this.#hosted.values()) keeper.tellRestored(chain);
+    });
   }
 
   /** All damage that can be found, one sentence per problem. Slow for long journals. */
@@ -499,7 +513,10 @@ function copyOf(db: Database, shared: StoreOptions['shared']): Copy | null {
   return { replica, publisher: new Publisher(shared.log, shared.member.worker, replica) };
 }
 
-function newStoreId(): string {
+const DONE = Promise.resolve();
+
+/** A new name for a store. */
+export function newStoreId(): string {
   return randomBytes(5).toString('hex');
 }
 

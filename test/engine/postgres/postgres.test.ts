@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, describe, expect, test } from 'vitest';
+import { fillPostgres } from '../../../src/engine/postgres/offline.ts';
 import { openPostgresLog } from '../../../src/engine/postgres/postgres-log.ts';
 import type { SharedLog } from '../../../src/engine/shared/shared-log.ts';
 import { portContract } from '../port-contract.ts';
@@ -34,6 +35,52 @@ describe.skipIf(server === null)('with a PostgreSQL server', () => {
 
   leaderContract('PostgreSQL', async () => place());
   sharingContract('PostgreSQL', async () => place());
+
+  describe('the rows of a store that is moved to a log', () => {
+    const rowsOf = (count: number) =>
+      Array.from({ length: count }, (_, n) => ({ table: 'memory', id: `${n}`, row: `{"n":${n},"text":"ü\\u0000"}` }));
+    const moved = (id: string, count: number, ready = (): void => {}) => ({ id, rows: rowsOf(count), ready });
+    const placed = () => ({ url: server?.url ?? '', schema: `f_${randomUUID().replaceAll('-', '').slice(0, 20)}` });
+
+    test('are all there, in portions, and once', async () => {
+      const where = placed();
+      const fill = fillPostgres(where);
+      expect([await fill(moved('store', 4_500)), await fill(moved('store', 4_500))]).toEqual([4_500, null]);
+      const log = await openPostgresLog(where);
+      const { rows, position } = await log.pull(0);
+      expect([rows.length, position, (await log.join()).logId]).toEqual([4_500, 3, 'store']);
+      expect(rows.find(({ id }) => id === '4499')?.row).toBe(rowsOf(4_500).at(-1)?.row);
+      await log.close();
+    });
+
+    test('are not there at all when the move is cut off before its end', async () => {
+      const where = placed();
+      const cutOff = (): never => {
+        throw new Error('cut off');
+      };
+      await expect(fillPostgres(where)(moved('store', 10, cutOff))).rejects.toThrow('cut off');
+      const log = await openPostgresLog(where);
+      expect((await log.pull(0)).rows).toEqual([]);
+      await log.close();
+      expect(await fillPostgres(where)(moved('store', 10))).toBe(10);
+    });
+
+    test('are refused by a log that holds another store, and by one that a process uses', async () => {
+      const where = placed();
+      const log = await openPostgresLog(where);
+      const { worker } = await log.join();
+      await expect(fillPostgres(where)(moved('store', 10))).rejects.toMatchObject({ code: 'locked' });
+      await log.commit({
+        worker,
+        number: 1,
+        changes: [{ table: 'memory', id: 'a', row: '1', known: null }],
+        checks: [],
+      });
+      await log.leave(worker);
+      await log.close();
+      await expect(fillPostgres(where)(moved('store', 10))).rejects.toThrow(/is another one/);
+    });
+  });
 
   describe('a shared log in PostgreSQL', () => {
     test('writes a group that is sent again once', async () => {
