@@ -39,7 +39,7 @@ function breakable(log: SharedLog): { readonly log: SharedLog; isBroken: boolean
   const broken: SharedLog = {
     ...log,
     beat: (worker) => unless(() => log.beat(worker)),
-    burySilent: (ms) => unless(() => log.burySilent(ms)),
+    burySilent: (worker, limits) => unless(() => log.burySilent(worker, limits)),
   };
   return Object.assign(state, { log: broken });
 }

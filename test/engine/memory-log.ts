@@ -2,8 +2,11 @@ import type { Changes, Group, Member, SharedLog, SharedRow, GroupVerdict } from 
 
 type Kept = SharedRow & { readonly position: number };
 
-/** Faults that a test plants. `no-check`: writes what it must refuse. `written-twice`: writes a group again that is sent again. */
-export type LogBug = 'no-check' | 'written-twice';
+/**
+ * Faults that a test plants. `no-check`: writes what it must refuse. `written-twice`: writes a group again that is sent again.
+ * `two-leaders`: lets everybody lead. `late-burial`: declares others dead for one who was silent itself.
+ */
+export type LogBug = 'no-check' | 'written-twice' | 'two-leaders' | 'late-burial';
 
 /** A shared log in memory: what a database does for several processes, without one. */
 export class MemoryLog {
@@ -36,7 +39,7 @@ export class MemoryLog {
       pull: (after) => ask(() => this.#pull(after)),
       bury: (worker) => ask(() => void this.#living.delete(worker)),
       beat: (worker) => ask(() => this.#living.has(worker) && this.#living.set(worker, this.#now()) !== undefined),
-      burySilent: (ms) => ask(() => this.#burySilent(ms)),
+      burySilent: (worker, limits) => ask(() => this.#burySilent(worker, limits)),
       lead: (worker) => ask(() => this.#lead(worker)),
       living: () => ask(() => [...this.#living.keys()]),
       onHint: () => undefined,
@@ -68,13 +71,15 @@ export class MemoryLog {
     return { state: 'taken', position: this.#position };
   }
 
-  #burySilent(ms: number): void {
-    for (const [worker, beat] of this.#living) if (beat < this.#now() - ms) this.#living.delete(worker);
+  #burySilent(sender: string, { deadMs, freshMs }: Parameters<SharedLog['burySilent']>[1]): void {
+    const isFresh = (this.#living.get(sender) ?? -Infinity) >= this.#now() - freshMs;
+    if (!isFresh && this.#bug !== 'late-burial') return;
+    for (const [worker, beat] of this.#living) if (beat < this.#now() - deadMs) this.#living.delete(worker);
   }
 
   #lead(worker: string): boolean {
     const isFree = this.#leader === null || this.#leader === worker || !this.#living.has(this.#leader);
-    if (isFree && this.#living.has(worker)) this.#leader = worker;
+    if ((isFree || this.#bug === 'two-leaders') && this.#living.has(worker)) this.#leader = worker;
     return this.#leader === worker && this.#living.has(worker);
   }
 

@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 63_700,
+  linesOfCode: 63_720,
   files: 362,
   filesPerMessage: 46,
   functionsPerMessage: 620,

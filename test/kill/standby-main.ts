@@ -4,7 +4,7 @@ import { tell, tellFaults } from './command-line.ts';
 import { runStandbyLoop } from './standby.ts';
 
 /**
- * Kills, freezes and ends programs that share a store in PostgreSQL, and kills the database, while people write. The
+ * Kills, freezes and ends programs that share a store in PostgreSQL, and kills and freezes the database, while people write. The
  * last line is one JSON object.
  */
 const { values } = parseArgs({

@@ -26,7 +26,15 @@ export type StandbyPlan = {
 };
 
 /** The faults, and how often each comes. */
-const FAULTS = { kill: 5, killTwo: 2, freeze: 3, end: 2, killInTakeOver: 2, killDatabase: 2 } as const;
+const FAULTS = {
+  kill: 5,
+  killTwo: 2,
+  freeze: 3,
+  end: 2,
+  killInTakeOver: 2,
+  killDatabase: 2,
+  freezeDatabase: 2,
+} as const;
 type Fault = keyof typeof FAULTS;
 
 /** The result of a run. `goingOnMs`: milliseconds from each fault until a program serves people again, sorted. */
@@ -87,7 +95,7 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
   const fleet = new Fleet(places);
   const ledger = new Ledger();
   const run = { crowd: crowdOf(INTERRUPT_MODES, { ledger, random }), random, ledger, burst: 0 };
-  const counts: Record<Fault, number> = { kill: 0, killTwo: 0, freeze: 0, end: 0, killInTakeOver: 0, killDatabase: 0 };
+  const counts = mapped(FAULTS, () => 0);
   const report = { ledger, faults: counts, goingOnMs: [] as number[], replaced: 0 };
   const audit = join(witnessDir, 'audit');
   try {
@@ -144,6 +152,9 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
         await pause(random.between(0, 4_000));
         await server.start();
         break;
+      case 'freezeDatabase':
+        await server.freeze(random.between(500, 10_000));
+        break;
       case 'freeze':
         await froze(leader, random.between(500, 12_000));
         break;
@@ -163,6 +174,14 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
     if (ended?.code === EXIT_CODES.lockLost) report.replaced += 1;
     else ledger.faults.other.push(`a replaced leader ended with ${ended?.code ?? 'nothing'}: ${leader.lastWords()}`);
   }
+}
+
+function mapped<Key extends string, From, To>(
+  all: Readonly<Record<Key, From>>,
+  to: (value: From) => To,
+): Record<Key, To> {
+  const entries = Object.entries<From>(all).map(([key, value]) => [key, to(value)]);
+  return Object.fromEntries(entries) as Record<Key, To>;
 }
 
 function drawn(chance: number): Fault {

@@ -33,11 +33,8 @@ type FloorCardsPorts = {
 
 /** The shortest time between two edits of a card, in milliseconds. */
 const INTERVAL_MS = 3_000;
-/**
- * The same in a channel with an open review or a crew, and in the thread of a ticket. The platform gets at most one edit
- * in 10 seconds, also when the second one is faster on its way than the first.
- */
-const WORK_INTERVAL_MS = 10_500;
+/** The same in a channel with work, counted from the platform's answer: it never gets edits that are closer. */
+const WORK_INTERVAL_MS = 10_000;
 /** How many messages may come after a card before it moves to the end. */
 const MOST_BELOW = 10;
 /** On a platform that counts down itself, a change of the deadline below this causes no edit. */
@@ -61,6 +58,10 @@ type Drawing = {
 
 type State = {
   readonly throttle: Throttle;
+  /** True in a channel with an open review or a crew, and in the thread of a ticket. */
+  readonly hasWork: () => boolean;
+  /** When the platform answered the last edit. It may have made the edit only then. */
+  answeredAt: Instant;
   /** The current card first, then older cards to remove. */
   ids: readonly MessageId[];
   view: FloorView | null;
@@ -114,8 +115,10 @@ export class FloorCards {
     state.view = view;
     state.hasBegun ||= view.condition === 'open' || view.asides !== undefined || view.trust !== undefined;
     // Removes the buttons of a closed question at once, not at the next regular drawing.
-    if (isOver) state.throttle.hurry(true);
-    else state.throttle.kick();
+    if (isOver) {
+      state.answeredAt = -Infinity;
+      state.throttle.hurry(true);
+    } else state.throttle.kick();
   }
 
   /** Called when another message appears after the card. */
@@ -167,10 +170,13 @@ export class FloorCards {
     if (this.#states.size >= CHANNELS_KEPT) this.#forgetOne();
     const { clock, timers, memory, queries } = this.#ports;
     const hasCrew = (queries.crewAsks?.(channel) ?? null) !== null;
-    const gapMs = (): number => (hasCrew || state.shown?.hasReview === true ? WORK_INTERVAL_MS : INTERVAL_MS);
+    const hasWork = (): boolean => hasCrew || state.shown?.hasReview === true;
+    const gapMs = (): number => (hasWork() ? WORK_INTERVAL_MS : INTERVAL_MS);
     const ids = (memory.get(keyOf(channel)) ?? '').split(' ').filter((id) => id !== '');
     const state: State = {
       throttle: createThrottle({ clock, timers, gapMs }, () => this.#draw(channel, state)),
+      hasWork,
+      answeredAt: -Infinity,
       ids,
       view: null,
       crewAsks: [],
@@ -233,8 +239,12 @@ export class FloorCards {
     const [id] = state.ids;
     if (id !== undefined && !state.isMoving) {
       if (this.#isShown(drawing, state.shown)) return null;
+      const soonMs = state.answeredAt + WORK_INTERVAL_MS - this.#ports.clock.now();
+      if (soonMs > 0 && state.hasWork()) return soonMs;
       if (!rates.takeEdit()) return INTERVAL_MS;
-      if ((await rates.change({ channel, id }, drawing.content)) === 'changed') {
+      const changed = await rates.change({ channel, id }, drawing.content);
+      state.answeredAt = this.#ports.clock.now();
+      if (changed === 'changed') {
         state.shown = drawing;
         return null;
       }

@@ -16,7 +16,7 @@ export type PostgresOptions = {
 };
 
 /** The version of the tables in `schema.sql`. */
-const SCHEMA_VERSION = 1;
+const SCHEMA_VERSION = 2;
 
 /** The tables and functions, in a schema of this name. */
 function schemaOf(schema: string): string {
@@ -192,8 +192,8 @@ class PostgresLog implements SharedLog {
     return ((await this.#beats.query(sql, [worker])).rowCount ?? 0) > 0;
   }
 
-  async burySilent(ms: number): Promise<void> {
-    await this.#beats.query(`SELECT ${this.#options.schema}.bury_silent($1)`, [ms]);
+  async burySilent(worker: string, { deadMs, freshMs }: Parameters<SharedLog['burySilent']>[1]): Promise<void> {
+    await this.#beats.query(`SELECT ${this.#options.schema}.bury_silent($1, $2, $3)`, [worker, deadMs, freshMs]);
   }
 
   async lead(worker: string): Promise<boolean> {

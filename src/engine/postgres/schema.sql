@@ -91,12 +91,18 @@ BEGIN
   UPDATE conch.workers SET state = becomes WHERE worker = whose AND state = 'living';
 END $$;
 
--- Ends the workers that did not beat for this many milliseconds. Waits for a group that is being written.
-CREATE OR REPLACE FUNCTION conch.bury_silent(ms double precision) RETURNS void LANGUAGE plpgsql AS $$
+-- Ends the workers that did not beat for dead_ms milliseconds, unless the sender itself did not beat for fresh_ms. Waits for a group
+-- that is being written.
+DROP FUNCTION IF EXISTS conch.bury_silent(double precision);
+CREATE OR REPLACE FUNCTION conch.bury_silent(sender text, dead_ms double precision, fresh_ms double precision)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  dead_since timestamptz := clock_timestamp() - dead_ms * interval '1 millisecond';
+  fresh_since timestamptz := clock_timestamp() - fresh_ms * interval '1 millisecond';
 BEGIN
-  IF NOT EXISTS (SELECT 1 FROM conch.workers WHERE state = 'living' AND beat < clock_timestamp() - ms * interval '1 millisecond')
-    THEN RETURN; END IF;
+  IF NOT EXISTS (SELECT 1 FROM conch.workers WHERE state = 'living' AND beat < dead_since) THEN RETURN; END IF;
   PERFORM 1 FROM conch.log FOR UPDATE;
   UPDATE conch.workers SET state = 'buried'
-    WHERE state = 'living' AND beat < clock_timestamp() - ms * interval '1 millisecond';
+    WHERE state = 'living' AND beat < dead_since
+      AND EXISTS (SELECT 1 FROM conch.workers AS own WHERE own.worker = sender AND own.beat >= fresh_since);
 END $$;

@@ -7,6 +7,9 @@ export const BEAT_MS = 1_000;
 /** Time without a beat after which a worker is declared dead, in milliseconds. */
 export const DEAD_MS = 5_000;
 
+/** Others are dead after `DEAD_MS`. Who says so must have beaten itself a moment ago. */
+const LIMITS = { deadMs: DEAD_MS, freshMs: 2 * BEAT_MS };
+
 /** A worker may post and prompt for this part of `DEAD_MS` after its last beat. */
 const LEASE = 0.75;
 
@@ -24,13 +27,14 @@ export type HeartPorts = {
 
 /**
  * Beats for a worker, and declares workers dead that do not beat. It declares others dead only when its own beats had no
- * gap for `DEAD_MS`. A gap shows that the log could not be reached, so that the others could not beat either.
+ * gap for `DEAD_MS`. A gap, or a beat that waits long for its answer, shows that the log could not be reached, so that the
+ * others could not beat either.
  */
 export class Heart {
   readonly #ports: HeartPorts;
   #timer: Timer | null = null;
   #isRunning = true;
-  /** When the first beat after the last gap began. */
+  /** When the first beat after the last gap was answered. */
   #since: Instant | null = null;
   /** When the last successful beat began. */
   #last: Instant | null = null;
@@ -61,9 +65,10 @@ export class Heart {
         onBuried();
         return;
       }
-      if (this.#last === null || at - this.#last > 2 * BEAT_MS) this.#since = at;
+      const answeredAt = this.#ports.clock.now();
+      if (this.#last === null || answeredAt - this.#last > LIMITS.freshMs) this.#since = answeredAt;
       this.#last = at;
-      if (at - (this.#since ?? at) >= DEAD_MS) await log.burySilent(DEAD_MS);
+      if (at - (this.#since ?? at) >= DEAD_MS) await log.burySilent(worker, LIMITS);
       this.#ports.onBeat();
     } catch {
       // The log cannot be reached. The gap between beats shows it.

@@ -60,8 +60,11 @@ export type SharedLog = {
   bury(worker: string): Promise<void>;
   /** Stores that a worker is alive now. Resolves with `false` when it was declared dead. */
   beat(worker: string): Promise<boolean>;
-  /** Declares dead each worker whose last `beat` is older than this many milliseconds, by the log's clock. */
-  burySilent(ms: number): Promise<void>;
+  /**
+   * Declares dead each worker whose last `beat` is older than `deadMs`, by the log's clock. Does nothing when the last beat of
+   * `worker` itself is older than `freshMs`: then the request was long on its way, and so were the beats of others.
+   */
+  burySilent(worker: string, limits: { readonly deadMs: number; readonly freshMs: number }): Promise<void>;
   /** Makes this worker the leader, and resolves with `true`, unless another living worker leads. */
   lead(worker: string): Promise<boolean>;
   /** The workers that are neither buried nor have left. */

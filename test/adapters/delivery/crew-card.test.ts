@@ -154,6 +154,20 @@ describe('the message', () => {
     expect(platform.shown()).toEqual([expect.stringContaining('step 59 of 20\n💤 nobody holds the floor')]);
   });
 
+  test('is edited at most once in 10 s as the platform sees it, also when an edit is long on its way', async () => {
+    const platform = fakePlatform();
+    platform.edits.ways = [3_000, 0, 2_000, 0];
+    for (let second = 0; second < 60; second += 1) {
+      platform.crews.set(CHANNEL, crewOf([atWork('B', second)]));
+      platform.sender.card(CHANNEL, floorView('resting'));
+      await platform.time.advance(1_000);
+    }
+    const { at } = platform.edits;
+    const gaps = at.slice(1).map((time, edit) => time - (at[edit] ?? 0));
+    expect(gaps.length).toBeGreaterThanOrEqual(3);
+    expect(Math.min(...gaps)).toBeGreaterThanOrEqual(10_000);
+  });
+
   test('is one, edited at most once in 10 s while a review is open, and shows no review that is over', async () => {
     const platform = fakePlatform();
     const review = {

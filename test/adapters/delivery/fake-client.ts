@@ -46,6 +46,8 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
   const reviews = new Map<string, ReviewView>();
   let ids = 100;
   const places: { thread: string | null } = { thread: null };
+  /** How long the next edits take to arrive, in milliseconds, and when each arrived. */
+  const edits: { ways: number[]; readonly at: number[] } = { ways: [], at: [] };
 
   function suffer(method: Method, channel: string, content: Content | null, act: () => void): void {
     calls.push(content === null ? method : `${method} ${content.kind}`);
@@ -75,6 +77,9 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
       return id;
     },
     async change({ channel, id }, content) {
+      const wayMs = edits.ways.shift() ?? 0;
+      if (wayMs > 0) await new Promise<void>((resolve) => void time.timers.after(wayMs, resolve));
+      edits.at.push(time.clock.now());
       const message = at(id);
       suffer('change', channel, content, () => message && (message.content = content));
       return message === undefined ? 'gone' : 'changed';
@@ -138,6 +143,7 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
     /** Finished tickets by their threads. */
     past,
     reviews,
+    edits,
     /** The thread of the next posts. */
     places,
     logged,

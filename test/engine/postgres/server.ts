@@ -1,8 +1,9 @@
 import { execFileSync, spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { chownSync, existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import { retry } from '../../../src/lib/retry.ts';
 import { systemTimers } from '../../../src/lib/time.ts';
@@ -15,6 +16,8 @@ export type TestServer = {
   kill(): Promise<void>;
   /** Starts it again on its data. */
   start(): Promise<void>;
+  /** Stops all its processes where they are for this time. Requests that it gets meanwhile wait. */
+  freeze(ms: number): Promise<void>;
   stop(): Promise<void>;
 };
 
@@ -32,7 +35,8 @@ export function serverPrograms(): string | null {
  */
 export async function testServer(): Promise<TestServer | null> {
   const given = process.env['CONCH_TEST_PG'];
-  if (given !== undefined) return { url: given, kill: refused, start: refused, stop: async () => undefined };
+  if (given !== undefined)
+    return { url: given, kill: refused, start: refused, freeze: refused, stop: async () => undefined };
   const programs = serverPrograms();
   if (programs !== null) return startServer(programs);
   if (process.env['CONCH_REQUIRE_POSTGRES'] === '1') throw new Error(MISSING);
@@ -43,7 +47,7 @@ export async function testServer(): Promise<TestServer | null> {
 const MISSING = 'Install PostgreSQL (apt-get install postgresql), or name a server in CONCH_TEST_PG.';
 
 async function refused(): Promise<void> {
-  throw new Error('the server that CONCH_TEST_PG names is neither killed nor started by tests');
+  throw new Error('the server that CONCH_TEST_PG names is neither killed, started nor frozen by tests');
 }
 
 async function startServer(programs: string): Promise<TestServer> {
@@ -74,11 +78,33 @@ async function startServer(programs: string): Promise<TestServer> {
     url,
     kill: () => end('SIGKILL'),
     start,
+    async freeze(ms) {
+      const all = processesOf(server?.pid);
+      for (const pid of all) signalled(pid, 'SIGSTOP');
+      await pause(ms);
+      for (const pid of all) signalled(pid, 'SIGCONT');
+    },
     async stop() {
       await end('SIGINT');
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** A process and its children. */
+function processesOf(pid: number | undefined): readonly number[] {
+  if (pid === undefined) return [];
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').map(Number);
+  return [pid, ...children.filter((child) => child > 0)];
+}
+
+/** Sends a signal to a process that may have ended meanwhile. */
+function signalled(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
+  }
 }
 
 /** PostgreSQL refuses to run as root. */

@@ -1,0 +1,47 @@
+import { lead, openSharedStore } from '../../src/engine/shared/open-shared.ts';
+import { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
+import { loadPlanted } from '../model/planted-source.ts';
+import { wrongInLead } from './leading.ts';
+import type { Leading } from './leading.ts';
+import type { LogBug } from './memory-log.ts';
+
+const MODULES = ['engine/shared/open-shared.ts', 'engine/sqlite/sqlite.ts'];
+const MOST_SEEDS = 60;
+const HEART = 'engine/shared/heart.ts';
+const PLANTED = {
+  'may act as long as it likes after a beat': { file: HEART, find: 'const LEASE = 0.75;', replace: 'const LEASE = 3;' },
+  'counts its time to act from the answer to a beat': {
+    file: HEART,
+    find: 'this.#last = at;',
+    replace: 'this.#last = answeredAt;',
+  },
+  'declares others dead after it was cut off itself': {
+    file: HEART,
+    find: 'if (this.#last === null || answeredAt - this.#last > LIMITS.freshMs) this.#since = answeredAt;',
+    replace: 'this.#since ??= answeredAt;',
+  },
+  'does not doubt what a dead one had in flight': {
+    file: 'engine/sqlite/outbox.ts',
+    find: 'entry.uncertain ||= !lanes.has(laneOf(stored));',
+    replace: '',
+  },
+  'takes over nothing': {
+    file: 'engine/sqlite/sqlite.ts',
+    find: 'this.#outbox.takeOver(gone);',
+    replace: '',
+  },
+} as const;
+const PLANTED_IN_LOG = ['two-leaders', 'late-burial'] as const satisfies readonly LogBug[];
+
+async function isCaught(code: Leading, bug: LogBug | null = null): Promise<boolean> {
+  for (let seed = 1; seed <= MOST_SEEDS; seed += 1) if ((await wrongInLead(seed, code, bug)).length > 0) return true;
+  return false;
+}
+
+/** Plants each bug, and prints how many were planted and which were not seen, as JSON. */
+const unseen: string[] = [];
+for (const [name, edit] of Object.entries(PLANTED))
+  if (!(await isCaught(await loadPlanted<Leading>([edit], ...MODULES)))) unseen.push(name);
+for (const bug of PLANTED_IN_LOG) if (!(await isCaught({ lead, openSharedStore, SqliteStore }, bug))) unseen.push(bug);
+const planted = Object.keys(PLANTED).length + PLANTED_IN_LOG.length;
+process.stdout.write(`${JSON.stringify({ planted, unseen })}\n`);

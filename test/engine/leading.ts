@@ -1,0 +1,238 @@
+import type { lead as leadWith, openSharedStore as openWith } from '../../src/engine/shared/open-shared.ts';
+import type { Led } from '../../src/engine/shared/open-shared.ts';
+import type { SharedLog } from '../../src/engine/shared/shared-log.ts';
+import type { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
+import type { OwedEffect } from '../../src/engine/port.ts';
+import { Random } from '../sim/random.ts';
+import { MemoryLog } from './memory-log.ts';
+import type { LogBug } from './memory-log.ts';
+import { board, boardUses, counter } from './toy.ts';
+
+/** The code that is tried: the program's, or a copy with a planted bug. */
+export type Leading = {
+  readonly lead: typeof leadWith;
+  readonly openSharedStore: typeof openWith;
+  readonly SqliteStore: typeof SqliteStore;
+};
+
+const TICK_MS = 50;
+const PROCESSES = 3;
+const FAULTS_FOR_MS = 90_000;
+/** The time without faults in the end; in the last part of it nobody asks for anything. */
+const QUIET_FOR_MS = 60_000;
+const ASK_FOR_MS = FAULTS_FOR_MS + 15_000;
+/** The longest time between sending a request to the platform and its arrival. */
+const LONGEST_WAY_MS = 1_000;
+const FROM = 1_700_000_000_000;
+const KEYS = ['test:one a', 'test:one b'] as const;
+const CHANNELS = ['test:one', 'test:two'] as const;
+
+type Waiting = { readonly at: number; readonly go: () => void };
+
+/** One start of a program: its timers and its requests on their way. Nothing of it runs while it is frozen, or after its end. */
+class Life {
+  waiting: Waiting[] = [];
+  frozenUntil = 0;
+  /** When it was frozen last for so long that it may be declared dead. */
+  lostAt: number | null = null;
+  isOver = false;
+  led: Led<SqliteStore> | null = null;
+  /** Continues at this time. */
+  readonly until = (at: number): Promise<void> =>
+    new Promise((resolve) => void this.waiting.push({ at, go: () => resolve() }));
+}
+
+/** Three programs on one log, the platform they post to, and what people were told. Time passes in ticks. */
+class World {
+  readonly #random: Random;
+  readonly #log: MemoryLog;
+  readonly #code: Leading;
+  readonly wrong: string[] = [];
+  #now = FROM;
+  #lives: Life[] = [];
+  /** While the database is away, requests to it wait. */
+  #databaseAt = 0;
+  /** Posts by the id of their outbox entry, with the time of their arrival. */
+  readonly #posts: { readonly id: string; readonly channel: string; readonly text: string; readonly at: number }[] = [];
+  #added = 0;
+  #sent = 0;
+  #done = 0;
+  readonly #pinned: string[] = [];
+
+  constructor(seed: number, code: Leading, bug: LogBug | null) {
+    this.#random = new Random(seed);
+    this.#code = code;
+    this.#log = new MemoryLog(bug, () => this.#now);
+  }
+
+  async run(): Promise<void> {
+    const end = this.#now + FAULTS_FOR_MS;
+    while (this.#now < end) {
+      if (this.#random.chance(TICK_MS / 6_000)) this.#fail();
+      await this.#tick();
+    }
+    for (const life of this.#lives) life.frozenUntil = 0;
+    while (this.#now < end + QUIET_FOR_MS) await this.#tick();
+    this.#judge();
+  }
+
+  #fail(): void {
+    const living = this.#lives.filter((life) => !life.isOver);
+    const leader = living.find(({ led }) => led?.mayAct() === true);
+    const life = this.#random.chance(0.7) && leader !== undefined ? leader : this.#random.pick(living);
+    const ms = this.#random.between(200, 12_000);
+    switch (this.#random.weighted({ freeze: 4, kill: 3, database: 2 })) {
+      case 'freeze':
+        life.frozenUntil = this.#now + ms;
+        if (ms > 2_000) life.lostAt = life.frozenUntil;
+        return;
+      case 'kill':
+        life.isOver = true;
+        return;
+      case 'database':
+        this.#databaseAt = Math.max(this.#databaseAt, this.#now + ms);
+    }
+  }
+
+  async #tick(): Promise<void> {
+    this.#now += TICK_MS;
+    this.#lives = this.#lives.filter((life) => !life.isOver);
+    while (this.#lives.length < PROCESSES) this.#begin();
+    this.#expectOneLeader();
+    for (const life of this.#random.shuffled(this.#lives)) {
+      const due = life.waiting.filter(({ at }) => at <= this.#now);
+      life.waiting = life.waiting.filter((each) => !due.includes(each));
+      for (const each of this.#random.shuffled(due)) {
+        if (life.isOver || life.frozenUntil > this.#now) life.waiting.push(each);
+        else {
+          each.go();
+          await new Promise((resolve) => void setImmediate(resolve));
+          this.#expectOneLeader();
+        }
+      }
+    }
+  }
+
+  #expectOneLeader(): void {
+    const acting = this.#lives.filter(
+      ({ isOver, frozenUntil, led }) => !isOver && frozenUntil <= this.#now && led?.mayAct() === true,
+    );
+    if (acting.length > 1) this.wrong.push('two programs may act at the same time');
+  }
+
+  #begin(): void {
+    const life = new Life();
+    this.#lives.push(life);
+    this.#live(life).catch((error: unknown) => {
+      life.isOver = true;
+      if (!String(error).includes('declared this one dead')) this.wrong.push(String(error));
+    });
+  }
+
+  /** The log as a program sees it. Beats can lose their answers. */
+  #seenBy(life: Life): SharedLog {
+    const pause = (): Promise<void> =>
+      life.until(Math.max(this.#now, this.#databaseAt) + this.#random.between(0, 3) * TICK_MS);
+    const seen = this.#log.seenBy(pause);
+    const beat = async (worker: string): Promise<boolean> => {
+      const isLiving = await seen.beat(worker);
+      if (this.#random.chance(0.03)) throw new Error('the connection broke');
+      return isLiving;
+    };
+    return { ...seen, beat };
+  }
+
+  async #live(life: Life): Promise<void> {
+    const { SqliteStore: Store, openSharedStore, lead } = this.#code;
+    const clock = { now: () => this.#now };
+    const log = this.#seenBy(life);
+    const options = { path: ':memory:', clock, salts: () => 'salt' };
+    const store = await openSharedStore(options, log, (db, all) => new Store(db, all));
+    const [counters, boards] = [store.host(counter), store.host(board, boardUses)];
+    const timers = {
+      after: (ms: number, run: () => void) => {
+        const waiting = { at: this.#now + ms, go: run };
+        life.waiting.push(waiting);
+        return { cancel: () => void (life.waiting = life.waiting.filter((each) => each !== waiting)) };
+      },
+    };
+    const lost = (): void => {
+      if (life.lostAt === null) this.wrong.push('a program that stood still for no time was declared dead');
+      life.isOver = true;
+    };
+    const led = await lead(store, log, { clock, timers, lost, told: () => undefined, isStopping: () => false });
+    life.led = led;
+    await store.recover();
+    const add = async (): Promise<void> => {
+      this.#added += 1;
+      const { ok } = await counters.apply(this.#random.pick(KEYS), { type: 'add', by: 1 }, FROM);
+      this.#done += Number(ok);
+    };
+    const pin = async (): Promise<void> => {
+      this.#sent += 1;
+      const [channel, text] = [this.#random.pick(CHANNELS), `text ${this.#sent}`];
+      const { ok } = await boards.apply(channel, { type: 'pin', text }, FROM);
+      if (ok) this.#pinned.push(text);
+    };
+    const work = async (): Promise<void> => {
+      for (const row of (await store.owed(9, this.#now)).rows)
+        this.#deliver(life, { store, led, row }).catch(() => undefined);
+    };
+    for (;;) {
+      await life.until(this.#now + 10 * TICK_MS);
+      if (!led.mayAct()) continue;
+      if (this.#now < FROM + ASK_FOR_MS)
+        this.#random
+          .pick([add, pin])()
+          .catch(() => undefined);
+      work().catch(() => undefined);
+    }
+  }
+
+  async #deliver(
+    life: Life,
+    {
+      store,
+      led,
+      row,
+    }: { readonly store: SqliteStore; readonly led: Led<SqliteStore>; readonly row: OwedEffect<unknown> },
+  ): Promise<void> {
+    const isThere = this.#posts.some(({ id, at }) => id === row.id && at <= this.#now);
+    if (!row.uncertain || !isThere) {
+      if (!led.mayAct()) return store.settle(row, { state: 'retry', notBefore: this.#now });
+      const at = this.#now + this.#random.between(0, LONGEST_WAY_MS);
+      this.#posts.push({ id: row.id, channel: row.channel, text: row.text ?? '', at });
+      await life.until(at + TICK_MS);
+    }
+    await store.settle(row, { state: 'confirmed', platformId: row.id });
+  }
+
+  /** What is wrong in the end: after a quiet time, everything that anybody was told is there, once and in order. */
+  #judge(): void {
+    const leader = this.#lives.find(({ led }) => led?.mayAct() === true)?.led?.store;
+    if (leader === undefined) return void this.wrong.push('nobody leads after a quiet time');
+    const counted = [...leader.journals(counter)].reduce((sum, [, facts]) => sum + [...facts].length, 0);
+    if (counted < this.#done || counted > this.#added)
+      this.wrong.push(`${this.#done} of ${this.#added} commands were done, ${counted} are in the journal`);
+    const ids = this.#posts.map(({ id }) => id);
+    if (new Set(ids).size < ids.length) this.wrong.push('an entry was posted twice');
+    const recorded: string[] = [];
+    for (const [channel, facts] of leader.journals(board)) {
+      const pins = [...facts].toReversed().flatMap(({ fact }) => (fact.type === 'pinned' ? [fact.text] : []));
+      recorded.push(...pins);
+      const posted = this.#posts.filter((post) => post.channel === channel);
+      const inOrder = posted.toSorted((one, other) => one.at - other.at).map(({ text }) => text);
+      if (inOrder.join() !== pins.join()) this.wrong.push(`posts of ${channel} are missing or out of order`);
+    }
+    const lost = this.#pinned.filter((text) => !recorded.includes(text));
+    if (lost.length > 0) this.wrong.push(`${lost.join(', ')}: done, and gone`);
+    this.wrong.push(...leader.verify());
+  }
+}
+
+/** What went wrong while three programs led one after the other: one sentence each. The same for the same seed. */
+export async function wrongInLead(seed: number, code: Leading, bug: LogBug | null = null): Promise<readonly string[]> {
+  const world = new World(seed, code, bug);
+  await world.run();
+  return [...new Set(world.wrong)];
+}
