@@ -166,6 +166,8 @@ type Route = { readonly methods?: readonly string[]; readonly answer: Handler };
 
 /** Handlers by path; other paths are files of the page. Without `methods`, all methods are allowed. */
 const ROUTES: Readonly<Record<string, Route>> = {
+  // For a health check that restarts: a full disk, or a platform that is away, must not restart Conch.
+  '/livez': { methods: ['GET', 'HEAD'], answer: () => ({ status: 200, body: 'ok\n' }) },
   '/healthz': {
     answer: ({ health }) => {
       const body = health();

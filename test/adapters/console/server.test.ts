@@ -84,6 +84,11 @@ describe('a running console', () => {
     await adapter.stop();
   });
 
+  test('livez answers 200 before the program is ready, and shows nothing', async () => {
+    const { status, body } = await call(`${here.url}/livez`);
+    expect([status, body]).toEqual([200, 'ok\n']);
+  });
+
   test('healthz counts tool servers that wait for a login, names none, and stays ready', async () => {
     const { platform } = ownMessages();
     const options = { dataDir: newFolder(), platform, port: 0, clock: wallClock, log: silent };
