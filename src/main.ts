@@ -18,7 +18,9 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
   } catch (error) {
     const code = codeOf(error);
     if (code === null || !(error instanceof Error)) throw error;
-    return printError(code === EXIT_CODES.diskFull ? `${error.message}: ${MAKE_ROOM}` : error.message, code);
+    // A StoreError says itself what to do.
+    const isOfFile = code === EXIT_CODES.diskFull && !(error instanceof StoreError);
+    return printError(isOfFile ? `${error.message}: ${MAKE_ROOM}` : error.message, code);
   }
 }
 

@@ -11,7 +11,8 @@ export type StoreFault =
   | 'full'
   | 'shared'
   | 'buried'
-  | 'unavailable';
+  | 'unavailable'
+  | 'unreached';
 
 /** Thrown when the database cannot be used. Nothing of the refused work was written. The message says what to do. */
 export class StoreError extends Error {
@@ -85,6 +86,8 @@ export function sentence(code: StoreFault, path: string, detail: string): string
       return `${path} was written by another process as well (${detail}). Stop the other Conch, check the database with conch verify, then start again.`;
     case 'buried':
       return 'Another process declared this one dead because it did not answer in time, and goes on with its work. Nothing of this process is written any more. Start it again.';
+    case 'unreached':
+      return `The database that ${path} copies could not be reached (${detail}). Start it, then start Conch again.`;
     case 'unavailable':
       return `${path} cannot be used (${detail}). Check the folder and the disk, then start again.`;
   }
@@ -106,6 +109,7 @@ const STORE_WORDS: Readonly<Record<StoreFault, string>> = {
   buried: 'This Conch was replaced by another one. Try again in a moment.',
   'gone-back': "Conch's data is damaged. The log says what to do.",
   unavailable: "Conch's data cannot be used. The log says why.",
+  unreached: "Conch's database cannot be reached. The log says why.",
 };
 
 function codeOf(error: unknown): string {

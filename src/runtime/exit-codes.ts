@@ -16,6 +16,7 @@ export const EXIT_CODES = {
   platformRefused: 11,
   mustBeMended: 12,
   lockLost: 13,
+  databaseUnreached: 14,
   reviewFailed: 20,
   personNeeded: 21,
   cancelled: 130,
@@ -34,16 +35,29 @@ export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT_CODES, string>> = 
   databaseUnreadable: 'the database is damaged, older than before, or of a newer Conch',
   portTaken: 'the port is taken; set CONCH_PORT',
   oldNode: 'Node is too old; 22.18 or newer is needed',
-  diskFull: 'the disk is full or read-only',
+  diskFull: 'the disk is full, read-only, or belongs to another user',
   notRunning: 'no running Conch could be reached',
   refused: 'the command was refused; the answer says why',
   platformRefused: 'a chat platform refused this bot; the lines before say why',
   mustBeMended: 'a check (doctor, agent check) found a problem',
   lockLost: 'conch.lock was deleted or replaced while Conch ran',
+  databaseUnreached: 'PostgreSQL could not be reached',
   reviewFailed: 'a review failed, stalled or reached its limit',
   personNeeded: 'a review waits for a person',
   cancelled: 'a review was cancelled',
 };
+
+/**
+ * Exit codes after which a service manager must not start Conch again: a person has to change something first. After
+ * all other codes a later start can succeed.
+ */
+export const RESTART_CANNOT_HELP: readonly ExitCode[] = [
+  EXIT_CODES.usage,
+  EXIT_CODES.configuration,
+  EXIT_CODES.databaseUnreadable,
+  EXIT_CODES.oldNode,
+  EXIT_CODES.platformRefused,
+];
 
 /** The exit code for each fault of a database. */
 export const STORE_CODES = {
@@ -57,4 +71,5 @@ export const STORE_CODES = {
   shared: EXIT_CODES.lockLost,
   buried: EXIT_CODES.lockLost,
   unavailable: EXIT_CODES.databaseUnreadable,
+  unreached: EXIT_CODES.databaseUnreached,
 } as const satisfies Record<StoreFault, ExitCode>;

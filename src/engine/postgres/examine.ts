@@ -40,7 +40,7 @@ export async function examinePostgres({ url, schema = 'conch' }: PostgresOptions
     const requestMs = times.toSorted((one, other) => one - other)[Math.floor(REQUESTS / 2)] ?? 0;
     return { version, isTooOld: number < OLDEST, unsafe, requestMs, processes: await processesIn(client, schema) };
   } catch (error) {
-    throw new StoreError('unavailable', unreached(url, error), error);
+    throw new StoreError('unreached', unreached(url, error), error);
   } finally {
     await client.end().catch(() => undefined);
   }

@@ -55,7 +55,7 @@ export async function openPostgresLog({ url, schema = 'conch' }: PostgresOptions
     await prepare(pool, schema);
   } catch (error) {
     await pool.end();
-    throw error instanceof StoreError ? error : new StoreError('unavailable', unreached(url, error), error);
+    throw error instanceof StoreError ? error : new StoreError('unreached', unreached(url, error), error);
   }
   return new PostgresLog(pool, { url, schema });
 }
