@@ -7,9 +7,10 @@ import { replayJournal } from '../engine/replay.ts';
 import type { Machine } from '../engine/machine.ts';
 import { sessionJournal } from '../agents/session/session-journal.ts';
 import type { Config } from '../config/config.ts';
-import { existsSync, statSync } from 'node:fs';
 import { StoreError, sentence, storeError } from '../engine/errors.ts';
 import { newStoreId } from '../engine/sqlite/sqlite.ts';
+import { accessSync, constants, existsSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { makePrivateFolder } from '../lib/private-file.ts';
 import { FloorStore, openFloorStore } from '../turns/floor-store.ts';
 import { floorWithWork } from '../work/floor-with-work.ts';
@@ -140,8 +141,40 @@ function makeDataFolder(dataDir: string, say: (line: string) => void): void {
   } catch (error) {
     throw storeError(error, databaseIn({ dataDir }));
   }
+  refuseForeignFolder(dataDir);
   if (isOpenToOthers(dataDir))
     say(`Other users of this machine can look into ${dataDir}. Close it to them: chmod 700 "${dataDir}"`);
+}
+
+/**
+ * Throws a `StoreError` with the `chown` command when another user owns the folder or a file in it and this user may not write
+ * there: a volume that was made by root, or a start by another user before.
+ */
+function refuseForeignFolder(dataDir: string): void {
+  const [uid, gid] = [process.getuid?.(), process.getgid?.()];
+  if (uid === undefined || gid === undefined) return;
+  const foreign = [dataDir, ...filesIn(dataDir)].find((path) => isRefused(path) && statSync(path).uid !== uid);
+  if (foreign === undefined) return;
+  const owner = statSync(foreign).uid;
+  throw new StoreError(
+    'read-only',
+    `${foreign} belongs to user ${owner}, and Conch runs as user ${uid}, who cannot write to it. Run as root: chown -R ${uid}:${gid} "${dataDir}"`,
+  );
+}
+
+function filesIn(dataDir: string): readonly string[] {
+  // A folder that refuses to be read is reported itself.
+  return isRefused(dataDir) ? [] : readdirSync(dataDir).map((name) => join(dataDir, name));
+}
+
+/** Whether permissions forbid this process to read and write. False on a read-only file system. */
+function isRefused(path: string): boolean {
+  try {
+    accessSync(path, constants.R_OK | constants.W_OK);
+    return false;
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'EACCES';
+  }
 }
 
 function isOpenToOthers(dataDir: string): boolean {

@@ -1,8 +1,10 @@
-import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, chownSync, mkdtempSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { databaseIn, openDataFolder } from '../../src/runtime/data-folder.ts';
+import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 
 const clock = { now: () => 1_700_000_000_000 };
 
@@ -42,5 +44,36 @@ describe('a data folder', () => {
       name: 'StoreError',
       message: expect.stringContaining('cannot be used'),
     });
+  });
+});
+
+const ROOT = new URL('../..', import.meta.url).pathname;
+const OTHER = 10_001;
+
+/** Starts Conch as the user 10001, on this data folder. */
+function startedAsOther(dataDir: string) {
+  const env = { PATH: process.env['PATH'], HOME: dataDir, CONCH_DATA_DIR: dataDir, CONCH_PORT: '0' };
+  const options = { cwd: '/', env, uid: OTHER, gid: OTHER, encoding: 'utf8', timeout: 60_000 } as const;
+  return spawnSync(process.execPath, [join(ROOT, 'src/conch.js'), 'start'], options);
+}
+
+describe.runIf(process.getuid?.() === 0)('a data folder of another user', () => {
+  test('ends the start with code 8 and one line with the chown command', () => {
+    using place = folder();
+    chmodSync(place.path, 0o755);
+    const dataDir = join(place.path, 'data');
+    mkdirSync(dataDir, { mode: 0o755 });
+    const { status, stdout, stderr } = startedAsOther(dataDir);
+    const line = `${dataDir} belongs to user 0, and Conch runs as user 10001, who cannot write to it. Run as root: chown -R 10001:10001 "${dataDir}"\n`;
+    expect([status, stdout, stderr]).toEqual([EXIT_CODES.diskFull, '', line]);
+  });
+
+  test('names the file in it that root made before', () => {
+    using place = folder();
+    chownSync(place.path, OTHER, OTHER);
+    writeFileSync(join(place.path, 'conch.db'), '', { mode: 0o600 });
+    const { status, stderr } = startedAsOther(place.path);
+    expect([status, stderr.split('\n').length]).toEqual([EXIT_CODES.diskFull, 2]);
+    expect(stderr).toMatch(/conch\.db belongs to user 0,.*Run as root: chown -R 10001:10001 "/);
   });
 });
