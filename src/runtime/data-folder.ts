@@ -49,8 +49,9 @@ const LED = {
 /** Where a store is that processes share. */
 type SharedPlace = NonNullable<Config['store']>;
 
-/** What a store needs that processes share. `log` is told who leads. */
-type SharedFolderOptions = DataFolderOptions & Omit<LeadParts, 'told'> & { readonly log: Pick<Log, 'info'> };
+/** What a store needs that processes share. `log` is told who leads; `waits` is called when another process leads. */
+type SharedFolderOptions = DataFolderOptions &
+  Omit<LeadParts, 'told'> & { readonly log: Pick<Log, 'info'>; readonly waits: () => void };
 
 /**
  * Opens this process's copy of the store in PostgreSQL, and resolves when the process leads. Throws a `StoreError`
@@ -58,7 +59,7 @@ type SharedFolderOptions = DataFolderOptions & Omit<LeadParts, 'told'> & { reado
  */
 export async function openSharedFolder(
   { postgres: url, schema }: SharedPlace,
-  { dataDir, log, ...options }: SharedFolderOptions,
+  { dataDir, log, waits, ...options }: SharedFolderOptions,
 ): Promise<Led<FloorStore>> {
   const [{ openPostgresLog }, { lead, openSharedStore }] = await Promise.all([
     import('../engine/postgres/postgres-log.ts'),
@@ -70,7 +71,13 @@ export async function openSharedFolder(
   const path = databaseIn({ dataDir, store: { postgres: url, schema } });
   const all = { machine: floorWithWork, ...options, path };
   const store = await openSharedStore(all, shared, (db, every) => new FloorStore(db, every));
-  return lead(store, shared, { ...options, told: (state) => log.info({}, LED[state]) });
+  return lead(store, shared, {
+    ...options,
+    told: (state) => {
+      log.info({}, LED[state]);
+      if (state === 'waits') waits();
+    },
+  });
 }
 
 /** Throws a `StoreError` when the shared store is empty and a store in a file waits to be moved there. */

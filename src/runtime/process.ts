@@ -23,6 +23,8 @@ import { databaseIn, openDataFolder, openSharedFolder } from './data-folder.ts';
 import { StoreHealth } from '../adapters/delivery/store-health.ts';
 import type { FloorStore, FloorStoreOptions } from '../turns/floor-store.ts';
 import type { Led } from '../engine/shared/open-shared.ts';
+import { sendByProgram, serviceManager } from '../lib/service-manager.ts';
+import type { ServiceManager } from '../lib/service-manager.ts';
 import { systemClock, systemTimers } from '../lib/time.ts';
 import type { Clock } from '../lib/time.ts';
 import { Maintenance } from './maintenance.ts';
@@ -47,7 +49,7 @@ type Callbacks = {
 export async function runBot(first: Config, { greet = printLink, begun }: Callbacks = {}): Promise<ExitCode> {
   let config = first;
   const clock = systemClock();
-  const { log, ...known } = openLog(first, clock);
+  const { log, service, ...known } = openLog(first, clock);
   const end = Promise.withResolvers<ExitCode>();
   let platforms: Platforms | null = null;
   const adapters = (): readonly ChatAdapter[] => platforms?.adapters ?? [];
@@ -56,30 +58,30 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
   const { promise: failure, resolve: onBroken } = Promise.withResolvers<unknown>();
   void failure.then((error) => end.resolve(broken(error, log)));
   const stopping = new AbortController();
-  const opened = await openStore({ config: () => config, clock, adapters, log, health, lost: onBroken, stopping });
+  const storeParts = { config: () => config, clock, adapters, log, health, lost: onBroken, stopping, service };
+  const opened = await openStore(storeParts);
   const shared = { ...known, ...opened, clock, timers: systemTimers, log, texts: opened.store.keyValues };
   const maintenance = new Maintenance({ ...shared, config: () => config });
   const database = () => health.stuck ?? (maintenance.isDamaged ? 'degraded' : 'ok');
   const waiting = () => known.logins.waiting(config.mcp);
   const trust = new FolderTrust({ ...shared, store: opened.store.keyValues });
   const parts = { ...shared, trust, config: first, current: () => config, database, waiting };
-  const made = await createPlatforms(parts);
-  platforms = made;
+  const made = (platforms = await createPlatforms(parts));
   const backends = await createBackends({ ...parts, opened: warnOfUnchecked(parts) });
   const app = new App({ ...parts, ...made, backendFor: backends.backendFor, onBroken });
   made.page?.tell(app.runs);
   for (const warning of [...first.warnings, ...waiting().map(loginLine)]) log.warn(warning);
   const unlisten = listen({ log, end: end.resolve, lock: lockOf(databaseIn(first)) });
-  const stop = stopper([maintenance, health, trust, app, backends, { stop: () => made.release() }, opened]);
+  const stop = stopper([service, maintenance, health, trust, app, backends, { stop: () => made.release() }, opened]);
   try {
     made.claim();
     await backends.start();
     await app.start();
+    service.ready('serving');
   } catch (error) {
     unlisten();
     stopping.abort();
-    await letGo(made, opened);
-    throw error;
+    return letGo(error, made, opened);
   }
   if (made.page !== null) greet(made.page.accessLink() ?? '', first);
   const watching = watch(first, log, async (next) => {
@@ -107,19 +109,33 @@ function ready({ page }: Platforms, tell: () => void): void {
   tell();
 }
 
+/** The service manager of this process. Its reports need only reads of the store: a start anew frees no full disk. */
+function serviceOf(log: Log): ServiceManager {
+  const { env, pid } = process;
+  return serviceManager({
+    env,
+    pid,
+    timers: systemTimers,
+    send: sendByProgram(env),
+    failed: (error) => log.warn({ err: error }, 'the service manager gets no reports from Conch'),
+  });
+}
+
 type Known = {
   readonly log: Log;
+  readonly service: ServiceManager;
   readonly logins: ServerLogins;
   /** Secrets to redact from log lines and texts. Returns a new array when the set changes. */
   readonly secrets: () => readonly string[];
 };
 
-/** Opens the log, and the logins whose tokens it redacts. */
+/** Opens the log, the logins whose tokens it redacts, and the way to the service manager. */
 function openLog(config: Config, clock: Clock): Known {
   const store = new LoginStore(config.dataDir);
   const secrets = secretsOf(config, store);
   const log = createLog({ ...config.log, secrets });
-  return { log, secrets, logins: new ServerLogins(store, { clock, timers: systemTimers, log }) };
+  const logins = new ServerLogins(store, { clock, timers: systemTimers, log });
+  return { log, secrets, logins, service: serviceOf(log) };
 }
 
 function secretsOf(config: Config, logins: LoginStore): () => readonly string[] {
@@ -163,19 +179,20 @@ function printLink(link: string, { demoModel }: Config): void {
   process.stdout.on('error', () => undefined).write(`${who}Open the page: ${link}\n${ONE_BROWSER}\n`);
 }
 
-/** Releases the platforms and the store after a failed start. */
-async function letGo(platforms: Platforms, { store, stop }: Led<FloorStore>): Promise<void> {
-  platforms.release();
-  await store.close();
-  stop();
-}
-
 /** The exit code when the lock file of the data folder was deleted or replaced. */
 function lockLost(path: string, log: Log): ExitCode {
   const words = `${path} was deleted or replaced while Conch ran. Conch ends, so that no second one writes to the same database. Leave that file alone, and start Conch again.`;
   log.fatal({ file: path }, words);
   process.stderr.write(`${words}\n`);
   return EXIT_CODES.lockLost;
+}
+
+/** Releases the platforms and the store after a failed start. Rejects with its error. */
+async function letGo(error: unknown, platforms: Platforms, { store, stop }: Led<FloorStore>): Promise<never> {
+  platforms.release();
+  await store.close();
+  stop();
+  throw error;
 }
 
 type StoreParts = {
@@ -188,6 +205,7 @@ type StoreParts = {
   readonly lost: (error: unknown) => void;
   /** Aborted when the program stops. */
   readonly stopping: Pick<AbortController, 'signal'>;
+  readonly service: Pick<ServiceManager, 'ready' | 'watch'>;
 };
 
 /** Opens the store. Where it is shared, resolves when this process leads. */
@@ -199,6 +217,7 @@ async function openStore({
   health,
   lost,
   stopping,
+  service,
 }: StoreParts): Promise<Led<FloorStore>> {
   const { dataDir, store: place } = config();
   const options = {
@@ -214,12 +233,15 @@ async function openStore({
       return announcementText(announcement, config().announcements, nameOf, repeat);
     },
   } satisfies Partial<FloorStoreOptions>;
-  const whenShared = { dataDir, timers: systemTimers, log, isStopping: () => stopping.signal.aborted };
+  const waits = (): void => service.ready('standing by');
+  const whenShared = { dataDir, timers: systemTimers, log, waits, isStopping: () => stopping.signal.aborted };
   const opened =
     place === undefined
       ? alone(openDataFolder({ ...options, dataDir }))
       : await openSharedFolder(place, { ...options, ...whenShared });
-  health.watch(opened.store.keyValues);
+  const { keyValues } = opened.store;
+  service.watch(() => void keyValues.recall('runtime', 'room'));
+  health.watch(keyValues);
   return opened;
 }
 

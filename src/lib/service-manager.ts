@@ -1,0 +1,93 @@
+import { execFile } from 'node:child_process';
+import type { Timer, Timers } from './time.ts';
+
+/** Tells the service manager that started this program how it is. Does nothing when no service manager did. */
+export type ServiceManager = {
+  /** Says that the start is complete, and begins to report to the watchdog. `status` is a sentence for people. */
+  ready(status: string): void;
+  /** Sets what is checked before each report to the watchdog. While the check throws, the watchdog gets no report. */
+  watch(check: () => void): void;
+  /** Says that the program ends. The watchdog gets no more reports. */
+  stop(): void;
+};
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** What the reports need. */
+type ServicePorts = {
+  readonly env: Env;
+  readonly pid: number;
+  readonly timers: Timers;
+  /** Sends variables such as `READY=1`. Rejects when they were not received. */
+  readonly send: (variables: readonly string[]) => Promise<void>;
+  /** Called once, when a report fails or is left out for the first time, with the cause. */
+  readonly failed: (error: unknown) => void;
+};
+
+/**
+ * The service manager by the protocol of `sd_notify`. Reports to the watchdog twice in each of its periods
+ * (`WATCHDOG_USEC`). They come from the event loop, so a program that hangs or is suspended sends none.
+ */
+export function serviceManager(ports: ServicePorts): ServiceManager {
+  const isManaged = (ports.env['NOTIFY_SOCKET'] ?? '') !== '';
+  const periodMs = isManaged ? watchdogMs(ports) : null;
+  let check = (): void => undefined;
+  let timer: Timer | null = null;
+  let hasFailed = false;
+  let last: Promise<void> = Promise.resolve();
+  const failed = (error: unknown): void => {
+    if (!hasFailed) ports.failed(error);
+    hasFailed = true;
+  };
+  // One after the other: a later state must not be overtaken by an earlier one.
+  const send = (...variables: readonly string[]): void => {
+    if (isManaged) last = last.then(() => ports.send(variables)).catch(failed);
+  };
+  const report = (): void => {
+    if (periodMs === null) return;
+    timer = ports.timers.after(periodMs / 2, report);
+    try {
+      check();
+      send('WATCHDOG=1');
+    } catch (error) {
+      failed(error);
+    }
+  };
+  return {
+    ready(status) {
+      send('READY=1', `STATUS=${status}`);
+      if (timer === null) report();
+    },
+    watch(next) {
+      check = next;
+    },
+    stop() {
+      timer?.cancel();
+      send('STOPPING=1', 'STATUS=ending');
+    },
+  };
+}
+
+/** The period of the watchdog in milliseconds; `null` when it is off, or watches another process. */
+function watchdogMs({ env, pid }: Pick<ServicePorts, 'env' | 'pid'>): number | null {
+  const micros = Number(env['WATCHDOG_USEC']);
+  const watched = env['WATCHDOG_PID'] ?? '';
+  return micros > 0 && (watched === '' || Number(watched) === pid) ? micros / 1_000 : null;
+}
+
+/** The longest run of `systemd-notify`, in milliseconds. */
+const SEND_MS = 5_000;
+
+/**
+ * Sends variables by the program `systemd-notify`, because Node has no datagrams on Unix sockets. systemd takes them
+ * from a child only under `NotifyAccess=all`. Rejects when the program is missing or fails.
+ */
+export function sendByProgram(env: Env): ServicePorts['send'] {
+  const { PATH, NOTIFY_SOCKET } = env;
+  return (variables) =>
+    new Promise((done, fail) => {
+      execFile('systemd-notify', variables, { env: { PATH, NOTIFY_SOCKET }, timeout: SEND_MS }, (error) =>
+        error === null ? done() : fail(error),
+      );
+    });
+}

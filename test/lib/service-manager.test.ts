@@ -1,0 +1,93 @@
+import { describe, expect, test } from 'vitest';
+import { serviceManager } from '../../src/lib/service-manager.ts';
+import type { Timers } from '../../src/lib/time.ts';
+
+/** A service manager's other end: what it was sent, and timers that a test runs. */
+function stage(env: Readonly<Record<string, string>> = {}, send: () => Promise<void> = () => Promise.resolve()) {
+  const sent: string[] = [];
+  const failures: unknown[] = [];
+  const pending: { ms: number; run: () => void }[] = [];
+  const timers: Timers = {
+    after(ms, run) {
+      const timer = { ms, run };
+      pending.push(timer);
+      return { cancel: () => void pending.splice(pending.indexOf(timer), 1) };
+    },
+  };
+  const service = serviceManager({
+    env: { NOTIFY_SOCKET: '/run/notify', WATCHDOG_USEC: '20000000', ...env },
+    pid: 7,
+    timers,
+    send: (variables) => {
+      sent.push(variables.join(' '));
+      return send();
+    },
+    failed: (error) => failures.push(error),
+  });
+  /** Runs the next timer; resolves when what it sent was taken. */
+  const tick = async (): Promise<number> => {
+    const next = pending.shift();
+    next?.run();
+    await settled();
+    return next?.ms ?? 0;
+  };
+  return { service, sent, failures, pending, tick };
+}
+
+const settled = (): Promise<void> => new Promise((done) => setImmediate(done));
+
+describe('a service manager that started this program', () => {
+  test('is told of the start, twice in each period of its watchdog, and of the end', async () => {
+    const { service, sent, tick, pending } = stage();
+    service.ready('serving');
+    await settled();
+    expect(sent.splice(0)).toEqual(['READY=1 STATUS=serving', 'WATCHDOG=1']);
+    expect([await tick(), await tick()]).toEqual([10_000, 10_000]);
+    expect(sent.splice(0)).toEqual(['WATCHDOG=1', 'WATCHDOG=1']);
+    service.stop();
+    await settled();
+    expect([sent, pending]).toEqual([['STOPPING=1 STATUS=ending'], []]);
+  });
+
+  test('is told of a second status, and has one row of reports', async () => {
+    const { service, sent, pending } = stage();
+    service.ready('standing by');
+    service.ready('serving');
+    await settled();
+    expect([sent.filter((each) => each.startsWith('READY')).length, pending.length]).toEqual([2, 1]);
+  });
+
+  test('gets no report while the store does not answer, and gets them again when it does', async () => {
+    const { service, sent, failures, tick } = stage();
+    let isBroken = true;
+    service.watch(() => {
+      if (isBroken) throw new Error('the store does not answer');
+    });
+    service.ready('serving');
+    await tick();
+    await tick();
+    expect([sent, failures.map(String)]).toEqual([['READY=1 STATUS=serving'], ['Error: the store does not answer']]);
+    isBroken = false;
+    await tick();
+    expect(sent.at(-1)).toBe('WATCHDOG=1');
+  });
+
+  test('that cannot be reached is reported once in the log', async () => {
+    const { service, failures, tick } = stage({}, () => Promise.reject(new Error('no systemd-notify')));
+    service.ready('serving');
+    await tick();
+    expect(failures.map(String)).toEqual(['Error: no systemd-notify']);
+  });
+});
+
+test.each([
+  ['without a watchdog', { WATCHDOG_USEC: '' }, ['READY=1 STATUS=serving']],
+  ['whose watchdog watches another process', { WATCHDOG_PID: '8' }, ['READY=1 STATUS=serving']],
+  ['whose watchdog watches this process', { WATCHDOG_PID: '7' }, ['READY=1 STATUS=serving', 'WATCHDOG=1']],
+  ['that is not there', { NOTIFY_SOCKET: '' }, []],
+])('a service manager %s gets what it asks for', async (_which, env, expected) => {
+  const { service, sent } = stage(env);
+  service.ready('serving');
+  await settled();
+  expect(sent).toEqual(expected);
+});
