@@ -39,6 +39,7 @@ import { COST_GROUPS, audited, costed, restored, verified } from './database.ts'
 import type { Done } from './database.ts';
 import type { ReviewCall } from './review-command.ts';
 import type { LoginCall } from './mcp-login.ts';
+import type { ServiceCall } from './service.ts';
 import { FLOOR_WORDS, SESSION_WORDS, replayAll } from './replay-view.ts';
 
 /** The options of all commands. */
@@ -60,6 +61,11 @@ export const OPTIONS = {
   ),
   crew: new Option('--crew <id>', 'the crew, where there are several'),
   now: new Option('--now', 'with stop: cut steps under way'),
+  system: new Option('--system', 'a service of the machine, in place of one of your user'),
+  runAs: new Option('--run-as <user>', 'with --system: an existing user, in place of one that systemd makes'),
+  writable: new Option('--writable <folders>', 'folders that agents may write to, with commas'),
+  allowSandbox: new Option('--allow-sandbox', 'leave out protections under which "sandbox" of agents cannot work'),
+  print: new Option('--print', 'print the unit and change nothing'),
   touches: new Option('--touches <patterns>', 'with spawn: patterns of the files of their tickets, with commas'),
 } as const;
 
@@ -80,6 +86,11 @@ export const optionsSchema = z.object({
   resume: z.string().nullable().default(null),
   crew: z.string().nullable().default(null),
   now: z.boolean().default(false),
+  system: z.boolean().default(false),
+  runAs: z.string().nullable().default(null),
+  writable: z.string().default(''),
+  allowSandbox: z.boolean().default(false),
+  print: z.boolean().default(false),
   touches: z.string().nullable().default(null),
 });
 export type Options = z.output<typeof optionsSchema>;
@@ -270,11 +281,39 @@ export const ROWS: readonly Row[] = [
     },
   },
   {
+    command: 'service install',
+    summary: 'run Conch as a systemd service, from this folder',
+    options: ['system', 'runAs', 'writable', 'allowSandbox', 'print'],
+    run: (_, options) => service('install', options),
+  },
+  {
+    command: 'service status',
+    summary: 'show how the service is, and how it ended',
+    options: ['system'],
+    run: (_, options) => service('status', options),
+  },
+  {
+    command: 'service uninstall',
+    summary: 'stop and remove the service; the data stays',
+    options: ['system'],
+    run: (_, options) => service('uninstall', options),
+  },
+  {
     command: 'schema',
     summary: 'print the JSON Schema of turnConfig.json for editors',
     run: () => printLine(jsonSchemaText()),
   },
 ];
+
+async function service(verb: ServiceCall['verb'], options: Options): Promise<ExitCode> {
+  const { dataDir } = look();
+  const { foldersOf, runService, thisMachine } = await import('./service.ts');
+  const { runAs, allowSandbox: allowsSandbox, print: printsOnly } = options;
+  const writable = foldersOf(options.writable, process.cwd());
+  const scope = options.system ? 'system' : 'user';
+  const call = { verb, scope, runAs, writable, allowsSandbox, printsOnly } satisfies ServiceCall;
+  return told(await runService(call, thisMachine(dataDir)));
+}
 
 async function review(call: ReviewCall): Promise<ExitCode> {
   const config = look();

@@ -1,0 +1,142 @@
+import { RESTART_CANNOT_HELP } from '../runtime/exit-codes.ts';
+
+/** What a unit of systemd is made from. All paths are absolute. */
+export type UnitPlan = {
+  /** The unit belongs to the machine, or to one user. */
+  readonly scope: 'system' | 'user';
+  /** The program that runs, with its arguments. */
+  readonly command: readonly string[];
+  /** The folder with `turnConfig.json`. */
+  readonly folder: string;
+  readonly dataDir: string;
+  /** The user of a unit of the machine; `null`: a user that systemd makes for it. */
+  readonly runAs: string | null;
+  /** Folders that Conch and its agents may write to, besides the data folder. */
+  readonly writable: readonly string[];
+  /** Leaves out the protections under which bubblewrap cannot start. */
+  readonly allowsSandbox: boolean;
+};
+
+/** The data folder of a unit of the machine. systemd makes it for the unit's user. */
+export const SYSTEM_DATA_DIR = '/var/lib/conch';
+
+/** The home of the user that systemd makes, for the settings of coding agents. */
+const SYSTEM_HOME = '/var/lib/conch-home';
+
+/** Longest times of a unit in seconds. A stop takes up to 10 s in Conch, then its agents are ended. */
+const SECONDS = { watchdog: 30, start: 120, stop: 30, restart: 10 };
+
+/** The text of the unit. */
+export function unitText(plan: UnitPlan): string {
+  const isSystem = plan.scope === 'system';
+  return [
+    '# Written by "conch service install", which replaces this file. Put changes into conch.service.d/*.conf.',
+    section('Unit', [
+      'Description=Conch: AI agents and people share a chat channel',
+      // Units of a user know no targets of the machine.
+      ...(isSystem ? ['Wants=network-online.target', 'After=network-online.target'] : []),
+      'StartLimitIntervalSec=0',
+    ]),
+    section('Service', [
+      ...program(plan),
+      ...(isSystem ? ownUser(plan) : ['PrivateUsers=yes']),
+      ...PROTECTIONS,
+      ...(isSystem ? SYSTEM_PROTECTIONS : []),
+      ...(plan.allowsSandbox ? WITH_SANDBOX : WITHOUT_SANDBOX),
+      ...(isSystem && !plan.allowsSandbox ? SYSTEM_WITHOUT_SANDBOX : []),
+      ...writablePaths(plan),
+    ]),
+    section('Install', [`WantedBy=${isSystem ? 'multi-user' : 'default'}.target`]),
+  ].join('\n\n');
+}
+
+/** The line of a unit that names the program. Two units with the same line belong to the same installation. */
+export function commandLine({ command }: Pick<UnitPlan, 'command'>): string {
+  return `ExecStart=${command.map((word) => unitWord(word).replaceAll('$', '$$$$')).join(' ')}`;
+}
+
+function section(name: string, lines: readonly string[]): string {
+  return [`[${name}]`, ...lines].join('\n');
+}
+
+function program({ dataDir, folder, ...plan }: UnitPlan): readonly string[] {
+  return [
+    'Type=notify',
+    // systemd-notify is a child of Conch.
+    'NotifyAccess=all',
+    commandLine(plan),
+    `WorkingDirectory=${folder.replaceAll('%', '%%')}`,
+    `Environment=${unitWord(`CONCH_DATA_DIR=${dataDir}`)}`,
+    `EnvironmentFile=-${`${folder}/conch.env`.replaceAll('%', '%%')}`,
+    'Restart=on-failure',
+    `RestartSec=${SECONDS.restart}`,
+    `RestartPreventExitStatus=${RESTART_CANNOT_HELP.join(' ')}`,
+    `WatchdogSec=${SECONDS.watchdog}`,
+    // The default writes a core file, which holds tokens.
+    'WatchdogSignal=SIGKILL',
+    'LimitCORE=0',
+    `TimeoutStartSec=${SECONDS.start}`,
+    `TimeoutStopSec=${SECONDS.stop}`,
+    // Only Conch gets SIGTERM: it keeps the turns, then ends its agents.
+    'KillMode=mixed',
+    'UMask=0077',
+  ];
+}
+
+function ownUser({ runAs }: UnitPlan): readonly string[] {
+  return [
+    ...(runAs === null ? ['DynamicUser=yes', `Environment=HOME=${SYSTEM_HOME}`] : [`User=${runAs}`]),
+    `StateDirectory=conch${runAs === null ? ' conch-home' : ''}`,
+    'StateDirectoryMode=0700',
+    'ProtectHome=read-only',
+  ];
+}
+
+/** Protections of every unit. MemoryDenyWriteExecute is not among them: V8 writes machine code. */
+const PROTECTIONS = [
+  'NoNewPrivileges=yes',
+  'ProtectSystem=strict',
+  'PrivateTmp=yes',
+  'LockPersonality=yes',
+  'RestrictRealtime=yes',
+  'RestrictSUIDSGID=yes',
+  // AF_NETLINK lists the addresses of the machine.
+  'RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK',
+  'SystemCallArchitectures=native',
+  'SystemCallErrorNumber=EPERM',
+];
+
+/** Protections that need the rights of the machine's manager. */
+const SYSTEM_PROTECTIONS = [
+  'CapabilityBoundingSet=',
+  'AmbientCapabilities=',
+  'PrivateDevices=yes',
+  'ProtectHostname=yes',
+  'ProtectClock=yes',
+  'ProtectKernelModules=yes',
+  'ProtectControlGroups=yes',
+  'RemoveIPC=yes',
+];
+
+const WITHOUT_SANDBOX = [
+  'RestrictNamespaces=yes',
+  'SystemCallFilter=@system-service',
+  'SystemCallFilter=~@privileged @resources',
+];
+
+/** They hide parts of `/proc`. The kernel then refuses the new `/proc` that bubblewrap mounts. */
+const SYSTEM_WITHOUT_SANDBOX = ['ProtectKernelTunables=yes', 'ProtectKernelLogs=yes', 'ProtectProc=invisible'];
+
+/** bubblewrap makes namespaces of all kinds and mounts folders in them. */
+const WITH_SANDBOX = ['SystemCallFilter=@system-service @mount'];
+
+function writablePaths({ scope, dataDir, writable }: UnitPlan): readonly string[] {
+  const paths = scope === 'system' ? writable : [dataDir, ...writable];
+  return paths.length === 0 ? [] : [`ReadWritePaths=${paths.map(unitWord).join(' ')}`];
+}
+
+/** A word of a unit, quoted where systemd would split it or replace a part of it. */
+function unitWord(text: string): string {
+  const escaped = text.replaceAll('%', '%%').replaceAll('\\', '\\\\').replaceAll('"', '\\"');
+  return /^[\w@./:=+-]+$/.test(text) ? text : `"${escaped}"`;
+}

@@ -1,0 +1,233 @@
+import { execFile } from 'node:child_process';
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname, join, parse, resolve } from 'node:path';
+import { z } from 'zod';
+import { makePrivateFolder } from '../lib/private-file.ts';
+import { EXIT_CODES, EXIT_MEANINGS } from '../runtime/exit-codes.ts';
+import type { Done } from './database.ts';
+import { SYSTEM_DATA_DIR, commandLine, unitText } from './service-unit.ts';
+import type { UnitPlan } from './service-unit.ts';
+
+/** What `conch service` was asked to do. */
+export type ServiceCall = {
+  readonly verb: 'install' | 'status' | 'uninstall';
+  readonly scope: UnitPlan['scope'];
+  readonly runAs: string | null;
+  readonly writable: readonly string[];
+  readonly allowsSandbox: boolean;
+  /** Prints the unit and changes nothing. */
+  readonly printsOnly: boolean;
+};
+
+/** The machine that `conch service` works on. */
+export type ServiceWorld = {
+  readonly uid: number;
+  /** Node and the launcher that runs this command. */
+  readonly command: readonly string[];
+  /** The folder in which the command was typed. */
+  readonly cwd: string;
+  readonly dataDir: string;
+  /** Folders of the units of the machine and of this user. */
+  readonly unitFolders: Readonly<Record<UnitPlan['scope'], string>>;
+  /** Whether systemd manages this machine. */
+  readonly isSystemd: boolean;
+  /** Runs `systemctl`. Resolves with its output and exit code; never rejects. */
+  readonly systemctl: (args: readonly string[]) => Promise<{ readonly code: number; readonly text: string }>;
+};
+
+/** Installs, shows or removes the service. A refusal is one line that says what to do. */
+export async function runService(call: ServiceCall, world: ServiceWorld): Promise<Done> {
+  const refusal = refusalOf(call, world);
+  if (refusal !== null) return refused(refusal);
+  if (call.verb === 'install') return install(call, world);
+  return call.verb === 'status' ? status(call, world) : uninstall(call, world);
+}
+
+const NAME = 'conch.service';
+
+function unitPath({ scope }: Pick<ServiceCall, 'scope'>, { unitFolders }: ServiceWorld): string {
+  return join(unitFolders[scope], NAME);
+}
+
+function done(text: string): Done {
+  return { ok: true, text, code: EXIT_CODES.ok };
+}
+
+function refused(text: string): Done {
+  return { ok: false, text, code: EXIT_CODES.refused };
+}
+
+/** Why the call cannot be carried out here; `null` when it can. */
+function refusalOf(call: ServiceCall, world: ServiceWorld): string | null {
+  if (call.printsOnly) return problemOfPlan(call, world);
+  if (!world.isSystemd)
+    return 'systemd does not manage this machine, so there is no service to work on. Use docs/install.md, "Image", or your own service manager: conch service install --print shows the unit.';
+  if (call.verb === 'status') return null;
+  if (call.scope === 'system' && world.uid !== 0)
+    return `Only root may change units of the machine. Run the same command with sudo, or without --system for your user.`;
+  const other = otherInstallation(unitPath(call, world), world);
+  if (other !== null)
+    return `${unitPath(call, world)} starts another Conch (${other}). Uninstall that one with its own "conch service uninstall", or remove the file.`;
+  return call.verb === 'install' ? problemOfPlan(call, world) : null;
+}
+
+/** The program that a unit starts, when it is not this one; `null` when there is no unit or it is ours. */
+function otherInstallation(path: string, world: ServiceWorld): string | null {
+  if (!existsSync(path)) return null;
+  const line = /^ExecStart=.*$/m.exec(readFileSync(path, 'utf8'))?.[0] ?? '';
+  return line === commandLine(world) ? null : line.replace('ExecStart=', '') || 'no program';
+}
+
+function problemOfPlan(call: ServiceCall, world: ServiceWorld): string | null {
+  const [node = '', launcher = ''] = world.command;
+  if (launcher.includes('/_npx/'))
+    return 'npx runs Conch from a cache that is emptied. Run "npm install -g conch", then "conch service install".';
+  const paths = [...world.command, world.cwd, world.dataDir, ...call.writable];
+  if (paths.some((path) => /[\n\r]/.test(path))) return 'A path with a line break cannot stand in a unit. Rename it.';
+  const missing = call.writable.find((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true);
+  if (missing !== undefined) return `There is no folder ${missing}. Create it, or correct --writable.`;
+  if (call.runAs !== null && !/^[a-z_][a-z0-9_-]*$/i.test(call.runAs)) return `"${call.runAs}" is no name of a user.`;
+  const closed =
+    call.scope === 'system' && call.runAs === null ? closedTo([node, launcher, join(world.cwd, 'conch.env')]) : null;
+  return closed === null
+    ? null
+    : `The user that systemd makes for Conch cannot enter ${closed}. Install Node and Conch where all users may read, run the command in a folder such as /etc/conch, or name a user: --run-as ann`;
+}
+
+/** The first folder on the way to one of the paths that other users cannot enter. */
+function closedTo(paths: readonly string[]): string | null {
+  const folders = paths.flatMap((path) => foldersAbove(path));
+  return folders.find((folder) => existsSync(folder) && (statSync(folder).mode & 0o001) === 0) ?? null;
+}
+
+function foldersAbove(path: string): readonly string[] {
+  const above = dirname(path);
+  return above === parse(path).root ? [] : [...foldersAbove(above), above];
+}
+
+function planOf(call: ServiceCall, { command, cwd, dataDir }: ServiceWorld): UnitPlan {
+  const isSystem = call.scope === 'system';
+  return { ...call, command, folder: cwd, dataDir: isSystem ? SYSTEM_DATA_DIR : dataDir };
+}
+
+async function install(call: ServiceCall, world: ServiceWorld): Promise<Done> {
+  const plan = planOf(call, world);
+  const text = `${unitText(plan)}\n`;
+  if (call.printsOnly) return done(text.trimEnd());
+  const path = unitPath(call, world);
+  const closed = firstUnwritable(dirname(path));
+  if (closed !== null) return refused(`${closed} cannot be written by user ${world.uid}. Give this user write access.`);
+  mkdirSync(dirname(path), { recursive: true });
+  if (call.scope === 'user') makePrivateFolder(plan.dataDir);
+  writeFileSync(path, text);
+  for (const args of [['daemon-reload'], ['enable', NAME], ['restart', NAME]]) {
+    const { code, text: said } = await systemctl(call, world, args);
+    if (code !== 0) return refused(`systemctl ${args.join(' ')} failed: ${said.trim()}. See: ${journalOf(call)}`);
+  }
+  return done(
+    [`Conch runs as a service. Unit: ${path}. Data: ${plan.dataDir}.`, ...hints(call), `Log: ${journalOf(call)}`].join(
+      '\n',
+    ),
+  );
+}
+
+function hints({ scope }: ServiceCall): readonly string[] {
+  return scope === 'user' ? ['It ends when you log out, unless you run: loginctl enable-linger'] : [];
+}
+
+/** The nearest existing folder at or above a path, when this process may not write there; `null` when it may. */
+function firstUnwritable(path: string): string | null {
+  if (!existsSync(path)) return firstUnwritable(dirname(path));
+  try {
+    accessSync(path, constants.W_OK);
+    return null;
+  } catch {
+    return path;
+  }
+}
+
+function journalOf({ scope }: Pick<ServiceCall, 'scope'>): string {
+  return `journalctl ${scope === 'user' ? '--user ' : ''}-u conch`;
+}
+
+function systemctl({ scope }: ServiceCall, world: ServiceWorld, args: readonly string[]) {
+  return world.systemctl([...(scope === 'user' ? ['--user'] : []), ...args]);
+}
+
+const PROPERTIES = ['ActiveState', 'SubState', 'StatusText', 'MainPID', 'NRestarts', 'Result', 'ExecMainStatus'];
+const shownSchema = z.object({
+  ActiveState: z.string(),
+  SubState: z.string().default(''),
+  StatusText: z.string().default(''),
+  MainPID: z.string().default('0'),
+  NRestarts: z.string().default('0'),
+  Result: z.string().default(''),
+  ExecMainStatus: z.string().default('0'),
+});
+
+async function status(call: ServiceCall, world: ServiceWorld): Promise<Done> {
+  const path = unitPath(call, world);
+  if (!existsSync(path)) return refused(`There is no unit ${path}. Run: conch service install`);
+  const { code, text } = await systemctl(call, world, ['show', NAME, `--property=${PROPERTIES.join(',')}`]);
+  const rows = text.split('\n').map((line) => /^(\w+)=(.*)$/.exec(line)?.slice(1, 3) ?? []);
+  const shown = shownSchema.safeParse(Object.fromEntries(rows.filter(({ length }) => length === 2)));
+  if (code !== 0 || !shown.success) return refused(`systemctl show failed: ${text.trim()}`);
+  const { ActiveState, SubState, StatusText, MainPID, NRestarts, ExecMainStatus } = shown.data;
+  const isActive = ActiveState === 'active';
+  const state = `Conch is ${ActiveState} (${SubState}${StatusText === '' ? '' : `, ${StatusText}`}).`;
+  const process = isActive ? `Process ${MainPID}, restarted ${NRestarts} times.` : endOf(Number(ExecMainStatus));
+  const answer = [state, process, `Unit: ${path}`, `Log: ${journalOf(call)}`].join('\n');
+  return isActive ? done(answer) : { ok: false, text: answer, code: EXIT_CODES.notRunning };
+}
+
+/** How the last process ended, in the words of `conch --help`. */
+function endOf(code: number): string {
+  const name = Object.entries(EXIT_CODES).find(([, each]) => each === code)?.[0];
+  const meaning = Object.entries(EXIT_MEANINGS).find(([each]) => each === name)?.[1];
+  return `The last process ended with code ${code}${meaning === undefined ? '' : ` (${meaning})`}.`;
+}
+
+async function uninstall(call: ServiceCall, world: ServiceWorld): Promise<Done> {
+  const path = unitPath(call, world);
+  if (!existsSync(path)) return refused(`There is no unit ${path}. Nothing was changed.`);
+  const { code, text } = await systemctl(call, world, ['disable', '--now', NAME]);
+  if (code !== 0) return refused(`systemctl disable failed: ${text.trim()}. Nothing was removed.`);
+  rmSync(path);
+  await systemctl(call, world, ['daemon-reload']);
+  const { dataDir } = planOf(call, world);
+  return done(`The service is removed. The data stays in ${dataDir}.`);
+}
+
+/** This machine, for the Conch that runs this command. */
+export function thisMachine(dataDir: string): ServiceWorld {
+  const config = process.env['XDG_CONFIG_HOME'] ?? join(homedir(), '.config');
+  return {
+    uid: process.getuid?.() ?? -1,
+    command: [process.execPath, process.argv[1] ?? '', 'start'],
+    cwd: process.cwd(),
+    dataDir,
+    unitFolders: { system: '/etc/systemd/system', user: join(config, 'systemd/user') },
+    // systemd makes the folder when it has started the machine.
+    isSystemd: existsSync('/run/systemd/system'),
+    systemctl: (args) =>
+      new Promise((answer) => {
+        execFile('systemctl', args, { timeout: LIMIT_MS }, (error, stdout, stderr) => {
+          const code = error === null ? 0 : 1;
+          answer({ code, text: `${stdout}${stderr}` || (error?.message ?? '') });
+        });
+      }),
+  };
+}
+
+/** The longest run of systemctl, in milliseconds: longer than a stop and a start of the unit. */
+const LIMIT_MS = 180_000;
+
+/** Absolute paths of a list with commas. */
+export function foldersOf(list: string, cwd: string): readonly string[] {
+  return list
+    .split(',')
+    .map((path) => path.trim())
+    .filter((path) => path !== '')
+    .map((path) => resolve(cwd, path));
+}
