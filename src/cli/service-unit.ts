@@ -118,11 +118,8 @@ const SYSTEM_PROTECTIONS = [
   'RemoveIPC=yes',
 ];
 
-const WITHOUT_SANDBOX = [
-  'RestrictNamespaces=yes',
-  'SystemCallFilter=@system-service',
-  'SystemCallFilter=~@privileged @resources',
-];
+/** @resources stays allowed: Conch and its agents lower the priority of work in the background. */
+const WITHOUT_SANDBOX = ['RestrictNamespaces=yes', 'SystemCallFilter=@system-service', 'SystemCallFilter=~@privileged'];
 
 /** They hide parts of `/proc`. The kernel then refuses the new `/proc` that bubblewrap mounts. */
 const SYSTEM_WITHOUT_SANDBOX = ['ProtectKernelTunables=yes', 'ProtectKernelLogs=yes', 'ProtectProc=invisible'];
