@@ -88,8 +88,8 @@ function problemOfPlan(call: ServiceCall, world: ServiceWorld): string | null {
   const missing = call.writable.find((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true);
   if (missing !== undefined) return `There is no folder ${missing}. Create it, or correct --writable.`;
   if (call.runAs !== null && !/^[a-z_][a-z0-9_-]*$/i.test(call.runAs)) return `"${call.runAs}" is no name of a user.`;
-  const closed =
-    call.scope === 'system' && call.runAs === null ? closedTo([node, launcher, join(world.cwd, 'conch.env')]) : null;
+  const isForNewUser = call.scope === 'system' && call.runAs === null && !call.printsOnly;
+  const closed = isForNewUser ? closedTo([node, launcher, join(world.cwd, 'conch.env')]) : null;
   return closed === null
     ? null
     : `The user that systemd makes for Conch cannot enter ${closed}. Install Node and Conch where all users may read, run the command in a folder such as /etc/conch, or name a user: --run-as ann`;
