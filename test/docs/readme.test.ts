@@ -12,7 +12,17 @@ import packageJson from '../../package.json' with { type: 'json' };
 const ALL = documents();
 
 /** Paths, and commands that are Slack's own or only exist there. */
-const OTHERS: ReadonlySet<string> = new Set(['/healthz', '/livez', '/conch', '/conch settings', '/invite @Conch']);
+const OTHERS: ReadonlySet<string> = new Set([
+  '/healthz',
+  '/livez',
+  '/data',
+  '/config',
+  '/proc',
+  '/var/lib/conch',
+  '/conch',
+  '/conch settings',
+  '/invite @Conch',
+]);
 
 /** The texts of the fenced blocks of one language. */
 const fenced = (text: string, language: string): readonly string[] =>

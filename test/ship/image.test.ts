@@ -106,7 +106,8 @@ describe.skipIf(missing() !== null)('an image whose steps were carried out in a 
 
   beforeAll(() => {
     execFileSync('npm', ['pack', '--ignore-scripts', '--silent', '--pack-destination', work], { cwd: ROOT });
-    bundle(join(work, `conch-${packageJson.version}.tgz`), join(work, 'context'));
+    const packed = join(work, `conch-${packageJson.version}.tgz`);
+    execFileSync('npm', ['run', '--silent', 'bundle', '--', packed, join(work, 'context')], { cwd: ROOT });
     image = build(join(work, 'context'));
   }, 300_000);
   afterAll(() => {
