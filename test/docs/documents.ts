@@ -7,12 +7,12 @@ export const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 /** One document for people; `name` is its path in the project. */
 export type Document = { readonly name: string; readonly path: string; readonly text: string };
 
-/** README.md, CONTRIBUTING.md and every Markdown file of docs. */
+/** README.md, CONTRIBUTING.md, SECURITY.md and every Markdown file of docs. */
 export function documents(): readonly Document[] {
   const pages = readdirSync(`${ROOT}docs`)
     .filter((file) => file.endsWith('.md'))
     .sort();
-  return ['README.md', 'CONTRIBUTING.md', ...pages.map((file) => `docs/${file}`)].map((name) => {
+  return ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', ...pages.map((file) => `docs/${file}`)].map((name) => {
     const path = `${ROOT}${name}`;
     return { name, path, text: readFileSync(path, 'utf8') };
   });
