@@ -23,8 +23,11 @@ export const SYSTEM_DATA_DIR = '/var/lib/conch';
 /** The home of the user that systemd makes, for the settings of coding agents. */
 const SYSTEM_HOME = '/var/lib/conch-home';
 
-/** Longest times of a unit in seconds. A stop takes up to 10 s in Conch, then its agents are ended. */
-const SECONDS = { watchdog: 30, start: 120, stop: 30, restart: 10 };
+/**
+ * Longest times of a unit in seconds. A start may bring a large database up to date. A stop takes up to 10 s in Conch,
+ * then its agents are ended.
+ */
+const SECONDS = { watchdog: 30, start: 600, stop: 30, restart: 10 };
 
 /** The text of the unit. */
 export function unitText(plan: UnitPlan): string {

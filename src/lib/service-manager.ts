@@ -7,6 +7,11 @@ export type ServiceManager = {
   ready(status: string): void;
   /** Sets what is checked before each report to the watchdog. While the check throws, the watchdog gets no report. */
   watch(check: () => void): void;
+  /**
+   * Does work that blocks the event loop for longer than a period of the watchdog. The watchdog waits a day for the next
+   * report meanwhile. Resolves and rejects as the work does.
+   */
+  withoutWatchdog<Result>(work: () => Promise<Result>): Promise<Result>;
   /** Says that the program ends. The watchdog gets no more reports. */
   stop(): void;
 };
@@ -40,33 +45,45 @@ export function serviceManager(ports: ServicePorts): ServiceManager {
     hasFailed = true;
   };
   // One after the other: a later state must not be overtaken by an earlier one.
-  const send = (...variables: readonly string[]): void => {
+  const send = (...variables: readonly string[]): Promise<void> => {
     if (isManaged) last = last.then(() => ports.send(variables)).catch(failed);
+    return last;
   };
   const report = (): void => {
     if (periodMs === null) return;
     timer = ports.timers.after(periodMs / 2, report);
     try {
       check();
-      send('WATCHDOG=1');
+      void send('WATCHDOG=1');
     } catch (error) {
       failed(error);
     }
   };
   return {
     ready(status) {
-      send('READY=1', `STATUS=${status}`);
+      void send('READY=1', `STATUS=${status}`);
       if (timer === null) report();
     },
     watch(next) {
       check = next;
     },
+    async withoutWatchdog(work) {
+      if (periodMs === null) return work();
+      await send(`WATCHDOG_USEC=${DAY_MS * 1_000}`);
+      try {
+        return await work();
+      } finally {
+        void send(`WATCHDOG_USEC=${periodMs * 1_000}`, 'WATCHDOG=1');
+      }
+    },
     stop() {
       timer?.cancel();
-      send('STOPPING=1', 'STATUS=ending');
+      void send('STOPPING=1', 'STATUS=ending');
     },
   };
 }
+
+const DAY_MS = 86_400_000;
 
 /** The period of the watchdog in milliseconds; `null` when it is off, or watches another process. */
 function watchdogMs({ env, pid }: Pick<ServicePorts, 'env' | 'pid'>): number | null {

@@ -11,6 +11,7 @@ import type { FileLock } from '../engine/lock.ts';
 import { lockInstance } from '../engine/lock.ts';
 import { carryOut } from './maintenance.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
+import type { ServiceManager } from '../lib/service-manager.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 
 /** What the chat platforms share. */
@@ -26,6 +27,7 @@ type PlatformsParts = {
   readonly database: NonNullable<ConsoleOptions['database']>;
   /** The MCP servers that need a login. */
   readonly waiting?: NonNullable<ConsoleOptions['waiting']>;
+  readonly service: Pick<ServiceManager, 'withoutWatchdog'>;
 };
 
 /** The chat platforms of a configuration. */
@@ -89,8 +91,11 @@ const ALREADY_USED = {
 
 function openConsole(parts: PlatformsParts): ConsoleAdapter {
   const { config, clock, log, store, database, waiting } = parts;
-  const maintenance = (order: MaintenanceOrder): Promise<Answer> =>
-    carryOut(order, { store, clock, config: parts.current });
+  const maintenance = (order: MaintenanceOrder): Promise<Answer> => {
+    const work = (): Promise<Answer> => carryOut(order, { store, clock, config: parts.current });
+    // An erasure writes the whole database anew, and nothing else happens meanwhile.
+    return order.act === 'erase' ? parts.service.withoutWatchdog(work) : work();
+  };
   const platform = new Platform(store.tables, clock);
   const { port } = config.adapters.console;
   return createConsoleAdapter({

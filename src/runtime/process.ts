@@ -65,7 +65,7 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
   const database = () => health.stuck ?? (maintenance.isDamaged ? 'degraded' : 'ok');
   const waiting = () => known.logins.waiting(config.mcp);
   const trust = new FolderTrust({ ...shared, store: opened.store.keyValues });
-  const parts = { ...shared, trust, config: first, current: () => config, database, waiting };
+  const parts = { ...shared, trust, config: first, current: () => config, database, waiting, service };
   const made = (platforms = await createPlatforms(parts));
   const backends = await createBackends({ ...parts, opened: warnOfUnchecked(parts) });
   const app = new App({ ...parts, ...made, backendFor: backends.backendFor, onBroken });

@@ -201,7 +201,8 @@ async function start(slack: SlackServer): Promise<{ stop(): Promise<void> }> {
     database: () => 'ok' as const,
     current: () => config,
   };
-  const platforms = await createPlatforms(parts);
+  const service = { withoutWatchdog: <Result>(work: () => Promise<Result>) => work() };
+  const platforms = await createPlatforms({ ...parts, service });
   const onBroken = (error: unknown): never => {
     throw error;
   };

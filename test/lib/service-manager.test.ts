@@ -72,6 +72,21 @@ describe('a service manager that started this program', () => {
     expect(sent.at(-1)).toBe('WATCHDOG=1');
   });
 
+  test('waits a day for a report while work blocks the program, also when the work fails', async () => {
+    const { service, sent } = stage();
+    const order: string[] = [];
+    const work = async (): Promise<number> => {
+      order.push(...sent);
+      throw new Error('no room');
+    };
+    await expect(service.withoutWatchdog(work)).rejects.toThrow('no room');
+    await settled();
+    expect([order, sent]).toEqual([
+      ['WATCHDOG_USEC=86400000000'],
+      ['WATCHDOG_USEC=86400000000', 'WATCHDOG_USEC=20000000 WATCHDOG=1'],
+    ]);
+  });
+
   test('that cannot be reached is reported once in the log', async () => {
     const { service, failures, tick } = stage({}, () => Promise.reject(new Error('no systemd-notify')));
     service.ready('serving');
