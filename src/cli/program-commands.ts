@@ -306,7 +306,8 @@ export const ROWS: readonly Row[] = [
 ];
 
 async function service(verb: ServiceCall['verb'], options: Options): Promise<ExitCode> {
-  const { dataDir } = look();
+  // A broken configuration must not hide why the service ended.
+  const dataDir = verb === 'install' ? look().dataDir : '';
   const { foldersOf, runService, thisMachine } = await import('./service.ts');
   const { runAs, allowSandbox: allowsSandbox, print: printsOnly } = options;
   const writable = foldersOf(options.writable, process.cwd());

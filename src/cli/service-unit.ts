@@ -58,6 +58,12 @@ export function commandLine({ command }: Pick<UnitPlan, 'command'>): string {
   return `ExecStart=${command.map((word) => unitWord(word).replaceAll('$', '$$$$')).join(' ')}`;
 }
 
+/** The data folder that a unit names; `null` when it names none. */
+export function dataDirIn(unit: string): string | null {
+  const [, quoted, bare] = /^Environment=(?:"CONCH_DATA_DIR=(.*)"|CONCH_DATA_DIR=(.*))$/m.exec(unit) ?? [];
+  return quoted?.replaceAll(/\\(["\\])/g, '$1').replaceAll('%%', '%') ?? bare ?? null;
+}
+
 function section(name: string, lines: readonly string[]): string {
   return [`[${name}]`, ...lines].join('\n');
 }

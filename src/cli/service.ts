@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { makePrivateFolder } from '../lib/private-file.ts';
 import { EXIT_CODES, EXIT_MEANINGS } from '../runtime/exit-codes.ts';
 import type { Done } from './database.ts';
-import { SYSTEM_DATA_DIR, commandLine, unitText } from './service-unit.ts';
+import { SYSTEM_DATA_DIR, commandLine, dataDirIn, unitText } from './service-unit.ts';
 import type { UnitPlan } from './service-unit.ts';
 
 /** What `conch service` was asked to do. */
@@ -27,6 +27,7 @@ export type ServiceWorld = {
   readonly command: readonly string[];
   /** The folder in which the command was typed. */
   readonly cwd: string;
+  /** The data folder of a service of this user. Read by an installation only. */
   readonly dataDir: string;
   /** Folders of the units of the machine and of this user. */
   readonly unitFolders: Readonly<Record<UnitPlan['scope'], string>>;
@@ -193,10 +194,10 @@ async function uninstall(call: ServiceCall, world: ServiceWorld): Promise<Done> 
   if (!existsSync(path)) return refused(`There is no unit ${path}. Nothing was changed.`);
   const { code, text } = await systemctl(call, world, ['disable', '--now', NAME]);
   if (code !== 0) return refused(`systemctl disable failed: ${text.trim()}. Nothing was removed.`);
+  const dataDir = dataDirIn(readFileSync(path, 'utf8'));
   rmSync(path);
   await systemctl(call, world, ['daemon-reload']);
-  const { dataDir } = planOf(call, world);
-  return done(`The service is removed. The data stays in ${dataDir}.`);
+  return done(`The service is removed. The data stays${dataDir === null ? '' : ` in ${dataDir}`}.`);
 }
 
 /** This machine, for the Conch that runs this command. */

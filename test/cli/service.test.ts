@@ -184,3 +184,13 @@ describe('conch service uninstall', () => {
     expect(existsSync(place.unit)).toBe(true);
   });
 });
+
+test('a broken configuration does not hide how the service is', () => {
+  using place = machine();
+  writeFileSync(join(place.folder, 'turnConfig.json'), '{ broken');
+  const launcher = new URL('../../src/conch.js', import.meta.url).pathname;
+  const env = { ...process.env, XDG_CONFIG_HOME: join(place.folder, 'none') };
+  const args = [launcher, 'service', 'status'];
+  const { status, stderr } = spawnSync(process.execPath, args, { cwd: place.folder, env, encoding: 'utf8' });
+  expect([status, stderr]).toEqual([EXIT_CODES.refused, expect.not.stringContaining('turnConfig.json')]);
+});

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { RESTART_CANNOT_HELP } from '../../src/runtime/exit-codes.ts';
-import { commandLine, unitText } from '../../src/cli/service-unit.ts';
+import { commandLine, dataDirIn, unitText } from '../../src/cli/service-unit.ts';
 import type { UnitPlan } from '../../src/cli/service-unit.ts';
 import { SYSTEM_PLAN, analyzed, unitScore } from './unit-score.ts';
 
@@ -60,5 +60,10 @@ describe('a unit', () => {
     );
     expect(unitText(USER_PLAN)).toContain('Environment="CONCH_DATA_DIR=/srv/my data"\n');
     expect(unitText(USER_PLAN)).toContain('ReadWritePaths="/srv/my data" "/srv/100%% \\"a\\""\n');
+  });
+
+  test.each([['/var/lib/conch'], ['/srv/my data'], ['/100%/"a"\\b']])('names the data folder %s', (dataDir) => {
+    expect(dataDirIn(unitText({ ...SYSTEM_PLAN, dataDir }))).toBe(dataDir);
+    expect(dataDirIn('[Service]\n')).toBe(null);
   });
 });
