@@ -3,7 +3,7 @@ export type HouseNumbers = {
   readonly cycles: number;
   readonly bordersBroken: number;
   /** Lines of `.ts` and `.tsx` in `src` without blank lines and comments. */
-  readonly linesOfCode: 64_200number;
+  readonly linesOfCode: number;
   /** Files of code in `src`. */
   readonly files: number;
   /** What one message crosses: see `trace`. */
@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 64_200,
-  files: 366,
+  linesOfCode: 64_700,
+  files: 372,
   filesPerMessage: 46,
   functionsPerMessage: 620,
 };
