@@ -2,24 +2,18 @@ import { X509Certificate } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, rmdirSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
-import { APICallError, generateText, tool } from 'ai';
-import { z } from 'zod';
 import { BackendError, UntrustedError } from '../agents/backends/backend.ts';
 import { OUTCOMES, REMEDIES, readChecks } from '../agents/backends/check-record.ts';
-import { failureOf, modelOf } from '../agents/backends/llm/llm-models.ts';
 import { listAgentTokens } from '../agents/backends/remote/tokens.ts';
 import { LoginStore } from '../agents/mcp/login-store.ts';
 import { McpServer } from '../agents/mcp/mcp-server.ts';
 import { LoginNeededError, ServerLogins } from '../agents/mcp/server-logins.ts';
 import { standingWords } from '../agents/trust/folder-trust.ts';
 import { SANDBOX_REMEDY, sandboxFault } from '../agents/process/sandbox.ts';
-import { checkSetup as checkDiscord } from '../adapters/discord/setup.ts';
 import { bad, good, warning } from '../adapters/port.ts';
 import type { CheckResult } from '../adapters/port.ts';
-import { checkSetup as checkSlack } from '../adapters/slack/setup.ts';
-import type { AgentConfig, BackendConfig, Config } from '../config/config.ts';
+import type { AgentConfig, Config } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
-import { nearest } from '../lib/nearest.ts';
 import { createBackends } from '../runtime/agent-factory.ts';
 import type { Backends, BackendsParts } from '../runtime/agent-factory.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
@@ -272,7 +266,8 @@ async function discord({ channels, credentials, adapters }: Config): Promise<rea
   const { token, apiUrl } = credentials.discord;
   if (own.length === 0) return [];
   if (token === null) return [missing('DISCORD_TOKEN', 'docs/discord.md')];
-  return checkDiscord({
+  const { checkSetup } = await import('../adapters/discord/setup.ts');
+  return checkSetup({
     token: token.reveal(),
     apiUrl,
     clock: systemClock(),
@@ -286,7 +281,8 @@ async function slack({ channels, credentials, adapters }: Config): Promise<reado
   const { botToken, appToken, signingSecret, apiUrl } = credentials.slack;
   if (own.length === 0) return [];
   if (botToken === null) return [missing('SLACK_BOT_TOKEN', 'docs/slack.md')];
-  return checkSlack({
+  const { checkSetup } = await import('../adapters/slack/setup.ts');
+  return checkSetup({
     botToken: botToken.reveal(),
     appToken: appToken?.reveal() ?? null,
     signingSecret: signingSecret?.reveal() ?? null,
@@ -334,11 +330,9 @@ async function tryAgents(parts: BackendsParts): Promise<readonly CheckResult[]> 
 /** The subject of a finding until the agent's id is put before it. */
 const START = 'start';
 
-type Llm = Extract<BackendConfig, { kind: 'llm' }>;
-
 async function tryOne(agent: AgentConfig, parts: BackendsParts, backends: Backends): Promise<CheckResult> {
   const { backend, id, name, persona } = agent;
-  if (backend.kind === 'llm') return await tryModel(backend, parts);
+  if (backend.kind === 'llm') return await (await import('./model-check.ts')).checkModel(backend, parts);
   if (backend.kind === 'remote') return tokenOf(id, parts.config.dataDir);
   try {
     const session = await backends.backendFor(agent).open({ channel: 'console:doctor', agent: id, name, persona });
@@ -367,102 +361,6 @@ function tokenOf(agent: string, dataDir: string): CheckResult {
   if (listAgentTokens(dataDir).some((entry) => entry.agent === agent))
     return good(START, 'it has a token and can connect');
   return bad(START, 'it has no token, so it cannot connect', `Run: conch agent add ${agent}`);
-}
-
-async function tryModel(backend: Llm, parts: BackendsParts): Promise<CheckResult> {
-  const limit = new AbortController();
-  const timer = parts.timers.after(LIMIT_MS, () => limit.abort());
-  try {
-    const model = modelOf(backend);
-    const tools = { pass: tool({ description: 'Say nothing.', inputSchema: z.object({}), execute: () => 'done' }) };
-    await generateText({
-      model,
-      prompt: 'Answer with the word OK.',
-      maxOutputTokens: 16,
-      maxRetries: 0,
-      abortSignal: limit.signal,
-      ...(backend.tools && { tools }),
-    });
-    return good(START, `${backend.model} answers (${placeOf(backend)})`);
-  } catch (error) {
-    if (limit.signal.aborted)
-      return bad(START, `no answer within ${LIMIT_MS / 1_000} s from ${placeOf(backend)}`, LATER);
-    const failure = failureOf(error, backend.model);
-    return bad(START, `${failure.message} (${placeOf(backend)})`, await remedyFor(failure, backend, parts));
-  } finally {
-    timer.cancel();
-  }
-}
-
-const LIMIT_MS = 30_000;
-const LATER = 'Check that the service is running, and try again.';
-const KEYS = { openai: 'OPENAI_API_KEY', anthropic: 'ANTHROPIC_API_KEY', 'openai-compatible': null } as const;
-
-/** The advice for a model that does not answer. The demo's model is configured by variables. */
-async function remedyFor(failure: BackendError, backend: Llm, { config }: BackendsParts): Promise<string> {
-  const { cause } = failure;
-  const isDemo = config.demoModel !== null;
-  const names = isDemo
-    ? { model: 'CONCH_MODEL', baseUrl: 'OPENAI_BASE_URL' }
-    : { model: 'its key model', baseUrl: 'its key baseUrl' };
-  const variable = KEYS[backend.provider] ?? (isDemo ? 'OPENAI_API_KEY' : null);
-  const key = variable === null ? 'its key apiKey' : `${variable} in the environment or in .env`;
-  if (!APICallError.isInstance(cause)) return `Set ${key}.`;
-  const said = `${cause.message} ${cause.responseBody ?? ''}`;
-  switch (cause.statusCode) {
-    case undefined:
-      return `Start the service, or correct ${names.baseUrl}.`;
-    case 401:
-    case 403:
-      return `Copy the key again from the provider, and set ${key}.`;
-    case 402:
-    case 429:
-      return "Check the account's credit and limits at the provider, and try again.";
-    case 404:
-      return await remedyForMissing(backend, names);
-    default:
-      if (backend.tools && /\btools?\b/i.test(said)) return 'This model does not support tools: set `tools` to false.';
-      return LATER;
-  }
-}
-
-type Names = { readonly model: string; readonly baseUrl: string };
-
-const listSchema = z.object({ data: z.array(z.object({ id: z.string() })) });
-
-/** The advice after a 404, which can mean the model or the address. The list of models tells which. */
-async function remedyForMissing({ baseUrl, apiKey, model }: Llm, names: Names): Promise<string> {
-  if (baseUrl === undefined) return `Set ${names.model} to a model that your key may use.`;
-  const here = baseUrl.replace(/\/+$/, '');
-  const models = await modelsAt(here, apiKey);
-  if (models !== null && models.length > 0) {
-    const meant = nearest(model, models);
-    const guess = meant === null ? '' : ` Did you mean "${meant}"?`;
-    const some = models.slice(0, SHOWN_MODELS).join(', ');
-    return `Set ${names.model} to one that is there: ${some}${models.length > SHOWN_MODELS ? ', …' : ''}.${guess}`;
-  }
-  if (models !== null) return `The service has no models: install "${model}" there, or set ${names.model} to another.`;
-  const below = `${here}/v1`;
-  if ((await modelsAt(below, apiKey)) !== null) return `Set ${names.baseUrl} to "${below}".`;
-  return `Correct ${names.baseUrl}: it ends with the version, as in "${below}"; or set ${names.model} to a model that is there.`;
-}
-
-const SHOWN_MODELS = 8;
-const LIST_LIMIT_MS = 10_000;
-
-/** Reads the models of an endpoint; `null` when it has no list. */
-async function modelsAt(baseUrl: string, apiKey: string | undefined): Promise<readonly string[] | null> {
-  try {
-    const headers = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
-    const response = await fetch(`${baseUrl}/models`, { headers, signal: AbortSignal.timeout(LIST_LIMIT_MS) });
-    return response.ok ? listSchema.parse(await response.json()).data.map(({ id }) => id) : null;
-  } catch {
-    return null;
-  }
-}
-
-function placeOf({ baseUrl, provider }: Llm): string {
-  return baseUrl ?? provider;
 }
 
 /** Checks that each tool server works: starts or reaches it, lists its tools, and closes it. */

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { jsonSchema, modelMessageSchema, tool } from 'ai';
-import type { ModelMessage, ToolModelMessage, ToolSet } from 'ai';
+import type { ModelMessage, ToolModelMessage } from 'ai';
 import { z } from 'zod';
 import type { McpCall } from '../mcp/mcp-connection.ts';
 import type { OfferedTools } from '../mcp/mcp-pool.ts';
@@ -26,6 +25,12 @@ export type ModelCall = {
   readonly input: unknown;
 };
 
+/** A tool as a model gets it: `input` is the schema of a tool of Conch, `schema` the JSON Schema that a server gave. */
+export type OfferedTool = { readonly description: string } & (
+  | { readonly input: z.ZodObject }
+  | { readonly schema: Readonly<Record<string, unknown>> }
+);
+
 /** What one generation needs of its tools. */
 type ToolboxParts = {
   /** `null`: the model gets only the floor tools. */
@@ -37,9 +42,9 @@ type ToolboxParts = {
   readonly since?: () => readonly ModelMessage[];
 };
 
-/** A turn that a restart interrupted during a step. */
+/** A turn that a restart interrupted during a step. `said` holds the stored messages of the model, unchecked. */
 type UnfinishedTurn = {
-  readonly said: readonly ModelMessage[];
+  readonly said: readonly unknown[];
   readonly calls: readonly ModelCall[];
   readonly results: UnfinishedSteps['results'];
   readonly steps: number;
@@ -91,11 +96,11 @@ export class Toolbox {
     return this.#size;
   }
 
-  /** The tools of the next round, as they are now. */
-  async offer(): Promise<ToolSet> {
+  /** The tools of the next round by name, as they are now. */
+  async offer(): Promise<Readonly<Record<string, OfferedTool>>> {
     const { report, stopped } = this.#parts;
     const session = this.#served?.session ?? null;
-    const floor = this.#parts.floorTools.offered.map((name) => [name, ownTool(FLOOR_TOOLS[name])] as const);
+    const floor = this.#parts.floorTools.offered.map((name) => [name, FLOOR_TOOLS[name]] as const);
     if (session === null || stopped.aborted) return Object.fromEntries(floor);
     const { reaches = () => true } = session.seat;
     report.work(1, 'host');
@@ -103,10 +108,8 @@ export class Toolbox {
     report.work(0, 'host');
     const shown = this.#offered.tools.map(({ alias, description, schema }) => [alias, description, schema]);
     this.#size = JSON.stringify(shown).length + shown.length * FRAME;
-    const server = this.#offered.tools.map(({ alias, description, schema }) => {
-      return [alias, tool({ description, inputSchema: jsonSchema(schema) })] as const;
-    });
-    const reading = session.kept.isEmpty ? [] : [[READ_OUTPUT, ownTool(READ_OUTPUT_TOOL)] as const];
+    const server = this.#offered.tools.map(({ alias, ...offered }) => [alias, offered] as const);
+    const reading = session.kept.isEmpty ? [] : [[READ_OUTPUT, READ_OUTPUT_TOOL] as const];
     return Object.fromEntries([...floor, ...server, ...reading]);
   }
 
@@ -131,7 +134,7 @@ export class Toolbox {
     const left = (await this.#served?.gate.unfinished()) ?? null;
     if (left === null) return null;
     this.#isStepping = true;
-    const said = left.steps.flatMap((step) => z.array(modelMessageSchema).parse(JSON.parse(step.said)));
+    const said = left.steps.flatMap((step) => z.array(z.unknown()).parse(JSON.parse(step.said)));
     const calls = z.array(callSchema).parse(JSON.parse(left.steps.at(-1)?.calls ?? '[]'));
     if (calls.length === 0) return null;
     return { said, calls, results: left.results, steps: left.steps.length };
@@ -316,12 +319,6 @@ const DATA =
 const TEMPLATE = /<\|[\w ./-]{1,40}\|>|\[\/?INST\]|<<\/?SYS>>|<\/?(?:start|end)_of_turn>/gi;
 
 const callSchema = z.object({ id: z.string(), key: z.string(), name: z.string(), input: z.unknown() });
-
-type OwnTool = { readonly description: string; readonly input: z.ZodObject };
-
-function ownTool({ description, input }: OwnTool): ToolSet[string] {
-  return tool({ description, inputSchema: input });
-}
 
 function readOn(kept: KeptOutputs, input: unknown): string {
   const asked = READ_OUTPUT_TOOL.input.safeParse(input);

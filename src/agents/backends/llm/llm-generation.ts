@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { streamText } from 'ai';
+import { jsonSchema, modelMessageSchema, streamText, tool } from 'ai';
 import type { LanguageModel, ModelMessage, TextStreamPart, ToolSet, TypedToolCall } from 'ai';
 import { z } from 'zod';
 import { BackendError, retryWithinTurn } from '../backend.ts';
@@ -11,7 +11,7 @@ import { FLOOR_TOOLS, FloorTools, isFloorTool, offeredFloorTools } from '../../t
 import type { TaskPart } from '../../tools/floor-tools.ts';
 import { Toolbox } from '../../tools/toolbox.ts';
 import type { SessionTools } from '../../mcp/session-tools.ts';
-import type { ModelCall } from '../../tools/toolbox.ts';
+import type { ModelCall, OfferedTool } from '../../tools/toolbox.ts';
 
 /** Model and limits of a generation. */
 export type GenerationSettings = LlmPrices & {
@@ -177,7 +177,7 @@ export class LlmGeneration {
     const left = await this.#toolbox.unfinished();
     if (left === null) return;
     this.#steps = left.steps;
-    this.#since.push(...left.said);
+    this.#since.push(...z.array(modelMessageSchema).parse(left.said));
     this.#storedCount = this.#since.length;
     this.#since.push(...(await this.#toolbox.resume(left, turn.saidSoFar)));
   }
@@ -228,7 +228,7 @@ export class LlmGeneration {
       model,
       instructions: { role: 'system', content: system, ...CACHED },
       messages: [...history, ...cached(this.#since, -1)],
-      ...(tools !== null && { tools }),
+      ...(tools !== null && { tools: toolSetOf(tools) }),
       maxRetries: 0,
       abortSignal: this.#abort.signal,
       timeout: { stepMs: stepTimeoutMs },
@@ -305,6 +305,16 @@ const FRAME = 32;
 
 function sizeOfAll(messages: readonly ModelMessage[]): number {
   return messages.reduce((sum, message) => sum + sizeOf(message), 0);
+}
+
+/** The tools for the library: the loop runs their calls, so none has a function. */
+function toolSetOf(offered: Readonly<Record<string, OfferedTool>>): ToolSet {
+  return Object.fromEntries(Object.entries(offered).map(([name, each]) => [name, toolOf(each)]));
+}
+
+function toolOf({ description, ...offered }: OfferedTool): ToolSet[string] {
+  if ('input' in offered) return tool({ description, inputSchema: offered.input });
+  return tool({ description, inputSchema: jsonSchema(offered.schema) });
 }
 
 function callOf({ toolCallId: id, toolName: name, input }: TypedToolCall<ToolSet>): ModelCall {
