@@ -3,6 +3,7 @@ import { TokenError } from './agents/backends/remote/tokens.ts';
 import { parseCall } from './cli/arguments.ts';
 import { printError, printLine } from './cli/program-commands.ts';
 import { ConfigError } from './config/error.ts';
+import { missingPartText } from './config/parts.ts';
 import { StoreError } from './engine/errors.ts';
 import { EXIT_CODES, STORE_CODES } from './runtime/exit-codes.ts';
 import type { ExitCode } from './runtime/exit-codes.ts';
@@ -16,6 +17,8 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
   try {
     return await row.run(words, options);
   } catch (error) {
+    const missing = missingPartText(error);
+    if (missing !== null) return printError(missing, EXIT_CODES.configuration);
     const code = codeOf(error);
     if (code === null || !(error instanceof Error)) throw error;
     // A StoreError says itself what to do.

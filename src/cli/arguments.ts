@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { Argument, Command, CommanderError } from 'commander';
 import { VARIABLES } from '../config/environment.ts';
+import { readManifest, versionIn } from '../lib/installation.ts';
 import { EXIT_CODES, EXIT_MEANINGS } from '../runtime/exit-codes.ts';
 import { OPTIONS, ROWS, optionsSchema } from './program-commands.ts';
 import type { Options, Row } from './program-commands.ts';
@@ -50,7 +50,7 @@ function usageOf({ command, options = [] }: Row): string {
 /** Sets up commander: it writes errors, help and version by `write`, and calls `onCall` with what was understood, or throws. */
 function programOf(onCall: (call: ProgramCall) => void, write: (text: string) => void): Command {
   const program = new Command('conch')
-    .version(versionText(), '-v, --version')
+    .version(versionIn(readManifest()), '-v, --version')
     .configureOutput({ writeOut: write, writeErr: write })
     .configureHelp({ helpWidth: 100 })
     .showHelpAfterError('See conch --help.')
@@ -69,11 +69,6 @@ function programOf(onCall: (call: ProgramCall) => void, write: (text: string) =>
     if (row.command.startsWith('ctl')) command.helpOption(false).option('-h, --help');
   }
   return program;
-}
-
-function versionText(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-  return /"version": "([^"]+)"/.exec(text)?.[1] ?? 'unknown';
 }
 
 function wordsOf({ command }: Row): readonly [readonly string[], readonly Argument[]] {

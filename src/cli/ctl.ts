@@ -5,6 +5,7 @@ import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 import { RUN_EVENT_NAMES } from '../work/runs/run-published.ts';
 import { parsedJson } from '../lib/defined.ts';
+import { conchCommand } from '../lib/installation.ts';
 
 /** A command for the running bot. */
 export type CtlCall = {
@@ -110,7 +111,7 @@ function reasonOf(error: unknown): string {
 export function notRunning(call: Pick<CtlCall, 'json'>, world: CtlWorld, why: string): ExitCode {
   const text =
     `No running Conch answers at 127.0.0.1:${world.port}: ${why}. ` +
-    'Start it with "npm start", or set CONCH_PORT and CONCH_DATA_DIR to those of the running one.';
+    `Start it with "${conchCommand()}", or set CONCH_PORT and CONCH_DATA_DIR to those of the running one.`;
   print({ ok: false, text }, call, world);
   return EXIT_CODES.notRunning;
 }

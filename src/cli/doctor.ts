@@ -14,6 +14,8 @@ import { bad, good, warning } from '../adapters/port.ts';
 import type { CheckResult } from '../adapters/port.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
+import { PARTS, installPartCommand, missingPackages, neededParts } from '../config/parts.ts';
+import { conchCommand, isInstalled } from '../lib/installation.ts';
 import { createBackends } from '../runtime/agent-factory.ts';
 import type { Backends, BackendsParts } from '../runtime/agent-factory.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
@@ -44,10 +46,13 @@ export async function examine(load: () => Config, parts: ExaminationParts): Prom
   const { config } = found;
   const { finding, isRunning } = database(config);
   const stored = config.store === undefined ? [finding] : [finding, ...(await postgres(config.store))];
+  const parted = missingParts(config);
+  if (parted.length > 0) return { findings: [...found.findings, ...parted, ...stored], code: CONFIGURATION };
   const own = [
     ...found.findings,
     ...config.warnings.map((text) => warning('configuration', text, null)),
     ...certificate(config, parts.clock.now()),
+
     ...checks(config),
     ...(await sandbox(config)),
     ...(await tryAgents({ ...parts, config, trust: recordedTrust(config) })),
@@ -95,6 +100,16 @@ function readConfig(load: () => Config): { readonly config: Config | null; reado
     if (!(error instanceof ConfigError)) throw error;
     return { config: null, findings: [bad('configuration', error.message, 'Fix the problems listed and try again.')] };
   }
+}
+
+/** One finding for each configured part whose packages are missing. Agents and platforms are not tried before. */
+function missingParts(config: Config): readonly CheckResult[] {
+  return neededParts(config).flatMap(({ part }) => {
+    const absent = missingPackages(part, isInstalled);
+    if (absent.length === 0) return [];
+    const todo = `Run: ${installPartCommand([part])} Then: ${conchCommand('doctor')}`;
+    return [bad('packages', `${PARTS[part].label} needs ${absent.join(', ')}, not installed`, todo)];
+  });
 }
 
 /** Starts a sandbox to see whether it works here. Reported where an agent could use one. */

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { programBeside } from '../lib/installation.ts';
 
 /**
  * The demo's agents, for a configuration without agents: a product manager, a developer and a tester without a model.
@@ -61,7 +61,7 @@ export const demoServers = (dataDir: string): object => ({
   scratch: { command: process.execPath, args: [SCRATCH_SERVER, join(dataDir, 'scratch')], trusted: true },
 });
 
-const SCRATCH_SERVER = fileURLToPath(new URL('../agents/backends/scripted/scratch-server.ts', import.meta.url));
+const SCRATCH_SERVER = programBeside('../agents/backends/scripted/scratch-server', import.meta.url);
 
 /** The channel of a configuration without channels. */
 export const DEMO_CHANNEL = { id: 'console:demo', name: 'demo' } as const;

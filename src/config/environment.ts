@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { nearest } from '../lib/nearest.ts';
 import { demoModel } from './demo.ts';
 import type { Problem } from './error.ts';
+import { missingPackages, missingText } from './parts.ts';
 import { fileSchema } from './schema.ts';
 import { isSecretName, passwordsIn, Secret } from './secret.ts';
 import { readIn } from './world.ts';
@@ -44,6 +45,8 @@ export const readEnvironment = (world: World) => {
   const written: Env = reading === null ? {} : parseEnv(reading.text);
   const env = withoutEmpty({ ...written, ...withoutEmpty(world.env) });
   const parsed = environmentSchema.safeParse(env);
+  const model = demoModel(env);
+  const missing = missingPackages('models', world.machine?.isInstalled ?? (() => true));
   const isOpen = reading?.public === true && Object.keys(withoutEmpty(written)).some(isSecretName);
   return {
     env,
@@ -53,13 +56,15 @@ export const readEnvironment = (world: World) => {
     ],
     /** Problems that matter only to the demo's agents. */
     demoProblems: faultsIn(env, ['OPENAI_BASE_URL']),
+    /** Warnings that matter only to the demo's agents. */
+    demoWarnings: model === null || missing.length === 0 ? [] : [withoutModel(missing)],
     secrets: Object.entries(env).flatMap(([name, value]) => secretsOf(name, value)),
     warnings: [...(isOpen ? [openToAll(path)] : []), ...mistyped(env)],
     settings: {
       dataDir: resolve(world.cwd, env['CONCH_DATA_DIR'] ?? '.conch'),
       port: parsed.data?.CONCH_PORT ?? null,
       logLevel: parsed.data?.CONCH_LOG_LEVEL ?? null,
-      demoModel: demoModel(env),
+      demoModel: missing.length === 0 ? model : null,
       credentials: credentialsIn(env),
       /** API keys from the providers' own variables, for models without a key in the file. */
       keys: { openai: env['OPENAI_API_KEY'] ?? null, anthropic: env['ANTHROPIC_API_KEY'] ?? null },
@@ -70,6 +75,9 @@ export const readEnvironment = (world: World) => {
 /** The warning about a file with secrets that every user of the machine can read. */
 export const openToAll = (path: string): string =>
   `${path} contains secrets and every user of this machine can read it. Run: chmod 600 ${path}`;
+
+const withoutModel = (missing: readonly string[]): string =>
+  `The environment names a model, but the agents of the demo play their scripts: ${missingText('models', missing)}`;
 
 const LEVELS = fileSchema.shape.log.unwrap().shape.level.unwrap();
 

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { checkAgents, checkPrices } from './checks/check-agents.ts';
+import { checkParts } from './checks/check-parts.ts';
 import { checkCredentials, checkPlatforms } from './checks/check-platforms.ts';
 import { checkRules, checkServers } from './checks/check-tools.ts';
 import { crossCheck } from './checks/cross-check.ts';
@@ -41,13 +42,15 @@ export const loadConfig = (world: World, purpose: Purpose = 'start'): Config => 
   const all = checked.found.map(({ weight, ...found }) => ({ ...placed(found, json.lineOf), weight }));
   const isGrave = ({ weight }: { readonly weight: Found['weight'] | undefined }) =>
     weight === undefined || (weight === 'absent' && purpose === 'check');
-  const around = checked.file?.agents === undefined ? environment.demoProblems : [];
+  const isDemo = checked.file?.agents === undefined;
+  const around = isDemo ? environment.demoProblems : [];
   const problems = [...environment.problems, ...around, ...inOrder([...json.problems, ...all.filter(isGrave)])];
   const cleared = (problem: Problem) => ({ ...problem, message: withoutSecrets(problem.message, secrets) });
   if (checked.file === null || problems.length > 0) throw new ConfigError(where, problems.map(cleared));
   const isOpen = file?.reading.public === true && filled.written.length > 0;
   const unwise = inOrder(all).map((problem) => lineText(cleared(problem)));
-  const warnings = [...environment.warnings, ...(isOpen ? [openToAll(file.path)] : []), ...unwise];
+  const ofDemo = isDemo ? environment.demoWarnings : [];
+  const warnings = [...environment.warnings, ...ofDemo, ...(isOpen ? [openToAll(file.path)] : []), ...unwise];
   return completeConfig(checked.file, { ...environment.settings, file: where, secrets, warnings });
 };
 
@@ -95,7 +98,9 @@ const checkFile = (file: ConfigFile, { world, environment, purpose }: Around, te
   const { credentials, port } = environment.settings;
   checkPlatforms(file, { world, port }, tell);
   checkPrices(file, tell);
-  if (purpose !== 'look') checkCredentials(file, credentials, tell);
+  if (purpose === 'look') return;
+  checkCredentials(file, credentials, tell);
+  checkParts(file, world, tell);
 };
 
 const findFile = (world: World, env: Env): { readonly path: string; readonly reading: FileReading } | null => {

@@ -1,4 +1,5 @@
 import { accessSync, constants, readFileSync, statSync } from 'node:fs';
+import { isInstalled } from '../lib/installation.ts';
 import { ConfigError } from './error.ts';
 
 /** The values of environment variables, by name. */
@@ -14,8 +15,12 @@ export type World = {
   readonly cwd: string;
   /** Returns `null` for a missing file. Throws when the file cannot be read as UTF-8. */
   readonly readFile: (path: string) => FileReading | null;
-  /** Looks for programs and folders by absolute path. Absent: they are not checked. */
-  readonly machine?: { readonly isFolder: (path: string) => boolean; readonly isProgram: (path: string) => boolean };
+  /** Looks for programs and folders by absolute path, and for packages by name. Absent: they are not checked. */
+  readonly machine?: {
+    readonly isFolder: (path: string) => boolean;
+    readonly isProgram: (path: string) => boolean;
+    readonly isInstalled?: (name: string) => boolean;
+  };
 };
 
 /** The world of this process. */
@@ -23,7 +28,7 @@ export const thisWorld = (): World => ({
   env: process.env,
   cwd: process.cwd(),
   readFile: readTextFile,
-  machine: { isFolder, isProgram },
+  machine: { isFolder, isProgram, isInstalled },
 });
 
 /** Reads a file. Throws a `ConfigError` when it exists and cannot be read. */

@@ -6,6 +6,7 @@ import type { ChildProcess } from 'node:child_process';
 import { getCompileCacheDir } from 'node:module';
 import { join, resolve as resolvePath } from 'node:path';
 import type { GitAnswer, GitCall, GitEnd } from './git-runner.ts';
+import { programBeside } from './installation.ts';
 import { BoundedMap } from './keyed.ts';
 import { isUnsafeVariable } from './unsafe-variables.ts';
 
@@ -263,7 +264,7 @@ function ended(args: readonly string[], env: GitEnvironment, options: GitOptions
 /** The process that starts git, and what to call with the end of each command under way. */
 type Runner = { readonly child: ChildProcess; readonly waiting: Map<number, (end: Partial<GitEnd>) => void> };
 
-const PROGRAM = new URL('git-runner.ts', import.meta.url);
+const PROGRAM = programBeside('git-runner', import.meta.url);
 /** How long the process that starts git stays without a command, in milliseconds. */
 const REST_MS = 60_000;
 /** Started at the first command, and at the next one after it has ended. */

@@ -25,6 +25,7 @@ import type { FloorStore, FloorStoreOptions } from '../turns/floor-store.ts';
 import type { Led } from '../engine/shared/open-shared.ts';
 import { sendByProgram, serviceManager } from '../lib/service-manager.ts';
 import type { ServiceManager } from '../lib/service-manager.ts';
+import { conchCommand } from '../lib/installation.ts';
 import { systemClock, systemTimers } from '../lib/time.ts';
 import type { Clock } from '../lib/time.ts';
 import { Maintenance } from './maintenance.ts';
@@ -168,7 +169,7 @@ function broken(error: unknown, log: Log): ExitCode {
   return STORE_CODES[error.code];
 }
 
-const ONE_BROWSER = 'The link works once, within an hour; "conch open" prints another (here: npm run conch -- open).';
+const ONE_BROWSER = `The link works once, within an hour. Print another one with: ${conchCommand('open')}`;
 
 /** Prints the link to the page. Errors of standard output (a full disk, a closed pipe) are ignored. */
 function printLink(link: string, { demoModel }: Config): void {

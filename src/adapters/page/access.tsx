@@ -64,6 +64,8 @@ export function NoAccess({ why }: { readonly why: NonNullable<typeof refusedAcce
       <h1>Conch</h1>
       <p role="alert">{WHY[why]}</p>
       <p>Run this command in Conch’s folder and open the link that it prints:</p>
+      <pre>npx conch open</pre>
+      <p>In a clone of the repository:</p>
       <pre>npm run conch -- open</pre>
       <p>A link works once, for one browser. Access lasts 30 days.</p>
     </main>

@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { lookup } from 'node:dns';
 import type { LookupAddress, LookupOptions } from 'node:dns';
 import { BlockList, createServer, isIP } from 'node:net';
-import { fileURLToPath } from 'node:url';
+import { programBeside } from '../../lib/installation.ts';
 import { RequestError, Server } from 'proxy-chain';
 
 /** What a sandboxed program can use of this machine. All paths are absolute. */
@@ -332,7 +332,7 @@ function upstreamOf(env: Readonly<Record<string, string>>): string | null {
   return named === '' ? null : named;
 }
 
-const RELAY = fileURLToPath(new URL('sandbox-relay.ts', import.meta.url));
+const RELAY = programBeside('sandbox-relay', import.meta.url);
 const PROXY_PORT = 3_128;
 const LOCAL = '127.0.0.1,localhost';
 const FORBIDDEN = 403;
