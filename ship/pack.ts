@@ -1,0 +1,17 @@
+import { mkdirSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { PROJECT_VERSION } from './manifest.ts';
+import { packAll } from './packed.ts';
+
+/**
+ * `npm run pack`: packs `conch` and `conch-agent` into `dist/packages`. `--out` names another folder, `--version` another
+ * version than that of the project.
+ */
+const { values } = parseArgs({
+  options: { out: { type: 'string', default: 'dist/packages' }, version: { type: 'string', default: PROJECT_VERSION } },
+});
+const out = resolve(values.out);
+mkdirSync(out, { recursive: true });
+for (const { file, packedKB, unpackedKB, files } of packAll({ out, version: values.version }))
+  process.stdout.write(`${file}: ${packedKB} kB, ${files.length} files of ${unpackedKB} kB\n`);
