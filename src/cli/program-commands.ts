@@ -16,11 +16,13 @@ import { loginLine, waitingServers } from '../agents/mcp/server-logins.ts';
 import { sessionJournal } from '../agents/session/session-journal.ts';
 import { connectsItself } from '../config/config.ts';
 import type { Config } from '../config/config.ts';
+import { STARTER_AGENTS, STARTER_MODES } from '../config/starter.ts';
 import { jsonSchemaText } from '../config/schema.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Purpose } from '../config/load.ts';
 import { thisWorld } from '../config/world.ts';
 import { StoreError } from '../engine/errors.ts';
+import { isInstalled } from '../lib/installation.ts';
 import { systemClock, systemTimers } from '../lib/time.ts';
 import {
   MACHINES_BESIDE_FLOORS,
@@ -66,6 +68,10 @@ export const OPTIONS = {
   writable: new Option('--writable <folders>', 'folders that agents may write to, with commas'),
   allowSandbox: new Option('--allow-sandbox', 'leave out protections under which "sandbox" of agents cannot work'),
   print: new Option('--print', 'print the unit and change nothing'),
+  platform: new Option('--platform <page|discord|slack>', 'where people and agents talk'),
+  agents: new Option('--agents <kind>', `what the agents are: ${STARTER_AGENTS.join(', ')}`),
+  names: new Option('--names <names>', 'the names of the agents, with commas'),
+  mode: new Option('--mode <mode>', `what a message does while an agent speaks: ${STARTER_MODES.join(', ')}`),
   touches: new Option('--touches <patterns>', 'with spawn: patterns of the files of their tickets, with commas'),
 } as const;
 
@@ -92,6 +98,10 @@ export const optionsSchema = z.object({
   allowSandbox: z.boolean().default(false),
   print: z.boolean().default(false),
   touches: z.string().nullable().default(null),
+  platform: z.string().nullable().default(null),
+  agents: z.string().nullable().default(null),
+  names: z.string().nullable().default(null),
+  mode: z.string().nullable().default(null),
 });
 export type Options = z.output<typeof optionsSchema>;
 
@@ -107,6 +117,12 @@ export type Row = {
 /** Every command of the program, in the order of `--help`. */
 export const ROWS: readonly Row[] = [
   { command: 'start', summary: 'run the bot and its console page (the default)', run: start },
+  {
+    command: 'init',
+    summary: 'write a first turnConfig.json, by questions or by options',
+    options: ['platform', 'channel', 'agents', 'names', 'mode'],
+    run: (_, options) => init(options),
+  },
   {
     command: 'open',
     summary: 'print a one-time link to the page of the running bot',
@@ -314,6 +330,30 @@ async function service(verb: ServiceCall['verb'], options: Options): Promise<Exi
   const scope = options.system ? 'system' : 'user';
   const call = { verb, scope, runAs, writable, allowsSandbox, printsOnly } satisfies ServiceCall;
   return told(await runService(call, thisMachine(dataDir)));
+}
+
+/** Asks on a terminal only. */
+async function init({ platform, channel, agents, names, mode }: Options): Promise<ExitCode> {
+  const { runInit, newFile, typedAnswers } = await import('./init.ts');
+  const cwd = process.cwd();
+  const typed = process.stdin.isTTY && process.stdout.isTTY ? typedAnswers() : null;
+  try {
+    return await runInit(
+      { platform, channel, agents, names, mode },
+      {
+        cwd,
+        file: resolve(cwd, process.env['CONCH_CONFIG'] ?? 'turnConfig.json'),
+        ask: typed?.ask ?? null,
+        create: newFile,
+        isFile: existsSync,
+        isInstalled,
+        out: (text) => process.stdout.write(text),
+        err: (text) => process.stderr.write(text),
+      },
+    );
+  } finally {
+    typed?.close();
+  }
 }
 
 async function review(call: ReviewCall): Promise<ExitCode> {

@@ -1,0 +1,125 @@
+import type { PartName } from './parts.ts';
+
+/** What a new configuration is made of. */
+export type StarterAnswers = {
+  readonly platform: (typeof STARTER_PLATFORMS)[number];
+  /** The channel's id on its platform; on the page, its name. */
+  readonly channel: string;
+  readonly agents: (typeof STARTER_AGENTS)[number];
+  /** The ids of the agents. */
+  readonly names: readonly string[];
+  readonly mode: (typeof STARTER_MODES)[number];
+};
+
+/** Where people talk with the agents. */
+export const STARTER_PLATFORMS = ['page', 'discord', 'slack'] as const;
+
+/** What runs the agents: a script, a model of a provider, or a coding agent. */
+export const STARTER_AGENTS = [
+  'demo',
+  'anthropic',
+  'openai',
+  'claude-code',
+  'codex',
+  'gemini',
+  'opencode',
+  'qwen',
+  'copilot',
+] as const;
+
+/** What a message does while an agent speaks. */
+export const STARTER_MODES = ['inject', 'queue', 'interrupt', 'parallel'] as const;
+
+const SCRIPTS = ['pm', 'dev', 'qa'] as const;
+const MODELS = { anthropic: 'claude-sonnet-4-5', openai: 'gpt-5-mini' } as const;
+
+/** The ids of agents when nobody names them. */
+export function starterNames(agents: StarterAnswers['agents']): readonly string[] {
+  return agents === 'demo' ? SCRIPTS : ['dev', 'qa'];
+}
+
+/** The parts that the configuration needs besides the program itself. */
+export function starterParts({ platform, agents }: StarterAnswers): readonly PartName[] {
+  const ofAgents: readonly PartName[] = agents === 'demo' ? [] : agents in MODELS ? ['models'] : ['agents'];
+  return platform === 'page' ? ofAgents : [platform, ...ofAgents];
+}
+
+/** The variables that the configuration needs, each with the place where its value is found. */
+export function starterVariables({ platform, agents }: StarterAnswers): readonly (readonly [string, string])[] {
+  const ofAgents = agents === 'anthropic' || agents === 'openai' ? [KEYS[agents]] : [];
+  return [...VARIABLES[platform], ...ofAgents];
+}
+
+const KEYS = {
+  anthropic: ['ANTHROPIC_API_KEY', 'the console of Anthropic'],
+  openai: ['OPENAI_API_KEY', 'the platform page of OpenAI'],
+} as const;
+
+const VARIABLES: Readonly<Record<StarterAnswers['platform'], readonly (readonly [string, string])[]>> = {
+  page: [],
+  discord: [['DISCORD_TOKEN', 'docs/discord.md, step 1']],
+  slack: [
+    ['SLACK_BOT_TOKEN', 'docs/slack.md, step 3'],
+    ['SLACK_APP_TOKEN', 'docs/slack.md, step 2'],
+  ],
+};
+
+/** The text of `turnConfig.json`: JSON with comments. It loads without a warning. */
+export function starterConfig({ platform, channel, agents, names, mode }: StarterAnswers): string {
+  const id = `${platform === 'page' ? 'console' : platform}:${channel}`;
+  const entries = names.map((name, index) => `    ${spaced({ id: name, backend: backendOf(agents, index) })}`);
+  return `// Conch reads this file where it starts, and again whenever the file changes.
+// docs/configuration.md describes every setting. Secrets stay in .env.
+{
+  "turnConfig": {
+    // A message while an agent speaks: "inject" tells the agent at once, "queue" waits for the end of the turn,
+    // "interrupt" stops the agent, "parallel" shows it to all agents.
+    "humanInterruptMode": "${mode}",
+    // A turn ends after this many seconds without a sign of work.
+    "defaultTimeoutSeconds": ${agents in MODELS || agents === 'demo' ? 60 : 300}
+  },
+  // The agents. An agent needs an "id"; a "persona" tells it who it is.
+  "agents": [
+${entries.join(',\n')}
+  ],
+  // The channels. The agents of a channel take turns in it.
+  "channels": [
+    ${spaced({ id, agents: names })}
+  ],
+  // Who may change the floor and decide requests, besides the page of this machine: ids of people on ${LABELS[platform]}.
+  "operators": { "users": [] }
+}
+`;
+}
+
+const LABELS = { page: 'Discord or Slack', discord: 'Discord', slack: 'Slack' } as const;
+
+/** The text of `.env` for the variables, without values. */
+export function starterVariablesText(variables: readonly (readonly [string, string])[]): string {
+  return variables.map(([name, place]) => `# From ${place}:\n${name}=\n`).join('');
+}
+
+function backendOf(agents: StarterAnswers['agents'], index: number): object {
+  switch (agents) {
+    case 'demo':
+      return { kind: 'scripted', script: SCRIPTS[index % SCRIPTS.length] };
+    case 'anthropic':
+    case 'openai':
+      return { kind: 'llm', provider: agents, model: MODELS[agents] };
+    case 'claude-code':
+    case 'codex':
+    case 'gemini':
+    case 'opencode':
+    case 'qwen':
+    case 'copilot':
+      return { kind: 'acp', profile: agents, cwd: '.' };
+  }
+}
+
+/** JSON on one line, with a space after each comma and colon outside texts. The texts here hold neither. */
+function spaced(value: object): string {
+  return JSON.stringify(value)
+    .replaceAll(/":(?=["{[\d])/g, '": ')
+    .replaceAll(/,(?=["{[])/g, ', ')
+    .replaceAll(/([{]|[}])/g, (brace) => (brace === '{' ? '{ ' : ' }'));
+}
