@@ -131,11 +131,11 @@ const ORDER = ['platform', 'channel', 'agents', 'names', 'mode'] as const;
 
 /** All answers; or a text that says which one is wrong or missing. */
 async function askAll(flags: InitFlags, world: InitWorld): Promise<StarterAnswers | string> {
-  let known: Known = { platform: '', channel: '', agents: '', names: '', mode: '' };
+  const known: Record<keyof StarterAnswers, string> = { platform: '', channel: '', agents: '', names: '', mode: '' };
   for (const key of ORDER) {
     const answer = await answerTo(QUESTIONS[key], flags[key], known, world);
     if ('wrong' in answer) return answer.wrong;
-    known = { ...known, [key]: answer.answer };
+    known[key] = answer.answer;
   }
   return {
     platform: pick(STARTER_PLATFORMS, known.platform),

@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { findPackageJSON } from 'node:module';
 import { basename, dirname, extname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Timer, Timers } from './time.ts';
 
 /**
  * How this Conch is installed. `repository`: its source, run by Node as it is. `project`: a package in the folder of a
@@ -76,7 +77,39 @@ export function readManifest({ folder }: Pick<Installation, 'folder'> = HERE): s
   return readFileSync(join(folder, 'package.json'), 'utf8');
 }
 
+const UNKNOWN = 'unknown';
+
 /** The version in a `package.json`; `unknown` when there is none. */
 export function versionIn(manifest: string): string {
-  return /"version": "([^"]+)"/.exec(manifest)?.[1] ?? 'unknown';
+  return /"version": "([^"]+)"/.exec(manifest)?.[1] ?? UNKNOWN;
+}
+
+/**
+ * Looks once a minute whether another version was installed in the place of the running one. Calls `told` once, with
+ * both versions. Cancel the timer to stop.
+ */
+export function watchVersion(
+  { timers, told }: { readonly timers: Timers; readonly told: (from: string, to: string) => void },
+  here: Installation = HERE,
+): Timer {
+  const first = versionIn(readManifest(here));
+  const look = (): void => {
+    const now = installedVersion(here);
+    if (now === null || now === first) timer = timers.after(LOOK_MS, look);
+    else told(first, now);
+  };
+  let timer = timers.after(LOOK_MS, look);
+  return { cancel: () => timer.cancel() };
+}
+
+const LOOK_MS = 60_000;
+
+/** The version on disk; `null` while npm replaces the files. */
+function installedVersion(here: Installation): string | null {
+  try {
+    const version = versionIn(readManifest(here));
+    return version === UNKNOWN ? null : version;
+  } catch {
+    return null;
+  }
 }

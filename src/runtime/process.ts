@@ -25,7 +25,7 @@ import type { FloorStore, FloorStoreOptions } from '../turns/floor-store.ts';
 import type { Led } from '../engine/shared/open-shared.ts';
 import { sendByProgram, serviceManager } from '../lib/service-manager.ts';
 import type { ServiceManager } from '../lib/service-manager.ts';
-import { conchCommand } from '../lib/installation.ts';
+import { conchCommand, watchVersion } from '../lib/installation.ts';
 import { systemClock, systemTimers } from '../lib/time.ts';
 import type { Clock } from '../lib/time.ts';
 import { Maintenance } from './maintenance.ts';
@@ -85,6 +85,7 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
     return letGo(error, made, opened);
   }
   if (made.page !== null) greet(made.page.accessLink() ?? '', first);
+  const version = watchVersion({ timers: systemTimers, told: (from, to) => log.warn({ from, to }, UPDATED) });
   const watching = watch(first, log, async (next) => {
     await backends.load(next);
     config = next;
@@ -96,6 +97,7 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
   const code = await end.promise;
   stopping.abort();
   watching?.close();
+  version.cancel();
   return ended(code, await stopWithin(stop, log), unlisten);
 }
 
@@ -170,6 +172,9 @@ function broken(error: unknown, log: Log): ExitCode {
 }
 
 const ONE_BROWSER = `The link works once, within an hour. Print another one with: ${conchCommand('open')}`;
+
+const UPDATED =
+  'another version of Conch was installed while this one runs. Restart Conch: until then, a part that was not used yet may fail to load. Nothing is lost.';
 
 /** Prints the link to the page. Errors of standard output (a full disk, a closed pipe) are ignored. */
 function printLink(link: string, { demoModel }: Config): void {

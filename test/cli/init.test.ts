@@ -49,7 +49,11 @@ describe('conch init without a terminal', () => {
   });
 
   test('names the packages and the variables that are missing', async () => {
-    const { files, out } = await init({ platform: 'discord', channel: CHANNELS.discord, agents: 'openai' }, [], []);
+    const { files, out } = await init(
+      { platform: 'discord', channel: CHANNELS.discord, agents: 'openai' },
+      {},
+      { isInstalled: false },
+    );
     expect(files['/somewhere/.env']).toContain('DISCORD_TOKEN=\n');
     expect(files['/somewhere/.env']).toContain('OPENAI_API_KEY=\n');
     expect(out).toContain('Install the packages for Discord, an agent of the kind "llm": npm install');
@@ -84,7 +88,7 @@ describe('conch init without a terminal', () => {
 describe('conch init on a terminal', () => {
   test('asks five questions, each again until its answer fits', async () => {
     const typed = ['chat', 'slack', 'general', CHANNELS.slack, '', 'ann,bob', 'queue'];
-    const { files, asked, out } = await init({}, {}, typed);
+    const { files, asked, out } = await init({}, {}, { typed });
     expect(new Set(asked).size).toBe(5);
     expect(asked).toHaveLength(typed.length);
     expect(out).toContain('Expected one of page, discord, slack, got "chat".');
@@ -93,12 +97,16 @@ describe('conch init on a terminal', () => {
   });
 
   test('asks only for what no option says', async () => {
-    const { asked } = await init({ platform: 'page', channel: 'team', names: 'dev', mode: 'queue' }, {}, ['codex']);
+    const { asked } = await init(
+      { platform: 'page', channel: 'team', names: 'dev', mode: 'queue' },
+      {},
+      { typed: ['codex'] },
+    );
     expect(asked).toEqual([expect.stringContaining('What are the agents?')]);
   });
 
   test('writes nothing when the input ends', async () => {
-    const { files, code, err } = await init({}, {}, ['page']);
+    const { files, code, err } = await init({}, {}, { typed: ['page'] });
     expect([code, files]).toEqual([EXIT_CODES.usage, {}]);
     expect(err).toContain('Nothing was written');
   });
@@ -107,24 +115,23 @@ describe('conch init on a terminal', () => {
 /** Runs `conch init` in a folder with these files. `typed` holds the lines of a terminal; absent: there is none. */
 async function init(
   flags: Partial<InitFlags>,
-  present: Readonly<Record<string, string>> | readonly [] = {},
-  typed: readonly string[] | null = null,
+  present: Readonly<Record<string, string>> = {},
+  { typed = null, isInstalled = true }: { typed?: readonly string[] | null; isInstalled?: boolean } = {},
 ) {
-  const files: Record<string, string> = { ...(Array.isArray(present) ? {} : present) };
+  const files: Record<string, string> = { ...present };
   const [asked, left]: [string[], string[]] = [[], [...(typed ?? [])]];
   let [out, err] = ['', ''];
-  const isInteractive = typed !== null && typed.length > 0;
   const world: InitWorld = {
     cwd: '/somewhere',
     file: FILE,
-    ask: isInteractive ? (question) => (asked.push(question), Promise.resolve(left.shift() ?? null)) : null,
+    ask: typed !== null ? (question) => (asked.push(question), Promise.resolve(left.shift() ?? null)) : null,
     create: (path, text) => {
       if (path in files) return false;
       files[path] = text;
       return true;
     },
     isFile: (path) => path in files,
-    isInstalled: () => typed === null || typed.length > 0,
+    isInstalled: () => isInstalled,
     out: (text) => (out += text),
     err: (text) => (err += text),
   };
