@@ -85,7 +85,6 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
     return letGo(error, made, opened);
   }
   if (made.page !== null) greet(made.page.accessLink() ?? '', first);
-  const version = watchVersion({ timers: systemTimers, told: (from, to) => log.warn({ from, to }, UPDATED) });
   const watching = watch(first, log, async (next) => {
     await backends.load(next);
     config = next;
@@ -97,7 +96,6 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
   const code = await end.promise;
   stopping.abort();
   watching?.close();
-  version.cancel();
   return ended(code, await stopWithin(stop, log), unlisten);
 }
 
@@ -281,8 +279,8 @@ function tellReload(log: Log, file: string, atStart: readonly string[]): void {
 
 /**
  * Listens for signals, uncaught errors, the end of a program that started it with a channel between processes, and the
- * loss of the lock file. Each ends the program; after an uncaught error,
- * a supervisor can start it anew.
+ * loss of the lock file. Each ends the program; after an uncaught error, a supervisor can start it anew. Logs an update
+ * of the installed files.
  */
 function listen(ports: {
   readonly log: Log;
@@ -291,6 +289,7 @@ function listen(ports: {
 }): () => void {
   const { log, end, lock } = ports;
   const watchingLock = watchLock(lock, { timers: systemTimers, lost: () => end(lockLost(lock, log)) });
+  const version = watchVersion({ timers: systemTimers, told: (from, to) => log.warn({ from, to }, UPDATED) });
   let asked = false;
   const onSignal = (signal: string): void => {
     if (asked) process.exit(EXIT_CODES.ok);
@@ -307,6 +306,7 @@ function listen(ports: {
   process.on('uncaughtException', onFault).on('unhandledRejection', onFault);
   return () => {
     watchingLock.cancel();
+    version.cancel();
     process.off('SIGTERM', onSignal).off('SIGINT', onSignal).off('disconnect', onAlone);
     process.off('uncaughtException', onFault).off('unhandledRejection', onFault);
   };
