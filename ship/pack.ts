@@ -13,5 +13,5 @@ const { values } = parseArgs({
 });
 const out = resolve(values.out);
 mkdirSync(out, { recursive: true });
-for (const { file, packedKB, unpackedKB, files } of packAll({ out, version: values.version }))
+for (const { file, packedKB, unpackedKB, files } of await packAll({ out, version: values.version }))
   process.stdout.write(`${file}: ${packedKB} kB, ${files.length} files of ${unpackedKB} kB\n`);

@@ -21,11 +21,12 @@ export type PackPlan = {
 };
 
 /** Packs `conch` and `conch-agent`, in this order. The folder `out` must exist. */
-export function packAll({ out, version, rebuilds = true }: PackPlan): readonly [PackedFile, PackedFile] {
+export async function packAll(plan: PackPlan): Promise<readonly [PackedFile, PackedFile]> {
+  const { out, version, rebuilds = true } = plan;
   if (rebuilds) buildDist();
   const stage = mkdtempSync(join(tmpdir(), 'conch-stage-'));
   try {
-    stageConch(join(stage, 'conch'), version);
+    await stageConch(join(stage, 'conch'), version);
     stageAgent(join(stage, 'conch-agent'), version);
     return [packFolder(join(stage, 'conch'), out), packFolder(join(stage, 'conch-agent'), out)];
   } finally {
@@ -34,11 +35,11 @@ export function packAll({ out, version, rebuilds = true }: PackPlan): readonly [
 }
 
 /** Packs `conch` alone, as it is packed by `packAll`. */
-export function packConch({ out, version, rebuilds = true }: PackPlan): PackedFile {
+export async function packConch({ out, version, rebuilds = true }: PackPlan): Promise<PackedFile> {
   if (rebuilds) buildDist();
   const stage = mkdtempSync(join(tmpdir(), 'conch-stage-'));
   try {
-    stageConch(stage, version);
+    await stageConch(stage, version);
     return packFolder(stage, out);
   } finally {
     rmSync(stage, { recursive: true, force: true });

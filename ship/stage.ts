@@ -5,6 +5,7 @@ import { dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { agentManifest, conchManifest } from './manifest.ts';
 import type { Manifest } from './manifest.ts';
+import { buildProgram, launcherText } from './program.ts';
 
 /** The folder of the project. */
 export const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -16,9 +17,10 @@ export function buildDist(): void {
 }
 
 /** Writes the folder from which npm packs `conch`: the compiled program, the built page, the docs. */
-export function stageConch(folder: string, version: string): void {
+export async function stageConch(folder: string, version: string): Promise<void> {
   begin(folder);
-  run('tsc', ['-p', 'ship', '--outDir', join(folder, 'src')]);
+  await buildProgram(join(folder, 'src'));
+  writeFileSync(join(folder, 'src/conch.js'), launcherText());
   for (const name of readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }))
     if (extname(name) === '.sql') copy(join('src', name), folder);
   copy('dist/console', folder);

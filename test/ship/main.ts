@@ -38,8 +38,9 @@ type Report = Awaited<ReturnType<typeof measured>>;
 async function measured() {
   step('packs');
   const [first, second, third] = VERSIONS;
-  const [conch, agent] = packAll({ out: dir, version: first });
-  const updates = [second, third].map((version) => packConch({ out: dir, version, rebuilds: false }).file);
+  const [conch, agent] = await packAll({ out: dir, version: first });
+  const updates: string[] = [];
+  for (const version of [second, third]) updates.push((await packConch({ out: dir, version, rebuilds: false })).file);
   step('installs for production, without scripts');
   const folder = emptyProject(join(dir, 'production'));
   const env = { NODE_ENV: 'production' };

@@ -16,9 +16,9 @@ let packed: PackedFile;
 let folder: string;
 let program: string;
 
-beforeAll(() => {
+beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), 'conch-packed-'));
-  packed = packConch({ out: dir, version: '7.8.9', rebuilds: false });
+  packed = await packConch({ out: dir, version: '7.8.9', rebuilds: false });
   folder = unpack(packed.file, dir);
   program = join(folder, 'src/conch.js');
 });
