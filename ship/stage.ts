@@ -53,7 +53,7 @@ export function importedBy(folder: string): ReadonlySet<string> {
 }
 
 /** Imports and exports from packages, as the compiler writes them. */
-const IMPORTS = /(?:^import |^(?:import|export|\}).* from |\bimport\()['"]([^.'"][^'"]*)['"]/gm;
+const IMPORTS = /(?:^import |^(?:import|export|\}).* from |\b(?:import|require)\()['"]([^.'"][^'"]*)['"]/gm;
 const TEXTS = ['README.md', 'LICENSE'] as const;
 
 const AGENT_README = `# conch-agent

@@ -1,6 +1,7 @@
+import { createRequire } from 'node:module';
 import { pino } from 'pino';
+import type PinoPretty from 'pino-pretty';
 import type { Logger } from 'pino';
-import pretty from 'pino-pretty';
 import type { Config } from '../config/config.ts';
 import type { Instant } from '../lib/time.ts';
 import type { AgentCommand, TurnDraft } from '../turns/floor/command.ts';
@@ -202,7 +203,11 @@ function writeTo(destination: LogDestination, line: string): void {
   }
 }
 
+const require = createRequire(import.meta.url);
+
+/** Loads the library on a terminal only. */
 function forPeople(): (line: string) => string {
+  const pretty = require('pino-pretty') as typeof PinoPretty;
   return pretty.prettyFactory({
     colorize: pretty.isColorSupported && process.stdout.isTTY,
     messageKey: 'message',

@@ -8,7 +8,6 @@ import { lookup } from 'node:dns';
 import type { LookupAddress, LookupOptions } from 'node:dns';
 import { BlockList, createServer, isIP } from 'node:net';
 import { programBeside } from '../../lib/installation.ts';
-import { RequestError, Server } from 'proxy-chain';
 
 /** What a sandboxed program can use of this machine. All paths are absolute. */
 export type SandboxPlan = {
@@ -222,7 +221,10 @@ export async function openSandboxExit(
 ): Promise<SandboxExit> {
   const folder = openPrivateFolder();
   const socket = `${folder.path}/proxy`;
-  const proxy = new Server({ prepareRequestFunction: (request) => permit(request, network, upstreamOf(env)) });
+  const { RequestError, Server } = await import('proxy-chain');
+  const upstream = upstreamOf(env);
+  const refusal = (text: string): Error => new RequestError(`Conch: ${text}`, FORBIDDEN);
+  const proxy = new Server({ prepareRequestFunction: (request) => permit(request, network, { upstream, refusal }) });
   const relayServer = createServer((from) => {
     // proxy-chain refuses a connection without a remote address, and a Unix socket has none.
     Object.defineProperty(from, 'remoteAddress', { value: '127.0.0.1' });
@@ -251,17 +253,19 @@ export async function openSandboxExit(
 
 type Request = { readonly hostname: string; readonly port: number };
 
-/** Throws a `RequestError` when the host is not allowed. Returns how to connect otherwise. */
-function permit(request: Request, { hosts, ports }: SandboxNetwork, upstream: string | null) {
+/** The proxy of this machine, or `null`, and the error that refuses a request with a text. */
+type Exit = { readonly upstream: string | null; readonly refusal: (text: string) => Error };
+
+/** Throws a refusal when the host is not allowed. Returns how to connect otherwise. */
+function permit(request: Request, { hosts, ports }: SandboxNetwork, { upstream, refusal }: Exit) {
   const host = request.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase();
   const { port } = request;
   if (host === '127.0.0.1' && ports.includes(port)) return {};
   const isNamed = hosts?.some((named) => isNamedBy(named, host, port)) ?? true;
-  if (!isNamed) throw new RequestError(`Conch: ${host}:${port} is not an allowed host of this sandbox`, FORBIDDEN);
+  if (!isNamed) throw refusal(`${host}:${port} is not an allowed host of this sandbox`);
   // An address with its port in the list was allowed on purpose, even if it is this machine.
   if (hosts?.includes(`${host}:${port}`) === true && isIP(host) !== 0) return {};
-  if (isIP(host) !== 0 && isOfThisMachine(host))
-    throw new RequestError(`Conch: ${host} is this machine, which a sandbox cannot reach`, FORBIDDEN);
+  if (isIP(host) !== 0 && isOfThisMachine(host)) throw refusal(`${host} is this machine, which a sandbox cannot reach`);
   if (upstream !== null) return { upstreamProxyUrl: upstream };
   return { dnsLookup: foreignLookup as typeof lookup };
 }

@@ -1,0 +1,96 @@
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { packAll, packConch } from '../../ship/packed.ts';
+import { ROOT } from '../../ship/stage.ts';
+import { PARTS } from '../../src/config/parts.ts';
+import { installCommand } from '../../src/lib/installation.ts';
+import { freePort } from '../kill/bot.ts';
+import { startDemo } from './demo.ts';
+import { emptyProject, forgetRuns } from './npm.ts';
+
+/** Commands that are typed in a clone; the packages are made as `npm run pack` makes them. */
+const IN_A_CLONE = ['npm install', 'npm run pack'];
+/** A line that starts Conch and goes on until it is stopped. */
+const STARTS = /(?:^|&& |\S )(?:npx conch|conch-0\.1\.0\.tgz conch)$/;
+
+let dir: string;
+let files: readonly string[];
+
+beforeAll(async () => {
+  dir = realpathSync(mkdtempSync(join(tmpdir(), 'conch-typed-')));
+  const [conch, agent] = await packAll({ out: dir, version: '0.1.0', rebuilds: false });
+  const next = await packConch({ out: dir, version: '0.1.1', rebuilds: false });
+  files = [conch.file, agent.file, next.file];
+});
+
+afterAll(() => {
+  forgetRuns(dir);
+  rmSync(dir, { recursive: true, force: true });
+});
+
+describe('a person who types', () => {
+  test('the Start of the README has the demo, an installation and an update', async () => {
+    const lines = linesOf(sectionOf('README.md', 'Start'));
+    expect(lines).toHaveLength(3);
+    await typeAll(lines, 'readme');
+  });
+
+  test('everything about the package in docs/install.md succeeds', async () => {
+    const text = ['Package', 'Update', 'Behind a proxy'].map((title) => sectionOf('docs/install.md', title)).join('\n');
+    const lines = linesOf(text);
+    expect(lines.slice(0, 2)).toEqual(IN_A_CLONE);
+    expect(lines.length).toBeGreaterThan(9);
+    await typeAll(lines.slice(2), 'install');
+  });
+});
+
+test('docs/install.md names the packages of every part', () => {
+  const text = sectionOf('docs/install.md', 'Package');
+  const here = { folder: ROOT, kind: 'project' } as const;
+  for (const { packages } of Object.values(PARTS)) {
+    const typed = /`(npm install [^`]+)`/g;
+    const commands = [...text.matchAll(typed)].map(([, command = '']) => command);
+    const names = commands.find((command) => command.includes(`${packages[0]}@`))?.replaceAll(/(\w)@\d+/g, '$1');
+    expect(names).toBe(installCommand(packages, here));
+  }
+});
+
+/** Types lines one after the other in a folder with the packed files. A line that starts Conch is stopped by Ctrl+C. */
+async function typeAll(lines: readonly string[], name: string): Promise<void> {
+  const folder = emptyProject(join(dir, name));
+  for (const file of files) copyFileSync(file, join(folder, basename(file)));
+  const env = { npm_config_prefer_offline: 'true', npm_config_yes: 'true', CI: '1' };
+  for (const line of lines) {
+    if (line.includes('conch init --')) rmSync(join(folder, 'turnConfig.json'), { force: true });
+    if (STARTS.test(line)) {
+      const demo = await startDemo(folder, ['sh', '-c', line], env);
+      await demo.stop();
+      continue;
+    }
+    const { PATH = '', HOME = '' } = process.env;
+    const options = { cwd: folder, env: { PATH, HOME, CONCH_PORT: String(await freePort()), ...env } };
+    const { status, stdout, stderr } = spawnSync('sh', ['-c', line], { ...options, encoding: 'utf8' });
+    expect(status, `${line}\n${stdout}\n${stderr}`).toBe(0);
+    // The configuration for Discord cannot start without a token.
+    if (line.includes('conch init --')) rmSync(join(folder, 'turnConfig.json'));
+  }
+}
+
+/** The text of a section of a page, up to the next one of its level. */
+function sectionOf(page: string, title: string): string {
+  const text = readFileSync(join(ROOT, page), 'utf8');
+  const found = text.split(/^## /m).find((section) => section.startsWith(`${title}\n`));
+  if (found === undefined) throw new Error(`${page} has no section "${title}"`);
+  return found;
+}
+
+/** The commands of the shell blocks of a text, without comments. */
+function linesOf(text: string): readonly string[] {
+  return Array.from(text.matchAll(/^```sh\n([\s\S]*?)^```/gm), ([, body = '']) => body.split('\n'))
+    .flat()
+    .map((line) => line.replace(/\s+#.*$/, '').trim())
+    .filter((line) => line !== '');
+}
