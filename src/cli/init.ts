@@ -41,6 +41,16 @@ export async function runInit(flags: InitFlags, world: InitWorld): Promise<ExitC
   if (world.isFile(world.file)) return fail(existsText(world.file), EXIT_CODES.refused, world);
   const answers = await askAll(flags, world);
   if (typeof answers === 'string') return fail(answers, EXIT_CODES.usage, world);
+  try {
+    return writeAll(answers, world);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    const text = `A file could not be written (${reason}). Run conch init in a folder that you can write to, with free disk space.`;
+    return fail(text, EXIT_CODES.diskFull, world);
+  }
+}
+
+function writeAll(answers: StarterAnswers, world: InitWorld): ExitCode {
   if (!world.create(world.file, starterConfig(answers))) return fail(existsText(world.file), EXIT_CODES.refused, world);
   const variables = starterVariables(answers);
   const env = resolve(world.cwd, '.env');

@@ -75,6 +75,11 @@ describe('conch init without a terminal', () => {
     expect(err).toContain(words);
   });
 
+  test('says when the folder cannot be written', async () => {
+    const { code, err } = await init({}, {}, { isWritable: false });
+    expect([code, err]).toEqual([EXIT_CODES.diskFull, expect.stringContaining('(EROFS). Run conch init in a folder')]);
+  });
+
   test('overwrites no configuration and no .env', async () => {
     const old = { [FILE]: '{}' };
     const refused = await init({}, old);
@@ -112,11 +117,18 @@ describe('conch init on a terminal', () => {
   });
 });
 
+/** What a machine does not have: a terminal, unless lines are typed; packages; a folder that can be written. */
+type InitWithout = {
+  readonly typed?: readonly string[] | null;
+  readonly isInstalled?: boolean;
+  readonly isWritable?: boolean;
+};
+
 /** Runs `conch init` in a folder with these files. `typed` holds the lines of a terminal; absent: there is none. */
 async function init(
   flags: Partial<InitFlags>,
   present: Readonly<Record<string, string>> = {},
-  { typed = null, isInstalled = true }: { typed?: readonly string[] | null; isInstalled?: boolean } = {},
+  { typed = null, isInstalled = true, isWritable = true }: InitWithout = {},
 ) {
   const files: Record<string, string> = { ...present };
   const [asked, left]: [string[], string[]] = [[], [...(typed ?? [])]];
@@ -126,6 +138,7 @@ async function init(
     file: FILE,
     ask: typed !== null ? (question) => (asked.push(question), Promise.resolve(left.shift() ?? null)) : null,
     create: (path, text) => {
+      if (!isWritable) throw new Error('EROFS');
       if (path in files) return false;
       files[path] = text;
       return true;

@@ -26,7 +26,7 @@ export type ModelCall = {
 };
 
 /** A tool as a model gets it: `input` is the schema of a tool of Conch, `schema` the JSON Schema that a server gave. */
-export type OfferedTool = { readonly description: string } & (
+export type ModelTool = { readonly description: string } & (
   | { readonly input: z.ZodObject }
   | { readonly schema: Readonly<Record<string, unknown>> }
 );
@@ -97,7 +97,7 @@ export class Toolbox {
   }
 
   /** The tools of the next round by name, as they are now. */
-  async offer(): Promise<Readonly<Record<string, OfferedTool>>> {
+  async offer(): Promise<Readonly<Record<string, ModelTool>>> {
     const { report, stopped } = this.#parts;
     const session = this.#served?.session ?? null;
     const floor = this.#parts.floorTools.offered.map((name) => [name, FLOOR_TOOLS[name]] as const);

@@ -11,7 +11,7 @@ import { FLOOR_TOOLS, FloorTools, isFloorTool, offeredFloorTools } from '../../t
 import type { TaskPart } from '../../tools/floor-tools.ts';
 import { Toolbox } from '../../tools/toolbox.ts';
 import type { SessionTools } from '../../mcp/session-tools.ts';
-import type { ModelCall, OfferedTool } from '../../tools/toolbox.ts';
+import type { ModelCall, ModelTool } from '../../tools/toolbox.ts';
 
 /** Model and limits of a generation. */
 export type GenerationSettings = LlmPrices & {
@@ -308,11 +308,11 @@ function sizeOfAll(messages: readonly ModelMessage[]): number {
 }
 
 /** The tools for the library: the loop runs their calls, so none has a function. */
-function toolSetOf(offered: Readonly<Record<string, OfferedTool>>): ToolSet {
+function toolSetOf(offered: Readonly<Record<string, ModelTool>>): ToolSet {
   return Object.fromEntries(Object.entries(offered).map(([name, each]) => [name, toolOf(each)]));
 }
 
-function toolOf({ description, ...offered }: OfferedTool): ToolSet[string] {
+function toolOf({ description, ...offered }: ModelTool): ToolSet[string] {
   if ('input' in offered) return tool({ description, inputSchema: offered.input });
   return tool({ description, inputSchema: jsonSchema(offered.schema) });
 }
