@@ -72,7 +72,11 @@ async function typeAll(lines: readonly string[], name: string): Promise<void> {
     }
     const { PATH = '', HOME = '' } = process.env;
     const options = { cwd: folder, env: { PATH, HOME, CONCH_PORT: String(await freePort()), ...env } };
-    const { status, stdout, stderr } = spawnSync('sh', ['-c', line], { ...options, encoding: 'utf8', timeout: 100_000 });
+    const { status, stdout, stderr } = spawnSync('sh', ['-c', line], {
+      ...options,
+      encoding: 'utf8',
+      timeout: 100_000,
+    });
     expect(status, `${line}\n${stdout}\n${stderr}`).toBe(0);
     // The configuration for Discord cannot start without a token.
     if (line.includes('conch init --')) rmSync(join(folder, 'turnConfig.json'));
