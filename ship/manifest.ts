@@ -4,10 +4,7 @@ import project from '../package.json' with { type: 'json' };
 /** The content of a `package.json` that npm packs. */
 export type Manifest = Readonly<Record<string, unknown>> & { readonly name: string; readonly version: string };
 
-const { version: VERSION, description, license, engines } = project;
-
-/** The version of the project. */
-export const PROJECT_VERSION: string = VERSION;
+const { description, license, engines } = project;
 
 /**
  * The manifest of the package `conch`. `imported` holds the packages that its program imports: those of optional parts

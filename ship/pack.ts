@@ -1,15 +1,16 @@
 import { mkdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { PROJECT_VERSION } from './manifest.ts';
 import { packAll } from './packed.ts';
+import { ROOT } from './stage.ts';
+import { versionIn } from './version.ts';
 
 /**
  * `npm run pack`: packs `conch` and `conch-agent` into `dist/packages`. `--out` names another folder, `--version` another
- * version than that of the project.
+ * version than that of the last tag.
  */
 const { values } = parseArgs({
-  options: { out: { type: 'string', default: 'dist/packages' }, version: { type: 'string', default: PROJECT_VERSION } },
+  options: { out: { type: 'string', default: 'dist/packages' }, version: { type: 'string', default: versionIn(ROOT) } },
 });
 const out = resolve(values.out);
 mkdirSync(out, { recursive: true });

@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 64_700,
-  files: 372,
+  linesOfCode: 64_720,
+  files: 371,
   filesPerMessage: 46,
   functionsPerMessage: 620,
 };

@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import packageJson from '../../package.json' with { type: 'json' };
 import { bundle, neededPackages } from '../../ship/bundle.ts';
+import { packConch } from '../../ship/packed.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { freePort, isReady } from '../kill/bot.ts';
 import { build, missing, removeImage, startIn, stepsOf, volumeOwner } from './image.ts';
@@ -104,10 +105,9 @@ describe.skipIf(missing() !== null)('an image whose steps were carried out in a 
   const work = mkdtempSync(join(tmpdir(), 'conch-ship-'));
   let image: Image;
 
-  beforeAll(() => {
-    execFileSync('npm', ['pack', '--ignore-scripts', '--silent', '--pack-destination', work], { cwd: ROOT });
-    const packed = join(work, `conch-${packageJson.version}.tgz`);
-    execFileSync('npm', ['run', '--silent', 'bundle', '--', packed, join(work, 'context')], { cwd: ROOT });
+  beforeAll(async () => {
+    const { file } = await packConch({ out: work, version: packageJson.version, rebuilds: false });
+    execFileSync('npm', ['run', '--silent', 'bundle', '--', file, join(work, 'context')], { cwd: ROOT });
     image = build(join(work, 'context'));
   }, 300_000);
   afterAll(() => {

@@ -36,7 +36,8 @@ function typed(words: readonly string[]) {
 test('each command of the sections is typed here, by the test of the image, or by those of the service', () => {
   const others = COMMANDS.filter((each) => !SERVICE.includes(each) && !DOCKER.includes(each));
   expect(others).toEqual([
-    'npm run bundle -- conch-0.1.0.tgz',
+    'npm run pack',
+    'npm run bundle -- dist/packages/conch-0.1.0.tgz',
     'chown -R 10001:10001 /srv/conch-data',
     'conch doctor',
     'loginctl enable-linger',
