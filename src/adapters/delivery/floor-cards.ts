@@ -33,7 +33,7 @@ type FloorCardsPorts = {
 
 /** The shortest time between two edits of a card, in milliseconds. */
 const INTERVAL_MS = 3_000;
-/** The same in a channel with work, counted from the platform's answer: it never gets edits that are closer. */
+/** The same in a channel with an open review or a crew, and in the thread of a ticket, counted from the platform's answer: it never gets edits that are closer. */
 const WORK_INTERVAL_MS = 10_000;
 /** How many messages may come after a card before it moves to the end. */
 const MOST_BELOW = 10;
@@ -58,8 +58,8 @@ type Drawing = {
 
 type State = {
   readonly throttle: Throttle;
-  /** True in a channel with an open review or a crew, and in the thread of a ticket. */
-  readonly hasWork: () => boolean;
+  /** The shortest time between two edits of the card, in milliseconds. */
+  readonly gapMs: () => number;
   /** When the platform answered the last edit. It may have made the edit only then. */
   answeredAt: Instant;
   /** The current card first, then older cards to remove. */
@@ -170,12 +170,11 @@ export class FloorCards {
     if (this.#states.size >= CHANNELS_KEPT) this.#forgetOne();
     const { clock, timers, memory, queries } = this.#ports;
     const hasCrew = (queries.crewAsks?.(channel) ?? null) !== null;
-    const hasWork = (): boolean => hasCrew || state.shown?.hasReview === true;
-    const gapMs = (): number => (hasWork() ? WORK_INTERVAL_MS : INTERVAL_MS);
+    const gapMs = (): number => (hasCrew || state.shown?.hasReview === true ? WORK_INTERVAL_MS : INTERVAL_MS);
     const ids = (memory.get(keyOf(channel)) ?? '').split(' ').filter((id) => id !== '');
     const state: State = {
       throttle: createThrottle({ clock, timers, gapMs }, () => this.#draw(channel, state)),
-      hasWork,
+      gapMs,
       answeredAt: -Infinity,
       ids,
       view: null,
@@ -240,7 +239,7 @@ export class FloorCards {
     if (id !== undefined && !state.isMoving) {
       if (this.#isShown(drawing, state.shown)) return null;
       const soonMs = state.answeredAt + WORK_INTERVAL_MS - this.#ports.clock.now();
-      if (soonMs > 0 && state.hasWork()) return soonMs;
+      if (soonMs > 0 && state.gapMs() === WORK_INTERVAL_MS) return soonMs;
       if (!rates.takeEdit()) return INTERVAL_MS;
       const changed = await rates.change({ channel, id }, drawing.content);
       state.answeredAt = this.#ports.clock.now();
