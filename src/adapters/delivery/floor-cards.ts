@@ -33,7 +33,10 @@ type FloorCardsPorts = {
 
 /** The shortest time between two edits of a card, in milliseconds. */
 const INTERVAL_MS = 3_000;
-/** The same in a channel with an open review or a crew, and in the thread of a ticket, counted from the platform's answer: it never gets edits that are closer. */
+/**
+ * The same in a channel with an open review or a crew, and in the thread of a ticket. It counts from the platform's
+ * answer, so that the platform never gets edits that are closer.
+ */
 const WORK_INTERVAL_MS = 10_000;
 /** How many messages may come after a card before it moves to the end. */
 const MOST_BELOW = 10;
