@@ -1,4 +1,14 @@
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, writeFileSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 
 /**
@@ -7,8 +17,28 @@ import { dirname, join } from 'node:path';
  * error.
  */
 export function makePrivateFolder(path: string): void {
-  const made = mkdirSync(path, { recursive: true, mode: 0o700 });
-  if (made !== undefined) writeFileSync(join(path, '.gitignore'), '*\n');
+  if (makeFolders(path)) writeFileSync(join(path, '.gitignore'), '*\n');
+}
+
+/**
+ * Makes a folder and those above it that are missing; true when it made the folder. Node's recursive `mkdirSync` never
+ * ends in a folder such as `/proc`, in which nobody can make one.
+ */
+function makeFolders(path: string): boolean {
+  if (isFolder(path)) return false;
+  if (dirname(path) !== path) makeFolders(dirname(path));
+  try {
+    mkdirSync(path, { mode: 0o700 });
+    return true;
+  } catch (error) {
+    // Another process made it meanwhile.
+    if (isFolder(path)) return false;
+    throw error;
+  }
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
 /**

@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 64_720,
+  linesOfCode: 64_740,
   files: 371,
   filesPerMessage: 46,
   functionsPerMessage: 620,

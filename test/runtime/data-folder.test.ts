@@ -37,6 +37,10 @@ describe('a data folder', () => {
     expect(statSync(place.path).mode & 0o777).toBe(0o750);
   });
 
+  test.runIf(process.platform === 'linux')('is refused in one line where nobody can make a folder', async () => {
+    await expect(opened('/proc/conch/data')).rejects.toThrow(/^\/proc\/conch\/data\/conch\.db cannot be used/);
+  });
+
   test('is refused in one line when a file has its name', async () => {
     using place = folder();
     writeFileSync(join(place.path, 'taken'), '');
