@@ -15,6 +15,7 @@ import { ServerLogins, loginLine } from '../agents/mcp/server-logins.ts';
 import { createLog } from './log.ts';
 import type { Log } from './log.ts';
 import { createPlatforms } from './adapter-factory.ts';
+import { serveStandby } from '../adapters/console/standby-server.ts';
 import type { Platforms } from './adapter-factory.ts';
 import { lengthsOf } from './read-model.ts';
 import { StoreError } from '../engine/errors.ts';
@@ -237,16 +238,35 @@ async function openStore({
       return announcementText(announcement, config().announcements, nameOf, repeat);
     },
   } satisfies Partial<FloorStoreOptions>;
-  const waits = (): void => service.ready('standing by');
+  const { waits, served } = standby({ config, log, service });
   const whenShared = { dataDir, timers: systemTimers, log, waits, isStopping: () => stopping.signal.aborted };
   const opened =
     place === undefined
       ? alone(openDataFolder({ ...options, dataDir }))
       : await openSharedFolder(place, { ...options, ...whenShared });
+  await served();
   const { keyValues } = opened.store;
   service.watch(() => void keyValues.recall('runtime', 'room'));
   health.watch(keyValues);
   return opened;
+}
+
+/**
+ * What a Conch shows while it stands by. `waits`: it stands by from now on. `served` resolves when the port of the page is
+ * free for the page. Ends the program when the port is taken: it could not take over.
+ */
+function standby({ config, log, service }: Pick<StoreParts, 'config' | 'log' | 'service'>) {
+  let close: Promise<() => Promise<void>> | null = null;
+  const ended = (error: unknown): never => {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    return process.exit(EXIT_CODES.portTaken);
+  };
+  const { enabled, port } = config().adapters.console;
+  const waits = (): void => {
+    service.ready('standing by');
+    if (enabled) close = serveStandby(port, log).catch(ended);
+  };
+  return { waits, served: async () => (await close)?.() };
 }
 
 /** A store in a file, which no other process can take over. */

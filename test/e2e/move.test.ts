@@ -29,7 +29,7 @@ describe.skipIf(server === null)('conch move', () => {
       const first = start();
       const page = await readyPage(first);
       const before = await page.say(CHANNEL, 'pm: are you there?');
-      await page.until(() => page.messages.get(before)?.receipts.includes('done') === true, 'an answer', 20_000);
+      await page.until(() => page.messages.get(before)?.receipts.includes('done') === true, 'an answer', 60_000);
       const id = await page.say(CHANNEL, 'dev: slow');
       const written = (): string => page.drafts.get('dev') ?? '';
       await page.until(() => written().includes('I take my time'), 'the beginning of its text');
@@ -46,7 +46,7 @@ describe.skipIf(server === null)('conch move', () => {
       const second = start();
       const again = await readyPage(second);
       const receipts = (): readonly string[] => again.messages.get(id)?.receipts ?? [];
-      await again.until(() => receipts().includes('done'), 'the end of the turn', 30_000);
+      await again.until(() => receipts().includes('done'), 'the end of the turn', 60_000);
       expect([...again.messages.keys()]).toEqual(expect.arrayContaining(known));
       await again.until(() => spokenIn(again).endsWith('That was all of it.'), 'the end of the text');
       expect(spokenIn(again).match(/I take my time with this one/g)).toHaveLength(1);
@@ -66,7 +66,7 @@ describe.skipIf(server === null)('conch move', () => {
       const first = start();
       const page = await readyPage(first);
       const id = await page.say(CHANNEL, 'pm: are you there?');
-      await page.until(() => page.messages.get(id)?.receipts.includes('done') === true, 'an answer', 20_000);
+      await page.until(() => page.messages.get(id)?.receipts.includes('done') === true, 'an answer', 60_000);
       const backup = join(place.dir, 'kept.db');
       expect((await runConch(place, { argv: ['backup', backup] })).code).toBe(ok);
       await first.end('SIGTERM');
@@ -85,7 +85,7 @@ describe.skipIf(server === null)('conch move', () => {
       const third = await readyPage(start());
       expect(third.messages.get(id)?.receipts).toContain('done');
       const more = await third.say(CHANNEL, 'dev: are you there?');
-      await third.until(() => third.messages.get(more)?.receipts.includes('done') === true, 'an answer', 20_000);
+      await third.until(() => third.messages.get(more)?.receipts.includes('done') === true, 'an answer', 60_000);
     });
   }, 120_000);
 
@@ -130,7 +130,7 @@ describe.skipIf(server === null)('conch move', () => {
         const bot = start();
         const page = await readyPage(bot);
         const id = await page.say(CHANNEL, text);
-        await page.until(() => page.messages.get(id)?.receipts.includes('done') === true, 'an answer', 20_000);
+        await page.until(() => page.messages.get(id)?.receipts.includes('done') === true, 'an answer', 60_000);
         const epoch = page.view?.epoch ?? 0;
         whileInUse ??= await runConch(place, { argv: ['restored'] });
         await bot.end('SIGTERM');

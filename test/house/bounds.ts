@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 64_740,
-  files: 371,
+  linesOfCode: 64_790,
+  files: 372,
   filesPerMessage: 46,
   functionsPerMessage: 620,
 };
