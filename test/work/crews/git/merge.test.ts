@@ -442,6 +442,7 @@ describe('a crash at each write of a merge', () => {
       }
       expect(crashes).toBeGreaterThanOrEqual(11);
     },
-    120_000,
+    // It starts git about a thousand times.
+    600_000,
   );
 });
