@@ -8,6 +8,7 @@ import { systemClock, systemTimers } from '../src/lib/time.ts';
 import { App } from '../src/runtime/app.ts';
 import { createLog } from '../src/runtime/log.ts';
 import { AGENTS, SAID, channelsNamed, openFloors } from './floors.ts';
+import type { OpenFloors } from './floors.ts';
 import { Meter, inLanes } from './steady.ts';
 import type { Measured, Span } from './steady.ts';
 
@@ -28,6 +29,7 @@ export type ProgramParts = {
   readonly path: string;
   readonly backend: AgentBackend;
   readonly posted?: (channel: string, text: string) => void;
+  readonly open?: OpenFloors;
 };
 
 /** A configuration of three agents in so many channels, whose exchanges never end unless told. */
@@ -46,24 +48,32 @@ export function configOf(channels: number, { rounds }: { readonly rounds: number
   return { ...config, secrets, channels: config.channels.map((channel) => ({ ...channel, turnConfig: endless })) };
 }
 
+const CAPABILITIES = {
+  textLimit: 16_000,
+  edits: true,
+  receipts: true,
+  cards: true,
+  drafts: true,
+  idempotentPosts: true,
+  fileAbove: null,
+} as const;
+
 /** Starts it, with all channels at rest. */
-export async function startProgram({ config, path, backend, posted }: ProgramParts): Promise<Program> {
+export async function startProgram({
+  config,
+  path,
+  backend,
+  posted,
+  open = openFloors,
+}: ProgramParts): Promise<Program> {
   const begun = performance.now();
-  const store = openFloors(path);
+  const store = await open(path);
   const clock = systemClock();
   const failed = Promise.withResolvers<never>();
   let given: Intake | null = null;
   const adapter: ChatAdapter = {
     name: 'console',
-    capabilities: {
-      textLimit: 16_000,
-      edits: true,
-      receipts: true,
-      cards: true,
-      drafts: true,
-      idempotentPosts: true,
-      fileAbove: null,
-    },
+    capabilities: CAPABILITIES,
     start: async (intake) => void (given = intake),
     stop: async () => {},
     post: async (channel, { text }) => {
@@ -137,7 +147,12 @@ export function answering(answer: (channel: string, agent: string) => Promise<st
 }
 
 /** Hand-overs of the whole program: from one agent's prompt to the next one's in the same channel. */
-export async function handOversInApp(path: string, channels: number, span: Span): Promise<Measured> {
+export async function handOversInApp(
+  path: string,
+  channels: number,
+  span: Span,
+  open: OpenFloors = openFloors,
+): Promise<Measured> {
   const meter = new Meter(span);
   const over = Promise.withResolvers<void>();
   const promptedAt = new Map<string, number>();
@@ -147,7 +162,7 @@ export async function handOversInApp(path: string, channels: number, span: Span)
     promptedAt.set(channel, now);
     if (before !== undefined && !meter.did(before)) over.resolve();
   });
-  const program = await startProgram({ config: configOf(channels), path, backend });
+  const program = await startProgram({ config: configOf(channels), path, backend, open });
   await Promise.all(channelsNamed(channels).map((channel) => program.intake.message(personSays(channel, 1))));
   await over.promise;
   return meter.result;

@@ -26,6 +26,17 @@ const WAYS: Readonly<Record<string, () => Promise<Way>>> = {
     return (path, size, span) => managed(path, size, span, countedSoFar);
   },
   app: async () => (await import('./app.ts')).handOversInApp,
+  shared: async () => {
+    const { openShared } = await import('./shared-floors.ts');
+    const { managed } = await import('./floors.ts');
+    return (path, size, span) => managed(path, size, span, undefined, openShared);
+  },
+  'shared-app': async () => {
+    const { openShared } = await import('./shared-floors.ts');
+    const { handOversInApp } = await import('./app.ts');
+    return (path, size, span) => handOversInApp(path, size, span, openShared);
+  },
+  'stand-by': async () => (await import('./shared-floors.ts')).standBy,
   review: async () => (await import('./reviews.ts')).reviewed,
   'review-app': async () => (await import('./reviews.ts')).reviewedInApp,
   'first-text': async () => (await import('./app.ts')).firstTexts,

@@ -48,6 +48,9 @@ export function openFloors(path: string, disk?: DiskSync): FloorStore {
   return openFloorStore(disk === undefined ? how : { ...how, disk });
 }
 
+/** Opens the store of a measurement. */
+export type OpenFloors = (path: string) => FloorStore | Promise<FloorStore>;
+
 /** The floor machine alone, no disk: `say` and `end` of whoever holds it. */
 export async function coreAlone(channels: number, span: Span): Promise<Measured> {
   const floors = channelsNamed(channels).map((id) =>
@@ -81,8 +84,9 @@ export async function openManaged(
   path: string,
   channels: number,
   { reached, broken }: { readonly reached: (row: OutboxRow) => void; readonly broken: (error: unknown) => void },
+  open: OpenFloors = openFloors,
 ): Promise<ManagedFloors> {
-  const store = openFloors(path);
+  const store = await open(path);
   const ports = { store, clock: systemClock(), timers: systemTimers };
   const manager = new TurnManager({
     ...ports,
@@ -118,6 +122,7 @@ export async function managed(
   channels: number,
   span: Span,
   counted: () => Readonly<Record<string, number>> = () => ({}),
+  open: OpenFloors = openFloors,
 ): Promise<Measured & Readonly<Record<string, number>>> {
   const meter = new Meter(span);
   const over = Promise.withResolvers<void>();
@@ -126,7 +131,7 @@ export async function managed(
   const reached = ({ effect, channel }: OutboxRow): void => {
     if (effect.type === 'prompt' && running) answer(channel, effect).catch(over.reject);
   };
-  const { manager, stop } = await openManaged(path, channels, { reached, broken: over.reject });
+  const { manager, stop } = await openManaged(path, channels, { reached, broken: over.reject }, open);
   const answer = async (channel: string, { agent, epoch }: { readonly agent: string; readonly epoch: number }) => {
     const begunAt = performance.now();
     await Promise.all([

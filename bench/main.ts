@@ -1,15 +1,14 @@
-import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { MID_TURN, report, write } from './report.ts';
-import type { Found, Row } from './report.ts';
+import { one } from './one.ts';
+import { measureScale } from './scale.ts';
+import type { Row } from './report.ts';
 
 /** Where the contestants are; without them the rest is measured, and the report says so. */
 const CONTESTANTS = fileURLToPath(new URL('node_modules/xstate', import.meta.url));
-
-const CHILD = fileURLToPath(new URL('child.ts', import.meta.url));
 
 const SIZES = [1, 100, 1_000];
 const ROUNDS = 2;
@@ -26,10 +25,12 @@ const KNOWN = 20_000;
 const isJson = process.argv.includes('--json');
 /** Takes as long as it takes: more rounds, and sizes that a few minutes do not allow. */
 const isWhole = process.argv.includes('--whole');
-/** After so long a measurement has failed. */
-const longestMs = isWhole ? 1_800_000 : 240_000;
 const rounds = isWhole ? 2 * ROUNDS : ROUNDS;
 const hasContestants = existsSync(CONTESTANTS);
+if (process.argv.includes('--scale')) {
+  process.stdout.write(`${JSON.stringify(await measureScale())}\n`);
+  process.exit();
+}
 const folder = mkdtempSync(join(tmpdir(), 'conch-bench-'));
 try {
   const rows = [
@@ -99,32 +100,4 @@ async function standing(): Promise<readonly Row[]> {
     }
   }
   return rows;
-}
-
-type Run = Pick<Row, 'what' | 'size' | 'round'> & { readonly span?: readonly [number, number]; readonly kept?: string };
-
-/** One measurement in a process of its own; one that fails is told, and counts for nothing. */
-async function one({ what, size, round, span = [1_000, 1_000], kept = '' }: Run): Promise<Row> {
-  const args = ['--expose-gc', '--no-warnings', CHILD, what, size, ...span, kept].map(String);
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'], timeout: longestMs });
-  let out = '';
-  let wrong = '';
-  child.stdout.on('data', (piece: Buffer) => (out += piece));
-  child.stderr.on('data', (piece: Buffer) => (wrong += piece));
-  await new Promise((resolve) => child.once('close', resolve));
-  const found = read(out);
-  if (found === null)
-    process.stderr.write(
-      `${what} ${size} failed: ${wrong.split('\n').find((line) => /Error/.test(line)) ?? 'too slow'}\n`,
-    );
-  else if (!isJson) process.stderr.write(`${what} ${size}: ${out}`);
-  return { what, size, round, found };
-}
-
-function read(text: string): Found | null {
-  try {
-    return JSON.parse(text) as Found;
-  } catch {
-    return null;
-  }
 }

@@ -1,0 +1,27 @@
+import { openPostgresLog } from '../src/engine/postgres/postgres-log.ts';
+import { lead, openSharedStore } from '../src/engine/shared/open-shared.ts';
+import { systemClock, systemTimers } from '../src/lib/time.ts';
+import { FloorStore } from '../src/turns/floor-store.ts';
+import { floorWithWork } from '../src/work/floor-with-work.ts';
+
+/** The store in PostgreSQL (`CONCH_BENCH_PG`, schema `CONCH_BENCH_SCHEMA`) as the process that leads has it. */
+export async function openShared(path: string): Promise<FloorStore> {
+  const { CONCH_BENCH_PG: url = '', CONCH_BENCH_SCHEMA: schema = '' } = process.env;
+  const clock = systemClock();
+  const log = await openPostgresLog({ url, schema });
+  const wording = { textLimit: () => 16_000, words: () => 'text' };
+  const options = { path, clock, machine: floorWithWork, statesInMemory: 2_000, ...wording };
+  const store = await openSharedStore(options, log, (db, all) => new FloorStore(db, all));
+  const ports = { clock, timers: systemTimers, told: () => undefined, isStopping: () => false };
+  const lost = (error: unknown): never => {
+    throw error;
+  };
+  await lead(store, log, { ...ports, lost });
+  return store;
+}
+
+/** Stands by until the process is ended. */
+export async function standBy(path: string): Promise<never> {
+  await openShared(path);
+  throw new Error('this process was to stand by, and leads');
+}
