@@ -38,7 +38,7 @@ export function agentManifest(version: string): Manifest {
     license,
     type: 'module',
     bin: { 'conch-agent': 'conch-agent.mjs' },
-    files: ['conch-agent.mjs'],
+    files: ['conch-agent.mjs', 'licenses.md'],
     engines,
   };
 }

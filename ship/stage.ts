@@ -33,7 +33,7 @@ export async function stageConch(folder: string, version: string): Promise<void>
 /** Writes the folder from which npm packs `conch-agent`: the bridge as one file. */
 export function stageAgent(folder: string, version: string): void {
   begin(folder);
-  cpSync(join(ROOT, 'dist/agent/conch-agent.mjs'), join(folder, 'conch-agent.mjs'));
+  for (const name of ['conch-agent.mjs', 'licenses.md']) cpSync(join(ROOT, 'dist/agent', name), join(folder, name));
   copy('LICENSE', folder);
   writeFileSync(join(folder, 'README.md'), AGENT_README);
   writeManifest(folder, agentManifest(version));

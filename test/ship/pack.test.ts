@@ -28,7 +28,13 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }));
 describe('the package conch', () => {
   test('has the program, the page and the docs, and nothing else', () => {
     const { files } = packed;
-    for (const file of ['src/conch.js', 'src/main.js', 'src/lib/git-runner.js', 'dist/console/index.html.br'])
+    for (const file of [
+      'src/conch.js',
+      'src/main.js',
+      'src/lib/git-runner.js',
+      'dist/console/index.html.br',
+      'dist/console/licenses.md',
+    ])
       expect(files).toContain(file);
     for (const file of ['src/engine/sqlite/migrations/001-first.sql', 'src/engine/postgres/schema.sql', 'LICENSE'])
       expect(files).toContain(file);

@@ -9,7 +9,12 @@ export default defineConfig({
   root: pathOf('.'),
   plugins: [compressed()],
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
-  build: { outDir: pathOf('../../../dist/console'), emptyOutDir: true, target: 'es2023' },
+  build: {
+    outDir: pathOf('../../../dist/console'),
+    emptyOutDir: true,
+    target: 'es2023',
+    license: { fileName: 'licenses.md' },
+  },
 });
 
 /** Quality 11 takes ten times as long and saves a few percent. */

@@ -8,6 +8,7 @@ export default defineConfig({
     outDir: fileURLToPath(new URL('../../../dist/agent', import.meta.url)),
     emptyOutDir: true,
     target: 'es2023',
+    license: { fileName: 'licenses.md' },
     rolldownOptions: { output: { entryFileNames: 'conch-agent.mjs', codeSplitting: false } },
   },
   ssr: { noExternal: true },
