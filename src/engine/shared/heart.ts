@@ -7,8 +7,11 @@ export const BEAT_MS = 1_000;
 /** Time without a beat after which a worker is declared dead, in milliseconds. */
 export const DEAD_MS = 5_000;
 
-/** Others are dead after `DEAD_MS`. Who says so must have beaten itself a moment ago. */
-const LIMITS = { deadMs: DEAD_MS, freshMs: 2 * BEAT_MS };
+/**
+ * Others are dead after `deadMs`. Who says so must have beaten itself in the last `freshMs`: in so short a time, and the
+ * second between two beats, nobody who lives can be silent for `deadMs`. A slower log only delays a burial.
+ */
+const LIMITS = { deadMs: DEAD_MS, freshMs: 3 * BEAT_MS };
 
 /** A worker may post and prompt for this part of `DEAD_MS` after its last beat. */
 const LEASE = 0.75;
