@@ -257,14 +257,14 @@ async function openStore({
  */
 function standby({ config, log, service }: Pick<StoreParts, 'config' | 'log' | 'service'>) {
   let close: Promise<() => Promise<void>> | null = null;
-  const ended = (error: unknown): never => {
+  const portTaken = (error: unknown): never => {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
     return process.exit(EXIT_CODES.portTaken);
   };
   const { enabled, port } = config().adapters.console;
   const waits = (): void => {
     service.ready('standing by');
-    if (enabled) close = serveStandby(port, log).catch(ended);
+    if (enabled) close = serveStandby(port, log).catch(portTaken);
   };
   return { waits, served: async () => (await close)?.() };
 }
