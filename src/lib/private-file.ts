@@ -26,7 +26,7 @@ export function makePrivateFolder(path: string): void {
  */
 function makeFolders(path: string): boolean {
   if (isFolder(path)) return false;
-  if (dirname(path) !== path) makeFolders(dirname(path));
+  if (!existsSync(dirname(path))) makeFolders(dirname(path));
   try {
     mkdirSync(path, { mode: 0o700 });
     return true;
