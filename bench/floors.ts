@@ -48,7 +48,7 @@ export function openFloors(path: string, disk?: DiskSync): FloorStore {
   return openFloorStore(disk === undefined ? how : { ...how, disk });
 }
 
-/** Opens the store of a measurement. */
+/** Opens the store whose hand-overs are measured, in a file or in PostgreSQL. `path`: its file, or that of its copy. */
 export type OpenFloors = (path: string) => FloorStore | Promise<FloorStore>;
 
 /** The floor machine alone, no disk: `say` and `end` of whoever holds it. */

@@ -4,7 +4,7 @@ import type { Found, Row } from './report.ts';
 
 const CHILD = fileURLToPath(new URL('child.ts', import.meta.url));
 
-/** After so long a measurement has failed, in milliseconds. */
+/** The longest time of a measurement in milliseconds. A longer one is ended and counts as failed. */
 const LONGEST_MS = process.argv.includes('--whole') ? 1_800_000 : 240_000;
 
 /** A measurement. `span`: its warm-up and its time, in milliseconds. `kept`: a file that outlives it. */
@@ -21,7 +21,7 @@ export function begin({ what, size, span = [1_000, 1_000], kept = '', env = {} }
   return spawn(process.execPath, args, { ...options, stdio: [...options.stdio], env: { ...process.env, ...env } });
 }
 
-/** One measurement in a process of its own; one that fails is told, and counts for nothing. */
+/** Runs a measurement in a process of its own. When it fails, prints the error and returns no figures. */
 export async function one(run: Run): Promise<Row> {
   const { what, size, round } = run;
   const child = begin(run);

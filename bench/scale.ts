@@ -34,7 +34,7 @@ export async function measureScale(): Promise<readonly ScaleRow[]> {
             schemas += 1;
             const env = { CONCH_BENCH_PG: server.url, CONCH_BENCH_SCHEMA: `bench_${schemas}` };
             const leader = one({ what, ...run, env });
-            // The first one to come leads.
+            // The process that joins first leads, and it is the one that is measured.
             await new Promise((resolve) => setTimeout(resolve, STARTED_MS));
             const others = Array.from({ length: processes - 1 }, () => begin({ what: 'stand-by', size: 1, env }));
             const result = figures(await leader);
@@ -58,7 +58,10 @@ export async function measureScale(): Promise<readonly ScaleRow[]> {
   }
 }
 
-/** The leader has joined the log by then; its measurement is still warming up. */
+/**
+ * The time after which the leader has joined the log, in milliseconds. Its measurement is still warming up then, so that
+ * the others can start.
+ */
 const STARTED_MS = 1_500;
 
 function figures({ found, what }: { readonly found: Found | null; readonly what: string }): Found {

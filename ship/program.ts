@@ -35,7 +35,10 @@ export async function buildProgram(to: string): Promise<void> {
   });
 }
 
-/** The text of the launcher in the package. */
+/**
+ * Returns the text of `src/conch.js` in the package, the file that the command `conch` runs. It is that of the
+ * repository, but imports the compiled program.
+ */
 export function launcherText(): string {
   return readFileSync(join(SOURCE, 'conch.js'), 'utf8').replace("'./main.ts'", "'./main.js'");
 }

@@ -52,7 +52,7 @@ export function importedBy(folder: string): ReadonlySet<string> {
   return names;
 }
 
-/** Imports and exports from packages, as the compiler writes them. */
+/** Matches each import, export and `require` of a package in compiled JavaScript, and captures the name of the package. */
 const IMPORTS = /(?:^import |^(?:import|export|\}).* from |\b(?:import|require)\()['"]([^.'"][^'"]*)['"]/gm;
 const TEXTS = ['README.md', 'LICENSE'] as const;
 

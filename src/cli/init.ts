@@ -28,7 +28,7 @@ export type InitWorld = {
   readonly file: string;
   /** Asks a question; resolves with `null` when the input ends. `null`: nobody can be asked. */
   readonly ask: ((question: string) => Promise<string | null>) | null;
-  /** Writes a new file that only this user can read. Returns false when the file exists. */
+  /** Creates a file that only this user can read. Returns false, and changes nothing, when the file exists. */
   readonly create: (path: string, text: string) => boolean;
   readonly isFile: (path: string) => boolean;
   readonly isInstalled: (name: string) => boolean;
@@ -60,7 +60,7 @@ function writeAll(answers: StarterAnswers, world: InitWorld): ExitCode {
   return EXIT_CODES.ok;
 }
 
-/** Writes a new file that only this user can read. Returns false when the file exists. */
+/** Creates a file that only this user can read. Returns false, and changes nothing, when the file exists. */
 export function newFile(path: string, text: string): boolean {
   try {
     writeFileSync(path, text, { flag: 'wx', mode: 0o600 });
@@ -71,7 +71,7 @@ export function newFile(path: string, text: string): boolean {
   }
 }
 
-/** Asks on this process's terminal. Close it in the end, or the process does not. */
+/** Asks on the terminal of this process. The process cannot end until `close` is called. */
 export function typedAnswers(): { readonly ask: NonNullable<InitWorld['ask']>; readonly close: () => void } {
   const terminal = createInterface({ input: process.stdin, output: process.stdout });
   const ended = new Promise<null>((end) => terminal.once('close', () => end(null)));
@@ -81,7 +81,10 @@ export function typedAnswers(): { readonly ask: NonNullable<InitWorld['ask']>; r
   };
 }
 
-/** A question: what is asked without a flag, the default, and what is wrong with an answer (`null`: nothing). */
+/**
+ * A question of `conch init`: its words on the terminal, the answer that is taken when none is given, and a check that
+ * returns what is wrong with an answer, or `null`.
+ */
 type Question = {
   readonly flag: string;
   readonly text: (known: Known) => string;

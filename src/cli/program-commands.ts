@@ -332,7 +332,7 @@ async function service(verb: ServiceCall['verb'], options: Options): Promise<Exi
   return told(await runService(call, thisMachine(dataDir)));
 }
 
-/** Asks on a terminal only. */
+/** Runs `conch init`. It asks questions only on a terminal; elsewhere the flags must answer them. */
 async function init({ platform, channel, agents, names, mode }: Options): Promise<ExitCode> {
   const { runInit, newFile, typedAnswers } = await import('./init.ts');
   const cwd = process.cwd();
@@ -522,7 +522,7 @@ async function withStore(
   }
 }
 
-/** The options of a store that no bot uses: it posts nothing. */
+/** Returns the options with which a command opens the store while no Conch runs. Nothing is posted from it. */
 function offline(dataDir: string) {
   return {
     dataDir,

@@ -127,10 +127,10 @@ const SYSTEM_PROTECTIONS = [
   'RemoveIPC=yes',
 ];
 
-/** @resources stays allowed: Conch and its agents lower the priority of work in the background. */
+/** Leaves the group of system calls @resources allowed: Conch and its agents lower the priority of work in the background. */
 const WITHOUT_SANDBOX = ['RestrictNamespaces=yes', 'SystemCallFilter=@system-service', 'SystemCallFilter=~@privileged'];
 
-/** They hide parts of `/proc`. The kernel then refuses the new `/proc` that bubblewrap mounts. */
+/** Options that hide parts of `/proc`. The kernel then refuses the new `/proc` that bubblewrap mounts. */
 const SYSTEM_WITHOUT_SANDBOX = ['ProtectKernelTunables=yes', 'ProtectKernelLogs=yes', 'ProtectProc=invisible'];
 
 /** bubblewrap makes namespaces of all kinds and mounts folders in them. */
@@ -141,7 +141,7 @@ function writablePaths({ scope, dataDir, writable }: UnitPlan): readonly string[
   return paths.length === 0 ? [] : [`ReadWritePaths=${paths.map(unitWord).join(' ')}`];
 }
 
-/** A word of a unit, quoted where systemd would split it or replace a part of it. */
+/** Quotes a word for a systemd unit file when it holds blanks, or characters that systemd would replace. */
 function unitWord(text: string): string {
   const escaped = text.replaceAll('%', '%%').replaceAll('\\', '\\\\').replaceAll('"', '\\"');
   return /^[\w@./:=+-]+$/.test(text) ? text : `"${escaped}"`;

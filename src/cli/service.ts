@@ -9,7 +9,7 @@ import type { Done } from './database.ts';
 import { SYSTEM_DATA_DIR, commandLine, dataDirIn, unitText } from './service-unit.ts';
 import type { UnitPlan } from './service-unit.ts';
 
-/** What `conch service` was asked to do. */
+/** A call of `conch service`: the verb, the scope and the options that were typed. */
 export type ServiceCall = {
   readonly verb: 'install' | 'status' | 'uninstall';
   readonly scope: UnitPlan['scope'];

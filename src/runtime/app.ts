@@ -67,7 +67,10 @@ const STORE_BACKOFF = { firstMs: 250, longestMs: 5_000 };
 /** The delay of entries for agents during a shutdown, in milliseconds. The program ends before it has passed. */
 const AFTER_SHUTDOWN_MS = 3_600_000;
 
-/** How long an outbox entry waits while another process may lead in place of this one, in milliseconds. */
+/**
+ * The time until an outbox entry is tried again, in milliseconds, while another process may have become the leader. This
+ * process must neither post nor prompt meanwhile.
+ */
 const UNCERTAIN_MS = 500;
 
 /** The longest that the first grant of a new channel waits for its agents. */

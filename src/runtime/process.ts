@@ -252,8 +252,8 @@ async function openStore({
 }
 
 /**
- * What a Conch shows while it stands by. `waits`: it stands by from now on. `served` resolves when the port of the page is
- * free for the page. Ends the program when the port is taken: it could not take over.
+ * Answers health checks and people on the page's port while this Conch stands by. `waits` begins that; `served` ends it
+ * and resolves when the page can have the port. When the port is taken, ends the program, because it could not take over.
  */
 function standby({ config, log, service }: Pick<StoreParts, 'config' | 'log' | 'service'>) {
   let close: Promise<() => Promise<void>> | null = null;

@@ -38,7 +38,7 @@ async function isCaught(code: Leading, bug: LogBug | null = null): Promise<boole
   return false;
 }
 
-/** Plants each bug, and prints how many were planted and which were not seen, as JSON. */
+/** Tries each planted bug. Prints JSON: how many there are, and the names of those that no search found. */
 const unseen: string[] = [];
 for (const [name, edit] of Object.entries(PLANTED))
   if (!(await isCaught(await loadPlanted<Leading>([edit], ...MODULES)))) unseen.push(name);

@@ -42,7 +42,10 @@ class Life {
     new Promise((resolve) => void this.waiting.push({ at, go: () => resolve() }));
 }
 
-/** Three programs on one log, the platform they post to, and what people were told. Time passes in ticks. */
+/**
+ * Simulates three programs that share one log, and the platform they post to. Time moves in steps of `TICK_MS`. Collects
+ * each broken promise in `wrong`.
+ */
 class World {
   readonly #random: Random;
   readonly #log: MemoryLog;

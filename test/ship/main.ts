@@ -16,7 +16,7 @@ import { unitScore } from './unit-score.ts';
 const { values } = parseArgs({ options: { json: { type: 'boolean' }, 'old-node': { type: 'string' } } });
 const dir = realpathSync(mkdtempSync(join(tmpdir(), 'conch-ship-')));
 const VERSIONS = ['1.0.0', '1.0.1', '1.0.2'] as const;
-/** Starts whose fastest counts: other work on the machine delays a start, and never speeds it up. */
+/** The number of warm starts. The fastest one counts, because other work on the machine only delays a start. */
 const WARM_STARTS = 5;
 /** The most of each number that has a limit. */
 const LIMITS = { packageKB: 3_000, installedMB: 150, coldDemoS: 20, warmDemoS: 1, unitScore: 3 } as const;

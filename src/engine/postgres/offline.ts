@@ -38,7 +38,7 @@ export function renamePostgres(options: PostgresOptions, id: string): Promise<vo
   });
 }
 
-/** The name of a log for people: host, database and schema, without the user and password. */
+/** Names a store in PostgreSQL in messages to people, by host, database and schema. Leaves out user and password. */
 export function nameOfLog({ url, schema = 'conch' }: PostgresOptions): string {
   const { host, pathname } = new URL(url);
   return `PostgreSQL at ${host}${pathname}, schema ${schema}`;

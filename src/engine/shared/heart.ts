@@ -8,8 +8,9 @@ export const BEAT_MS = 1_000;
 export const DEAD_MS = 5_000;
 
 /**
- * Others are dead after `deadMs`. Who says so must have beaten itself in the last `freshMs`: in so short a time, and the
- * second between two beats, nobody who lives can be silent for `deadMs`. A slower log only delays a burial.
+ * A worker is dead after `deadMs` without a beat. Only a worker whose own last beat is newer than `freshMs` may declare
+ * that. `freshMs` and the time between two beats are together less than `deadMs`, so no living worker is declared dead
+ * because the log was slow. A slow log delays the declaration.
  */
 const LIMITS = { deadMs: DEAD_MS, freshMs: 3 * BEAT_MS };
 

@@ -216,7 +216,7 @@ function reword({ db, outbox }: ErasingPorts, all: readonly Owed[], erasures: Re
   return count;
 }
 
-/** Finds a message of the console by its platform id. Ids of other platforms match no row. */
+/** Finds a message on the page by the id that an outbox entry keeps for it. Ids of Discord and Slack find nothing. */
 function shownAs(id: string | null): { readonly seq: number } {
   return { seq: id !== null && /^\d{1,15}$/u.test(id) ? Number(id) : -1 };
 }

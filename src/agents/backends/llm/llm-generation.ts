@@ -307,7 +307,10 @@ function sizeOfAll(messages: readonly ModelMessage[]): number {
   return messages.reduce((sum, message) => sum + sizeOf(message), 0);
 }
 
-/** The tools for the library: the loop runs their calls, so none has a function. */
+/**
+ * Describes the tools to the `ai` library. No tool gets a function to run, because Conch runs the calls itself, after it
+ * has asked for permission.
+ */
 function toolSetOf(offered: Readonly<Record<string, ModelTool>>): ToolSet {
   return Object.fromEntries(Object.entries(offered).map(([name, each]) => [name, toolOf(each)]));
 }
