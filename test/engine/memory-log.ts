@@ -42,7 +42,6 @@ export class MemoryLog {
       burySilent: (worker, limits) => ask(() => this.#burySilent(worker, limits)),
       lead: (worker) => ask(() => this.#lead(worker)),
       living: () => ask(() => [...this.#living.keys()]),
-      onHint: () => undefined,
       leave: (worker) => ask(() => void this.#living.delete(worker)),
       close: async () => undefined,
     };

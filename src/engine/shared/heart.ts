@@ -23,7 +23,7 @@ export type HeartPorts = {
   readonly worker: string;
   readonly clock: Clock;
   readonly timers: Timers;
-  /** Called after each beat. Call `catchUp` of the store, because hints can be lost; where several workers post, `recover`. */
+  /** Called after each beat. Call `catchUp` of the store; where several workers post, `recover`. */
   readonly onBeat: () => void;
   /** Called once when this worker was declared dead. It must not act any more. */
   readonly onBuried: () => void;

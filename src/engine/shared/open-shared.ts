@@ -17,7 +17,6 @@ export async function openSharedStore<Options extends StoreOptions, Store extend
 ): Promise<Store> {
   const member = await log.join();
   const store = make(openDatabase(options.path, MIGRATIONS, undefined, true), { ...options, shared: { log, member } });
-  log.onHint(() => void store.catchUp().catch((error: unknown) => options.failed?.(error)));
   await store.catchUp();
   return store;
 }
@@ -57,7 +56,6 @@ export async function lead<Store extends SqliteStore>(
   let state: 'new' | 'waits' | 'leads' = 'new';
   let looking: Promise<void> | null = null;
   const look = async (): Promise<void> => {
-    // Pulls without waiting for a hint, because a hint can be lost.
     await store.catchUp();
     if (state === 'leads') return;
     if (await log.lead(store.owner)) {

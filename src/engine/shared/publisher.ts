@@ -3,7 +3,9 @@ import { retry } from '../../lib/retry.ts';
 import type { RetryPolicy, Verdict } from '../../lib/retry.ts';
 import { systemTimers } from '../../lib/time.ts';
 import type { Changes, RowCheck, SharedLog } from './shared-log.ts';
-import type { Replica } from './replica.ts';
+import type { Replica, WrittenRow } from './replica.ts';
+
+type Written = { readonly changes: readonly WrittenRow[]; readonly checks: readonly RowCheck[] };
 
 const AGAIN: RetryPolicy = { firstMs: 50, longestMs: 2_000 };
 
@@ -31,7 +33,7 @@ export class Publisher {
     return changes.length + checks.length === 0 ? null : this.#write({ changes, checks });
   }
 
-  async #write(rows: Pick<Parameters<SharedLog['commit']>[0], 'changes' | 'checks'>): Promise<(() => void) | null> {
+  async #write(rows: Written): Promise<(() => void) | null> {
     this.#number += 1;
     const group = { worker: this.#worker, number: this.#number, ...rows };
     const verdict = await this.#untilReached(() => this.#log.commit(group));

@@ -57,6 +57,9 @@ type Line = number | string;
 type Changed = { readonly place: string; readonly id: string; readonly line: Line };
 type Version = { readonly position: number; readonly line: Line };
 
+/** A row that the current transaction wrote. `values`: its columns; `null` for a deleted one. */
+export type WrittenRow = RowChange & { readonly values: Row | null };
+
 /** A change of another process, as it was applied to the tables of this one. */
 export type AppliedRow = {
   readonly table: string;
@@ -64,6 +67,9 @@ export type AppliedRow = {
   readonly isNew: boolean;
   readonly isGone: boolean;
 };
+
+/** A row at its position in the log. `values`: its columns, where they are known. */
+type PlacedRow = SharedRow & { readonly position: number; readonly values?: Row | null };
 
 /** The copy of a shared log in a store's tables. It lists the rows that a transaction writes, and writes those of others. */
 export class Replica {
@@ -88,13 +94,14 @@ export class Replica {
   }
 
   /** The rows that the current transaction wrote. */
-  changes(): readonly RowChange[] {
+  changes(): readonly WrittenRow[] {
     return this.#sql.changed.all().flatMap(({ place, id, line }) => {
       const { isFree = false, rises } = SHAPES[place] ?? {};
       const known = this.#sql.version.get(place, id)?.position ?? 0;
-      const row = TABLELESS.has(place) ? String(line) : (this.#tables.get(place)?.read(line) ?? null);
+      const values = this.#tables.get(place)?.read(line) ?? null;
+      const row = TABLELESS.has(place) ? String(line) : values === null ? null : textOf(values);
       if (row === null && known === 0) return [];
-      return [{ table: place, id, row, known: isFree || (rises !== undefined && known > 0) ? null : known }];
+      return [{ table: place, id, row, values, known: isFree || (rises !== undefined && known > 0) ? null : known }];
     });
   }
 
@@ -120,20 +127,20 @@ export class Replica {
   }
 
   /** Writes the rows of a group that the log has taken at this position into the current transaction. */
-  taken(changes: readonly RowChange[], position: number): void {
+  taken(changes: readonly WrittenRow[], position: number): void {
     this.apply(changes.map((change) => ({ ...change, position })));
     if (position === this.position + 1) this.position = position;
   }
 
   /** Writes rows of other processes into the current transaction, and returns those that were not known. */
-  apply(rows: readonly (SharedRow & { readonly position: number })[]): readonly AppliedRow[] {
+  apply(rows: readonly PlacedRow[]): readonly AppliedRow[] {
     const sorted = rows.toSorted(byTableAndNumber);
     const applied = sorted.flatMap((each) => this.#apply(each) ?? []);
     this.#sql.clear.run();
     return applied;
   }
 
-  #apply({ table, id, row, position }: SharedRow & { readonly position: number }): AppliedRow | null {
+  #apply({ table, id, row, values, position }: PlacedRow): AppliedRow | null {
     const statements = this.#tables.get(table);
     const known = this.#sql.version.get(table, id);
     if (known !== undefined && known.position >= position) return null;
@@ -143,7 +150,7 @@ export class Replica {
     }
     const former = known?.line ?? null;
     if (former !== null && row === null) this.#remove(statements, former);
-    const line = row === null ? former : statements.write(row, former);
+    const line = row === null ? former : statements.write(values ?? valuesOf(row), former);
     this.#sql.note.run(table, id, position, line ?? 0);
     return line === null ? null : { table, line, isNew: known === undefined, isGone: row === null };
   }
@@ -193,7 +200,7 @@ function triggersOf(table: string, { id, by }: Shape): string {
 
 type TableStatements = ReturnType<typeof tableStatements>;
 
-/** Reads, writes and removes rows of a table as text. `write` returns the key by which SQLite finds the row. */
+/** Reads, writes and removes rows of a table. `write` returns the key by which SQLite finds the row. */
 function tableStatements(db: Database, table: string, { by, own, rises }: Shape) {
   const { shared, list } = columnsOf(db, table, own);
   const read = db.prepare<[Line], Row>(`SELECT ${list} FROM ${table} WHERE ${by} = ?`);
@@ -201,14 +208,10 @@ function tableStatements(db: Database, table: string, { by, own, rises }: Shape)
   const write = db.prepare<[Row], Line>(`INSERT OR REPLACE INTO ${table} (${list}) VALUES (${values}) RETURNING ${by}`);
   const remove = db.prepare<[Line]>(`DELETE FROM ${table} WHERE ${by} = ?`);
   return {
-    read: (line: Line): string | null => {
-      const row = read.get(line);
-      return row === undefined ? null : textOf(row);
-    },
-    write: (text: string, former: Line | null): Line => {
-      const row = mapped(JSON.parse(text) as Row, unpacked);
-      const before = former === null ? undefined : read.get(former);
-      if (former !== null && rises !== undefined && Number(before?.[rises]) > Number(row[rises])) return former;
+    read: (line: Line): Row | null => read.get(line) ?? null,
+    write: (row: Row, former: Line | null): Line => {
+      if (former !== null && rises !== undefined && Number(read.get(former)?.[rises]) > Number(row[rises]))
+        return former;
       if (former !== null && own !== undefined) remove.run(former);
       return write.pluck().get(row) ?? 0;
     },
@@ -227,6 +230,10 @@ function columnsOf(db: Database, table: string, own: string | undefined) {
 
 function textOf(row: Row): string {
   return JSON.stringify(mapped(row, packed));
+}
+
+function valuesOf(text: string): Row {
+  return mapped(JSON.parse(text) as Row, unpacked);
 }
 
 function mapped(row: Row, map: (value: unknown) => unknown): Row {

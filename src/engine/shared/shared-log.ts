@@ -69,8 +69,6 @@ export type SharedLog = {
   lead(worker: string): Promise<boolean>;
   /** The workers that are neither buried nor have left. */
   living(): Promise<readonly string[]>;
-  /** Called when another process may have written. Hints may be lost, so pull now and then without one. */
-  onHint(listener: () => void): void;
   /** Leaves in good order: nothing of this worker is in flight. */
   leave(worker: string): Promise<void>;
   close(): Promise<void>;
