@@ -2,6 +2,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { openPostgresLog } from '../../src/engine/postgres/postgres-log.ts';
+import { DEAD_MS } from '../../src/engine/shared/heart.ts';
 import { openSharedStore } from '../../src/engine/shared/open-shared.ts';
 import { systemClock } from '../../src/lib/time.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
@@ -37,7 +38,10 @@ const FAULTS = {
 } as const;
 type Fault = keyof typeof FAULTS;
 
-/** The result of a run. `goingOnMs`: milliseconds from each fault until a program serves people again, sorted. */
+/**
+ * The result of a run. `goingOnMs`: milliseconds until a program serves people again, sorted. They count from the fault, from
+ * the second of two kills, from the end of a freeze that is no death, or from the return of the database.
+ */
 export type StandbyReport = {
   readonly ledger: Ledger;
   readonly faults: Readonly<Record<Fault, number>>;
@@ -106,11 +110,10 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
       await load(run, leader, random.between(300, 2_500));
       const fault = drawn(random.between(0, 1e6) / 1e6);
       counts[fault] += 1;
-      const at = performance.now();
-      await strike(fault, leader);
+      const { from, served } = await strike(fault, leader);
       for (const typist of run.crowd) typist.disconnect();
       const next = await fleet.leader();
-      report.goingOnMs.push(Math.round(performance.now() - at));
+      report.goingOnMs.push(Math.round((served ?? performance.now()) - from));
       tell(
         `cycle ${cycle}: ${fault}, ${next === leader ? 'the same' : 'another'} leads after ${report.goingOnMs.at(-1)} ms`,
       );
@@ -131,8 +134,10 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
     rmSync(witnessDir, { recursive: true, force: true });
   }
 
-  async function strike(fault: Fault, leader: Bot): Promise<void> {
+  /** Lets something fail. `from`: when it began to count. `served`: when another program served meanwhile. */
+  async function strike(fault: Fault, leader: Bot): Promise<{ readonly from: number; readonly served?: number }> {
     const others = fleet.bots.filter((bot) => bot !== leader);
+    let from = performance.now();
     switch (fault) {
       case 'kill':
         await leader.end('SIGKILL');
@@ -146,34 +151,50 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
       case 'killInTakeOver':
         await leader.end('SIGKILL');
         await pause(random.between(5_000, 8_000));
+        from = performance.now();
         await others[0]?.end('SIGKILL');
         break;
       case 'killDatabase':
         await server.kill();
         await pause(random.between(0, 4_000));
         await server.start();
+        from = performance.now();
         break;
       case 'freezeDatabase':
         await server.freeze(random.between(500, 10_000));
+        from = performance.now();
         break;
-      case 'freeze':
-        await froze(leader, random.between(500, 12_000));
-        break;
+      case 'freeze': {
+        const ms = random.between(500, 12_000);
+        const served = await froze(leader, ms);
+        // A shorter freeze is no death: its leader goes on.
+        if (ms < DEAD_MS) from = performance.now();
+        return { from, ...(served === null ? {} : { served }) };
+      }
     }
+    return { from };
   }
 
-  /** Freezes the leader. One that was replaced meanwhile ends by itself. */
-  async function froze(leader: Bot, ms: number): Promise<void> {
+  /**
+   * Freezes the leader. One that was replaced meanwhile ends by itself. Resolves with the time when another one served;
+   * `null` when none did.
+   */
+  async function froze(leader: Bot, ms: number): Promise<number | null> {
+    const others = fleet.bots.filter((bot) => bot !== leader);
+    const until = performance.now() + ms;
+    let served: number | null = null;
     leader.child.kill('SIGSTOP');
-    await pause(ms);
-    const isReplaced = (
-      await Promise.all(fleet.bots.map(async (bot) => bot !== leader && (await isReady(bot.port))))
-    ).includes(true);
+    while (performance.now() < until) {
+      const isServed = (await Promise.all(others.map((bot) => isReady(bot.port)))).includes(true);
+      if (isServed) served ??= performance.now();
+      await pause(20);
+    }
     leader.child.kill('SIGCONT');
-    if (!isReplaced) return;
+    if (served === null) return null;
     const ended = await Promise.race([leader.ended, pause(15_000, null)]);
     if (ended?.code === EXIT_CODES.lockLost) report.replaced += 1;
     else ledger.faults.other.push(`a replaced leader ended with ${ended?.code ?? 'nothing'}: ${leader.lastWords()}`);
+    return served;
   }
 }
 
