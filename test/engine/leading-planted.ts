@@ -25,6 +25,11 @@ const PLANTED = {
     find: 'entry.uncertain ||= !lanes.has(laneOf(stored));',
     replace: '',
   },
+  'shows what the log has not taken': {
+    file: 'engine/sqlite/keeper.ts',
+    find: 'if (this.#shared.isShared && !this.#replaced.has(key)) this.#replaced.set(key, head);',
+    replace: '',
+  },
   'takes over nothing': {
     file: 'engine/sqlite/sqlite.ts',
     find: 'this.#outbox.takeOver(gone);',

@@ -37,6 +37,8 @@ class Life {
   lostAt: number | null = null;
   isOver = false;
   led: Led<SqliteStore> | null = null;
+  /** What it shows to people of a key: how far it is. */
+  shown: ((key: string) => number) | null = null;
   /** Continues at this time. */
   readonly until = (at: number): Promise<void> =>
     new Promise((resolve) => void this.waiting.push({ at, go: () => resolve() }));
@@ -61,6 +63,8 @@ class World {
   #sent = 0;
   #done = 0;
   readonly #pinned: string[] = [];
+  /** How far people saw each key. */
+  readonly #seen = new Map<string, number>();
 
   constructor(seed: number, code: Leading, bug: LogBug | null) {
     this.#random = new Random(seed);
@@ -101,7 +105,7 @@ class World {
     this.#now += TICK_MS;
     this.#lives = this.#lives.filter((life) => !life.isOver);
     while (this.#lives.length < PROCESSES) this.#begin();
-    this.#expectOneLeader();
+    this.#look();
     for (const life of this.#random.shuffled(this.#lives)) {
       const due = life.waiting.filter(({ at }) => at <= this.#now);
       life.waiting = life.waiting.filter((each) => !due.includes(each));
@@ -110,17 +114,24 @@ class World {
         else {
           each.go();
           await new Promise((resolve) => void setImmediate(resolve));
-          this.#expectOneLeader();
+          this.#look();
         }
       }
     }
   }
 
-  #expectOneLeader(): void {
+  #look(): void {
     const acting = this.#lives.filter(
       ({ isOver, frozenUntil, led }) => !isOver && frozenUntil <= this.#now && led?.mayAct() === true,
     );
     if (acting.length > 1) this.wrong.push('two programs may act at the same time');
+    for (const { shown } of acting) for (const key of KEYS) this.#see(key, shown?.(key) ?? null);
+  }
+
+  #see(key: string, count: number | null): void {
+    const seen = this.#seen.get(key) ?? 0;
+    if (count !== null && count < seen) this.wrong.push('people were shown what was not stored, and is gone');
+    this.#seen.set(key, Math.max(seen, count ?? 0));
   }
 
   #begin(): void {
@@ -166,6 +177,7 @@ class World {
     const led = await lead(store, log, { clock, timers, lost, told: () => undefined, isStopping: () => false });
     life.led = led;
     await store.recover();
+    life.shown = (key) => counters.state(key)?.value ?? 0;
     const add = async (): Promise<void> => {
       this.#added += 1;
       const { ok } = await counters.apply(this.#random.pick(KEYS), { type: 'add', by: 1 }, FROM);

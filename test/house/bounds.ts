@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 64_731,
+  linesOfCode: 64_736,
   files: 372,
   filesPerMessage: 46,
   functionsPerMessage: 620,

@@ -70,6 +70,8 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   readonly #shared: Shared;
   readonly #limit: number;
   readonly #heads = new Map<string, Head<State>>();
+  /** The stored states that the transaction under way replaces. People are shown these until the log has taken it. */
+  readonly #replaced = new Map<string, Head<State>>();
   /** A ring buffer by row number. */
   #newest: (Row<Fact> | undefined)[] = [];
   readonly #drafts: Decided<State, Command, Fact, Effect, Refusal>;
@@ -129,11 +131,9 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
 
   state(key: string): State | null {
     const known = this.#heads.get(key);
-    if (known !== undefined && this.#heads.size < this.#limit) return known.state;
-    return this.#shared.reading(() => {
-      const head = this.#head(key);
-      return head.owner === null ? null : head.state;
-    });
+    if (known !== undefined && this.#heads.size < this.#limit && this.#replaced.size === 0) return known.state;
+    const head = this.#stored(key);
+    return head.owner === null ? null : head.state;
   }
 
   keys(): readonly string[] {
@@ -149,7 +149,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   }
 
   *newest(key: string, since = 0): Generator<StoredFact<Fact>> {
-    const { tail } = this.#shared.reading(() => this.#head(key));
+    const { tail } = this.#stored(key);
     for (let number: number | null = tail.row; number !== null && number > since;) {
       const row: Row<Fact> | null = this.#row(number);
       if (row === null) return;
@@ -242,6 +242,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     const at = changes.at(-1)?.at ?? 0;
     if (at >= this.#sweepAt) this.#sweep(at);
     return () => {
+      this.#replaced.clear();
       for (const change of changes) for (const listener of this.#listeners) listener(change);
     };
   }
@@ -256,6 +257,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     this.#drafts.takeAll();
     this.#refused.clear();
     this.#heads.clear();
+    this.#replaced.clear();
     this.#newest = [];
   }
 
@@ -287,6 +289,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     const deadline = machine.nextDeadline(state);
     const row = { at, deadline, version: machine.version, ...recordOf(machine, facts, this.#shared), cause };
     const tail = rows.append(owner, row, { tail: head.tail, count: facts.length });
+    if (this.#shared.isShared && !this.#replaced.has(key)) this.#replaced.set(key, head);
     if (head.owner === null) this.#store(owner, { state, tail });
     if (machine.ledger !== undefined) this.#book({ machine: owner.id, row: tail.row, at }, facts);
     this.#keep(key, { owner, state, tail, at });
@@ -367,6 +370,11 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   #factsOf(row: JournalRow): readonly Fact[] {
     const record = readRecord(this.machine, row, this.#shared.configs);
     return 'facts' in record ? record.facts : [];
+  }
+
+  /** The newest state that is stored for good. */
+  #stored(key: string): Head<State> {
+    return this.#replaced.get(key) ?? this.#shared.reading(() => this.#head(key));
   }
 
   /** Below the limit, the order of use does not matter. */
