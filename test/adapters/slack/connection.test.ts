@@ -116,7 +116,7 @@ describe('two sockets', () => {
       slack.connections.refresh({
         which: refresh % 2,
         // Slack's own value is about 10 s. The new socket must get its greeting before the old one is closed.
-        afterMs: 500,
+        afterMs: 3_000,
         reason: refresh % 3 === 0 ? 'warning' : 'refresh_requested',
       });
       written.push(write(`after ${refresh}`));
