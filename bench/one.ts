@@ -21,7 +21,7 @@ export function begin({ what, size, span = [1_000, 1_000], kept = '', env = {} }
   return spawn(process.execPath, args, { ...options, stdio: [...options.stdio], env: { ...process.env, ...env } });
 }
 
-/** Runs a measurement in a process of its own. When it fails, prints the error and returns no figures. */
+/** Runs a measurement in a new process. When the measurement fails, prints its error and returns `found: null`. */
 export async function one(run: Run): Promise<Row> {
   const { what, size, round } = run;
   const child = begin(run);

@@ -34,7 +34,7 @@ export async function measureScale(): Promise<readonly ScaleRow[]> {
             schemas += 1;
             const env = { CONCH_BENCH_PG: server.url, CONCH_BENCH_SCHEMA: `bench_${schemas}` };
             const leader = one({ what, ...run, env });
-            // The process that joins first leads, and it is the one that is measured.
+            // The first process to join becomes the leader. Only the leader is measured, so it starts first.
             await new Promise((resolve) => setTimeout(resolve, STARTED_MS));
             const others = Array.from({ length: processes - 1 }, () => begin({ what: 'stand-by', size: 1, env }));
             const result = figures(await leader);

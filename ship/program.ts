@@ -36,8 +36,8 @@ export async function buildProgram(to: string): Promise<void> {
 }
 
 /**
- * Returns the text of `src/conch.js` in the package, the file that the command `conch` runs. It is that of the
- * repository, but imports the compiled program.
+ * Returns the text of the package's `src/conch.js`, which the command `conch` runs. The text equals the repository's
+ * `src/conch.js`, except that it imports the compiled `main.js`.
  */
 export function launcherText(): string {
   return readFileSync(join(SOURCE, 'conch.js'), 'utf8').replace("'./main.ts'", "'./main.js'");

@@ -28,7 +28,7 @@ export type InitWorld = {
   readonly file: string;
   /** Asks a question; resolves with `null` when the input ends. `null`: nobody can be asked. */
   readonly ask: ((question: string) => Promise<string | null>) | null;
-  /** Creates a file that only this user can read. Returns false, and changes nothing, when the file exists. */
+  /** Creates a file with mode 0600. Returns false when the file already exists, and leaves that file unchanged. */
   readonly create: (path: string, text: string) => boolean;
   readonly isFile: (path: string) => boolean;
   readonly isInstalled: (name: string) => boolean;
@@ -60,7 +60,7 @@ function writeAll(answers: StarterAnswers, world: InitWorld): ExitCode {
   return EXIT_CODES.ok;
 }
 
-/** Creates a file that only this user can read. Returns false, and changes nothing, when the file exists. */
+/** Creates a file with mode 0600. Returns false when the file already exists, and leaves that file unchanged. */
 export function newFile(path: string, text: string): boolean {
   try {
     writeFileSync(path, text, { flag: 'wx', mode: 0o600 });
@@ -71,7 +71,7 @@ export function newFile(path: string, text: string): boolean {
   }
 }
 
-/** Asks on the terminal of this process. The process cannot end until `close` is called. */
+/** Returns a function that asks questions on the terminal. Call `close` after the last one, or the process does not exit. */
 export function typedAnswers(): { readonly ask: NonNullable<InitWorld['ask']>; readonly close: () => void } {
   const terminal = createInterface({ input: process.stdin, output: process.stdout });
   const ended = new Promise<null>((end) => terminal.once('close', () => end(null)));

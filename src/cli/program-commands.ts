@@ -522,7 +522,7 @@ async function withStore(
   }
 }
 
-/** Returns the options with which a command opens the store while no Conch runs. Nothing is posted from it. */
+/** Returns store options for commands that run while Conch is stopped. With these options, the store posts nothing. */
 function offline(dataDir: string) {
   return {
     dataDir,

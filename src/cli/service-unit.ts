@@ -127,7 +127,10 @@ const SYSTEM_PROTECTIONS = [
   'RemoveIPC=yes',
 ];
 
-/** Leaves the group of system calls @resources allowed: Conch and its agents lower the priority of work in the background. */
+/**
+ * Options for a service without the sandbox of agents. They deny privileged system calls. They allow the group `@resources`,
+ * because Conch and its agents lower the priority of background work.
+ */
 const WITHOUT_SANDBOX = ['RestrictNamespaces=yes', 'SystemCallFilter=@system-service', 'SystemCallFilter=~@privileged'];
 
 /** Options that hide parts of `/proc`. The kernel then refuses the new `/proc` that bubblewrap mounts. */

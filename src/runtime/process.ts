@@ -252,8 +252,9 @@ async function openStore({
 }
 
 /**
- * Answers health checks and people on the page's port while this Conch stands by. `waits` begins that; `served` ends it
- * and resolves when the page can have the port. When the port is taken, ends the program, because it could not take over.
+ * Runs the HTTP server that answers health checks and browsers while this Conch stands by. `waits` starts the server.
+ * `served` stops it, and resolves when its port is free for the page. When another program has the port, this program
+ * ends: it could not serve the page after a take-over.
  */
 function standby({ config, log, service }: Pick<StoreParts, 'config' | 'log' | 'service'>) {
   let close: Promise<() => Promise<void>> | null = null;

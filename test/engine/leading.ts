@@ -37,7 +37,7 @@ class Life {
   lostAt: number | null = null;
   isOver = false;
   led: Led<SqliteStore> | null = null;
-  /** What it shows to people of a key: how far it is. */
+  /** Returns the value of a counter as the page would show it. `null` until the program leads. */
   shown: ((key: string) => number) | null = null;
   /** Continues at this time. */
   readonly until = (at: number): Promise<void> =>
@@ -45,8 +45,8 @@ class Life {
 }
 
 /**
- * Simulates three programs that share one log, and the platform they post to. Time moves in steps of `TICK_MS`. Collects
- * each broken promise in `wrong`.
+ * Simulates three programs that share one log, and the platform they post to. Time moves in steps of `TICK_MS`. `wrong`
+ * collects one sentence for each violated invariant.
  */
 class World {
   readonly #random: Random;
@@ -63,7 +63,7 @@ class World {
   #sent = 0;
   #done = 0;
   readonly #pinned: string[] = [];
-  /** How far people saw each key. */
+  /** The highest value of each counter that a leader has shown. A later leader may show no lower one. */
   readonly #seen = new Map<string, number>();
 
   constructor(seed: number, code: Leading, bug: LogBug | null) {

@@ -134,7 +134,7 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
     rmSync(witnessDir, { recursive: true, force: true });
   }
 
-  /** Lets something fail. `from`: when it began to count. `served`: when another program served meanwhile. */
+  /** Causes a fault. `from`: the start of the outage. `served`: when another program served before the fault was over. */
   async function strike(fault: Fault, leader: Bot): Promise<{ readonly from: number; readonly served?: number }> {
     const others = fleet.bots.filter((bot) => bot !== leader);
     let from = performance.now();
@@ -167,7 +167,7 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
       case 'freeze': {
         const ms = random.between(500, 12_000);
         const served = await froze(leader, ms);
-        // A shorter freeze is no death: its leader goes on.
+        // A leader frozen for less than `DEAD_MS` is not declared dead, so its outage counts from the end of the freeze.
         if (ms < DEAD_MS) from = performance.now();
         return { from, ...(served === null ? {} : { served }) };
       }

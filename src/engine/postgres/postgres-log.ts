@@ -40,8 +40,8 @@ const PULLED_AT_ONCE = 5_000;
 export const OLDEST = 150_000;
 
 /**
- * A shared log in PostgreSQL. Everything that it promises rests on the database. Throws a `StoreError` when the database
- * is too old or its tables are newer than this version.
+ * Opens the shared log in a PostgreSQL database, and creates its tables at the first use. Throws a `StoreError` when the
+ * database cannot be reached, is older than PostgreSQL 15, or has tables of a newer Conch.
  */
 export async function openPostgresLog({ url, schema = 'conch' }: PostgresOptions): Promise<SharedLog> {
   if (!/^[a-z_][a-z0-9_]{0,40}$/.test(schema))
@@ -115,8 +115,8 @@ function codeOf(error: unknown): string {
 }
 
 /**
- * Returns an array of JSON texts as PostgreSQL reads it. Such texts have no control characters, so quotes and backslashes
- * are all that is escaped, as in JSON. The client's own way takes ten times as long.
+ * Returns the PostgreSQL array literal of JSON texts. JSON texts have no control characters, so quotes and backslashes are
+ * the only characters to escape, in the literal as in JSON. `null` becomes NULL.
  */
 function textArray(texts: readonly (string | null)[]): string {
   return `{${JSON.stringify(texts).slice(1, -1)}}`;

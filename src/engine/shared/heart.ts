@@ -9,8 +9,8 @@ export const DEAD_MS = 5_000;
 
 /**
  * A worker is dead after `deadMs` without a beat. Only a worker whose own last beat is newer than `freshMs` may declare
- * that. `freshMs` and the time between two beats are together less than `deadMs`, so no living worker is declared dead
- * because the log was slow. A slow log delays the declaration.
+ * that. `freshMs` plus the time between two beats is less than `deadMs`. So a slow log delays a declaration of death, and
+ * never causes one.
  */
 const LIMITS = { deadMs: DEAD_MS, freshMs: 3 * BEAT_MS };
 

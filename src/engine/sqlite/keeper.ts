@@ -70,7 +70,10 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   readonly #shared: Shared;
   readonly #limit: number;
   readonly #heads = new Map<string, Head<State>>();
-  /** The stored states that the transaction under way replaces. People are shown these until the log has taken it. */
+  /**
+   * Committed states, by key, that the open transaction of a shared store replaces. Reads return these states until the
+   * log has taken the transaction.
+   */
   readonly #replaced = new Map<string, Head<State>>();
   /** A ring buffer by row number. */
   #newest: (Row<Fact> | undefined)[] = [];
@@ -372,7 +375,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     return 'facts' in record ? record.facts : [];
   }
 
-  /** The newest state that is stored for good. */
+  /** Returns the newest committed state of a key. In a shared store, the log has taken this state. */
   #stored(key: string): Head<State> {
     return this.#replaced.get(key) ?? this.#shared.reading(() => this.#head(key));
   }

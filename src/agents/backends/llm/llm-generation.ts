@@ -308,8 +308,8 @@ function sizeOfAll(messages: readonly ModelMessage[]): number {
 }
 
 /**
- * Describes the tools to the `ai` library. No tool gets a function to run, because Conch runs the calls itself, after it
- * has asked for permission.
+ * Returns the tools in the form of the `ai` library. The tools have no `execute` function: Conch runs each call itself,
+ * after permission was given.
  */
 function toolSetOf(offered: Readonly<Record<string, ModelTool>>): ToolSet {
   return Object.fromEntries(Object.entries(offered).map(([name, each]) => [name, toolOf(each)]));
