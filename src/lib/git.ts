@@ -108,9 +108,20 @@ export function zeroSeparated(output: string): readonly string[] {
   return output.split('\0').filter((record) => record !== '');
 }
 
-/** Settings for `-c` that switch programs off, and the command for ssh. */
-type Settings = { readonly off: readonly string[]; readonly ssh: string | null };
-const NO_SETTINGS: Settings = { off: [], ssh: null };
+/** A value of git's configuration. `name`: with section and key in small letters. `value` is `null` for a name alone. */
+export type GitSetting = { readonly scope: string; readonly name: string; readonly value: string | null };
+
+/**
+ * Returns the values of git's configuration for a folder, in the order in which git reads them; the last one of a name
+ * counts. git is asked only when a file of the configuration has changed. Returns nothing when git cannot read it.
+ */
+export async function gitSettings(folder: string, environment: GitEnvironment): Promise<readonly GitSetting[]> {
+  return (await settingsOf(folder, safeEnvironment(environment))).all;
+}
+
+/** Settings for `-c` that switch programs off, the command for ssh, and the whole configuration. */
+type Settings = { readonly off: readonly string[]; readonly ssh: string | null; readonly all: readonly GitSetting[] };
+const NO_SETTINGS: Settings = { off: [], ssh: null, all: [] };
 
 function safeEnvironment(environment: GitEnvironment): Record<string, string | undefined> {
   const kept = Object.entries(environment).filter(([name]) => !isUnsafeVariable(name));
@@ -157,8 +168,11 @@ async function settingsOf(folder: string, env: GitEnvironment): Promise<Settings
   const files = configFiles(folder, env);
   const known = files === null ? undefined : KNOWN.get(files);
   if (known !== undefined) return known;
-  const { settings, includes } = await readSettings(folder, env);
+  const all = await readSettings(folder, env);
+  if (all === null) return NO_SETTINGS;
+  const settings = { ...programsOff(all), all };
   // Files that others include are not known here, so such settings are read each time.
+  const includes = all.some(({ name }) => /^include(?:if)?\./.test(name));
   if (files !== null && !includes && files === configFiles(folder, env)) KNOWN.set(files, settings);
   return settings;
 }
@@ -212,34 +226,43 @@ function gitFoldersOf(folder: string): readonly string[] | null {
   }
 }
 
-async function readSettings(
-  folder: string,
-  env: GitEnvironment,
-): Promise<{ readonly settings: Settings; readonly includes: boolean }> {
-  const names =
-    '^(filter|merge|credential|remote|include|includeif)\\.|^core\\.(sshcommand|gitproxy|alternaterefscommand)$';
-  const args = ['config', '--show-scope', '--null', '--get-regexp', names];
+/** Returns the whole configuration; `null` when git cannot read it. Throws `GitError` when git does not run. */
+async function readSettings(folder: string, env: GitEnvironment): Promise<readonly GitSetting[] | null> {
+  const args = ['config', '--list', '--show-scope', '--null'];
   const end = await ended(['-C', folder, ...args], env, {});
   if (end.code === null || end.limit !== null) throw new GitError(args, end);
+  if (end.code !== 0) return null;
   const fields = end.stdout.toString().split('\0');
+  return Array.from({ length: Math.floor(fields.length / 2) }, (_, at) => {
+    const [scope = '', entry = ''] = fields.slice(2 * at, 2 * at + 2);
+    const [name = '', ...value] = entry.split('\n');
+    return { scope, name, value: value.length === 0 ? null : value.join('\n') };
+  });
+}
+
+/** True for a value that the repository's own configuration sets. */
+export function isLocalSetting({ scope }: GitSetting): boolean {
+  return scope === 'local' || scope === 'worktree';
+}
+
+/** Returns what switches off the programs that a configuration names. */
+function programsOff(all: readonly GitSetting[]): Pick<Settings, 'off' | 'ssh'> {
   const off: string[] = [];
   const helpers: string[] = [];
   let ssh = 'ssh';
-  let includes = false;
-  for (let at = 0; at + 1 < fields.length; at += 2) {
-    const [name = '', ...value] = (fields[at + 1] ?? '').split('\n');
-    const isLocal = fields[at] === 'local' || fields[at] === 'worktree';
-    if (/^include(?:if)?\./.test(name)) includes = true;
+  for (const setting of all) {
+    const { name, value } = setting;
+    const isLocal = isLocalSetting(setting);
     const found = [...REPLACED, ...(isLocal ? REPLACED_LOCAL : [])].find(([pattern]) => pattern.test(name));
     // The first "=" ends the name of a setting of `-c`, so such a program could not be switched off.
     if (found !== undefined && name.includes('='))
       throw new Error(`The configuration of git names "${name}". Remove the "=" from this name.`);
     if (found !== undefined) off.push(`${name}=${found[1]}`);
-    else if (name === 'core.sshcommand' && !isLocal) ssh = value.join('\n');
-    else if (name === 'credential.helper') helpers.push(`${name}=${value.join('\n')}`);
+    else if (name === 'core.sshcommand' && !isLocal) ssh = value ?? '';
+    else if (name === 'credential.helper') helpers.push(`${name}=${value ?? ''}`);
   }
   const isReset = off.includes('credential.helper=');
-  return { settings: { off: isReset ? [...off, ...helpers] : off, ssh: `${ssh} -o BatchMode=yes` }, includes };
+  return { off: isReset ? [...off, ...helpers] : off, ssh: `${ssh} -o BatchMode=yes` };
 }
 
 /** Runs git, and ends it at a limit. Never throws. */

@@ -28,7 +28,17 @@ import type {
 import { checkRepository } from './git/check-repository.ts';
 import { differences, pictureOf } from './git/guard.ts';
 import type { CopyPicture } from './git/guard.ts';
-import { applyKept, commitWork, dropKept, listKept, newestKept, showKept, statusOf, storeWork } from './git/kept.ts';
+import {
+  applyKept,
+  commitAuthor,
+  commitWork,
+  dropKept,
+  listKept,
+  newestKept,
+  showKept,
+  statusOf,
+  storeWork,
+} from './git/kept.ts';
 import {
   advanceMain,
   fileCommit,
@@ -816,10 +826,10 @@ class RepositoryWork implements CrewWork {
     tip: string,
     commit: string,
   ): Promise<readonly (readonly [string, string])[]> {
-    const { git } = this.#repository;
+    const { git, env } = this.#repository;
     const authors = (await git(['log', '--format=%an <%ae>', '--no-merges', `${tip}..${commit}`])).split('\n');
-    const own = (await git(['var', 'GIT_AUTHOR_IDENT']).catch(() => '')).replace(/ \d+ [+-]\d+\s*$/, '');
-    const others = [...new Set(authors)].filter((author) => author !== '' && author !== own);
+    const { GIT_AUTHOR_NAME: name, GIT_AUTHOR_EMAIL: email } = await commitAuthor(this.#integration, env);
+    const others = [...new Set(authors)].filter((author) => author !== '' && author !== `${name} <${email}>`);
     return [
       ['Conch-Ticket', ticket.id],
       ['Conch-Worker', worker],

@@ -1,7 +1,8 @@
 import { lstat, readFile, readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { shortDigest } from '../../../lib/digest.ts';
-import { zeroSeparated } from '../../../lib/git.ts';
+import { gitSettings, isLocalSetting, zeroSeparated } from '../../../lib/git.ts';
+import type { GitSetting } from '../../../lib/git.ts';
 import { STATUS, unless } from './repository.ts';
 import type { Repository } from './repository.ts';
 
@@ -20,7 +21,7 @@ export async function pictureOf(repository: Repository): Promise<CopyPicture> {
     git(['for-each-ref', '--format=%(refname) %(objectname)']),
     git(['ls-files', '--stage', '-v', '-z']),
     git(STATUS),
-    git(['config', '--list', '--show-scope', '-z']),
+    gitSettings(root, repository.env),
   ]);
   const refs = new Map<string, string>();
   for (const [ref = '', id = ''] of listedRefs.split('\n').map((line) => line.split(' ')))
@@ -91,11 +92,10 @@ async function stashesIn({ git, commonDir }: Repository): Promise<string> {
 }
 
 /** The folder of hooks that is set in any configuration; `null` for none. */
-async function hooksPathIn({ git }: Repository, listing: string): Promise<string | null> {
-  const fields = listing.split('\0');
-  const isSet = fields.findLast((field, at) => /^core\.hookspath(?:\n|$)/.test(field) && fields[at - 1] !== 'command');
-  if (isSet === undefined) return null;
-  const [, path = '~'] = /^[^\n]*\n(.*)$/s.exec(isSet) ?? [];
+async function hooksPathIn({ git }: Repository, settings: readonly GitSetting[]): Promise<string | null> {
+  const set = settings.findLast(({ name }) => name === 'core.hookspath');
+  if (set === undefined) return null;
+  const path = set.value ?? '~';
   // git replaces the beginning of such a path.
   return /^[~%:]/.test(path)
     ? await unless(1, git(['config', '--type=path', 'core.hooksPath'], { hooks: true }))
@@ -107,16 +107,11 @@ function short(value = ''): string {
   return /^[0-9a-f]{40,}$/.test(value) ? value.slice(0, 10) : value;
 }
 
-function settingsIn(listing: string): ReadonlyMap<string, string> {
+function settingsIn(all: readonly GitSetting[]): ReadonlyMap<string, string> {
   const settings = new Map<string, string>();
-  const fields = listing.split('\0');
-  for (let at = 0; at + 1 < fields.length; at += 2) {
-    const [name = '', ...value] = (fields[at + 1] ?? '').split('\n');
-    // git writes there when a worker pushes its own branch.
-    if (name.startsWith('branch.agent/')) continue;
-    if (fields[at] === 'local' || fields[at] === 'worktree')
-      settings.set(name, shortDigest(settings.get(name) ?? '', ...value));
-  }
+  // git writes to the settings of a worker's branch when the worker pushes it.
+  for (const { name, value } of all.filter((each) => isLocalSetting(each) && !each.name.startsWith('branch.agent/')))
+    settings.set(name, shortDigest(settings.get(name) ?? '', ...(value?.split('\n') ?? [])));
   return settings;
 }
 

@@ -2,7 +2,7 @@ import { lstat, mkdtemp, readFile, readlink, realpath, rm } from 'node:fs/promis
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
-import { GitError, copyIndex, gitDirOf, gitIn, zeroSeparated } from '../../../lib/git.ts';
+import { GitError, copyIndex, gitDirOf, gitIn, gitSettings, zeroSeparated } from '../../../lib/git.ts';
 import type { Git, GitEnvironment } from '../../../lib/git.ts';
 import { STATUS, unless } from './repository.ts';
 import type { Repository } from './repository.ts';
@@ -197,8 +197,7 @@ export async function commitAuthor(
   env: GitEnvironment,
   at: number | null = null,
 ): Promise<Record<string, string>> {
-  const listing = await unless(1, gitIn(folder, env)(['config', '-z', '--get-regexp', '^user\\.(name|email)$']));
-  const set = new Map(zeroSeparated(listing ?? '').map((entry) => [entry.split('\n')[0], entry.split('\n')[1]]));
+  const set = new Map((await gitSettings(folder, env)).map((setting) => [setting.name, setting.value ?? undefined]));
   const [name, email] = [set.get('user.name'), set.get('user.email')];
   const date = at === null ? null : `@${Math.trunc(at / 1_000)} +0000`;
   return {

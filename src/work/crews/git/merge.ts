@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { defined } from '../../../lib/defined.ts';
-import { GitError, gitDirOf, gitIn, zeroSeparated } from '../../../lib/git.ts';
+import { GitError, gitDirOf, gitIn, gitSettings, zeroSeparated } from '../../../lib/git.ts';
 import type { Git } from '../../../lib/git.ts';
 import { commitAuthor } from './kept.ts';
 import { commitOf, isAncestor, tipOf, unless } from './repository.ts';
@@ -370,7 +370,7 @@ async function holderOfMain(
 async function fastForward({ env }: Repository, folder: string, from: string, to: string): Promise<string | null> {
   const git = gitIn(folder, env);
   // Filters do not run here, so files that need one would get a wrong content.
-  if ((await unless(1, git(['config', '--get-regexp', '^filter\\.']))) !== null) {
+  if ((await gitSettings(folder, env)).some(({ name }) => name.startsWith('filter.'))) {
     const input = await git(['diff', '--name-only', '--no-renames', '-z', from, to]);
     const fields = zeroSeparated(await git(['check-attr', '-z', '--stdin', 'filter'], { input }));
     const at = fields.findIndex((field, index) => index % 3 === 2 && !['unspecified', 'unset', 'set'].includes(field));

@@ -4,7 +4,7 @@ import { dirname, join, resolve } from 'node:path';
 import { pid } from 'node:process';
 import { lockFile } from '../../../engine/lock.ts';
 import type { FileLock } from '../../../engine/lock.ts';
-import { GitError, gitIn, zeroSeparated } from '../../../lib/git.ts';
+import { GitError, gitIn, gitSettings, zeroSeparated } from '../../../lib/git.ts';
 import type { Git, GitEnvironment } from '../../../lib/git.ts';
 
 /** A repository that a crew works in, locked for this process. */
@@ -178,20 +178,21 @@ export type FetchedMain =
 
 /** The remote of main, or "origin", and its branch; `null` when the repository has neither. */
 export async function remoteOf({
-  git,
+  root,
+  env,
   main,
-}: Pick<Repository, 'git' | 'main'>): Promise<{ readonly name: string; readonly from: string } | null> {
-  const listing = (await unless(1, git(['config', '-z', '--get-regexp', '^(branch|remote)\\.']))) ?? '';
-  const settings = zeroSeparated(listing).map((entry) => entry.split('\n'));
-  const set = (name: string): string | undefined => settings.findLast(([key]) => key === `branch.${main}.${name}`)?.[1];
-  const hasOrigin = settings.some(([key = '']) => key.startsWith('remote.origin.'));
+}: Pick<Repository, 'root' | 'env' | 'main'>): Promise<{ readonly name: string; readonly from: string } | null> {
+  const settings = await gitSettings(root, env);
+  const set = (key: string) => settings.findLast(({ name }) => name === `branch.${main}.${key}`)?.value ?? undefined;
+  const hasOrigin = settings.some(({ name }) => name.startsWith('remote.origin.'));
   const name = set('remote') ?? (hasOrigin ? 'origin' : '.');
   return name === '.' ? null : { name, from: set('merge') ?? `refs/heads/${main}` };
 }
 
 /** Fetches main from its remote into `refs/conch/remote/`. No other ref changes. */
-export async function fetchMain({ git, main }: Repository): Promise<FetchedMain> {
-  const found = await remoteOf({ git, main });
+export async function fetchMain(repository: Repository): Promise<FetchedMain> {
+  const { git, main } = repository;
+  const found = await remoteOf(repository);
   if (found === null) return { remote: null, commit: null, problem: null };
   const { name: remote, from } = found;
   const to = `refs/conch/remote/${main}`;
@@ -209,11 +210,11 @@ export async function fetchMain({ git, main }: Repository): Promise<FetchedMain>
 
 /** Returns a sentence when the repository sets up hooks that will not run in a worktree; else `null`. */
 export async function hooksProblem({ env, commonDir }: Repository, worktree: string): Promise<string | null> {
+  const set = (await gitSettings(worktree, env)).findLast(({ name }) => name === 'core.hookspath')?.value ?? null;
+  if (set === null) return null;
   const git = gitIn(worktree, env);
-  const folder = await unless(1, git(['config', '--type=path', 'core.hooksPath'], { hooks: true }));
-  const path = resolve(worktree, folder ?? '');
-  if (folder === null || existsSync(path)) return null;
-  const set = (await git(['config', 'core.hooksPath'], { hooks: true })).trimEnd();
+  const path = resolve(worktree, (await git(['config', '--type=path', 'core.hooksPath'], { hooks: true })).trimEnd());
+  if (existsSync(path)) return null;
   const where = path.startsWith(`${commonDir}/`) ? path : set;
   return `Hooks do not run in ${worktree}: core.hooksPath is ${where}, and this folder is missing there.`;
 }
