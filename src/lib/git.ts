@@ -85,16 +85,29 @@ const ALWAYS: readonly string[] = [
  */
 export function gitIn(folder: string, environment: GitEnvironment, set: Readonly<Record<string, string>> = {}): Git {
   return async (args, options = {}) => {
-    const env = { ...safeEnvironment(environment), ...set, ...options.set };
-    if (options.index !== undefined) env['GIT_INDEX_FILE'] = options.index;
-    const hooks = options.hooks === true;
-    const { off, ssh } = hooks ? NO_SETTINGS : await settingsOf(folder, env);
-    if (ssh !== null) env['GIT_SSH_COMMAND'] = ssh;
-    const safe = [...ALWAYS, ...(hooks ? [] : ['core.hooksPath=/dev/null']), ...off];
-    const end = await ended(['-C', folder, ...safe.flatMap((one) => ['-c', one]), ...args], env, options);
+    const command = await gitCommand(folder, environment, args, { ...options, set: { ...set, ...options.set } });
+    const end = await ended(command.args, command.env, options);
     if (end.code !== 0 || end.limit !== null) throw new GitError(args, end);
     return end.stdout.toString(options.bytes === true ? 'latin1' : 'utf8');
   };
+}
+
+/** All arguments of git for one command, and its environment. */
+export type GitCommand = { readonly args: readonly string[]; readonly env: GitEnvironment };
+
+/** Returns a command of git in a folder that runs no program which a configuration names, as `gitIn` says. */
+export async function gitCommand(
+  folder: string,
+  environment: GitEnvironment,
+  args: readonly string[],
+  { set = {}, index, hooks = false }: Pick<GitOptions, 'set' | 'index' | 'hooks'> = {},
+): Promise<GitCommand> {
+  const env = { ...safeEnvironment(environment), ...set };
+  if (index !== undefined) env['GIT_INDEX_FILE'] = index;
+  const { off, ssh } = hooks ? NO_SETTINGS : await settingsOf(folder, env);
+  if (ssh !== null) env['GIT_SSH_COMMAND'] = ssh;
+  const safe = [...ALWAYS, ...(hooks ? [] : ['core.hooksPath=/dev/null']), ...off];
+  return { args: ['-C', folder, ...safe.flatMap((one) => ['-c', one]), ...args], env };
 }
 
 /** Returns the folder of git that belongs to a worktree alone, without links in its path. Throws `GitError`. */

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
 import { GitError, copyIndex, gitDirOf, gitIn, gitSettings, zeroSeparated } from '../../../lib/git.ts';
 import type { Git, GitEnvironment } from '../../../lib/git.ts';
-import { STATUS, unless } from './repository.ts';
+import { STATUS, treeOf, unless } from './repository.ts';
 import type { Repository } from './repository.ts';
 
 /** Work stored as a commit. `ref` is `null` when nothing differs from HEAD and nothing was stored. */
@@ -260,7 +260,9 @@ type SnapshotOrder = { readonly keep: string | null; readonly seen: Look };
 async function snapshot(repository: Repository, worktree: string, { keep, seen }: SnapshotOrder): Promise<Snapshot> {
   const { head, entries, isClean } = seen;
   const own = gitIn(worktree, repository.env);
-  const headTree = head === null ? null : (await own(['rev-parse', `${head}^{tree}`])).trim();
+  // The commit of a submodule is in another repository.
+  const inSubmodule = async (): Promise<string> => (await own(['rev-parse', `${head}^{tree}`])).trim();
+  const headTree = head === null ? null : await treeOf(repository, head).catch(inSubmodule);
   if (isClean && headTree !== null) return { tree: headTree, indexTree: headTree, headTree };
   const scratch = await mkdtemp(join(tmpdir(), 'conch-index-'));
   try {

@@ -1,14 +1,14 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { defined } from '../../../lib/defined.ts';
 import { GitError, gitDirOf, gitIn, gitSettings, zeroSeparated } from '../../../lib/git.ts';
 import type { Git } from '../../../lib/git.ts';
 import { commitAuthor } from './kept.ts';
-import { commitOf, isAncestor, tipOf, unless } from './repository.ts';
+import { commitOf, isAncestor, tipOf, treeOf, unless } from './repository.ts';
 import type { Repository } from './repository.ts';
-import { listWorktrees } from './worktrees.ts';
+import { isLinked, listWorktrees } from './worktrees.ts';
 
 /** The ref of merge commits that wait for the user's copy of main to accept them. */
 const WAITING = 'refs/conch/main';
@@ -21,10 +21,8 @@ export type MainState = { readonly main: string; readonly tip: string; readonly 
 
 /** Returns where main is. Deletes the ref of waiting commits when main has them. Throws when main is missing. */
 export async function mainState(repository: Repository): Promise<MainState> {
-  const ref = `refs/heads/${repository.main}`;
-  const listing = await repository.git(['for-each-ref', '--format=%(refname) %(objectname)', ref, WAITING]);
-  const refs = new Map(listing.split('\n').map((line) => [line.split(' ')[0], line.split(' ')[1]] as const));
-  const [main, waiting] = [refs.get(ref) ?? null, refs.get(WAITING) ?? null];
+  const names = [`refs/heads/${repository.main}`, WAITING].map((ref) => `${ref}^{commit}`);
+  const [main = null, waiting = null] = (await repository.objects.read(names)).map((found) => found?.id ?? null);
   if (main === null) throw new Error(`${repository.root} has no branch ${repository.main} any more.`);
   if (waiting === null) return { main, tip: main, hasDiverged: false };
   if (!(await isAncestor(repository, waiting, main)))
@@ -41,10 +39,7 @@ export async function mainState(repository: Repository): Promise<MainState> {
 
 /** Puts the integration worktree at a commit, without a branch and without files that git does not ignore. */
 export async function prepareIntegration(repository: Repository, folder: string, tip: string): Promise<void> {
-  const known = (await listWorktrees(repository)).some((one) => one.folder === folder);
-  if (!known && existsSync(folder) && readdirSync(folder).length > 0)
-    throw new Error(`${folder} is no worktree of this repository and is not empty. Move it away.`);
-  if (known && existsSync(join(folder, '.git'))) {
+  if (await isLinked(repository, folder)) {
     const git = gitIn(folder, repository.env);
     try {
       // Nobody else uses this worktree, so a lock there was left by git that was ended.
@@ -56,7 +51,10 @@ export async function prepareIntegration(repository: Repository, folder: string,
       if (!(error instanceof GitError)) throw error;
     }
   }
-  if (known) await repository.git(['worktree', 'remove', '--force', '--force', folder]);
+  const isKnown = (await listWorktrees(repository)).some((one) => one.folder === folder);
+  if (!isKnown && existsSync(folder) && readdirSync(folder).length > 0)
+    throw new Error(`${folder} is no worktree of this repository and is not empty. Move it away.`);
+  if (isKnown) await repository.git(['worktree', 'remove', '--force', '--force', folder]);
   await repository.git(['worktree', 'add', '--quiet', '--detach', folder, tip]);
 }
 
@@ -113,7 +111,8 @@ export async function mergeCommit(repository: Repository, request: MergeRequest)
   const git = gitIn(folder, repository.env, await commitAuthor(folder, repository.env, request.at));
   const plain = ['--no-ff', '--no-commit', '--no-squash', '--no-stat', '--no-autostash', '--no-verify-signatures'];
   await unless(1, git(['-c', 'rerere.enabled=false', 'merge', '--quiet', ...plain, commit]));
-  if ((await commitOf({ git }, 'MERGE_HEAD')) !== commit) throw new Error(`git did not merge ${commit} in ${folder}.`);
+  const merged = await readFile(join(await gitDirOf(folder, git), 'MERGE_HEAD'), 'utf8').catch(() => '');
+  if (merged.trim() !== commit) throw new Error(`git did not merge ${commit} in ${folder}.`);
   const dropped = await dropTickets(git, request);
   const unmerged = zeroSeparated(await git(['ls-files', '--unmerged', '-z'])).map(
     (entry) => entry.split('\t')[1] ?? '',
@@ -169,8 +168,7 @@ export async function pullCommit(
     if (refused.length > 0) return { kind: 'refused', files: refused };
     const tree = (await git(['write-tree'])).trim();
     const follows = previous === null || (await isAncestor(repository, previous, tip));
-    if (follows && tree === (await git(['rev-parse', `${tip}^{tree}`])).trim())
-      return { kind: 'merged', commit: tip, tree, dropped };
+    if (follows && tree === (await treeOf(repository, tip))) return { kind: 'merged', commit: tip, tree, dropped };
     const parents = ['-p', tip, ...(follows || previous === null ? [] : ['-p', previous])];
     const commit = (await git(['commit-tree', tree, ...parents, '-m', message])).trim();
     return { kind: 'merged', commit, tree, dropped };
@@ -193,7 +191,7 @@ export async function fileCommit(
     await git(['read-tree', tip]);
     await setFile(git, file);
     const tree = (await git(['write-tree'])).trim();
-    if (tree === (await git(['rev-parse', `${tip}^{tree}`])).trim()) return null;
+    if (tree === (await treeOf(repository, tip))) return null;
     return (await git(['commit-tree', tree, '-p', tip, '-m', message])).trim();
   });
 }

@@ -4,6 +4,7 @@ import { dirname, join, resolve } from 'node:path';
 import { pid } from 'node:process';
 import { lockFile } from '../../../engine/lock.ts';
 import type { FileLock } from '../../../engine/lock.ts';
+import { GitObjects } from '../../../lib/git-objects.ts';
 import { GitError, gitIn, gitSettings, zeroSeparated } from '../../../lib/git.ts';
 import type { Git, GitEnvironment } from '../../../lib/git.ts';
 
@@ -18,6 +19,8 @@ export type Repository = {
   readonly env: GitEnvironment;
   /** Runs git in the user's copy. */
   readonly git: Git;
+  /** Reads refs and objects. */
+  readonly objects: Pick<GitObjects, 'read'>;
   /** Unlocks the repository. */
   release(): void;
 };
@@ -76,24 +79,43 @@ export async function openRepository(path: string, options: RepositoryOptions): 
     const how = `Finish it or run: git -C "${root}" ${underWay} --abort`;
     throw new RepositoryError('operation', `A ${underWay} is under way in ${root}. ${how}`);
   }
-  const tip = await tipOf({ git }, main);
-  if (tip === null) throw await mainMissing(git, root, main);
-  if (folder !== null && (await git(['ls-tree', tip, '--', folder])) !== '') {
-    const how = 'Set the folder of the worktrees to a path outside the repository.';
-    throw new RepositoryError('folder-tracked', `${main} has files in ${folder}/, where worktrees would lie. ${how}`);
+  const objects = new GitObjects(root, env);
+  try {
+    const tip = await tipOf({ objects }, main);
+    if (tip === null) throw await mainMissing(git, root, main);
+    if (folder !== null && (await git(['ls-tree', tip, '--', folder])) !== '') {
+      const how = 'Set the folder of the worktrees to a path outside the repository.';
+      throw new RepositoryError('folder-tracked', `${main} has files in ${folder}/, where worktrees would lie. ${how}`);
+    }
+    const unlock = lockRepository(root, commonDir, [...(folder === null ? [] : [`/${folder}/`]), '/.conch']);
+    const release = (): void => {
+      objects.close();
+      unlock();
+    };
+    return { root, commonDir, main, env, git: gitIn(root, env), objects, release };
+  } catch (error) {
+    objects.close();
+    throw error;
   }
-  const release = lockRepository(root, commonDir, [...(folder === null ? [] : [`/${folder}/`]), '/.conch']);
-  return { root, commonDir, main, env, git: gitIn(root, env), release };
 }
 
 /** Returns the commit of a local branch; `null` when there is no such branch. */
-export async function tipOf({ git }: Pick<Repository, 'git'>, branch: string): Promise<string | null> {
-  return await commitOf({ git }, `refs/heads/${branch}`);
+export async function tipOf({ objects }: Pick<Repository, 'objects'>, branch: string): Promise<string | null> {
+  return await commitOf({ objects }, `refs/heads/${branch}`);
 }
 
 /** Returns the commit that a full ref or id names; `null` when there is none. */
-export async function commitOf({ git }: Pick<Repository, 'git'>, name: string): Promise<string | null> {
-  return await unless(1, git(['rev-parse', '--verify', '--quiet', '--end-of-options', `${name}^{commit}`]));
+export async function commitOf({ objects }: Pick<Repository, 'objects'>, name: string): Promise<string | null> {
+  const [found] = await objects.read([`${name}^{commit}`]);
+  return found?.id ?? null;
+}
+
+/** Returns the tree of a commit. Throws when the repository has no such commit. */
+export async function treeOf({ objects }: Pick<Repository, 'objects'>, commit: string): Promise<string> {
+  const [found] = await objects.read([`${commit}^{commit}`]);
+  const [, tree] = /^tree ([0-9a-f]+)\n/.exec(found?.body.toString('latin1', 0, 80) ?? '') ?? [];
+  if (tree === undefined) throw new Error(`There is no commit ${commit}.`);
+  return tree;
 }
 
 /** True when `one` is `other` or an ancestor of it. Throws `GitError` when a commit is missing. */
@@ -118,7 +140,7 @@ export async function missingIn(
 
 /** Returns the text of a file in a commit; `null` when the commit has no such file. */
 export async function fileIn(
-  repository: Pick<Repository, 'git'>,
+  repository: Pick<Repository, 'objects'>,
   commit: string,
   path: string,
 ): Promise<string | null> {
@@ -126,7 +148,11 @@ export async function fileIn(
 }
 
 /** As `filesIn`. A link is no such file: its text would be in another place. */
-export async function plainFilesIn(repository: Pick<Repository, 'git'>, commit: string, paths: readonly string[]) {
+export async function plainFilesIn(
+  repository: Pick<Repository, 'git' | 'objects'>,
+  commit: string,
+  paths: readonly string[],
+) {
   const listing = ['--literal-pathspecs', 'ls-tree', '-z', commit, '--', ...paths];
   const entries = zeroSeparated((await unless(128, repository.git(listing))) ?? '');
   const plain = entries.filter((entry) => entry.startsWith('100')).map((entry) => entry.slice(entry.indexOf('\t') + 1));
@@ -135,7 +161,7 @@ export async function plainFilesIn(repository: Pick<Repository, 'git'>, commit: 
 
 /** Returns the texts of files in a commit, by their paths. Files that the commit lacks are left out. */
 export async function filesIn(
-  repository: Pick<Repository, 'git'>,
+  repository: Pick<Repository, 'objects'>,
   commit: string,
   paths: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
@@ -150,22 +176,16 @@ export async function filesIn(
 
 /** The texts of files, by the names that git takes for them: ids of their contents, or a commit and a path. */
 export async function blobsOf(
-  { git }: Pick<Repository, 'git'>,
+  { objects }: Pick<Repository, 'objects'>,
   names: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
-  const files = new Map<string, string>();
-  if (names.length === 0) return files;
-  const output = await git(['cat-file', '--batch'], { input: names.map((name) => `${name}\n`).join(''), bytes: true });
-  let at = 0;
-  for (const name of names) {
-    const end = output.indexOf('\n', at);
-    const [, type, size] = /^[0-9a-f]{40,64} (\w+) (\d+)$/.exec(output.slice(at, end)) ?? [];
-    at = end + 1;
-    if (size === undefined) continue;
-    if (type === 'blob') files.set(name, Buffer.from(output.slice(at, at + Number(size)), 'latin1').toString('utf8'));
-    at += Number(size) + 1;
-  }
-  return files;
+  const found = await objects.read(names);
+  return new Map(
+    names.flatMap((name, at) => {
+      const { type, body } = found[at] ?? {};
+      return type === 'blob' && body !== undefined ? [[name, body.toString('utf8')] as const] : [];
+    }),
+  );
 }
 
 /**
@@ -204,7 +224,7 @@ export async function fetchMain(repository: Repository): Promise<FetchedMain> {
     const isMissing = /couldn't find remote ref/i.test(error.stderr);
     return { remote, commit: null, problem: isMissing ? 'no branch' : error.message };
   }
-  const commit = await commitOf({ git }, to);
+  const commit = await commitOf(repository, to);
   return commit === null ? { remote, commit, problem: 'no branch' } : { remote, commit, problem: null };
 }
 

@@ -82,6 +82,13 @@ async function add(
   return known === undefined ? 'branch-reused' : 'restored';
 }
 
+/** True when a folder and the repository name each other, as in every worktree that nobody has moved or broken. */
+export async function isLinked({ commonDir }: Repository, folder: string): Promise<boolean> {
+  const [, gitDir = ''] = /^gitdir: (.*)$/m.exec(await readFile(join(folder, '.git'), 'utf8').catch(() => '')) ?? [];
+  if (!gitDir.startsWith(`${commonDir}/worktrees/`)) return false;
+  return (await readFile(join(gitDir, 'gitdir'), 'utf8').catch(() => '')).trimEnd() === join(folder, '.git');
+}
+
 /** True when git was ended while it created the worktree: git locks it until all files are there. */
 async function hasUnfinishedFiles({ commonDir }: Repository, folder: string): Promise<boolean> {
   const gitDir = /^gitdir: (.*)$/m.exec(await readFile(join(folder, '.git'), 'utf8').catch(() => ''))?.[1] ?? '';
@@ -144,11 +151,17 @@ export async function removeWorktree(
   stored: { readonly tree: string } | null = null,
 ): Promise<void> {
   await QUEUE.run(repository.commonDir, async () => {
-    const [, ...linked] = await listWorktrees(repository);
-    if (!linked.some((one) => one.folder === folder)) return;
+    const isKnown = (await isLinked(repository, folder)) || (await isRegistered(repository, folder));
+    if (!isKnown) return;
     const isStored = stored !== null && existsSync(folder) && (await statusOf(repository, folder)).tree === stored.tree;
     await repository.git(['worktree', 'remove', ...(isStored ? ['--force'] : []), folder]);
   });
+}
+
+/** True when git lists the folder as a worktree beside the user's copy, whether it is there or not. */
+async function isRegistered(repository: Repository, folder: string): Promise<boolean> {
+  const [, ...linked] = await listWorktrees(repository);
+  return linked.some((one) => one.folder === folder);
 }
 
 /** Deletes a branch that is still at this commit; does nothing when there is no such branch. Throws `GitError`. */

@@ -1,0 +1,171 @@
+import { spawn } from 'node:child_process';
+import type { ChildProcessByStdio } from 'node:child_process';
+import type { Readable, Writable } from 'node:stream';
+import { gitCommand } from './git.ts';
+import type { GitCommand, GitEnvironment } from './git.ts';
+
+/** An object of a repository. `body`: its content, as git stores it. */
+export type GitObject = {
+  readonly id: string;
+  readonly type: 'blob' | 'tree' | 'commit' | 'tag';
+  readonly body: Buffer;
+};
+
+/** The longest that git may take for one request, in milliseconds. */
+const LIMIT_MS = 60_000;
+/** How long git stays without a request, in milliseconds. */
+const REST_MS = 60_000;
+/** The most bytes of one object. */
+const MOST_BYTES = 64 * 1_048_576;
+/** The most bytes of standard error that an error shows. */
+const STDERR_TAIL = 4_096;
+
+/**
+ * Reads refs and objects of a repository through one process of git, which answers many requests: starting git for each
+ * takes longer than all else. The process ends after a minute without a request, and with Conch.
+ */
+export class GitObjects {
+  readonly #folder: string;
+  readonly #environment: GitEnvironment;
+  #process: BatchProcess | null = null;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(folder: string, environment: GitEnvironment) {
+    this.#folder = folder;
+    this.#environment = environment;
+  }
+
+  /**
+   * Returns what each name stands for now, in the order of the names; `null` where nothing has the name. A name is what
+   * git takes for one object, without a newline: an id, a full ref, `<commit>:<path>`. `^{commit}` after it follows tags.
+   * Rejects when git does not answer.
+   */
+  read(names: readonly string[]): Promise<readonly (GitObject | null)[]> {
+    const read = this.#last.then(() => this.#read(names));
+    this.#last = read.catch(() => undefined);
+    return read;
+  }
+
+  /** Ends the process, after the requests under way. */
+  close(): void {
+    void this.#last.then(() => this.#process?.end());
+  }
+
+  async #read(names: readonly string[]): Promise<readonly (GitObject | null)[]> {
+    if (names.length === 0) return [];
+    const command = await gitCommand(this.#folder, this.#environment, ['cat-file', '--batch']);
+    // Other settings need another process.
+    if (this.#process?.isFor(command) !== true) {
+      this.#process?.end();
+      this.#process = new BatchProcess(command);
+    }
+    return await this.#process.read(names);
+  }
+}
+
+/** One run of `git cat-file --batch`. */
+class BatchProcess {
+  readonly #key: string;
+  readonly #child: ChildProcessByStdio<Writable, Readable, Readable>;
+  #isOver = false;
+  #rest: NodeJS.Timeout | undefined;
+  #stderr = '';
+  /** The output that belongs to no complete answer yet. */
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+  /** How many bytes the next answer has at least. */
+  #needed = 1;
+  #request: { readonly count: number; readonly found: (GitObject | null)[]; end(error?: Error): void } | null = null;
+
+  constructor(command: GitCommand) {
+    this.#key = JSON.stringify(command);
+    // A group of its own: Ctrl-C in a terminal ends Conch, which reads while it stops.
+    const options = { env: command.env, detached: true, stdio: ['pipe', 'pipe', 'pipe'] as ['pipe', 'pipe', 'pipe'] };
+    this.#child = spawn('git', command.args, options);
+    this.#child.once('error', (error) => this.#fail(error.message));
+    this.#child.once('close', () => this.#fail(this.#stderr.trim() || 'it ended'));
+    this.#child.stdin.on('error', () => undefined);
+    this.#child.stdout.on('data', (chunk: Buffer) => this.#take(chunk));
+    this.#child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      this.#stderr = (this.#stderr + text).slice(-STDERR_TAIL);
+    });
+    this.#hold(false);
+  }
+
+  /** True when the process runs and was started with this command. */
+  isFor(command: GitCommand): boolean {
+    return !this.#isOver && this.#key === JSON.stringify(command);
+  }
+
+  read(names: readonly string[]): Promise<readonly (GitObject | null)[]> {
+    clearTimeout(this.#rest);
+    return new Promise((resolve, reject) => {
+      const limit = setTimeout(() => this.#fail(`no answer within ${LIMIT_MS / 1_000} s`), LIMIT_MS);
+      const found: (GitObject | null)[] = [];
+      const end = (error?: Error): void => {
+        clearTimeout(limit);
+        this.#request = null;
+        this.#hold(false);
+        if (error === undefined) resolve(found);
+        else reject(error);
+      };
+      if (this.#isOver) return reject(new Error(`git cat-file failed: ${this.#stderr}`));
+      this.#request = { count: names.length, found, end };
+      this.#hold(true);
+      this.#child.stdin.write(names.map((name) => `${name}\n`).join(''));
+    });
+  }
+
+  /** Ends git, which reads the end of its input. */
+  end(): void {
+    clearTimeout(this.#rest);
+    this.#isOver = true;
+    this.#child.stdin.end();
+  }
+
+  /** Keeps Conch running while a request is under way, and only then. */
+  #hold(isBusy: boolean): void {
+    const handles = [this.#child, this.#child.stdin, this.#child.stdout, this.#child.stderr] as unknown[];
+    for (const handle of handles as { ref?: () => void; unref?: () => void }[]) {
+      if (isBusy) handle.ref?.();
+      else handle.unref?.();
+    }
+    if (!isBusy && !this.#isOver) this.#rest = setTimeout(() => this.end(), REST_MS).unref();
+  }
+
+  #fail(why: string): void {
+    clearTimeout(this.#rest);
+    this.#isOver = true;
+    this.#child.kill('SIGKILL');
+    this.#request?.end(new Error(`git cat-file failed: ${why}`));
+  }
+
+  #take(chunk: Buffer): void {
+    this.#chunks.push(chunk);
+    this.#bytes += chunk.length;
+    while (this.#request !== null && this.#bytes >= this.#needed) {
+      const output = Buffer.concat(this.#chunks);
+      this.#chunks = [output];
+      const line = output.indexOf('\n');
+      if (line === -1) return void (this.#needed = this.#bytes + 1);
+      const [, id = '', type, size] =
+        /^([0-9a-f]{40,64}) (blob|tree|commit|tag) (\d+)$/.exec(output.toString('latin1', 0, line)) ?? [];
+      const length = size === undefined ? 0 : Number(size);
+      if (length > MOST_BYTES) return this.#fail(`${id} has more than ${MOST_BYTES} bytes`);
+      const end = line + 1 + (size === undefined ? 0 : length + 1);
+      if (this.#bytes < end) return void (this.#needed = end);
+      const body = Buffer.from(output.subarray(line + 1, line + 1 + length));
+      this.#answer(type === undefined ? null : { id, type: type as GitObject['type'], body });
+      this.#chunks = [output.subarray(end)];
+      this.#bytes = output.length - end;
+      this.#needed = 1;
+    }
+  }
+
+  #answer(object: GitObject | null): void {
+    const request = this.#request;
+    if (request === null) return;
+    request.found.push(object);
+    if (request.found.length === request.count) request.end();
+  }
+}
