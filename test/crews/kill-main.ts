@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { keepCompiled } from '../lib/compiled.ts';
 import { performTrial } from './trial.ts';
 import type { TrialOrder } from './trial.ts';
 
@@ -9,6 +10,7 @@ import type { TrialOrder } from './trial.ts';
  * `--people meeting`: two workers meet about a conflict;
  * `--every n`: after every n-th; `--from` and `--to`: after facts with these numbers only; `--jobs n`: n at a time.
  */
+keepCompiled();
 const { values } = parseArgs({
   options: {
     json: { type: 'boolean', default: false },

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { keepCompiled } from '../lib/compiled.ts';
 import { MISBEHAVIOUR, MISBEHAVIOUR_OF_PEERS } from './courses.ts';
 import type { Measured } from './measure.ts';
 import { TICKETS } from '../../examples/crew/repository.ts';
@@ -26,6 +27,7 @@ const EMPTY = ['copyChanged', 'leftOver', 'wrongCourses'] as const;
  * Lets crews of scripted workers work through the demonstration repository, and measures the rows of the specification's
  * table. `--small`: one crew only. `--rooms`: counts messages and edits of cards on Discord, Slack and the console. `--self`: two workers change a clone of Conch itself, with its tests. The last line is one JSON object; `wrong` lists each measure over its limit.
  */
+keepCompiled();
 const { values } = parseArgs({
   options: {
     json: { type: 'boolean', default: false },

@@ -364,7 +364,7 @@ export class CrewHost {
       const work = await openCrewWork(
         { ...crew, guardsCopy: crew.backend.kind === 'command', marks: this.#marksOf(crew) },
         {
-          env: process.env,
+          env: { ...process.env },
           run: commandRunner(timers),
           endMarked,
           answerTo: (asked) => this.#answerTo(id, asked),
