@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import { shortDigest } from '../../../lib/digest.ts';
 import { gitSettings, isLocalSetting, zeroSeparated } from '../../../lib/git.ts';
 import type { GitSetting } from '../../../lib/git.ts';
+import { indexEntries } from './kept.ts';
 import { STATUS, unless } from './repository.ts';
 import type { Repository } from './repository.ts';
 
@@ -19,7 +20,7 @@ export async function pictureOf(repository: Repository): Promise<CopyPicture> {
   const { git, root, commonDir } = repository;
   const [listedRefs, index, status, settings] = await Promise.all([
     git(['for-each-ref', '--format=%(refname) %(objectname)']),
-    git(['ls-files', '--stage', '-v', '-z']),
+    indexEntries(root, git),
     git(STATUS),
     gitSettings(root, repository.env),
   ]);
@@ -31,7 +32,7 @@ export async function pictureOf(repository: Repository): Promise<CopyPicture> {
   return {
     head,
     refs,
-    index: new Map([['index', shortDigest(index)]]),
+    index: new Map([['index', shortDigest(index.join('\0'))]]),
     files,
     stash: new Map([['stash', /^refs\/stash /m.test(listedRefs) ? await stashesIn(repository) : '']]),
     config: settingsIn(settings),

@@ -1,9 +1,11 @@
+import { hash } from 'node:crypto';
 import { lstat, mkdtemp, readFile, readlink, realpath, rm } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
 import { GitError, copyIndex, gitDirOf, gitIn, gitSettings, zeroSeparated } from '../../../lib/git.ts';
 import type { Git, GitEnvironment } from '../../../lib/git.ts';
+import { BoundedMap } from '../../../lib/keyed.ts';
 import { STATUS, treeOf, unless } from './repository.ts';
 import type { Repository } from './repository.ts';
 
@@ -231,6 +233,27 @@ async function reasonAgainst(worktree: string, path: string): Promise<string | n
 
 type Look = Awaited<ReturnType<typeof lookAt>>;
 
+/** Entries by the digest of the file of their index: they depend on nothing else. */
+const ENTRIES = new BoundedMap<string, readonly string[]>(40);
+/** Longer lists of entries are not remembered. */
+const MOST_REMEMBERED = 10_000;
+
+/** Lists the entries of the index of a worktree, with their flags. git is asked only when the index has changed. */
+export async function indexEntries(worktree: string, git: Git): Promise<readonly string[]> {
+  const file = join(await gitDirOf(worktree, git), 'index');
+  const digestNow = async (): Promise<string | null> => {
+    const bytes = await readFile(file).catch(() => null);
+    return bytes === null ? null : hash('sha256', bytes);
+  };
+  const digest = await digestNow();
+  const known = digest === null ? undefined : ENTRIES.get(digest);
+  if (known !== undefined) return known;
+  const entries = zeroSeparated(await git(['ls-files', '--stage', '-v', '-z']));
+  const isSame = digest !== null && digest === (await digestNow());
+  if (isSame && entries.length <= MOST_REMEMBERED) ENTRIES.set(digest, entries);
+  return entries;
+}
+
 /**
  * Looks at a worktree and its submodules before their files are read. `entries`: of the index. `unmerged`: files in a
  * conflict. `isDirty`: files differ from HEAD. `isClean`: they do not, and git looks at all of them. `keep`: where
@@ -240,7 +263,7 @@ async function lookAt(repository: Repository, worktree: string, keep: string | n
   const git = gitIn(worktree, repository.env);
   // Runs no git in submodules: their own settings could name programs.
   const status = zeroSeparated(await git([...STATUS, '--ignore-submodules=dirty']));
-  const entries = zeroSeparated(await git(['ls-files', '--stage', '-v', '-z']));
+  const entries = await indexEntries(worktree, git);
   const files = status.filter((entry) => !entry.startsWith('# '));
   const [, head = null] = /^# branch\.oid ([0-9a-f]+)$/.exec(status[0] ?? '') ?? [];
   const unmerged = files.filter((entry) => entry.startsWith('u ')).map((entry) => entry.split(' ').slice(10).join(' '));

@@ -110,14 +110,12 @@ export async function mergeCommit(repository: Repository, request: MergeRequest)
   if (await isAncestor(repository, commit, tip)) return { kind: 'nothing' };
   const git = gitIn(folder, repository.env, await commitAuthor(folder, repository.env, request.at));
   const plain = ['--no-ff', '--no-commit', '--no-squash', '--no-stat', '--no-autostash', '--no-verify-signatures'];
-  await unless(1, git(['-c', 'rerere.enabled=false', 'merge', '--quiet', ...plain, commit]));
+  const isClean = (await unless(1, git(['-c', 'rerere.enabled=false', 'merge', '--quiet', ...plain, commit]))) !== null;
   const merged = await readFile(join(await gitDirOf(folder, git), 'MERGE_HEAD'), 'utf8').catch(() => '');
   if (merged.trim() !== commit) throw new Error(`git did not merge ${commit} in ${folder}.`);
   const dropped = await dropTickets(git, request);
-  const unmerged = zeroSeparated(await git(['ls-files', '--unmerged', '-z'])).map(
-    (entry) => entry.split('\t')[1] ?? '',
-  );
-  const paths = [...new Set(unmerged)].toSorted();
+  const unmerged = isClean ? [] : zeroSeparated(await git(['ls-files', '--unmerged', '-z']));
+  const paths = [...new Set(unmerged.map((entry) => entry.split('\t')[1] ?? ''))].toSorted();
   const refused = marker === undefined || paths.length > 0 ? [] : await addedMarkers(git, tip, marker);
   if (paths.length > 0 || refused.length > 0) {
     const files: ConflictFile[] = [];

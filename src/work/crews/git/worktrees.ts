@@ -3,7 +3,7 @@ import { cp, lstat, mkdtemp, readFile, readdir, readlink, realpath, rm, writeFil
 import { tmpdir } from 'node:os';
 import { basename, dirname, isAbsolute, join } from 'node:path';
 import { KeyedQueue } from '../../../lib/keyed.ts';
-import { GitError, gitIn, zeroSeparated } from '../../../lib/git.ts';
+import { GitError, gitIn, gitSettings, zeroSeparated } from '../../../lib/git.ts';
 import { statusOf } from './kept.ts';
 import { commitOf, tipOf, unless } from './repository.ts';
 import type { Repository } from './repository.ts';
@@ -280,8 +280,8 @@ export async function updateSubmodules(
     try {
       await git([...from, 'submodule', '--quiet', 'update', '--checkout', '--', path]);
       // "submodule sync" would overwrite the address that people set in the shared configuration.
-      const address = await unless(1, git(['config', '--get', `submodule.${name}.url`]));
-      if (address !== null) await gitIn(join(worktree, path), env)(['remote', 'set-url', 'origin', address.trim()]);
+      const set = (await gitSettings(worktree, env)).findLast((each) => each.name === `submodule.${name}.url`);
+      if (set?.value) await gitIn(join(worktree, path), env)(['remote', 'set-url', 'origin', set.value]);
     } catch (error) {
       if (!(error instanceof GitError)) throw error;
       missing.push({ path, reason: error.message });
