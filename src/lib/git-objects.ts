@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import type { ChildProcessByStdio } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
-import { gitCommand } from './git.ts';
+import { gitCommand, gitFoldersOf } from './git.ts';
 import type { GitCommand, GitEnvironment } from './git.ts';
 
 /** An object of a repository. `body`: its content, as git stores it. */
@@ -54,13 +56,26 @@ export class GitObjects {
   async #read(names: readonly string[]): Promise<readonly (GitObject | null)[]> {
     if (names.length === 0) return [];
     const command = await gitCommand(this.#folder, this.#environment, ['cat-file', '--batch']);
-    // Other settings need another process.
-    if (this.#process?.isFor(command) !== true) {
+    const key = JSON.stringify([command, packedRefs(this.#folder)]);
+    if (this.#process?.isFor(key) !== true) {
       this.#process?.end();
-      this.#process = new BatchProcess(command);
+      this.#process = new BatchProcess(command, key);
     }
     return await this.#process.read(names);
   }
+}
+
+/**
+ * Returns a text that changes when the files of packed refs change. A process of git reads such a file once, and compares
+ * its time in seconds later: it would not see a second change in the same second.
+ */
+function packedRefs(folder: string): string {
+  const shared = gitFoldersOf(folder)?.at(-1) ?? folder;
+  const states = ['packed-refs', 'reftable/tables.list'].map((name) => {
+    const found = statSync(join(shared, name), { bigint: true, throwIfNoEntry: false });
+    return `${found?.ino} ${found?.size} ${found?.mtimeNs} ${found?.ctimeNs}`;
+  });
+  return states.join(' ');
 }
 
 /** One run of `git cat-file --batch`. */
@@ -77,8 +92,9 @@ class BatchProcess {
   #needed = 1;
   #request: { readonly count: number; readonly found: (GitObject | null)[]; end(error?: Error): void } | null = null;
 
-  constructor(command: GitCommand) {
-    this.#key = JSON.stringify(command);
+  /** `key`: of all that the process read when it started, and does not read again. */
+  constructor(command: GitCommand, key: string) {
+    this.#key = key;
     // A group of its own: Ctrl-C in a terminal ends Conch, which reads while it stops.
     const options = { env: command.env, detached: true, stdio: ['pipe', 'pipe', 'pipe'] as ['pipe', 'pipe', 'pipe'] };
     this.#child = spawn('git', command.args, options);
@@ -89,12 +105,13 @@ class BatchProcess {
     this.#child.stderr.setEncoding('utf8').on('data', (text: string) => {
       this.#stderr = (this.#stderr + text).slice(-STDERR_TAIL);
     });
-    this.#hold(false);
+    // Only the time limit of a request keeps Conch running.
+    const { stdin, stdout, stderr } = this.#child;
+    for (const handle of [this.#child, stdin, stdout, stderr]) (handle as unknown as { unref(): void }).unref();
   }
 
-  /** True when the process runs and was started with this command. */
-  isFor(command: GitCommand): boolean {
-    return !this.#isOver && this.#key === JSON.stringify(command);
+  isFor(key: string): boolean {
+    return !this.#isOver && this.#key === key;
   }
 
   read(names: readonly string[]): Promise<readonly (GitObject | null)[]> {
@@ -105,13 +122,12 @@ class BatchProcess {
       const end = (error?: Error): void => {
         clearTimeout(limit);
         this.#request = null;
-        this.#hold(false);
+        if (!this.#isOver) this.#rest = setTimeout(() => this.end(), REST_MS).unref();
         if (error === undefined) resolve(found);
         else reject(error);
       };
       if (this.#isOver) return reject(new Error(`git cat-file failed: ${this.#stderr}`));
       this.#request = { count: names.length, found, end };
-      this.#hold(true);
       this.#child.stdin.write(names.map((name) => `${name}\n`).join(''));
     });
   }
@@ -121,16 +137,6 @@ class BatchProcess {
     clearTimeout(this.#rest);
     this.#isOver = true;
     this.#child.stdin.end();
-  }
-
-  /** Keeps Conch running while a request is under way, and only then. */
-  #hold(isBusy: boolean): void {
-    const handles = [this.#child, this.#child.stdin, this.#child.stdout, this.#child.stderr] as unknown[];
-    for (const handle of handles as { ref?: () => void; unref?: () => void }[]) {
-      if (isBusy) handle.ref?.();
-      else handle.unref?.();
-    }
-    if (!isBusy && !this.#isOver) this.#rest = setTimeout(() => this.end(), REST_MS).unref();
   }
 
   #fail(why: string): void {

@@ -223,7 +223,7 @@ function configFiles(folder: string, env: GitEnvironment): string | null {
  * The folders of git for a worktree: its own, and the one that all worktrees share, if this is another one. `null` when
  * the folder has none.
  */
-function gitFoldersOf(folder: string): readonly string[] | null {
+export function gitFoldersOf(folder: string): readonly string[] | null {
   const place = join(folder, '.git');
   try {
     const path = statSync(place).isDirectory()

@@ -92,7 +92,8 @@ describe('reading objects', () => {
     expect(await idOf(objects, name)).toBeNull();
     raw('branch', 'other');
     expect(await idOf(objects, name)).toBe(raw('rev-parse', 'HEAD'));
-    for (const pack of [false, true, false, true]) {
+    // Packed refs of equal size are written several times in the same second.
+    for (const pack of [false, ...Array<boolean>(8).fill(true), false]) {
       raw('commit', '--quiet', '--allow-empty', '-m', 'More');
       raw('branch', '--force', 'other', 'HEAD');
       if (pack) raw('pack-refs', '--all', '--prune');
@@ -101,7 +102,7 @@ describe('reading objects', () => {
     }
     raw('branch', '-D', 'other');
     expect(await idOf(objects, name)).toBeNull();
-    expect(readers()).toHaveLength(1);
+    await vi.waitFor(() => expect(readers()).toHaveLength(1));
   });
 });
 
