@@ -16,7 +16,7 @@ export async function openShared(path: string): Promise<FloorStore> {
   const lost = (error: unknown): never => {
     throw error;
   };
-  await lead(store, log, { ...ports, lost });
+  await lead(store, log, { ...ports, lost, unreached: lost });
   return store;
 }
 

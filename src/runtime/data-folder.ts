@@ -51,7 +51,7 @@ type SharedPlace = NonNullable<Config['store']>;
 
 /** What a store needs that processes share. `log` is told who leads; `waits` is called when another process leads. */
 type SharedFolderOptions = DataFolderOptions &
-  Omit<LeadParts, 'told'> & { readonly log: Pick<Log, 'info'>; readonly waits: () => void };
+  Omit<LeadParts, 'told' | 'unreached'> & { readonly log: Pick<Log, 'info' | 'warn'>; readonly waits: () => void };
 
 /**
  * Opens this process's copy of the store in PostgreSQL, and resolves when the process leads. Throws a `StoreError`
@@ -77,6 +77,7 @@ export async function openSharedFolder(
       log.info({}, LED[state]);
       if (state === 'waits') waits();
     },
+    unreached: (error) => log.warn({ err: error }, 'the store in PostgreSQL cannot be read; trying again each second'),
   });
 }
 

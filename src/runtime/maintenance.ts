@@ -54,9 +54,9 @@ export class Maintenance {
     this.#check = new BackgroundCheck({ ...parts, path: databaseIn(parts.config()) });
   }
 
-  /** Whether the last check found damage. */
-  get isDamaged(): boolean {
-    return this.#check.isDamaged;
+  /** The state of the database: `degraded` when the last check found damage. */
+  get state(): 'ok' | 'degraded' {
+    return this.#check.isDamaged ? 'degraded' : 'ok';
   }
 
   start(): void {

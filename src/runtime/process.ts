@@ -35,6 +35,9 @@ import { announcementText } from '../turns/text/announcement-words.ts';
 /** Longest duration of a shutdown, in milliseconds. */
 const DRAIN_MS = 10_000;
 
+/** The same for a process that may not act: another one does its work, or will. */
+const REPLACED_DRAIN_MS = 1_000;
+
 /** What is told while the bot starts. */
 type Callbacks = {
   /** Gets the one-time link to the page. Default: prints it. */
@@ -64,7 +67,7 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
   const opened = await openStore(storeParts);
   const shared = { ...known, ...opened, clock, timers: systemTimers, log, texts: opened.store.keyValues };
   const maintenance = new Maintenance({ ...shared, config: () => config });
-  const database = () => health.stuck ?? (maintenance.isDamaged ? 'degraded' : 'ok');
+  const database = () => (opened.mayAct() ? (health.stuck ?? maintenance.state) : 'unreached');
   const waiting = () => known.logins.waiting(config.mcp);
   const trust = new FolderTrust({ ...shared, store: opened.store.keyValues });
   const parts = { ...shared, trust, config: first, current: () => config, database, waiting, service };
@@ -97,7 +100,7 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
   const code = await end.promise;
   stopping.abort();
   watching?.close();
-  return ended(code, await stopWithin(stop, log), unlisten);
+  return ended(code, await stopWithin(opened.mayAct() ? DRAIN_MS : REPLACED_DRAIN_MS, stop, log), unlisten);
 }
 
 /** The exit code, when all has stopped. Otherwise ends the process at once. */
@@ -334,10 +337,10 @@ function listen(ports: {
 }
 
 /** Whether the program stopped in time. Otherwise the caller ends the process. */
-async function stopWithin(stop: () => Promise<void>, log: Log): Promise<boolean> {
+async function stopWithin(ms: number, stop: () => Promise<void>, log: Log): Promise<boolean> {
   const late = Promise.withResolvers<false>();
-  const timer = systemTimers.after(DRAIN_MS, () => {
-    log.warn({ ms: DRAIN_MS }, 'some work was still under way; it goes on after the next start');
+  const timer = systemTimers.after(ms, () => {
+    log.warn({ ms }, 'some work was still under way; it goes on after the next start');
     late.resolve(false);
   });
   const stopping = stop().then(

@@ -1,10 +1,13 @@
 import { describe, expect, test } from 'vitest';
+import { StoreError } from '../../src/engine/errors.ts';
+import { lead, openSharedStore } from '../../src/engine/shared/open-shared.ts';
 import { BEAT_MS, DEAD_MS, Heart } from '../../src/engine/shared/heart.ts';
 import type { SharedLog } from '../../src/engine/shared/shared-log.ts';
+import { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
 import { createTime } from '../agents/time.ts';
 import { MemoryLog } from './memory-log.ts';
 
-type Told = { beats: number; isBuried: boolean };
+type Told = { beats: number; missed: number; isBuried: boolean };
 
 /** A log, and workers whose hearts beat in one time. */
 function stage() {
@@ -12,7 +15,7 @@ function stage() {
   const memory = new MemoryLog(null, () => time.clock.now());
   const beating = async (log: SharedLog = memory.seenBy()) => {
     const { worker } = await memory.seenBy().join();
-    const told: Told = { beats: 0, isBuried: false };
+    const told: Told = { beats: 0, missed: 0, isBuried: false };
     const heart = new Heart({
       log,
       worker,
@@ -20,13 +23,14 @@ function stage() {
       timers: time.timers,
       onBeat: () => void (told.beats += 1),
       onBuried: () => void (told.isBuried = true),
+      onMissed: () => void (told.missed += 1),
     });
     return { worker, heart, told };
   };
   const seconds = async (count: number): Promise<void> => {
     await time.advance(count * BEAT_MS);
   };
-  return { memory, beating, seconds, living: () => memory.seenBy().living() };
+  return { time, memory, beating, seconds, living: () => memory.seenBy().living() };
 }
 
 /** A log that can be out of reach. */
@@ -87,6 +91,42 @@ describe('a worker that beats', () => {
     await seconds(10);
     expect(await living()).toEqual([one.worker, two.worker]);
     expect([one.told.isBuried, two.told.isBuried, one.heart.mayAct]).toEqual([false, false, true]);
+    expect(one.told.missed).toBe(30);
     for (const { heart } of [one, two]) heart.stop();
+  });
+});
+
+/** A log that can be asked, and whose rows cannot be read while `isBroken`. */
+function unreadable(log: SharedLog): { readonly log: SharedLog; isBroken: boolean } {
+  const state = { isBroken: false };
+  const pull: SharedLog['pull'] = async (...asked) => {
+    if (state.isBroken) throw new StoreError('corrupt', 'a row of the database cannot be read');
+    return log.pull(...asked);
+  };
+  return Object.assign(state, { log: { ...log, pull } });
+}
+
+describe('a process that stands by', () => {
+  test.each([
+    { what: 'reached', broken: breakable },
+    { what: 'read', broken: unreadable },
+  ])('says once when the log can no longer be $what, and once more after it could', async ({ broken }) => {
+    const { time, memory, beating, seconds } = stage();
+    const { clock, timers } = time;
+    const leader = await beating();
+    await memory.seenBy().lead(leader.worker);
+    const link = broken(memory.seenBy());
+    const store = await openSharedStore({ path: ':memory:', clock }, link.log, (db, all) => new SqliteStore(db, all));
+    const told: string[] = [];
+    const parts = { clock, timers, told: (state: string) => void told.push(state), isStopping: () => false };
+    const unreached = (error: unknown): void => void told.push((error as Error).message);
+    lead(store, link.log, { ...parts, unreached, lost: unreached }).catch(unreached);
+    await seconds(3);
+    for (const isBroken of [true, false, true]) {
+      link.isBroken = isBroken;
+      await seconds(3);
+    }
+    expect(told).toEqual(['waits', expect.stringMatching('cannot be'), expect.stringMatching('cannot be')]);
+    leader.heart.stop();
   });
 });

@@ -174,7 +174,8 @@ class World {
       if (life.lostAt === null) this.wrong.push('a program that stood still for no time was declared dead');
       life.isOver = true;
     };
-    const led = await lead(store, log, { clock, timers, lost, told: () => undefined, isStopping: () => false });
+    const [told, unreached] = [() => undefined, () => undefined];
+    const led = await lead(store, log, { clock, timers, lost, told, unreached, isStopping: () => false });
     life.led = led;
     await store.recover();
     life.shown = (key) => counters.state(key)?.value ?? 0;

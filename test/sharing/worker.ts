@@ -24,6 +24,7 @@ const heart = new Heart({
   timers: systemTimers,
   onBeat: () => void takeOver(),
   onBuried: () => die('buried'),
+  onMissed: () => undefined,
 });
 const delivery = new Delivery({
   store,

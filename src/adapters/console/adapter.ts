@@ -160,7 +160,7 @@ async function maintenance(options: ConsoleOptions, later: Later, order: Mainten
 
 function healthOf({ database, waiting }: ConsoleOptions, floors: FloorQueries, isReady: boolean): Health {
   const status = database?.() ?? 'ok';
-  const isStuck = status === 'full' || status === 'locked';
+  const isStuck = status !== 'ok' && status !== 'degraded';
   const logins = waiting?.().length ?? 0;
   return {
     status: !isReady ? 'starting' : isStuck ? 'stuck' : 'ready',

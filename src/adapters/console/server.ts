@@ -58,9 +58,10 @@ export type Health = {
   readonly tools: { readonly status: 'ok' | 'degraded'; readonly logins: number };
   /**
    * `degraded`: the last check of the file found a fault, which the log names. `full`: the disk is full.
-   * `locked`: another program writes to the file.
+   * `locked`: another program writes to the file. `unreached`: PostgreSQL did not answer for some seconds, and another
+   * Conch may have taken over.
    */
-  readonly database: { readonly status: 'ok' | 'degraded' | 'full' | 'locked' };
+  readonly database: { readonly status: 'ok' | 'degraded' | 'full' | 'locked' | 'unreached' };
 };
 
 /** Sources of run events (`conch run watch` and other programs) and of tool calls (page, export). */

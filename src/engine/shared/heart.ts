@@ -27,6 +27,8 @@ export type HeartPorts = {
   readonly onBeat: () => void;
   /** Called once when this worker was declared dead. It must not act any more. */
   readonly onBuried: () => void;
+  /** Called when a beat failed: the log could not be reached. The heart goes on. */
+  readonly onMissed: (error: unknown) => void;
 };
 
 /**
@@ -59,7 +61,7 @@ export class Heart {
   }
 
   async #beat(): Promise<void> {
-    const { log, worker, onBuried, timers } = this.#ports;
+    const { log, worker, onBuried, onMissed, timers } = this.#ports;
     try {
       const at = this.#ports.clock.now();
       const isLiving = await log.beat(worker);
@@ -74,8 +76,9 @@ export class Heart {
       this.#last = at;
       if (at - (this.#since ?? at) >= DEAD_MS) await log.burySilent(worker, LIMITS);
       this.#ports.onBeat();
-    } catch {
-      // The log cannot be reached. The gap between beats shows it.
+    } catch (error) {
+      // Keeps `#since`: the gap between two beats shows that the log could not be reached.
+      onMissed(error);
     }
     if (this.#isRunning) this.#timer = timers.after(BEAT_MS, () => void this.#beat());
   }

@@ -38,6 +38,8 @@ export type LeadParts = {
   readonly told: (state: 'waits' | 'leads') => void;
   /** Called once when another process declared this one dead. */
   readonly lost: (error: StoreError) => void;
+  /** Called when the log cannot be read: once, until it can be read again. */
+  readonly unreached: (error: unknown) => void;
   /** True when this process is stopping: it leaves the store in good order. */
   readonly isStopping: () => boolean;
 };
@@ -50,13 +52,15 @@ export type LeadParts = {
 export async function lead<Store extends SqliteStore>(
   store: Store,
   log: SharedLog,
-  { clock, timers, told, lost, isStopping }: LeadParts,
+  { clock, timers, told, lost, unreached, isStopping }: LeadParts,
 ): Promise<Led<Store>> {
   const leads = Promise.withResolvers<void>();
   let state: 'new' | 'waits' | 'leads' = 'new';
   let looking: Promise<void> | null = null;
+  const faults = firstFault((error) => !isStopping() && unreached(error));
   const look = async (): Promise<void> => {
     await store.catchUp();
+    faults.over();
     if (state === 'leads') return;
     if (await log.lead(store.owner)) {
       state = 'leads';
@@ -71,10 +75,11 @@ export async function lead<Store extends SqliteStore>(
     worker: store.owner,
     clock,
     timers,
-    // Ignores errors: the next beat looks again.
+    onMissed: faults.add,
+    // After an error the next beat looks again.
     onBeat: () =>
       void (looking ??= look()
-        .catch(() => undefined)
+        .catch(faults.add)
         .finally(() => (looking = null))),
     onBuried() {
       if (isStopping()) return;
@@ -92,4 +97,16 @@ export async function lead<Store extends SqliteStore>(
   }
   told('leads');
   return { store, mayAct: () => heart.mayAct, stop: () => heart.stop() };
+}
+
+/** Tells the first of the faults that are added, and the next first one after `over`. */
+function firstFault(told: (fault: unknown) => void) {
+  let isOver = true;
+  return {
+    add: (fault: unknown): void => {
+      if (isOver) told(fault);
+      isOver = false;
+    },
+    over: () => void (isOver = true),
+  };
 }

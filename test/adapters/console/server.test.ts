@@ -73,6 +73,7 @@ describe('a running console', () => {
     ['degraded', 200, 'ready'],
     ['full', 503, 'stuck'],
     ['locked', 503, 'stuck'],
+    ['unreached', 503, 'stuck'],
   ] as const)('T41 healthz of a database that is %s answers %i, %s', async (database, code, status) => {
     const { platform } = ownMessages();
     const options = { dataDir: newFolder(), platform, port: 0, clock: wallClock, log: silent };
