@@ -39,13 +39,15 @@ export class GitObjects {
 
   /**
    * Returns what each name stands for now, in the order of the names; `null` where nothing has the name. A name is what
-   * git takes for one object, without a newline: an id, a full ref, `<commit>:<path>`. `^{commit}` after it follows tags.
-   * Rejects when git does not answer.
+   * git takes for one object: an id, a full ref, `<commit>:<path>`. `^{commit}` after it follows tags. A name with a
+   * newline, which git would take for two, stands for nothing. Rejects when git does not answer.
    */
-  read(names: readonly string[]): Promise<readonly (GitObject | null)[]> {
-    const read = this.#last.then(() => this.#read(names));
+  async read(names: readonly string[]): Promise<readonly (GitObject | null)[]> {
+    const asked = names.filter((name) => !name.includes('\n'));
+    const read = this.#last.then(() => this.#read(asked));
     this.#last = read.catch(() => undefined);
-    return read;
+    const found = (await read).values();
+    return names.map((name) => (name.includes('\n') ? null : (found.next().value ?? null)));
   }
 
   /** Ends the process, after the requests under way. */

@@ -69,6 +69,13 @@ describe('reading objects', () => {
     expect([found[5]?.id, found[6]?.id]).toEqual([head, raw('rev-parse', 'HEAD^{tree}')]);
   });
 
+  test('returns null for a name with a newline, and goes on with the next name', async () => {
+    const objects = opened();
+    const found = await objects.read(['HEAD\nHEAD', 'HEAD', 'none\n']);
+    expect(found.map((each) => each?.id)).toEqual([undefined, raw('rev-parse', 'HEAD'), undefined]);
+    expect(await idOf(objects, 'HEAD^{tree}')).toBe(raw('rev-parse', 'HEAD^{tree}'));
+  });
+
   test('answers several callers at once, each with its own', async () => {
     const [large, small] = [Buffer.alloc(5_000_000, 'a\n'), 'small'];
     writeFileSync(join(root, 'large'), large);
