@@ -4,8 +4,8 @@ import { tell, tellFaults } from './command-line.ts';
 import { runStandbyLoop } from './standby.ts';
 
 /**
- * Kills, freezes and ends programs that share a store in PostgreSQL, and kills and freezes the database, while people write. The
- * last line is one JSON object.
+ * Kills, freezes and ends programs that share a store in PostgreSQL, kills and freezes the database, and cuts connections to
+ * it, while people write. The last line is one JSON object.
  */
 const { values } = parseArgs({
   options: {
@@ -21,11 +21,12 @@ tell(`npm run killtest:scale -- --processes ${processes} --cycles ${cycles} --se
 const server = await testServer();
 if (server === null) process.exit(2);
 const plan = { server, processes, cycles, seed, tell: values.json ? () => {} : tell };
-const { ledger, faults, goingOnMs, replaced } = await runStandbyLoop(plan);
+const { ledger, faults, goingOnMs, replaced, staleRefused, cuts } = await runStandbyLoop(plan);
 await server.stop();
 const found = tellFaults(ledger.faults, null);
 const goingOnMsP99 = goingOnMs[Math.ceil(goingOnMs.length * 0.99) - 1] ?? 0;
 const goingOnMsP50 = goingOnMs[Math.ceil(goingOnMs.length * 0.5) - 1] ?? 0;
-const numbers = { cycles, faults, messages: ledger.sent.length, ...found, replaced, goingOnMsP50, goingOnMsP99 };
+const times = { goingOnMsP50, goingOnMsP99 };
+const numbers = { cycles, faults, messages: ledger.sent.length, ...found, replaced, staleRefused, cuts, ...times };
 process.stdout.write(`${JSON.stringify(numbers)}\n`);
 process.exitCode = Object.values(found).every((count) => count === 0) ? 0 : 1;

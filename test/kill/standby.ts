@@ -16,6 +16,7 @@ import { Ledger } from './ledger.ts';
 import { configOf, crowdOf, effectsIn, lastLife, load, witnessFolder, witnessesIn } from './loop.ts';
 import { randomOf } from './random.ts';
 import { verify } from './verify.ts';
+import { CUTS, wireTo } from './wire.ts';
 
 /** What to run: so many programs on one store, and so many faults. */
 export type StandbyPlan = {
@@ -35,6 +36,7 @@ const FAULTS = {
   killInTakeOver: 2,
   killDatabase: 2,
   freezeDatabase: 2,
+  cut: 3,
 } as const;
 type Fault = keyof typeof FAULTS;
 
@@ -48,6 +50,10 @@ export type StandbyReport = {
   readonly goingOnMs: readonly number[];
   /** Frozen leaders that ended when they woke, because another one led. */
   readonly replaced: number;
+  /** Those of them that tried to write first, and were refused. */
+  readonly staleRefused: number;
+  /** Connections to the database that were cut. */
+  readonly cuts: number;
 };
 
 const SERVED_WITHIN_MS = 90_000;
@@ -95,13 +101,14 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
   const random = randomOf(seed);
   const witnessDir = witnessFolder();
   const schema = `kill_${seed}`;
-  const config = { ...configOf(INTERRUPT_MODES, witnessDir), store: { postgres: server.url, schema } };
+  const wire = await wireTo(server.url, randomOf(seed + 1));
+  const config = { ...configOf(INTERRUPT_MODES, witnessDir), store: { postgres: wire.url, schema } };
   const places = await Promise.all(Array.from({ length: processes }, () => makePlace(config)));
   const fleet = new Fleet(places);
   const ledger = new Ledger();
   const run = { crowd: crowdOf(INTERRUPT_MODES, { ledger, random }), random, ledger, burst: 0 };
   const counts = mapped(FAULTS, () => 0);
-  const report = { ledger, faults: counts, goingOnMs: [] as number[], replaced: 0 };
+  const report = { ledger, faults: counts, goingOnMs: [] as number[], replaced: 0, staleRefused: 0 };
   const audit = join(witnessDir, 'audit');
   try {
     fleet.fill();
@@ -126,10 +133,11 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
     await copyTo(`${audit}/conch.db`, { url: server.url, schema });
     const witnesses = witnessesIn(witnessDir);
     await verify({ database: `${audit}/conch.db`, effects: effectsIn(witnessDir), ledger, witnesses });
-    return { ...report, goingOnMs: report.goingOnMs.toSorted((one, other) => one - other) };
+    return { ...report, cuts: wire.cuts, goingOnMs: report.goingOnMs.toSorted((one, other) => one - other) };
   } finally {
     for (const typist of run.crowd) typist.disconnect();
     await fleet.endAll();
+    await wire.close();
     for (const place of places) clearPlace(place);
     rmSync(witnessDir, { recursive: true, force: true });
   }
@@ -164,8 +172,14 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
         await server.freeze(random.between(500, 10_000));
         from = performance.now();
         break;
+      case 'cut':
+        wire.cut = random.pick(CUTS);
+        await load(run, leader, 1_500);
+        wire.cut = null;
+        from = performance.now();
+        break;
       case 'freeze': {
-        const ms = random.between(500, 12_000);
+        const ms = random.between(500, 20_000);
         const served = await froze(leader, ms);
         // A leader frozen for less than `DEAD_MS` is not declared dead, so its outage counts from the end of the freeze.
         if (ms < DEAD_MS) from = performance.now();
@@ -192,6 +206,7 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
     leader.child.kill('SIGCONT');
     if (served === null) return null;
     const ended = await Promise.race([leader.ended, pause(15_000, null)]);
+    report.staleRefused += Number(leader.out().includes('Its last change was refused'));
     if (ended?.code === EXIT_CODES.lockLost) report.replaced += 1;
     else ledger.faults.other.push(`a replaced leader ended with ${ended?.code ?? 'nothing'}: ${leader.lastWords()}`);
     return served;

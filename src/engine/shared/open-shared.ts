@@ -83,7 +83,7 @@ export async function lead<Store extends SqliteStore>(
         .finally(() => (looking = null))),
     onBuried() {
       if (isStopping()) return;
-      const error = new StoreError('buried', sentence('buried', '', ''));
+      const error = new StoreError('buried', sentence('buried', '', 'It stood still for some seconds.'));
       leads.reject(error);
       lost(error);
     },

@@ -1,0 +1,62 @@
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Random } from './random.ts';
+
+/** When a connection is cut: before a request reaches the server, before its answer comes back, or after that. */
+export const CUTS = ['request', 'answer', 'after'] as const;
+type Cut = (typeof CUTS)[number];
+
+/** A way to a server, on which connections can be cut. */
+export type Wire = {
+  /** The address of the server over this way. */
+  readonly url: string;
+  /** Cuts three of ten requests from now on; `null`: none. */
+  cut: Cut | null;
+  /** Connections cut so far. */
+  readonly cuts: number;
+  close(): Promise<void>;
+};
+
+const CHANCE = 0.3;
+
+/** Opens a way to the server at `url`. */
+export async function wireTo(url: string, random: Random): Promise<Wire> {
+  const target = new URL(url);
+  const sockets = new Set<Socket>();
+  const wire = { cut: null as Cut | null, cuts: 0 };
+  const server = createServer((near) => {
+    const far = connect(Number(target.port), target.hostname);
+    let ends: Cut | null = null;
+    const end = (): void => {
+      wire.cuts += 1;
+      far.destroy();
+      near.destroy();
+    };
+    for (const [one, other] of [
+      [near, far],
+      [far, near],
+    ] as const)
+      sockets.add(one.on('error', () => undefined).on('close', () => sockets.delete(one) && other.destroy()));
+    near.on('data', (request) => {
+      ends = wire.cut !== null && random.chance(CHANCE) ? wire.cut : null;
+      if (ends === 'request') end();
+      else far.write(request);
+    });
+    far.on('data', (answer) => {
+      if (ends === null) near.write(answer);
+      else if (ends === 'after') near.end(answer, end);
+      else end();
+    });
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  target.port = `${(server.address() as AddressInfo).port}`;
+  return Object.assign(wire, {
+    url: target.href,
+    async close() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, 'close');
+    },
+  });
+}
