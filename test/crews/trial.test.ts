@@ -16,15 +16,14 @@ const IN_ORDER = {
   redAlone: 0,
 };
 
-test('four workers merge twelve tickets, each once, and change nothing else', { timeout: 300_000 }, async () => {
-  const { measured } = await performTrial({ workers: 4 });
-  expect(measured).toMatchObject(IN_ORDER);
-});
-
-test('a program that is killed twice in the middle merges each ticket once', { timeout: 300_000 }, async () => {
-  const { measured } = await performTrial({ workers: 2, kills: [61, 90] });
-  expect(measured).toMatchObject(IN_ORDER);
-});
+test(
+  'four workers merge twelve tickets, each once, and change nothing else, though Conch is killed twice in the middle',
+  { timeout: 300_000 },
+  async () => {
+    const { measured } = await performTrial({ workers: 4, kills: [61, 90] });
+    expect(measured).toMatchObject(IN_ORDER);
+  },
+);
 
 test('every course is tried by a program or by an agent over ACP', () => {
   const tried = new Set<string>([...Object.values(MISBEHAVIOUR), ...Object.values(MISBEHAVIOUR_OF_PEERS)]);

@@ -118,6 +118,7 @@ describe('the remote of a crew', () => {
     const theirs = git(bare, ...AUTHOR, 'commit-tree', 'main^{tree}', '-p', 'main', '-m', 'Theirs');
     git(bare, 'update-ref', 'refs/heads/main', theirs);
     const counted = countedGit();
+    counted.begin();
     const bases: string[] = [];
     const room = await stage(
       repo,
@@ -129,7 +130,6 @@ describe('the remote of a crew', () => {
       ':memory:',
       unfetched,
     );
-    counted.begin();
     await room.command('/crew run');
     await finished(room, 1);
     expect(bases).toEqual([theirs]);

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect } from 'vitest';
@@ -15,6 +15,7 @@ import { announcementText } from '../../../src/turns/text/announcement-words.ts'
 import { load } from '../../config/world.ts';
 import { startApp } from '../../runtime/start-app.ts';
 import { until } from '../reviews/stage.ts';
+import { keptCopy } from './git/kept-copy.ts';
 import { played } from './played.ts';
 import type { Work } from './played.ts';
 
@@ -30,7 +31,6 @@ afterEach(async () => {
 /** Runs git in a folder. An agent without a worktree has none, and git would work in the folder of the tests. */
 export function git(folder: string, ...args: readonly string[]): string {
   // git takes an empty folder for the one that the tests run in.
-  if (folder === '') throw new Error('impossible: git in no folder');
   if (folder === '') throw new Error('git needs a folder');
   return execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
 }
@@ -42,12 +42,18 @@ export function ticketText(
   return `---\nid: ${id}\nstatus: open\ndeps: [${deps.join(', ')}]\npriority: 2\n---\n# Title of ${id}\n\n${text}\n`;
 }
 
+/** A copy of the first repository before its first commit. */
+let begun: string | null = null;
+
 /** A repository with tickets, and tests that fail when a file says so. */
 export function repository(tickets: Readonly<Record<string, string>>): string {
   const folder = mkdtempSync(join(tmpdir(), 'conch-crew-repo-'));
-  git(folder, 'init', '-q', '-b', 'main');
-  git(folder, 'config', 'user.name', 'Ann');
-  git(folder, 'config', 'user.email', 'ann@example.org');
+  if (begun === null) {
+    git(folder, 'init', '-q', '-b', 'main');
+    git(folder, 'config', 'user.name', 'Ann');
+    git(folder, 'config', 'user.email', 'ann@example.org');
+    begun = keptCopy(folder);
+  } else cpSync(begun, folder, { recursive: true });
   mkdirSync(join(folder, '.tickets'));
   for (const [id, text] of Object.entries(tickets)) writeFileSync(join(folder, `.tickets/${id}.md`), text);
   writeFileSync(join(folder, 'list.txt'), 'first\n');
