@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -120,8 +121,11 @@ describe('the process that reads objects', () => {
     const head = await idOf(objects, 'HEAD');
     const first = reader();
     process.kill(first, 'SIGSTOP');
+    const written = vi.spyOn(Socket.prototype, 'write');
+    onTestFinished(() => written.mockRestore());
     const failed = failureOf(objects.read(['HEAD']));
     const next = objects.read(['HEAD']);
+    await vi.waitFor(() => expect(written).toHaveBeenCalledWith('HEAD\n'));
     process.kill(first, 'SIGKILL');
     expect(await failed).toBe('Error: git cat-file failed: it ended');
     expect((await next)[0]?.id).toBe(head);
