@@ -86,8 +86,10 @@ class Fleet {
       for (const bot of this.bots) if (await isReady(bot.port)) return bot;
       await pause(20);
     }
-    const told = this.bots.map((bot) => `${bot.child.pid}: ${bot.lastWords()}\n${bot.out().slice(-1_000)}`);
-    throw new Error(`none of ${told.length} serves:\n${told.join('\n')}`);
+    const told = [...this.#bots.values()].map(
+      (bot) => `${bot.child.pid}: ${bot.lastWords()}\n${bot.out().slice(-1_000)}`,
+    );
+    throw new Error(`none of ${this.bots.length} serves:\n${told.join('\n')}`);
   }
 
   async endAll(): Promise<void> {

@@ -22,11 +22,11 @@ const CHANCE = 0.3;
 
 /** Opens a way to the server at `url`. */
 export async function wireTo(url: string, random: Random): Promise<Wire> {
-  const target = new URL(url);
+  const { port, hostname } = new URL(url);
   const sockets = new Set<Socket>();
   const wire = { cut: null as Cut | null, cuts: 0 };
   const server = createServer((near) => {
-    const far = connect(Number(target.port), target.hostname);
+    const far = connect(Number(port), hostname);
     let ends: Cut | null = null;
     const end = (): void => {
       wire.cuts += 1;
@@ -50,9 +50,10 @@ export async function wireTo(url: string, random: Random): Promise<Wire> {
     });
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
-  target.port = `${(server.address() as AddressInfo).port}`;
+  const own = new URL(url);
+  own.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   return Object.assign(wire, {
-    url: target.href,
+    url: own.href,
     async close() {
       for (const socket of sockets) socket.destroy();
       server.close();
