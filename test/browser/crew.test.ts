@@ -91,6 +91,15 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
       stage.queries.crews.set(thread, crewOf(stage, 12));
       await page.locator(`[data-channel="${thread}"]`).click();
       await expect.poll(() => block.getByTestId('worker').allInnerTexts()).toEqual([expect.stringContaining('E done')]);
+      const headline = page.getByTestId('holder');
+      expect(await headline.innerText()).toBe('The floor is resting');
+      const asking = stage.addChannel('demo/3');
+      stage.queries.crews.set(asking, crewOf(stage, 12));
+      await page.locator(`[data-channel="${asking}"]`).click();
+      await expect.poll(() => headline.innerText()).toBe('D waits for you');
+      await page.locator(`[data-channel="${thread}"]`).click();
+      await expect.poll(() => headline.innerText()).toBe('The floor is resting');
+      await expect.poll(() => block.getByTestId('worker').allInnerTexts()).toEqual([expect.stringContaining('E done')]);
       // Offers what the floor takes, and no worker of the crew beside its own.
       await page.getByTestId('seat-pm').locator('.seat-row').click();
       const seats = page.getByRole('tabpanel').locator('.seat-actions .buttons, .unseated');

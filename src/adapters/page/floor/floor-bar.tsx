@@ -7,7 +7,7 @@ import type { IconName } from '../icons.tsx';
 import { clockText, now, timeToTheSecond } from '../now.ts';
 import { AskInConversation, Avatar, Button, toneOf } from '../parts.tsx';
 import { pressButton } from '../sending.ts';
-import { agentOf, connection, drawerOpen, holder, nameOf, review, tab, view, writable } from '../state.ts';
+import { agentOf, askingHere, connection, drawerOpen, holder, nameOf, review, tab, view, writable } from '../state.ts';
 
 /** The holder with its time left, the next agents, and the buttons of the floor. */
 export function FloorBar(): JSX.Element {
@@ -23,7 +23,7 @@ export function FloorBar(): JSX.Element {
           <Detail {...holding} />
         ) : (
           <p class="floor-why faint">
-            {questionOfReview() ?? whyNobody()}{' '}
+            {questionOfReview() ?? askingHere.value?.waits ?? whyNobody()}{' '}
             {isDeserted() && <AskInConversation line="/agent list">Why?</AskInConversation>}
           </p>
         )}
@@ -89,9 +89,11 @@ function Headline(): JSX.Element {
       <p class="floor-headline" data-testid="holder" data-agent="">
         {isCatchingUp
           ? 'Reading missed messages…'
-          : questionOfReview() === null
-            ? CONDITIONS[condition]
-            : 'The review waits for you'}
+          : questionOfReview() !== null
+            ? 'The review waits for you'
+            : askingHere.value !== null
+              ? `${askingHere.value.name} waits for you`
+              : CONDITIONS[condition]}
       </p>
     );
   }
