@@ -85,7 +85,7 @@ export function sentence(code: StoreFault, path: string, detail: string): string
     case 'shared':
       return `${path} was written by another process as well (${detail}). Stop the other Conch, check the database with conch verify, then start again.`;
     case 'buried':
-      return `Another process declared this one dead because it did not answer in time, and goes on with its work. Nothing of this process is written any more. ${detail} Start it again.`;
+      return `Another process declared this one dead because it did not answer in time, and goes on with its work. Nothing of this process is written any more. ${detail}Start it again.`;
     case 'unreached':
       return `The database that ${path} copies could not be reached (${detail}). Start it, then start Conch again.`;
     case 'unavailable':

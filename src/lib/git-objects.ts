@@ -23,8 +23,8 @@ const MOST_BYTES = 64 * 1_048_576;
 const STDERR_TAIL = 4_096;
 
 /**
- * Reads refs and objects of a repository through one process of git, which answers many requests: starting git for each
- * takes longer than all else. The process ends after a minute without a request, and with Conch.
+ * Reads refs and objects of a repository through one process, `git cat-file --batch`, which answers all requests. So no
+ * request waits for a start of git. The process ends after a minute without a request, and when Conch ends.
  */
 export class GitObjects {
   readonly #folder: string;
@@ -50,7 +50,7 @@ export class GitObjects {
     return names.map((name) => (name.includes('\n') ? null : (found.next().value ?? null)));
   }
 
-  /** Ends the process, after the requests under way. */
+  /** Ends the process of git once it has answered the requests under way. */
   close(): void {
     void this.#last.then(() => this.#process?.end());
   }
@@ -68,8 +68,8 @@ export class GitObjects {
 }
 
 /**
- * Returns a text that changes when the files of packed refs change. A process of git reads such a file once, and compares
- * its time in seconds later: it would not see a second change in the same second.
+ * Returns the state of the files that hold packed refs: inode, size and times, as a text to compare. A running git reads
+ * such a file again only when its time of change has another second, so it misses a second change in the same second.
  */
 function packedRefs(folder: string): string {
   const shared = gitFoldersOf(folder)?.at(-1) ?? folder;
@@ -94,7 +94,7 @@ class BatchProcess {
   #needed = 1;
   #request: { readonly count: number; readonly found: (GitObject | null)[]; end(error?: Error): void } | null = null;
 
-  /** `key`: of all that the process read when it started, and does not read again. */
+  /** `key`: a text of all that git reads only at its start. The process is for requests with the same key. */
   constructor(command: GitCommand, key: string) {
     this.#key = key;
     // A group of its own: Ctrl-C in a terminal ends Conch, which reads while it stops.
@@ -134,7 +134,7 @@ class BatchProcess {
     });
   }
 
-  /** Ends git, which reads the end of its input. */
+  /** Closes the standard input of git, which then exits. */
   end(): void {
     clearTimeout(this.#rest);
     this.#isOver = true;

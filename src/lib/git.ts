@@ -126,7 +126,7 @@ export type GitSetting = { readonly scope: string; readonly name: string; readon
 
 /**
  * Returns the values of git's configuration for a folder, in the order in which git reads them; the last one of a name
- * counts. git is asked only when a file of the configuration has changed. Returns nothing when git cannot read it.
+ * counts. Asks git only when a file of the configuration has changed. Returns an empty list when git cannot read one.
  */
 export async function gitSettings(folder: string, environment: GitEnvironment): Promise<readonly GitSetting[]> {
   return (await settingsOf(folder, safeEnvironment(environment))).all;

@@ -35,7 +35,10 @@ import { announcementText } from '../turns/text/announcement-words.ts';
 /** Longest duration of a shutdown, in milliseconds. */
 const DRAIN_MS = 10_000;
 
-/** The same for a process that may not act: another one does its work, or will. */
+/**
+ * Longest duration of the shutdown of a process that may not post any more, in milliseconds. Another Conch, or the next
+ * start, goes on with its work.
+ */
 const REPLACED_DRAIN_MS = 1_000;
 
 /** What is told while the bot starts. */

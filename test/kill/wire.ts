@@ -3,15 +3,15 @@ import { connect, createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Random } from './random.ts';
 
-/** When a connection is cut: before a request reaches the server, before its answer comes back, or after that. */
+/** The moments at which the proxy cuts a connection: before it passes on a request, before the answer, or after the answer. */
 export const CUTS = ['request', 'answer', 'after'] as const;
 type Cut = (typeof CUTS)[number];
 
-/** A way to a server, on which connections can be cut. */
+/** A TCP proxy before a server, which can cut connections. */
 export type Wire = {
-  /** The address of the server over this way. */
+  /** The server's URL, with host and port of the proxy. */
   readonly url: string;
-  /** Cuts three of ten requests from now on; `null`: none. */
+  /** Where three of ten connections with a request are cut from now on; `null`: none is cut. */
   cut: Cut | null;
   /** Connections cut so far. */
   readonly cuts: number;
@@ -20,7 +20,7 @@ export type Wire = {
 
 const CHANCE = 0.3;
 
-/** Opens a way to the server at `url`. */
+/** Starts a proxy before the server at `url`. Draws from `random` which connections it cuts. */
 export async function wireTo(url: string, random: Random): Promise<Wire> {
   const { port, hostname } = new URL(url);
   const sockets = new Set<Socket>();

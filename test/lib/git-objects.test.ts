@@ -1,21 +1,16 @@
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { renameSync, writeFileSync } from 'node:fs';
 import { Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { commandLineOf, processes } from './processes.ts';
+import { scene } from '../work/crews/git/scene.ts';
+import type { Scene } from '../work/crews/git/scene.ts';
 import { GitObjects } from '../../src/lib/git-objects.ts';
 
-let home = '';
+let one: Scene;
 let root = '';
-const env = (): Record<string, string | undefined> => ({ PATH: process.env['PATH'], HOME: home });
-const raw = (...args: readonly string[]): string =>
-  execFileSync('git', ['-C', root, ...args], {
-    encoding: 'utf8',
-    env: env(),
-    stdio: ['ignore', 'pipe', 'ignore'],
-  }).trim();
+const env = (): Record<string, string> => one.env;
+const raw = (...args: readonly string[]): string => one.git(...args);
 const opened = (): GitObjects => {
   const objects = new GitObjects(root, env());
   onTestFinished(() => objects.close());
@@ -37,16 +32,9 @@ const reader = (): number => {
 };
 
 beforeEach(() => {
-  home = mkdtempSync(join(tmpdir(), 'conch-objects-'));
-  root = join(home, 'repo');
-  mkdirSync(root);
-  raw('init', '--quiet', '--initial-branch', 'main');
-  raw('config', 'user.name', 'Ann');
-  raw('config', 'user.email', 'ann@localhost');
-  raw('commit', '--quiet', '--allow-empty', '-m', 'Begin');
+  one = scene();
+  root = one.root;
 });
-
-afterEach(() => rmSync(home, { recursive: true, force: true }));
 
 describe('reading objects', () => {
   test('returns each name in its order: commits, trees, files of any bytes, and null for nothing', async () => {
@@ -161,7 +149,7 @@ describe('the process that reads objects', () => {
   });
 
   test('says when git is missing, the repository is gone, or git does not answer in time', async () => {
-    const none = new GitObjects(root, { ...env(), PATH: home });
+    const none = new GitObjects(root, { ...env(), PATH: one.home });
     await expect(none.read(['HEAD'])).rejects.toThrow('git was not found');
     renameSync(root, `${root}.away`);
     await expect(opened().read(['HEAD'])).rejects.toThrow(`cannot change to '${root}'`);

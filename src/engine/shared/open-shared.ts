@@ -83,7 +83,7 @@ export async function lead<Store extends SqliteStore>(
         .finally(() => (looking = null))),
     onBuried() {
       if (isStopping()) return;
-      const error = new StoreError('buried', sentence('buried', '', 'It stood still for some seconds.'));
+      const error = new StoreError('buried', sentence('buried', '', ''));
       leads.reject(error);
       lost(error);
     },
@@ -99,7 +99,7 @@ export async function lead<Store extends SqliteStore>(
   return { store, mayAct: () => heart.mayAct, stop: () => heart.stop() };
 }
 
-/** Tells the first of the faults that are added, and the next first one after `over`. */
+/** Reports one fault of a series: `add` reports the first one, and `over` ends the series. */
 function firstFault(told: (fault: unknown) => void) {
   let isOver = true;
   return {

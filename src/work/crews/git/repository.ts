@@ -110,7 +110,7 @@ export async function commitOf({ objects }: Pick<Repository, 'objects'>, name: s
   return found?.id ?? null;
 }
 
-/** Returns the tree of a commit. Throws when the repository has no such commit. */
+/** Returns the id of a commit's tree. Throws when the repository has no such commit. */
 export async function treeOf({ objects }: Pick<Repository, 'objects'>, commit: string): Promise<string> {
   const [found] = await objects.read([`${commit}^{commit}`]);
   const [, tree] = /^tree ([0-9a-f]+)\n/.exec(found?.body.toString('latin1', 0, 80) ?? '') ?? [];

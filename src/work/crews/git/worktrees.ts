@@ -82,7 +82,10 @@ async function add(
   return known === undefined ? 'branch-reused' : 'restored';
 }
 
-/** True when a folder and the repository name each other, as in every worktree that nobody has moved or broken. */
+/**
+ * True when `folder` is an intact worktree of the repository: its file `.git` names an entry of the repository, and that
+ * entry names the folder. False for one that was moved or damaged.
+ */
 export async function isLinked({ commonDir }: Repository, folder: string): Promise<boolean> {
   const [, gitDir = ''] = /^gitdir: (.*)$/m.exec(await readFile(join(folder, '.git'), 'utf8').catch(() => '')) ?? [];
   if (!gitDir.startsWith(`${commonDir}/worktrees/`)) return false;
