@@ -3,7 +3,7 @@ import type { Clock, Timers } from '../lib/time.ts';
 import type { HumanMessage, MessageChange } from '../engine/port.ts';
 import type { Answer } from '../turns/commands/context.ts';
 import type { FloorView, JournalEntry, Line, Outlook, ReviewView, TurnRecord } from '../turns/view.ts';
-import type { CrewView } from '../turns/crew-view.ts';
+import type { CrewAsk, CrewView } from '../turns/crew-view.ts';
 import type { Receipt } from '../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import { storeWords } from '../engine/errors.ts';
@@ -188,10 +188,10 @@ export type FloorQueries = {
   /** The open review of a channel or its last one, without secrets. Missing: there are no reviews. */
   review?(channel: ChannelId): ReviewView | null;
   /**
-   * How many workers of the channel's crew ask people or are stuck; in the thread of a ticket its worker alone counts.
+   * The workers of the channel's crew that ask people or are stuck; in the thread of a ticket its worker alone.
    * `null`: no crew works there. Missing: there are no crews.
    */
-  crewAsks?(channel: ChannelId): number | null;
+  crewAsks?(channel: ChannelId): readonly CrewAsk[] | null;
   /** That crew, without secrets, with at most `most` tickets of each state; `null` when it is not open. */
   crew?(channel: ChannelId, most: number): CrewView | null;
   /** The name of a thread whose ticket is finished; `null` for other channels. Missing: there are no crews. */

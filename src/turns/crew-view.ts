@@ -37,6 +37,9 @@ export type CrewWorkerView = {
   readonly buttons: readonly CrewButton[];
 };
 
+/** A worker that waits for a person, for what, in words, and the thread of its ticket; `null` without a ticket. */
+export type CrewAsk = Pick<CrewWorkerView, 'name' | 'waits'> & { readonly thread: ChannelId | null };
+
 /** The states of tickets, in the order in which people see them. */
 export const TICKET_STATES = [
   'proposed',

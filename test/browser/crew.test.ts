@@ -97,6 +97,9 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
       stage.queries.crews.set(asking, crewOf(stage, 12));
       await page.locator(`[data-channel="${asking}"]`).click();
       await expect.poll(() => headline.innerText()).toBe('D waits for you');
+      await page.getByRole('tab', { name: 'Turns' }).click();
+      expect(await headline.innerText()).toBe('D waits for you');
+      await page.getByRole('tab', { name: 'Floor' }).click();
       await page.locator(`[data-channel="${thread}"]`).click();
       await expect.poll(() => headline.innerText()).toBe('The floor is resting');
       await expect.poll(() => block.getByTestId('worker').allInnerTexts()).toEqual([expect.stringContaining('E done')]);

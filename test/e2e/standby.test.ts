@@ -100,6 +100,33 @@ describe.skipIf(server === null)('two Conches on a store in PostgreSQL', () => {
   }, 120_000);
 });
 
+test.skipIf(server === null || process.env['CONCH_TEST_PG'] !== undefined)(
+  'a Conch whose PostgreSQL stands still says so, serves again when it answers, and ends without it',
+  async () => {
+    await withTwo(async (start) => {
+      const bot = start(0);
+      await bot.ready();
+      const seen = async (): Promise<unknown> => {
+        const answer = await fetch(`http://127.0.0.1:${bot.port}/healthz`);
+        const { database } = (await answer.json()) as { readonly database: { readonly status: string } };
+        return [answer.status, database.status];
+      };
+      await expect.poll(seen).toEqual([200, 'ok']);
+      const frozen = server?.freeze(6_000);
+      await expect.poll(seen).toEqual([503, 'unreached']);
+      await frozen;
+      await expect.poll(seen).toEqual([200, 'ok']);
+
+      const again = server?.freeze(12_000).then(() => 'answers again');
+      await expect.poll(seen).toEqual([503, 'unreached']);
+      const ended = bot.end('SIGTERM').then(() => 'ended');
+      expect(await Promise.race([ended, again])).toBe('ended');
+      await again;
+    });
+  },
+  120_000,
+);
+
 test.skipIf(server === null)(
   'a Conch that stands by and cannot have its port ends with one line',
   async () => {

@@ -5,6 +5,7 @@ import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { OpenRequest } from '../../turns/floor/seats.ts';
 import type { Instant } from '../../lib/time.ts';
 import { CALL_ENDINGS, isDecision } from '../../turns/tool-calls.ts';
+import type { CrewAsk } from '../../turns/crew-view.ts';
 import type { Answer } from '../../turns/commands/context.ts';
 import type { AuditRow, AuditStanding, CallDecision } from '../../turns/tool-calls.ts';
 import type { FloorView, JournalEntry, Outlook, ReviewView, TurnRecord } from '../../turns/view.ts';
@@ -101,8 +102,8 @@ export type ChannelEntry = {
   readonly holder: AgentId | null;
   /** The first open request there. */
   readonly question: OpenRequest | null;
-  /** How many workers of its crew ask people; absent where no crew works. */
-  readonly crew?: number;
+  /** The workers of its crew that ask people, in a ticket's thread its worker alone; absent where no crew works. */
+  readonly crew?: readonly CrewAsk[];
   /** Set for a thread whose ticket is finished. It is listed while it is open, and can only be read. */
   readonly past?: true;
 };

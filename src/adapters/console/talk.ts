@@ -294,8 +294,8 @@ export class Talk {
     const { queries } = this.#parts;
     const name = id === null ? null : (queries.pastThread?.(id) ?? null);
     if (id === null || name === null) return null;
-    // From the thread people get back to the crew. What the crew asks is not counted: the entry does not change.
-    const crew = (queries.crew?.(id, 0) ?? null) === null ? {} : { crew: 0 };
+    // From the thread people get back to the crew. What the crew asks is left out: the entry does not change.
+    const crew = (queries.crew?.(id, 0) ?? null) === null ? {} : { crew: [] };
     return { id, name, writable: false, past: true, holder: null, question: null, ...crew };
   }
 

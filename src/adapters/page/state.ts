@@ -1,6 +1,5 @@
 import { batch, computed, signal } from '@preact/signals';
 import type { Signal } from '@preact/signals';
-import type { CrewWorkerView } from '../../turns/crew-view.ts';
 import { openOn } from '../../turns/floor/seats.ts';
 import type { OpenRequest } from '../../turns/floor/seats.ts';
 import type { JournalEntry } from '../../turns/view.ts';
@@ -84,10 +83,10 @@ const openChannel = computed(() => channels.value.find(({ id }) => id === channe
 export const writable = computed(() => openChannel.value?.writable === true);
 /** Whether the open channel is the thread of a finished ticket. */
 export const isPast = computed(() => openChannel.value?.past === true);
-/** How many workers of the open channel's crew ask people; `undefined`: no crew works there. */
+/** The workers of the open channel's crew that ask people; `undefined`: no crew works there. */
 export const crewAsks = computed(() => openChannel.value?.crew);
-/** The worker that asks people in the open channel, a ticket's thread; `null`: none, or the crew is not read. */
-export const askingHere = signal<Pick<CrewWorkerView, 'name' | 'waits'> | null>(null);
+/** The worker that asks people in the open channel, a ticket's thread. */
+export const askingHere = computed(() => crewAsks.value?.find(({ thread }) => thread === channel.value));
 /** The channel's name as people call it. */
 export const channelName = computed(() => openChannel.value?.name ?? '');
 

@@ -5,14 +5,14 @@ import { defined } from '../../lib/defined.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { CrewCommands } from '../../turns/commands/context.ts';
 import type { Meant, ReactionKind } from '../../adapters/port.ts';
-import type { CrewView } from '../../turns/crew-view.ts';
+import type { CrewAsk, CrewView } from '../../turns/crew-view.ts';
 import { forTurn } from '../../turns/drawn-for.ts';
 import type { ProposedTicket } from '../../turns/proposed-ticket.ts';
 import type { FloorStore } from '../../turns/floor-store.ts';
 import { CREW_SIGNALS } from '../../work/crews/crew-decide.ts';
 import type { ReviewedWork, ReviewSettings } from '../../work/reviews/review.ts';
 import { createCrewCommands } from '../../work/crews/crew-commands.ts';
-import { asksPeople, crewViewOf } from '../../work/crews/crew-shown.ts';
+import { askOf, crewViewOf } from '../../work/crews/crew-shown.ts';
 import type { CrewSurroundings } from '../../work/crews/crew-shown.ts';
 import { reactionCommand, ticketKey } from '../../work/crews/crew-words.ts';
 import { crewOnFloor } from '../../work/crews/crew-binding.ts';
@@ -144,13 +144,14 @@ export class CrewHost {
     if (crew !== undefined) this.#ports.show(crew.channel);
   }
 
-  /** How many workers of a channel's crew, or of a ticket's thread, ask people or are stuck; `null`: there is no crew. */
-  asks(channel: string): number | null {
+  /** The workers of a channel's crew, or of a ticket's thread, that ask people or are stuck; `null`: there is no crew. */
+  asks(channel: string): readonly CrewAsk[] | null {
     const runner = this.#at(channel);
-    if (runner === null || typeof runner === 'string') return runner === null ? null : 0;
+    if (runner === null || typeof runner === 'string') return runner === null ? null : [];
     const crew = runner.state();
     const isHere = ({ ticket }: Worker): boolean => channel === crew.settings?.channel || ticket?.thread === channel;
-    return crew.workers.filter((worker) => isHere(worker) && asksPeople(crew, worker, this.#whyHeld)).length;
+    const around = { whyHeld: this.#whyHeld, clean: this.#ports.clean };
+    return crew.workers.filter(isHere).flatMap((worker) => askOf(crew, worker, around) ?? []);
   }
 
   /** The crew of a channel or of a ticket's thread, also of a finished ticket, as people see it; `null` for none. `most`: tickets of each state; 0: no log either. */

@@ -2,6 +2,7 @@ import type { StoredFact } from '../../engine/port.ts';
 import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import { TICKET_STATES, dollars } from '../../turns/crew-view.ts';
 import type {
+  CrewAsk,
   CrewButton,
   CrewView,
   CrewWorkerView,
@@ -84,9 +85,11 @@ function byAttention(a: CrewWorkerView, b: CrewWorkerView): number {
   return RANKS.indexOf(a.status) - RANKS.indexOf(b.status);
 }
 
-/** Whether a worker waits for a person. */
-export function asksPeople(crew: Crew, worker: Worker, whyHeld: CrewSurroundings['whyHeld']): boolean {
-  return waitOf(crew, worker, whyHeld)?.asks === true;
+/** What a worker asks people; `null` for nothing. */
+export function askOf(crew: Crew, worker: Worker, around: Pick<CrewSurroundings, 'whyHeld' | 'clean'>): CrewAsk | null {
+  const wait = waitOf(crew, worker, around.whyHeld);
+  if (wait?.asks !== true) return null;
+  return { name: worker.name, waits: around.clean(wait.words), thread: worker.ticket?.thread ?? null };
 }
 
 /** What a worker waits for. `asks`: a person. `since`: if unlike its last step. */

@@ -81,7 +81,10 @@ export function fakeQueries(): FakeQueries {
     view: (channel) => views.get(channel) ?? null,
     outlook: (channel) => outlooks.get(channel) ?? null,
     review: (channel) => reviews.get(channel) ?? null,
-    crewAsks: (channel) => crews.get(channel)?.workers.filter(({ asksPeople }) => asksPeople).length ?? null,
+    crewAsks: (channel) => {
+      const asking = crews.get(channel)?.workers.filter(({ asksPeople }) => asksPeople) ?? null;
+      return asking?.map(({ name, waits, ticket }) => ({ name, waits, thread: ticket?.thread ?? null })) ?? null;
+    },
     crew: (channel, most) => {
       const crew = crews.get(channel);
       if (crew === undefined) return null;

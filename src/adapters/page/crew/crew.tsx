@@ -8,7 +8,7 @@ import { pagePart } from '../access.tsx';
 import { durationText, exactTime, timeOfDay, timeToTheSecond } from '../now.ts';
 import { Block, Button, Select, Toasts } from '../parts.tsx';
 import { ask, sendCommand } from '../sending.ts';
-import { askingHere, channel, channels, drawerOpen, openView, toggleView } from '../state.ts';
+import { channel, channels, drawerOpen, openView, toggleView } from '../state.ts';
 import '../audit/audit.css';
 import './crew.css';
 
@@ -55,12 +55,6 @@ export function CrewDashboard(): JSX.Element {
 /** What the crew of the open channel asks, or in the thread of a ticket its worker, in the panel. */
 export function CrewBlock(): JSX.Element {
   useSignalEffect(() => reading(channel.value, 0).stop);
-  useSignalEffect(() => {
-    const workers = typeof crew.value === 'string' ? [] : crew.value.workers;
-    const asks = ({ asksPeople, ticket }: CrewWorkerView): boolean => asksPeople && ticket?.thread === channel.value;
-    askingHere.value = workers.find(asks) ?? null;
-    return () => (askingHere.value = null);
-  });
   const shown = crew.value;
   if (typeof shown === 'string')
     return (

@@ -91,7 +91,7 @@ function Headline(): JSX.Element {
           ? 'Reading missed messages…'
           : questionOfReview() !== null
             ? 'The review waits for you'
-            : askingHere.value !== null
+            : askingHere.value !== undefined
               ? `${askingHere.value.name} waits for you`
               : CONDITIONS[condition]}
       </p>

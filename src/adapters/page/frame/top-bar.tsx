@@ -71,8 +71,8 @@ export function TopBar(): JSX.Element {
 }
 
 function Crew(): JSX.Element | null {
-  const asks = crewAsks.value;
-  if (asks === undefined) return null;
+  if (crewAsks.value === undefined) return null;
+  const asks = crewAsks.value.length;
   return (
     <Button
       kind="quiet square crew-button"
