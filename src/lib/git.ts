@@ -64,7 +64,10 @@ export class GitError extends Error {
 const LIMIT_MS = 60_000;
 const MOST_OUTPUT = 64 * 1_048_576;
 
-/** Set for every command. None of the settings runs a program, asks a person or starts a task in the background. */
+/**
+ * Set for every command. None of the settings runs a program, asks a person or starts a task in the background. Diffs
+ * have one form, whatever the user's configuration says: programs read and apply them.
+ */
 const ALWAYS: readonly string[] = [
   'core.fsmonitor=false',
   'core.untrackedCache=false',
@@ -75,6 +78,14 @@ const ALWAYS: readonly string[] = [
   'submodule.recurse=false',
   'core.quotePath=false',
   'log.showSignature=false',
+  'diff.noprefix=false',
+  'diff.mnemonicPrefix=false',
+  'diff.srcPrefix=a/',
+  'diff.dstPrefix=b/',
+  'diff.relative=false',
+  'diff.submodule=short',
+  'diff.context=3',
+  'diff.interHunkContext=0',
 ];
 
 /**

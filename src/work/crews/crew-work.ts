@@ -330,6 +330,7 @@ class RepositoryWork implements CrewWork {
     const { worktree, id } = ticket;
     if (!(await this.exists(ticket))) throw new Error(`the worktree ${worktree} is gone`);
     await this.endProcesses(ticket);
+    await this.#showInstructions(ticket);
     let refusal: string | null = null;
     if (commits) {
       const env = { ...repository.env, ...runEnvironment(this.#plan, ticket) };
@@ -378,7 +379,8 @@ class RepositoryWork implements CrewWork {
     await this.endProcesses(ticket);
     const { tip: main } = await mainState(this.#repository);
     const git = gitIn(worktree, this.#repository.env);
-    const diff = await git(['diff', ...PLAIN_DIFF, `${main}...HEAD`]);
+    // The attributes of the branch may call a file of tests binary.
+    const diff = await git(['diff', ...PLAIN_DIFF, '--text', `${main}...HEAD`]);
     if (ticket.touches !== undefined) this.#noteOutside(ticket, await changedLines(git, `${main}...HEAD`));
     const weakened = weakenedParts(diff).map(({ file, reason, hunk }) => `${file} ${reason}:\n${hunk.slice(0, 2_000)}`);
     const { verdict, output } = await this.#testIn(worktree, ticket, main);
@@ -400,9 +402,10 @@ class RepositoryWork implements CrewWork {
   async pull(ticket: Assigned, tip: string, pull: PullRequest | null): Promise<PullEnd> {
     const pulls = this.#pulls;
     if (pulls === null) throw new Error('impossible: a pull request without a service');
+    const base = (await remoteOf(this.#repository))?.branch ?? this.#plan.main;
     if (pull !== null) {
       const state = await pulls.look(pull.number, pull.head);
-      const end = pullEnd(state, pull, { main: this.#plan.main, ticket });
+      const end = pullEnd(state, pull, { main: base, ticket });
       if (end.how === 'merged') await this.#fetchIfPossible();
       // Other work of the worker is shown in the same pull request.
       if (state.state !== 'open' || pull.tip === tip) return end;
@@ -412,7 +415,6 @@ class RepositoryWork implements CrewWork {
     const { id, title, branch } = ticket;
     const [, issue] = /^gh-(\d+)$/.exec(id) ?? [];
     const body = `Ticket ${id}${issue === undefined ? '' : `. Closes #${issue}`}`;
-    const { main: base } = this.#plan;
     return {
       how: 'opened',
       head,
@@ -431,6 +433,7 @@ class RepositoryWork implements CrewWork {
     let kept: string | null = null;
     if (isTree) {
       await this.#forgetInstructions(worktree);
+      await this.#showInstructions(ticket);
       const isMerged = merged !== null && (await tipOf(repository, branch)) === merged;
       const always = !goesOn && !isMerged && (await this.#isAhead(branch, 'others'));
       const problem = `stored ${id}`;
@@ -779,9 +782,10 @@ class RepositoryWork implements CrewWork {
   /** Pushes main. A refused push is told once, and tried again at the next fetch. */
   async #push(commit: string): Promise<void> {
     const remote = await remoteOf(this.#repository);
-    const order = { commit, branch: this.#plan.main };
     const refused =
-      remote === null ? 'there is no remote' : await this.#byConch(() => pushTo(this.#repository, remote.name, order));
+      remote === null
+        ? 'there is no remote'
+        : await this.#byConch(() => pushTo(this.#repository, remote.name, { commit, branch: remote.branch }));
     this.#tellOnce(
       'push',
       refused === null ? null : `the push of ${this.#plan.main} was refused, and is tried again: ${refused}`,
@@ -887,8 +891,13 @@ class RepositoryWork implements CrewWork {
   async #withMarkers(tip: string, changed: readonly ChangedLines[]): Promise<readonly string[]> {
     if (changed.length === 0) return [];
     const listing = ['--literal-pathspecs', 'grep', '-l', '-z', '-I', '-E', '-e', '^(<{7}|>{7}) ', tip, '--'];
-    const found = await unless(1, this.#repository.git([...listing, ...changed.map(({ path }) => path)]));
-    return zeroSeparated(found ?? '').map((path) => path.slice(tip.length + 1));
+    const found: string[] = [];
+    // A command line has a limit.
+    for (let at = 0; at < changed.length; at += MOST_PATHS) {
+      const paths = changed.slice(at, at + MOST_PATHS).map(({ path }) => path);
+      found.push(...zeroSeparated((await unless(1, this.#repository.git([...listing, ...paths]))) ?? ''));
+    }
+    return found.map((path) => path.slice(tip.length + 1));
   }
 
   /** Runs the tests; red ones a second time. The command comes from the commit `main`, never from the branch. */
@@ -1117,6 +1126,22 @@ class RepositoryWork implements CrewWork {
     }
   }
 
+  /** Has git see instructions that an agent wrote itself: nothing but the rule of Conch makes git ignore them. */
+  async #showInstructions({ worktree, branch }: LeftTicket): Promise<void> {
+    const repository = this.#repository;
+    const git = gitIn(worktree, repository.env);
+    const tracked = await filesIn(repository, branch, INSTRUCTION_FILES);
+    for (const name of INSTRUCTION_FILES) {
+      const text = await readFile(join(worktree, name), 'utf8').catch(() => MARKER);
+      if (text.startsWith(MARKER) || tracked.has(name)) continue;
+      const found =
+        (await unless(1, git(['check-ignore', '--verbose', '-z', '--stdin'], { input: `${name}\0` }))) ?? '';
+      const [source = '', , rule = ''] = zeroSeparated(found);
+      if (source.endsWith('/info/exclude') && rule === `/${name}`)
+        await git(['add', '--force', '--intent-to-add', '--', name]);
+    }
+  }
+
   #say({ id }: Pick<Assigned, 'id'>, words: string): void {
     this.#ports.say(`${id}: ${words}`, id);
   }
@@ -1185,6 +1210,8 @@ function branchOf(worker: string, ticket: string, isTaken: (branch: string) => b
 
 /** Characters of a remark that a worker reads. */
 const LONGEST_REMARK = 4_000;
+/** The most paths of one command of git. */
+const MOST_PATHS = 400;
 
 const PLAIN_DIFF = ['--no-color', '--no-ext-diff', '--no-textconv', '--no-renames'];
 /** Tickets of main that a conflict names, and the most characters of each text about it: a message of Discord has 2,000. */

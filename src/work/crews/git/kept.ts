@@ -28,8 +28,8 @@ const DURABLE = ['-c', 'core.fsync=all'];
 /**
  * Stores all files of a worktree that git does not ignore, staged, unstaged and new, as a commit under the next number
  * of `refPrefix`. Index, files and branch stay. An index that differs from the files is the second parent. Work that the
- * newest ref holds already is not stored twice. `always`: also stores HEAD when nothing differs from it, before its
- * branch is deleted. Throws `KeepError`.
+ * newest ref holds already is not stored twice. A HEAD that no ref holds is also stored when nothing differs from it;
+ * `always`: every HEAD, before its branch is deleted. Throws `KeepError`.
  */
 export async function storeWork(
   repository: Repository,
@@ -44,7 +44,8 @@ export async function storeWork(
     const { tree, indexTree, headTree } = await snapshot(repository, worktree, { keep: refPrefix, seen });
     const { head } = seen;
     const isClean = tree === headTree && (indexTree === null || indexTree === tree);
-    if (isClean && head !== null && !always) return { ref: null, commit: head, tree };
+    const isHeld = !seen.isDetached || (await git(['for-each-ref', '--count=1', '--contains', 'HEAD'])) !== '';
+    if (isClean && head !== null && isHeld && !always) return { ref: null, commit: head, tree };
     const newest = await newestKept(repository, refPrefix);
     if (newest !== undefined && newest.tree === tree && newest.parent === head)
       return { ref: newest.ref, commit: newest.commit, tree };
@@ -256,7 +257,7 @@ export async function indexEntries(worktree: string, git: Git): Promise<readonly
 
 /**
  * Looks at a worktree and its submodules before their files are read. `entries`: of the index. `unmerged`: files in a
- * conflict. `isDirty`: files differ from HEAD. `isClean`: they do not, and git looks at all of them. `keep`: where
+ * conflict. `isDetached`: HEAD is on no branch. `isDirty`: files differ from HEAD. `isClean`: they do not, and git looks at all of them. `keep`: where
  * commits of submodules are kept.
  */
 async function lookAt(repository: Repository, worktree: string, keep: string | null) {
@@ -266,11 +267,12 @@ async function lookAt(repository: Repository, worktree: string, keep: string | n
   const entries = await indexEntries(worktree, git);
   const files = status.filter((entry) => !entry.startsWith('# '));
   const [, head = null] = /^# branch\.oid ([0-9a-f]+)$/.exec(status[0] ?? '') ?? [];
+  const isDetached = status[1] === '# branch.head (detached)';
   const unmerged = files.filter((entry) => entry.startsWith('u ')).map((entry) => entry.split(' ').slice(10).join(' '));
   const isDirty = files.length > 0 || (await keptSubmodules(repository, entries, { worktree, keep })).length > 0;
   // Another letter marks files that git was told not to look at.
   const isClean = !isDirty && head !== null && entries.every((entry) => entry.startsWith('H '));
-  return { head, entries, unmerged, isDirty, isClean };
+  return { head, isDetached, entries, unmerged, isDirty, isClean };
 }
 
 /** The trees of the files, of the index, and of HEAD. `indexTree` is `null` while the index holds conflicts. */

@@ -135,10 +135,21 @@ export async function mergeCommit(repository: Repository, request: MergeRequest)
   return { kind: 'merged', commit: made, tree, dropped };
 }
 
-/** Whether git cannot merge two commits by itself. Changes no branch, index or folder. Throws `GitError`. */
+/**
+ * Whether git cannot merge two commits by itself. Changes no branch, index or folder. False with a git before 2.38, which
+ * cannot tell: the merge then finds the conflict. Throws `GitError`.
+ */
 export async function isInConflict({ git }: Repository, one: string, other: string): Promise<boolean> {
-  return (await unless(1, git(['merge-tree', '--write-tree', '--no-messages', one, other]))) === null;
+  try {
+    return (await unless(1, git(['merge-tree', '--write-tree', '--no-messages', one, other]))) === null;
+  } catch (error) {
+    if (error instanceof GitError && error.exitCode === USAGE) return false;
+    throw error;
+  }
 }
+
+/** The exit code of git for an option that it does not know. */
+const USAGE = 129;
 
 const HUNKS = ['--literal-pathspecs', 'diff', '--no-color', '--no-ext-diff', '--no-textconv', '--'];
 

@@ -1,4 +1,13 @@
-import { accessSync, constants, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  accessSync,
+  realpathSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { pid } from 'node:process';
@@ -201,12 +210,12 @@ export async function remoteOf({
   root,
   env,
   main,
-}: Pick<Repository, 'root' | 'env' | 'main'>): Promise<{ readonly name: string; readonly from: string } | null> {
+}: Pick<Repository, 'root' | 'env' | 'main'>): Promise<{ readonly name: string; readonly branch: string } | null> {
   const settings = await gitSettings(root, env);
   const set = (key: string) => settings.findLast(({ name }) => name === `branch.${main}.${key}`)?.value ?? undefined;
   const hasOrigin = settings.some(({ name }) => name.startsWith('remote.origin.'));
   const name = set('remote') ?? (hasOrigin ? 'origin' : '.');
-  return name === '.' ? null : { name, from: set('merge') ?? `refs/heads/${main}` };
+  return name === '.' ? null : { name, branch: (set('merge') ?? main).replace(/^refs\/heads\//, '') };
 }
 
 /** Fetches main from its remote into `refs/conch/remote/`. No other ref changes. */
@@ -214,11 +223,13 @@ export async function fetchMain(repository: Repository): Promise<FetchedMain> {
   const { git, main } = repository;
   const found = await remoteOf(repository);
   if (found === null) return { remote: null, commit: null, problem: null };
-  const { name: remote, from } = found;
+  const { name: remote, branch } = found;
   const to = `refs/conch/remote/${main}`;
   const quiet = ['--quiet', '--no-tags', '--no-recurse-submodules', '--no-write-fetch-head', '--refmap='];
   try {
-    await git(['fetch', ...quiet, '--end-of-options', remote, `+${from}:${to}`], { limitMs: FETCH_LIMIT_MS });
+    await git(['fetch', ...quiet, '--end-of-options', remote, `+refs/heads/${branch}:${to}`], {
+      limitMs: FETCH_LIMIT_MS,
+    });
   } catch (error) {
     if (!(error instanceof GitError)) throw error;
     const isMissing = /couldn't find remote ref/i.test(error.stderr);
@@ -303,8 +314,9 @@ async function placesOf(
     }
     const root = (await git(['rev-parse', '--show-toplevel'])).trimEnd();
     const gitDir = (await git(['rev-parse', '--absolute-git-dir'])).trimEnd();
-    // git answers relative to the folder it runs in.
-    const commonDir = resolve(given, (await git(['rev-parse', '--git-common-dir'])).trimEnd());
+    // git answers relative to the folder it runs in, and names worktrees by paths without links.
+    const common = (await git(['rev-parse', '--git-common-dir'])).trimEnd();
+    const commonDir = realpathSync(resolve(realpathSync(given), common));
     return { root, commonDir, gitDir };
   } catch (error) {
     if (!(error instanceof GitError)) throw error;

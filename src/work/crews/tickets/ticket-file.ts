@@ -33,13 +33,13 @@ export function parseTicket(name: string, bytes: Uint8Array): Ticket {
   return ticketOf(name, keys, lines.slice(end + 1));
 }
 
-/** The text with another status. Only the line with the status changes. Throws when there is none. */
+/** The text with another status. Only the line with the status changes; without one, it is added. */
 export function withStatus(text: string, status: Ticket['status']): string {
   const { lines, end } = frontMatterOf(text);
   const at = lines.findIndex((line, index) => index > 0 && index < end && line.startsWith('status:'));
-  if (at === -1) throw new Error('its front matter has no status');
-  const ending = lines[at]?.endsWith('\r') === true ? '\r' : '';
-  return lines.with(at, `status: ${status}${ending}`).join('\n');
+  const ending = lines[at === -1 ? 0 : at]?.endsWith('\r') === true ? '\r' : '';
+  const line = `status: ${status}${ending}`;
+  return (at === -1 ? lines.toSpliced(end, 0, line) : lines.with(at, line)).join('\n');
 }
 
 /**
