@@ -663,9 +663,16 @@ const announcements = z.strictObject({
     .exactOptional(),
 });
 
+const POSTGRES_ADDRESS =
+  'Expected an address such as postgres://user:password@host/database, in which the password has %2F for /, %40 for @, %23 for # and %3F for ?';
+
 const store = z.strictObject({
   postgres: z
-    .url({ protocol: /^postgres(?:ql)?$/, error: 'Expected an address that begins with postgres://' })
+    .url({ protocol: /^postgres(?:ql)?$/, error: POSTGRES_ADDRESS })
+    // Another character of these in the password would end it, and the rest of it would be taken for the database.
+    .refine((url) => !URL.canParse(url) || (!new URL(url).pathname.includes('@') && new URL(url).hash === ''), {
+      error: POSTGRES_ADDRESS,
+    })
     .describe('The address of the database, with user and password, as `${NAME}`. PostgreSQL 15 or newer.'),
   schema: z
     .string()

@@ -35,10 +35,15 @@ const leaves = (value: object, path: readonly string[]): readonly (readonly [str
   );
 
 /**
- * Watches a file through its folder, because editors replace files. `settleMs`: the wait after a change, for the save
- * to end.
+ * Watches a file through its folder, because editors replace files. `text`: the text whose configuration is known; the file
+ * may have changed since. `settleMs`: the wait after a change, for the save to end.
  */
-type Watched = Reload & { readonly path: string; readonly after: After; readonly settleMs?: number };
+type Watched = Reload & {
+  readonly path: string;
+  readonly text: string | null;
+  readonly after: After;
+  readonly settleMs?: number;
+};
 
 /** Loads each new text of the file, and reports the configuration or the error. An unchanged text does nothing. */
 export const createReload = (initial: string | null, reload: Reload): { consider(text: string | null): void } => {
@@ -59,8 +64,8 @@ export const createReload = (initial: string | null, reload: Reload): { consider
 
 /** Reloads whenever the file's text changes, until `close` is called. */
 export const watchConfig = (watched: Watched): { close(): void } => {
-  const { path, after, settleMs = 200 } = watched;
-  const reload = createReload(readText(path), watched);
+  const { path, text, after, settleMs = 200 } = watched;
+  const reload = createReload(text, watched);
   let waiting: ReturnType<After> | null = null;
   const settle = () => {
     waiting?.cancel();
@@ -68,6 +73,7 @@ export const watchConfig = (watched: Watched): { close(): void } => {
   };
   const watcher = watch(dirname(path), { persistent: false }, settle);
   watcher.on('error', () => watcher.close());
+  settle();
   return {
     close() {
       waiting?.cancel();
@@ -76,7 +82,8 @@ export const watchConfig = (watched: Watched): { close(): void } => {
   };
 };
 
-const readText = (path: string): string | null => {
+/** Returns the text of a file; `null` when it cannot be read. */
+export const readText = (path: string): string | null => {
   try {
     return readFileSync(path, 'utf8');
   } catch {

@@ -87,7 +87,7 @@ export function sentence(code: StoreFault, path: string, detail: string): string
     case 'buried':
       return `Another process declared this one dead because it did not answer in time, and goes on with its work. Nothing of this process is written any more. ${detail}Start it again.`;
     case 'unreached':
-      return `The database that ${path} copies could not be reached (${detail}). Start it, then start Conch again.`;
+      return `PostgreSQL did not answer for ${detail}, and another Conch may have taken over. This one ends, so that no two of them act. Start it again.`;
     case 'unavailable':
       return `${path} cannot be used (${detail}). Check the folder and the disk, then start again.`;
   }

@@ -415,7 +415,8 @@ export class App {
         },
         draft: (channel, agent, epoch, draft) => {
           const text = draft === null ? null : clean(draft);
-          this.#adapterOf(channel)?.draft?.(channel, this.#floors.speaker(agent), epoch, text);
+          if (this.#parts.mayAct?.() !== false)
+            this.#adapterOf(channel)?.draft?.(channel, this.#floors.speaker(agent), epoch, text);
           this.runs.drafted?.({ channel, agent }, text);
           if (text !== null) this.#manager.shown(channel, () => redactedDraft(this.#agents.draft(channel), clean));
         },

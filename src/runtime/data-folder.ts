@@ -49,6 +49,9 @@ const LED = {
 /** Where a store is that processes share. */
 type SharedPlace = NonNullable<Config['store']>;
 
+/** The store of this process. `isRefused`: its database has failed to take a request, and is asked again. */
+export type OpenedStore = Led<FloorStore> & { readonly isRefused: () => boolean };
+
 /** What a store needs that processes share. `log` is told who leads; `waits` is called when another process leads. */
 type SharedFolderOptions = DataFolderOptions &
   Omit<LeadParts, 'told' | 'unreached'> & { readonly log: Pick<Log, 'info' | 'warn'>; readonly waits: () => void };
@@ -60,8 +63,8 @@ type SharedFolderOptions = DataFolderOptions &
 export async function openSharedFolder(
   { postgres: url, schema }: SharedPlace,
   { dataDir, log, waits, ...options }: SharedFolderOptions,
-): Promise<Led<FloorStore>> {
-  const [{ openPostgresLog }, { lead, openSharedStore }] = await Promise.all([
+): Promise<OpenedStore> {
+  const [{ openPostgresLog }, { firstFault, joinSharedStore, lead }] = await Promise.all([
     import('../engine/postgres/postgres-log.ts'),
     import('../engine/shared/open-shared.ts'),
   ]);
@@ -70,15 +73,24 @@ export async function openSharedFolder(
   await refuseUnmoved(databaseIn({ dataDir }), shared);
   const path = databaseIn({ dataDir, store: { postgres: url, schema } });
   const all = { machine: floorWithWork, ...options, path };
-  const store = await openSharedStore(all, shared, (db, every) => new FloorStore(db, every));
-  return lead(store, shared, {
-    ...options,
-    told: (state) => {
-      log.info({}, LED[state]);
-      if (state === 'waits') waits();
-    },
-    unreached: (error) => log.warn({ err: error }, 'the store in PostgreSQL cannot be read; trying again each second'),
-  });
+  const refused = firstFault((error) => log.warn({ err: error }, 'PostgreSQL refuses a request; trying again'));
+  const requests = { failed: refused.add, succeeded: refused.over };
+  const store = await joinSharedStore(all, shared, (db, every) => new FloorStore(db, every), requests);
+  try {
+    const led = await lead(store, shared, {
+      ...options,
+      told: (state) => {
+        log.info({}, LED[state]);
+        if (state === 'waits') waits();
+      },
+      unreached: (error) =>
+        log.warn({ err: error }, 'the store in PostgreSQL cannot be read; trying again each second'),
+    });
+    return { ...led, isRefused: refused.isOn };
+  } catch (error) {
+    await store.close().catch(() => undefined);
+    throw error;
+  }
 }
 
 /** Throws a `StoreError` when the shared store is empty and a store in a file waits to be moved there. */

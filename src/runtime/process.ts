@@ -8,7 +8,7 @@ import type { ExitCode } from './exit-codes.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfigFrom } from '../config/load.ts';
 import { thisWorld } from '../config/world.ts';
-import { changedUntilRestart, watchConfig } from '../config/watch.ts';
+import { changedUntilRestart, readText, watchConfig } from '../config/watch.ts';
 import { FolderTrust } from '../agents/trust/folder-trust.ts';
 import { LoginStore } from '../agents/mcp/login-store.ts';
 import { ServerLogins, loginLine } from '../agents/mcp/server-logins.ts';
@@ -21,6 +21,7 @@ import { lengthsOf } from './read-model.ts';
 import { StoreError } from '../engine/errors.ts';
 import { lockOf, watchLock } from '../engine/lock.ts';
 import { databaseIn, openDataFolder, openSharedFolder } from './data-folder.ts';
+import type { OpenedStore } from './data-folder.ts';
 import { StoreHealth } from '../adapters/delivery/store-health.ts';
 import type { FloorStore, FloorStoreOptions } from '../turns/floor-store.ts';
 import type { Led } from '../engine/shared/open-shared.ts';
@@ -56,6 +57,7 @@ type Callbacks = {
  */
 export async function runBot(first: Config, { greet = printLink, begun }: Callbacks = {}): Promise<ExitCode> {
   let config = first;
+  const text = first.file === null ? null : readText(first.file);
   const clock = systemClock();
   const { log, service, ...known } = openLog(first, clock);
   const end = Promise.withResolvers<ExitCode>();
@@ -70,7 +72,7 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
   const opened = await openStore(storeParts);
   const shared = { ...known, ...opened, clock, timers: systemTimers, log, texts: opened.store.keyValues };
   const maintenance = new Maintenance({ ...shared, config: () => config });
-  const database = () => (opened.mayAct() ? (health.stuck ?? maintenance.state) : 'unreached');
+  const database = () => (opened.mayAct() && !opened.isRefused() ? (health.stuck ?? maintenance.state) : 'unreached');
   const waiting = () => known.logins.waiting(config.mcp);
   const trust = new FolderTrust({ ...shared, store: opened.store.keyValues });
   const parts = { ...shared, trust, config: first, current: () => config, database, waiting, service };
@@ -92,7 +94,7 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
     return letGo(error, made, opened);
   }
   if (made.page !== null) greet(made.page.accessLink() ?? '', first);
-  const watching = watch(first, log, async (next) => {
+  const watching = watch({ config: first, text }, log, async (next) => {
     await backends.load(next);
     config = next;
     await app.reload(next);
@@ -216,7 +218,7 @@ type StoreParts = {
   readonly lost: (error: unknown) => void;
   /** Aborted when the program stops. */
   readonly stopping: Pick<AbortController, 'signal'>;
-  readonly service: Pick<ServiceManager, 'ready' | 'watch'>;
+  readonly service: Pick<ServiceManager, 'ready' | 'watch' | 'stop'>;
 };
 
 /** Opens the store. Where it is shared, resolves when this process leads. */
@@ -229,7 +231,7 @@ async function openStore({
   lost,
   stopping,
   service,
-}: StoreParts): Promise<Led<FloorStore>> {
+}: StoreParts): Promise<OpenedStore> {
   const { dataDir, store: place } = config();
   const options = {
     clock,
@@ -246,10 +248,15 @@ async function openStore({
   } satisfies Partial<FloorStoreOptions>;
   const { waits, served } = standby({ config, log, service });
   const whenShared = { dataDir, timers: systemTimers, log, waits, isStopping: () => stopping.signal.aborted };
+  // A process that is declared dead while it stands by ends: nothing of it may go on.
   const opened =
     place === undefined
       ? alone(openDataFolder({ ...options, dataDir }))
-      : await openSharedFolder(place, { ...options, ...whenShared });
+      : await openSharedFolder(place, { ...options, ...whenShared }).catch(async (error: unknown) => {
+          await served();
+          service.stop();
+          throw error;
+        });
   await served();
   const { keyValues } = opened.store;
   service.watch(() => void keyValues.recall('runtime', 'room'));
@@ -277,15 +284,21 @@ function standby({ config, log, service }: Pick<StoreParts, 'config' | 'log' | '
 }
 
 /** A store in a file, which no other process can take over. */
-function alone(store: FloorStore): Led<FloorStore> {
-  return { store, mayAct: () => true, stop: () => undefined };
+function alone(store: FloorStore): OpenedStore {
+  return { store, mayAct: () => true, isRefused: () => false, stop: () => undefined };
 }
 
-function watch(config: Config, log: Log, apply: (next: Config) => Promise<void>): { close(): void } | null {
+/** Watches the file of the configuration. `text`: what it held when it was read. */
+function watch(
+  { config, text }: { readonly config: Config; readonly text: string | null },
+  log: Log,
+  apply: (next: Config) => Promise<void>,
+): { close(): void } | null {
   const path = config.file;
   if (path === null) return null;
   return watchConfig({
     path,
+    text,
     load: () => loadConfigFrom(thisWorld(), path),
     after: (ms, run) => systemTimers.after(ms, run),
     onChange: (next) => {

@@ -58,6 +58,7 @@ describe('a file on the disk', () => {
     const changed = new Promise<Config>((resolve, reject) => {
       const watching = watchConfig({
         path,
+        text: '{}',
         load: () => loadConfigFrom({ ...thisWorld(), env: {}, cwd: directory }, path),
         onChange: resolve,
         onInvalid: reject,

@@ -1,9 +1,13 @@
+import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
+import { DEAD_MS } from '../../src/engine/shared/heart.ts';
 import { testServer } from '../engine/postgres/server.ts';
 import { clearPlace, makePlace, runConch, startBot } from '../kill/bot.ts';
 import type { Bot, Place } from '../kill/bot.ts';
+import { randomOf } from '../kill/random.ts';
+import { wireTo } from '../kill/wire.ts';
 import { CHANNEL, DEMO, readyPage, spokenIn } from './demo.ts';
 
 const server = await testServer();
@@ -12,10 +16,13 @@ afterAll(() => server?.stop());
 let schemas = 0;
 
 /** Two places with one store, and what starts a Conch in each. */
-async function withTwo(run: (start: (which: 0 | 1) => Bot, places: readonly Place[]) => Promise<void>): Promise<void> {
+async function withTwo(
+  run: (start: (which: 0 | 1) => Bot, places: readonly Place[]) => Promise<void>,
+  firstUrl = server?.url,
+): Promise<void> {
   schemas += 1;
-  const config = { ...DEMO, store: { postgres: server?.url, schema: `standby_${schemas}` } };
-  const places = [await makePlace(config), await makePlace(config)];
+  const configOf = (postgres = server?.url) => ({ ...DEMO, store: { postgres, schema: `standby_${schemas}` } });
+  const places = [await makePlace(configOf(firstUrl)), await makePlace(configOf())];
   const bots: Bot[] = [];
   const start = (which: 0 | 1): Bot => {
     const place = places[which];
@@ -58,9 +65,12 @@ describe.skipIf(server === null)('two Conches on a store in PostgreSQL', () => {
       await page.until(() => written().includes('I take my time'), 'the beginning of its text');
       const seen = written();
       await page.until(() => written().length > seen.length, 'more of its text');
+      const { configFile } = places[1] as Place;
+      writeFileSync(configFile, readFileSync(configFile, 'utf8').replace('"log"', '"announcements": {},\n"log"'));
       await first.end('SIGKILL');
 
       const again = await readyPage(second);
+      await untilSays(second, 'configuration reloaded');
       await again.until(
         () => again.messages.get(id)?.receipts.includes('done') === true,
         'the end of the turn',
@@ -76,6 +86,36 @@ describe.skipIf(server === null)('two Conches on a store in PostgreSQL', () => {
       expect((await second.end('SIGTERM')).code).toBe(EXIT_CODES.ok);
       const last = await readyPage(third);
       expect(last.messages.get(more)?.receipts).toContain('done');
+    });
+  }, 120_000);
+
+  test('where the leader alone is cut off from PostgreSQL: it ends, so that no two agents have one turn', async () => {
+    const wire = await wireTo(server?.url ?? '', randomOf(1));
+    await withTwo(async (start) => {
+      const first = start(0);
+      await first.ready();
+      const second = start(1);
+      await untilSays(second, 'stands by');
+      await wire.close();
+      const { code } = await first.ended;
+      expect([code, first.err()]).toEqual([
+        EXIT_CODES.databaseUnreached,
+        expect.stringContaining('another Conch may have taken over'),
+      ]);
+      await readyPage(second);
+    }, wire.url);
+  }, 120_000);
+
+  test('where the one that stands by stood still: it ends, so that it is started again', async () => {
+    await withTwo(async (start) => {
+      await start(0).ready();
+      const second = start(1);
+      await untilSays(second, 'stands by');
+      second.child.kill('SIGSTOP');
+      await pause(2 * DEAD_MS);
+      second.child.kill('SIGCONT');
+      const { code } = await second.ended;
+      expect([code, second.err()]).toEqual([EXIT_CODES.lockLost, expect.stringContaining('declared this one dead')]);
     });
   }, 120_000);
 
@@ -112,7 +152,7 @@ test.skipIf(server === null || process.env['CONCH_TEST_PG'] !== undefined)(
         return [answer.status, database.status];
       };
       await expect.poll(seen).toEqual([200, 'ok']);
-      const frozen = server?.freeze(6_000);
+      const frozen = server?.freeze(4_300);
       await expect.poll(seen).toEqual([503, 'unreached']);
       await frozen;
       await expect.poll(seen).toEqual([200, 'ok']);

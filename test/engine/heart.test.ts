@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { StoreError } from '../../src/engine/errors.ts';
-import { lead, openSharedStore } from '../../src/engine/shared/open-shared.ts';
-import { BEAT_MS, DEAD_MS, Heart } from '../../src/engine/shared/heart.ts';
+import { joinSharedStore, lead, openSharedStore } from '../../src/engine/shared/open-shared.ts';
+import { BEAT_MS, DEAD_MS, Heart, SILENT_MS } from '../../src/engine/shared/heart.ts';
 import type { SharedLog } from '../../src/engine/shared/shared-log.ts';
 import { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
 import { createTime } from '../agents/time.ts';
 import { MemoryLog } from './memory-log.ts';
 
-type Told = { beats: number; missed: number; isBuried: boolean };
+type Told = { beats: number; missed: number; isBuried: boolean; isSilent: boolean };
 
 /** A log, and workers whose hearts beat in one time. */
 function stage() {
@@ -15,7 +15,7 @@ function stage() {
   const memory = new MemoryLog(null, () => time.clock.now());
   const beating = async (log: SharedLog = memory.seenBy()) => {
     const { worker } = await memory.seenBy().join();
-    const told: Told = { beats: 0, missed: 0, isBuried: false };
+    const told: Told = { beats: 0, missed: 0, isBuried: false, isSilent: false };
     const heart = new Heart({
       log,
       worker,
@@ -24,6 +24,7 @@ function stage() {
       onBeat: () => void (told.beats += 1),
       onBuried: () => void (told.isBuried = true),
       onMissed: () => void (told.missed += 1),
+      onSilent: () => void (told.isSilent = true),
     });
     return { worker, heart, told };
   };
@@ -80,6 +81,27 @@ describe('a worker that beats', () => {
     two.heart.stop();
   });
 
+  test('is told when another one can have declared it dead, and not when it was', async () => {
+    const { memory, beating, seconds } = stage();
+    const link = breakable(memory.seenBy());
+    const one = await beating(link.log);
+    await seconds(3);
+    link.isBroken = true;
+    await seconds(SILENT_MS / BEAT_MS - 2);
+    link.isBroken = false;
+    await seconds(3);
+    link.isBroken = true;
+    await seconds(SILENT_MS / BEAT_MS - 2);
+    expect(one.told.isSilent).toBe(false);
+    await seconds(3);
+    expect(one.told).toMatchObject({ isSilent: true, isBuried: false });
+    const two = await beating();
+    await memory.seenBy().bury(two.worker);
+    await seconds(2 * (SILENT_MS / BEAT_MS));
+    expect(two.told).toMatchObject({ isSilent: false, isBuried: true });
+    one.heart.stop();
+  });
+
   test('declares nobody dead when the log was out of reach for all', async () => {
     const { memory, beating, seconds, living } = stage();
     const link = breakable(memory.seenBy());
@@ -107,6 +129,26 @@ function unreadable(log: SharedLog): { readonly log: SharedLog; isBroken: boolea
 }
 
 describe('a process that stands by', () => {
+  test('is not declared dead while it fills its copy', async () => {
+    const { time, memory, beating, seconds, living } = stage();
+    const { clock, timers } = time;
+    const leader = await beating();
+    await memory.seenBy().lead(leader.worker);
+    const log = memory.seenBy();
+    const filled = Promise.withResolvers<void>();
+    const slow: SharedLog = { ...log, pull: (after) => filled.promise.then(() => log.pull(after)) };
+    const store = await joinSharedStore({ path: ':memory:', clock }, slow, (db, all) => new SqliteStore(db, all));
+    const told: unknown[] = [];
+    const tell = (what: unknown): void => void told.push(what);
+    lead(store, slow, { clock, timers, told: tell, unreached: tell, lost: tell, isStopping: () => false }).catch(tell);
+    await seconds((3 * DEAD_MS) / BEAT_MS);
+    expect(await living()).toEqual([leader.worker, store.owner]);
+    filled.resolve();
+    await seconds(2);
+    expect(told).toEqual(['waits']);
+    leader.heart.stop();
+  });
+
   test.each([
     { what: 'reached', broken: breakable },
     { what: 'read', broken: unreadable },

@@ -1,4 +1,4 @@
-import { lead, openSharedStore } from '../../src/engine/shared/open-shared.ts';
+import { joinSharedStore, lead } from '../../src/engine/shared/open-shared.ts';
 import { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
 import { loadPlanted } from '../model/planted-source.ts';
 import { wrongInLead } from './leading.ts';
@@ -47,6 +47,6 @@ async function isCaught(code: Leading, bug: LogBug | null = null): Promise<boole
 const unseen: string[] = [];
 for (const [name, edit] of Object.entries(PLANTED))
   if (!(await isCaught(await loadPlanted<Leading>([edit], ...MODULES)))) unseen.push(name);
-for (const bug of PLANTED_IN_LOG) if (!(await isCaught({ lead, openSharedStore, SqliteStore }, bug))) unseen.push(bug);
+for (const bug of PLANTED_IN_LOG) if (!(await isCaught({ joinSharedStore, lead, SqliteStore }, bug))) unseen.push(bug);
 const planted = Object.keys(PLANTED).length + PLANTED_IN_LOG.length;
 process.stdout.write(`${JSON.stringify({ planted, unseen })}\n`);

@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { lead, openSharedStore } from '../../src/engine/shared/open-shared.ts';
+import { joinSharedStore, lead } from '../../src/engine/shared/open-shared.ts';
 import { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
 import { wrongInLead } from './leading.ts';
 
-const CODE = { lead, openSharedStore, SqliteStore };
+const CODE = { joinSharedStore, lead, SqliteStore };
 const SEEDS = Array.from(
   { length: Number(process.env['SEEDS'] ?? 12) },
   (_, n) => n + Number(process.env['FROM'] ?? 1),

@@ -1,4 +1,5 @@
-import type { lead as leadWith, openSharedStore as openWith } from '../../src/engine/shared/open-shared.ts';
+import type { joinSharedStore as joinWith, lead as leadWith } from '../../src/engine/shared/open-shared.ts';
+import type { StoreError } from '../../src/engine/errors.ts';
 import type { Led } from '../../src/engine/shared/open-shared.ts';
 import type { SharedLog } from '../../src/engine/shared/shared-log.ts';
 import type { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
@@ -11,7 +12,7 @@ import { board, boardUses, counter } from './toy.ts';
 /** The code that is tried: the program's, or a copy with a planted bug. */
 export type Leading = {
   readonly lead: typeof leadWith;
-  readonly openSharedStore: typeof openWith;
+  readonly joinSharedStore: typeof joinWith;
   readonly SqliteStore: typeof SqliteStore;
 };
 
@@ -157,11 +158,11 @@ class World {
   }
 
   async #live(life: Life): Promise<void> {
-    const { SqliteStore: Store, openSharedStore, lead } = this.#code;
+    const { SqliteStore: Store, joinSharedStore, lead } = this.#code;
     const clock = { now: () => this.#now };
     const log = this.#seenBy(life);
     const options = { path: ':memory:', clock, salts: () => 'salt' };
-    const store = await openSharedStore(options, log, (db, all) => new Store(db, all));
+    const store = await joinSharedStore(options, log, (db, all) => new Store(db, all));
     const [counters, boards] = [store.host(counter), store.host(board, boardUses)];
     const timers = {
       after: (ms: number, run: () => void) => {
@@ -170,8 +171,10 @@ class World {
         return { cancel: () => void (life.waiting = life.waiting.filter((each) => each !== waiting)) };
       },
     };
-    const lost = (): void => {
-      if (life.lostAt === null) this.wrong.push('a program that stood still for no time was declared dead');
+    const lost = ({ code }: StoreError): void => {
+      if (code === 'buried' && life.lostAt === null)
+        this.wrong.push('a program that stood still for no time was declared dead');
+      if (life.led?.mayAct() === true) this.wrong.push('a program that may act ended');
       life.isOver = true;
     };
     const [told, unreached] = [() => undefined, () => undefined];

@@ -58,6 +58,7 @@ export class MemoryLog {
     const last = this.#last.get(worker);
     if (last?.number === number && this.#bug !== 'written-twice') return { state: 'taken', position: last.position };
     if (!this.#living.has(worker)) return { state: 'buried' };
+    if (last !== undefined && last.number > number) return { state: 'overtaken' };
     const positionOf = (table: string, id: string): number => this.#rows.get(`${table} ${id}`)?.position ?? 0;
     const isOvertaken = [...changes, ...checks].some(
       ({ table, id, known }) => known !== null && positionOf(table, id) !== known,

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { openSharedStore } from '../../src/engine/shared/open-shared.ts';
+import { joinSharedStore, openSharedStore } from '../../src/engine/shared/open-shared.ts';
+import type { SharedLog } from '../../src/engine/shared/shared-log.ts';
 import { FloorStore } from '../../src/turns/floor-store.ts';
 import { MemoryLog } from './memory-log.ts';
 import { portContract } from './port-contract.ts';
@@ -51,6 +52,54 @@ describe('a store that processes share', () => {
     gate.resolve();
     await accepted;
     expect(store.message('m1')?.text).toBe('text of m1');
+    await store.close();
+  });
+
+  test('ends when its copy cannot hold what the log has taken: the next copy has it', async () => {
+    const memory = new MemoryLog();
+    const log = memory.seenBy();
+    const lost: unknown[] = [];
+    let isFull = false;
+    const filling: SharedLog = {
+      ...log,
+      commit: async (group) => {
+        const verdict = await log.commit(group);
+        const { db } = store.tables;
+        if (isFull) db.pragma(`max_page_count = ${Number(db.pragma('page_count', { simple: true }))}`);
+        return verdict;
+      },
+    };
+    const all = { ...options(':memory:'), lost: (error: unknown) => void lost.push(error) };
+    const store = await openSharedStore(all, filling, (db, every) => new FloorStore(db, every));
+    isFull = true;
+    const text = 'long '.repeat(10_000);
+    await expect(store.accept({ ...written('m1'), text })).rejects.toMatchObject({ code: 'full' });
+    expect(lost).toMatchObject([{ code: 'full' }]);
+    await expect(store.accept(written('m2'))).rejects.toMatchObject({ code: 'full' });
+    const next = await openShared(memory.seenBy());
+    expect([next.message('m1')?.text, next.message('m2')]).toEqual([text, null]);
+    await next.close();
+  });
+
+  test('says when the log refuses a request, and when it takes one again', async () => {
+    const log = new MemoryLog().seenBy();
+    let refusals = 2;
+    const refusing: SharedLog = {
+      ...log,
+      commit: async (group) => {
+        refusals -= 1;
+        if (refusals >= 0) throw new Error('the disk of the database is full');
+        return await log.commit(group);
+      },
+    };
+    const told: string[] = [];
+    const requests = { failed: (error: unknown) => told.push(String(error)), succeeded: () => told.push('taken') };
+    const store = await joinSharedStore(options(':memory:'), refusing, (db, all) => new FloorStore(db, all), requests);
+    await store.catchUp();
+    told.length = 0;
+    await store.accept(written('m1'));
+    const refused = 'Error: the disk of the database is full';
+    expect(told).toEqual([refused, refused, 'taken']);
     await store.close();
   });
 

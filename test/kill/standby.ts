@@ -209,7 +209,8 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
     if (served === null) return null;
     const ended = await Promise.race([leader.ended, pause(15_000, null)]);
     report.staleRefused += Number(leader.out().includes('Its last change was refused'));
-    if (ended?.code === EXIT_CODES.lockLost) report.replaced += 1;
+    const { lockLost, databaseUnreached } = EXIT_CODES;
+    if (ended?.code === lockLost || ended?.code === databaseUnreached) report.replaced += 1;
     else ledger.faults.other.push(`a replaced leader ended with ${ended?.code ?? 'nothing'}: ${leader.lastWords()}`);
     return served;
   }

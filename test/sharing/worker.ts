@@ -25,6 +25,7 @@ const heart = new Heart({
   onBeat: () => void takeOver(),
   onBuried: () => die('buried'),
   onMissed: () => undefined,
+  onSilent: () => undefined,
 });
 const delivery = new Delivery({
   store,

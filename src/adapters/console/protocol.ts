@@ -102,7 +102,7 @@ export type ChannelEntry = {
   readonly holder: AgentId | null;
   /** The first open request there. */
   readonly question: OpenRequest | null;
-  /** The workers of its crew that ask people, in a ticket's thread its worker alone; absent where no crew works. */
+  /** The workers of its crew that ask people; absent where no crew works. */
   readonly crew?: readonly CrewAsk[];
   /** Set for a thread whose ticket is finished. It is listed while it is open, and can only be read. */
   readonly past?: true;

@@ -16,7 +16,7 @@ export type PostgresOptions = {
 };
 
 /** The version of the tables in `schema.sql`. */
-const SCHEMA_VERSION = 2;
+const SCHEMA_VERSION = 3;
 
 /** The tables and functions, in a schema of this name. */
 function schemaOf(schema: string): string {
@@ -58,9 +58,14 @@ export async function openPostgresLog({ url, schema = 'conch' }: PostgresOptions
 
 /** Says that a database cannot be used. Names it without its user and password. */
 export function unreached(url: string, error: unknown): string {
-  const { host, pathname } = new URL(url);
   const why = error instanceof Error ? error.message : String(error);
-  return `PostgreSQL at ${host}${pathname} cannot be used (${why}). Start it, or correct "store" in the configuration.`;
+  return `PostgreSQL at ${placeOf(url)} cannot be used (${why}). Start it, or correct "store" in the configuration.`;
+}
+
+/** The host and the name of a database, for people. */
+export function placeOf(url: string): string {
+  const { host, pathname } = new URL(url);
+  return `${host}${pathname}`;
 }
 
 function poolOf(url: string, max: number): Pool {

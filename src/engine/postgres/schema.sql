@@ -41,6 +41,8 @@ BEGIN
   SELECT log.position INTO reached FROM conch.log FOR UPDATE;
   SELECT workers.number, workers.position, workers.state INTO former FROM conch.workers WHERE worker = sender;
   IF former.number = group_number THEN RETURN former.position; END IF;
+  -- A request that was cut off can arrive after later ones. Nobody waits for its answer.
+  IF former.number > group_number THEN RETURN -1; END IF;
   IF former.state IS DISTINCT FROM 'living' THEN RETURN -2; END IF;
   IF EXISTS (
     SELECT 1 FROM unnest(places, ids, known) AS given (place, id, known)

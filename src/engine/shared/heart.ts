@@ -14,6 +14,9 @@ export const DEAD_MS = 5_000;
  */
 const LIMITS = { deadMs: DEAD_MS, freshMs: 3 * BEAT_MS };
 
+/** Time without a beat after which the owner of a worker is told, in milliseconds. */
+export const SILENT_MS = DEAD_MS + 2 * BEAT_MS;
+
 /** A worker may post and prompt for this part of `DEAD_MS` after its last beat. */
 const LEASE = 0.75;
 
@@ -29,6 +32,8 @@ export type HeartPorts = {
   readonly onBuried: () => void;
   /** Called when a beat failed: the log could not be reached. The heart goes on. */
   readonly onMissed: (error: unknown) => void;
+  /** Called when there was no beat for so long that another worker can have declared this one dead. */
+  readonly onSilent: () => void;
 };
 
 /**
@@ -39,6 +44,8 @@ export type HeartPorts = {
 export class Heart {
   readonly #ports: HeartPorts;
   #timer: Timer | null = null;
+  /** Reports silence unless another beat comes before. */
+  #silence: Timer | null = null;
   #isRunning = true;
   /** When the first beat after the last gap was answered. */
   #since: Instant | null = null;
@@ -58,6 +65,7 @@ export class Heart {
   stop(): void {
     this.#isRunning = false;
     this.#timer?.cancel();
+    this.#silence?.cancel();
   }
 
   async #beat(): Promise<void> {
@@ -74,6 +82,8 @@ export class Heart {
       const answeredAt = this.#ports.clock.now();
       if (this.#last === null || answeredAt - this.#last > LIMITS.freshMs) this.#since = answeredAt;
       this.#last = at;
+      this.#silence?.cancel();
+      this.#silence = timers.after(DEAD_MS, () => this.#listen());
       if (at - (this.#since ?? at) >= DEAD_MS) await log.burySilent(worker, LIMITS);
       this.#ports.onBeat();
     } catch (error) {
@@ -81,5 +91,11 @@ export class Heart {
       onMissed(error);
     }
     if (this.#isRunning) this.#timer = timers.after(BEAT_MS, () => void this.#beat());
+  }
+
+  /** A process that stood still has a beat under way now, whose answer says whether it was declared dead. */
+  #listen(): void {
+    const { onSilent, timers } = this.#ports;
+    this.#silence = timers.after(SILENT_MS - DEAD_MS, onSilent);
   }
 }

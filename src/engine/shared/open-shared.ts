@@ -3,8 +3,12 @@ import { StoreError, sentence } from '../errors.ts';
 import { MIGRATIONS, openDatabase } from '../sqlite/open.ts';
 import type { SqliteStore, StoreOptions } from '../sqlite/sqlite.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
-import { Heart } from './heart.ts';
+import { Heart, SILENT_MS } from './heart.ts';
+import type { RequestsTold } from './publisher.ts';
 import type { SharedLog } from './shared-log.ts';
+
+/** Makes the store of a process on its copy. */
+type Make<Options, Store> = (db: Database, options: Options) => Store;
 
 /**
  * Opens a store that several processes share. The log decides: `path`, the file of this process's copy, is made anew.
@@ -13,12 +17,23 @@ import type { SharedLog } from './shared-log.ts';
 export async function openSharedStore<Options extends StoreOptions, Store extends SqliteStore>(
   options: Options,
   log: SharedLog,
-  make: (db: Database, options: Options) => Store,
+  make: Make<Options, Store>,
 ): Promise<Store> {
-  const member = await log.join();
-  const store = make(openDatabase(options.path, MIGRATIONS, undefined, true), { ...options, shared: { log, member } });
+  const store = await joinSharedStore(options, log, make);
   await store.catchUp();
   return store;
+}
+
+/** As `openSharedStore`, with a copy that is still empty: `lead` fills it while the process beats. */
+export async function joinSharedStore<Options extends StoreOptions, Store extends SqliteStore>(
+  options: Options,
+  log: SharedLog,
+  make: Make<Options, Store>,
+  told?: RequestsTold,
+): Promise<Store> {
+  const member = await log.join();
+  const shared = { log, member, ...(told === undefined ? {} : { told }) };
+  return make(openDatabase(options.path, MIGRATIONS, undefined, true), { ...options, shared });
 }
 
 /** A shared store, in the process that leads. */
@@ -45,9 +60,9 @@ export type LeadParts = {
 };
 
 /**
- * Beats for the process that has this store, and resolves when the process leads. One process of a store leads at a
- * time. When it ends, another one leads within about a second; when it dies, within about seven. Rejects with a
- * `StoreError` when this process is declared dead while it waits.
+ * Beats for the process that has this store, fills its copy, and resolves when the process leads. One process of a store
+ * leads at a time. When it ends, another one leads within about a second; when it dies, within about seven. Rejects with
+ * a `StoreError` when the copy cannot be filled, and when this process is declared dead while it waits.
  */
 export async function lead<Store extends SqliteStore>(
   store: Store,
@@ -70,7 +85,17 @@ export async function lead<Store extends SqliteStore>(
       told(state);
     }
   };
-  const heart = new Heart({
+  const failed = (error: unknown): void => {
+    if (state === 'new' && error instanceof StoreError) leads.reject(error);
+    else faults.add(error);
+  };
+  const over = (error: StoreError): void => {
+    heart.stop();
+    if (isStopping()) return;
+    leads.reject(error);
+    lost(error);
+  };
+  const heart: Heart = new Heart({
     log,
     worker: store.owner,
     clock,
@@ -79,14 +104,12 @@ export async function lead<Store extends SqliteStore>(
     // After an error the next beat looks again.
     onBeat: () =>
       void (looking ??= look()
-        .catch(faults.add)
+        .catch(failed)
         .finally(() => (looking = null))),
-    onBuried() {
-      if (isStopping()) return;
-      const error = new StoreError('buried', sentence('buried', '', ''));
-      leads.reject(error);
-      lost(error);
-    },
+    onBuried: () => over(new StoreError('buried', sentence('buried', '', ''))),
+    // A process that stands by does not act, and can wait for the log.
+    onSilent: () =>
+      state === 'leads' && over(new StoreError('unreached', sentence('unreached', '', `${SILENT_MS / 1_000} seconds`))),
   });
   try {
     await leads.promise;
@@ -100,7 +123,7 @@ export async function lead<Store extends SqliteStore>(
 }
 
 /** Reports one fault of a series: `add` reports the first one, and `over` ends the series. */
-function firstFault(told: (fault: unknown) => void) {
+export function firstFault(told: (fault: unknown) => void) {
   let isOver = true;
   return {
     add: (fault: unknown): void => {
@@ -108,5 +131,6 @@ function firstFault(told: (fault: unknown) => void) {
       isOver = false;
     },
     over: () => void (isOver = true),
+    isOn: () => !isOver,
   };
 }

@@ -9,18 +9,23 @@ type Written = { readonly changes: readonly WrittenRow[]; readonly checks: reado
 
 const AGAIN: RetryPolicy = { firstMs: 50, longestMs: 2_000 };
 
+/** What is told of requests to the log: each failed attempt, and the first success after failures. */
+export type RequestsTold = { readonly failed: (error: unknown) => void; readonly succeeded: () => void };
+
 /** Sends the transactions of one worker to the shared log, and reads the changes. Tries again while the log cannot be reached. */
 export class Publisher {
   readonly #log: SharedLog;
   readonly #worker: string;
   readonly #replica: Replica;
+  readonly #told: RequestsTold | undefined;
   #number = 0;
   #isClosed = false;
 
-  constructor(log: SharedLog, worker: string, replica: Replica) {
+  constructor(log: SharedLog, worker: string, replica: Replica, told?: RequestsTold) {
     this.#log = log;
     this.#worker = worker;
     this.#replica = replica;
+    this.#told = told;
   }
 
   /**
@@ -71,9 +76,12 @@ export class Publisher {
     await this.#log.close();
   }
 
-  #untilReached<T>(ask: () => Promise<T>): Promise<T> {
+  async #untilReached<T>(ask: () => Promise<T>): Promise<T> {
     const judge = ({ error }: { readonly error: unknown }): Verdict =>
       this.#isClosed || error instanceof StoreError ? 'give-up' : 'again';
-    return retry(ask, AGAIN, { timers: systemTimers, judge });
+    const waiting = ({ error }: { readonly error: unknown }): void => this.#told?.failed(error);
+    const answer = await retry(ask, AGAIN, { timers: systemTimers, judge, waiting });
+    this.#told?.succeeded();
+    return answer;
   }
 }

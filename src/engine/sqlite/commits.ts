@@ -202,14 +202,19 @@ export class Commits {
   /** The transaction was written for all, or is attempted again on what another process wrote first. */
   async #shared(jobs: readonly AnyJob[], write: (() => void) | null): Promise<void> {
     if (write !== null) {
-      this.#begin.run();
-      write();
-      this.#commit.run();
+      try {
+        this.#begin.run();
+        write();
+        this.#commit.run();
+      } catch (error) {
+        // The log has it, and the copy does not: the next start makes the copy anew.
+        return this.#lose(jobs, error);
+      }
       return this.#settle(jobs);
     }
     this.#hooks.undone(null);
-    this.#jobs.unshift(...jobs);
     await this.#sharing?.catchUp();
+    this.#jobs.unshift(...jobs);
   }
 
   /** No transaction begins until this is done. */

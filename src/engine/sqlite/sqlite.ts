@@ -41,6 +41,7 @@ import { Rows } from './rows.ts';
 import type { Owner } from './rows.ts';
 import type { Member, SharedLog } from '../shared/shared-log.ts';
 import { Publisher } from '../shared/publisher.ts';
+import type { RequestsTold } from '../shared/publisher.ts';
 import { Replica } from '../shared/replica.ts';
 import type { AppliedRow } from '../shared/replica.ts';
 
@@ -64,7 +65,7 @@ export type StoreOptions = {
   /** Called once when the database cannot be used any more. The program must end. */
   readonly lost?: (error: StoreError) => void;
   /** The log that several processes share. The file is a copy of it. */
-  readonly shared?: { readonly log: SharedLog; readonly member: Member };
+  readonly shared?: { readonly log: SharedLog; readonly member: Member; readonly told?: RequestsTold };
 };
 
 /** Gives a part of the program its own tables in the file. Its writes share the commits. */
@@ -361,7 +362,6 @@ export class SqliteStore implements Store {
   async #takeIn(): Promise<void> {
     const { replica, publisher } = this.#copy ?? {};
     const isFirst = !this.#isCopied;
-    this.#isCopied = true;
     for await (const { rows, position } of publisher?.changes() ?? []) {
       const tell = this.#db.transaction(() => {
         const applied = replica?.apply(rows) ?? [];
@@ -374,6 +374,7 @@ export class SqliteStore implements Store {
     if (!isFirst) return;
     this.#rows.load();
     this.#outbox.load();
+    this.#isCopied = true;
   }
 
   #adopt({ table, line, isNew, isGone }: AppliedRow): (() => void) | null {
@@ -510,7 +511,7 @@ type Copy = { readonly replica: Replica; readonly publisher: Publisher };
 function copyOf(db: Database, shared: StoreOptions['shared']): Copy | null {
   if (shared === undefined) return null;
   const replica = new Replica(db);
-  return { replica, publisher: new Publisher(shared.log, shared.member.worker, replica) };
+  return { replica, publisher: new Publisher(shared.log, shared.member.worker, replica, shared.told) };
 }
 
 const DONE = Promise.resolve();

@@ -144,14 +144,13 @@ export class CrewHost {
     if (crew !== undefined) this.#ports.show(crew.channel);
   }
 
-  /** The workers of a channel's crew, or of a ticket's thread, that ask people or are stuck; `null`: there is no crew. */
+  /** The workers that ask people or are stuck, of the crew of a channel or a ticket's thread; `null`: there is no crew. */
   asks(channel: string): readonly CrewAsk[] | null {
     const runner = this.#at(channel);
     if (runner === null || typeof runner === 'string') return runner === null ? null : [];
     const crew = runner.state();
-    const isHere = ({ ticket }: Worker): boolean => channel === crew.settings?.channel || ticket?.thread === channel;
     const around = { whyHeld: this.#whyHeld, clean: this.#ports.clean };
-    return crew.workers.filter(isHere).flatMap((worker) => askOf(crew, worker, around) ?? []);
+    return crew.workers.flatMap((worker) => askOf(crew, worker, around) ?? []);
   }
 
   /** The crew of a channel or of a ticket's thread, also of a finished ticket, as people see it; `null` for none. `most`: tickets of each state; 0: no log either. */

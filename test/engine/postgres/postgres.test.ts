@@ -95,6 +95,18 @@ describe.skipIf(server === null)('with a PostgreSQL server', () => {
       await log.close();
     });
 
+    test('writes nothing of a request that arrives after a later one', async () => {
+      const log = await place()();
+      const { worker } = await log.join();
+      const group = (number: number, row: string) =>
+        log.commit({ worker, number, changes: [{ table: 'memory', id: '1', row, known: null }], checks: [] });
+      expect(await group(1, '"old"')).toEqual({ state: 'taken', position: 1 });
+      expect(await group(2, '"new"')).toEqual({ state: 'taken', position: 2 });
+      expect(await group(1, '"old"')).toEqual({ state: 'overtaken' });
+      expect((await log.pull(0)).rows).toEqual([{ table: 'memory', id: '1', row: '"new"', position: 2 }]);
+      await log.close();
+    });
+
     test('gives slots of workers that are gone to others', async () => {
       const log = await place()();
       const [one, two] = [await log.join(), await log.join()];
