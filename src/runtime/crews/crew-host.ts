@@ -87,6 +87,9 @@ export class CrewHost {
   /** The configuration with which each crew was opened, as JSON. */
   readonly #opened = new Map<string, string>();
   #opening: Promise<void> = Promise.resolve();
+  /** Resolves when the crews were opened once, or the program stops before. */
+  readonly #first = Promise.withResolvers<void>();
+  #isFirst = true;
   #isStopped = false;
   #seating: Promise<void> = Promise.resolve();
 
@@ -118,13 +121,28 @@ export class CrewHost {
       if (channel !== undefined) this.#ports.show(channel);
   }
 
-  /** What the prompt of an agent waits for; `null` for nothing. */
+  /**
+   * What the prompt of an agent waits for; `null` for nothing. A turn can go on before the crews are open: the prompt of
+   * its worker waits until they are, and the locks of an ended git are gone from its worktree.
+   */
   beforePrompt(agent: string): Promise<void> | null {
+    if (this.#isFirst && this.#isOfCrew(agent))
+      return this.#first.promise.then(async () => {
+        await this.beforePrompt(agent);
+      });
     for (const runner of this.#runners.values()) {
-      const worker = runner.state().workers.find((each) => [each.agent, sideAgentOf(each.agent)].includes(agent));
+      const worker = workerWith(runner.state(), agent);
       if (worker !== undefined) return runner.beforePrompt(worker);
     }
     return null;
+  }
+
+  /** Whether an agent is a worker of a crew, also of one that is not open. */
+  #isOfCrew(agent: string): boolean {
+    return this.#ports.config().crews.some(({ id }) => {
+      const crew = this.#crews.state(id);
+      return crew !== null && workerWith(crew, agent) !== undefined;
+    });
   }
 
   /** Stores a ticket that a worker proposes. Resolves with the answer for its agent. */
@@ -230,12 +248,18 @@ export class CrewHost {
    * goes on with its workers when its jobs under way have ended. A crew that cannot be opened is told to people.
    */
   begin(): Promise<void> {
-    this.#opening = this.#opening.then(() => this.#openChanged());
+    this.#opening = this.#opening
+      .then(() => this.#openChanged())
+      .finally(() => {
+        this.#isFirst = false;
+        this.#first.resolve();
+      });
     return this.#opening;
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true;
+    this.#first.resolve();
     await Promise.all([...this.#runners.values()].map((runner) => runner.stop()));
     await this.#opening;
   }
@@ -616,4 +640,9 @@ function backendOf(
     ...(resumes ? { CONCH_SESSION_RESUMES: '1' } : {}),
   };
   return { ...backend, cwd: resolve(ticket.worktree), set };
+}
+
+/** The worker for whom an agent speaks: on its ticket, or for the other side of a meeting. */
+function workerWith({ workers }: Crew, agent: string): Worker | undefined {
+  return workers.find((each) => [each.agent, sideAgentOf(each.agent)].includes(agent));
 }

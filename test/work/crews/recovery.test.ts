@@ -3,7 +3,7 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { until } from '../reviews/stage.ts';
-import { git, opened, repository, stage, ticketText } from './stage.ts';
+import { add, finished, git, opened, repository, stage, ticketText } from './stage.ts';
 
 const WORKTREE = 'agents/A-c-1';
 
@@ -127,6 +127,40 @@ describe('after a start, a worker', () => {
     expect(await restarted(repo, path)).toEqual(first);
     expect(readFileSync(join(repo, 'agents/mine/notes.txt'), 'utf8')).toBe('mine\n');
   });
+});
+
+test('a step that goes on after a start begins when the locks of its worktree are gone', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
+  const lock = join(repo, '.git/worktrees/A-c-1/index.lock');
+  const begun = Promise.withResolvers<void>();
+  const first = await stage(
+    repo,
+    () => {
+      begun.resolve();
+      return new Promise(() => undefined);
+    },
+    {},
+    path,
+  );
+  await first.command('/crew run');
+  await begun.promise;
+  await first.stop();
+  opened.length = 0;
+  writeFileSync(lock, '');
+  const seen: boolean[] = [];
+  const second = await stage(
+    repo,
+    (folder) => {
+      seen.push(existsSync(lock));
+      add(folder, 'one.txt', 'one');
+      return 'DONE';
+    },
+    {},
+    path,
+  );
+  await finished(second, 1);
+  expect(seen[0]).toBe(false);
 });
 
 test.each([
