@@ -40,8 +40,9 @@ export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT_CODES, string>> = 
   refused: 'the command was refused; the answer says why',
   platformRefused: 'a chat platform refused this bot; the lines before say why',
   mustBeMended: 'a check (doctor, agent check) found a problem',
-  lockLost: 'conch.lock was deleted or replaced while Conch ran',
-  databaseUnreached: 'PostgreSQL could not be reached',
+  lockLost:
+    'conch.lock was deleted or replaced while Conch ran, or another Conch on the same PostgreSQL declared this one dead',
+  databaseUnreached: 'PostgreSQL could not be reached at the start, or did not answer the leader for seven seconds',
   reviewFailed: 'a review failed, stalled or reached its limit',
   personNeeded: 'a review waits for a person',
   cancelled: 'a review was cancelled',

@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 64_969,
+  linesOfCode: 65_150,
   files: 373,
   filesPerMessage: 46,
   functionsPerMessage: 620,

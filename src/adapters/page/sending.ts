@@ -114,6 +114,8 @@ export function sendCommand(
   asked.set(key, { line, typed, channel: where, ...told });
   const frame = { type: 'command', channel: where, key, line } as const;
   const sent = transmit(drawnFor === undefined ? frame : { ...frame, drawnFor });
+  // The answer is shown at the end of the conversation.
+  if (typed) showEnd();
   if (!sent) answered(key, { ok: false, text: 'Conch is unreachable. Retrying…' });
 }
 

@@ -2,7 +2,7 @@ import { Client } from 'pg';
 import { StoreError } from '../errors.ts';
 import type { FillLog, MovedRows } from '../shared/move.ts';
 import type { SharedRow } from '../shared/shared-log.ts';
-import { CONNECT_MS, openPostgresLog, placeOf, unreached } from './postgres-log.ts';
+import { CONNECT_MS, openPostgresLog, hostAndDatabase, unreached } from './postgres-log.ts';
 import type { PostgresOptions } from './postgres-log.ts';
 
 /** The most rows, and characters, of one portion. A process reads whole portions at its start. */
@@ -40,7 +40,7 @@ export function renamePostgres(options: PostgresOptions, id: string): Promise<vo
 
 /** Names a store in PostgreSQL in messages to people, by host, database and schema. Leaves out user and password. */
 export function nameOfLog({ url, schema = 'conch' }: PostgresOptions): string {
-  return `PostgreSQL at ${placeOf(url)}, schema ${schema}`;
+  return `PostgreSQL at ${hostAndDatabase(url)}, schema ${schema}`;
 }
 
 /** A log that no process can join meanwhile. */

@@ -59,11 +59,11 @@ export async function openPostgresLog({ url, schema = 'conch' }: PostgresOptions
 /** Says that a database cannot be used. Names it without its user and password. */
 export function unreached(url: string, error: unknown): string {
   const why = error instanceof Error ? error.message : String(error);
-  return `PostgreSQL at ${placeOf(url)} cannot be used (${why}). Start it, or correct "store" in the configuration.`;
+  return `PostgreSQL at ${hostAndDatabase(url)} cannot be used (${why}). Start it, or correct "store" in the configuration.`;
 }
 
 /** The host and the name of a database, for people. */
-export function placeOf(url: string): string {
+export function hostAndDatabase(url: string): string {
   const { host, pathname } = new URL(url);
   return `${host}${pathname}`;
 }

@@ -12,7 +12,7 @@ import type { FloorStore } from '../../turns/floor-store.ts';
 import { CREW_SIGNALS } from '../../work/crews/crew-decide.ts';
 import type { ReviewedWork, ReviewSettings } from '../../work/reviews/review.ts';
 import { createCrewCommands } from '../../work/crews/crew-commands.ts';
-import { askOf, crewViewOf } from '../../work/crews/crew-shown.ts';
+import { crewAskOf, crewViewOf } from '../../work/crews/crew-shown.ts';
 import type { CrewSurroundings } from '../../work/crews/crew-shown.ts';
 import { reactionCommand, ticketKey } from '../../work/crews/crew-words.ts';
 import { crewOnFloor } from '../../work/crews/crew-binding.ts';
@@ -168,7 +168,7 @@ export class CrewHost {
     if (runner === null || typeof runner === 'string') return runner === null ? null : [];
     const crew = runner.state();
     const around = { whyHeld: this.#whyHeld, clean: this.#ports.clean };
-    return crew.workers.flatMap((worker) => askOf(crew, worker, around) ?? []);
+    return crew.workers.flatMap((worker) => crewAskOf(crew, worker, around) ?? []);
   }
 
   /** The crew of a channel or of a ticket's thread, also of a finished ticket, as people see it; `null` for none. `most`: tickets of each state; 0: no log either. */

@@ -245,6 +245,8 @@ export function obstacleWords(obstacle: Obstacle, name: NameOf): string {
 }
 
 const RESTS = {
+  review: 'The floor rests while the review waits: /review status says for what.',
+  ticket: 'The floor rests until the crew asks its worker for the next step: /crew ps says what it waits for.',
   manual: 'The floor rests. To give a turn: /floor grant <agent>.',
   mention: 'The floor rests. To give a turn: mention an agent in a message.',
   rounds: 'The floor rests: all agents had a turn. To continue: write a message, or /floor resume.',

@@ -1,6 +1,6 @@
 import type { Command } from './command.ts';
 import type { Limit } from './announcement.ts';
-import type { Floor, Seat } from './floor.ts';
+import type { Floor, Seat, FloorTask } from './floor.ts';
 import type { AgentId, ModelUse } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { POLICIES, TASK_POLICIES } from './policies.ts';
@@ -24,10 +24,10 @@ export type Obstacle =
   /** No agent is queued or would be queued. */
   | { readonly why: 'nobody-available' }
   /**
-   * Why the floor rests, which says how it continues: by a grant, by naming an agent, by another round, or by a
-   * message.
+   * Why the floor rests, which says how it continues: by its review or the crew of its ticket, by a grant, by naming an
+   * agent, by another round, or by a message.
    */
-  | { readonly why: 'resting'; readonly after: 'manual' | 'mention' | 'rounds' | 'nothing' };
+  | { readonly why: 'resting'; readonly after: FloorTask['kind'] | 'manual' | 'mention' | 'rounds' | 'nothing' };
 
 /** The obstacles for each asker, longest-lasting first. Obstacles that are not listed do not apply to that asker. */
 const BLOCKS = {
@@ -125,6 +125,7 @@ function find(why: Obstacle['why'], floor: Floor, at: Instant): Obstacle | null 
 }
 
 function restsAfter(floor: Floor): Extract<Obstacle, { why: 'resting' }>['after'] {
+  if (floor.task !== undefined) return floor.task.kind;
   const { opensForMessages, needsName } = policyOf(floor);
   if (!opensForMessages) return 'manual';
   if (needsName && floor.settings.defaultAgent === null) return 'mention';

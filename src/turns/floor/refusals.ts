@@ -15,6 +15,9 @@ export const REFUSALS = {
   'still-stopping': (agent) => `${agent} is still stopping: try again in a moment.`,
   'nothing-to-stop': () => 'Nobody holds the floor, so there is no turn to stop, skip or extend.',
   'nothing-to-resume': () => 'Nothing is paused here. To start the agents: write a message, or /floor start.',
+  'task-open': () =>
+    'A review or a ticket decides who is next here. To see what it waits for: /review status or /crew ps.',
+  'no-facilitator': () => 'No agent of this channel chooses the next one: set facilitator in turnConfig.json.',
   'nothing-due': () => 'Nothing changed: no time has run out yet.',
   paused: () => 'The floor is paused. To continue: /floor resume.',
   'catching-up': () => 'Conch is still reading the messages that it missed here: try again in a moment.',

@@ -86,7 +86,11 @@ function byAttention(a: CrewWorkerView, b: CrewWorkerView): number {
 }
 
 /** What a worker asks people; `null` for nothing. */
-export function askOf(crew: Crew, worker: Worker, around: Pick<CrewSurroundings, 'whyHeld' | 'clean'>): CrewAsk | null {
+export function crewAskOf(
+  crew: Crew,
+  worker: Worker,
+  around: Pick<CrewSurroundings, 'whyHeld' | 'clean'>,
+): CrewAsk | null {
   const wait = waitOf(crew, worker, around.whyHeld);
   if (wait?.asks !== true) return null;
   return { name: worker.name, waits: around.clean(wait.words), thread: worker.ticket?.thread ?? null };

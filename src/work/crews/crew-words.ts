@@ -36,7 +36,7 @@ const GOES_ON: ReadonlySet<CrewFact['type']> = new Set([
 export const COURSE = 'course';
 
 /** Lines that stand only in the thread: the crew's channel has at most four messages of a ticket. Its card collects the questions. */
-const ONLY_THREAD = new Set(['meeting', 'agreed', 'tests', 'review', 'question', 'proposal', 'hold', 'note']);
+const ONLY_THREAD = new Set(['meeting', 'agreed', 'tests', 'review', 'question', 'proposal', 'note']);
 
 /** The questions of a crew, and what people type to answer them. */
 const QUESTIONS: Readonly<Record<WorkerWait, string>> = {
@@ -303,7 +303,7 @@ function mergeWords(worker: Worker, fact: CrewFact): readonly [about: string, te
     case 'mergeDue':
       return ['merge', `✓ Nobody held the merge of ${ticket}`];
     case 'mergeHeld':
-      return ['hold', `✋ The merge of ${ticket} is held by ${fact.by}`];
+      return ['merge', `✋ The merge of ${ticket} is held by ${fact.by}`];
     case 'conflicted':
       return [
         'merge',

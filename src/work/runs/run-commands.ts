@@ -7,7 +7,6 @@ import type { Kept } from '../../turns/manager.ts';
 import { DISCARDED } from '../../turns/drawn-for.ts';
 import { IN_WORDS } from '../../turns/requesters.ts';
 import { callWords } from '../../turns/tool-calls.ts';
-import type { ToolCallRow } from '../../turns/tool-calls.ts';
 import { lostWords } from './aside-runs.ts';
 import { runKeyOf, runKeysOf, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
@@ -64,6 +63,7 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
     run(verb, agent, request) {
       const whose = agent ?? holderOf(ports, request.channel);
       if (verb === 'status' || verb === 'approvals') return listed(verb, agent, request, ports);
+      if (verb === 'log') return { ok: true, text: logText(agent, request, ports) };
       if (verb === 'start' && agent !== null) return begun(agent, request, ports);
       if (whose === null || verb === 'start')
         return { ok: false, text: `Nobody holds the floor. Name the agent: /run ${verb} dev` };
@@ -108,18 +108,10 @@ function isOld(verb: RunVerb, key: string, { channel, drawnFor, values }: Reques
   return aside ? number !== drawnFor.epoch : state?.run?.session !== `${drawnFor.epoch}`;
 }
 
-type Verb = Exclude<RunVerb, 'start' | 'status' | 'approvals'>;
+type Verb = Exclude<RunVerb, 'start' | 'status' | 'approvals' | 'log'>;
 type Doing = (agent: AgentId, request: Request, ports: RunCommandPorts) => Answer | Promise<Answer>;
 
 const DO: Readonly<Record<Verb, Doing>> = {
-  log: (agent, request, ports) => {
-    const entries = ports.runs.journal(keyFor(agent, request, ports), LOG_FACTS);
-    const rows = toolCallRows(entries).slice(-(request.values.count ?? LOG_COUNT));
-    const { clock, time, nameOf } = ports;
-    const told = (row: ToolCallRow): string => callWords(row, INPUT_LENGTH, nameOf);
-    const lines = rows.map((row) => `${time(row.askedAt, clock.now())}  ${told(row)}`);
-    return { ok: true, text: lines.join('\n') || `${ports.nameOf(agent)} has made no tool calls here.` };
-  },
   revoke: async (agent, request, ports) => {
     const { words = '' } = request.values;
     // A button names its rule by key, because numbers change.
@@ -328,6 +320,25 @@ function isOpen(state: RunState | null): boolean {
 
 function holderOf({ floors }: RunCommandPorts, channel: ChannelId): AgentId | null {
   return floors.view(channel)?.holder?.agent ?? floors.turns(channel, 1).at(-1)?.agent ?? null;
+}
+
+/** The last tool calls of an agent in a channel; without a name, those of all its agents. */
+function logText(agent: AgentId | null, request: Request, ports: RunCommandPorts): string {
+  const { clock, time, nameOf, runs } = ports;
+  const ofChannel = (key: string): boolean => seatOfRuns(key).channel === request.channel;
+  const keys = agent === null ? runs.keys().filter(ofChannel) : [keyFor(agent, request, ports)];
+  const all = keys.flatMap((key) =>
+    toolCallRows(runs.journal(key, LOG_FACTS)).map((row) => ({ row, by: seatOfRuns(key).agent })),
+  );
+  const rows = all.toSorted((one, other) => one.row.askedAt - other.row.askedAt);
+  const lines = rows.slice(-(request.values.count ?? LOG_COUNT)).map(({ row, by }) => {
+    const whose = agent === null ? `${nameOf(by)}: ` : '';
+    return `${time(row.askedAt, clock.now())}  ${whose}${callWords(row, INPUT_LENGTH, nameOf)}`;
+  });
+  return (
+    lines.join('\n') ||
+    `${agent === null ? 'No agent' : nameOf(agent)} has made ${agent === null ? 'a tool call' : 'no tool calls'} here.`
+  );
 }
 
 function listed(

@@ -51,6 +51,19 @@ const SITUATIONS: readonly (readonly [string, (play: Stage) => void, readonly st
   ],
 ];
 
+test('between the turns of a task, the task decides who is next', () => {
+  const play = stage();
+  const signals = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };
+  play.act({ type: 'beginTask', kind: 'ticket', id: 'web/c-1', key: 'web', primary: 'pm', signals });
+  expect(obstacles(play.floor, play.at)).toEqual([{ why: 'resting', after: 'ticket' }]);
+  expect(play.refused({ type: 'start', by: 'ann' })).toBe('task-open');
+});
+
+test('an order with a facilitator needs one', () => {
+  const play = stage();
+  expect(play.refused({ type: 'order', by: 'ann', order: 'facilitator' })).toBe('no-facilitator');
+});
+
 describe('the floor may not be granted now', () => {
   test.each(SITUATIONS)('%s', (_when, bring, expected) => {
     const play = stage();

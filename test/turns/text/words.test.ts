@@ -303,6 +303,8 @@ describe('a refused command', () => {
     'stale-question': true,
     'not-shown': true,
     'bad-queue': true,
+    'task-open': true,
+    'no-facilitator': true,
     'day-limit': true,
   };
 

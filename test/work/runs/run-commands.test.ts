@@ -184,6 +184,8 @@ describe('/run', () => {
       'step 1 mcp__files__write {"path":"c"} · denied by Ann → error DENIED',
     ]);
     expect((await type('/run log pm 1')).text.split('\n')).toHaveLength(1);
+    const all = (await type('/run log')).text.split('\n');
+    expect(all.map((line) => line.replace(/^\S+ +/, ''))).toEqual(lines.map((line) => line.replace(/^\S+ +/, 'pm: ')));
   });
 
   test('log shows the calls of a background run when the agent has no others, also after its end', async () => {

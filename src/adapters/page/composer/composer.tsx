@@ -248,6 +248,8 @@ function deliveryPreview(line: boolean): string {
   const fate = first === undefined ? outlook.value?.unaddressed : outlook.value?.addressed[first];
   if (fate === undefined) return '';
   const { agent, waitingFor } = holder.value ?? {};
+  if (agent !== undefined && waitingFor === 'answer' && fate.state === 'delivered' && fate.to.includes(agent))
+    return `Will be delivered to ${nameOf(agent)} as the answer to its question`;
   if (fate.state === 'held' && agent !== undefined && waitingFor === 'approval' && !isPlain(fate)) {
     return `${nameOf(agent)} is waiting for an approval; your message is delivered after it.`;
   }

@@ -208,7 +208,12 @@ function Controls(): JSX.Element {
             id={`choice-${id}`}
             value={value}
             options={values.map((each) => [each, each])}
-            onChange={(event) => pressButton(`/floor ${id} ${event.currentTarget.value}`)}
+            onChange={({ currentTarget }) => {
+              const chosen = currentTarget.value;
+              // The setting of now stays, until the floor has the chosen one.
+              currentTarget.value = value;
+              pressButton(`/floor ${id} ${chosen}`);
+            }}
           />
           <p class="faint">{summary}</p>
         </div>

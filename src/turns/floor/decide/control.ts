@@ -33,6 +33,7 @@ export function start(decision: DecisionBuilder): Refusal | null {
   const closed = gate(decision.floor, decision.at, exchange === null && turn === null ? 'start' : 'grant');
   if (closed !== null) return closed.why;
   if (exchange !== null || turn !== null) return 'already';
+  if (decision.floor.task !== undefined && !decision.floor.stopped) return 'task-open';
   recall(decision);
   openExchange(decision, 'operator');
   wake(decision, true);
@@ -144,6 +145,7 @@ export function order(decision: DecisionBuilder, command: CommandOf<'order'>): R
   const wanted = command.queue ?? [];
   const isOdd = wanted.some((agent) => !queue.includes(agent)) || new Set(wanted).size !== wanted.length;
   if (isOdd) return 'bad-queue';
+  if (command.order === 'facilitator' && decision.floor.settings.facilitator === null) return 'no-facilitator';
   if (decision.floor.settings.order === command.order && wanted.length === 0) return 'already';
   const ordered = [...wanted, ...queue.filter((agent) => !wanted.includes(agent))];
   decision.record({
