@@ -82,10 +82,10 @@ export const watchConfig = (watched: Watched): { close(): void } => {
   };
 };
 
-/** Returns the text of a file; `null` when it cannot be read. */
-export const readText = (path: string): string | null => {
+/** Returns the text of a file; `null` without a file, and for one that cannot be read. */
+export const readText = (path: string | null): string | null => {
   try {
-    return readFileSync(path, 'utf8');
+    return path === null ? null : readFileSync(path, 'utf8');
   } catch {
     return null;
   }

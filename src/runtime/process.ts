@@ -57,8 +57,7 @@ type Callbacks = {
  */
 export async function runBot(first: Config, { greet = printLink, begun }: Callbacks = {}): Promise<ExitCode> {
   let config = first;
-  const text = first.file === null ? null : readText(first.file);
-  const clock = systemClock();
+  const [text, clock] = [readText(first.file), systemClock()];
   const { log, service, ...known } = openLog(first, clock);
   const end = Promise.withResolvers<ExitCode>();
   let platforms: Platforms | null = null;
@@ -68,14 +67,14 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
   const { promise: failure, resolve: onBroken } = Promise.withResolvers<unknown>();
   void failure.then((error) => end.resolve(broken(error, log)));
   const stopping = new AbortController();
-  const storeParts = { config: () => config, clock, adapters, log, health, lost: onBroken, stopping, service };
-  const opened = await openStore(storeParts);
+  const current = () => config;
+  const opened = await openStore({ current, clock, adapters, log, health, lost: onBroken, stopping, service });
   const shared = { ...known, ...opened, clock, timers: systemTimers, log, texts: opened.store.keyValues };
-  const maintenance = new Maintenance({ ...shared, config: () => config });
+  const maintenance = new Maintenance({ ...shared, config: current });
   const database = () => (opened.mayAct() && !opened.isRefused() ? (health.stuck ?? maintenance.state) : 'unreached');
   const waiting = () => known.logins.waiting(config.mcp);
   const trust = new FolderTrust({ ...shared, store: opened.store.keyValues });
-  const parts = { ...shared, trust, config: first, current: () => config, database, waiting, service };
+  const parts = { ...shared, trust, config: first, current, database, waiting, service };
   const made = (platforms = await createPlatforms(parts));
   const backends = await createBackends({ ...parts, opened: warnOfUnchecked(parts) });
   const app = new App({ ...parts, ...made, backendFor: backends.backendFor, onBroken });
@@ -209,7 +208,7 @@ async function letGo(error: unknown, platforms: Platforms, { store, stop }: Led<
 }
 
 type StoreParts = {
-  readonly config: () => Config;
+  readonly current: () => Config;
   readonly clock: Clock;
   readonly adapters: () => readonly ChatAdapter[];
   readonly log: Log;
@@ -223,7 +222,7 @@ type StoreParts = {
 
 /** Opens the store. Where it is shared, resolves when this process leads. */
 async function openStore({
-  config,
+  current,
   clock,
   adapters,
   log,
@@ -232,21 +231,21 @@ async function openStore({
   stopping,
   service,
 }: StoreParts): Promise<OpenedStore> {
-  const { dataDir, store: place } = config();
+  const { dataDir, store: place } = current();
   const options = {
     clock,
     failed: (error: unknown) => health.failed(error),
     lost,
-    say: (line: string) => log.warn({ file: databaseIn(config()) }, line),
+    say: (line: string) => log.warn({ file: databaseIn(current()) }, line),
     textLimit: (channel) => lengthsOf(channel, adapters()).textLimit,
     fileAbove: (channel) => lengthsOf(channel, adapters()).fileAbove,
     questionLimit: (channel) => lengthsOf(channel, adapters()).questionLimit,
     words: (announcement, _channel, repeat) => {
-      const nameOf = (agent: string): string => config().agents.find(({ id }) => id === agent)?.name ?? agent;
-      return announcementText(announcement, config().announcements, nameOf, repeat);
+      const nameOf = (agent: string): string => current().agents.find(({ id }) => id === agent)?.name ?? agent;
+      return announcementText(announcement, current().announcements, nameOf, repeat);
     },
   } satisfies Partial<FloorStoreOptions>;
-  const { waits, served } = standby({ config, log, service });
+  const { waits, served } = standby({ current, log, service });
   const whenShared = { dataDir, timers: systemTimers, log, waits, isStopping: () => stopping.signal.aborted };
   // A process that is declared dead while it stands by ends: nothing of it may go on.
   const opened =
@@ -269,13 +268,13 @@ async function openStore({
  * `served` stops it, and resolves when its port is free for the page. When another program has the port, this program
  * ends: it could not serve the page after a take-over.
  */
-function standby({ config, log, service }: Pick<StoreParts, 'config' | 'log' | 'service'>) {
+function standby({ current, log, service }: Pick<StoreParts, 'current' | 'log' | 'service'>) {
   let close: Promise<() => Promise<void>> | null = null;
   const portTaken = (error: unknown): never => {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
     return process.exit(EXIT_CODES.portTaken);
   };
-  const { enabled, port } = config().adapters.console;
+  const { enabled, port } = current().adapters.console;
   const waits = (): void => {
     service.ready('standing by');
     if (enabled) close = serveStandby(port, log).catch(portTaken);

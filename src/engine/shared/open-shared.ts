@@ -36,6 +36,9 @@ export async function joinSharedStore<Options extends StoreOptions, Store extend
   return make(openDatabase(options.path, MIGRATIONS, undefined, true), { ...options, shared });
 }
 
+/** How long a leader waits for the log, in words. */
+const SILENT = `${SILENT_MS / 1_000} seconds`;
+
 /** A shared store, in the process that leads. */
 export type Led<Store> = {
   readonly store: Store;
@@ -78,6 +81,7 @@ export async function lead<Store extends SqliteStore>(
     faults.over();
     if (state === 'leads') return;
     if (await log.lead(store.owner)) {
+      await store.catchUp();
       state = 'leads';
       leads.resolve();
     } else if (state === 'new') {
@@ -85,15 +89,15 @@ export async function lead<Store extends SqliteStore>(
       told(state);
     }
   };
-  const failed = (error: unknown): void => {
-    if (state === 'new' && error instanceof StoreError) leads.reject(error);
-    else faults.add(error);
+  const failed = (error: unknown): void =>
+    state === 'new' && error instanceof StoreError ? refuse(error) : faults.add(error);
+  const refuse = (error: StoreError): void => {
+    heart.stop();
+    leads.reject(error);
   };
   const over = (error: StoreError): void => {
-    heart.stop();
-    if (isStopping()) return;
-    leads.reject(error);
-    lost(error);
+    refuse(error);
+    if (!isStopping()) lost(error);
   };
   const heart: Heart = new Heart({
     log,
@@ -108,16 +112,9 @@ export async function lead<Store extends SqliteStore>(
         .finally(() => (looking = null))),
     onBuried: () => over(new StoreError('buried', sentence('buried', '', ''))),
     // A process that stands by does not act, and can wait for the log.
-    onSilent: () =>
-      state === 'leads' && over(new StoreError('unreached', sentence('unreached', '', `${SILENT_MS / 1_000} seconds`))),
+    onSilent: () => state === 'leads' && over(new StoreError('unreached', sentence('unreached', '', SILENT))),
   });
-  try {
-    await leads.promise;
-    await store.catchUp();
-  } catch (error) {
-    heart.stop();
-    throw error;
-  }
+  await leads.promise;
   told('leads');
   return { store, mayAct: () => heart.mayAct, stop: () => heart.stop() };
 }

@@ -127,9 +127,7 @@ export class CrewHost {
    */
   beforePrompt(agent: string): Promise<void> | null {
     if (this.#isFirst && this.#isOfCrew(agent))
-      return this.#first.promise.then(async () => {
-        await this.beforePrompt(agent);
-      });
+      return this.#first.promise.then(() => this.beforePrompt(agent) ?? undefined);
     for (const runner of this.#runners.values()) {
       const worker = workerWith(runner.state(), agent);
       if (worker !== undefined) return runner.beforePrompt(worker);
