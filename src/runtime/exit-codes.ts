@@ -40,9 +40,8 @@ export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT_CODES, string>> = 
   refused: 'the command was refused; the answer says why',
   platformRefused: 'a chat platform refused this bot; the lines before say why',
   mustBeMended: 'a check (doctor, agent check) found a problem',
-  lockLost:
-    'conch.lock was deleted or replaced while Conch ran, or another Conch on the same PostgreSQL declared this one dead',
-  databaseUnreached: 'PostgreSQL could not be reached at the start, or did not answer the leader for seven seconds',
+  lockLost: 'conch.lock was deleted or replaced, or another Conch took over',
+  databaseUnreached: 'PostgreSQL could not be reached, or did not answer in time',
   reviewFailed: 'a review failed, stalled or reached its limit',
   personNeeded: 'a review waits for a person',
   cancelled: 'a review was cancelled',
