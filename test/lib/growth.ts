@@ -5,35 +5,50 @@ const SHARES = 16;
 /** So many times what the short ones cost the long one may. */
 const SLACK = 8;
 /**
- * A long input that costs less, on average of the rounds, is too cheap to compare, in milliseconds: where memory is slow, making
- * one long text costs more than reading it.
+ * What costs less is too little to compare, in milliseconds: where memory is slow, making one long text costs more than
+ * reading it.
  */
 const LEAST_MS = 5;
 /** At most so many rounds are measured. */
-const ROUNDS = 16;
-/** At least so many rounds are measured before the ratio is believed. */
-const LEAST_ROUNDS = 4;
+const ROUNDS = 8;
+/** A short measurement of one round can be too long; the least of these is taken before the ratio is believed. */
+const LEAST_ROUNDS = 2;
+/** Work is repeated until it takes this long, in milliseconds: some kernels count a thread's time in ticks of 4 ms. */
+const ENOUGH_MS = 20;
+const MOST_REPETITIONS = 16;
+
+type Work = () => unknown;
 
 /**
- * Fails unless work on an input of `size` costs about as much as work on sixteen inputs of a sixteenth of it. Both are measured
- * in one run, in time of this thread on the processor, so that a busy machine changes nothing. Some kernels count that time in
- * ticks of 4 ms, and a single short measurement can read 0: the sums of all rounds are compared. `prepare` makes an input, which
- * does not count, and returns the work.
+ * Fails unless work on an input of `size` costs about as much as work on sixteen inputs of a sixteenth of it: two measurements
+ * of one run, in time of this thread on the processor and each the least of some rounds, so that a busy machine changes
+ * nothing. `prepare` makes an input, which does not count, and returns the work.
  */
-export async function mustGrowLinearly(prepare: (size: number) => () => unknown, size: number): Promise<void> {
+export async function mustGrowLinearly(prepare: (size: number) => Work, size: number): Promise<void> {
+  const small = (): readonly Work[] => Array.from({ length: SHARES }, () => prepare(Math.floor(size / SHARES)));
+  const large = (): readonly Work[] => [prepare(size)];
   // The first run of a pattern also compiles it.
-  await prepare(Math.floor(size / SHARES))();
-  let short = 0;
-  let long = 0;
+  await spent(small().slice(0, 1));
+  if ((await spent(large())) <= LEAST_MS) return;
+  let short = Infinity;
+  let long = Infinity;
   for (let round = 1; round <= ROUNDS; round += 1) {
-    short += await cost(Array.from({ length: SHARES }, () => prepare(Math.floor(size / SHARES))));
-    long += await cost([prepare(size)]);
-    if (long <= LEAST_MS * round || (round >= LEAST_ROUNDS && long <= short * SLACK)) return;
+    short = Math.min(short, await cost(small));
+    long = Math.min(long, await cost(large));
+    if (long <= LEAST_MS || (round >= LEAST_ROUNDS && long <= short * SLACK)) return;
   }
   assert.fail(`one input costs ${(long / short).toFixed(1)} times as much as ${SHARES} that are as long together`);
 }
 
-async function cost(works: readonly (() => unknown)[]): Promise<number> {
+/** The time of one repetition. */
+async function cost(prepare: () => readonly Work[]): Promise<number> {
+  for (let times = 1; ; times *= 4) {
+    const all = await spent(Array.from({ length: times }, prepare).flat());
+    if (all >= ENOUGH_MS || times >= MOST_REPETITIONS) return all / times;
+  }
+}
+
+async function spent(works: readonly Work[]): Promise<number> {
   const before = process.threadCpuUsage();
   for (const work of works) await work();
   const { user, system } = process.threadCpuUsage(before);
