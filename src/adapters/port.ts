@@ -188,7 +188,7 @@ export type FloorQueries = {
   /** The open review of a channel or its last one, without secrets. Missing: there are no reviews. */
   review?(channel: ChannelId): ReviewView | null;
   /**
-   * The workers that ask people or are stuck, of the crew of the channel or of the ticket's thread.
+   * Returns the workers of a crew that ask people or are stuck. `channel`: of the crew, or a ticket's thread.
    * `null`: no crew works there. Missing: there are no crews.
    */
   crewAsks?(channel: ChannelId): readonly CrewAsk[] | null;

@@ -23,8 +23,8 @@ const MOST_BYTES = 64 * 1_048_576;
 const STDERR_TAIL = 4_096;
 
 /**
- * Reads refs and objects of a repository through one process, `git cat-file --batch`, which answers all requests. So no
- * request waits for a start of git. The process ends after a minute without a request, and when Conch ends.
+ * Reads refs and objects of a repository through one process, `git cat-file --batch`, which answers all requests. This saves
+ * a start of git for each request. The process ends after a minute without a request, and when Conch ends.
  */
 export class GitObjects {
   readonly #folder: string;

@@ -65,8 +65,8 @@ const LIMIT_MS = 60_000;
 const MOST_OUTPUT = 64 * 1_048_576;
 
 /**
- * Set for every command. None of the settings runs a program, asks a person or starts a task in the background. Diffs
- * have one form, whatever the user's configuration says: programs read and apply them.
+ * The settings of every git command. None of them runs a program, asks a person or starts a task in the background. Those
+ * of diffs replace the user's: Conch parses and applies diffs, so it needs one form.
  */
 const ALWAYS: readonly string[] = [
   'core.fsmonitor=false',
@@ -137,7 +137,7 @@ export type GitSetting = { readonly scope: string; readonly name: string; readon
 
 /**
  * Returns the values of git's configuration for a folder, in the order in which git reads them; the last one of a name
- * counts. Asks git only when a file of the configuration has changed. Returns an empty list when git cannot read one.
+ * counts. Runs git only when a file of the configuration has changed. Returns an empty list when git cannot read one.
  */
 export async function gitSettings(folder: string, environment: GitEnvironment): Promise<readonly GitSetting[]> {
   return (await settingsOf(folder, safeEnvironment(environment))).all;

@@ -247,7 +247,7 @@ async function openStore({
   } satisfies Partial<FloorStoreOptions>;
   const { waits, served } = standby({ current, log, service });
   const whenShared = { dataDir, timers: systemTimers, log, waits, isStopping: () => stopping.signal.aborted };
-  // A process that is declared dead while it stands by ends: nothing of it may go on.
+  // The open server and the reports would keep a process alive that was declared dead while it stood by.
   const opened =
     place === undefined
       ? alone(openDataFolder({ ...options, dataDir }))

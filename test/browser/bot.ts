@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../kill/bot.ts';
 
-/** A start takes a second alone, and many times as long among other tests. */
+/** The longest time for a start, in milliseconds. A start takes about a second, and much longer beside other tests. */
 const READY_WITHIN_MS = 60_000;
 
 /** The real program on a folder of its own, as a newcomer starts it, but with quick typists. */

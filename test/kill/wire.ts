@@ -7,11 +7,11 @@ import type { Random } from './random.ts';
 export const CUTS = ['request', 'answer', 'after'] as const;
 type Cut = (typeof CUTS)[number];
 
-/** A TCP proxy before a server, which can cut connections. */
+/** A TCP proxy in front of a server. It can cut connections. */
 export type Wire = {
   /** The server's URL, with host and port of the proxy. */
   readonly url: string;
-  /** Where three of ten connections with a request are cut from now on; `null`: none is cut. */
+  /** The moment at which the proxy cuts three of ten connections that carry a request. `null` cuts none. */
   cut: Cut | null;
   /** Connections cut so far. */
   readonly cuts: number;

@@ -5,11 +5,11 @@ const SHARES = 16;
 /** So many times what the short ones cost the long one may. */
 const SLACK = 8;
 /**
- * What costs less is too little to compare, in milliseconds: where memory is slow, making one long text costs more than
+ * Work that costs less is too cheap to compare, in milliseconds: where memory is slow, making one long text costs more than
  * reading it.
  */
 const LEAST_MS = 5;
-/** At most so many rounds are measured. */
+/** The most rounds that are measured. */
 const ROUNDS = 8;
 /** A short measurement of one round can be too long; the least of these is taken before the ratio is believed. */
 const LEAST_ROUNDS = 2;

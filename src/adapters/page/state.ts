@@ -83,7 +83,7 @@ const openChannel = computed(() => channels.value.find(({ id }) => id === channe
 export const writable = computed(() => openChannel.value?.writable === true);
 /** Whether the open channel is the thread of a finished ticket. */
 export const isPast = computed(() => openChannel.value?.past === true);
-/** The workers of the open channel's crew that ask people; `undefined`: no crew works there. */
+/** The workers that ask people, in the crew of the open channel. `undefined`: the channel has no crew. */
 export const crewAsks = computed(() => openChannel.value?.crew);
 /** The worker that asks people in the open channel, a ticket's thread. */
 export const askingHere = computed(() => crewAsks.value?.find(({ thread }) => thread === channel.value));

@@ -24,7 +24,7 @@ export async function openSharedStore<Options extends StoreOptions, Store extend
   return store;
 }
 
-/** As `openSharedStore`, with a copy that is still empty: `lead` fills it while the process beats. */
+/** Opens a shared store like `openSharedStore`, but leaves the copy empty. `lead` fills it, and beats meanwhile. */
 export async function joinSharedStore<Options extends StoreOptions, Store extends SqliteStore>(
   options: Options,
   log: SharedLog,

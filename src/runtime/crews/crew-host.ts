@@ -87,9 +87,8 @@ export class CrewHost {
   /** The configuration with which each crew was opened, as JSON. */
   readonly #opened = new Map<string, string>();
   #opening: Promise<void> = Promise.resolve();
-  /** Resolves when the crews were opened once, or the program stops before. */
-  readonly #first = Promise.withResolvers<void>();
-  #isFirst = true;
+  /** Resolves when the crews were opened once, or when the program stops before that. `null` afterwards. */
+  #unopened: PromiseWithResolvers<void> | null = Promise.withResolvers<void>();
   #isStopped = false;
   #seating: Promise<void> = Promise.resolve();
 
@@ -126,8 +125,8 @@ export class CrewHost {
    * its worker waits until they are, and the locks of an ended git are gone from its worktree.
    */
   beforePrompt(agent: string): Promise<void> | null {
-    if (this.#isFirst && this.#isOfCrew(agent))
-      return this.#first.promise.then(() => this.beforePrompt(agent) ?? undefined);
+    if (this.#unopened !== null && this.#isOfCrew(agent))
+      return this.#unopened.promise.then(() => this.beforePrompt(agent) ?? undefined);
     for (const runner of this.#runners.values()) {
       const worker = workerWith(runner.state(), agent);
       if (worker !== undefined) return runner.beforePrompt(worker);
@@ -160,7 +159,7 @@ export class CrewHost {
     if (crew !== undefined) this.#ports.show(crew.channel);
   }
 
-  /** The workers that ask people or are stuck, of the crew of a channel or a ticket's thread; `null`: there is no crew. */
+  /** Returns the workers of a crew that ask people or are stuck. `channel`: of the crew, or a ticket's thread. `null`: no crew works there. */
   asks(channel: string): readonly CrewAsk[] | null {
     const runner = this.#at(channel);
     if (runner === null || typeof runner === 'string') return runner === null ? null : [];
@@ -246,20 +245,21 @@ export class CrewHost {
    * goes on with its workers when its jobs under way have ended. A crew that cannot be opened is told to people.
    */
   begin(): Promise<void> {
-    this.#opening = this.#opening
-      .then(() => this.#openChanged())
-      .finally(() => {
-        this.#isFirst = false;
-        this.#first.resolve();
-      });
+    this.#opening = this.#opening.then(() => this.#openChanged()).finally(() => this.#endWaits());
     return this.#opening;
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true;
-    this.#first.resolve();
+    this.#endWaits();
     await Promise.all([...this.#runners.values()].map((runner) => runner.stop()));
     await this.#opening;
+  }
+
+  /** Lets the prompts go on that wait until the crews are open. */
+  #endWaits(): void {
+    this.#unopened?.resolve();
+    this.#unopened = null;
   }
 
   async #openChanged(): Promise<void> {

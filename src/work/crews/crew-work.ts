@@ -379,7 +379,7 @@ class RepositoryWork implements CrewWork {
     await this.endProcesses(ticket);
     const { tip: main } = await mainState(this.#repository);
     const git = gitIn(worktree, this.#repository.env);
-    // The attributes of the branch may call a file of tests binary.
+    // A branch can mark files of tests as binary. Without `--text`, their diff would show no lines.
     const diff = await git(['diff', ...PLAIN_DIFF, '--text', `${main}...HEAD`]);
     if (ticket.touches !== undefined) this.#noteOutside(ticket, await changedLines(git, `${main}...HEAD`));
     const weakened = weakenedParts(diff).map(({ file, reason, hunk }) => `${file} ${reason}:\n${hunk.slice(0, 2_000)}`);

@@ -257,8 +257,8 @@ export async function indexEntries(worktree: string, git: Git): Promise<readonly
 
 /**
  * Looks at a worktree and its submodules before their files are read. `entries`: of the index. `unmerged`: files in a
- * conflict. `isDetached`: HEAD is on no branch. `isDirty`: files differ from HEAD. `isClean`: they do not, and git looks at all of them. `keep`: where
- * commits of submodules are kept.
+ * conflict. `isDetached`: HEAD names a commit and no branch. `isDirty`: files differ from HEAD. `isClean`: no file differs
+ * from HEAD, and git looks at all of them. `keep`: where commits of submodules are kept.
  */
 async function lookAt(repository: Repository, worktree: string, keep: string | null) {
   const git = gitIn(worktree, repository.env);
