@@ -17,6 +17,7 @@ import { configOf, crowdOf, effectsIn, lastLife, load, witnessFolder, witnessesI
 import { randomOf } from './random.ts';
 import { verify } from './verify.ts';
 import { CUTS, wireTo } from './wire.ts';
+import type { Wire } from './wire.ts';
 
 /** What to run: so many programs on one store, and so many faults. */
 export type StandbyPlan = {
@@ -32,6 +33,7 @@ const FAULTS = {
   kill: 5,
   killTwo: 2,
   freeze: 3,
+  cutLeader: 3,
   end: 2,
   killInTakeOver: 2,
   killDatabase: 2,
@@ -48,7 +50,7 @@ export type StandbyReport = {
   readonly ledger: Ledger;
   readonly faults: Readonly<Record<Fault, number>>;
   readonly goingOnMs: readonly number[];
-  /** Frozen leaders that ended when they woke, because another one led. */
+  /** Leaders that were frozen or cut off, and ended because another one led. */
   readonly replaced: number;
   /** Those of them that tried to write first, and were refused. */
   readonly staleRefused: number;
@@ -103,10 +105,16 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
   const random = randomOf(seed);
   const witnessDir = witnessFolder();
   const schema = `kill_${seed}`;
-  const wire = await wireTo(server.url, randomOf(seed + 1));
-  const config = { ...configOf(INTERRUPT_MODES, witnessDir), store: { postgres: wire.url, schema } };
-  const places = await Promise.all(Array.from({ length: processes }, () => makePlace(config)));
+  const wires = await Promise.all(
+    Array.from({ length: processes }, (_, which) => wireTo(server.url, randomOf(seed + 1 + which))),
+  );
+  const config = (url: string): object => ({
+    ...configOf(INTERRUPT_MODES, witnessDir),
+    store: { postgres: url, schema },
+  });
+  const places = await Promise.all(wires.map(({ url }) => makePlace(config(url))));
   const fleet = new Fleet(places);
+  const wireOf = (bot: Bot): Wire => wires[places.findIndex(({ port }) => port === bot.port)] as Wire;
   const ledger = new Ledger();
   const run = { crowd: crowdOf(INTERRUPT_MODES, { ledger, random }), random, ledger, burst: 0 };
   const counts = mapped(FAULTS, () => 0);
@@ -135,11 +143,15 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
     await copyTo(`${audit}/conch.db`, { url: server.url, schema });
     const witnesses = witnessesIn(witnessDir);
     await verify({ database: `${audit}/conch.db`, effects: effectsIn(witnessDir), ledger, witnesses });
-    return { ...report, cuts: wire.cuts, goingOnMs: report.goingOnMs.toSorted((one, other) => one - other) };
+    return {
+      ...report,
+      cuts: wires.reduce((sum, { cuts }) => sum + cuts, 0),
+      goingOnMs: report.goingOnMs.toSorted((one, other) => one - other),
+    };
   } finally {
     for (const typist of run.crowd) typist.disconnect();
     await fleet.endAll();
-    await wire.close();
+    await Promise.all(wires.map((wire) => wire.close()));
     for (const place of places) clearPlace(place);
     rmSync(witnessDir, { recursive: true, force: true });
   }
@@ -174,16 +186,19 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
         await server.freeze(random.between(500, 10_000));
         from = performance.now();
         break;
-      case 'cut':
-        wire.cut = random.pick(CUTS);
+      case 'cut': {
+        const moment = random.pick(CUTS);
+        for (const wire of wires) wire.cut = moment;
         await load(run, leader, 1_500);
-        wire.cut = null;
+        for (const wire of wires) wire.cut = null;
         from = performance.now();
         break;
-      case 'freeze': {
+      }
+      case 'freeze':
+      case 'cutLeader': {
         const ms = random.between(500, 20_000);
-        const served = await froze(leader, ms);
-        // A leader frozen for less than `DEAD_MS` is not declared dead, so its outage counts from the end of the freeze.
+        const served = fault === 'freeze' ? await froze(leader, ms) : await parted(leader, ms);
+        // A leader that is away for less than `DEAD_MS` is not declared dead, so its outage counts from its return.
         if (ms < DEAD_MS) from = performance.now();
         return { from, ...(served === null ? {} : { served }) };
       }
@@ -191,21 +206,31 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
     return { from };
   }
 
-  /**
-   * Freezes the leader. One that was replaced meanwhile ends by itself. Resolves with the time when another one served;
-   * `null` when none did.
-   */
   async function froze(leader: Bot, ms: number): Promise<number | null> {
+    leader.child.kill('SIGSTOP');
+    return replaced(leader, ms, () => leader.child.kill('SIGCONT'));
+  }
+
+  async function parted(leader: Bot, ms: number): Promise<number | null> {
+    const wire = wireOf(leader);
+    wire.part(random.chance(0.5));
+    return replaced(leader, ms, () => wire.join());
+  }
+
+  /**
+   * Waits while the leader is away, and lets it come back. One that was replaced meanwhile ends by itself. Resolves with the
+   * time when another one served; `null` when none did.
+   */
+  async function replaced(leader: Bot, ms: number, back: () => void): Promise<number | null> {
     const others = fleet.bots.filter((bot) => bot !== leader);
     const until = performance.now() + ms;
     let served: number | null = null;
-    leader.child.kill('SIGSTOP');
     while (performance.now() < until) {
       const isServed = (await Promise.all(others.map((bot) => isReady(bot.port)))).includes(true);
       if (isServed) served ??= performance.now();
       await pause(20);
     }
-    leader.child.kill('SIGCONT');
+    back();
     if (served === null) return null;
     const ended = await Promise.race([leader.ended, pause(15_000, null)]);
     report.staleRefused += Number(leader.out().includes('Its last change was refused'));

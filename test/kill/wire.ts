@@ -15,6 +15,9 @@ export type Wire = {
   cut: Cut | null;
   /** Connections cut so far. */
   readonly cuts: number;
+  /** Separates the server from its clients until `join`. `isSilent`: connections stay open, and nothing passes. */
+  part(isSilent: boolean): void;
+  join(): void;
   close(): Promise<void>;
 };
 
@@ -25,7 +28,12 @@ export async function wireTo(url: string, random: Random): Promise<Wire> {
   const { port, hostname } = new URL(url);
   const sockets = new Set<Socket>();
   const wire = { cut: null as Cut | null, cuts: 0 };
+  let parted: 'silent' | 'closed' | null = null;
+  const destroyAll = (): void => {
+    for (const socket of sockets) socket.destroy();
+  };
   const server = createServer((near) => {
+    if (parted === 'closed') return void near.destroy();
     const far = connect(Number(port), hostname);
     let ends: Cut | null = null;
     const end = (): void => {
@@ -39,11 +47,13 @@ export async function wireTo(url: string, random: Random): Promise<Wire> {
     ] as const)
       sockets.add(one.on('error', () => undefined).on('close', () => sockets.delete(one) && other.destroy()));
     near.on('data', (request) => {
+      if (parted !== null) return;
       ends = wire.cut !== null && random.chance(CHANCE) ? wire.cut : null;
       if (ends === 'request') end();
       else far.write(request);
     });
     far.on('data', (answer) => {
+      if (parted !== null) return;
       if (ends === null) near.write(answer);
       else if (ends === 'after') near.end(answer, end);
       else end();
@@ -54,8 +64,17 @@ export async function wireTo(url: string, random: Random): Promise<Wire> {
   own.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   return Object.assign(wire, {
     url: own.href,
-    async close() {
-      for (const socket of sockets) socket.destroy();
+    part(isSilent: boolean): void {
+      parted = isSilent ? 'silent' : 'closed';
+      if (!isSilent) destroyAll();
+    },
+    join(): void {
+      parted = null;
+      // What was sent meanwhile is lost.
+      destroyAll();
+    },
+    async close(): Promise<void> {
+      destroyAll();
       server.close();
       await once(server, 'close');
     },
