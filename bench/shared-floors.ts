@@ -12,7 +12,7 @@ export async function openShared(path: string): Promise<FloorStore> {
   const wording = { textLimit: () => 16_000, words: () => 'text' };
   const options = { path, clock, machine: floorWithWork, statesInMemory: 2_000, ...wording };
   const store = await openSharedStore(options, log, (db, all) => new FloorStore(db, all));
-  const ports = { clock, timers: systemTimers, told: () => undefined, isStopping: () => false };
+  const ports = { clock, timers: systemTimers, told: () => undefined, stopping: new AbortController().signal };
   const lost = (error: unknown): never => {
     throw error;
   };

@@ -57,13 +57,13 @@ type SharedFolderOptions = DataFolderOptions &
   Omit<LeadParts, 'told' | 'unreached'> & { readonly log: Pick<Log, 'info' | 'warn'>; readonly waits: () => void };
 
 /**
- * Opens this process's copy of the store in PostgreSQL, and resolves when the process leads. Throws a `StoreError`
- * that says what to do.
+ * Opens this process's copy of the store in PostgreSQL, and resolves when the process leads; with `null` when it stops
+ * before. Throws a `StoreError` that says what to do.
  */
 export async function openSharedFolder(
   { postgres: url, schema }: SharedPlace,
   { dataDir, log, waits, ...options }: SharedFolderOptions,
-): Promise<OpenedStore> {
+): Promise<OpenedStore | null> {
   const [{ openPostgresLog }, { firstFault, joinSharedStore, lead }] = await Promise.all([
     import('../engine/postgres/postgres-log.ts'),
     import('../engine/shared/open-shared.ts'),
@@ -86,7 +86,9 @@ export async function openSharedFolder(
       unreached: (error) =>
         log.warn({ err: error }, 'the store in PostgreSQL cannot be read; trying again each second'),
     });
-    return { ...led, isRefused: refused.isOn };
+    if (led !== null) return { ...led, isRefused: refused.isOn };
+    await store.close();
+    return null;
   } catch (error) {
     await store.close().catch(() => undefined);
     throw error;

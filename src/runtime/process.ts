@@ -59,16 +59,16 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
   let config = first;
   const [text, clock] = [readText(first.file), systemClock()];
   const { log, service, ...known } = openLog(first, clock);
-  const end = Promise.withResolvers<ExitCode>();
+  const [end, stopping] = [Promise.withResolvers<ExitCode>(), new AbortController()];
   let platforms: Platforms | null = null;
   const adapters = (): readonly ChatAdapter[] => platforms?.adapters ?? [];
   const health = new StoreHealth({ timers: systemTimers, log, adapters, channels: () => config.channels });
   // Reports the first failure only: it ends the program, and mostly causes the later ones.
   const { promise: failure, resolve: onBroken } = Promise.withResolvers<unknown>();
   void failure.then((error) => end.resolve(broken(error, log)));
-  const stopping = new AbortController();
   const current = () => config;
   const opened = await openStore({ current, clock, adapters, log, health, lost: onBroken, stopping, service });
+  if (opened === null) return EXIT_CODES.ok;
   const shared = { ...known, ...opened, clock, timers: systemTimers, log, texts: opened.store.keyValues };
   const maintenance = new Maintenance({ ...shared, config: current });
   const database = () => (opened.mayAct() && !opened.isRefused() ? (health.stuck ?? maintenance.state) : 'unreached');
@@ -216,11 +216,11 @@ type StoreParts = {
   /** Called when the database can no longer be used. */
   readonly lost: (error: unknown) => void;
   /** Aborted when the program stops. */
-  readonly stopping: Pick<AbortController, 'signal'>;
+  readonly stopping: AbortController;
   readonly service: Pick<ServiceManager, 'ready' | 'watch' | 'stop'>;
 };
 
-/** Opens the store. Where it is shared, resolves when this process leads. */
+/** Opens the store. Where it is shared, resolves when this process leads; with `null` when it is stopped before. */
 async function openStore({
   current,
   clock,
@@ -230,7 +230,7 @@ async function openStore({
   lost,
   stopping,
   service,
-}: StoreParts): Promise<OpenedStore> {
+}: StoreParts): Promise<OpenedStore | null> {
   const { dataDir, store: place } = current();
   const options = {
     clock,
@@ -245,8 +245,8 @@ async function openStore({
       return announcementText(announcement, current().announcements, nameOf, repeat);
     },
   } satisfies Partial<FloorStoreOptions>;
-  const { waits, served } = standby({ current, log, service });
-  const whenShared = { dataDir, timers: systemTimers, log, waits, isStopping: () => stopping.signal.aborted };
+  const { waits, served } = standby({ current, log, service, stopping });
+  const whenShared = { dataDir, timers: systemTimers, log, waits, stopping: stopping.signal };
   // The open server and the reports would keep a process alive that was declared dead while it stood by.
   const opened =
     place === undefined
@@ -257,6 +257,10 @@ async function openStore({
           throw error;
         });
   await served();
+  if (opened === null) {
+    service.stop();
+    return null;
+  }
   const { keyValues } = opened.store;
   service.watch(() => void keyValues.recall('runtime', 'room'));
   health.watch(keyValues);
@@ -264,22 +268,30 @@ async function openStore({
 }
 
 /**
- * Runs the HTTP server that answers health checks and browsers while this Conch stands by. `waits` starts the server.
- * `served` stops it, and resolves when its port is free for the page. When another program has the port, this program
- * ends: it could not serve the page after a take-over.
+ * Runs the HTTP server that answers health checks and browsers while this Conch stands by, and listens for signals to stop.
+ * `waits` starts the server. `served` stops it, and resolves when its port is free for the page. When another program has
+ * the port, this program ends: it could not serve the page after a take-over.
  */
-function standby({ current, log, service }: Pick<StoreParts, 'current' | 'log' | 'service'>) {
+function standby({ current, log, service, stopping }: Pick<StoreParts, 'current' | 'log' | 'service' | 'stopping'>) {
   let close: Promise<() => Promise<void>> | null = null;
   const portTaken = (error: unknown): never => {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
     return process.exit(EXIT_CODES.portTaken);
   };
   const { enabled, port } = current().adapters.console;
+  const onStop = (): void => stopping.abort();
   const waits = (): void => {
+    for (const event of STOPS) process.once(event, onStop);
     service.ready('standing by');
     if (enabled) close = serveStandby(port, log).catch(portTaken);
   };
-  return { waits, served: async () => (await close)?.() };
+  const served = async (): Promise<void> => {
+    for (const event of STOPS) process.off(event, onStop);
+    await (
+      await close
+    )?.();
+  };
+  return { waits, served };
 }
 
 /** A store in a file, which no other process can take over. */
@@ -315,6 +327,9 @@ function tellReload(log: Log, file: string, atStart: readonly string[]): void {
   if (atStart.length === 0) log.info({ file }, 'configuration reloaded');
   else log.warn({ file, atStart }, `configuration reloaded, but ${atStart.join(', ')}: start Conch anew for that`);
 }
+
+/** What stops the program: signals, and the end of a program that started it with a channel between processes. */
+const STOPS = ['SIGTERM', 'SIGINT', 'disconnect'] as const;
 
 /**
  * Listens for signals, uncaught errors, the end of a program that started it with a channel between processes, and the

@@ -81,10 +81,16 @@ describe.skipIf(server === null)('two Conches on a store in PostgreSQL', () => {
 
       const third = start(0);
       await untilSays(third, 'stands by');
+      // One that stands by leaves in good order: nobody has to declare it dead.
+      expect((await third.end('SIGTERM')).code).toBe(EXIT_CODES.ok);
+      const left = await runConch(places[0] as Place, { argv: ['workers'] });
+      expect(left.out).not.toContain(`:${third.child.pid}`);
+      const fourth = start(0);
+      await untilSays(fourth, 'stands by');
       const more = await again.say(CHANNEL, 'pm: are you there?');
       await again.until(() => again.messages.get(more)?.receipts.includes('done') === true, 'an answer', 60_000);
       expect((await second.end('SIGTERM')).code).toBe(EXIT_CODES.ok);
-      const last = await readyPage(third);
+      const last = await readyPage(fourth);
       expect(last.messages.get(more)?.receipts).toContain('done');
     });
   }, 120_000);

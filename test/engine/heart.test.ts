@@ -140,7 +140,14 @@ describe('a process that stands by', () => {
     const store = await joinSharedStore({ path: ':memory:', clock }, slow, (db, all) => new SqliteStore(db, all));
     const told: unknown[] = [];
     const tell = (what: unknown): void => void told.push(what);
-    lead(store, slow, { clock, timers, told: tell, unreached: tell, lost: tell, isStopping: () => false }).catch(tell);
+    lead(store, slow, {
+      clock,
+      timers,
+      told: tell,
+      unreached: tell,
+      lost: tell,
+      stopping: new AbortController().signal,
+    }).catch(tell);
     await seconds((3 * DEAD_MS) / BEAT_MS);
     expect(await living()).toEqual([leader.worker, store.owner]);
     filled.resolve();
@@ -160,7 +167,12 @@ describe('a process that stands by', () => {
     const link = broken(memory.seenBy());
     const store = await openSharedStore({ path: ':memory:', clock }, link.log, (db, all) => new SqliteStore(db, all));
     const told: string[] = [];
-    const parts = { clock, timers, told: (state: string) => void told.push(state), isStopping: () => false };
+    const parts = {
+      clock,
+      timers,
+      told: (state: string) => void told.push(state),
+      stopping: new AbortController().signal,
+    };
     const unreached = (error: unknown): void => void told.push((error as Error).message);
     lead(store, link.log, { ...parts, unreached, lost: unreached }).catch(unreached);
     await seconds(3);

@@ -30,6 +30,16 @@ const PLANTED = {
     find: 'if (this.#shared.isShared && !this.#replaced.has(key)) this.#replaced.set(key, head);',
     replace: '',
   },
+  'counts its silence from the answer to a beat': {
+    file: HEART,
+    find: 'Math.max(0, at + DEAD_MS - answeredAt)',
+    replace: 'DEAD_MS',
+  },
+  'goes on when it is cut off alone': {
+    file: 'engine/shared/open-shared.ts',
+    find: "onSilent: () => state === 'leads' && over(new StoreError('unreached', sentence('unreached', '', SILENT))),",
+    replace: 'onSilent: () => undefined,',
+  },
   'takes over nothing': {
     file: 'engine/sqlite/sqlite.ts',
     find: 'this.#outbox.takeOver(gone);',

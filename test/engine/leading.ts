@@ -24,6 +24,8 @@ const QUIET_FOR_MS = 60_000;
 const ASK_FOR_MS = FAULTS_FOR_MS + 15_000;
 /** The longest time between sending a request to the platform and its arrival. */
 const LONGEST_WAY_MS = 1_000;
+/** A leader that was replaced ends within this time. Until then its agents can work beside those of the next leader. */
+const BESIDE_MS = 4_000;
 const FROM = 1_700_000_000_000;
 const KEYS = ['test:one a', 'test:one b'] as const;
 const CHANNELS = ['test:one', 'test:two'] as const;
@@ -34,7 +36,11 @@ type Waiting = { readonly at: number; readonly go: () => void };
 class Life {
   waiting: Waiting[] = [];
   frozenUntil = 0;
-  /** When it was frozen last for so long that it may be declared dead. */
+  /** Until then its requests to the database wait, and those of other programs do not. */
+  cutUntil = 0;
+  /** How long it ran on while a later leader ran too, in milliseconds. */
+  besideMs = 0;
+  /** When it was last frozen or cut off for so long that it may be declared dead. */
   lostAt: number | null = null;
   isOver = false;
   led: Led<SqliteStore> | null = null;
@@ -89,13 +95,17 @@ class World {
     const leader = living.find(({ led }) => led?.mayAct() === true);
     const life = this.#random.chance(0.7) && leader !== undefined ? leader : this.#random.pick(living);
     const ms = this.#random.between(200, 12_000);
-    switch (this.#random.weighted({ freeze: 4, kill: 3, database: 2 })) {
+    switch (this.#random.weighted({ freeze: 4, kill: 3, database: 2, cut: 3 })) {
       case 'freeze':
         life.frozenUntil = this.#now + ms;
         if (ms > 2_000) life.lostAt = life.frozenUntil;
         return;
       case 'kill':
         life.isOver = true;
+        return;
+      case 'cut':
+        life.cutUntil = this.#now + 2 * ms;
+        if (ms > 1_000) life.lostAt = life.cutUntil;
         return;
       case 'database':
         this.#databaseAt = Math.max(this.#databaseAt, this.#now + ms);
@@ -107,6 +117,7 @@ class World {
     this.#lives = this.#lives.filter((life) => !life.isOver);
     while (this.#lives.length < PROCESSES) this.#begin();
     this.#look();
+    this.#countBeside();
     for (const life of this.#random.shuffled(this.#lives)) {
       const due = life.waiting.filter(({ at }) => at <= this.#now);
       life.waiting = life.waiting.filter((each) => !due.includes(each));
@@ -121,10 +132,22 @@ class World {
     }
   }
 
+  #runs({ isOver, frozenUntil }: Life): boolean {
+    return !isOver && frozenUntil <= this.#now;
+  }
+
+  #countBeside(): void {
+    const leaders = this.#lives.filter((life) => life.led !== null && this.#runs(life));
+    const replaced = leaders.filter(({ led }) => led?.store.owner !== this.#log.leader);
+    if (replaced.length === leaders.length) return;
+    for (const life of replaced) {
+      life.besideMs += TICK_MS;
+      if (life.besideMs > BESIDE_MS) this.wrong.push('a leader that was replaced went on');
+    }
+  }
+
   #look(): void {
-    const acting = this.#lives.filter(
-      ({ isOver, frozenUntil, led }) => !isOver && frozenUntil <= this.#now && led?.mayAct() === true,
-    );
+    const acting = this.#lives.filter((life) => this.#runs(life) && life.led?.mayAct() === true);
     if (acting.length > 1) this.wrong.push('two programs may act at the same time');
     for (const { shown } of acting) for (const key of KEYS) this.#see(key, shown?.(key) ?? null);
   }
@@ -147,7 +170,7 @@ class World {
   /** The log as a program sees it. Beats can lose their answers. */
   #seenBy(life: Life): SharedLog {
     const pause = (): Promise<void> =>
-      life.until(Math.max(this.#now, this.#databaseAt) + this.#random.between(0, 3) * TICK_MS);
+      life.until(Math.max(this.#now, this.#databaseAt, life.cutUntil) + this.#random.between(0, 3) * TICK_MS);
     const seen = this.#log.seenBy(pause);
     const beat = async (worker: string): Promise<boolean> => {
       const isLiving = await seen.beat(worker);
@@ -178,7 +201,15 @@ class World {
       life.isOver = true;
     };
     const [told, unreached] = [() => undefined, () => undefined];
-    const led = await lead(store, log, { clock, timers, lost, told, unreached, isStopping: () => false });
+    const led = await lead(store, log, {
+      clock,
+      timers,
+      lost,
+      told,
+      unreached,
+      stopping: new AbortController().signal,
+    });
+    if (led === null) return;
     life.led = led;
     await store.recover();
     life.shown = (key) => counters.state(key)?.value ?? 0;
@@ -252,6 +283,6 @@ class World {
 /** What went wrong while three programs led one after the other: one sentence each. The same for the same seed. */
 export async function wrongInLead(seed: number, code: Leading, bug: LogBug | null = null): Promise<readonly string[]> {
   const world = new World(seed, code, bug);
-  await world.run();
+  await world.run().catch((error: unknown) => world.wrong.push(String(error)));
   return [...new Set(world.wrong)];
 }

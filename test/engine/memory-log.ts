@@ -47,6 +47,11 @@ export class MemoryLog {
     };
   }
 
+  /** The worker that leads, or led last. */
+  get leader(): string | null {
+    return this.#leader;
+  }
+
   #join(): Member {
     this.#joined += 1;
     const worker = `w${this.#joined}`;

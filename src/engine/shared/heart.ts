@@ -83,7 +83,8 @@ export class Heart {
       if (this.#last === null || answeredAt - this.#last > LIMITS.freshMs) this.#since = answeredAt;
       this.#last = at;
       this.#silence?.cancel();
-      this.#silence = timers.after(DEAD_MS, () => this.#listen());
+      // Counts from the request: others may have declared this worker dead while the answer was on its way.
+      this.#silence = timers.after(Math.max(0, at + DEAD_MS - answeredAt), () => this.#listen());
       if (at - (this.#since ?? at) >= DEAD_MS) await log.burySilent(worker, LIMITS);
       this.#ports.onBeat();
     } catch (error) {

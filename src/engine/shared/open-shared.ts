@@ -58,36 +58,35 @@ export type LeadParts = {
   readonly lost: (error: StoreError) => void;
   /** Called when the log cannot be read: once, until it can be read again. */
   readonly unreached: (error: unknown) => void;
-  /** True when this process is stopping: it leaves the store in good order. */
-  readonly isStopping: () => boolean;
+  /** Aborted when this process stops: it leaves the store in good order. */
+  readonly stopping: AbortSignal;
 };
 
 /**
  * Beats for the process that has this store, fills its copy, and resolves when the process leads. One process of a store
- * leads at a time. When it ends, another one leads within about a second; when it dies, within about seven. Rejects with
- * a `StoreError` when the copy cannot be filled, and when this process is declared dead while it waits.
+ * leads at a time. When it ends, another one leads within about a second; when it dies, within about seven. Resolves with
+ * `null` when this process stops before it leads. Rejects with a `StoreError` when the copy cannot be filled, and when
+ * this process is declared dead while it waits.
  */
 export async function lead<Store extends SqliteStore>(
   store: Store,
   log: SharedLog,
-  { clock, timers, told, lost, unreached, isStopping }: LeadParts,
-): Promise<Led<Store>> {
-  const leads = Promise.withResolvers<void>();
+  { clock, timers, told, lost, unreached, stopping }: LeadParts,
+): Promise<Led<Store> | null> {
+  const leads = Promise.withResolvers<boolean>();
   let state: 'new' | 'waits' | 'leads' = 'new';
   let looking: Promise<void> | null = null;
-  const faults = firstFault((error) => !isStopping() && unreached(error));
+  const faults = firstFault((error) => !stopping.aborted && unreached(error));
   const look = async (): Promise<void> => {
     await store.catchUp();
     faults.over();
     if (state === 'leads') return;
-    if (await log.lead(store.owner)) {
-      await store.catchUp();
-      state = 'leads';
-      leads.resolve();
-    } else if (state === 'new') {
-      state = 'waits';
-      told(state);
-    }
+    const isLeader = await log.lead(store.owner);
+    if (isLeader) await store.catchUp();
+    else if (state === 'waits') return;
+    state = isLeader ? 'leads' : 'waits';
+    told(state);
+    if (isLeader) leads.resolve(true);
   };
   const failed = (error: unknown): void =>
     state === 'new' && error instanceof StoreError ? refuse(error) : faults.add(error);
@@ -97,7 +96,7 @@ export async function lead<Store extends SqliteStore>(
   };
   const over = (error: StoreError): void => {
     refuse(error);
-    if (!isStopping()) lost(error);
+    if (!stopping.aborted) lost(error);
   };
   const heart: Heart = new Heart({
     log,
@@ -114,9 +113,10 @@ export async function lead<Store extends SqliteStore>(
     // A process that stands by does not act, and can wait for the log.
     onSilent: () => state === 'leads' && over(new StoreError('unreached', sentence('unreached', '', SILENT))),
   });
-  await leads.promise;
-  told('leads');
-  return { store, mayAct: () => heart.mayAct, stop: () => heart.stop() };
+  const stop = (): void => heart.stop();
+  stopping.addEventListener('abort', () => leads.resolve(false), { once: true });
+  if (!(await leads.promise)) return (stop(), null);
+  return { store, mayAct: () => heart.mayAct, stop };
 }
 
 /** Reports one fault of a series: `add` reports the first one, and `over` ends the series. */
