@@ -244,8 +244,9 @@ export type ChatAdapter = {
   /**
    * Reads people's messages after a position. Messages shortly before it are read again, to find late ones. With
    * `after` null the channel was never read: returns its newest position, or what agents get from the beginning.
+   * `mark`: the position at the channel's first read. Messages up to it are never handed in.
    */
-  catchUp(channel: ChannelId, after: Position | null): Promise<History>;
+  catchUp(channel: ChannelId, after: Position | null, mark?: Position | null): Promise<History>;
   /**
    * Returns channels with messages that may not have been handed in, for an adapter that loses nothing. Missing: no
    * such channels.

@@ -126,7 +126,7 @@ export class ChannelSync {
   async #history(adapter: ChatAdapter, channel: ChannelId, mark: Position | null): Promise<History> {
     try {
       const last = this.#ports.store.lastSeen(channel);
-      return await adapter.catchUp(channel, last === null ? mark : { id: last.id, order: last.order });
+      return await adapter.catchUp(channel, last === null ? mark : { id: last.id, order: last.order }, mark);
     } catch (error) {
       const gap = error instanceof Error ? error.message : String(error);
       this.#ports.log.error({ channel, err: error }, 'history could not be read');

@@ -39,7 +39,7 @@ function message(order: number, channel = CHANNEL): HumanMessage {
 /** The whole program over a platform that loses events; `histories` answers each reading in turn, and repeats its last. */
 async function program(file: string, time: Time, histories: (History | Error | Promise<History>)[] = [NOTHING]) {
   const { backend, sessions } = puppetry({ failures: [] });
-  const asked: { readonly channel: string; readonly after: Position | null }[] = [];
+  const asked: { readonly channel: string; readonly after: Position | null; mark: Position | null }[] = [];
   const posts: string[] = [];
   /** Texts that are refused, in order. */
   const refusals: string[] = [];
@@ -56,8 +56,8 @@ async function program(file: string, time: Time, histories: (History | Error | P
         refusals.shift();
         throw new ChatError('it was blocked', { method: 'post', channel, fault: 'refused' });
       },
-      catchUp: async (channel, after) => {
-        asked.push({ channel, after });
+      catchUp: async (channel, after, mark) => {
+        asked.push({ channel, after, mark: mark ?? null });
         const history = histories.length > 1 ? histories.shift() : histories[0];
         if (history instanceof Error) throw history;
         return history ?? NOTHING;
@@ -153,7 +153,8 @@ describe('the connection to a platform', () => {
     const before = await program(place.file(), time, [{ ...NOTHING, mark: { id: 'm5', order: '5' } }]);
     await before.app.stop();
     const again = await program(place.file(), time, [{ ...NOTHING, messages: [message(4), message(5), message(6)] }]);
-    expect(again.asked).toEqual([{ channel: CHANNEL, after: { id: 'm5', order: '5' } }]);
+    const mark = { id: 'm5', order: '5' };
+    expect(again.asked).toEqual([{ channel: CHANNEL, after: mark, mark }]);
     await again.until(() => again.store.floors.state(CHANNEL)?.epoch === 1);
     expect(again.store.lines(CHANNEL, 0, 9).map((line) => line.message)).toEqual(['m6']);
     await again.app.stop();

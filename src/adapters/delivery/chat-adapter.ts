@@ -13,10 +13,8 @@ import type {
   AdapterParts,
   Capabilities,
   ChatAdapter,
-  History,
   Intake,
   FloorQueries,
-  Position,
   OutgoingPost,
   PostButton,
   Speaker,
@@ -35,7 +33,7 @@ export type OpenPlatform = {
   connect(): Promise<void>;
   /** Stops listening. Drops incoming events that are not stored yet; the next catch-up reads them. */
   disconnect(): Promise<void>;
-  readHistory(channel: ChannelId, after: Position | null): Promise<History>;
+  readonly readHistory: ChatAdapter['catchUp'];
   readonly access: Pick<ChannelAccess, 'failed' | 'written'>;
   /** Returns a link to a message; `null` for none. */
   readonly link: (channel: ChannelId, message: string) => string | null;
@@ -99,9 +97,9 @@ export function createChatAdapter(options: PlatformOptions): ChatAdapter {
     card: (channel, view) => state.platform?.sender.card(channel, view),
     openThread: (channel, name, key) =>
       call('openThread', channel, (here) => openThreadIn(here, { channel, name, key })),
-    catchUp: (channel, after) =>
+    catchUp: (channel, after, mark) =>
       call('catchUp', channel, async (here) => {
-        const history = await here.readHistory(channel, after);
+        const history = await here.readHistory(channel, after, mark);
         await here.sender.tidy(channel);
         return history;
       }),

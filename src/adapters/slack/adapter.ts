@@ -144,9 +144,9 @@ function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; 
       await connection.stop();
       events.stop();
     },
-    async readHistory(channel, after) {
+    async readHistory(channel, after, mark = null) {
       await membership.caughtUp(channel);
-      return readHistory({ ...shared, people }, channel, after);
+      return readHistory({ ...shared, people, mark }, channel, after);
     },
     access: membership,
     // A thread of Slack is there as soon as somebody writes under its message.

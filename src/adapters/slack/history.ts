@@ -7,17 +7,21 @@ import { ChatError } from '../port.ts';
 import type { AdapterParts, History, Position } from '../port.ts';
 import { call, channelId, messageId, platformChannel } from './client.ts';
 import { threadAt, toChange, toHumanMessage, floorLocation, parseMessage, timesIn } from './parse-message.ts';
-import type { MessageContext } from './parse-message.ts';
+import type { MessageContext, Said } from './parse-message.ts';
 
 /** Dependencies of reading the history. */
 export type HistoryPorts = MessageContext &
-  Pick<AdapterParts, 'intake' | 'timers' | 'log'> & { readonly web: WebClient };
+  Pick<AdapterParts, 'intake' | 'timers' | 'log'> & {
+    readonly web: WebClient;
+    /** The position at the channel's first read: messages up to it are left out. `null`: none. */
+    readonly mark: Position | null;
+  };
 
 /**
  * Reads the history of a channel or thread since the message `after`. Starts 10 minutes earlier, because Slack's
  * events can arrive out of order. With `after` null, returns no messages, only the newest position. Messages of a
  * thread whose own floor is not open yet go straight to the intake. New replies under messages before that start are
- * not found.
+ * not found. A thread's root message belongs to its channel, so a read of the thread leaves it out.
  */
 export async function readHistory(ports: HistoryPorts, channel: ChannelId, after: Position | null): Promise<History> {
   if (after === null) return { messages: [], changes: [], gap: null, mark: await standOf(ports, channel) };
@@ -26,7 +30,8 @@ export async function readHistory(ports: HistoryPorts, channel: ChannelId, after
   const read = await (thread === null
     ? channelSince(ports, channel, oldest)
     : pages(ports, { channel, method: 'conversations.replies', args: { channel: own, ts: thread, oldest } }));
-  return { ...(await sorted(ports, channel, read.messages)), gap: read.gap };
+  const wanted = read.messages.filter((message) => thread === null || timesIn(message)?.ts !== thread);
+  return { ...(await sorted(ports, channel, wanted)), gap: read.gap };
 }
 
 const OVERLAP_SECONDS = 600;
@@ -55,9 +60,9 @@ async function standOf(ports: HistoryPorts, channel: ChannelId): Promise<Positio
     thread === null
       ? { channel, method: 'conversations.history', args: { channel: own } }
       : { channel, method: 'conversations.replies', args: { channel: own, ts: thread } };
-  const { messages } = await page(ports, wanted, { limit: 1 });
+  const { messages } = await page(ports, wanted, { limit: thread === null ? PAGE : 1 });
   const times = messages.map(timesIn).filter((found) => found !== null);
-  const last = times.flatMap(({ ts, latestReply }) => (thread === null ? [ts] : [ts, latestReply ?? ts]));
+  const last = times.map(({ ts, latestReply }) => latestReply ?? ts);
   const ts = last.sort().at(-1) ?? '0000000000.000000';
   return { id: messageId(own, ts), order: ts };
 }
@@ -106,7 +111,8 @@ async function sorted(
   const changes: MessageChange[] = [];
   const own = platformChannel(channel).channel;
   const found = raw.map((message) => parseMessage(own, message, ports.self)).filter((said) => said !== null);
-  const byTs = new Map(found.map((said) => [said.ts, said]));
+  const isNew = ({ ts }: Said): boolean => ports.mark === null || ts > ports.mark.order;
+  const byTs = new Map(found.filter(isNew).map((said) => [said.ts, said]));
   for (const said of [...byTs.values()].sort((a, b) => (a.ts < b.ts ? -1 : 1))) {
     const where = floorLocation(ports.queries, said);
     if (where === null) continue;

@@ -1,3 +1,4 @@
+import assert from 'node:assert';
 import { afterEach, describe, expect, test } from 'vitest';
 import { systemTimers } from '../../../src/lib/time.ts';
 import type { Position } from '../../../src/adapters/port.ts';
@@ -34,6 +35,27 @@ describe('a channel that was never read', () => {
     write('old');
     const last = write('newest');
     expect(await adapter.catchUp(floor, null)).toEqual({ messages: [], changes: [], gap: null, mark: at(last) });
+  });
+
+  test('starts after the newest reply, also under a message that is not the newest', async () => {
+    const { adapter, floor } = await deaf();
+    const root = write('root');
+    write('newest in the channel');
+    const reply = write('reply', root);
+    expect(await adapter.catchUp(floor, null)).toMatchObject({ messages: [], mark: at(reply) });
+  });
+
+  test('later returns no reply from before it was first read', async () => {
+    const { adapter, floor, ears } = await deaf();
+    const root = write('root');
+    write('reply', root);
+    const { mark } = await adapter.catchUp(floor, null);
+    assert(mark !== undefined);
+    expect(await adapter.catchUp(floor, mark, mark)).toMatchObject({ messages: [], changes: [] });
+    expect([ears.threads, ears.texts()]).toEqual([[], []]);
+    write('a later reply', root);
+    await adapter.catchUp(floor, mark, mark);
+    expect(ears.texts()).toEqual(['a later reply']);
   });
 
   test('starts at its beginning when it is empty', async () => {
@@ -129,6 +151,15 @@ describe('a channel that was read before', () => {
     const found = await adapter.catchUp(`${floor}/${root}`, at(first));
     expect(texts(found)).toEqual(['one', 'two']);
     expect(await adapter.catchUp(`${floor}/${root}`, null)).toMatchObject({ messages: [], gap: null });
+  });
+
+  test("does not hand in a thread's root message when it reads the thread", async () => {
+    const { adapter, floor, ears } = await deaf();
+    const root = write('written before Conch was invited');
+    const reply = write('reply', root);
+    await ears.thread({ id: `${floor}/${root}`, parent: floor, name: 'x' });
+    expect(texts(await adapter.catchUp(`${floor}/${root}`, at(reply)))).toEqual(['reply']);
+    expect(ears.texts()).toEqual([]);
   });
 });
 
