@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import { addressedIn } from '../../turns/text/recognition.ts';
 import { floorOf, heardAs, typedCommand } from '../delivery/inbound.ts';
 import type { Author, MessageLocation } from '../delivery/inbound.ts';
 import type { FloorQueries, Thread } from '../port.ts';
@@ -23,7 +24,10 @@ export type Said = SlackLocation & {
   readonly by: string;
   /** The name that the message gives its author, if any. Otherwise the user's name is looked up. */
   readonly name: string | null;
+  /** The author's own words. */
   readonly text: string;
+  /** The text of messages that the author forwarded; empty for none. */
+  readonly forwarded: string;
   readonly files: readonly SlackFile[];
   /** The `ts` of the last edit. */
   readonly editedTs: string | null;
@@ -37,6 +41,8 @@ const fileSchema = z.looseObject({
   url_private: z.string().nullish(),
   permalink: z.string().nullish(),
 });
+
+const filesSchema = z.array(fileSchema).nullish().catch(null);
 
 /** A file in Slack's own form. */
 type SlackFile = z.output<typeof fileSchema>;
@@ -59,10 +65,17 @@ export const messageSchema = z.looseObject({
   username: z.string().nullish(),
   text: z.string().nullish(),
   attachments: z
-    .array(z.looseObject({ text: z.string().nullish(), fallback: z.string().nullish() }))
+    .array(
+      z.looseObject({
+        text: z.string().nullish(),
+        fallback: z.string().nullish(),
+        is_share: z.boolean().nullish().catch(null),
+        files: filesSchema,
+      }),
+    )
     .nullish()
     .catch(null),
-  files: z.array(fileSchema).nullish().catch(null),
+  files: filesSchema,
   edited: z.looseObject({ ts: tsSchema }).nullish(),
   latest_reply: tsSchema.nullish().catch(null),
   metadata: z.looseObject({ event_type: z.string().nullish() }).nullish().catch(null),
@@ -110,14 +123,17 @@ export function saidOf(message: SlackMessage & { readonly channel: string }): Sa
   const { user, bot_id: bot } = message;
   const by = user ?? bot ?? (message.subtype === 'bot_message' ? 'webhook' : null);
   if (by === null) return null;
+  const attachments = message.attachments ?? [];
+  const shares = attachments.filter(({ is_share: isShare }) => isShare === true);
   return {
     ...locationOf(message),
     ts: message.ts,
     author: authorOf(message),
     by,
     name: message.username ?? message.bot_profile?.name ?? null,
-    text: textOf(message),
-    files: message.files ?? [],
+    text: message.text || textOf(attachments.filter((attachment) => !shares.includes(attachment))),
+    forwarded: textOf(shares),
+    files: [message, ...shares].flatMap(({ files }) => files ?? []),
     editedTs: message.edited?.ts ?? null,
   };
 }
@@ -128,10 +144,8 @@ function authorOf({ user, bot_id: bot, subtype }: SlackMessage): Author {
   return user ? 'bot' : 'webhook';
 }
 
-/** Returns the text of a message. A forwarded message has its text in attachments. */
-function textOf({ text, attachments }: SlackMessage): string {
-  if (text) return text;
-  const lines = (attachments ?? []).map((attachment) => attachment.text ?? attachment.fallback ?? '');
+function textOf(attachments: NonNullable<SlackMessage['attachments']>): string {
+  const lines = attachments.map(({ text, fallback }) => text ?? fallback ?? '');
   return lines.filter((line) => line !== '').join('\n');
 }
 
@@ -179,9 +193,10 @@ export async function toHumanMessage(
   by: MessageContext,
 ): Promise<{ readonly human: HumanMessage; readonly line: string | null }> {
   const { author } = said;
-  const text = await readable(said.text, by);
+  const own = await readable(said.text, by);
+  const text = await withForwarded(own, said, by);
   const addressed = [...new Set(groupsIn(said.text).flatMap((group) => agentOf(group, by) ?? []))];
-  const line = author === 'person' ? typedCommand(text) : null;
+  const line = author === 'person' ? typedCommand(own) : null;
   const human: HumanMessage = {
     id: messageId(said.channel, said.ts),
     channel,
@@ -204,9 +219,16 @@ export async function toChange(said: Said, floor: ChannelId, by: MessageContext)
     change: 'edited',
     id: messageId(said.channel, said.ts),
     channel: floor,
-    text: await readable(said.text, by),
+    text: await withForwarded(await readable(said.text, by), said, by),
     ...(said.editedTs === null ? {} : { version: said.editedTs }),
   };
+}
+
+/** Appends forwarded messages as quotes, so that they address no agent. */
+async function withForwarded(own: string, { forwarded }: Said, by: MessageContext): Promise<string> {
+  if (forwarded === '') return own;
+  const quote = (await readable(forwarded, by)).replaceAll(/^/gm, '> ');
+  return own === '' ? quote : `${own}\n${quote}`;
 }
 
 async function readable(text: string, by: MessageContext): Promise<string> {
@@ -215,6 +237,7 @@ async function readable(text: string, by: MessageContext): Promise<string> {
   await Promise.all(usersIn(words).slice(0, MENTIONS_LOOKED_UP).map(people.name));
   const plain = plainText(words, {
     user: people.known,
+    isAgent: (mention) => addressedIn(mention, queries.agents()).length > 0,
     group: (group) => agentOf(group, by),
     channel: (channel) => queries.channels().find(({ id }) => id === channelId(channel))?.name ?? null,
   });
@@ -246,6 +269,8 @@ function attachmentOf(file: SlackFile): Attachment {
 /** Names of the ids in Slack's text; `null` for an unknown id. */
 export type Lookups = {
   readonly user: (id: string) => string | null;
+  /** Whether a mention of a person would address an agent with the same name. */
+  readonly isAgent: (mention: string) => boolean;
   readonly group: (id: string) => string | null;
   readonly channel: (id: string) => string | null;
 };
@@ -278,7 +303,7 @@ function reading(inner: string, lookups: Lookups): string {
   const rest = target.slice(1);
   switch (target[0]) {
     case '@':
-      return named('@', lookups.user(rest), label, rest);
+      return personNamed(named('@', lookups.user(rest), label, rest), lookups);
     case '#':
       return named('#', lookups.channel(rest), label, rest);
     case '!':
@@ -293,6 +318,10 @@ function special(what: string, label: string, lookups: Lookups): string {
   if (kind === 'subteam') return named('@', lookups.group(id), label, id);
   if (kind === 'date') return label;
   return named('@', null, label, kind);
+}
+
+function personNamed(mention: string, { isAgent }: Lookups): string {
+  return isAgent(mention) ? `the person ${mention.slice(1)}` : mention;
 }
 
 function named(mark: '@' | '#', known: string | null, label: string, id: string): string {

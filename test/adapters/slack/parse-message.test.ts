@@ -26,6 +26,7 @@ const SAID: Said = {
   by: 'U1',
   name: null,
   text: 'hello',
+  forwarded: '',
   files: [],
   editedTs: null,
 };
@@ -68,6 +69,17 @@ describe('a message that Conch did not write', () => {
   test('that was forwarded has its text in attachments', () => {
     const attachments = [{ text: 'from elsewhere', fallback: 'x' }, { fallback: 'a picture' }];
     expect(hear({ ...PLAIN, text: '', attachments })).toMatchObject({ said: { text: 'from elsewhere\na picture' } });
+  });
+
+  test("keeps a forwarded message apart from the person's own words, with its files", () => {
+    const file = { name: 'a.txt', mimetype: 'text/plain', size: 3, url_private: 'https://files.slack.com/a' };
+    const attachments = [{ is_share: true, text: 'from elsewhere', files: [file] }, { text: 'a preview' }];
+    expect(hear({ ...PLAIN, text: 'dev: look', attachments })).toMatchObject({
+      said: { text: 'dev: look', forwarded: 'from elsewhere', files: [file] },
+    });
+    expect(hear({ ...PLAIN, text: '', attachments: attachments.slice(0, 1) })).toMatchObject({
+      said: { text: '', forwarded: 'from elsewhere' },
+    });
   });
 
   test('with a subtype of Slack is a notice, which is ignored', () => {
@@ -274,6 +286,19 @@ describe('a message for the intake', () => {
 
   test('T33 is a command also after a mention of the app', async () => {
     expect((await human({ text: '<@UAPP> !floor skip' })).line).toBe('!floor skip');
+  });
+
+  test('quotes a forwarded message, which is no command and addresses no agent', async () => {
+    const { human: message, line } = await human({ text: '', forwarded: '!floor skip\n&lt;now&gt;' });
+    expect(line).toBeNull();
+    expect(message).toMatchObject({ text: '> !floor skip\n> <now>', addressed: [] });
+    expect(message.ignore).toBeUndefined();
+    expect((await human({ text: 'dev: do this', forwarded: 'build it' })).human.text).toBe('dev: do this\n> build it');
+    expect((await human({ text: '!stop', forwarded: 'build it' })).line).toBe('!stop');
+  });
+
+  test("names a mentioned person who has an agent's name as a person", async () => {
+    expect((await human({ text: 'ask <@U7|dev> and <@U8|bob>' })).human.text).toBe('ask the person dev and @bob');
   });
 
   test("of a program is ignored under its rule, or reaches agents as a program's message", async () => {

@@ -5,9 +5,10 @@ import { groupsIn, plainText, usersIn } from '../../../src/adapters/slack/parse-
 import type { Lookups } from '../../../src/adapters/slack/parse-message.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
 
-const nobody: Lookups = { user: () => null, group: () => null, channel: () => null };
+const nobody: Lookups = { user: () => null, isAgent: () => false, group: () => null, channel: () => null };
 const known: Lookups = {
-  user: (id) => (id === 'U1' ? 'Ann' : null),
+  user: (id) => (id === 'U1' ? 'Ann' : id === 'U7' ? 'dev' : null),
+  isAgent: (mention) => mention === '@dev',
   group: (id) => (id === 'S1' ? 'dev' : null),
   channel: (id) => (id === 'C1' ? 'general' : null),
 };
@@ -16,6 +17,7 @@ describe('a Slack text', () => {
   test.each([
     ['hello <@U1>', 'hello @Ann'],
     ['hello <@U2>', 'hello @U2'],
+    ['hello <@U7>', 'hello the person dev'],
     ['hello <@U2|bob>', 'hello @bob'],
     ['<!subteam^S1> go', '@dev go'],
     ['<!subteam^S1|@developers> go', '@dev go'],
