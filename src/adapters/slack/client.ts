@@ -261,7 +261,7 @@ const WORDS = {
   unreachable: 'Slack could not be reached for',
 } as const;
 
-/** The wait before the next attempt in a closed channel, in milliseconds: somebody may let Conch in again. */
+/** The wait before the next attempt after a refusal that can pass, in milliseconds. */
 const CLOSED_MS = 60_000;
 const CHANNEL_TROUBLES = new Map([
   ['channel_not_found', 'Slack does not know the channel, or Conch is not in it'],
@@ -302,12 +302,16 @@ function verdictOn(error: unknown): Verdict {
   return { fault: 'unclear', why: network?.code ?? (isTimeout(error) ? 'no answer in time' : 'the connection broke') };
 }
 
-/** An answer without a readable error code was cut off, or did not come from Slack. */
+/**
+ * An answer without a readable error code was cut off, or did not come from Slack. Refusals that end when somebody acts
+ * are retried: those of a channel, and those of a token, which the next start replaces.
+ */
 function verdictOnWord(code: string | null): Verdict {
   if (code === null) return { fault: 'unclear', why: 'the answer could not be read' };
   if (UNCLEAR.has(code)) return { fault: 'unclear', why: code, code };
   if (LIMITED.has(code)) return { fault: 'limited', why: code, code, retryAfterMs: BUSY_MS };
-  return { fault: 'refused', why: code, code, ...(CHANNEL_TROUBLES.has(code) ? { retryAfterMs: CLOSED_MS } : {}) };
+  const isPassing = CHANNEL_TROUBLES.has(code) || REMEDIES.SLACK_BOT_TOKEN.has(code);
+  return { fault: 'refused', why: code, code, ...(isPassing ? { retryAfterMs: CLOSED_MS } : {}) };
 }
 
 function verdictOnStatus(status: number): Verdict {

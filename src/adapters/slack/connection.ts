@@ -45,20 +45,15 @@ export type Connection = {
   readonly url: string | null;
 };
 
-/** After this time without a payload, in milliseconds, the bot token is checked. */
-const QUIET_MS = 60_000;
+/** How often the bot token is checked, in milliseconds. */
+const CHECK_MS = 60_000;
 
 /**
  * Receives events by Slack's Socket Mode client or Bolt's request checks. Bolt's App is not used: it acknowledges an
  * event before Conch has stored it. Here `take` acknowledges.
  */
 export function createConnection(ports: ConnectionPorts): Connection {
-  const { connection, clock, log } = ports;
-  let heardAt = clock.now();
-  const take = async (body: unknown, ack: Ack): Promise<void> => {
-    heardAt = clock.now();
-    await ports.take(body, ack);
-  };
+  const { connection, log, take } = ports;
   const sockets = new Sockets({
     ...ports,
     take: (body, ack) => {
@@ -77,9 +72,8 @@ export function createConnection(ports: ConnectionPorts): Connection {
           ...ports,
           ...connection,
           signingSecret: needed(ports.signingSecret),
-          take,
         });
-      watch(ports, () => heardAt).catch(() => undefined);
+      watch(ports).catch(() => undefined);
     },
     async stop() {
       sockets.close();
@@ -98,16 +92,17 @@ function needed(signingSecret: string | null): string {
 }
 
 /**
- * Checks the bot token while no payloads come. Sockets report a broken connection in seconds, but not a revoked token.
+ * Checks the bot token every minute. Slack does not report every token that it no longer accepts, and its events come
+ * by the app token or without a token.
  */
-async function watch(ports: ConnectionPorts, heardAt: () => number): Promise<void> {
+async function watch(ports: ConnectionPorts): Promise<void> {
   for (;;) {
-    await delay(QUIET_MS, ports);
+    await delay(CHECK_MS, ports);
     try {
-      if (ports.clock.now() - heardAt() >= QUIET_MS) await ports.web.auth.test();
+      await ports.web.auth.test();
     } catch (error) {
       const broken = brokenBy(error, 'SLACK_BOT_TOKEN');
-      if (broken !== null && !ports.signal.aborted) ports.broken(broken);
+      if (broken !== null && !ports.signal.aborted) return ports.broken(broken);
     }
   }
 }

@@ -229,6 +229,19 @@ describe('many channels', () => {
   });
 });
 
+describe('a bot token that Slack refuses', () => {
+  test.each(['token_revoked', 'account_inactive', 'invalid_auth'])(
+    'keeps the posts for the next token: %s',
+    async (error) => {
+      const world = await speaking();
+      world.slack.fail({ method: 'chat.postMessage', times: 3 }, { kind: 'error', error });
+      const settlements = await deliver(world, { channel: world.channel });
+      expect(settlements.map(({ state }) => state)).toEqual(['retry', 'retry', 'retry', 'confirmed']);
+      expect(world.texts()).toEqual(['hello']);
+    },
+  );
+});
+
 describe('a channel that cannot be used', () => {
   test.each([
     ['archived', 'is archived', 'is_archived'],
