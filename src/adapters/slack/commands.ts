@@ -13,7 +13,7 @@ import type { Deduplicator } from '../delivery/inbound.ts';
 import { messageId } from './client.ts';
 import type { People } from './client.ts';
 import type { SlackLocation } from './parse-message.ts';
-import { escaped, inSlackWords } from './content.ts';
+import { clipped, escaped, inSlackWords } from './content.ts';
 import { LATE, withinMs } from '../../lib/retry.ts';
 
 /** Dependencies of commands, buttons and forms. */
@@ -91,8 +91,7 @@ export async function answer(
   asker: Recipient,
   { text }: Answer,
 ): Promise<void> {
-  const words = inSlackWords(text, asker.at.thread !== null);
-  const shown = escaped(words.length > ANSWER_LIMIT ? `${words.slice(0, ANSWER_LIMIT)}…` : words);
+  const shown = escaped(clipped(inSlackWords(text, asker.at.thread !== null), ANSWER_LIMIT));
   try {
     if (asker.responseUrl !== null && (await respond(asker.responseUrl, shown))) return;
     const { channel, thread } = asker.at;
@@ -125,8 +124,6 @@ export async function toldInTime(
 }
 
 const ACK_WITHIN_MS = 2_300;
-/** Longest error text that Slack shows beside a field, in UTF-16 units. */
-export const ERROR_LIMIT = 300;
 
 /** The line that opens the form with a floor's settings. */
 export const SETTINGS = '/settings';

@@ -2,17 +2,7 @@ import { z } from 'zod';
 import type { ChannelId, AskedField } from '../../turns/floor/settings.ts';
 import { floorAt } from './parse-message.ts';
 import type { SlackLocation } from './parse-message.ts';
-import {
-  NO_FLOOR,
-  SETTINGS,
-  answer,
-  command,
-  commandRefusal,
-  lineOf,
-  ERROR_LIMIT,
-  obey,
-  toldInTime,
-} from './commands.ts';
+import { NO_FLOOR, SETTINGS, answer, command, commandRefusal, lineOf, obey, toldInTime } from './commands.ts';
 import type { Ack, CommandPorts, Recipient } from './commands.ts';
 import { SETTINGS_ACTION, readButtonValue, clipped, inSlackWords, textObject } from './content.ts';
 import type { ButtonValue } from './content.ts';
@@ -248,6 +238,8 @@ const LONGEST_REASON = 500;
 const SECTION_LENGTH = 2_900;
 const TITLE_LENGTH = 3_000;
 const LABEL_LENGTH = 300;
+/** Longest error text that Slack shows beside a field, in UTF-16 units. */
+const ERROR_LENGTH = 300;
 const OPTION_LENGTH = 75;
 const LIMITS = { fields: 48, options: 100, valueLength: 150 };
 
@@ -265,7 +257,7 @@ function questionForm({ queries }: CommandPorts, { floor, meant }: Pressed): For
   if (found?.opens.what !== 'form' || !isDrawable(found.opens.of, LIMITS)) return null;
   const { title, about = {} } = found.asked.question;
   const blocks = [
-    { type: 'section', text: textObject(title.slice(0, TITLE_LENGTH)) },
+    { type: 'section', text: textObject(clipped(title, TITLE_LENGTH)) },
     ...found.opens.of.map(fieldBlock),
     { type: 'context', elements: [textObject(`${formNote(about)}.`)] },
   ];
@@ -441,7 +433,7 @@ function besideFields({ text, fields = {} }: Answer, filled: FilledForm): Record
 }
 
 function errorText(words: string): string {
-  return inSlackWords(words, false).slice(0, ERROR_LIMIT);
+  return clipped(inSlackWords(words, false), ERROR_LENGTH);
 }
 
 /** Runs one command for each setting that differs from the current one. */

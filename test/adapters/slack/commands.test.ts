@@ -86,6 +86,13 @@ describe('/conch', () => {
     });
   });
 
+  test('cuts no emoji in two when the answer is too long', async () => {
+    const { slack, ears } = await begin();
+    ears.answer = () => ({ ok: true, text: `${'x'.repeat(3_499)}😀😀` });
+    const { answers } = await slack.command(slack.ids.ann, slack.ids.channel, 'help');
+    expect(answers[0]?.text).toBe(`${'x'.repeat(3_499)}…`);
+  });
+
   test.each([
     ['https://x.slack.com/archives/C0123/p1700000000000100', 'C0123/1700000000.000100'],
     [
@@ -478,6 +485,8 @@ describe('a question with a form', () => {
     ears.answer = () => ({ ok: false, text: 'Bo answered 8: /floor status.' });
     const over = { title: 'Bo answered 8: /conch floor status.' };
     expect((await slack.submit(view?.id ?? '', { title: 'abc' })).errors).toEqual(over);
+    ears.answer = () => ({ ok: false, text: `${'x'.repeat(299)}😀` });
+    expect((await slack.submit(view?.id ?? '', { title: 'abc' })).errors).toEqual({ title: `${'x'.repeat(299)}…` });
     expect(slack.openViews(slack.ids.ann)).toHaveLength(1);
   });
 
