@@ -4,12 +4,11 @@ import { delay } from '../../lib/retry.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import { createChatAdapter, createMessageSender } from '../delivery/chat-adapter.ts';
 import type { OpenPlatform } from '../delivery/chat-adapter.ts';
-import { AdapterError } from '../port.ts';
 import type { AdapterParts, Capabilities, ChatAdapter } from '../port.ts';
 import { createConnectRetry } from '../delivery/connect-retry.ts';
 import { createDeduplicator, createFirstTime } from '../delivery/inbound.ts';
 import { defined } from '../../lib/defined.ts';
-import { channelId, createClient, createPeople, platformMessage, untilSlack } from './client.ts';
+import { channelId, createClient, createPeople, platformMessage, slackError, untilSlack } from './client.ts';
 import type { MessageId } from '../../turns/floor/settings.ts';
 import type { Self, SlackSettings } from './client.ts';
 import { createGroups } from './commands.ts';
@@ -99,7 +98,7 @@ async function whoWeAre(web: WebClient): Promise<Self> {
   if (botId) return { userId, botId, appId: appId ?? null, ...defined({ url }) };
   const todo =
     'Copy the Bot User OAuth Token, which begins with xoxb-, from the page "OAuth & Permissions" of your app.';
-  throw new AdapterError(`SLACK_BOT_TOKEN is the token of a person, not of a bot. ${todo}`, { adapter: 'slack' });
+  throw slackError('SLACK_BOT_TOKEN is the token of a person, not of a bot', todo);
 }
 
 /** The address of a message in the workspace; `null` when Slack did not tell that of the workspace. */

@@ -244,7 +244,12 @@ export function brokenBy(error: unknown, token: TokenName): AdapterError | null 
   const code = slackCode(error);
   const todo = code === null ? undefined : REMEDIES[token].get(code);
   if (code === null || todo === undefined) return null;
-  return new AdapterError(`Slack does not take ${token} (${code}). ${todo}`, { adapter: 'slack' });
+  return slackError(`Slack does not take ${token} (${code})`, todo);
+}
+
+/** Returns the error that ends the program: what is wrong with the setup, and what to do. */
+export function slackError(what: string, todo: string, cause?: Error): AdapterError {
+  return new AdapterError(`${what}. ${todo}`, { adapter: 'slack', cause });
 }
 
 type Verdict = {
@@ -297,9 +302,10 @@ function verdictOn(error: unknown): Verdict {
   if (error instanceof Error && error.message.startsWith('Retry header did not contain')) {
     return { fault: 'limited', why: 'too many requests', retryAfterMs: BUSY_MS };
   }
-  const network = networkFailure(error instanceof WebAPIRequestError ? error.original : error);
+  const cause = error instanceof WebAPIRequestError ? error.original : error;
+  const network = networkFailure(cause);
   if (network?.isUnsent === true) return { fault: 'unreachable', why: network.code };
-  return { fault: 'unclear', why: network?.code ?? (isTimeout(error) ? 'no answer in time' : 'the connection broke') };
+  return { fault: 'unclear', why: network?.code ?? (isTimeout(cause) ? 'no answer in time' : 'the connection broke') };
 }
 
 /**
@@ -330,8 +336,7 @@ function wordIn(error: unknown): string | null {
 }
 
 function isTimeout(error: unknown): boolean {
-  const inner = error instanceof WebAPIRequestError ? error.original : error;
-  return inner instanceof Error && (inner.name === 'TimeoutError' || inner.name === 'AbortError');
+  return error instanceof Error && (error.name === 'TimeoutError' || error.name === 'AbortError');
 }
 
 const NEW_BOT_TOKEN =

@@ -5,14 +5,14 @@ import { backoffMs, delay, LATE, withinMs } from '../../lib/retry.ts';
 import { AdapterError } from '../port.ts';
 import type { AdapterParts } from '../port.ts';
 import { reasonOf, CONNECT_RETRY, createConnectRetry } from '../delivery/connect-retry.ts';
-import { CALL_TIMEOUT_MS, brokenBy, untilSlack, slackLogger } from './client.ts';
+import { CALL_TIMEOUT_MS, brokenBy, slackError, slackLogger, untilSlack } from './client.ts';
 import type { Ack } from './commands.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HTTPModuleFunctions, isRawBodyError } from '@slack/bolt';
 import { defined, parsedJson } from '../../lib/defined.ts';
 import { closeServer, createQuietServer, guardServer, listenOn, reply, targetOf } from '../../lib/guarded-server.ts';
 
-/** How Slack delivers events: over sockets that Conch opens, or as signed HTTP requests. */
+/** How Slack delivers events: over sockets that Conch opens, or as signed HTTP requests. Port 0 picks any free port. */
 export type ConnectionMode =
   | { readonly mode: 'socket'; readonly connections: number }
   | { readonly mode: 'http'; readonly host: string; readonly port: number; readonly path: string };
@@ -86,9 +86,7 @@ export function createConnection(ports: ConnectionPorts): Connection {
 function needed(signingSecret: string | null): string {
   if (signingSecret !== null && signingSecret !== '') return signingSecret;
   const todo = 'Copy the Signing Secret from the page "Basic Information" of your app into SLACK_SIGNING_SECRET.';
-  throw new AdapterError(`Requests of Slack cannot be checked without SLACK_SIGNING_SECRET. ${todo}`, {
-    adapter: 'slack',
-  });
+  throw slackError('Requests of Slack cannot be checked without SLACK_SIGNING_SECRET', todo);
 }
 
 /**
@@ -197,12 +195,12 @@ class Sockets {
 
 function noAppToken(): AdapterError {
   const todo = 'Make an app-level token with the scope connections:write on the page "Basic Information" of your app.';
-  return new AdapterError(`Socket Mode needs SLACK_APP_TOKEN. ${todo}`, { adapter: 'slack' });
+  return slackError('Socket Mode needs SLACK_APP_TOKEN', todo);
 }
 
 function socketModeOff(): AdapterError {
   const todo = 'Switch it on on the page "Socket Mode" of your app, or set adapters.slack.mode to "http".';
-  return new AdapterError(`Socket Mode is switched off for the Slack app. ${todo}`, { adapter: 'slack' });
+  return slackError('Socket Mode is switched off for the Slack app', todo);
 }
 
 /** Dependencies of one socket. */
@@ -286,15 +284,8 @@ class Client extends SocketModeClient {
 }
 
 /** Settings and dependencies of the HTTP server. */
-type HttpReceiverPorts = Pick<AdapterParts, 'timers' | 'log'> & {
-  readonly signingSecret: string;
-  readonly host: string;
-  /** 0 picks any free port. */
-  readonly port: number;
-  readonly path: string;
-  /** Rejects when Slack must send the payload again. */
-  readonly take: (body: unknown, ack: Ack) => Promise<void>;
-};
+type HttpReceiverPorts = Pick<ConnectionPorts, 'timers' | 'log' | 'take'> &
+  Extract<ConnectionMode, { mode: 'http' }> & { readonly signingSecret: string };
 
 /** A server for Slack's signed requests. Bolt's functions check the signatures. */
 type HttpReceiver = { readonly url: string; close(): Promise<void> };
@@ -311,8 +302,8 @@ async function openHttpReceiver(ports: HttpReceiverPorts): Promise<HttpReceiver>
   const server = createQuietServer();
   guardServer(server, { request: (request, response) => answer(ports, request, response) }, ports.log);
   const port = await listenOn(server, ports).catch((cause: Error) => {
-    const message = `Slack's requests cannot be taken on ${ports.host}:${ports.port} (${cause.message}). Choose another adapters.slack.port.`;
-    throw new AdapterError(message, { adapter: 'slack', cause });
+    const what = `Slack's requests cannot be taken on ${ports.host}:${ports.port} (${cause.message})`;
+    throw slackError(what, 'Choose another adapters.slack.port.', cause);
   });
   return { url: `http://${ports.host}:${port}${ports.path}`, close: () => closeServer(server) };
 }
@@ -345,12 +336,10 @@ async function bodyOf({ signingSecret, log }: HttpReceiverPorts, request: Incomi
   try {
     const options = { enabled: true, signingSecret, bodyLimit: BODY_LIMIT };
     const verified = await HTTPModuleFunctions.parseAndVerifyHTTPRequest(options, request);
-    try {
-      return { ok: true, value: HTTPModuleFunctions.parseHTTPRequestBody(verified) };
-    } catch {
-      return { ok: false, status: 400 };
-    }
+    return { ok: true, value: HTTPModuleFunctions.parseHTTPRequestBody(verified) };
   } catch (error) {
+    // The body is parsed after its signature was checked.
+    if (error instanceof SyntaxError) return { ok: false, status: 400 };
     if (isRawBodyError(error)) return { ok: false, status: 413 };
     log.warn({ why: reasonOf(error) }, 'a request was not signed by Slack');
     return { ok: false, status: 401 };

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import type { MessageSender } from '../delivery/message-client.ts';
 import { defined } from '../../lib/defined.ts';
-import { AdapterError, reactionKind } from '../port.ts';
+import { reactionKind } from '../port.ts';
 import type { AdapterParts, ReactionKind } from '../port.ts';
 import { createInboundQueue } from '../delivery/inbound.ts';
-import type { FirstTime, Deduplicator } from '../delivery/inbound.ts';
+import type { FirstTime, Deduplicator, MessageLocation } from '../delivery/inbound.ts';
 import {
   floorAt,
   threadAt,
@@ -22,7 +22,7 @@ import {
   usersIn,
 } from './parse-message.ts';
 import type { MessageContext, Said, SlackLocation } from './parse-message.ts';
-import { channelId, isDirect, messageId, platformChannel } from './client.ts';
+import { channelId, isDirect, messageId, platformChannel, slackError } from './client.ts';
 import type { Self } from './client.ts';
 import type { ChannelMembership } from './channel-membership.ts';
 import type { Ack } from './commands.ts';
@@ -132,13 +132,18 @@ async function takeSaid(ports: EventsPorts, message: Said): Promise<void> {
   const found = floorLocation(queries, message);
   if (found === null && isForApp(ports, message)) ports.interactions.unplaced(message.by, message);
   if (found === null || deduplicator.has(deletedKey(message.channel, message.ts))) return;
-  const opens = threadAt(message, found);
-  if (opens !== null) await intake.thread(opens);
-  const { human, line } = await toHumanMessage(message, found, ports);
+  const { human, line } = await withFloor(ports, message, found);
   ports.sender.seen(found.channel);
   await intake.message(human);
   if (line === null || !(await ports.isFirst(found.channel, human.id))) return;
   ports.interactions.typed({ user: message.by, line, at: message, floor: found.channel });
+}
+
+/** Converts a message after its floor is open. */
+async function withFloor(ports: EventsPorts, message: Said, found: MessageLocation): ReturnType<typeof toHumanMessage> {
+  const opens = threadAt(message, found);
+  if (opens !== null) await ports.intake.thread(opens);
+  return toHumanMessage(message, found, ports);
 }
 
 /** Whether a person writes to the app in a channel without a floor, for the first time in a while. */
@@ -157,9 +162,7 @@ async function takeEdited(ports: EventsPorts, message: Said): Promise<void> {
   if (found === null) return;
   const isFresh = message.editedTs !== null && sentAt(message.editedTs) - sentAt(message.ts) < OVERTAKING_MS;
   if (isFresh && !ports.deduplicator.has(deletedKey(message.channel, message.ts))) {
-    const opens = threadAt(message, found);
-    if (opens !== null) await ports.intake.thread(opens);
-    const { human, line } = await toHumanMessage(message, found, ports);
+    const { human, line } = await withFloor(ports, message, found);
     if (line === null) await ports.intake.message(human);
   }
   await ports.intake.amend(await toChange(message, found.channel, ports));
@@ -206,7 +209,7 @@ function takeReaction(
 
 function broken({ intake }: EventsPorts, why: string): void {
   const todo = 'Install the app again, put its new bot token into SLACK_BOT_TOKEN and start again.';
-  intake.broken(new AdapterError(`${why}. ${todo}`, { adapter: 'slack' }));
+  intake.broken(slackError(why, todo));
 }
 
 /** The meaning of an event of Slack. */

@@ -81,7 +81,9 @@ async function channelSince(ports: HistoryPorts, channel: ChannelId, oldest: str
     .map(timesIn)
     .filter((found) => found !== null)
     .filter(({ latestReply }) => latestReply !== null && latestReply > oldest)
-    .filter(({ ts }) => threads === 'parent' || (threads === 'own' && !isOpen(places, channelId(own, ts))));
+    .filter(
+      ({ ts }) => threads === 'parent' || (threads === 'own' && !places.some(({ id }) => id === channelId(own, ts))),
+    );
   const read: unknown[] = [...messages];
   const gaps = [gap];
   if (answered.length > MOST_THREADS) gaps.push(`only ${MOST_THREADS} of ${answered.length} threads were read`);
@@ -95,10 +97,6 @@ async function channelSince(ports: HistoryPorts, channel: ChannelId, oldest: str
     gaps.push(replies.gap);
   }
   return { messages: read, gap: [...new Set(gaps.filter((one) => one !== null))].join('; ') || null };
-}
-
-function isOpen(places: readonly { readonly id: ChannelId }[], floor: ChannelId): boolean {
-  return places.some(({ id }) => id === floor);
 }
 
 /** Returns messages and changes oldest first, each message once. Messages of other floors go straight to the intake. */

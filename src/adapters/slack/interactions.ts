@@ -3,7 +3,7 @@ import type { ChannelId, AskedField } from '../../turns/floor/settings.ts';
 import { floorAt } from './parse-message.ts';
 import type { SlackLocation } from './parse-message.ts';
 import { NO_FLOOR, SETTINGS, answer, command, commandRefusal, lineOf, obey, toldInTime } from './commands.ts';
-import type { Ack, CommandPorts, Recipient } from './commands.ts';
+import type { Ack, CommandPorts, Order, Recipient } from './commands.ts';
 import { SETTINGS_ACTION, readButtonValue, clipped, inSlackWords, textObject } from './content.ts';
 import type { ButtonValue } from './content.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
@@ -32,14 +32,7 @@ export type Interactions = {
   unplaced(user: string, at: SlackLocation): void;
 };
 
-type Typed = {
-  readonly user: string;
-  readonly line: string;
-  readonly at: SlackLocation;
-  readonly floor: ChannelId;
-  /** As of a button. */
-  readonly drawnFor?: string;
-};
+type Typed = Order & { readonly user: string; readonly at: SlackLocation };
 
 const clickSchema = z.looseObject({
   type: z.literal('block_actions'),

@@ -10,7 +10,7 @@ import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } fro
 import { ANY_ANSWER, call, isDirect, messageId, platformChannel, platformMessage, slackCode } from './client.ts';
 import type { Self, SlackSettings } from './client.ts';
 import { roughlyLeft, wordingOf, identityOf } from './content.ts';
-import { sentAt } from './parse-message.ts';
+import { isOwn, messageSchema, sentAt } from './parse-message.ts';
 
 /** Dependencies of the message client. */
 export type MessageClientPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
@@ -54,12 +54,12 @@ export function createMessageClient(ports: MessageClientPorts): SlackMessageClie
       return messageId(own, posted.ts);
     },
     async change({ channel, id }, content) {
-      const extra = { ...whereIs({ channel, id }), ...INERT };
+      const extra = { ...platformMessage(id), ...INERT };
       const changed = write('chat.update', channel, { content, extra }).then(() => 'changed' as const);
       return unless(GONE, changed, 'gone');
     },
-    async remove(message) {
-      const request = { method: 'chat.delete', channel: message.channel, args: whereIs(message), answer: ANY_ANSWER };
+    async remove({ channel, id }) {
+      const request = { method: 'chat.delete', channel, args: platformMessage(id), answer: ANY_ANSWER };
       await unless(GONE, call(web, request), {});
     },
     own: (channel, range) => ownMessages({ web, self }, channel, range),
@@ -178,10 +178,6 @@ function metadataOf({ kind, speaker, epoch, outboxId }: Content): Args {
   return { metadata: { event_type: `conch_${kind}`, event_payload: payload } };
 }
 
-function whereIs({ channel, id }: MessageRef): { readonly channel: string; readonly ts: string } {
-  return { channel: platformChannel(channel).channel, ts: platformMessage(id).ts };
-}
-
 async function unless<T>(codes: ReadonlySet<string>, work: Promise<T>, instead: T | 'gone'): Promise<T | 'gone'> {
   try {
     return await work;
@@ -216,11 +212,7 @@ const pageSchema = z.looseObject({
   messages: z.array(z.unknown()).default([]),
   response_metadata: z.looseObject({ next_cursor: z.string().optional() }).optional(),
 });
-const messageSchema = z.looseObject({
-  ts: z.string(),
-  user: z.string().optional(),
-  bot_id: z.string().optional(),
-  app_id: z.string().optional(),
+const foundSchema = messageSchema.extend({
   metadata: z
     .looseObject({
       event_type: z.enum(['conch_post', 'conch_draft', 'conch_card']),
@@ -229,7 +221,7 @@ const messageSchema = z.looseObject({
     .optional()
     .catch(undefined),
 });
-type Found = z.infer<typeof messageSchema>;
+type Found = z.infer<typeof foundSchema>;
 
 /**
  * Returns Conch's messages in a range, oldest first. Slack pages channels from the newest message, threads from the
@@ -256,7 +248,7 @@ async function ownMessages(
       cursor,
     };
     const answer = await call(web, { method, channel, args, answer: pageSchema });
-    for (const message of answer.messages.flatMap((one) => messageSchema.safeParse(one).data ?? [])) {
+    for (const message of answer.messages.flatMap((one) => foundSchema.safeParse(one).data ?? [])) {
       found.set(message.ts, message);
     }
     cursor = answer.response_metadata?.next_cursor || undefined;
@@ -279,8 +271,10 @@ function ownOf(
     .filter(({ ts }) => ts > after)
     .toSorted((one, other) => (one.ts < other.ts ? -1 : 1))
     .slice(newest === Infinity ? 0 : -newest)
-    .flatMap(({ ts, metadata, ...author }) => {
-      if (metadata === undefined || !isOwn(author, self)) return [];
+    .flatMap((message) => {
+      const { ts, metadata } = message;
+      // Any app can write the same metadata, so the author's ids decide.
+      if (metadata === undefined || !isOwn(message, self)) return [];
       const { outbox_id: outboxId } = metadata.event_payload;
       return [
         { id: messageId(channel, ts), kind: KIND_OF[metadata.event_type], is: (post) => post.outboxId === outboxId },
@@ -289,11 +283,6 @@ function ownOf(
 }
 
 const KIND_OF = { conch_post: 'post', conch_draft: 'draft', conch_card: 'card' } as const;
-
-/** Whether Conch wrote a message. Any app can write the same metadata, so the author's ids decide. */
-function isOwn({ user, bot_id: bot, app_id: app }: Omit<Found, 'ts' | 'metadata'>, self: Self): boolean {
-  return bot === self.botId || user === self.userId || (self.appId !== null && app === self.appId);
-}
 
 /** Dependencies of `Statuses`. */
 type StatusesPorts = Pick<AdapterParts, 'timers' | 'log'> & {

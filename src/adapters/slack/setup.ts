@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
 import { bad, good, warning } from '../port.ts';
-import type { CheckResult, ChatError } from '../port.ts';
+import type { CheckResult } from '../port.ts';
 import { ANY_ANSWER, call, createClient, platformChannel, chatError, slackCode } from './client.ts';
 import type { SlackSettings } from './client.ts';
 import type { ConnectionMode } from './connection.ts';
@@ -58,8 +58,7 @@ async function botOf(web: WebClient): Promise<Bot | CheckResult> {
       return bad('Slack bot token', 'it is the token of a person', `Copy the bot token (xoxb-…) from ${TOKENS}.`);
     return { name, team, scopes: more?.scopes ?? null };
   } catch (error) {
-    const trouble = chatError(error, { method: 'auth.test', channel: NOWHERE });
-    return bad('Slack bot token', ...wordsFor(trouble, `Copy the bot token (xoxb-…) anew from ${TOKENS}.`));
+    return bad('Slack bot token', ...wordsFor(error, `Copy the bot token (xoxb-…) anew from ${TOKENS}.`));
   }
 }
 
@@ -103,9 +102,8 @@ async function delivery({ mode, appToken, signingSecret, apiUrl }: SetupOptions)
     await call(app, { method: 'apps.connections.open', channel: NOWHERE, args: {}, answer: ANY_ANSWER });
     return good('Slack app token', 'it can open sockets');
   } catch (error) {
-    const trouble = chatError(error, { method: 'apps.connections.open', channel: NOWHERE });
-    const isOff = slackCode(trouble) === 'forbidden_team' || slackCode(trouble) === 'socket_mode_not_enabled';
-    return bad('Slack app token', ...wordsFor(trouble, isOff ? 'Switch Socket Mode on for your app.' : todo));
+    const isOff = slackCode(error) === 'forbidden_team' || slackCode(error) === 'socket_mode_not_enabled';
+    return bad('Slack app token', ...wordsFor(error, isOff ? 'Switch Socket Mode on for your app.' : todo));
   }
 }
 
@@ -124,11 +122,10 @@ async function channelFinding(
     if (channel.is_member !== true && channel.is_im !== true) return bad(what, `@${bot} is not in it`, invite);
     return good(what, `@${bot} is in it`);
   } catch (error) {
-    const trouble = chatError(error, { method: 'conversations.info', channel: id });
-    const isUnknown = slackCode(trouble) === 'channel_not_found';
+    const isUnknown = slackCode(error) === 'channel_not_found';
     const hidden = `Slack knows no channel ${own} that the app can see`;
     const todo = `${invite} If that does not help, copy the channel id again from the end of "View channel details".`;
-    return isUnknown ? bad(what, hidden, todo) : bad(what, ...wordsFor(trouble, null));
+    return isUnknown ? bad(what, hidden, todo) : bad(what, ...wordsFor(error, null));
   }
 }
 
@@ -144,9 +141,8 @@ async function groups(web: WebClient, { userGroups }: SetupOptions): Promise<rea
     const todo = 'Copy the ids again, or remove them from adapters.slack.userGroups.';
     return [warning('Slack user groups', `Slack does not know ${missing.join(', ')}`, todo)];
   } catch (error) {
-    const trouble = chatError(error, { method: 'usergroups.list', channel: NOWHERE });
     return [
-      warning('Slack user groups', ...wordsFor(trouble, 'Add the scope usergroups:read and install the app again.')),
+      warning('Slack user groups', ...wordsFor(error, 'Add the scope usergroups:read and install the app again.')),
     ];
   }
 }
@@ -162,7 +158,8 @@ function noting(dates: string[]): NonNullable<WebClientOptions['fetch']> {
 }
 
 /** Returns the cause of an error and its remedy. `todo` is the remedy only when Slack refused the call. */
-function wordsFor(trouble: ChatError, todo: string | null): [string, string | null] {
+function wordsFor(error: unknown, todo: string | null): [string, string | null] {
+  const trouble = chatError(error, { method: 'doctor', channel: NOWHERE });
   if (trouble.fault === 'refused') return [`Slack refused (${slackCode(trouble) ?? 'without a reason'})`, todo];
   if (trouble.fault === 'limited') return ['Slack limits requests for now', 'Try again in a minute.'];
   return [trouble.message, 'Check the network of this machine, then try again.'];
