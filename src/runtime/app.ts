@@ -30,6 +30,7 @@ import type { Log } from './log.ts';
 import { channelsOf, createReadModel, createShowing, intakeFor, queriesFor, sessionSettingsOf } from './read-model.ts';
 import type { ReadModel } from './read-model.ts';
 import { ChannelReviews } from './channel-reviews.ts';
+import type { HumanMessage } from '../engine/port.ts';
 import { CrewHost } from './crews/crew-host.ts';
 import { Runs } from './runs.ts';
 import { StartUp } from './start-up.ts';
@@ -139,6 +140,7 @@ export class App {
     this.#sync = new ChannelSync({
       ...shared,
       manager,
+      receive: (adapter, message) => this.#receive(adapter, message),
       channelsOf: ({ name }) => channelsOf(this.#config, name),
       failed: parts.onBroken,
     });
@@ -323,16 +325,7 @@ export class App {
 
   #intake(adapter: ChatAdapter): Intake {
     return intakeFor(adapter, this.runs.people, {
-      message: async (message) => {
-        // Crews get the message before it is stored. After a crash in between, the platform delivers it again.
-        await this.crews.heard(message, async () => {
-          const { author } = message;
-          const roles = await adapter.rolesOf?.(author.id);
-          if (roles !== undefined) this.runs.people.met({ ...author, roles });
-          return this.runs.people.operates(author);
-        });
-        await this.#manager.receive(message);
-      },
+      message: (message) => this.#receive(adapter, message),
       amend: (change) => this.#manager.amend(change),
       command: (channel, by, line, drawnFor) => this.#operators.run(channel, by, line, drawnFor),
       refusal: (channel, by, line, drawnFor) => this.#operators.refusal(channel, by, line, drawnFor),
@@ -343,6 +336,17 @@ export class App {
       restore: (channel) => void this.#suspensions.restore(channel).catch(this.#parts.onBroken),
       broken: this.#parts.onBroken,
     });
+  }
+
+  /** Takes in a message. Crews get it before it is stored: after a crash in between, it is delivered or read again. */
+  async #receive(adapter: ChatAdapter, message: HumanMessage): Promise<void> {
+    await this.crews.heard(message, async () => {
+      const { author } = message;
+      const roles = await adapter.rolesOf?.(author.id);
+      if (roles !== undefined) this.runs.people.met({ ...author, roles });
+      return this.runs.people.operates(author);
+    });
+    await this.#manager.receive(message);
   }
 
   /** Opens a thread's floor. The thread is remembered after that, so a crash in between opens it again. */

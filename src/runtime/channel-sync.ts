@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { ChatAdapter, History, Position } from '../adapters/port.ts';
+import type { HumanMessage } from '../engine/port.ts';
 import type { Log } from './log.ts';
 import { compareOrder } from '../turns/floor/evolve.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
@@ -9,7 +10,9 @@ import type { Timer, Timers } from '../lib/time.ts';
 
 /** What keeping channels in step with their platforms needs. */
 type ChannelSyncPorts = {
-  readonly manager: Pick<TurnManager, 'amend' | 'heard' | 'lose' | 'receive'>;
+  readonly manager: Pick<TurnManager, 'amend' | 'heard' | 'lose'>;
+  /** Takes in a message that was missed, as one that comes in now. */
+  readonly receive: (adapter: ChatAdapter, message: HumanMessage) => Promise<void>;
   readonly timers: Timers;
   readonly log: Log;
   readonly channelsOf: (adapter: ChatAdapter) => readonly ChannelId[];
@@ -32,6 +35,8 @@ type Contact = {
   losses: number;
   reading: Promise<void>;
   sweep: Timer | null;
+  /** The last message of each channel before contact was lost. Later ones can come in before the missed ones are read. */
+  readonly before: Map<ChannelId, Position | null>;
 };
 
 /**
@@ -53,9 +58,17 @@ export class ChannelSync {
     if (adapter.capabilities.losesEvents === true) this.#sweepLater(adapter);
   }
 
+  /** Notes the last message of each channel. Call it before the platform is connected. */
+  note(adapter: ChatAdapter): void {
+    const { before } = this.#contact(adapter);
+    for (const channel of this.#ports.channelsOf(adapter))
+      if (!before.has(channel)) before.set(channel, this.#ports.store.lastSeen(channel));
+  }
+
   /** Called when the connection is lost. */
   lost(adapter: ChatAdapter): void {
     this.#contact(adapter).losses += 1;
+    this.note(adapter);
     this.#ports.log.warn({ adapter: adapter.name }, 'out of contact; nothing is granted until it is back');
     this.#do(() => this.#ports.manager.lose(this.#ports.channelsOf(adapter)));
   }
@@ -111,21 +124,25 @@ export class ChannelSync {
 
   /** Accepts the messages of the history. Resolves with the reason for a gap; `null` for none. */
   async #readOn(adapter: ChatAdapter, channel: ChannelId): Promise<string | null> {
-    const { manager, retrying, store } = this.#ports;
+    const { manager, receive, retrying, store } = this.#ports;
+    const contact = this.#contact(adapter);
+    const { losses } = contact;
     const mark = this.#mark(channel);
     const { messages, changes, gap, ...found } = await this.#history(adapter, channel, mark);
     if (mark === null && found.mark !== undefined) {
       await retrying(() => store.keyValues.remember(MARKS, channel, JSON.stringify(found.mark)));
     }
     const meant = messages.filter(({ order }) => mark === null || compareOrder(order, mark.order) > 0);
-    for (const message of meant) await retrying(() => manager.receive(message));
+    for (const message of meant) await retrying(() => receive(adapter, message));
     for (const change of changes) await retrying(() => manager.amend(change));
+    if (contact.losses === losses) contact.before.delete(channel);
     return gap;
   }
 
   async #history(adapter: ChatAdapter, channel: ChannelId, mark: Position | null): Promise<History> {
     try {
-      const last = this.#ports.store.lastSeen(channel);
+      const { before } = this.#contact(adapter);
+      const last = before.get(channel) ?? (before.has(channel) ? null : this.#ports.store.lastSeen(channel));
       return await adapter.catchUp(channel, last === null ? mark : { id: last.id, order: last.order }, mark);
     } catch (error) {
       const gap = error instanceof Error ? error.message : String(error);
@@ -158,7 +175,7 @@ export class ChannelSync {
   #contact(adapter: ChatAdapter): Contact {
     const known = this.#contacts.get(adapter);
     if (known !== undefined) return known;
-    const contact: Contact = { losses: 0, reading: Promise.resolve(), sweep: null };
+    const contact: Contact = { losses: 0, reading: Promise.resolve(), sweep: null, before: new Map() };
     this.#contacts.set(adapter, contact);
     return contact;
   }

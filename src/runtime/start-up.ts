@@ -15,7 +15,7 @@ type StartUpPorts = {
   readonly clock: Clock;
   readonly manager: Pick<TurnManager, 'bringBack' | 'lose' | 'recover' | 'settle'>;
   readonly agents: Pick<Supervisor, 'seat' | 'start'>;
-  readonly sync: Pick<ChannelSync, 'begin'>;
+  readonly sync: Pick<ChannelSync, 'begin' | 'note'>;
   readonly threads: Pick<Threads, 'forgetOld'>;
   readonly plans: () => Plans;
   readonly adapterOf: (channel: ChannelId) => ChatAdapter | null;
@@ -73,6 +73,7 @@ export class StartUp {
     this.#back = planned.then(() => this.#guarded(() => this.#comeBack(awake, plans)));
     const others = adapters.filter((adapter) => adapter.capabilities.losesEvents === true);
     const heard = others.map(async (adapter) => {
+      sync.note(adapter);
       await begin(adapter);
       await planned;
       await sync.begin(adapter);

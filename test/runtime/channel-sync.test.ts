@@ -97,6 +97,22 @@ describe('the connection to a platform', () => {
     await app.stop();
   });
 
+  test('reads from before it was lost, also when a new message comes in before that', async () => {
+    using place = folder();
+    const time = createTime();
+    const { app, intake, until, asked } = await program(place.file(), time, [NOTHING]);
+    await intake().message(message(7));
+    intake().disconnected();
+    await intake().message(message(9));
+    for (const reads of [2, 3]) {
+      intake().reconnected({ missed: 'perhaps' });
+      await until(() => asked.length === reads);
+      for (let turn = 0; turn < 20; turn += 1) await time.settle();
+    }
+    expect(asked.slice(1).map(({ after }) => after?.id)).toEqual(['m7', 'm9']);
+    await app.stop();
+  });
+
   test('stays lost when it breaks again during the reading of the history, until the next reading', async () => {
     using place = folder();
     const time = createTime();

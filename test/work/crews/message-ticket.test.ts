@@ -7,7 +7,7 @@ import { systemTimers } from '../../../src/lib/time.ts';
 import type { Timers } from '../../../src/lib/time.ts';
 import { ticketOf, wantedDeps } from '../../../src/work/crews/tickets/message-ticket.ts';
 import { until } from '../reviews/stage.ts';
-import { CHANNEL, add, finished, git, opened, repository, stage, ticketText } from './stage.ts';
+import { CHANNEL, add, finished, git, opened, playedBy, repository, stage, stageOf, ticketText } from './stage.ts';
 import type { Work } from './played.ts';
 
 const works: Work = (folder, { channel }) => {
@@ -245,6 +245,29 @@ describe('a reply to a message that became a ticket', () => {
     ]);
     expect(tries).toBeGreaterThanOrEqual(11);
     expect(room.app.crews.state('web')?.replies).toEqual([]);
+  });
+
+  test('is taken in also when it was written while Conch was away', async () => {
+    const repo = repository({ 'c-1': ticketText('c-1') });
+    const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
+    const first = await stage(repo, works, {}, path);
+    const { message, ticket } = await ticketFrom(first, 'The list lacks a header');
+    await opened.pop()?.stop();
+    const reply = {
+      id: 'r1',
+      channel: CHANNEL,
+      author: BOB,
+      text: 'after c-1',
+      sentAt: 1,
+      order: '9',
+      replyTo: message,
+    };
+    const messages = [{ ...reply, addressed: [], attachments: [] }];
+    const catchUp = async () => ({ messages, changes: [], gap: null });
+    const platform = { catchUp, capabilities: { textLimit: 4_000, losesEvents: true } };
+    const second = await stageOf({ repo, crew: {}, path, platform, backends: playedBy(works) });
+    await until(() => answers(second).length === 1);
+    expect(answers(second)).toEqual([`${CHANNEL} Conch: 🎫 ${ticket} waits for c-1, as Bob wants`]);
   });
 
   test('is answered once, also after a crash before the answer, and when it is handed in again', async () => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect } from 'vitest';
 import type { AgentConfig, Config } from '../../../src/config/config.ts';
-import type { ChatAdapter, Principal } from '../../../src/adapters/port.ts';
+import type { Principal } from '../../../src/adapters/port.ts';
 import type { AgentBackend } from '../../../src/agents/backends/backend.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
 import type { Timers } from '../../../src/lib/time.ts';
@@ -14,6 +14,7 @@ import { completeTexts } from '../../../src/config/announcements.ts';
 import { announcementText } from '../../../src/turns/text/announcement-words.ts';
 import { load } from '../../config/world.ts';
 import { startApp } from '../../runtime/start-app.ts';
+import type { Start } from '../../runtime/start-app.ts';
 import { until } from '../reviews/stage.ts';
 import { keptCopy } from './git/kept-copy.ts';
 import { played } from './played.ts';
@@ -74,7 +75,7 @@ export function playedBy(work: Work): StageOptions['backends'] {
 }
 
 /** What the platform does otherwise than usual. */
-type Platform = Partial<Pick<ChatAdapter, 'openThread' | 'edit'>>;
+type Platform = Partial<Pick<Start['adapter'], 'capabilities' | 'catchUp' | 'edit' | 'openThread'>>;
 
 type StageOptions = {
   readonly repo: string;
