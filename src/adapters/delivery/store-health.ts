@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { retry } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
@@ -88,7 +89,8 @@ export class StoreHealth {
         return { adapter, channel: id, id: null };
       }
       try {
-        const post = { outboxId: `room-${id}`, speaker: null, text: TEXTS[why], afterId: null, epoch: null };
+        // A new key each time: Discord answers a repeated key with the earlier message, which is withdrawn by now.
+        const post = { outboxId: `room-${randomUUID()}`, speaker: null, text: TEXTS[why], afterId: null, epoch: null };
         return { adapter, channel: id, id: await adapter.post(id, post) };
       } catch (error) {
         log.warn({ channel: id, err: error }, 'the channel was not warned that the store cannot be written');

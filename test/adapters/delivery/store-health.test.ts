@@ -12,6 +12,7 @@ const FULL = new StoreError('full', 'The disk that holds conch.db is full');
 function stand() {
   const time = createTime();
   const shown: string[] = [];
+  const keys: string[] = [];
   const lines: string[] = [];
   let isFull = true;
   const none: Omit<ChatAdapter, 'name'> = {
@@ -26,7 +27,10 @@ function stand() {
     },
     start: async () => {},
     stop: async () => {},
-    post: async (channel, { text }) => String(shown.push(`${channel}: ${text}`)),
+    post: async (channel, { outboxId, text }) => {
+      keys.push(outboxId);
+      return String(shown.push(`${channel}: ${text}`));
+    },
     edit: async (channel, id, text) => {
       shown.push(`${channel} ${id}: ${text}`);
       return 'changed';
@@ -47,11 +51,11 @@ function stand() {
     channels: () => ['console:a', 'discord:b', 'slack:c'].map((id) => ({ id, adapter: id.split(':')[0] ?? '' })),
   });
   health.watch({ remember: () => (isFull ? Promise.reject(FULL) : Promise.resolve()) });
-  return { time, shown, lines, health, makeRoom: () => void (isFull = false) };
+  return { time, shown, keys, lines, health, setFull: (is: boolean) => void (isFull = is) };
 }
 
 test('T41 announces a full disk once per channel, and its end as soon as a write succeeds', async () => {
-  const { time, shown, lines, health, makeRoom } = stand();
+  const { time, shown, lines, health, setFull } = stand();
   health.failed(FULL);
   expect(health.stuck).toBe('full');
   await time.advance(60_000);
@@ -61,7 +65,7 @@ test('T41 announces a full disk once per channel, and its end as soon as a write
     expect.stringMatching(/^console:a notice: ⚠️ Conch’s disk is full/),
     expect.stringMatching(/^discord:b: ⚠️ Conch’s disk is full/),
   ]);
-  makeRoom();
+  setFull(false);
   await time.advance(5_000);
   expect(health.stuck).toBeNull();
   expect(shown.slice(2)).toEqual([
@@ -84,4 +88,17 @@ test('T41 ignores other errors, and does not check the disk after stop', async (
   health.stop();
   await time.advance(60_000);
   expect([health.stuck, time.pending()]).toEqual(['full', 0]);
+});
+
+test('warns again under a new key, so that Discord does not take the warning for a repeat of the first', async () => {
+  const { time, keys, health, setFull } = stand();
+  for (let outage = 0; outage < 2; outage += 1) {
+    setFull(true);
+    health.failed(FULL);
+    await time.settle();
+    setFull(false);
+    await time.advance(5_000);
+  }
+  expect([keys.length, new Set(keys).size]).toEqual([2, 2]);
+  health.stop();
 });
