@@ -162,14 +162,19 @@ export function createMessageSender(ports: MessageSenderPorts): MessageSender {
   const { lanes, posts, drafts, cards, stale, rates } = assemble(ports);
   const { streaming, cards: hasCards } = ports.settings;
   const show = createReceipts(ports);
+  const inTurn = async <T extends MessageRef | null>(channel: ChannelId, work: () => Promise<T>): Promise<T> => {
+    let standing: T | null = null;
+    try {
+      standing = await lanes.run(channel, work);
+      if (standing?.channel === channel) cards.countBelow(channel);
+      return standing;
+    } finally {
+      cards.resume(channel, { isWritable: standing !== null });
+    }
+  };
   return {
-    async post(channel, post) {
-      const standing = await lanes.run(channel, () => posts.publish(channel, post));
-      if (standing.channel === channel) cards.countBelow(channel);
-      cards.writable(channel);
-      return standing.id;
-    },
-    find: (channel, post) => lanes.run(channel, () => posts.find(channel, post)),
+    post: async (channel, post) => (await inTurn(channel, () => posts.publish(channel, post))).id,
+    find: async (channel, post) => (await inTurn(channel, () => posts.find(channel, post)))?.id ?? null,
     async edit(channel, id, text) {
       const content: Content = { kind: 'post', speaker: null, text, buttons: [], epoch: null, outboxId: null };
       return await lanes.run(channel, () => rates.change({ channel, id }, content));
@@ -184,7 +189,7 @@ export function createMessageSender(ports: MessageSenderPorts): MessageSender {
     },
     tidy: (channel) => stale.tidy(channel),
     seen: (channel) => cards.countBelow(channel),
-    reopened: (channel) => cards.writable(channel),
+    reopened: (channel) => cards.resume(channel, { isWritable: true }),
     async stop() {
       stale.stop();
       rates.stop();

@@ -133,10 +133,10 @@ export class FloorCards {
     state.throttle.kick();
   }
 
-  /** Called when the channel takes messages again. Draws a refused or waiting card at once. */
-  writable(channel: ChannelId): void {
+  /** Draws at once a card that waited for a post. `isWritable`: the channel takes messages, so a refused card, too. */
+  resume(channel: ChannelId, { isWritable }: { readonly isWritable: boolean }): void {
     const state = this.#stateOf(channel);
-    if (state.isRefused || state.isWaiting) state.throttle.hurry();
+    if (state.isWaiting || (isWritable && state.isRefused)) state.throttle.hurry();
   }
 
   /**

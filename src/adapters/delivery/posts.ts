@@ -230,9 +230,14 @@ export class Posts {
     }
     this.#sending.add(channel);
     if (post.thread !== undefined) this.#ports.begins(post.thread);
+    return this.#untilSettled(channel, () => this.#publish(channel, post));
+  }
+
+  /** Marks the channel as free of posts when its post is in the channel, or is refused. */
+  async #untilSettled<T extends MessageRef | null>(channel: ChannelId, work: () => Promise<T>): Promise<T> {
     try {
-      const standing = await this.#publish(channel, post);
-      this.#sending.delete(channel);
+      const standing = await work();
+      if (standing !== null) this.#sending.delete(channel);
       return standing;
     } catch (error) {
       if (!(error instanceof ChatError) || error.fault === 'refused') this.#sending.delete(channel);
@@ -261,20 +266,21 @@ export class Posts {
     return this.#remember({ channel: place, id: await this.#ports.rates.send(place, contentOf(post)) });
   }
 
-  async find(channel: ChannelId, post: OutgoingPost): Promise<MessageId | null> {
-    const inThread = post.thread === undefined ? null : await this.#findIn(post.thread, post).catch(unlessRefused);
-    const found = inThread ?? (await this.#findIn(channel, post));
-    if (found !== null) this.#sending.delete(channel);
-    return found;
+  /** Looks for a post in its thread, then in the channel. `null`: it is in neither. */
+  find(channel: ChannelId, post: OutgoingPost): Promise<MessageRef | null> {
+    return this.#untilSettled(channel, async () => {
+      const inThread = post.thread === undefined ? null : await this.#findIn(post.thread, post).catch(unlessRefused);
+      return inThread ?? this.#findIn(channel, post);
+    });
   }
 
-  async #findIn(place: ChannelId, post: OutgoingPost): Promise<MessageId | null> {
+  async #findIn(place: ChannelId, post: OutgoingPost): Promise<MessageRef | null> {
     const own = await this.#ports.client.own(place, { after: post.afterId, newest: null });
     const content = contentOf(post);
     const found = own.find((message) => message.kind === 'post' && message.is(content));
     if (found === undefined) return null;
     this.#adopted.delete(post.outboxId);
-    return this.#remember({ channel: place, id: found.id }).id;
+    return this.#remember({ channel: place, id: found.id });
   }
 
   #remember(message: MessageRef): MessageRef {

@@ -539,6 +539,31 @@ describe('a floor card of an ended turn', () => {
   });
 });
 
+describe('a floor card beside a post of unknown outcome', () => {
+  test.each([
+    ['is found', null, [RESTING, 'post Dev: one']],
+    ['cannot be searched', { fault: 'refused' }, [RESTING, 'post Dev: one']],
+    ['was refused after all', { fault: 'refused', post: true }, [RESTING]],
+  ] as const)('is shown as free as soon as the post %s', async (_, how, shown) => {
+    const platform = fakePlatform();
+    const { sender, time } = platform;
+    sender.card(CHANNEL, floorView('open'));
+    await time.advance(3_000);
+    const isRefused = how !== null && 'post' in how;
+    platform.fail('send', { kind: 'post', fault: 'unclear', done: !isRefused });
+    const post = said('one');
+    await expect(sender.post(CHANNEL, post)).rejects.toMatchObject({ fault: 'unclear' });
+    sender.card(CHANNEL, floorView('resting'));
+    await time.advance(30_000);
+    expect(platform.shown()[0]).toBe(CARD);
+    if (how !== null)
+      platform.fail(isRefused ? 'send' : 'own', { fault: 'refused', ...(isRefused && { kind: 'post' }) });
+    await (isRefused ? sender.post(CHANNEL, post) : sender.find(CHANNEL, post)).catch(() => undefined);
+    await time.advance(3_000);
+    expect(platform.shown()).toEqual(shown);
+  });
+});
+
 describe('a floor card at the end of an exchange', () => {
   test("T38 does not stay between the agents' posts", async () => {
     const platform = fakePlatform();
