@@ -2,6 +2,7 @@ import { Routes } from 'discord.js';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../engine/port.ts';
+import { ChatError } from '../port.ts';
 import type { AdapterParts, History, Place, Position } from '../port.ts';
 import { channelId, platformChannel, snowflakeAt, timeOf } from './client.ts';
 import type { Reader } from './client.ts';
@@ -34,19 +35,20 @@ export async function readHistory(ports: HistoryPorts, channel: ChannelId, after
   if (after === null) return begin(ports, own);
   const start = snowflakeAt(timeOf(after.id) - OVERLAP_MS);
   const read = await readBack(ports, { source: own, floor: channel, place }, start);
-  const sharing = await threadsSharing(ports, place, after.id);
+  const threads = await threadsSharing(ports, place, start);
   const parts = [read];
-  for (const source of sharing) parts.push(await readBack(ports, { source, floor: channel, place }, start));
+  for (const source of threads.sharing) parts.push(await readBack(ports, { source, floor: channel, place }, start));
   const hidden = read.isEmpty && !(await ports.mayRead(own));
   const messages = parts.flatMap((part) => part.messages).sort((a, b) => compare(a.order, b.order));
-  const gaps = [...(hidden ? [NOT_ALLOWED] : []), ...parts.flatMap((part) => part.gap ?? [])];
+  const gaps = [hidden ? NOT_ALLOWED : null, threads.gap, ...parts.map(({ gap }) => gap)].filter((gap) => gap !== null);
   return { messages, changes: parts.flatMap((part) => part.changes), gap: gaps.length === 0 ? null : gaps.join('; ') };
 }
 
 const NOTHING: History = { messages: [], changes: [], gap: null };
 const NOT_ALLOWED = 'Conch lacks the permission "Read Message History" here';
 const PAGE = 100;
-const THREADS_READ = 50;
+/** The largest number of threads of a channel that one catch-up reads. */
+export const THREADS_READ = 50;
 
 const pageSchema = z.array(z.looseObject({ id: snowflakeSchema }));
 const threadsSchema = z.object({ threads: z.array(z.unknown()) });
@@ -104,26 +106,44 @@ function speechOf(
 }
 
 /** Returns the threads that share the channel's floor and have new messages. Opens threads with floors of their own. */
-async function threadsSharing(ports: HistoryPorts, place: Place, after: string): Promise<readonly string[]> {
+async function threadsSharing(
+  ports: HistoryPorts,
+  place: Place,
+  start: string,
+): Promise<{ readonly sharing: readonly string[]; readonly gap: string | null }> {
   const own = platformChannel(place.id);
   const guild = ports.places.guildOf(own);
-  if (place.parent !== null || place.threads === 'ignore' || guild === null) return [];
-  const fresh = (await activeThreads(ports, guild))
-    .filter((thread) => thread.parent_id === own && compare(thread.last_message_id ?? thread.id, after) > 0)
-    .slice(0, THREADS_READ);
+  if (place.parent !== null || place.threads === 'ignore' || guild === null) return { sharing: [], gap: null };
+  const active = await threadsAt(ports, place, Routes.guildActiveThreads(guild));
+  const archived = await threadsAt(ports, place, Routes.channelThreads(own, 'public')).catch(noneIfRefused);
+  const missed = [...active, ...archived]
+    .filter((thread) => thread.parent_id === own && compare(newestIn(thread), start) > 0)
+    .toSorted((one, other) => compare(newestIn(other), newestIn(one)));
+  const fresh = missed.slice(0, THREADS_READ);
   for (const thread of fresh) ports.places.learn(thread);
-  if (place.threads === 'parent') return fresh.map(({ id }) => id);
-  for (const { id } of fresh) await ports.places.resolve(id);
-  return [];
+  if (place.threads === 'own') for (const { id } of fresh) await ports.places.resolve(id);
+  const gap =
+    missed.length > THREADS_READ ? `only the newest ${THREADS_READ} threads of what was missed were read` : null;
+  return { sharing: place.threads === 'parent' ? fresh.map(({ id }) => id) : [], gap };
 }
 
-async function activeThreads({ read }: HistoryPorts, guild: string): Promise<readonly ChannelPayload[]> {
-  const route = Routes.guildActiveThreads(guild);
-  const { threads } = await read({ route, channel: channelId(guild), what: 'threads' }, threadsSchema);
-  return threads.flatMap((each) => {
-    const parsed = channelSchema.safeParse(each);
-    return parsed.success ? [parsed.data] : [];
-  });
+function newestIn(thread: ChannelPayload): string {
+  return thread.last_message_id ?? thread.id;
+}
+
+async function threadsAt(
+  { read }: HistoryPorts,
+  { id: channel }: Place,
+  route: `/${string}`,
+): Promise<readonly ChannelPayload[]> {
+  const { threads } = await read({ route, channel, what: 'threads' }, threadsSchema);
+  return threads.flatMap((each) => channelSchema.safeParse(each).data ?? []);
+}
+
+/** Discord refuses to list archived threads without "Read Message History". The gap of the channel says so. */
+function noneIfRefused(error: unknown): readonly [] {
+  if (error instanceof ChatError && error.fault === 'refused') return [];
+  throw error;
 }
 
 function page({ read }: HistoryPorts, channel: string, query: Readonly<Record<string, string>>): Promise<Page> {

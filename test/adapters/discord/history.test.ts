@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createCalls, createClient, createReader, snowflakeAt, timeOf } from '../../../src/adapters/discord/client.ts';
-import { OVERLAP_MS, PAGES, readHistory } from '../../../src/adapters/discord/history.ts';
+import { OVERLAP_MS, PAGES, THREADS_READ, readHistory } from '../../../src/adapters/discord/history.ts';
 import type { HistoryPorts } from '../../../src/adapters/discord/history.ts';
 import { channelPermissions } from '../../../src/adapters/discord/channel-membership.ts';
 import { createPlaces } from '../../../src/adapters/discord/places.ts';
@@ -154,6 +154,40 @@ describe('threads that began while Conch was disconnected', () => {
     expect(texts(history)).toEqual(['one', 'in the thread', 'after it']);
     expect(new Set(history.messages.map(({ channel }) => channel))).toEqual(new Set([`discord:${discord.channel}`]));
     expect(history.messages.map((message) => message.thread ?? null)).toEqual([null, `discord:${thread}`, null]);
+  });
+
+  test('are read when their last message is lost and a later one of the channel is known', async () => {
+    const thread = discord.thread(discord.channel, 'plans');
+    discord.write('ann', thread, 'lost event');
+    const known = discord.write('ann', discord.channel, 'known');
+    expect(texts(await readBack(known.id, portsFor({ threads: 'parent' })))).toEqual(['lost event', 'known']);
+  });
+
+  test('are read when they were archived since', async () => {
+    const known = discord.write('ann', discord.channel, 'one');
+    const thread = discord.thread(discord.channel, 'plans');
+    discord.write('ann', thread, 'in the thread');
+    discord.archiveThread(thread);
+    expect(texts(await readBack(known.id, portsFor({ threads: 'parent' })))).toEqual(['one', 'in the thread']);
+    const listener = createListener();
+    await readBack(known.id, portsFor({ threads: 'own' }, listener));
+    expect(listener.threads).toMatchObject([{ id: `discord:${thread}` }]);
+  });
+
+  test('are a gap when there are too many of them', async () => {
+    const known = discord.write('ann', discord.channel, 'one');
+    for (let n = 0; n < THREADS_READ + 1; n += 1)
+      discord.write('ann', discord.thread(discord.channel, `t${n}`), `in ${n}`);
+    const { messages, gap } = await readBack(known.id, portsFor({ threads: 'parent' }));
+    expect(messages.map(({ text }) => text)).not.toContain('in 0');
+    expect(messages).toHaveLength(1 + THREADS_READ);
+    expect(gap).toBe('only the newest 50 threads of what was missed were read');
+  });
+
+  test('are a gap where the bot may not read the history', async () => {
+    const known = discord.write('ann', discord.channel, 'one');
+    discord.hideHistory(discord.channel);
+    expect((await readBack(known.id, portsFor({ threads: 'parent' }))).gap).toContain('Read Message History');
   });
 
   test('are not read where the channel ignores threads', async () => {

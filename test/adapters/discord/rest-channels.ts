@@ -36,6 +36,7 @@ export const channelRoutes: readonly Route[] = [
   { method: 'PUT', pattern: `${CHANNEL}/pins/:message`, act: (call) => pin(call, true) },
   { method: 'DELETE', pattern: `${CHANNEL}/pins/:message`, act: (call) => pin(call, false) },
   { method: 'POST', pattern: `${CHANNEL}/threads`, act: startThread },
+  { method: 'GET', pattern: `${CHANNEL}/threads/archived/public`, act: archivedThreads },
   { method: 'POST', pattern: `${MESSAGE}/threads`, act: startThread },
   { method: 'PUT', pattern: `${CHANNEL}/thread-members/@me`, act: (call) => joined(channelAt(call)) },
 ];
@@ -72,6 +73,17 @@ export function openThread(
     post(world, thread, { author: owner, text: '', type: THREAD_STARTER, replyTo: on.id });
   }
   return thread;
+}
+
+/** The archived threads of a channel, the last archived one first. */
+function archivedThreads(call: Call): Reply {
+  const { world } = call;
+  const { id } = channelAt(call);
+  need(world, channelAt(call), ReadMessageHistory);
+  const threads = [...world.channels.values()]
+    .filter((thread) => isThread(thread) && thread.parent === id && thread.archived)
+    .toSorted((one, other) => other.archivedAt - one.archivedAt);
+  return ok({ threads: threads.map(wireChannel), members: [], has_more: false });
 }
 
 const channelChange = z.looseObject({
