@@ -29,9 +29,6 @@ const CLOSED: ReadonlyMap<number, string> = new Map([
   [CODES.missingAccess, 'the bot may not see this channel'],
   [CODES.missingPermissions, 'the bot may not write in this channel'],
 ]);
-/** Permissions without which the channel is suspended. Other missing permissions only limit features. */
-const NEEDED: ReadonlySet<PermissionName> = new Set<PermissionName>(['View Channels', 'Send Messages']);
-
 /** Missing ones are logged as a warning, others as an error. Agents then speak as the bot or have no roles. */
 const OPTIONAL: ReadonlySet<PermissionName> = new Set<PermissionName>(['Manage Webhooks', 'Manage Roles']);
 
@@ -93,7 +90,7 @@ async function ask(
     const level = lacks.every((name) => OPTIONAL.has(name)) ? 'warn' : 'error';
     log[level]({ channel, missing: lacks }, 'the bot lacks permissions in this channel');
   }
-  return isClosedThread(found) ? 'the thread was closed' : whyWithout(lacks);
+  return isClosedThread(found) ? 'the thread was closed' : whyWithout(lacks, found);
 }
 
 function isAt(
@@ -110,9 +107,15 @@ function whyClosed(error: unknown): string | null {
   return CLOSED.get(rejectionOf(error)?.code ?? 0) ?? null;
 }
 
-function whyWithout(missing: readonly PermissionName[]): string | null {
-  const lacks = missing.filter((name) => NEEDED.has(name));
+/** Other missing permissions only limit features. */
+function whyWithout(missing: readonly PermissionName[], place: ChannelPayload): string | null {
+  const lacks = missing.filter((name) => name === 'View Channels' || name === writing(place));
   return lacks.length === 0 ? null : `the bot lacks the permission ${lacks.map((name) => `"${name}"`).join(' and ')}`;
+}
+
+/** Returns the permission to write. "Send Messages" has no effect in threads. */
+function writing(place: ChannelPayload): PermissionName {
+  return isThread(place) ? 'Send Messages in Threads' : 'Send Messages';
 }
 
 function isClosedThread({ thread_metadata: state }: ChannelPayload): boolean {
@@ -223,7 +226,8 @@ export async function channelPermissions(
   const guildRoles = await once(Routes.guildRoles(guild), rolesSchema);
   const { roles } = await once(Routes.guildMember(guild, self.userId), memberSchema);
   const member = { guild, userId: self.userId, roles, guildRoles, overwrites: rules.permission_overwrites };
-  return { missing: missingPermissions(member, neededPermissions(settings)), name, type };
+  const needed = neededPermissions(settings).filter((each) => each !== 'Send Messages' || each === writing(channel));
+  return { missing: missingPermissions(member, needed), name, type };
 }
 
 /** Applies roles, then overwrites, in Discord's order. The @everyone role has the id of its guild. */

@@ -246,6 +246,19 @@ describe('a thread', () => {
     expect(asked.length).toBeLessThanOrEqual(1);
   });
 
+  test('needs "Send Messages in Threads", and not "Send Messages"', async () => {
+    const [open, shut] = ['plans', 'closed'].map((name) => discord.thread(discord.channel, name));
+    const elsewhere = discord.addChannel('elsewhere');
+    const other = discord.thread(elsewhere, 'more');
+    discord.permit(discord.channel, 'SendMessages', 'deny');
+    discord.permit(elsewhere, 'SendMessagesInThreads', 'deny');
+    await started({ places: [open, shut, other].map((thread) => placeOf(thread ?? '')) });
+    const suspended = here.listener.notes.filter((note) => note.startsWith('suspend'));
+    expect(suspended).toEqual([`suspend discord:${other}: the bot lacks the permission "Send Messages in Threads"`]);
+    const post = { outboxId: '1', speaker: null, text: 'x', afterId: null, epoch: null };
+    await expect(here.adapter.post(`discord:${open}`, post)).resolves.toMatch(/^\d+$/);
+  });
+
   test('row 42: is suspended when it is closed and restored when it is opened', async () => {
     await started();
     const thread = discord.thread(discord.channel, 'plans');
