@@ -370,6 +370,7 @@ type FormLimits = { readonly fields: number; readonly options: number; readonly 
 export function isDrawable(fields: readonly AskedField[], limits: FormLimits): boolean {
   const fits = ({ options }: AskedField): boolean =>
     options.length <= limits.options &&
+    new Set(options.map(({ value }) => value)).size === options.length &&
     options.every(({ value }) => value !== '' && value.length <= limits.valueLength);
   return fields.length > 0 && fields.length <= limits.fields && fields.every(fits);
 }

@@ -171,20 +171,23 @@ async function whoAmI(rest: REST): Promise<Self> {
 /** Registers the slash commands, once per server. Messages may come in before the commands exist. */
 function createSettling(ports: Parts & Known & { readonly reached: ReturnType<typeof createConnectRetry> }) {
   const { calls, places, reached, self, signal, log } = ports;
-  const settled = new Set<string>();
+  const settled = new Map<string, boolean>();
   return (channel: ChannelId): void => {
     const guild = places.guildOf(platformChannel(channel));
-    if (guild === null || settled.has(guild)) return;
-    settled.add(guild);
+    if (guild === null || settled.get(guild) === true) return;
+    const level = settled.has(guild) ? 'debug' : 'warn';
+    settled.set(guild, true);
     const register = (): Promise<boolean> =>
       registerCommands({ calls, applicationId: self.applicationId, guild, channel });
     reached(register, untilDiscord).then(
       (written) => log.debug({ guild, written }, 'the slash commands are registered'),
       (error: unknown) => {
         if (signal.aborted) return;
+        // The bot may be invited again: the next catch-up tries once more.
+        settled.set(guild, false);
         const todo =
           'invite the bot again with the scope applications.commands; until then type commands as messages: !floor status';
-        log.warn({ guild, why: wordsOf(error), todo }, 'the slash commands could not be registered');
+        log[level]({ guild, why: wordsOf(error), todo }, 'the slash commands could not be registered');
       },
     );
   };

@@ -164,7 +164,13 @@ function isWebhookCall(call: Call): boolean {
 
 function closes(call: Call, error: ChatError): boolean {
   const answer = rejectionOf(error);
-  if (answer === null || call.callerRetries === true || isWebhookCall(call) || answer.code === CODES.reactionBlocked)
+  if (
+    answer === null ||
+    error.fault !== 'refused' ||
+    call.callerRetries === true ||
+    isWebhookCall(call) ||
+    answer.code === CODES.reactionBlocked
+  )
     return false;
   return answer.status === 401 || answer.status === 403;
 }
@@ -293,7 +299,9 @@ function refusalError(error: DiscordAPIError, where: Where): ChatError {
   const said = brief(error.message);
   const cause = new Rejection(said, { status, code });
   const number = code === null || code === 0 ? `${status}` : `${status}, code ${code}`;
-  const fault = status === 408 ? 'unclear' : status === 429 ? 'limited' : 'refused';
+  // Discord's own answers have a code. A 403 without one is from a proxy, and says nothing about permissions.
+  const isForeign = status === 403 && code === null;
+  const fault = isForeign ? 'unreachable' : status === 408 ? 'unclear' : status === 429 ? 'limited' : 'refused';
   const isPassing = code === CODES.missingAccess || code === CODES.missingPermissions;
   return new ChatError(`Discord refused ${where.method}: ${said} (${number})`, {
     ...where,

@@ -7,6 +7,7 @@ import { COMMANDS, MAX_COUNT } from '../../turns/commands/command-table.ts';
 import type { Argument, CommandRow } from '../../turns/commands/command-table.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Calls } from './client.ts';
+import { cutTo } from './content.ts';
 
 type OptionChoice = { readonly name: string; readonly value: string };
 
@@ -230,7 +231,7 @@ function quotedStart(text: string): string {
 }
 
 function cut(text: string): string {
-  return text.length > DESCRIPTION_LENGTH ? `${text.slice(0, DESCRIPTION_LENGTH - 1)}…` : text;
+  return cutTo(text, DESCRIPTION_LENGTH);
 }
 
 function sameSet(there: readonly Option[], wanted: readonly Option[]): boolean {

@@ -1,6 +1,7 @@
 import type { RawFile } from 'discord.js';
 import { fenceAfter, splitText } from '../../turns/text/split.ts';
 import type { Fence } from '../../turns/text/split.ts';
+import { excerpt } from '../../turns/commands/clock-words.ts';
 import type { ButtonOpens, CardButton } from '../delivery/card.ts';
 import type { Content } from '../delivery/message-client.ts';
 import type { Speaker } from '../port.ts';
@@ -73,16 +74,16 @@ function withOpenLinks(text: string): string {
 }
 
 /** Returns the text of a message. Without a webhook, the bot posts it with the agent's name in front. */
-export function contentOf(content: Content, isWebhook: boolean): string {
+export function contentOf(content: Content, isWebhook: boolean, withFile = true): string {
   const { speaker, kind } = content;
   if (kind === 'draft') return draftOf(speaker, content.text, isWebhook);
-  const { text } = shownOf(content);
+  const { text } = shownOf(content, withFile);
   return withPrefix(speaker, endsWithCursor(text) ? `${text.trimEnd()}\u200B` : text, isWebhook);
 }
 
 /** Builds the body of one of Conch's messages. A card has buttons and notifies nobody. */
-export function bodyOf(content: Content, isWebhook: boolean): ReturnType<typeof body> {
-  const text = contentOf(content, isWebhook);
+export function bodyOf(content: Content, isWebhook: boolean, withFile = true): ReturnType<typeof body> {
+  const text = contentOf(content, isWebhook, withFile);
   if (content.kind !== 'card')
     return content.buttons.length === 0
       ? body(text)
@@ -98,7 +99,7 @@ export function rowsOf(buttons: readonly CardButton[], mark: typeof NOTICE | nul
     .map((button) => ({
       type: 2,
       style: STYLES[button.style],
-      label: button.label.length > LABEL_LENGTH ? `${button.label.slice(0, LABEL_LENGTH - 1)}…` : button.label,
+      label: cutTo(button.label, LABEL_LENGTH),
       custom_id: customId(button, mark),
     }))
     .filter(({ custom_id: { length } }) => length <= ID_LENGTH);
@@ -148,24 +149,31 @@ export function endsWithCursor(content: string): boolean {
   return content.trimEnd().endsWith(CURSOR);
 }
 
-/** Returns the text to show. A text that is too long is cut, and a file holds all of it. */
-export function shownOf(content: Content): { readonly text: string; readonly files: readonly RawFile[] } {
+/** Returns the text to show. A text that is too long is cut, and a file holds all of it, unless `withFile` is false. */
+export function shownOf(
+  content: Content,
+  withFile = true,
+): { readonly text: string; readonly files: readonly RawFile[] } {
   const { kind, text, speaker, epoch } = content;
   if (kind !== 'post' || text.length <= (speaker === null ? TEXT_LIMIT : FILE_ABOVE)) return { text, files: [] };
   const end = speaker === null ? endOf(text) : '';
   const [head = ''] = splitText(text, Math.min(HEAD_LENGTH, TEXT_LIMIT - NOTE_LENGTH - end.length));
   const name = speaker === null ? 'question.md' : `${speaker.id}-${epoch ?? 0}.md`;
-  const length = text.length.toLocaleString('en-US');
-  return {
-    text: `${head}\n\n📎 This is the beginning; the whole text (${length} characters) is in the file.${end}`,
-    files: [textFile({ name, text })],
-  };
+  const whole = `This is the beginning; the whole text (${text.length.toLocaleString('en-US')} characters)`;
+  if (!withFile)
+    return { text: `${head}\n\n⚠️ ${whole} needs a file, and the bot lacks the permission "Attach Files".`, files: [] };
+  return { text: `${head}\n\n📎 ${whole} is in the file.${end}`, files: [textFile({ name, text })] };
 }
 
 /** Returns the lines after a question's code block: what each answer does, who decides and until when. */
 function endOf(text: string): string {
   const end = text.slice(text.lastIndexOf(CODE_END) + CODE_END.length - 1);
   return text.includes(CODE_END) && end.length <= LONGEST_END ? end : '';
+}
+
+/** Cuts a text to this many UTF-16 units. Never cuts an emoji in two: Discord answers half of one with an error. */
+export function cutTo(words: string, length: number): string {
+  return excerpt(words, length).slice(0, length).toWellFormed();
 }
 
 /** Returns a text as a file to attach. */

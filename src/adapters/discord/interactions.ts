@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { Routes } from 'discord.js';
 import type { REST } from 'discord.js';
 import { z } from 'zod';
@@ -17,7 +18,7 @@ import { openingButton, questionOpened, reasonAsked, controlOf, isDrawable } fro
 import type { OpenedQuestion, Control } from '../delivery/card.ts';
 import { COMMAND_RULE, createDeduplicator, createFirstTime, whyLine } from '../delivery/inbound.ts';
 import type { Deduplicator, FirstTime } from '../delivery/inbound.ts';
-import { answerBody, readCustomId, rowsOf, textFile, customId } from './content.ts';
+import { answerBody, cutTo, readCustomId, rowsOf, textFile, customId } from './content.ts';
 import type { PressedButton } from './content.ts';
 import { choicesFor, givenSchema, lineOf, withMessageIds } from './commands.ts';
 import { channelId, chatError, platformChannel, rejectionOf, wordsOf } from './client.ts';
@@ -87,7 +88,6 @@ const ACKNOWLEDGED = 40_060;
 /** Retries of sending the answer, because the person waits for it. */
 const ANSWER_AGAIN = { firstMs: 1_000, longestMs: 10_000, attempts: 4 };
 const LINES_OFFERED = 25;
-const SUMMARY_LENGTH = 60;
 
 const interactionSchema = z.object({
   id: snowflakeSchema,
@@ -271,8 +271,7 @@ async function completionsFor(ports: InteractionPorts, interaction: Interaction)
   if (!given.success) return [];
   const lines = where === null ? [] : ports.queries.lines(where.channel, LINES_OFFERED);
   const messages = lines.toReversed().flatMap(({ message, author, text }) => {
-    const summary = `${author.name}: ${text.replaceAll(/\s+/g, ' ').slice(0, SUMMARY_LENGTH)}`;
-    return message === null ? [] : [{ id: message, summary }];
+    return message === null ? [] : [{ id: message, summary: `${author.name}: ${excerpt(text)}` }];
   });
   const view = where === null ? null : ports.queries.view(where.channel);
   const asked = view === null ? [] : askedOn(view);
@@ -285,10 +284,19 @@ async function show(ports: InteractionPorts, interaction: Interaction, answer: S
   const components = buttons.length === 0 ? {} : { components: rowsOf(buttons) };
   const body = { ...answerBody(text, { ephemeral: true }), ...components };
   const files = file === undefined ? {} : { files: [textFile(file)] };
-  await retry(() => ports.rest.patch(route, { body, auth: false, ...files }), ANSWER_AGAIN, {
-    timers: ports.timers,
+  await answered(ports, placeOf(interaction), () => ports.rest.patch(route, { body, auth: false, ...files }));
+}
+
+/** Sends an answer, with retries while Discord limits calls or cannot be reached. Rejects with a `ChatError`. */
+async function answered(
+  { timers }: Pick<InteractionPorts, 'timers'>,
+  channel: ChannelId,
+  send: () => Promise<unknown>,
+): Promise<void> {
+  await retry(send, ANSWER_AGAIN, {
+    timers,
     judge({ error }) {
-      const failed = chatError(error, { method: 'answer', channel: placeOf(interaction) });
+      const failed = chatError(error, { method: 'answer', channel });
       if (failed.fault === 'refused') throw failed;
       return { notBeforeMs: failed.retryAfterMs ?? 0 };
     },
@@ -332,7 +340,7 @@ async function runReaction(ports: Desk, { channel, message_id: id, kind, ...pers
   const answer = await ports.intake.command(meant.channel, by, meant.line, meant.drawnFor);
   if (answer.ok || !ports.deliveries.claim(`${id} ${by.id} ${answer.text}`)) return;
   const message = { id, channel_id: platformChannel(channel) };
-  await reply(ports.calls, message, { channel, text: `${by.name}: ${answer.text}` });
+  void reply(ports, message, { channel, text: `${by.name}: ${answer.text}` });
 }
 
 type Order = { readonly message: MessagePayload; readonly line: string; readonly channel: ChannelId };
@@ -344,35 +352,39 @@ async function run(ports: Desk, { message, line, channel }: Order): Promise<void
   const by = { id: message.author.id, name: writerName(message), roles, ...(isProgram ? { bot: true } : {}) };
   const answer = await ports.intake.command(channel, by, line);
   if (isProgram) return;
-  await reply(ports.calls, message, { channel, text: answer.text });
+  await reply(ports, message, { channel, text: answer.text });
 }
 
-function reply(
-  calls: Calls,
+/** Replies to a message. The nonce lets the reply appear once, however often it is sent. Never rejects. */
+async function reply(
+  ports: InteractionPorts,
   { id, channel_id: where }: Pick<MessagePayload, 'id' | 'channel_id'>,
   { channel, text }: { readonly channel: ChannelId; readonly text: string },
 ): Promise<void> {
   const about = { message_reference: { message_id: id, fail_if_not_exists: false } };
-  const body = { ...answerBody(text, { ephemeral: false }), ...about };
-  return calls.tell({ method: 'post', route: Routes.channelMessages(where), channel, what: 'answer', body });
+  const once = { nonce: randomBytes(NONCE_BYTES).toString('base64url'), enforce_nonce: true };
+  const body = { ...answerBody(text, { ephemeral: false }), ...about, ...once };
+  const call = { method: 'post', route: Routes.channelMessages(where), channel, what: 'answer', body } as const;
+  try {
+    await answered(ports, channel, () => ports.calls.tell(call));
+  } catch (error) {
+    ports.log.warn({ message: id, why: wordsOf(error) }, 'the answer to a command could not be posted');
+  }
 }
+
+const NONCE_BYTES = 15;
 
 /** The bot explains itself at most once an hour in a channel without a floor, because everybody sees the reply. */
 const UNPLACED_MS = 3_600_000;
 
-function createUnplaced({ calls, clock, log }: InteractionPorts): Interactions['unplaced'] {
+function createUnplaced(ports: InteractionPorts): Interactions['unplaced'] {
   const told = new BoundedMap<string, Instant>(CHANNELS_KEPT);
   return (message) => {
     const { channel_id: where } = message;
-    const now = clock.now();
+    const now = ports.clock.now();
     if (authorOf(message) !== 'person' || now - (told.get(where) ?? -Infinity) < UNPLACED_MS) return;
     told.set(where, now);
-    reply(calls, message, { channel: channelId(where), text: NOT_HERE }).catch((error: unknown) =>
-      log.debug(
-        { channel: where, why: wordsOf(error) },
-        'the hint about a channel without a floor could not be posted',
-      ),
-    );
+    void reply(ports, message, { channel: channelId(where), text: NOT_HERE });
   };
 }
 
@@ -512,11 +524,7 @@ function menu(
     options: choices.map(({ value, label }) => ({
       value,
       label: cutTo(label, TEXT_LENGTH) || value,
-      ...(given.includes(value) ? { default: true } : {}),
+      ...(given.slice(0, count).includes(value) ? { default: true } : {}),
     })),
   };
-}
-
-function cutTo(words: string, length: number): string {
-  return excerpt(words, length).slice(0, length).toWellFormed();
 }

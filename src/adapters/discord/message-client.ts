@@ -53,7 +53,7 @@ const POINTLESS: ReadonlySet<number> = new Set([
 ]);
 const KINDS = Object.keys(RECEIPTS) as readonly Receipt[];
 
-const sentSchema = z.object({ id: z.string() });
+const sentSchema = z.object({ id: z.string(), channel_id: z.string().nullish() });
 const reactedSchema = z.object({
   reactions: z.array(z.object({ me: z.boolean(), emoji: z.object({ name: z.string().nullish() }) })).nullish(),
 });
@@ -77,7 +77,11 @@ class BotMessages implements MessageClient {
       const webhook = await webhooks.of(channel);
       if (webhook === null) break;
       try {
-        return await this.#execute(channel, webhook, content);
+        const sent = await this.#execute(channel, webhook, content);
+        if (sent.isHere) return sent.id;
+        // A moderator moved the webhook to another channel.
+        await webhooks.lost(channel, webhook);
+        await this.remove({ channel, id: sent.id }).catch(() => undefined);
       } catch (error) {
         if (isLost(error)) await webhooks.lost(channel, webhook);
         else if (rejectionOf(error)?.status === 400) break;
@@ -162,7 +166,11 @@ class BotMessages implements MessageClient {
     return `ends <t:${Math.ceil(endsAt / 1_000)}:R>`;
   }
 
-  async #execute(channel: ChannelId, webhook: Webhook, content: Content): Promise<MessageId> {
+  async #execute(
+    channel: ChannelId,
+    webhook: Webhook,
+    content: Content,
+  ): Promise<{ readonly id: MessageId; readonly isHere: boolean }> {
     const { thread } = await this.#ports.locate(channel);
     const { speaker } = content;
     const avatar = speaker === null ? null : avatarUrlOf(speaker);
@@ -175,20 +183,23 @@ class BotMessages implements MessageClient {
     const route = Routes.webhook(webhook.id, webhook.token);
     const { files } = shownOf(content);
     const call = { method: 'post', route, channel, query, ...purpose(content, 'post'), body, files } as const;
-    const { id } = await this.#ports.calls.ask(call, sentSchema);
+    const { id, channel_id: at } = await this.#ports.calls.ask(call, sentSchema);
     this.#webhooks.set(id, webhook);
-    return id;
+    return { id, isHere: (at ?? platformChannel(channel)) === platformChannel(channel) };
   }
 
-  async #post(channel: ChannelId, content: Content): Promise<MessageId> {
+  async #post(channel: ChannelId, content: Content, withFile = true): Promise<MessageId> {
     const route = Routes.channelMessages(platformChannel(channel));
     const nonce = content.outboxId === null ? {} : { nonce: nonceOf(content.outboxId), enforce_nonce: true };
-    const body = { ...bodyOf(content, false), ...nonce };
-    const { files } = shownOf(content);
-    const call = { method: 'post', route, channel, ...purpose(content, 'post'), body, files } as const;
+    const body = { ...bodyOf(content, false, withFile), ...nonce };
+    const { files } = shownOf(content, withFile);
+    const what = purpose(content, files.length === 0 ? 'post' : 'post a file');
     try {
-      return (await this.#ports.calls.ask(call, sentSchema)).id;
+      return (await this.#ports.calls.ask({ method: 'post', route, channel, ...what, body, files }, sentSchema)).id;
     } catch (error) {
+      const isFileRefused = files.length > 0 && rejectionOf(error)?.code === CODES.missingPermissions;
+      // A question stays whole: people decide by all of its text.
+      if (isFileRefused && content.speaker !== null) return this.#post(channel, content, false);
       // Discord knows the nonce, but the message was deleted by somebody: it was delivered.
       if (isUnknownMessage(error)) return NO_MESSAGE;
       throw error;
@@ -217,7 +228,7 @@ class BotMessages implements MessageClient {
 /** Returns whether the message is this post: the same text and author, or the same nonce. */
 function isPost({ author, content, nonce, webhook_id: by }: SeenMessage, post: Content): boolean {
   const byWebhook = typeof by === 'string';
-  if (sameContent(content, contentOf(post, byWebhook))) {
+  if ([true, byWebhook].some((withFile) => sameContent(content, contentOf(post, byWebhook, withFile)))) {
     return !byWebhook || (post.speaker !== null && sameName(author.username, usernameOf(post.speaker)));
   }
   return !byWebhook && post.outboxId !== null && nonce === nonceOf(post.outboxId);

@@ -650,6 +650,27 @@ describe('a command', () => {
         expect(here.listener.commands).toMatchObject([{ line: '/reject 8', drawnFor: 'qK8' }]);
       });
 
+      test('opens without more chosen values than it takes', async () => {
+        use(
+          withForm([
+            { ...plain, name: 'labels', label: 'Labels', kind: 'some', options: kinds, most: 1, initial: 'bug, idea' },
+          ]),
+        );
+        const { modal } = await press('Answer…');
+        const options = [
+          { value: 'bug', label: 'BUG', default: true },
+          { value: 'idea', label: 'IDEA' },
+        ];
+        expect(modal).toMatchObject({ components: [{ component: { max_values: 1, options } }] });
+        expect(JSON.stringify(modal).match(/default/g)).toHaveLength(1);
+      });
+
+      test('does not open with the same choice twice, which Discord refuses', async () => {
+        use(withForm([{ ...plain, name: 'kind', label: 'Kind', kind: 'one', options: [...kinds, ...kinds] }]));
+        const { modal } = await press('Answer…');
+        expect([modal ?? null, here.listener.commands.length]).toEqual([null, 1]);
+      });
+
       test('is answered by one command with all values', async () => {
         const { modal } = await press('Answer…');
         const filled = { title: 'a=b\nvotes=9', labels: ['bug'], urgent: 'yes' };
@@ -743,6 +764,15 @@ describe('a command', () => {
     ]);
   });
 
+  test('offers messages with an emoji where a summary ends', async () => {
+    const text = `${'x'.repeat(59)}🎉 and so on`;
+    const author = { kind: 'person' as const, id: '1', name: 'ann' };
+    const line = { line: 1, at: 0, author, text, attachments: [], message: '123', change: null };
+    await withCommands({ lines: [line] });
+    const [offered] = await discord.autocomplete('ann', discord.channel, 'why', { option: 'message', text: '' });
+    expect(offered?.value).toBe('123');
+  });
+
   test('typed as a message is stored, run and answered', async () => {
     await started();
     const typed = discord.write('ann', discord.channel, '!floor status');
@@ -750,6 +780,22 @@ describe('a command', () => {
     expect(discord.read(discord.channel)[1]).toMatchObject({ text: 'done: !floor status', replyTo: typed.id });
     await mustCome('the record', () => heard().length === 1);
     expect(here.listener.messages).toMatchObject([{ ignore: 'an operator command' }]);
+  });
+
+  test.each([
+    ['is limited', { kind: 'rate-limit', retryAfterMs: 50, scope: 'user' }],
+    ['is lost on the way', { kind: 'reset-after' }],
+    ['gets a 502', { kind: 'status', status: 502 }],
+  ] as const)('typed as a message is answered once when the answer %s', async (_, fault) => {
+    await started();
+    discord.fail('POST /channels/*/messages', fault);
+    discord.write('ann', discord.channel, '!floor status');
+    await mustCome('the reply', () => discord.read(discord.channel).length === 2);
+    const attempts = (): number =>
+      discord.requests.filter(({ method, path }) => method === 'POST' && path.endsWith('/messages')).length;
+    await mustCome('the second attempt', () => attempts() === 2);
+    expect(here.listener.commands).toHaveLength(1);
+    expect(discord.read(discord.channel)).toHaveLength(2);
   });
 
   test('row 75: typed by a program is refused without a reply', async () => {
@@ -769,6 +815,24 @@ describe('a command', () => {
     await mustCome('both', () => heard().length === 2);
     expect(here.listener.commands).toEqual([]);
     expect(here.listener.messages[0]).toMatchObject({ ignore: 'webhooks are ignored in this channel' });
+  });
+});
+
+describe('the slash commands', () => {
+  test('are registered at a later catch-up when Discord refused them, which is logged once', async () => {
+    discord.fail('GET /applications/*/guilds/*/commands', { kind: 'status', status: 403, code: 50_001, message: 'Missing Access' });
+    await started();
+    const refused = (level: number): number =>
+      here.lines.filter((line) => line['level'] === level && String(line['message']).includes('not be registered'))
+        .length;
+    await mustCome('the refusal', () => refused(40) === 1);
+    await here.adapter.catchUp(`discord:${discord.channel}`, null);
+    await mustCome('the second refusal', () => refused(20) === 1);
+    discord.permit(discord.channel, 'EmbedLinks', 'allow');
+    for (let tries = 0; tries < 500 && discord.registered(discord.channel).length === 0; tries += 1)
+      await here.adapter.catchUp(`discord:${discord.channel}`, null);
+    expect(discord.registered(discord.channel)).toHaveLength(commandSet().length);
+    expect(refused(40)).toBe(1);
   });
 });
 

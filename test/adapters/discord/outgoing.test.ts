@@ -118,6 +118,17 @@ describe('a lost webhook', () => {
     expect(rig.server.webhooks(rig.server.channel)).toHaveLength(1);
   });
 
+  test('is replaced when a moderator moved it, and no post stays in the other channel', async () => {
+    rig = await sendingRig();
+    await rig.outgoing.post(rig.channel, post(DEV, 'Before.'));
+    const other = rig.server.addChannel('other');
+    rig.server.moveWebhook(rig.server.webhooks(rig.server.channel)[0]!.id, other);
+    await rig.outgoing.post(rig.channel, post(DEV, 'After.'));
+    await rig.outgoing.post(rig.channel, post(DEV, 'Later.'));
+    expect(rig.conversation()).toEqual(['Dev: Before.', 'Dev: After.', 'Dev: Later.']);
+    expect(rig.conversation(other)).toEqual([]);
+  });
+
   test('row 43: is replaced by the bot after a second loss, without further requests', async () => {
     rig = await sendingRig();
     rig.server.fail(WEBHOOK_POST, { kind: 'status', status: 404, code: 10_015, message: 'Unknown Webhook' }, null);
@@ -165,6 +176,14 @@ describe('a network that loses things', () => {
     rig.server.fail(BOT_POST, { kind: 'hang-after' });
     await lane(rig, both).finish();
     expect(rig.conversation()).toEqual(twice);
+  });
+
+  test("a 403 that is not Discord's own loses no post", async () => {
+    rig = await sendingRig({ settings: { webhooks: false } });
+    rig.server.fail(BOT_POST, { kind: 'status', status: 403 }, 3);
+    const queue = lane(rig, [{ by: 'dev', text: 'Hello.' }]);
+    await queue.finish();
+    expect([queue.done(), rig.conversation()]).toEqual([1, ['conch: **Dev**: Hello.']]);
   });
 
   test('row 27: ten minutes of 502 and 503 delay the queue and keep its order', async () => {
@@ -312,6 +331,17 @@ describe('texts of any length', () => {
     );
     expect(rig.server.read(rig.server.channel).every((shown) => shown.text.length <= 2_000)).toBe(true);
     await bare.outgoing.stop();
+  });
+
+  test('a text for a file is shown by its beginning where the bot may not attach files, and is found again', async () => {
+    rig = await sendingRig({ settings: { webhooks: false } });
+    rig.server.permit(rig.server.channel, 'AttachFiles', 'deny');
+    const long = post(DEV, 'word '.repeat(2_000));
+    const id = await rig.outgoing.post(rig.channel, long);
+    const [shown] = rig.server.read(rig.server.channel);
+    expect(shown?.text).toMatch(/^\*\*Dev\*\*: word word .*lacks the permission "Attach Files"\.$/s);
+    expect(shown?.attachments).toEqual([]);
+    expect(await rig.outgoing.find(rig.channel, long)).toBe(id);
   });
 
   test('a text becomes a file only above the file limit', async () => {

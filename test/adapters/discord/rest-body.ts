@@ -129,6 +129,8 @@ export function store(world: World, channel: string, files: readonly Upload[]): 
 }
 
 function parsed(text: string): unknown {
+  // Half of a surrogate pair is no UTF-8. Discord fails at it: discord-api-docs issue 6561.
+  if (/\\ud[89a-f]/i.test(text)) throw new Refusal(500, 0, '500: Internal Server Error');
   try {
     return JSON.parse(text);
   } catch {

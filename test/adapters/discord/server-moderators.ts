@@ -64,6 +64,11 @@ export function moderators(world: World, home: Guild) {
     permit(channel: string, permission: PermissionName, to: 'allow' | 'deny' | null): void {
       overwrite(world, place(channel), { permission, to });
     },
+    /** Moves a webhook to another channel, as its settings allow. */
+    moveWebhook: (id: string, channel: string): void => {
+      const webhook = must(world.webhooks.get(id), 'webhook');
+      world.webhooks.set(id, { ...webhook, channel: place(channel).id });
+    },
     /** Denies the bot READ_MESSAGE_HISTORY in one channel. Message lists are then empty, without an error. */
     hideHistory(channel: string, on = true): void {
       overwrite(world, place(channel), { permission: 'ReadMessageHistory', to: on ? 'deny' : null });
