@@ -152,21 +152,17 @@ function buttonsOf(view: FloorView, nameOf: (agent: AgentId) => string): readonl
     canResume(view) ? button('Resume', '/floor resume', 'good') : button('Pause', '/floor pause'),
   ];
   const answers = fitting(shownOn(view).map(answersTo), MOST_BUTTONS - floor.length);
-  const trust = fitting(trustOn(view, nameOf), MOST_BUTTONS - floor.length - answers.length);
+  const untrusted = (view.trust ?? []).filter(({ shown }) => shown);
+  const trust = fitting(
+    untrusted.map((question) => trustButtons(question, nameOf(question.agent), view.store)),
+    MOST_BUTTONS - floor.length - answers.length,
+  );
   const stops = asides.map((aside) => stopOf(aside, view.store, nameOf));
   const room = MOST_BUTTONS - floor.length - answers.length - trust.length;
   return [...answers, ...trust, ...floor, ...fitting(stops, room)];
 }
 
-/** Returns the buttons that trust or distrust the files in agents' folders. Each names the id of its files. */
-function trustOn(
-  { trust = [], store }: FloorView,
-  nameOf: (agent: AgentId) => string,
-): readonly (readonly CardButton[])[] {
-  return trust.filter(({ shown }) => shown).map((question) => trustButtons(question, nameOf(question.agent), store));
-}
-
-/** Returns the answers to one trust question. */
+/** Returns the buttons that trust or distrust the files in an agent's folder. Each names the id of its files. */
 export function trustButtons({ agent, id }: TrustQuestion, name: string, store: string): readonly CardButton[] {
   const drawnFor = forTurn(store, 0);
   return [

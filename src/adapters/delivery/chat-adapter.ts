@@ -216,8 +216,7 @@ export function adapterOf<Named extends Pick<ChatAdapter, 'name'>>(
   adapters: readonly Named[],
   channel: ChannelId,
 ): Named | null {
-  for (const adapter of adapters) if (channel.startsWith(`${adapter.name}:`)) return adapter;
-  return null;
+  return adapters.find(({ name }) => channel.startsWith(`${name}:`)) ?? null;
 }
 
 /** Dependencies of the delivery of outbox rows. */

@@ -324,8 +324,8 @@ export class Posts {
   }
 }
 
-/** A refused thread holds no post. */
-function unlessRefused(error: unknown): null {
+/** Returns `null` for a refusal: a refused thread holds no post. Throws any other error. */
+export function unlessRefused(error: unknown): null {
   if (error instanceof ChatError && error.fault === 'refused') return null;
   throw error;
 }
@@ -353,7 +353,7 @@ export function createReceipts({
   const shown = new BoundedMap<MessageId, ReadonlySet<Receipt>>(MESSAGES_KEPT);
   return async (message, receipt) => {
     const isOlder = client.sentAt(message.id) < bornAt;
-    const left = new Set(shown.get(message.id) ?? (isOlder ? await seen(client, message) : []));
+    const left = new Set(shown.get(message.id) ?? (isOlder ? await client.receipts(message).catch(() => []) : []));
     if (left.has('done') && receipt !== 'done') return;
     if (!left.has(receipt)) await client.react(message, receipt, true);
     shown.set(message.id, left.add(receipt));
@@ -362,15 +362,6 @@ export function createReceipts({
       left.delete(old);
     }
   };
-}
-
-/** Reads Conch's receipts of a message. Returns `[]` when the platform refuses. */
-async function seen(client: MessageClient, message: MessageRef): Promise<readonly Receipt[]> {
-  try {
-    return await client.receipts(message);
-  } catch {
-    return [];
-  }
 }
 
 /** Dependencies of the search for stale messages. */
@@ -454,7 +445,10 @@ export class StaleMessages {
       await delay(GAPS_MS.at(-left) ?? 0, waiting);
       await retry(() => this.#search(channel), AGAIN, {
         ...waiting,
-        judge: ({ error }) => (this.#failed(channel, error) ? 'give-up' : { notBeforeMs: retryAfterMs(error) }),
+        judge: ({ error }) => {
+          const notBeforeMs = error instanceof ChatError ? (error.retryAfterMs ?? 0) : 0;
+          return this.#failed(channel, error) ? 'give-up' : { notBeforeMs };
+        },
       });
     }
   }
@@ -495,8 +489,4 @@ export class StaleMessages {
     const last = (first === -1 ? own : own.slice(0, first)).at(-1);
     if (last !== undefined) await this.#ports.memory.set(key, last.id).catch(() => undefined);
   }
-}
-
-function retryAfterMs(error: unknown): number {
-  return error instanceof ChatError ? (error.retryAfterMs ?? 0) : 0;
 }

@@ -69,8 +69,9 @@ export class StoreHealth {
   async #retryWrite(texts: Pick<KeptTexts, 'remember'>, warnings: readonly Promise<Warning | null>[]): Promise<void> {
     const { timers, log } = this.#ports;
     const { signal } = this.#ending;
+    const judge = ({ error }: { readonly error: unknown }) => (willPass(error) ? 'again' : 'give-up');
     try {
-      await retry(() => texts.remember('runtime', 'room', ''), WRITE_RETRY, { timers, signal, judge: judgeOf });
+      await retry(() => texts.remember('runtime', 'room', ''), WRITE_RETRY, { timers, signal, judge });
     } catch {
       return; // The program ends, or the store has another fault, which ends it.
     }
@@ -107,7 +108,3 @@ export class StoreHealth {
 
 /** A warning in a channel. `id` is `null` when it was shown as a notice, which is not stored. */
 type Warning = { readonly adapter: ChatAdapter; readonly channel: ChannelId; readonly id: string | null };
-
-function judgeOf({ error }: { readonly error: unknown }): 'again' | 'give-up' {
-  return willPass(error) ? 'again' : 'give-up';
-}

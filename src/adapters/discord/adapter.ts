@@ -10,7 +10,7 @@ import type { MessageSender } from '../delivery/message-client.ts';
 import { createConnectRetry } from '../delivery/connect-retry.ts';
 import { createInboundQueue } from '../delivery/inbound.ts';
 import type { InboundQueue } from '../delivery/inbound.ts';
-import { ChannelMembership, channelPermissions } from './channel-membership.ts';
+import { ChannelMembership, channelPermissions, eightAtOnce } from './channel-membership.ts';
 import type { GuildAnswers, PermissionName } from './channel-membership.ts';
 import { FILE_ABOVE, TEXT_LIMIT } from './content.ts';
 import {
@@ -68,7 +68,8 @@ export function createAdapter(options: AdapterOptions): ChatAdapter {
       try {
         return await open({ ...options, ...ports, rest });
       } catch (error) {
-        throw error instanceof ChatError ? refusedBot(error) : error;
+        if (!(error instanceof ChatError)) throw error;
+        throw new AdapterError(`Discord refused this bot: ${error.message}`, { adapter: 'discord', cause: error });
       }
     },
   });
@@ -193,10 +194,6 @@ function createSettling(ports: Parts & Known & { readonly reached: ReturnType<ty
   };
 }
 
-function refusedBot(error: ChatError): AdapterError {
-  return new AdapterError(`Discord refused this bot: ${error.message}`, { adapter: 'discord', cause: error });
-}
-
 type SenderPorts = Pick<Parts, 'queries' | 'clock' | 'timers' | 'log' | 'memory' | 'settings'> &
   Pick<Known, 'calls' | 'self'> & { readonly places: Pick<Places, 'locate'> };
 
@@ -206,8 +203,6 @@ export type Sender = MessageSender & {
   /** Looks up or creates roles and webhooks, eight channels at a time. Never rejects. */
   start(): Promise<void>;
 };
-
-const CHANNELS_AT_ONCE = 8;
 
 /** Returns the sending side of the Discord adapter. */
 export function createSender(ports: SenderPorts): Sender {
@@ -240,9 +235,7 @@ export function createSender(ports: SenderPorts): Sender {
     identities,
     async start() {
       const own = queries.channels().filter(({ parent }) => parent === null);
-      for (let first = 0; first < own.length; first += CHANNELS_AT_ONCE) {
-        await Promise.all(own.slice(first, first + CHANNELS_AT_ONCE).map(({ id }) => prepare(id)));
-      }
+      await eightAtOnce(own, ({ id }) => prepare(id));
     },
     reopened(channel) {
       calls.reopen(channel);

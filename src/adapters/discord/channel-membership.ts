@@ -29,10 +29,18 @@ const CLOSED: ReadonlyMap<number, string> = new Map([
   [CODES.missingAccess, 'the bot may not see this channel'],
   [CODES.missingPermissions, 'the bot may not write in this channel'],
 ]);
-/** Missing ones are logged as a warning, others as an error. Agents then speak as the bot or have no roles. */
-const OPTIONAL: ReadonlySet<PermissionName> = new Set<PermissionName>(['Manage Webhooks', 'Manage Roles']);
+/** A missing one is a warning: agents then speak as the bot, or have no roles, receipts or files. */
+export const OPTIONAL_PERMISSIONS: ReadonlySet<PermissionName> = new Set<PermissionName>([
+  'Manage Webhooks',
+  'Manage Roles',
+  'Add Reactions',
+  'Attach Files',
+]);
 
-const CHANNELS_AT_ONCE = 8;
+/** Does the work of each item, eight at a time. */
+export async function eightAtOnce<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  for (let first = 0; first < items.length; first += 8) await Promise.all(items.slice(first, first + 8).map(work));
+}
 
 /** Knows which channels and threads the bot can use, and suspends or restores their floors. */
 export class ChannelMembership extends ChannelAccess {
@@ -55,8 +63,7 @@ export class ChannelMembership extends ChannelAccess {
     const floors = this.#floors();
     const all: GuildAnswers = new Map();
     this.#asking.all = all;
-    for (let first = 0; first < floors.length; first += CHANNELS_AT_ONCE)
-      await Promise.all(floors.slice(first, first + CHANNELS_AT_ONCE).map(({ id }) => this.check(id)));
+    await eightAtOnce(floors, ({ id }) => this.check(id));
     if (this.#asking.all === all) this.#asking.all = null;
   }
 
@@ -87,7 +94,7 @@ async function ask(
   places.learn(found);
   const lacks = await missing(platformChannel(channel), known ?? undefined);
   if (lacks.length > 0) {
-    const level = lacks.every((name) => OPTIONAL.has(name)) ? 'warn' : 'error';
+    const level = lacks.every((name) => OPTIONAL_PERMISSIONS.has(name)) ? 'warn' : 'error';
     log[level]({ channel, missing: lacks }, 'the bot lacks permissions in this channel');
   }
   return isClosedThread(found) ? 'the thread was closed' : whyWithout(lacks, found);

@@ -230,9 +230,7 @@ function quotedStart(text: string): string {
   return plain.includes(' ') ? `"${plain}` : plain;
 }
 
-function cut(text: string): string {
-  return cutTo(text, DESCRIPTION_LENGTH);
-}
+const cut = (text: string): string => cutTo(text, DESCRIPTION_LENGTH);
 
 function sameSet(there: readonly Option[], wanted: readonly Option[]): boolean {
   const sorted = (set: readonly Option[]): readonly string[] => set.map(canonical).toSorted();

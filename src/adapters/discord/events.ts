@@ -69,14 +69,12 @@ type EventContext = EventsPorts & {
 };
 type Listener = (here: EventContext, payload: unknown) => Promise<unknown> | null;
 
-function on<T>(
-  event: string,
-  schema: z.ZodType<T>,
-  listen: (here: EventContext, payload: T) => Promise<unknown> | null,
-) {
+/** `listen` returns a promise when it stores something. */
+function on<T>(event: string, schema: z.ZodType<T>, listen: (here: EventContext, payload: T) => unknown) {
   const listener: Listener = (here, payload) => {
     const parsed = schema.safeParse(payload);
-    if (parsed.success) return listen(here, parsed.data);
+    const taken = parsed.success ? listen(here, parsed.data) : null;
+    if (parsed.success) return taken instanceof Promise ? taken : null;
     const problems = parsed.error.issues.map(({ path, code }) => `${path.join('.')}: ${code}`);
     here.log.warn({ event, problems }, 'an event from Discord has an unexpected form and was dropped');
     return null;
@@ -108,10 +106,7 @@ const EVENTS: ReadonlyMap<string, Listener> = new Map([
     takeDeletions(here, channel, ids),
   ),
   on(GatewayDispatchEvents.MessageReactionAdd, reactionSchema, takeReaction),
-  on(GatewayDispatchEvents.InteractionCreate, z.unknown(), (here, payload) => {
-    void here.interactions.take(payload);
-    return null;
-  }),
+  on(GatewayDispatchEvents.InteractionCreate, z.unknown(), (here, payload) => void here.interactions.take(payload)),
   on(GatewayDispatchEvents.GuildCreate, guildSchema, openGuild),
   on(GatewayDispatchEvents.GuildDelete, guildSchema, closeGuild),
   on(GatewayDispatchEvents.GuildRoleUpdate, inGuildSchema, recheckGuild),
@@ -122,24 +117,22 @@ const EVENTS: ReadonlyMap<string, Listener> = new Map([
   on(GatewayDispatchEvents.ThreadCreate, channelSchema, takeChannel),
   on(GatewayDispatchEvents.ThreadUpdate, channelSchema, takeChannel),
   on(GatewayDispatchEvents.ThreadDelete, channelSchema, closeChannel),
-  on(GatewayDispatchEvents.ThreadListSync, guildSchema.pick({ threads: true }), (here, { threads }) => {
-    learnAll(here, threads);
-    return null;
-  }),
+  on(GatewayDispatchEvents.ThreadListSync, guildSchema.pick({ threads: true }), (here, { threads }) =>
+    learnAll(here, threads),
+  ),
 ]);
 
 /** Takes a reaction that means a command. Others, and those of programs, mean nothing. */
-function takeReaction(here: EventContext, { channel_id: channel, ...reaction }: z.infer<typeof reactionSchema>): null {
+function takeReaction(here: EventContext, { channel_id: channel, ...reaction }: z.infer<typeof reactionSchema>): void {
   const { places, interactions } = here;
   const kind = reactionKind(reaction.emoji.name ?? '');
   const author = reaction.member?.user;
-  if (kind === null || author == null || author.bot === true || places.at(channel) === null) return null;
+  if (kind === null || author == null || author.bot === true || places.at(channel) === null) return;
   void here.push(channelId(channel), async () => {
     const where = await places.resolve(channel);
     if (where === null) return;
     await interactions.reacted({ ...reaction, author, kind, channel: where.channel });
   });
-  return null;
 }
 
 function takeMessage(here: EventContext, message: MessagePayload): Promise<unknown> | null {
@@ -197,45 +190,37 @@ function takeDeletions(here: EventContext, channel: string, ids: readonly string
 }
 
 /** Called when the bot joined a server, or when the server is back after an outage. */
-function openGuild(here: EventContext, guild: z.infer<typeof guildSchema>): null {
-  if (guild.unavailable === true) return null;
+function openGuild(here: EventContext, guild: z.infer<typeof guildSchema>): void {
+  if (guild.unavailable === true) return;
   learnAll(here, [...guild.channels, ...guild.threads], guild.id);
   here.membership.changed({ guild: guild.id });
-  return null;
 }
 
-function closeGuild(here: EventContext, { id, unavailable }: z.infer<typeof guildSchema>): null {
+function closeGuild(here: EventContext, { id, unavailable }: z.infer<typeof guildSchema>): void {
   const { log, places, membership } = here;
-  if (unavailable === true) {
-    log.warn({ guild: id }, 'a server of Discord has an outage');
-    return null;
-  }
+  if (unavailable === true) return log.warn({ guild: id }, 'a server of Discord has an outage');
   const isThere = (channel: ChannelId, parent: ChannelId | null): boolean =>
     places.guildOf(platformChannel(parent ?? channel)) === id;
   membership.closeAll(isThere, 'the bot was removed from the server');
-  return null;
 }
 
-function recheckGuild(here: EventContext, { guild_id: guild }: z.infer<typeof inGuildSchema>): null {
+function recheckGuild(here: EventContext, { guild_id: guild }: z.infer<typeof inGuildSchema>): void {
   here.membership.changed({ guild });
-  return null;
 }
 
-function takeChannel(here: EventContext, channel: ChannelPayload): null {
+function takeChannel(here: EventContext, channel: ChannelPayload): void {
   here.places.learn(channel);
   const { archived = false, locked = false } = channel.thread_metadata ?? {};
   const own = channelId(channel.id);
   if (archived && locked) here.membership.closeAll((id) => id === own, 'the thread was closed');
   else here.membership.changed({ channel: channel.id });
-  return null;
 }
 
-function closeChannel(here: EventContext, channel: ChannelPayload): null {
+function closeChannel(here: EventContext, channel: ChannelPayload): void {
   const own = channelId(channel.id);
   const what = isThread(channel) ? 'the thread was deleted' : 'the channel was deleted';
   here.membership.closeAll((id, parent) => id === own || parent === own, what);
   here.places.forget(channel.id);
-  return null;
 }
 
 function learnAll(here: EventContext, channels: readonly unknown[], guild?: string): void {

@@ -2,7 +2,7 @@ import { Routes } from 'discord.js';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../engine/port.ts';
-import { ChatError } from '../port.ts';
+import { unlessRefused } from '../delivery/posts.ts';
 import type { AdapterParts, History, Place, Position } from '../port.ts';
 import { channelId, platformChannel, snowflakeAt, timeOf } from './client.ts';
 import type { Reader } from './client.ts';
@@ -106,17 +106,19 @@ function speechOf(
 }
 
 /** Returns the threads that share the channel's floor and have new messages. Opens threads with floors of their own. */
-async function threadsSharing(
-  ports: HistoryPorts,
-  place: Place,
-  start: string,
-): Promise<{ readonly sharing: readonly string[]; readonly gap: string | null }> {
+async function threadsSharing(ports: HistoryPorts, place: Place, start: string): Promise<Threads> {
   const own = platformChannel(place.id);
   const guild = ports.places.guildOf(own);
   if (place.parent !== null || place.threads === 'ignore' || guild === null) return { sharing: [], gap: null };
-  const active = await threadsAt(ports, place, Routes.guildActiveThreads(guild));
-  const archived = await threadsAt(ports, place, Routes.channelThreads(own, 'public')).catch(noneIfRefused);
-  const missed = [...active, ...archived]
+  const list = async (route: `/${string}`): Promise<readonly ChannelPayload[]> => {
+    const { threads } = await ports.read({ route, channel: place.id, what: 'threads' }, threadsSchema);
+    return threads.flatMap((each) => channelSchema.safeParse(each).data ?? []);
+  };
+  const active = await list(Routes.guildActiveThreads(guild));
+  // Refused without "Read Message History". The gap of the channel says so.
+  const archived = await list(Routes.channelThreads(own, 'public')).catch(unlessRefused);
+  const newestIn = (thread: ChannelPayload): string => thread.last_message_id ?? thread.id;
+  const missed = [...active, ...(archived ?? [])]
     .filter((thread) => thread.parent_id === own && compare(newestIn(thread), start) > 0)
     .toSorted((one, other) => compare(newestIn(other), newestIn(one)));
   const fresh = missed.slice(0, THREADS_READ);
@@ -127,24 +129,7 @@ async function threadsSharing(
   return { sharing: place.threads === 'parent' ? fresh.map(({ id }) => id) : [], gap };
 }
 
-function newestIn(thread: ChannelPayload): string {
-  return thread.last_message_id ?? thread.id;
-}
-
-async function threadsAt(
-  { read }: HistoryPorts,
-  { id: channel }: Place,
-  route: `/${string}`,
-): Promise<readonly ChannelPayload[]> {
-  const { threads } = await read({ route, channel, what: 'threads' }, threadsSchema);
-  return threads.flatMap((each) => channelSchema.safeParse(each).data ?? []);
-}
-
-/** Discord refuses to list archived threads without "Read Message History". The gap of the channel says so. */
-function noneIfRefused(error: unknown): readonly [] {
-  if (error instanceof ChatError && error.fault === 'refused') return [];
-  throw error;
-}
+type Threads = { readonly sharing: readonly string[]; readonly gap: string | null };
 
 function page({ read }: HistoryPorts, channel: string, query: Readonly<Record<string, string>>): Promise<Page> {
   return read(

@@ -234,7 +234,7 @@ export class Webhooks {
    */
   async of(channel: ChannelId): Promise<Webhook | null> {
     if (!this.#ports.enabled) return null;
-    const location = await locationOf(this.#ports.locate(channel), channel);
+    const location = await this.#locate(channel);
     const state = this.#stateOf(location);
     if (this.#ports.clock.now() < state.withoutUntil) return null;
     state.looking ??= this.#look(channel, location, state);
@@ -247,7 +247,7 @@ export class Webhooks {
    */
   async lost(channel: ChannelId, webhook: Webhook): Promise<void> {
     const { clock, log } = this.#ports;
-    const state = this.#stateOf(await locationOf(this.#ports.locate(channel), channel));
+    const state = this.#stateOf(await this.#locate(channel));
     const current = await state.looking?.catch(() => null);
     if (current?.id !== webhook.id || current.token !== webhook.token) return;
     const isAgain = clock.now() - state.lostAt < WITHOUT_MS;
@@ -264,6 +264,10 @@ export class Webhooks {
 
   isOwn(webhookId: string): boolean {
     return this.#own.has(webhookId) || webhookId === this.#ports.self.applicationId;
+  }
+
+  #locate(channel: ChannelId): Promise<Location> {
+    return this.#ports.locate(channel).catch((error: unknown) => Promise.reject(notSaid(error, channel)));
   }
 
   #stateOf({ channel }: Location): State {
@@ -322,14 +326,6 @@ async function create(ports: WebhooksPorts, channel: ChannelId, location: Locati
   );
   if (typeof made.token === 'string') return { id: made.id, token: made.token };
   throw new ChatError('The new webhook has no token', { method: 'make a webhook', channel, fault: 'refused' });
-}
-
-async function locationOf(location: Promise<Location>, channel: ChannelId): Promise<Location> {
-  try {
-    return await location;
-  } catch (error) {
-    throw notSaid(error, channel);
-  }
 }
 
 /** Converts an error of the search for a webhook. Its fault is never `unclear`, because nothing was posted yet. */

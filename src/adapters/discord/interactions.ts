@@ -34,7 +34,7 @@ type InteractionPorts = Pick<AdapterParts, 'queries' | 'clock' | 'timers' | 'log
   readonly self: Self;
   readonly calls: Calls;
   readonly intake: Pick<Intake, 'command' | 'refusal'>;
-  readonly places: Pick<Places, 'resolve' | 'at'>;
+  readonly places: Pick<Places, 'resolve'>;
   readonly context: MessageContext;
 };
 
@@ -52,7 +52,12 @@ export type Interactions = {
 
 export function createInteractions(ports: InteractionPorts): Interactions {
   const deliveries = createDeduplicator(ports.clock);
-  const desk: Desk = { ...ports, deliveries, forms: new SentForms(), isFirst: createFirstTime(ports.memory) };
+  const desk: Desk = {
+    ...ports,
+    deliveries,
+    forms: new BoundedMap(FORMS_KEPT),
+    isFirst: createFirstTime(ports.memory),
+  };
   return {
     async take(payload) {
       const parsed = interactionSchema.safeParse(payload);
@@ -74,7 +79,8 @@ export function createInteractions(ports: InteractionPorts): Interactions {
 
 type Desk = InteractionPorts & {
   readonly deliveries: Deduplicator;
-  readonly forms: SentForms;
+  /** The values of refused forms, so that people need not type them again. */
+  readonly forms: BoundedMap<string, SentForm>;
   readonly isFirst: FirstTime;
 };
 
@@ -128,7 +134,7 @@ async function refusalOf(ports: Desk, interaction: Interaction): Promise<Shown |
   const by = principalOf(interaction);
   if (pressed?.drawnFor === undefined || by === null) return null;
   if (pressed.opens === undefined || pressed.opens === 'input') return null;
-  const where = await ports.places.resolve(interaction.channel_id ?? '').catch(() => null);
+  const where = await placeAt(ports, interaction);
   if (where === null) return null;
   const text = ports.intake.refusal(where.channel, by, pressed.line, pressed.drawnFor);
   return text === null ? null : { ok: false, text };
@@ -139,23 +145,14 @@ async function refusalOf(ports: Desk, interaction: Interaction): Promise<Shown |
  */
 async function modalFor(ports: Desk, interaction: Interaction): Promise<object | null> {
   const pressed = askedBy(interaction);
-  if (pressed?.drawnFor === undefined) return null;
-  if (pressed.opens === 'reason') {
-    const at = ports.places.at(interaction.channel_id ?? '')?.channel;
-    return reasonModal(pressed, reasonAsked(at === undefined ? null : ports.queries.view(at), pressed));
-  }
-  if (pressed.opens !== 'form') return null;
-  const where = await ports.places.resolve(interaction.channel_id ?? '').catch(() => null);
+  if (pressed?.drawnFor === undefined || (pressed.opens !== 'reason' && pressed.opens !== 'form')) return null;
+  const where = await placeAt(ports, interaction);
   const view = where === null ? null : ports.queries.view(where.channel);
+  if (pressed.opens === 'reason') return reasonModal(pressed, reasonAsked(view, pressed));
   const found = view === null ? null : openingButton(view, { ...pressed, opens: 'form' });
   if (found?.opens.what !== 'form') return null;
   const note = formNote(found.asked.question.about ?? {});
-  return formModal(pressed, { note, fields: found.opens.of }, ports.forms.of(writerOf(interaction), pressed));
-}
-
-/** Returns a key of the person and the channel. */
-function writerOf(interaction: Interaction): string {
-  return `${interaction.channel_id} ${principalOf(interaction)?.id}`;
+  return formModal(pressed, { note, fields: found.opens.of }, ports.forms.get(formKey(interaction, pressed)) ?? null);
 }
 
 /**
@@ -183,6 +180,7 @@ async function carryOut(ports: Desk, interaction: Interaction): Promise<Shown> {
   const asked = askedBy(interaction);
   const by = principalOf(interaction);
   if (asked === null || by === null) return { ok: false, text: OVER };
+  let answer: Answer;
   try {
     const where = await ports.places.resolve(interaction.channel_id ?? '');
     if (where === null) return { ok: false, text: NOT_HERE };
@@ -190,13 +188,12 @@ async function carryOut(ports: Desk, interaction: Interaction): Promise<Shown> {
     // in words.
     if ('opens' in asked && asked.opens !== undefined && asked.opens !== 'form')
       return openQuestion(ports.queries.view(where.channel), asked);
-    const answer = await ports.intake.command(where.channel, by, asked.line, asked.drawnFor);
-    return asked.drawnFor === undefined ? answer : offerAgain(ports, { interaction, asked, answer });
+    answer = await ports.intake.command(where.channel, by, asked.line, asked.drawnFor);
   } catch (error) {
     ports.log.error({ interaction: interaction.id, why: wordsOf(error) }, 'a command failed');
-    const answer = { ok: false, text: failedText(error, 'Nothing was changed.') };
-    return asked.drawnFor === undefined ? answer : offerAgain(ports, { interaction, asked, answer });
+    answer = { ok: false, text: failedText(error, 'Nothing was changed.') };
   }
+  return asked.drawnFor === undefined ? answer : offerAgain(ports, { interaction, asked, answer });
 }
 
 /**
@@ -210,7 +207,9 @@ function offerAgain(
   const { interaction, asked, answer } = sent;
   const { filled = null } = asked;
   if (filled === null) return answer;
-  forms.record(writerOf(interaction), asked, { filled, answer });
+  const key = formKey(interaction, asked);
+  if (answer.ok) forms.delete(key);
+  else forms.set(key, { filled, wrong: answer.fields ?? {} });
   if (answer.fields === undefined) return answer;
   const [path = '', question = ''] = asked.line.split(' ');
   const opens = { what: 'form', of: [] } as const;
@@ -267,7 +266,7 @@ function principalOf({ member, user }: Interaction): Principal | null {
 
 async function completionsFor(ports: InteractionPorts, interaction: Interaction): Promise<readonly object[]> {
   const given = givenSchema.safeParse(interaction.data);
-  const where = await ports.places.resolve(interaction.channel_id ?? '').catch(() => null);
+  const where = await placeAt(ports, interaction);
   if (!given.success) return [];
   const lines = where === null ? [] : ports.queries.lines(where.channel, LINES_OFFERED);
   const messages = lines.toReversed().flatMap(({ message, author, text }) => {
@@ -307,6 +306,11 @@ async function callback(ports: InteractionPorts, { id, token }: Interaction, bod
   await ports.rest.post(Routes.interactionCallback(id, token), { body, auth: false });
 }
 
+/** Returns the floor of the interaction; `null` when it has none, or Discord does not describe the channel. */
+function placeAt({ places }: InteractionPorts, interaction: Interaction): ReturnType<Places['resolve']> {
+  return places.resolve(interaction.channel_id ?? '').catch(() => null);
+}
+
 function placeOf(interaction: Interaction): string {
   return channelId(interaction.channel_id ?? 'nowhere');
 }
@@ -319,7 +323,7 @@ async function runTyped(ports: Desk, message: MessagePayload): Promise<void> {
     if (where === null || humanMessage(message, where, ports.context).ignore !== COMMAND_RULE) return;
     if (!(await ports.isFirst(where.channel, message.id))) return;
     const about = message.message_reference?.message_id ?? null;
-    await run(ports, { message, line: whyLine(withMessageIds(line), about), channel: where.channel });
+    await run(ports, message, { line: whyLine(withMessageIds(line), about), channel: where.channel });
   } catch (error) {
     ports.log.error({ message: message.id, why: wordsOf(error) }, 'a typed command failed');
   }
@@ -343,10 +347,12 @@ async function runReaction(ports: Desk, { channel, message_id: id, kind, ...pers
   void reply(ports, message, { channel, text: `${by.name}: ${answer.text}` });
 }
 
-type Order = { readonly message: MessagePayload; readonly line: string; readonly channel: ChannelId };
-
 /** Runs a typed command. A program gets no reply: two programs could answer each other for ever. */
-async function run(ports: Desk, { message, line, channel }: Order): Promise<void> {
+async function run(
+  ports: Desk,
+  message: MessagePayload,
+  { line, channel }: { readonly line: string; readonly channel: ChannelId },
+): Promise<void> {
   const isProgram = authorOf(message) !== 'person';
   const roles = message.member?.roles ?? [];
   const by = { id: message.author.id, name: writerName(message), roles, ...(isProgram ? { bot: true } : {}) };
@@ -436,24 +442,6 @@ function readModal(data: unknown): (PressedButton & { readonly filled: FilledFor
   return { ...button, line: `${button.line} ${words}`.trim(), filled: fields.length === 0 ? null : filled };
 }
 
-/** Stores the values of refused forms, so that people need not type them again. */
-class SentForms {
-  readonly #kept = new BoundedMap<string, SentForm>(FORMS_KEPT);
-
-  /** Returns the person's last refused values of the button's form; `null`: none. */
-  of(user: string, button: PressedButton): SentForm | null {
-    return this.#kept.get(keyOf(user, button)) ?? null;
-  }
-
-  /** Stores the values of a refused form; deletes them when the answer is accepted. */
-  record(user: string, button: PressedButton, { filled, answer }: SentAnswer): void {
-    if (answer.ok) this.#kept.delete(keyOf(user, button));
-    else this.#kept.set(keyOf(user, button), { filled, wrong: answer.fields ?? {} });
-  }
-}
-
-type SentAnswer = { readonly filled: FilledForm; readonly answer: Answer };
-
 const TEXT = 4;
 const SELECT = 3;
 const LABEL = 18;
@@ -479,8 +467,9 @@ const sentSchema = z.object({
   ),
 });
 
-function keyOf(user: string, { line, drawnFor }: PressedButton): string {
-  return `${user} ${customId({ line: line.split(' ', 2).join(' '), drawnFor })}`;
+/** Returns a key of the channel, the person and the button that opened the form. */
+function formKey(interaction: Interaction, { line, drawnFor }: PressedButton): string {
+  return `${interaction.channel_id} ${principalOf(interaction)?.id} ${customId({ line: line.split(' ', 2).join(' '), drawnFor })}`;
 }
 
 function modalOf({ line, drawnFor }: PressedButton, shown: object): object {

@@ -78,7 +78,7 @@ class BotMessages implements MessageClient {
       if (webhook === null) break;
       try {
         const sent = await this.#execute(channel, webhook, content);
-        if (sent.isHere) return sent.id;
+        if ((sent.channel_id ?? platformChannel(channel)) === platformChannel(channel)) return sent.id;
         // A moderator moved the webhook to another channel.
         await webhooks.lost(channel, webhook);
         await this.remove({ channel, id: sent.id }).catch(() => undefined);
@@ -166,11 +166,7 @@ class BotMessages implements MessageClient {
     return `ends <t:${Math.ceil(endsAt / 1_000)}:R>`;
   }
 
-  async #execute(
-    channel: ChannelId,
-    webhook: Webhook,
-    content: Content,
-  ): Promise<{ readonly id: MessageId; readonly isHere: boolean }> {
+  async #execute(channel: ChannelId, webhook: Webhook, content: Content): Promise<z.infer<typeof sentSchema>> {
     const { thread } = await this.#ports.locate(channel);
     const { speaker } = content;
     const avatar = speaker === null ? null : avatarUrlOf(speaker);
@@ -183,9 +179,9 @@ class BotMessages implements MessageClient {
     const route = Routes.webhook(webhook.id, webhook.token);
     const { files } = shownOf(content);
     const call = { method: 'post', route, channel, query, ...purpose(content, 'post'), body, files } as const;
-    const { id, channel_id: at } = await this.#ports.calls.ask(call, sentSchema);
-    this.#webhooks.set(id, webhook);
-    return { id, isHere: (at ?? platformChannel(channel)) === platformChannel(channel) };
+    const sent = await this.#ports.calls.ask(call, sentSchema);
+    this.#webhooks.set(sent.id, webhook);
+    return sent;
   }
 
   async #post(channel: ChannelId, content: Content, withFile = true): Promise<MessageId> {

@@ -81,7 +81,9 @@ export function createPlaces(ports: {
   const learn = (channel: ChannelPayload): void => {
     const { id, parent_id: parent = null, name = null, guild_id: guild = null } = channel;
     known.set(id, { parent: isThread(channel) ? parent : null, name, guild: guild ?? known.get(id)?.guild ?? null });
-    if (guild !== null && isConfigured(queries, id)) guilds.set(id, guild);
+    const own = channelId(id);
+    const isConfigured = queries.channels().some((each) => each.id === own && each.parent === null);
+    if (guild !== null && isConfigured) guilds.set(id, guild);
   };
   return {
     learn,
@@ -119,7 +121,3 @@ export function describe(read: Reader, channel: string): Promise<ChannelPayload>
 }
 
 type Known = { readonly parent: string | null; readonly name: string | null; readonly guild: string | null };
-
-function isConfigured(queries: FloorQueries, channel: string): boolean {
-  return queries.channels().some(({ id, parent }) => id === channelId(channel) && parent === null);
-}

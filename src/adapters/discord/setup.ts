@@ -8,8 +8,8 @@ import type { CheckResult, ChatError } from '../port.ts';
 import type { AdapterOptions } from './adapter.ts';
 import { createCalls, createClient, channelId, platformChannel, chatError, rejectionOf } from './client.ts';
 import type { Calls, DiscordSettings, Self } from './client.ts';
-import { PERMISSIONS, channelPermissions, neededPermissions } from './channel-membership.ts';
-import type { ChannelPermissions, PermissionName } from './channel-membership.ts';
+import { OPTIONAL_PERMISSIONS, PERMISSIONS, channelPermissions, neededPermissions } from './channel-membership.ts';
+import type { ChannelPermissions } from './channel-membership.ts';
 
 type Channel = { readonly id: ChannelId; readonly name: string };
 
@@ -147,21 +147,13 @@ function unreadableChannel({ invite }: At, what: string, error: ChatError): Chec
   return bad(what, error.message, 'Try again later.');
 }
 
-/** A missing one is a warning: agents then speak as the bot, or have no roles, receipts or files. */
-const OPTIONAL: ReadonlySet<PermissionName> = new Set([
-  'Manage Webhooks',
-  'Manage Roles',
-  'Add Reactions',
-  'Attach Files',
-]);
-
 function permissions({ invite }: At, what: string, { missing }: ChannelPermissions): CheckResult {
   const title = `${what}: permissions`;
   if (missing.length === 0) return good(title, 'the bot has all permissions it needs');
   const names = missing.map((name) => `"${name}"`).join(', ');
   const text = `the bot lacks ${names}`;
   const todo = `Open the channel's settings, "Permissions", the bot's role, and allow ${names}; or invite the bot again: ${invite}`;
-  const verdict = missing.every((name) => OPTIONAL.has(name)) ? 'warning' : 'bad';
+  const verdict = missing.every((name) => OPTIONAL_PERMISSIONS.has(name)) ? 'warning' : 'bad';
   return { what: title, verdict, text, todo };
 }
 
