@@ -820,7 +820,12 @@ describe('a command', () => {
 
 describe('the slash commands', () => {
   test('are registered at a later catch-up when Discord refused them, which is logged once', async () => {
-    discord.fail('GET /applications/*/guilds/*/commands', { kind: 'status', status: 403, code: 50_001, message: 'Missing Access' });
+    discord.fail('GET /applications/*/guilds/*/commands', {
+      kind: 'status',
+      status: 403,
+      code: 50_001,
+      message: 'Missing Access',
+    });
     await started();
     const refused = (level: number): number =>
       here.lines.filter((line) => line['level'] === level && String(line['message']).includes('not be registered'))

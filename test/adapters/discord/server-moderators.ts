@@ -65,10 +65,8 @@ export function moderators(world: World, home: Guild) {
       overwrite(world, place(channel), { permission, to });
     },
     /** Moves a webhook to another channel, as its settings allow. */
-    moveWebhook: (id: string, channel: string): void => {
-      const webhook = must(world.webhooks.get(id), 'webhook');
-      world.webhooks.set(id, { ...webhook, channel: place(channel).id });
-    },
+    moveWebhook: (id: string, channel: string): unknown =>
+      world.webhooks.set(id, { ...must(world.webhooks.get(id), 'webhook'), channel }),
     /** Denies the bot READ_MESSAGE_HISTORY in one channel. Message lists are then empty, without an error. */
     hideHistory(channel: string, on = true): void {
       overwrite(world, place(channel), { permission: 'ReadMessageHistory', to: on ? 'deny' : null });
@@ -91,9 +89,8 @@ export function moderators(world: World, home: Guild) {
     roles: (): Readonly<Record<string, string>> =>
       Object.fromEntries([...home.roles.values()].map(({ name, id }) => [name, id])),
     /** Creates a webhook of another program, by a person; returns its id. */
-    foreignWebhook(channel: string, name: string): string {
-      return addWebhook(world, place(channel), { name, application: null, creator: home.owner }).id;
-    },
+    foreignWebhook: (channel: string, name: string): string =>
+      addWebhook(world, place(channel), { name, application: null, creator: home.owner }).id,
     webhooks: (channel: string): readonly Webhook[] =>
       [...world.webhooks.values()].filter((one) => one.channel === channel),
     deleteWebhook: (id: string): void => dropWebhook(world, must(world.webhooks.get(id), 'webhook')),
