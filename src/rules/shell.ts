@@ -94,10 +94,12 @@ function literalWords(command: Command, asWritten: boolean): Argv | null {
   return words;
 }
 
-/** True when file names that replace a pattern may begin like an option: somebody may have created such a file. */
+/**
+ * True when file names that replace a pattern may begin like an option: somebody may have created such a file. Empty quotes before
+ * the pattern (`''*`) add no letter.
+ */
 function mayBeOption({ value, parts = [] }: Word): boolean {
-  const [first] = parts;
-  return first?.type === 'Glob' || (value.startsWith('-') && parts.some(({ type }) => type === 'Glob'));
+  return /^[-*?]/.test(value) && parts.some(({ type }) => type === 'Glob');
 }
 
 function isLiteral({ parts = [] }: Word): boolean {

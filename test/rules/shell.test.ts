@@ -49,6 +49,8 @@ describe('pitfall 5: a command line that is not known with certainty', () => {
     ['a value that is read', "read 'a[$(b)]'", ['read', 'a[$(b)]']],
     ['names of files that may be options', 'tar cf a *', ['tar', 'cf', 'a', '*']],
     ['names of files that are options', 'tar cf a -*', ['tar', 'cf', 'a', '-*']],
+    ['names of files behind empty quotes', `sort ''*`, ['sort', '*']],
+    ['names of files behind more empty quotes', `sort ""''?x`, ['sort', '?x']],
     ['a loop', 'for i in 1 2; do b; done', ['b']],
     ['a condition', 'if a; then b; fi', ['b']],
     ['a subshell', '(b)', ['b']],
