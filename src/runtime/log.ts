@@ -2,6 +2,7 @@ import { createRequire } from 'node:module';
 import { pino } from 'pino';
 import type PinoPretty from 'pino-pretty';
 import type { Logger } from 'pino';
+import { secretForms } from '../agents/tools/known-secrets.ts';
 import type { Config } from '../config/config.ts';
 import type { Instant } from '../lib/time.ts';
 import type { AgentCommand, TurnDraft } from '../turns/floor/command.ts';
@@ -161,7 +162,7 @@ function currentRedactor(
 /** Returns the same for a text that is not JSON, such as a message. */
 function textRedactor(secrets: readonly string[]): (text: string) => string {
   const values = [...new Set(secrets)].filter((secret) => secret.length >= SHORTEST);
-  const forms = [...new Set(values.flatMap(formsOf))].sort((a, b) => b.length - a.length);
+  const forms = [...new Set(values.flatMap(secretForms))].sort((a, b) => b.length - a.length);
   const known = forms.length === 0 ? null : new RegExp(forms.join('|'), 'g');
   return (text) => {
     const rest = known === null ? text : text.replaceAll(known, SHOWN);
@@ -285,8 +286,6 @@ const UNSIGNALLED: ReadonlySet<Outcome> = new Set(['completed', 'expired', 'laps
 const SHOWN = '[secret]';
 /** Shorter values are not redacted, because they would match plain words. */
 const SHORTEST = 6;
-/** Shortest part of a base64 form that is searched for. */
-const SHORTEST_BASE64 = 8;
 
 /** Start of a word: not after a letter, unless that ends a JSON escape ("\n"). */
 const START = String.raw`(?<=^|[^\w-]|\\[bfnrt])`;
@@ -306,29 +305,6 @@ const PATTERNS = [
 
 /** A text without a hint is not searched for tokens. */
 const HINT = new RegExp(PATTERNS.map(({ hint }) => hint).join('|'), 'i');
-
-/** Expressions for a value in all forms in which a line can hold it, JSON escapes at any depth included. */
-function formsOf(secret: string): readonly string[] {
-  const url = encodeURIComponent(secret.toWellFormed());
-  const lowerUrl = url.replaceAll(/%[\dA-F]{2}/g, (byte) => byte.toLowerCase());
-  const form = new URLSearchParams({ '': secret }).toString().slice(1);
-  const inJson = literal(JSON.stringify(secret).slice(1, -1)).replaceAll(/(?:\\\\)+/g, String.raw`\\+`);
-  return [inJson, ...[secret, url, lowerUrl, form, ...base64Of(secret)].map(literal)];
-}
-
-function literal(text: string): string {
-  return text.replaceAll(/[$()*+.?[\\\]^{|}/-]/g, String.raw`\$&`);
-}
-
-/** The forms of a value inside base64, for each of the three positions where it can begin. */
-function base64Of(secret: string): readonly string[] {
-  const bytes = Buffer.from(secret);
-  return [0, 1, 2].flatMap((offset) => {
-    const whole = Buffer.concat([Buffer.alloc(offset), bytes]).toString('base64');
-    const own = whole.slice(Math.ceil((offset * 4) / 3), Math.floor(((offset + bytes.length) * 4) / 3));
-    return own.length < SHORTEST_BASE64 ? [] : [own, own.replaceAll('+', '-').replaceAll('/', '_')];
-  });
-}
 
 function isNumber(secret: string): boolean {
   return !Number.isNaN(Number(secret));

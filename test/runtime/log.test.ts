@@ -167,6 +167,12 @@ describe('a secret', () => {
     expect(last()['message']).toBe('connecting with [secret]!');
   });
 
+  test('of several lines is redacted where its lines are indented', () => {
+    const lines = ['MIIEvQIBADANBgkqhkiG9w0BAQEFAASC', 'BKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj'];
+    const clean = textCleaner({ config: { secrets: [] }, secrets: () => [`-----BEGIN KEY-----\n${lines.join('\n')}`] });
+    expect(lines.filter((line) => clean(`key:\n  ${lines.join('\n  ')}`).includes(line))).toEqual([]);
+  });
+
   test('shorter than six characters is not redacted', () => {
     const { log, last } = open({ secrets: ['abcde', ''] });
     log.info('abcde');

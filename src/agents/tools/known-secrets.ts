@@ -1,44 +1,65 @@
 /** A secret and its name. */
 type NamedSecret = { readonly name: string; readonly value: string };
 
-/** The secrets that this program knows. Finds them in a text as plain text, in Base64, and percent-encoded. */
+/** The secrets that this program knows. Finds them in a text in all forms of `secretForms`. */
 export class KnownSecrets {
-  readonly #forms: readonly { readonly name: string; readonly form: string }[];
+  readonly #known: readonly { readonly name: string; readonly forms: RegExp }[];
 
   constructor(secrets: readonly NamedSecret[]) {
     const long = secrets.filter(({ value }) => value.length >= SHORTEST);
-    const forms = long.flatMap(({ name, value }) => formsOf(value).map((form) => ({ name, form })));
-    this.#forms = forms.toSorted((one, other) => other.form.length - one.form.length);
+    const longestFirst = long.toSorted((one, other) => other.value.length - one.value.length);
+    this.#known = longestFirst.map(({ name, value }) => ({
+      name,
+      forms: new RegExp(secretForms(value).join('|'), 'g'),
+    }));
   }
 
   /** The names of the secrets in a text, each once. */
   namesIn(text: string): readonly string[] {
-    return [...new Set(this.#forms.filter(({ form }) => text.includes(form)).map(({ name }) => name))];
+    return [...new Set(this.#known.filter(({ forms }) => text.search(forms) !== -1).map(({ name }) => name))];
   }
 
   /** The text with each secret replaced by its name. */
   redact(text: string): string {
-    return this.#forms.reduce((clean, { name, form }) => clean.replaceAll(form, `«${name}»`), text);
+    return this.#known.reduce((clean, { name, forms }) => clean.replaceAll(forms, () => `«${name}»`), text);
   }
 }
 
 /** Shorter secrets would match plain words. In characters. */
 const SHORTEST = 8;
 
-function formsOf(value: string): readonly string[] {
-  const address = encodeURIComponent(value);
-  return [...new Set([value, address, address.replaceAll('%20', '+'), ...base64Of(value)])];
+/**
+ * Expressions for a secret in all forms in which a text can hold it: plain, in JSON at any depth, URL-encoded, in Base64. Each
+ * line of a key counts alone, because a text may indent its lines.
+ */
+export function secretForms(secret: string): readonly string[] {
+  const url = encodeURIComponent(secret.toWellFormed());
+  const lowerUrl = url.replaceAll(/%[\dA-F]{2}/g, (byte) => byte.toLowerCase());
+  const form = new URLSearchParams({ '': secret }).toString().slice(1);
+  const inJson = literal(JSON.stringify(secret).slice(1, -1)).replaceAll(/(?:\\\\)+/g, String.raw`\\+`);
+  const lines = secret.split(/[\r\n]+/).filter((line) => KEY_LINE.test(line));
+  return [inJson, ...[secret, url, lowerUrl, form, ...base64Of(secret), ...lines].map(literal)];
+}
+
+/** A line of a key, such as those of a PEM file. Shorter lines and lines with spaces may be plain words. */
+const KEY_LINE = /^\S{16,}$/;
+
+function literal(text: string): string {
+  return text.replaceAll(/[$()*+.?[\\\]^{|}/-]/g, String.raw`\$&`);
 }
 
 /**
- * Returns the three forms of a value inside a longer Base64 text, one for each offset modulo 3. Characters at its
- * start and end are cut, because they also hold bits of neighbouring text.
+ * The forms of a value inside a longer Base64 text, one for each offset modulo 3. Characters at its start and end are cut, because
+ * they also hold bits of neighbouring text.
  */
-function base64Of(value: string): readonly string[] {
-  return [0, 1, 2].flatMap((before) => {
-    const bytes = Buffer.concat([Buffer.alloc(before), Buffer.from(value)]);
-    const [first, end] = [Math.ceil((before * 8) / 6), Math.floor((bytes.length * 8) / 6)];
-    const form = bytes.toString('base64').slice(first, end);
-    return [form, form.replaceAll('+', '-').replaceAll('/', '_')];
+function base64Of(secret: string): readonly string[] {
+  const bytes = Buffer.from(secret);
+  return [0, 1, 2].flatMap((offset) => {
+    const whole = Buffer.concat([Buffer.alloc(offset), bytes]).toString('base64');
+    const own = whole.slice(Math.ceil((offset * 4) / 3), Math.floor(((offset + bytes.length) * 4) / 3));
+    return own.length < SHORTEST_BASE64 ? [] : [own, own.replaceAll('+', '-').replaceAll('/', '_')];
   });
 }
+
+/** Shortest part of a Base64 form that is searched for. */
+const SHORTEST_BASE64 = 8;

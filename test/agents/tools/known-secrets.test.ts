@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { inputWords } from '../../../src/agents/tools/input-words.ts';
 import { KnownSecrets } from '../../../src/agents/tools/known-secrets.ts';
 
 const VALUE = 'p@ss word/1+2';
@@ -28,6 +29,24 @@ describe('pitfall 15: a known secret', () => {
         assert.deepEqual(known.namesIn(bytes.toString('base64url')), ['DB_PASSWORD']);
       }),
     );
+  });
+
+  test('with quotes and line ends is found in JSON, at any depth', () => {
+    const value = 'a "quoted"\\ value\nof two lines';
+    const secrets = new KnownSecrets([{ name: 'ODD', value }]);
+    const text = JSON.stringify({ headers: [{ key: `is ${value}` }] }, null, 1);
+    expect(secrets.namesIn(text)).toEqual(['ODD']);
+    expect(secrets.redact(text)).not.toContain('quoted');
+  });
+
+  test('of several lines is taken out where its lines are indented, and no word of its frame is', () => {
+    const lines = ['MIIEvQIBADANBgkqhkiG9w0BAQEFAASC', 'BKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj'];
+    const value = ['-----BEGIN PRIVATE KEY-----', ...lines, '-----END PRIVATE KEY-----', ''].join('\n');
+    const secrets = new KnownSecrets([{ name: 'APP_KEY', value }]);
+    const shown = secrets.redact(inputWords({ text: `key:\n${value}` }));
+    expect(lines.filter((line) => shown.includes(line))).toEqual([]);
+    expect(secrets.redact(value.replaceAll(/^/gm, '+'))).not.toContain(lines[0]);
+    expect(secrets.namesIn('-----BEGIN PRIVATE KEY-----')).toEqual([]);
   });
 
   test('of seven characters does not count, because it would match ordinary words', () => {
