@@ -204,9 +204,12 @@ async function send(client: Client, sent: Sent): Promise<CallOutcome> {
     progressed();
   };
   const params = { name: tool.name, arguments: input, _meta: { 'conch/call': id } };
+  // Without its output schema: the client would report a result that breaks it as a call that failed, although the tool has run.
+  const toolDefinition = { name: tool.name, inputSchema: { ...tool.schema, type: 'object' as const } };
   open.add(ask);
   try {
-    const output = outputOf(await client.callTool(params, { signal, timeout: NEVER_MS, onprogress }));
+    const options = { signal, timeout: NEVER_MS, onprogress, toolDefinition };
+    const output = outputOf(await client.callTool(params, options));
     return { ...output, code: output.isError ? 'TOOL_FAILED' : null };
   } catch (error) {
     return time.over.aborted ? failure(`It did not answer in time. ${UNKNOWN}`, 'TIMEOUT') : broken(error, sent);

@@ -88,7 +88,9 @@ export class StdioTransport implements Transport {
   #hear(chunk: Buffer): void {
     if (this.#stopped !== null) return;
     this.#received += chunk.length;
-    if (this.#received > LONGEST_MESSAGE) return this.#break('it sent more than 8 MiB without an answer');
+    // A part of a line can be older than the last answer or request.
+    if (Math.max(this.#received, this.#line.length + chunk.length) > LONGEST_MESSAGE)
+      return this.#break('it sent more than 8 MiB without an answer');
     let from = 0;
     for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, from)) {
       this.#line.add(chunk.subarray(from, end));
@@ -136,6 +138,10 @@ class UnfinishedLine {
   constructor(longest: number) {
     this.#memory = new ArrayBuffer(0, { maxByteLength: longest });
     this.#bytes = new Uint8Array(this.#memory);
+  }
+
+  get length(): number {
+    return this.#bytes.length;
   }
 
   add(piece: Uint8Array): void {

@@ -1,3 +1,6 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { McpServer } from '../../../src/agents/mcp/mcp-server.ts';
 import type { CallOutcome, McpPorts } from '../../../src/agents/mcp/mcp-connection.ts';
@@ -211,6 +214,26 @@ describe('a call', () => {
     expect(outcome).toMatchObject({ code: 'UNKNOWN', isError: true });
     await gone(pid);
     expect(logged.join()).toContain('it sent more than 8 MiB without an answer');
+  });
+
+  test('that the server answers with a part of a line, and the next with more of it, ends the server', async () => {
+    const { server, logged } = started();
+    const folder = mkdtempSync(join(tmpdir(), 'conch-line-'));
+    const file = join(folder, 'read');
+    const pid = await pidOf(server);
+    const first = call(server, 'part', { file });
+    await vi.waitFor(() => expect(existsSync(file)).toBe(true), { timeout: 60_000 });
+    expect(await call(server, 'part', { file })).toMatchObject({ code: 'UNKNOWN' });
+    expect(await first).toMatchObject({ code: 'UNKNOWN' });
+    await gone(pid);
+    expect(logged.join()).toContain('it sent more than 8 MiB without an answer');
+    rmSync(folder, { recursive: true });
+  });
+
+  test('whose result breaks the promised form has run, and its text is kept', async () => {
+    const { server } = started(['promises']);
+    await server.tools();
+    expect(await call(server, 'promised')).toMatchObject({ text: 'done', isError: false, code: null });
   });
 
   test.each([1, 2, 3])('is read correctly wherever a character is split, %i', async (shift) => {
