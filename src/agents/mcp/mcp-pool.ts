@@ -38,7 +38,7 @@ export type SeatTools = {
   absent(reaches: Reaches): ReadonlyMap<string, string>;
   /** What changed in a tool's definition; `null` for nothing. */
   changeOf(tool: ServerTool): string | null;
-  /** Carries out an allowed call, once. Never rejects. */
+  /** Carries out an allowed call, once; not when the tool's definition changed after it was shown. Never rejects. */
   call(tool: ServerTool, call: McpCall): Promise<CallOutcome>;
   configOf(tool: ServerTool): McpServerConfig | null;
   /** Releases the seat's servers. Servers without another seat end. */
@@ -87,7 +87,9 @@ export class McpPool {
       configOf: (tool) => serverOf(tool)?.config ?? null,
       async call(tool, call) {
         const server = serverOf(tool);
-        if (server === undefined) return GONE;
+        const why = server === undefined ? 'its server is gone' : await server.whyNot(tool);
+        if (server === undefined || why !== null)
+          return { text: `It was not run: ${why}.`, images: [], isError: true, code: 'TOOL_FAILED' };
         server.accept(tool);
         return await server.call(tool, call);
       },
@@ -197,13 +199,6 @@ export class McpPool {
 }
 
 type Seat = Pick<SeatContext, 'agent' | 'channel' | 'reaches' | 'tellTools'>;
-
-const GONE: CallOutcome = {
-  text: 'Its server is gone: it was not run.',
-  images: [],
-  isError: true,
-  code: 'TOOL_FAILED',
-};
 
 type Listed = {
   readonly server: string;

@@ -69,6 +69,17 @@ export class McpServer {
     return known === undefined || known.digest === tool.digest ? null : differenceOf(known, tool);
   }
 
+  /** Why a tool must not be called as it was shown: its server lists it otherwise now. `null` when it may be called. */
+  async whyNot({ name, digest }: ServerTool): Promise<string | null> {
+    try {
+      const now = (await this.tools()).find((tool) => tool.name === name);
+      if (now === undefined) return 'its server has no such tool now';
+      return now.digest === digest ? null : 'its definition changed after it was shown';
+    } catch (error) {
+      return wordsOf(error);
+    }
+  }
+
   /** Accepts a tool's current definition. */
   accept(tool: ServerTool): void {
     if (this.#definitions.get(tool.name)?.digest === tool.digest) return;

@@ -5,9 +5,10 @@ import { unlistedTool } from '../../../src/agents/mcp/mcp-tools.ts';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { McpPool } from '../../../src/agents/mcp/mcp-pool.ts';
 import type { McpConfig, SeatTools } from '../../../src/agents/mcp/mcp-pool.ts';
+import type { ServerTool } from '../../../src/agents/mcp/mcp-tools.ts';
 import { besideOf } from '../../../src/turns/floor/seats.ts';
 import { livingIn } from '../backends/acp/acp-rig.ts';
-import { mcpPorts, toolNamed, toolsServer } from './mcp-rig.ts';
+import { mcpPorts, toolsServer } from './mcp-rig.ts';
 
 const pools: McpPool[] = [];
 afterEach(async () => {
@@ -40,16 +41,25 @@ const always = () => true;
 const offered = async (tools: SeatTools, reaches: Parameters<SeatTools['offer']>[0] = always) =>
   (await tools.offer(reaches)).tools.map(({ alias }) => alias);
 
-const pidOf = async (tools: SeatTools, server = 'raw'): Promise<number> => {
-  const stopped = new AbortController().signal;
-  const tool = { ...toolNamed('pid'), server };
-  return Number((await tools.call(tool, { id: '1', input: {}, stopped, progressed() {} })).text);
+const called = (tools: SeatTools, tool: ServerTool) =>
+  tools.call(tool, { id: '1', input: {}, stopped: new AbortController().signal, progressed() {} });
+
+const toolOf = async (tools: SeatTools, wanted: string): Promise<ServerTool> => {
+  const found = (await tools.offer(always)).tools.find(({ alias }) => alias === wanted);
+  if (found === undefined) throw new Error(`there is no ${wanted}`);
+  return found;
 };
+
+const WITH_PID = ['tool=pid'];
+
+/** The process of a server that has the tool `pid`. */
+const pidOf = async (tools: SeatTools, server = 'raw'): Promise<number> =>
+  Number((await called(tools, await toolOf(tools, `${server}__pid`))).text);
 const gone = (pid: number) => vi.waitFor(() => expect(livingIn(pid)).toEqual([]), { timeout: 60_000 });
 
 describe('MCP servers', () => {
   test('are one process for all channels of an agent, and another for each other agent', async () => {
-    const { seat } = pooled({ raw: toolsServer() });
+    const { seat } = pooled({ raw: toolsServer(WITH_PID) });
     const [one, other, qa] = [seat('dev'), seat('dev', 'console:b'), seat('qa')];
     const pid = await pidOf(one);
     expect(await pidOf(other)).toBe(pid);
@@ -57,12 +67,12 @@ describe('MCP servers', () => {
   });
 
   test('are one process for each seat when they are stateful', async () => {
-    const { seat } = pooled({ raw: toolsServer([], { share: 'seat' }) });
+    const { seat } = pooled({ raw: toolsServer(WITH_PID, { share: 'seat' }) });
     expect(await pidOf(seat('dev'))).not.toBe(await pidOf(seat('dev', 'console:b')));
   });
 
   test('end with their last seat', async () => {
-    const { seat, pool } = pooled({ raw: toolsServer() });
+    const { seat, pool } = pooled({ raw: toolsServer(WITH_PID) });
     const [one, other] = [seat('dev'), seat('dev', 'console:b')];
     const pid = await pidOf(one);
     await one.close();
@@ -70,6 +80,18 @@ describe('MCP servers', () => {
     await other.close();
     await gone(pid);
     expect(pool.size).toBe(0);
+  });
+
+  test('are not called as they were shown when they changed a tool since, as while people decided', async () => {
+    const { seat } = pooled({ raw: toolsServer() });
+    const tools = seat('dev');
+    const shown = await toolOf(tools, 'raw__echo');
+    await called(tools, await toolOf(tools, 'raw__rug'));
+    await vi.waitFor(async () => expect((await toolOf(tools, 'raw__echo')).digest).not.toBe(shown.digest));
+    const why = 'It was not run: its definition changed after it was shown.';
+    expect(await called(tools, shown)).toMatchObject({ text: why, code: 'TOOL_FAILED' });
+    expect(tools.changeOf(await toolOf(tools, 'raw__echo'))).not.toBeNull();
+    expect(await called(tools, { ...shown, name: 'gone' })).toMatchObject({ code: 'TOOL_FAILED' });
   });
 
   test('without a tool that the rules can allow are not started', async () => {
@@ -80,10 +102,10 @@ describe('MCP servers', () => {
   });
 
   test('with changed settings are restarted; removed ones are ended', async () => {
-    const { seat, now } = pooled({ raw: toolsServer(), other: toolsServer() });
+    const { seat, now } = pooled({ raw: toolsServer(WITH_PID), other: toolsServer(WITH_PID) });
     const tools = seat('dev');
     const [raw, other] = [await pidOf(tools), await pidOf(tools, 'other')];
-    now.config = { raw: toolsServer(['noise']) };
+    now.config = { raw: toolsServer([...WITH_PID, 'noise']) };
     expect(await offered(tools)).toContain('raw__echo');
     await Promise.all([gone(raw), gone(other)]);
     expect(await pidOf(tools)).not.toBe(raw);
