@@ -88,7 +88,7 @@ function mcpOffers({ mcp, about }: UsePart): readonly AlwaysOffer[] {
   const places = pairs.filter((pair) => /path|file|dir|folder|repo|owner|project/i.test(pair[0]));
   const offer = (chosen: readonly (readonly [string, string])[]): readonly AlwaysOffer[] => {
     const spec = chosen.map(([key, value]) => `${key}=${value}`).join(', ');
-    const words = `${mcp.name} with ${spec}${chosen.length < pairs.length ? ', any content' : ''}`;
+    const words = `${mcp.name} with ${spec}${chosen.length < about.keys.length ? ', any content' : ''}`;
     return chosen.length > 0 && chosen.every(isPlain) ? [{ rule: `${tool}(${spec})`, words }] : [];
   };
   return [

@@ -88,7 +88,7 @@ describe('"always"', () => {
   test('says of a tool of a server that what is not named in the rule may be anything', () => {
     const edit = use('mcp__files__edit', { path: 'a', edits: [{ to: 'b' }] });
     const [first] = offersFor(edit, verdictOf({ ask: ['*'] }, edit), SEEN);
-    expect(first).toEqual({ rule: 'mcp__files__edit(path=a)', words: 'edit with path=a' });
+    expect(first).toEqual({ rule: 'mcp__files__edit(path=a)', words: 'edit with path=a, any content' });
     const other = use('mcp__files__edit', { path: 'a', edits: [{ to: 'c' }], force: true });
     expect(decided({ ask: ['*'] }, other, remembering(first?.rule ?? ''))).toBe('allow by remembered');
   });

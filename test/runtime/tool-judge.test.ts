@@ -70,6 +70,15 @@ test.each([
   expect([judged.verdict, judged.about?.why, recorded.why]).toEqual(['deny', why, why]);
 });
 
+test('is recorded without secrets, also where a secret is a key of the input', () => {
+  const input = { 'a-secret': { 'a-secret': ['a-secret'] } };
+  const call = { id: 'a', tool: 'Bash', input, definition: null, repeatable: false, detail: '', caution: null };
+  const judged = { verdict: 'ask', rule: null, about: null } as const;
+  const clean = (text: string): string => text.replaceAll('a-secret', '[secret]');
+  const recorded = recordedCall(call, judged, { id: 'r', clean });
+  expect(recorded.input).toEqual({ '[secret]': { '[secret]': ['[secret]'] } });
+});
+
 describe('the work that a reviewer is shown in the data folder', () => {
   const place = realpathSync(mkdtempSync(join(tmpdir(), 'conch-judge-shown-')));
   const [data, shown] = [join(place, 'data'), join(place, 'data/reviews/r1')];

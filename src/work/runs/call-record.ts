@@ -16,14 +16,13 @@ export function redactedInput(
   input: Readonly<Record<string, unknown>>,
   clean: (text: string) => string,
 ): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(input).map(([key, value]) => [key, redact(value, clean)]));
+  return Object.fromEntries(Object.entries(input).map(([key, value]) => [clean(key), redact(value, clean)]));
 }
 
 function redact(value: unknown, clean: (text: string) => string): unknown {
   if (typeof value === 'string') return clean(value);
   if (Array.isArray(value)) return value.map((each: unknown) => redact(each, clean));
-  if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, each]) => [clean(key), redact(each, clean)]));
+  return typeof value === 'object' && value !== null ? redactedInput({ ...value }, clean) : value;
 }
 
 /** The record of a call that an agent ran by itself, with secrets redacted. */
