@@ -45,7 +45,8 @@ const SPECIAL = /[*\\,()!\n[\]?#]|^\s|\s$/;
 function offersOf({ kind, about }: UsePart): readonly AlwaysOffer[] {
   if (kind === 'delete' || kind === 'switch_mode') return [];
   if (about.of === 'words') return about.words === null || about.outside ? [] : commandOffers(about.words);
-  if (about.of === 'host') return about.host === null ? [] : hostOffers(about.host);
+  if (about.of === 'host')
+    return about.host === null ? [] : [{ rule: `fetch(domain:${about.host})`, words: `everything from ${about.host}` }];
   const [real, other] = about.of === 'path' ? about.real : [];
   const path = other === undefined ? real?.folder : null;
   return !path || SPECIAL.test(path) ? [] : pathOffers(kind, path);
@@ -62,10 +63,6 @@ function commandOffers(words: Argv): readonly AlwaysOffer[] {
       ? []
       : [{ rule: `execute(${prefix})`, words: `every command "${prefix}"` }];
   return [{ rule: `execute(${exact})`, words: 'exactly this command' }, ...wider];
-}
-
-function hostOffers(host: string): readonly AlwaysOffer[] {
-  return [{ rule: `fetch(domain:${host})`, words: `everything from ${host}` }];
 }
 
 function pathOffers(kind: UsePart['kind'], path: string): readonly AlwaysOffer[] {

@@ -73,10 +73,14 @@ export type ToolVerdict = {
 
 /** The kinds of tools that are denied completely: a rule of `deny` without brackets covers them. */
 export function kindsDenied({ deny }: Pick<ToolRules, 'deny'>): readonly ToolKind[] {
-  const whole = deny.filter(({ spec }) => spec === null).map(({ covers }) => covers);
-  const isDenied = (kind: ToolKind): boolean =>
-    whole.some((covers) => covers.by === 'any' || (covers.by === 'kind' && covers.kinds.includes(kind)));
-  return TOOL_KINDS.filter(isDenied);
+  return kindsIn(deny.filter(({ spec }) => spec === null));
+}
+
+/** The kinds of tools that some rule covers. */
+function kindsIn(rules: readonly ToolRule[]): readonly ToolKind[] {
+  return TOOL_KINDS.filter((kind) =>
+    rules.some(({ covers }) => covers.by === 'any' || (covers.by === 'kind' && covers.kinds.includes(kind))),
+  );
 }
 
 /**
@@ -85,10 +89,7 @@ export function kindsDenied({ deny }: Pick<ToolRules, 'deny'>): readonly ToolKin
  */
 export function kindsAsked(rules: Pick<ToolRules, 'deny' | 'mustAsk' | 'ask'>): readonly ToolKind[] {
   const denied = kindsDenied(rules);
-  const all = [...rules.deny, ...rules.mustAsk, ...rules.ask].map(({ covers }) => covers);
-  const isMeant = (kind: ToolKind): boolean =>
-    all.some((covers) => covers.by === 'any' || (covers.by === 'kind' && covers.kinds.includes(kind)));
-  return TOOL_KINDS.filter((kind) => isMeant(kind) && !denied.includes(kind));
+  return kindsIn([...rules.deny, ...rules.mustAsk, ...rules.ask]).filter((kind) => !denied.includes(kind));
 }
 
 /** The rules of an empty configuration: reading in the agent's folder is allowed, everything else asks. */

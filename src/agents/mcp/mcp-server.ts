@@ -73,8 +73,7 @@ export class McpServer {
   async whyNot({ name, digest }: ServerTool): Promise<string | null> {
     try {
       const now = (await this.tools()).find((tool) => tool.name === name);
-      if (now === undefined) return 'its server has no such tool now';
-      return now.digest === digest ? null : 'its definition changed after it was shown';
+      return now?.digest === digest ? null : 'its definition changed after it was shown';
     } catch (error) {
       return wordsOf(error);
     }

@@ -195,8 +195,14 @@ export function goOnWithRun(decision: RunDecision): void {
   if (next === undefined) return;
   if (needsYes(decision, next, next.verdict)) {
     if (grant === undefined) return ask(decision, next);
-    decision.record({ type: 'grantUsed', digest: next.digest, call: next.id, ...saidBy(grant) });
-    if (isNo(grant)) {
+    const { approval, choice, by, reason } = grant;
+    decision.record({
+      type: 'grantUsed',
+      digest: next.digest,
+      call: next.id,
+      said: { approval, choice, by, reason },
+    });
+    if (choice === 'deny') {
       endCall(decision, next, { code: 'DENIED', outcome: 'known' });
       return goOnWithRun(decision);
     }
@@ -215,15 +221,6 @@ function grantFor({ run, at }: RunDecision, { id, digest }: OpenCall): Run['gran
     const { call = id, until } = grant;
     return grant.digest === digest && call === id && at < (until ?? Infinity);
   });
-}
-
-function isNo(grant: Run['grants'][number]): boolean {
-  return grant.choice === 'deny';
-}
-
-function saidBy(grant: Run['grants'][number]): Pick<Extract<RunFact, { type: 'grantUsed' }>, 'said'> {
-  const { approval, choice, by, reason } = grant;
-  return { said: { approval, choice, by, reason } };
 }
 
 /**
