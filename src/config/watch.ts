@@ -1,19 +1,7 @@
-import { readFileSync, watch } from 'node:fs';
-import { dirname } from 'node:path';
+import { readFileSync } from 'node:fs';
+import type { Timer, Timers } from '../lib/time.ts';
 import { ConfigError, pathText } from './error.ts';
 import type { Config } from './config.ts';
-
-/** Calls a function once after a delay. `cancel` of the result prevents the call. */
-export type After = (ms: number, run: () => void) => { cancel(): void };
-
-/** Callbacks of a reload. */
-export type Reload = {
-  /** Reads the file again (`loadConfigFrom`). Throws a `ConfigError` when it cannot be used. */
-  readonly load: () => Config;
-  readonly onChange: (config: Config) => void;
-  /** The changed file cannot be used; the old configuration stays. */
-  readonly onInvalid: (error: ConfigError) => void;
-};
 
 /** Paths of changed keys that take effect only at the next start. */
 export const changedUntilRestart = (first: Config, next: Config): readonly string[] => {
@@ -34,50 +22,57 @@ const leaves = (value: object, path: readonly string[]): readonly (readonly [str
       : [[pathText([...path, key]), JSON.stringify(part)] as const],
   );
 
-/**
- * Watches a file through its folder, because editors replace files. `text`: the text whose configuration is known; the file
- * may have changed since. `settleMs`: the wait after a change, for the save to end.
- */
-type Watched = Reload & {
-  readonly path: string;
+/** A file to watch. */
+type Watched = {
+  /** Returns the text of the file; `null` without a file. */
+  readonly read: () => string | null;
+  /** The text whose configuration is known. The file may have changed since. */
   readonly text: string | null;
-  readonly after: After;
-  readonly settleMs?: number;
+  /** Reads the file again (`loadConfigFrom`). Throws a `ConfigError` when it cannot be used. */
+  readonly load: () => Config;
+  /** Called with each new configuration. The next change waits until it resolves. Must not reject. */
+  readonly onChange: (config: Config) => Promise<void>;
+  /** The changed file cannot be used; the old configuration stays. */
+  readonly onInvalid: (error: ConfigError) => void;
+  readonly timers: Timers;
 };
 
-/** Loads each new text of the file, and reports the configuration or the error. An unchanged text does nothing. */
-export const createReload = (initial: string | null, reload: Reload): { consider(text: string | null): void } => {
-  let known = initial;
-  return {
-    consider(text) {
-      if (text === known) return;
-      known = text;
-      try {
-        reload.onChange(reload.load());
-      } catch (error) {
-        if (!(error instanceof ConfigError)) throw error;
-        reload.onInvalid(error);
-      }
-    },
-  };
-};
+/** The time between two looks at the file, in milliseconds. */
+const LOOK_MS = 400;
 
-/** Reloads whenever the file's text changes, until `close` is called. */
-export const watchConfig = (watched: Watched): { close(): void } => {
-  const { path, text, after, settleMs = 200 } = watched;
-  const reload = createReload(text, watched);
-  let waiting: ReturnType<After> | null = null;
-  const settle = () => {
-    waiting?.cancel();
-    waiting = after(settleMs, () => reload.consider(readText(path)));
+/**
+ * Looks at a file until the timer is cancelled. Loads a new text when two looks in a row find it, so that a save has
+ * ended. Events of the file system have limits, and miss links, mounted files and replaced folders.
+ */
+export const watchConfig = ({ read, text, load, onChange, onInvalid, timers }: Watched): Timer => {
+  let [known, last] = [text, text];
+  let isOver = false;
+  const look = async (): Promise<void> => {
+    const now = read();
+    const isSettled = now === last;
+    last = now;
+    if (isSettled && now !== known) {
+      known = now;
+      await take();
+    }
+    if (!isOver) timer = timers.after(LOOK_MS, () => void look());
   };
-  const watcher = watch(dirname(path), { persistent: false }, settle);
-  watcher.on('error', () => watcher.close());
-  settle();
+  const take = async (): Promise<void> => {
+    let config: Config;
+    try {
+      config = load();
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      onInvalid(error);
+      return;
+    }
+    await onChange(config);
+  };
+  let timer = timers.after(LOOK_MS, () => void look());
   return {
-    close() {
-      waiting?.cancel();
-      watcher.close();
+    cancel() {
+      isOver = true;
+      timer.cancel();
     },
   };
 };

@@ -29,7 +29,7 @@ import { sendByProgram, serviceManager } from '../lib/service-manager.ts';
 import type { ServiceManager } from '../lib/service-manager.ts';
 import { conchCommand, watchVersion } from '../lib/installation.ts';
 import { systemClock, systemTimers } from '../lib/time.ts';
-import type { Clock } from '../lib/time.ts';
+import type { Clock, Timer } from '../lib/time.ts';
 import { Maintenance } from './maintenance.ts';
 import { announcementText } from '../turns/text/announcement-words.ts';
 
@@ -93,17 +93,17 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
     return letGo(error, made, opened);
   }
   if (made.page !== null) greet(made.page.accessLink() ?? '', first);
-  const watching = watch({ config: first, text }, log, async (next) => {
+  const load = async (next: Config): Promise<void> => {
     await backends.load(next);
     config = next;
-    await app.reload(next);
-  });
+  };
+  const watching = watch({ config: first, text, log, load, apply: (next) => app.reload(next) });
   app.connect().then(() => ready(made, () => begun?.(app)), onBroken);
   maintenance.start();
   flushCompileCache();
   const code = await end.promise;
   stopping.abort();
-  watching?.close();
+  watching?.cancel();
   return ended(code, await stopWithin(opened.mayAct() ? DRAIN_MS : REPLACED_DRAIN_MS, stop, log), unlisten);
 }
 
@@ -299,25 +299,37 @@ function alone(store: FloorStore): OpenedStore {
   return { store, mayAct: () => true, isRefused: () => false, stop: () => undefined };
 }
 
-/** Watches the file of the configuration. `text`: what it held when it was read. */
-function watch(
-  { config, text }: { readonly config: Config; readonly text: string | null },
-  log: Log,
-  apply: (next: Config) => Promise<void>,
-): { close(): void } | null {
+type WatchParts = {
+  readonly config: Config;
+  /** The text of the file when it was read. */
+  readonly text: string | null;
+  readonly log: Log;
+  /** Loads the code that the configuration needs, and puts it in force. */
+  readonly load: (next: Config) => Promise<void>;
+  /** Applies the configuration to floors and agents. Takes long where agents start. */
+  readonly apply: (next: Config) => Promise<void>;
+};
+
+/** Watches the file of the configuration. Changes are loaded one after the other: the newest stays in force. */
+function watch({ config, text, log, load, apply }: WatchParts): Timer | null {
   const path = config.file;
   if (path === null) return null;
+  const failed = (error: unknown): void => log.error({ err: error }, 'the configuration could not be applied');
+  const applied = (next: Config): Promise<void> =>
+    apply(next).then(() => tellReload(log, path, changedUntilRestart(config, next)), failed);
   return watchConfig({
-    path,
+    read: () => readText(path),
     text,
     load: () => loadConfigFrom(thisWorld(), path),
-    after: (ms, run) => systemTimers.after(ms, run),
-    onChange: (next) => {
+    timers: systemTimers,
+    onChange: async (next) => {
       for (const warning of next.warnings) log.warn(warning);
-      apply(next).then(
-        () => tellReload(log, path, changedUntilRestart(config, next)),
-        (error: unknown) => log.error({ err: error }, 'the configuration could not be applied'),
-      );
+      try {
+        await load(next);
+        void applied(next);
+      } catch (error) {
+        failed(error);
+      }
     },
     onInvalid: (error) => log.error({ file: path }, `${error.message}\nNothing was changed.`),
   });

@@ -1,84 +1,110 @@
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { ConfigError } from '../../src/config/error.ts';
 import { loadConfigFrom } from '../../src/config/load.ts';
 import { thisWorld } from '../../src/config/world.ts';
-import { changedUntilRestart, createReload, watchConfig } from '../../src/config/watch.ts';
-import type { Config } from '../../src/config/config.ts';
+import { changedUntilRestart, watchConfig } from '../../src/config/watch.ts';
 import { load, world } from './world.ts';
 
-const stage = (initial: string) => {
+/** A watched file. `look` is one look at it; `save` changes it, and looks until it is read. */
+const stage = (initial: string, applied: () => Promise<void> = async () => undefined) => {
   let text: string | null = initial;
   const told: (string | number)[] = [];
-  const reload = createReload(initial, {
+  const timers = manualTimers();
+  const watching = watchConfig({
+    read: () => text,
+    text: initial,
     load: () => loadConfigFrom(world(text === null ? {} : { 'turnConfig.json': text }), 'turnConfig.json'),
-    onChange: (config) => told.push(config.turnConfig.maxTurns),
+    onChange: (config) => {
+      told.push(config.turnConfig.maxTurns);
+      return applied();
+    },
     onInvalid: (error) => told.push(error.problems.map((problem) => problem.path).join()),
+    timers,
   });
-  const save = (next: string | null) => {
+  const look = async (next: string | null = text): Promise<void> => {
     text = next;
-    reload.consider(next);
+    timers.pass();
+    await new Promise(setImmediate);
   };
-  return { told, save };
+  const save = async (next: string | null): Promise<void> => {
+    await look(next);
+    await look();
+  };
+  return { told, look, save, watching, timers };
 };
 
+/** Timers that run when `pass` is called. */
+const manualTimers = () => {
+  const due = new Set<() => void>();
+  return {
+    after(_ms: number, run: () => void) {
+      due.add(run);
+      return { cancel: () => void due.delete(run) };
+    },
+    pass() {
+      const now = [...due];
+      due.clear();
+      for (const run of now) run();
+    },
+    waiting: () => due.size,
+  };
+};
+
+const withTurns = (maxTurns: number): string => JSON.stringify({ turnConfig: { maxTurns } });
+
 describe('a watched configuration', () => {
-  test('is passed on when its file changed', () => {
+  test('is passed on when its file changed', async () => {
     const { told, save } = stage('{}');
-    save('{ "turnConfig": { "maxTurns": 3 } }');
+    await save(withTurns(3));
     expect(told).toEqual([3]);
   });
-  test('is not loaded again when its text is the same', () => {
+  test('is not loaded again when its text is the same', async () => {
     const { told, save } = stage('{}');
-    save('{}');
+    await save('{}');
     expect(told).toEqual([]);
   });
-  test('changes nothing when it became invalid, says why once, and goes on when it is mended', () => {
+  test('is not read while it is being written', async () => {
+    const { told, look } = stage('{}');
+    for (const half of ['', '{ "turnConfig"', withTurns(5)]) await look(half);
+    expect(told).toEqual([]);
+    await look();
+    expect(told).toEqual([5]);
+  });
+  test('changes nothing when it became invalid, says why once, and goes on when it is mended', async () => {
     const { told, save } = stage('{}');
-    save('{ "turnConfig": { "maxTurns": "x" } }');
-    save('{ "turnConfig": { "maxTurns": "x" } }');
-    save('{ "turnConfig": { "maxTurns": 4 } }');
+    await save('{ "turnConfig": { "maxTurns": "x" } }');
+    await save('{ "turnConfig": { "maxTurns": "x" } }');
+    await save(withTurns(4));
     expect(told).toEqual(['turnConfig.maxTurns', 4]);
   });
-  test('does not become the demo when its file goes away', () => {
-    const { told, save } = stage('{ "turnConfig": { "maxTurns": 3 } }');
-    save(null);
+  test('does not become the demo when its file goes away', async () => {
+    const { told, save } = stage(withTurns(3));
+    await save(null);
     expect(told).toEqual(['CONCH_CONFIG']);
+  });
+  test('that changes again while a change is applied has its newest text applied last', async () => {
+    const first = Promise.withResolvers<void>();
+    const { told, save, look } = stage('{}', () => first.promise);
+    await save(withTurns(3));
+    await save(withTurns(4));
+    expect(told).toEqual([3]);
+    first.resolve();
+    await look();
+    await look();
+    await look();
+    expect(told).toEqual([3, 4]);
+  });
+  test('is not looked at any more when the watch ends', () => {
+    const { watching, timers } = stage('{}');
+    watching.cancel();
+    expect(timers.waiting()).toBe(0);
   });
 });
 
 describe('a file on the disk', () => {
-  test('is noticed when an editor replaces it, once its writing has settled', async () => {
-    const directory = mkdtempSync(join(tmpdir(), 'conch-'));
-    const path = join(directory, 'turnConfig.json');
-    writeFileSync(path, '{}');
-    const waits: number[] = [];
-    const changed = new Promise<Config>((resolve, reject) => {
-      const watching = watchConfig({
-        path,
-        text: '{}',
-        load: () => loadConfigFrom({ ...thisWorld(), env: {}, cwd: directory }, path),
-        onChange: resolve,
-        onInvalid: reject,
-        settleMs: 7,
-        after: (ms, run) => {
-          waits.push(ms);
-          const timer = setImmediate(run);
-          return { cancel: () => clearImmediate(timer) };
-        },
-      });
-      onTestFinished(() => {
-        watching.close();
-        rmSync(directory, { recursive: true });
-      });
-    });
-    writeFileSync(join(directory, 'new'), '{ "turnConfig": { "maxTurns": 9 } }');
-    renameSync(join(directory, 'new'), path);
-    expect((await changed).turnConfig.maxTurns).toBe(9);
-    expect(new Set(waits)).toEqual(new Set([7]));
-  });
   test('that is not UTF-8 is refused', () => {
     const directory = mkdtempSync(join(tmpdir(), 'conch-'));
     onTestFinished(() => rmSync(directory, { recursive: true }));

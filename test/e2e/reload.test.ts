@@ -1,3 +1,5 @@
+import { mkdirSync, renameSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { clearPlace, configure, makePlace, startBot } from '../kill/bot.ts';
 import type { Bot, Place } from '../kill/bot.ts';
@@ -10,6 +12,11 @@ let page: Page;
 
 beforeAll(async () => {
   place = await makePlace(DEMO);
+  // A link: the file itself lies in another folder, whose changes are noticed, too.
+  const folder = join(place.dir, 'settings');
+  mkdirSync(folder);
+  renameSync(place.configFile, join(folder, 'conch.json'));
+  symlinkSync(join(folder, 'conch.json'), place.configFile);
   bot = startBot(place);
   await bot.ready();
   page = await openPage(bot);
