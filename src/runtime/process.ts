@@ -58,7 +58,8 @@ type Callbacks = {
 export async function runBot(first: Config, { greet = printLink, begun }: Callbacks = {}): Promise<ExitCode> {
   let config = first;
   const [text, clock] = [readText(first.file), systemClock()];
-  const { log, service, ...known } = openLog(first, clock);
+  const current = () => config;
+  const { log, service, ...known } = openLog(current, clock);
   const [end, stopping] = [Promise.withResolvers<ExitCode>(), new AbortController()];
   let platforms: Platforms | null = null;
   const adapters = (): readonly ChatAdapter[] => platforms?.adapters ?? [];
@@ -66,7 +67,6 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
   // Reports the first failure only: it ends the program, and mostly causes the later ones.
   const { promise: failure, resolve: onBroken } = Promise.withResolvers<unknown>();
   void failure.then((error) => end.resolve(broken(error, log)));
-  const current = () => config;
   const opened = await openStore({ current, clock, adapters, log, health, lost: onBroken, stopping, service });
   if (opened === null) return EXIT_CODES.ok;
   const shared = { ...known, ...opened, clock, timers: systemTimers, log, texts: opened.store.keyValues };
@@ -139,20 +139,24 @@ type Known = {
 };
 
 /** Opens the log, the logins whose tokens it redacts, and the way to the service manager. */
-function openLog(config: Config, clock: Clock): Known {
-  const store = new LoginStore(config.dataDir);
-  const secrets = secretsOf(config, store);
-  const log = createLog({ ...config.log, secrets });
+function openLog(current: () => Config, clock: Clock): Known {
+  const store = new LoginStore(current().dataDir);
+  const secrets = secretsOf(current, store);
+  const log = createLog({ ...current().log, secrets });
   const logins = new ServerLogins(store, { clock, timers: systemTimers, log });
   return { log, secrets, logins, service: serviceOf(log) };
 }
 
-function secretsOf(config: Config, logins: LoginStore): () => readonly string[] {
-  const own = config.secrets.map((secret) => secret.reveal());
-  let tokens = logins.secrets;
-  let all = [...own, ...tokens];
+/** The secrets of each configuration since the start, and the tokens of the logins. */
+function secretsOf(current: () => Config, logins: LoginStore): Known['secrets'] {
+  const own = new Set<string>();
+  let [config, tokens]: [Config | null, readonly string[]] = [null, []];
+  let all: readonly string[] = [];
   return () => {
-    if (tokens !== logins.secrets) [tokens, all] = [logins.secrets, [...own, ...logins.secrets]];
+    if (config === current() && tokens === logins.secrets) return all;
+    [config, tokens] = [current(), logins.secrets];
+    for (const secret of config.secrets) own.add(secret.reveal());
+    all = [...own, ...tokens];
     return all;
   };
 }

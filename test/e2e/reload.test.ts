@@ -91,4 +91,18 @@ describe('a configuration that is changed while Conch runs', () => {
     configure(place, demoWith({ humanInterruptMode: 'parallel' }));
     await page.until(() => page.view?.mode === 'parallel', 'the mode of the corrected file');
   });
+
+  test('brings a secret that is redacted in the log', async () => {
+    const args = ['-c', 'echo lost $0 >&2; exit 1', '--api-key=d0nt-sh0w-this'];
+    const leaky = { id: 'leaky', backend: { kind: 'command', command: 'sh', args } };
+    const channels = [{ id: CHANNEL, agents: ['pm', 'leaky'] }];
+    configure(place, { ...DEMO, agents: [...DEMO.agents, leaky], channels });
+    const isQueued = () =>
+      page.view?.seats.some(({ agent, status }) => agent === 'leaky' && status === 'QUEUED') === true;
+    await page.until(isQueued, 'a seat for leaky');
+    await page.say(CHANNEL, 'leaky: Hello!');
+    const told = () => logLines(bot).find(({ stderr }) => stderr !== undefined);
+    await page.until(() => told() !== undefined, 'the standard error of leaky', 20_000);
+    expect(told()).toMatchObject({ stderr: expect.stringContaining('lost --api-key=[secret]') });
+  });
 });
