@@ -5,7 +5,7 @@ import { makePrivateFolder, unusedName } from '../../lib/private-file.ts';
 import { StoreError, sentence, storeError } from '../errors.ts';
 import { fileProblems } from './check.ts';
 import { lockFile, lockOf } from '../lock.ts';
-import { openToRead } from './open.ts';
+import { openToCopy } from './open.ts';
 
 /**
  * Copies a database in use into a new file, consistent and complete, and marks the copy as a backup. A store that
@@ -58,7 +58,7 @@ function makeFolderOf(path: string): void {
 }
 
 async function copySound(file: string, fresh: string): Promise<void> {
-  const db = openToRead(file);
+  const db = openToCopy(file);
   try {
     const [found] = fileProblems(db);
     if (found !== undefined) throw new StoreError('corrupt', sentence('corrupt', file, found));

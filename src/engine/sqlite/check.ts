@@ -54,7 +54,7 @@ export function databaseProblems(path: string, folds: readonly Fold[]): readonly
   const db = openToRead(path);
   try {
     const found = fileProblems(db);
-    if (found.length > 0 || folds.length === 0 || isFormer(db)) return found;
+    if (found.length > 0 || folds.length === 0) return found;
     const rows = new Rows(db);
     const [configs, ledger] = [new Configs(db), new Ledger(db)];
     const replay = db.transaction((owner: Owner): Replayed | null => {

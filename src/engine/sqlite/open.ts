@@ -57,17 +57,23 @@ export function openDatabase(
  * missing, is no database of Conch, or has another schema than this version.
  */
 export function openToRead(path: string, migrations: readonly URL[] = MIGRATIONS): Database.Database {
+  const db = openToCopy(path, migrations);
+  if (Number(db.pragma('user_version', { simple: true })) === migrations.length) return db;
+  db.close();
+  throw new StoreError(
+    'unavailable',
+    `${path} has the schema of an earlier version. Start Conch once, then try again. A backup has to be restored first: conch restore ${path}`,
+  );
+}
+
+/** The same, where an earlier schema is no reason to refuse the file: the next start brings the copy up to date. */
+export function openToCopy(path: string, migrations: readonly URL[] = MIGRATIONS): Database.Database {
   let db: Database.Database | null = null;
   try {
     if (!existsSync(path)) throw new StoreError('unavailable', `There is no file ${path}.`);
     db = new Database(path, { readonly: true, timeout: BUSY_TIMEOUT_MS });
     const version = readVersion(db, path, migrations.length);
     if (version === 0) throw new StoreError('corrupt', sentence('corrupt', path, 'it is empty'));
-    if (version < migrations.length)
-      throw new StoreError(
-        'unavailable',
-        `${path} has the schema of an earlier version. Start Conch once, then try again.`,
-      );
     defineFunctions(db);
     return db;
   } catch (error) {

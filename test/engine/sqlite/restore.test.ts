@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { restore } from '../../../src/engine/sqlite/backup.ts';
+import { MIGRATIONS, openDatabase, openToRead } from '../../../src/engine/sqlite/open.ts';
 import { folder, open, seat, turn, write } from './fixture.ts';
 import { runChild } from './process.ts';
 
@@ -48,6 +49,18 @@ describe('a restore', () => {
     await withBackup(place.file);
     expect(await restore(place.file('copy.db'), other.file())).toBeNull();
     await open(other.file()).close();
+  });
+
+  test('takes a backup of an earlier version, which the next start brings up to date', async () => {
+    using place = folder();
+    const backup = place.file('earlier.db');
+    openDatabase(backup, MIGRATIONS.slice(0, 1)).close();
+    expect(() => openToRead(backup)).toThrow(`conch restore ${backup}`);
+    await restore(backup, place.file());
+    const store = open(place.file());
+    await seat(store);
+    expect(store.verify()).toEqual([]);
+    await store.close();
   });
 
   test('is refused, and changes nothing, while the database is in use, and of a file that is missing or damaged', async () => {
