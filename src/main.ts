@@ -14,6 +14,7 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
   if (!understood.ok) return printError(understood.message);
   if ('text' in understood) return printLine(understood.text);
   const { row, words, options } = understood.call;
+  if (row.command !== 'start') endWithReader();
   try {
     return await row.run(words, options);
   } catch (error) {
@@ -25,6 +26,14 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     const isOfFile = code === EXIT_CODES.diskFull && !(error instanceof StoreError);
     return printError(isOfFile ? `${error.message}: ${MAKE_ROOM}` : error.message, code);
   }
+}
+
+/** Ends the program when the reader of its output has ended, as "head" does when it has read enough. */
+function endWithReader(): void {
+  process.stdout.on('error', (error) => {
+    if ('code' in error && error.code === 'EPIPE') process.exit(EXIT_CODES.ok);
+    throw error;
+  });
 }
 
 /** The exit code of a mistake that its message explains; `null` for any other error. */

@@ -18,6 +18,7 @@ import { connectsItself } from '../config/config.ts';
 import type { Config } from '../config/config.ts';
 import { STARTER_AGENTS, STARTER_MODES } from '../config/starter.ts';
 import { jsonSchemaText } from '../config/schema.ts';
+import { readEnvironment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Purpose } from '../config/load.ts';
 import { thisWorld } from '../config/world.ts';
@@ -342,7 +343,7 @@ async function init({ platform, channel, agents, names, mode }: Options): Promis
       { platform, channel, agents, names, mode },
       {
         cwd,
-        file: resolve(cwd, process.env['CONCH_CONFIG'] ?? 'turnConfig.json'),
+        file: resolve(cwd, readEnvironment(thisWorld()).env['CONCH_CONFIG'] ?? 'turnConfig.json'),
         ask: typed?.ask ?? null,
         create: newFile,
         isFile: existsSync,

@@ -62,6 +62,26 @@ describe.concurrent('a wrong configuration', () => {
     }));
 });
 
+describe.concurrent('a command', () => {
+  test('ends without a word when the reader of its output has ended', () =>
+    inPlace(DEMO, async (_place, start) => {
+      const bot = start({ argv: ['schema'] });
+      bot.child.stdout?.destroy();
+      expect(await bot.ended).toMatchObject({ code: EXIT_CODES.ok, signal: null });
+      expect(bot.err()).toBe('');
+    }));
+
+  test('of conch init writes the file that a start reads: an empty variable counts as none, and .env counts', () =>
+    inPlace(DEMO, async (place) => {
+      const env = { CONCH_CONFIG: '' };
+      const { code, err } = await runConch(place, { argv: ['init'], env });
+      expect([code, err]).toEqual([EXIT_CODES.refused, expect.stringContaining(`${place.configFile} exists`)]);
+      writeFileSync(join(place.dir, '.env'), 'CONCH_CONFIG=other.json\n');
+      expect(await runConch(place, { argv: ['init'], env })).toMatchObject({ code: EXIT_CODES.ok });
+      expect(existsSync(join(place.dir, 'other.json'))).toBe(true);
+    }));
+});
+
 describe.concurrent('a database that cannot be used', () => {
   const damaged: readonly (readonly [string, (path: string) => void, RegExp])[] = [
     [
