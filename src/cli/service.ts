@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { dirname, join, parse, resolve } from 'node:path';
+import { dirname, isAbsolute, join, parse, resolve } from 'node:path';
 import { z } from 'zod';
 import { makePrivateFolder } from '../lib/private-file.ts';
 import { EXIT_CODES, EXIT_MEANINGS } from '../runtime/exit-codes.ts';
@@ -202,7 +202,8 @@ async function uninstall(call: ServiceCall, world: ServiceWorld): Promise<Done> 
 
 /** This machine, for the Conch that runs this command. */
 export function thisMachine(dataDir: string): ServiceWorld {
-  const config = process.env['XDG_CONFIG_HOME'] ?? join(homedir(), '.config');
+  const named = process.env['XDG_CONFIG_HOME'] ?? '';
+  const config = isAbsolute(named) ? named : join(homedir(), '.config');
   return {
     uid: process.getuid?.() ?? -1,
     command: [process.execPath, process.argv[1] ?? '', 'start'],

@@ -9,10 +9,10 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
-import { runService } from '../../src/cli/service.ts';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { runService, thisMachine } from '../../src/cli/service.ts';
 import type { ServiceCall, ServiceWorld } from '../../src/cli/service.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 
@@ -121,7 +121,7 @@ describe('conch service install', () => {
 
   test.runIf(process.getuid?.() === 0)('refuses in one line when the user may not write the unit', () => {
     using place = machine();
-    const program = `import { runService } from '${new URL('../../src/cli/service.ts', import.meta.url).pathname}';
+    const program = `import { runService, thisMachine } from '${new URL('../../src/cli/service.ts', import.meta.url).pathname}';
       const systemctl = async () => ({ code: 0, text: '' });
       const world = { ...${JSON.stringify(place.world)}, systemctl };
       console.log((await runService(${JSON.stringify(CALL)}, world)).text);`;
@@ -193,4 +193,10 @@ test('a broken configuration does not hide how the service is', () => {
   const args = [launcher, 'service', 'status'];
   const { status, stderr } = spawnSync(process.execPath, args, { cwd: place.folder, env, encoding: 'utf8' });
   expect([status, stderr]).toEqual([EXIT_CODES.refused, expect.not.stringContaining('turnConfig.json')]);
+});
+
+test.each(['', 'relative'])('the units of a user are in the home folder when XDG_CONFIG_HOME is "%s"', (named) => {
+  vi.stubEnv('XDG_CONFIG_HOME', named);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  expect(thisMachine('/data').unitFolders.user).toBe(join(homedir(), '.config/systemd/user'));
 });
