@@ -253,13 +253,19 @@ function tokens({ credentials, channels }: Config): readonly CheckResult[] {
   ] as const;
   return all.flatMap(([adapter, what, token]) => {
     if (token === null || !channels.some((channel) => channel.adapter === adapter)) return [];
-    const claim = lockInstance(token.reveal());
-    claim?.release();
-    if (claim !== null) return [good(what, 'no other Conch on this machine uses it')];
-    return [
-      warning(what, 'a running Conch on this machine uses it', 'Do not start a second Conch with the same token.'),
-    ];
+    return [tokenInUse(what, token.reveal())];
   });
+}
+
+function tokenInUse(what: string, token: string): CheckResult {
+  try {
+    const claim = lockInstance(token);
+    claim?.release();
+    if (claim !== null) return good(what, 'no other Conch on this machine uses it');
+  } catch (error) {
+    return bad(what, storeError(error, 'its lock file').message, null);
+  }
+  return warning(what, 'a running Conch on this machine uses it', 'Do not start a second Conch with the same token.');
 }
 
 /** The newest check of each coding agent. None prevents a start. */

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { closeSync, existsSync, openSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import type { Timer, Timers } from '../lib/time.ts';
+import { StoreError } from './errors.ts';
 
 /** A file that this process has locked until it releases it or ends. */
 export type FileLock = { release(): void };
@@ -68,7 +69,19 @@ function fileAt(path: string): string | null {
   return found === undefined ? null : `${found.dev}:${found.ino}`;
 }
 
-/** Locks a token on this machine; `null` when another process uses it. The token itself is not written. */
+/**
+ * Locks a token on this machine; `null` when another process uses it. The token itself is not written. Throws a
+ * `StoreError` when another user made the lock file, and this user cannot see whether it is locked.
+ */
 export function lockInstance(token: string, folder = tmpdir()): FileLock | null {
-  return lockFile(join(folder, `conch-${hash('sha256', token).slice(0, 24)}.lock`));
+  const path = join(folder, `conch-${hash('sha256', token).slice(0, 24)}.lock`);
+  try {
+    return lockFile(path);
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EACCES')) throw error;
+    throw new StoreError('read-only', `${path} ${OF_ANOTHER_USER}`, error);
+  }
 }
+
+const OF_ANOTHER_USER =
+  'belongs to another user, whose Conch may use the same token. Stop that Conch, then remove the file.';

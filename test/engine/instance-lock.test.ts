@@ -1,3 +1,4 @@
+import { chmodSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { lockInstance } from '../../src/engine/lock.ts';
 import { folder } from './sqlite/fixture.ts';
@@ -13,5 +14,17 @@ describe('a token', () => {
     const second = lockInstance('secret-token', place.path);
     expect(second).not.toBeNull();
     second?.release();
+  });
+
+  test.runIf(process.geteuid?.() === 0)('is refused with the way on when another user made the lock file', () => {
+    using place = folder();
+    lockInstance('secret-token', place.path)?.release();
+    chmodSync(place.path, 0o755);
+    process.seteuid?.('nobody');
+    try {
+      expect(() => lockInstance('secret-token', place.path)).toThrow(/belongs to another user, .* remove the file\.$/);
+    } finally {
+      process.seteuid?.(0);
+    }
   });
 });
