@@ -5,7 +5,6 @@ import type { Config } from '../config/config.ts';
 import type { Log } from './log.ts';
 import type { AgentId, ChannelId, SeatSettings } from '../turns/floor/settings.ts';
 import type { TurnManager } from '../turns/manager.ts';
-import { timeWords } from '../turns/commands/clock-words.ts';
 import type {
   CommandContext,
   CrewCommands,
@@ -62,7 +61,6 @@ export function createCommandContext(ports: CommandContextPorts): CommandContext
     },
     words: { refusal: refusalText },
     clock,
-    time: timeWords(),
     suspended,
     runs,
     reviews: ports.reviews,

@@ -23,7 +23,6 @@ import { givenTo, requestersOf } from '../turns/requesters.ts';
 import type { Line } from '../turns/view.ts';
 import type { Requester } from '../turns/requesters.ts';
 import type { RunCommands } from '../turns/commands/context.ts';
-import { timeWords } from '../turns/commands/clock-words.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { EventSource } from '../adapters/console/event-stream.ts';
 import type { AuditSource } from '../turns/tool-calls.ts';
@@ -118,7 +117,6 @@ export class Runs {
         keep: (channel, agent, by, completes) => manager.keep(channel, agent, by, completes),
       },
       clock,
-      time: timeWords(),
       nameOf,
       closed: (channel, named) => closedQuestion(store.floors, channel, named),
       approvers: (agent) => config().agents.find(({ id }) => id === agent)?.approvers ?? null,

@@ -1,6 +1,5 @@
 import type { createOperators } from '../../src/turns/commands/execute.ts';
 import type { CommandContext, Person } from '../../src/turns/commands/context.ts';
-import { timeWords } from '../../src/turns/commands/clock-words.ts';
 import { forQuestion, forTurn } from '../../src/turns/drawn-for.ts';
 import { openQuestion, asideOf } from '../../src/turns/floor/seats.ts';
 import { viewOf } from '../../src/turns/view.ts';
@@ -162,7 +161,6 @@ function contextOf({ createRunCommands: create }: Clicking, bound: Bound, { left
   return {
     floors,
     clock,
-    time: timeWords('UTC'),
     roster: {
       list: () => AGENTS.map((id) => ({ id, name: id, ...unseated })),
       status: () => null,
@@ -175,7 +173,6 @@ function contextOf({ createRunCommands: create }: Clicking, bound: Bound, { left
       runs: bound.runs,
       floors: { ...floors, keep: () => ({ text: '', durable: Promise.resolve() }) },
       clock,
-      time: timeWords('UTC'),
       nameOf: (id) => id,
       closed: () => null,
       approvers: () => leftTo,

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import type { FolderTrust, FolderTrustPorts, TrustCommand } from '../../src/agents/trust/folder-trust.ts';
 import type { RepositoryFile } from '../../src/agents/trust/repository-files.ts';
 import type { Instant } from '../../src/lib/time.ts';
-import { timeWords } from '../../src/turns/commands/clock-words.ts';
 import type { Answer, Person } from '../../src/turns/commands/context.ts';
 import type { createOperators } from '../../src/turns/commands/execute.ts';
 import { decide } from '../../src/turns/floor/decide.ts';
@@ -348,7 +347,6 @@ class World {
         message: () => null,
       },
       clock: this.#clock,
-      time: timeWords('UTC'),
       roster: { list: () => seats, status: () => null, restart },
       operators: () => ({ users: ['ann'], roles: [] }),
       names: { agent: (id) => id, channel: (id) => id },

@@ -6,7 +6,6 @@ import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import { TurnManager } from '../../src/turns/manager.ts';
 import { createTime } from '../agents/time.ts';
 import { seatOf } from '../turns/floor/stage.ts';
-import { timeWords } from '../../src/turns/commands/clock-words.ts';
 import { viewOf } from '../../src/turns/view.ts';
 import { createRunCommands } from '../../src/work/runs/run-commands.ts';
 import { call } from '../work/runs/fixture.ts';
@@ -100,7 +99,6 @@ test.each(['abort', 'complete'] as const)('keeps the displayed text when /run %s
       turns: () => [],
     },
     clock,
-    time: timeWords('UTC'),
     nameOf: (id) => id,
     closed: () => null,
     approvers: () => null,

@@ -1,17 +1,12 @@
 import type { Instant } from '../../lib/time.ts';
-import { defined } from '../../lib/defined.ts';
 
-/** Formats an instant for a report made at `now`: the time of day, with the date if it is not today. */
-export type TimeWords = (at: Instant, now: Instant) => string;
-
-/** Formats times for a time zone: "21:00:05". Default: this machine's zone. */
-export function timeWords(timeZone?: string): TimeWords {
-  const zone = defined({ timeZone });
-  const time = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium', ...zone });
-  const date = new Intl.DateTimeFormat('en-CA', { dateStyle: 'short', ...zone });
-  return (at, now) =>
-    date.format(at) === date.format(now) ? time.format(at) : `${date.format(at)} ${time.format(at)}`;
+/** Formats an instant in UTC for a report made at `now`: "21:00:05 UTC", with its date if `now` is 12 hours away or more. */
+export function timeWords(at: Instant, now: Instant): string {
+  const [date = '', time = ''] = new Date(at).toISOString().split(/[T.]/);
+  return `${Math.abs(now - at) < HALF_DAY_MS ? '' : `${date} `}${time} UTC`;
 }
+
+const HALF_DAY_MS = 12 * 3_600_000;
 
 /** Formats a duration in milliseconds like a clock, rounded up to seconds: "1:12", "0:00", "1:02:03". */
 export function clockWords(ms: number): string {

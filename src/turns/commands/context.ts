@@ -6,7 +6,6 @@ import type { Instant } from '../../lib/time.ts';
 import type { Applied } from '../floor-store.ts';
 import type { FloorView, InboxRow, JournalEntry, TurnRecord } from '../view.ts';
 import type { COMMANDS } from './command-table.ts';
-import type { TimeWords } from './clock-words.ts';
 import type { Values } from './parse.ts';
 
 /** What commands need of the floors. The TurnManager implements it. */
@@ -122,7 +121,6 @@ export type CommandContext = {
   readonly names: { readonly agent: (id: AgentId) => string; readonly channel: (id: ChannelId) => string };
   readonly words: { refusal(refusal: Refusal, context: { readonly agent?: string }): string };
   readonly clock: { now(): Instant };
-  readonly time: TimeWords;
   /** Returns why the platform accepts no messages in a channel now, or `null` when it does. */
   suspended?(channel: ChannelId): string | null;
   /**

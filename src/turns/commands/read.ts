@@ -3,7 +3,7 @@ import type { Fate } from '../floor/fact.ts';
 import type { Instant } from '../../lib/time.ts';
 import { askedOn } from '../floor/seats.ts';
 import type { FloorView, TurnRecord } from '../view.ts';
-import { clockWords, counted, excerpt } from './clock-words.ts';
+import { clockWords, counted, excerpt, timeWords } from './clock-words.ts';
 import type { CommandContext, Person } from './context.ts';
 import { factWords, fateWords, list, WAITS_FOR } from './fact-words.ts';
 import { didYouMean } from '../../lib/nearest.ts';
@@ -33,13 +33,13 @@ export function whyText(channel: ChannelId, id: string, context: CommandContext)
   const now = context.clock.now();
   const name = context.names.agent;
   const entries = context.floors.why(id).filter((entry) => entry.key === channel);
-  const steps = entries.map((entry) => `${context.time(entry.at, now)}  ${factWords(entry.fact, name)}`);
+  const steps = entries.map((entry) => `${timeWords(entry.at, now)}  ${factWords(entry.fact, name)}`);
   const isLate = entries.some(
     ({ fact }) => fact.type === 'injectReported' && fact.id === id && fact.outcome !== 'injected',
   );
   const marks = [...(row.edited ? ['edited'] : []), ...(row.deleted ? ['deleted'] : [])];
   return [
-    `${context.time(row.sentAt, now)}  ${excerpt(row.author.name)} wrote${marks.length === 0 ? '' : ` (${marks.join(', ')})`}: ${excerpt(row.text)}`,
+    `${timeWords(row.sentAt, now)}  ${excerpt(row.author.name)} wrote${marks.length === 0 ? '' : ` (${marks.join(', ')})`}: ${excerpt(row.text)}`,
     ...steps,
     row.fate === null
       ? 'Now: received, not yet delivered.'
@@ -119,7 +119,7 @@ function rowHelp(row: CommandRow): string {
 function turnLine(turn: TurnRecord, context: CommandContext, now: Instant): string {
   const waits = turn.waits.length === 0 ? [] : [`waited for ${turn.waits.map((wait) => wait.reason).join(', ')}`];
   return [
-    `${context.time(turn.startedAt, now)}  #${turn.epoch} ${context.names.agent(turn.agent)}`,
+    `${timeWords(turn.startedAt, now)}  #${turn.epoch} ${context.names.agent(turn.agent)}`,
     clockWords((turn.endedAt ?? now) - turn.startedAt),
     turn.outcome ?? 'in progress',
     turn.said === 0 ? 'nothing said' : `${counted(turn.said, 'message')} said`,

@@ -1,5 +1,5 @@
 import type { Clock } from '../../lib/time.ts';
-import type { TimeWords } from '../../turns/commands/clock-words.ts';
+import { timeWords } from '../../turns/commands/clock-words.ts';
 import type { Answer, Floors, Request, RunCommands, RunVerb } from '../../turns/commands/context.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import { askedAs, askedWith } from '../../turns/floor/seats.ts';
@@ -27,7 +27,6 @@ export type RunCommandPorts = {
     keep(channel: ChannelId, agent: AgentId, by: string, completes: boolean): Kept;
   };
   readonly clock: Clock;
-  readonly time: TimeWords;
   /** The name of an agent or person; the id when no name is known. */
   readonly nameOf: (id: string) => string;
   /** How a request was closed; `null` when it is not in the newest facts. */
@@ -324,7 +323,7 @@ function holderOf({ floors }: RunCommandPorts, channel: ChannelId): AgentId | nu
 
 /** The last tool calls of an agent in a channel; without a name, those of all its agents. */
 function logText(agent: AgentId | null, request: Request, ports: RunCommandPorts): string {
-  const { clock, time, nameOf, runs } = ports;
+  const { clock, nameOf, runs } = ports;
   const ofChannel = (key: string): boolean => seatOfRuns(key).channel === request.channel;
   const keys = agent === null ? runs.keys().filter(ofChannel) : [keyFor(agent, request, ports)];
   const all = keys.flatMap((key) =>
@@ -333,7 +332,7 @@ function logText(agent: AgentId | null, request: Request, ports: RunCommandPorts
   const rows = all.toSorted((one, other) => one.row.askedAt - other.row.askedAt);
   const lines = rows.slice(-(request.values.count ?? LOG_COUNT)).map(({ row, by }) => {
     const whose = agent === null ? `${nameOf(by)}: ` : '';
-    return `${time(row.askedAt, clock.now())}  ${whose}${callWords(row, INPUT_LENGTH, nameOf)}`;
+    return `${timeWords(row.askedAt, clock.now())}  ${whose}${callWords(row, INPUT_LENGTH, nameOf)}`;
   });
   return (
     lines.join('\n') ||
@@ -384,7 +383,7 @@ function statusLines(state: RunState, { nameOf }: RunCommandPorts): readonly str
   ];
 }
 
-function ruleLines({ key, run, remembered }: RunState, { nameOf, time, clock }: RunCommandPorts): readonly string[] {
+function ruleLines({ key, run, remembered }: RunState, { nameOf, clock }: RunCommandPorts): readonly string[] {
   const { agent, aside } = seatOfRuns(key);
   const mark = aside === true ? '+' : '';
   const asked = run?.pause?.approval ?? null;
@@ -393,7 +392,7 @@ function ruleLines({ key, run, remembered }: RunState, { nameOf, time, clock }: 
     ...(asked === null ? [] : [`${nameOf(agent)}${mark} waits for approval: ${asked.tool} (${asked.id})`]),
     ...remembered.map(
       ({ rule, by, at, until }, index) =>
-        `${nameOf(agent)}${mark} ${index + 1}. ${rule} · by ${nameOf(by)} ${time(at, now)} · ${until <= now ? 'expired' : `until ${time(until, now)}`} · /run revoke ${agent}${mark} ${index + 1}`,
+        `${nameOf(agent)}${mark} ${index + 1}. ${rule} · by ${nameOf(by)} ${timeWords(at, now)} · ${until <= now ? 'expired' : `until ${timeWords(until, now)}`} · /run revoke ${agent}${mark} ${index + 1}`,
     ),
   ];
 }

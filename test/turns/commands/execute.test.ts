@@ -341,8 +341,8 @@ describe('reading', () => {
   test('the log shows the turns and how they ended', async () => {
     expect((await room().run('/floor log', ANN)).text).toBe(
       [
-        '21:00:00  #1 pm · 0:12 · completed · 2 messages said',
-        '21:00:12  #2 Developer · 0:18 · in progress · nothing said · waited for answer',
+        '21:00:00 UTC  #1 pm · 0:12 · completed · 2 messages said',
+        '21:00:12 UTC  #2 Developer · 0:18 · in progress · nothing said · waited for answer',
       ].join('\n'),
     );
   });
@@ -350,9 +350,9 @@ describe('reading', () => {
   test('why shows the fate of a message step by step', async () => {
     expect((await room().run('/why 1234567890', ANN)).text).toBe(
       [
-        '20:59:50  Ann wrote (edited): please wait for me',
-        '20:59:51  message 1234567890 held until the turn ends (pm #1 had the floor)',
-        '21:00:12  turn granted to Developer #2, with message 1234567890',
+        '20:59:50 UTC  Ann wrote (edited): please wait for me',
+        '20:59:51 UTC  message 1234567890 held until the turn ends (pm #1 had the floor)',
+        '21:00:12 UTC  turn granted to Developer #2, with message 1234567890',
         'Now: delivered to Developer with its prompt.',
       ].join('\n'),
     );

@@ -2,7 +2,6 @@ import type { Command } from '../../../src/turns/floor/command.ts';
 import type { Refusal } from '../../../src/turns/floor/refusals.ts';
 import type { Fact } from '../../../src/turns/floor/fact.ts';
 import { emptyFloor } from '../../../src/turns/floor/floor.ts';
-import { timeWords } from '../../../src/turns/commands/clock-words.ts';
 import type {
   Answer,
   Approvers,
@@ -92,7 +91,6 @@ export function room(options: Options = {}) {
       diff: async () => ({ ok: true, text: 'diff' }),
       cancel: async ({ values }) => ({ ok: true, text: `cancel ${values.words}` }),
     },
-    time: timeWords('UTC'),
     audit: (entry) => audit.push(entry),
     ...(options.seat === undefined ? {} : { seat: options.seat }),
   };

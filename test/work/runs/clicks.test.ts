@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import { timeWords } from '../../../src/turns/commands/clock-words.ts';
 import type { Person } from '../../../src/turns/commands/context.ts';
 import { createOperators } from '../../../src/turns/commands/execute.ts';
 import { openQuestion } from '../../../src/turns/floor/seats.ts';
@@ -57,12 +56,10 @@ function clicking(bound: Bound, approvers: 'other' | readonly string[] | null) {
     names,
     words: { refusal: refusalText },
     clock,
-    time: timeWords('UTC'),
     runs: createRunCommands({
       runs: bound.runs,
       floors: { ...floors, apply: (channel, command) => floors.apply(channel, command, bound.at) },
       clock,
-      time: timeWords('UTC'),
       nameOf: String,
       closed,
       approvers: () => approvers,

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
-import { timeWords } from '../../../src/turns/commands/clock-words.ts';
 import { parseLine } from '../../../src/turns/commands/parse.ts';
 import type { RunVerb } from '../../../src/turns/commands/context.ts';
 import { turnRecords, viewOf } from '../../../src/turns/view.ts';
@@ -25,7 +24,6 @@ function commandsOver(bound: Bound, approvers: 'other' | readonly string[] | nul
       turns: (channel, limit) => turnRecords(store.floors.journal(channel, 200)).slice(-limit),
     },
     clock: { now: () => bound.at },
-    time: timeWords('UTC'),
     nameOf: (id) => ({ ann: 'Ann', bob: 'Bob' })[id] ?? id,
     closed: (_, named) => ('question' in named && named.question === 1 ? { choice: 'allow', by: 'bob' } : null),
     approvers: () => approvers,
@@ -178,14 +176,16 @@ describe('/run', () => {
     await bound.requests('c');
     await bound.answers('reject', { reason: 'use b.txt' });
     const lines = (await type('/run log pm')).text.split('\n');
-    expect(lines.map((line) => line.replace(/^\S+ +/, ''))).toEqual([
+    expect(lines.map((line) => line.replace(/^\S+ UTC +/, ''))).toEqual([
       'step 1 mcp__files__write {"path":"a"} · allowed once by Ann → complete, 0:01',
       'step 1 mcp__files__write {"path":"b"} · denied by rule "mcp__files__*" → error AGENT_TOOL_NOT_ALLOWED',
       'step 1 mcp__files__write {"path":"c"} · denied by Ann → error DENIED',
     ]);
     expect((await type('/run log pm 1')).text.split('\n')).toHaveLength(1);
     const all = (await type('/run log')).text.split('\n');
-    expect(all.map((line) => line.replace(/^\S+ +/, ''))).toEqual(lines.map((line) => line.replace(/^\S+ +/, 'pm: ')));
+    expect(all.map((line) => line.replace(/^\S+ UTC +/, ''))).toEqual(
+      lines.map((line) => line.replace(/^\S+ UTC +/, 'pm: ')),
+    );
   });
 
   test('log shows the calls of a background run when the agent has no others, also after its end', async () => {
