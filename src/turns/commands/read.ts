@@ -1,8 +1,7 @@
 import type { ChannelId, MessageId } from '../floor/settings.ts';
-import type { Fate } from '../floor/fact.ts';
 import type { Instant } from '../../lib/time.ts';
 import { askedOn } from '../floor/seats.ts';
-import type { FloorView, TurnRecord } from '../view.ts';
+import type { FloorView, InboxRow, JournalEntry, TurnRecord } from '../view.ts';
 import { clockWords, counted, excerpt, timeWords } from './clock-words.ts';
 import type { CommandContext, Person } from './context.ts';
 import { factWords, fateWords, list, WAITS_FOR } from './fact-words.ts';
@@ -34,23 +33,33 @@ export function whyText(channel: ChannelId, id: string, context: CommandContext)
   const name = context.names.agent;
   const entries = context.floors.why(id).filter((entry) => entry.key === channel);
   const steps = entries.map((entry) => `${timeWords(entry.at, now)}  ${factWords(entry.fact, name)}`);
-  const isLate = entries.some(
-    ({ fact }) => fact.type === 'injectReported' && fact.id === id && fact.outcome !== 'injected',
-  );
   const marks = [...(row.edited ? ['edited'] : []), ...(row.deleted ? ['deleted'] : [])];
   return [
     `${timeWords(row.sentAt, now)}  ${excerpt(row.author.name)} wrote${marks.length === 0 ? '' : ` (${marks.join(', ')})`}: ${excerpt(row.text)}`,
     ...steps,
-    row.fate === null
-      ? 'Now: received, not yet delivered.'
-      : `Now: ${isLate ? lateWords(row.fate, name) : fateWords(row.fate, name)}.`,
+    `Now: ${nowWords(row, entries, name)}.`,
     ...(row.fate?.state === 'held' ? whyHeldIn(channel, context) : []),
   ].join('\n');
 }
 
-/** Returns the fate of a message that an agent could not receive mid-turn: it gets it with the next prompt. */
-function lateWords(fate: Fate, name: NameOf): string {
-  return fateWords(fate.state === 'delivered' && fate.via === 'inject' ? { ...fate, via: 'prompt' } : fate, name);
+/** Returns how a message stands: how it was answered, as its receipt says, or where it is. */
+function nowWords({ id, fate }: InboxRow, entries: readonly JournalEntry[], name: NameOf): string {
+  const facts = entries.map(({ fact }) => fact);
+  for (const fact of facts.toReversed()) {
+    // A later prompt holds the message: its answer is still to come.
+    const isPrompt = fact.type === 'turnGranted' || fact.type === 'turnContinued' || fact.type === 'turnResumed';
+    if (isPrompt && fact.messages.includes(id)) break;
+    if (fact.type !== 'turnEnded') continue;
+    if (fact.answered.includes(id)) return `answered by ${name(fact.agent)}`;
+    if (fact.cut?.includes(id) === true) return `the answer of ${name(fact.agent)} was cut short`;
+  }
+  if (fate === null) return 'received, not yet delivered';
+  // A message that the agent could not receive mid-turn is in its next prompt.
+  const isLate = facts.some((fact) => fact.type === 'injectReported' && fact.id === id && fact.outcome !== 'injected');
+  return fateWords(
+    isLate && fate.state === 'delivered' && fate.via === 'inject' ? { ...fate, via: 'prompt' } : fate,
+    name,
+  );
 }
 
 function whyHeldIn(channel: ChannelId, context: CommandContext): readonly string[] {

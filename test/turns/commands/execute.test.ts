@@ -2,6 +2,17 @@ import { describe, expect, test } from 'vitest';
 import { COMMANDS } from '../../../src/turns/commands/command-table.ts';
 import { ANN, OLA, room, seats, T0, view } from './room.ts';
 
+const TURN_ENDED = {
+  type: 'turnEnded',
+  agent: 'dev',
+  epoch: 2,
+  outcome: 'completed',
+  signalled: true,
+  said: true,
+  answered: [],
+  returned: [],
+} as const;
+
 describe('a person who is not an operator', () => {
   const changing = COMMANDS.filter((row) => row.needs === 'operate').map((row) => row.example);
   const reading = COMMANDS.filter((row) => row.needs === 'read').map((row) => row.example);
@@ -376,6 +387,16 @@ describe('reading', () => {
     const fact = { type: 'injectReported', agent: 'dev', epoch: 2, id: 'injected', outcome } as const;
     const { run } = room({ why: [{ key: 'console:demo', seq: 3, at: T0, hash: '', fact }] });
     expect((await run('/why injected', ANN)).text.split('\n').at(-1)).toBe(`Now: delivered to Developer ${how}.`);
+  });
+
+  test.each([
+    [{ answered: ['injected'] }, 'answered by Developer'],
+    [{ answered: [], cut: ['injected'] }, 'the answer of Developer was cut short'],
+    [{ answered: ['another'] }, 'delivered to Developer mid-turn'],
+  ])('why ends as the receipt does: %j', async (ended, words) => {
+    const fact = { ...TURN_ENDED, ...ended };
+    const { run } = room({ why: [{ key: 'console:demo', seq: 4, at: T0, hash: '', fact }] });
+    expect((await run('/why injected', ANN)).text.split('\n').at(-1)).toBe(`Now: ${words}.`);
   });
 
   test('why does not show messages of another channel', async () => {
