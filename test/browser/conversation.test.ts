@@ -242,15 +242,58 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     await stage.post(here, 'dev', 'Meanwhile.');
     expect(await shown(page.getByText('Message 0.'))).toBe(true);
     await page.keyboard.press('End');
-    await expect.poll(() => page.getByText('Meanwhile.').count(), WITHIN).toBe(1);
-    await expect.poll(() => shown(page.getByText('Meanwhile.')), WITHIN).toBe(true);
+    const newest = page.getByTestId('conversation').getByText('Meanwhile.');
+    await expect.poll(() => newest.count(), WITHIN).toBe(1);
+    await expect.poll(() => shown(newest), WITHIN).toBe(true);
   });
 
-  test('T46 a toast covers neither the bar nor the composer', async () => {
+  test('times that Conch wrote in UTC are shown in the zone of the reader, and the words of others are not changed', async () => {
+    const reader = await browser.newPage({ timezoneId: 'Asia/Kathmandu', locale: 'en-GB' });
+    try {
+      await reader.goto(stage.link());
+      await stage.post(here, null, 'Denied at 12:10 UTC if nobody answers.\n```\nrun at 12:10 UTC\n```');
+      await stage.post(here, 'dev', 'We meet at 12:10 UTC.');
+      const [first, second] = [reader.getByTestId('message').first(), reader.getByTestId('message').last()];
+      await second.filter({ hasText: 'We meet at 12:10 UTC.' }).waitFor();
+      expect(await first.locator('p').first().innerText()).toBe('Denied at 17:55 if nobody answers.');
+      expect(await first.locator('pre').innerText()).toBe('run at 12:10 UTC');
+      const [now] = new Date().toISOString().split('T');
+      stage.intake.answer = { ok: true, text: `2020-01-01 23:59:09 UTC  a\n${now} 12:10:05 UTC  b` };
+      await reader.getByTestId('composer').fill('/floor log');
+      await reader.getByTestId('composer').press('Enter');
+      const answer = await reader.locator('.answer-text').innerText();
+      expect(answer).toMatch(/^2 Jan 2020, 05:44:09 {2}a\n(?:.+, )?17:55:05 {2}b$/);
+    } finally {
+      await reader.close();
+    }
+  });
+
+  test('on a phone a report of Conch is read without scrolling sideways', async () => {
+    await page.setViewportSize({ width: 390, height: 800 });
+    await stage.post(
+      here,
+      null,
+      '🏁 Review passed\n```\n1: revise, findings 1 opened, 0 fixed, 2 disputed, 1 reappeared\n```',
+    );
+    const report = page.locator('.is-system pre');
+    await report.waitFor();
+    expect(await report.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)).toBeLessThanOrEqual(0);
+    expect(await shown(page.locator('.is-system time'))).toBe(true);
+  });
+
+  test('T46 a toast covers neither the bar nor the composer nor the newest message', async () => {
     stage.hold(here, 'dev');
     for (const width of [390, 1280]) {
       await page.setViewportSize({ width, height: 800 });
       await page.getByTestId('pause').click();
+      const newest = await stage.post(here, 'dev', 'long '.repeat(1_000));
+      await page.locator(`[data-id="${newest}"]`).waitFor();
+      await page.evaluate(() => document.querySelector('.messages')?.lastElementChild?.scrollIntoView(false));
+      const { bottom = Infinity } = await page
+        .locator(`[data-id="${newest}"]`)
+        .evaluate((element) => element.getBoundingClientRect());
+      const covered = await page.getByTestId('toast').last().boundingBox();
+      expect((covered?.y ?? Infinity) + (covered?.height ?? 0)).toBeLessThan(bottom - 40);
       const toast = await page.getByTestId('toast').last().boundingBox();
       const bar = await page.locator('.floor-bar').boundingBox();
       const composer = await page.locator('.composer').boundingBox();

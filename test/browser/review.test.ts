@@ -25,6 +25,7 @@ describe.runIf(hasBrowser)('a review on the page', () => {
       await page.locator('[data-testid="connection"][data-state="open"]').waitFor();
       const bar = page.getByRole('region', { name: 'The floor' });
       expect(await bar.innerText()).toContain('The review waits for you\n');
+      expect(await bar.innerText()).toContain(`Review: ${stage.agents[0]} works, ${stage.agents[1]} reviews`);
       await bar.getByRole('button', { name: 'Decide' }).click();
       const review = page.getByRole('region', { name: 'Review' });
       await review.getByText('F1 was disputed twice.').waitFor();
@@ -64,6 +65,7 @@ describe.runIf(hasBrowser)('a review on the page', () => {
 
       reviewed(stage, { waiting: null, outcome: { kind: 'passed', why: 'The reviewer passed the work.' } });
       await review.getByText('Ended: passed').waitFor();
+      expect(await bar.innerText()).not.toContain('Review:');
       expect(await review.getByTestId('findings').isVisible()).toBe(false);
       await review.getByText('Ended: passed').click();
       expect(await review.getByRole('button').allInnerTexts()).toEqual(['Show changes']);

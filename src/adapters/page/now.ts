@@ -80,3 +80,21 @@ export function isSameDay(a: number, b: number): boolean {
 export function exactTime(at: number): string {
   return EXACT.format(at);
 }
+
+/** A time as Conch writes it: "14:05 UTC", "14:05:09 UTC", "2026-11-29 14:05:09 UTC". */
+const IN_UTC = /(?:\b(\d{4}-\d\d-\d\d) )?\b((?:[01]\d|2[0-3]):[0-5]\d)(:[0-5]\d)? UTC\b/g;
+const HALF_DAY_MS = 12 * 3_600_000;
+
+/** Replaces the times that Conch wrote in UTC by the reader's own. A time without a date is the one nearest to `near`. */
+export function inLocalTime(text: string, near: number): string {
+  return text.replaceAll(IN_UTC, (written, date: string | undefined, minute: string, second: string | undefined) => {
+    const start = near - HALF_DAY_MS;
+    const [today = ''] = new Date(start).toISOString().split('T');
+    const named = Date.parse(`${date ?? today}T${minute}${second ?? ':00'}Z`);
+    if (Number.isNaN(named)) return written;
+    const at = date === undefined && named < start ? named + 2 * HALF_DAY_MS : named;
+    // Without seconds a time may be more than half a day away, so its date is unknown.
+    if (second === undefined) return timeOfDay(at);
+    return isSameDay(at, near) ? timeToTheSecond(at) : exactTime(at);
+  });
+}

@@ -4,6 +4,7 @@ import { defined } from '../../lib/defined.ts';
 import type { PageFrame, ServerFrame } from '../console/protocol.ts';
 import { forFloor } from '../delivery/card.ts';
 import { transmit } from './live-connection.ts';
+import { inLocalTime } from './now.ts';
 import {
   channel,
   connection,
@@ -143,10 +144,11 @@ function refused(key: string | null, text: string): void {
 function answered(key: string, answer: Answer): void {
   const question = asked.get(key);
   asked.delete(key);
-  const { ok, text } = answer;
+  const { ok } = answer;
   if (!ok && question?.refused !== undefined) return question.refused(answer);
   const kind = ok ? 'answer' : 'refused';
-  if (question?.typed !== true) return toast(kind, text);
+  if (question?.typed !== true) return toast(kind, answer.text);
+  const text = inLocalTime(answer.text, Date.now());
   const { line, channel: where } = question;
   const spoken: Spoken = { key, kind, text, line, channel: where, after: messages.peek().at(-1)?.seq ?? 0 };
   answers.value = [...answers.value, spoken].slice(-20);
@@ -155,7 +157,7 @@ function answered(key: string, answer: Answer): void {
 /** Shows a toast, for 5 s or 9 s. */
 export function toast(kind: Word['kind'], text: string): void {
   const key = crypto.randomUUID();
-  toasts.value = [...toasts.value, { key, kind, text }].slice(-4);
+  toasts.value = [...toasts.value, { key, kind, text: inLocalTime(text, Date.now()) }].slice(-4);
   setTimeout(() => dismiss(key), kind === 'answer' ? 5000 : 9000);
 }
 

@@ -75,6 +75,14 @@ export const openQuestions = computed<readonly OpenQuestion[]>(() =>
     .toSorted((a, b) => Number(b.channel.id === channel.value) - Number(a.channel.id === channel.value)),
 );
 
+/** Who works and who reviews in the open review of the channel; empty without one. */
+export const reviewersWords = computed(() => {
+  const shown = review.value;
+  return shown === null || shown.outcome !== null
+    ? ''
+    : `${nameOf(shown.primary)} works, ${nameOf(shown.reviewer)} reviews`;
+});
+
 /** Who holds the floor of the open channel; `null`: nobody. */
 export const holder = computed(() => view.value?.holder ?? null);
 

@@ -56,10 +56,8 @@ export function Conversation(): JSX.Element {
           {!hasLater.value && <Afterwards />}
         </div>
       </div>
-      <div class="over-the-end">
-        <Pill />
-        <Toasts />
-      </div>
+      <Toasts />
+      <Pill />
     </div>
   );
 }

@@ -24,7 +24,7 @@ import {
   view,
   writable,
 } from '../state.ts';
-import { RichText } from './rich-text.tsx';
+import { RichText, WrittenByConch } from './rich-text.tsx';
 
 const RECEIPT_WORDS: Readonly<Record<Exclude<Receipt, 'held'>, string>> = {
   injected: 'delivered to the holder mid-turn',
@@ -52,7 +52,9 @@ export const Message = memo(function Message({ message, goesOn }: Shown): JSX.El
     return (
       <li class="message is-system" {...common}>
         <div class="system-text">
-          <RichText text={text} />
+          <WrittenByConch.Provider value={sentAt}>
+            <RichText text={text} />
+          </WrittenByConch.Provider>
         </div>
         <Time at={sentAt} />
       </li>

@@ -5,7 +5,7 @@ import { dollars } from '../../../turns/crew-view.ts';
 import type { CrewButton, CrewView, CrewWorkerView, TicketState, TicketView } from '../../../turns/crew-view.ts';
 import { forTurn } from '../../../turns/drawn-for.ts';
 import { pagePart } from '../access.tsx';
-import { durationText, exactTime, timeOfDay, timeToTheSecond } from '../now.ts';
+import { durationText, exactTime, inLocalTime, timeOfDay, timeToTheSecond } from '../now.ts';
 import { Block, Button, Select, Toasts } from '../parts.tsx';
 import { ask, sendCommand } from '../sending.ts';
 import { channel, channels, drawerOpen, openView, toggleView } from '../state.ts';
@@ -268,7 +268,7 @@ function Waits({ waits, since, asksPeople, landsAt }: CrewWorkerView): JSX.Eleme
   return (
     <p class="crew-waits">
       {asksPeople && <span aria-hidden="true">✋ </span>}
-      {waits}
+      {inLocalTime(waits, asOf.value)}
       {since !== null && (
         <span class="faint" title={`since ${exactTime(since)}`}>
           {' '}
@@ -429,7 +429,7 @@ function Log({ log, workers }: CrewView): JSX.Element {
               {timeToTheSecond(at)}
             </time>
             <b>{worker}</b>
-            <span>{text}</span>
+            <span>{inLocalTime(text, at)}</span>
           </li>
         ))}
       </ol>

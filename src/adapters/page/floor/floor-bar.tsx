@@ -4,10 +4,22 @@ import { canResume, obstacleWords } from '../../../turns/commands/read.ts';
 import type { FloorView } from '../../../turns/view.ts';
 import { Shell } from '../icons.tsx';
 import type { IconName } from '../icons.tsx';
-import { clockText, now, timeToTheSecond } from '../now.ts';
+import { clockText, inLocalTime, now, timeToTheSecond } from '../now.ts';
 import { AskInConversation, Avatar, Button, toneOf } from '../parts.tsx';
 import { pressButton } from '../sending.ts';
-import { agentOf, askingHere, connection, drawerOpen, holder, nameOf, review, tab, view, writable } from '../state.ts';
+import {
+  agentOf,
+  askingHere,
+  connection,
+  drawerOpen,
+  holder,
+  nameOf,
+  review,
+  reviewersWords,
+  tab,
+  view,
+  writable,
+} from '../state.ts';
 
 /** The holder with its time left, the next agents, and the buttons of the floor. */
 export function FloorBar(): JSX.Element {
@@ -23,10 +35,11 @@ export function FloorBar(): JSX.Element {
           <Detail {...holding} />
         ) : (
           <p class="floor-why faint">
-            {questionOfReview() ?? askingHere.value?.waits ?? whyNobody()}{' '}
+            {questionOfReview() ?? inLocalTime(askingHere.value?.waits ?? whyNobody(), now.peek())}{' '}
             {isDeserted() && <AskInConversation line="/agent list">Why?</AskInConversation>}
           </p>
         )}
+        {reviewersWords.value !== '' && <p class="floor-why faint">Review: {reviewersWords.value}</p>}
       </div>
       <Next />
       <Actions />

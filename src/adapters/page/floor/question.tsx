@@ -22,6 +22,7 @@ import { answersTo, trustButtons } from '../../delivery/card.ts';
 import type { CardButton } from '../../delivery/card.ts';
 import { CodeBlock } from '../conversation/code-block.tsx';
 import { useFocusWhenWanted } from '../frame/attention.tsx';
+import { inLocalTime, now } from '../now.ts';
 import { Button, Time } from '../parts.tsx';
 import { sendCommand } from '../sending.ts';
 import { channel, nameOf, view } from '../state.ts';
@@ -42,7 +43,7 @@ export function QuestionInPlace({ id }: { readonly id: string }): JSX.Element | 
 export function Answered({ answered }: { readonly answered: AnsweredQuestion }): JSX.Element {
   return (
     <li class="message is-system" data-testid="answered" data-choice={answered.choice}>
-      <div class="system-text">{answerText(answered, nameOf)}</div>
+      <div class="system-text">{inLocalTime(answerText(answered, nameOf), answered.at)}</div>
       <Time at={answered.at} />
     </li>
   );
@@ -156,7 +157,7 @@ function Lines(props: { readonly of: readonly string[] }): JSX.Element | null {
   return (
     <ul class="facts">
       {props.of.map((line) => (
-        <li key={line}>{line}</li>
+        <li key={line}>{inLocalTime(line, now.peek())}</li>
       ))}
     </ul>
   );

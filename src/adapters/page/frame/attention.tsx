@@ -9,6 +9,7 @@ import {
   openQuestions,
   connection,
   messages,
+  reviewersWords,
   view,
 } from '../state.ts';
 import { ask, showEnd } from '../sending.ts';
@@ -114,6 +115,7 @@ export function Announcer(): JSX.Element {
     <div class="unseen">
       <p aria-live="polite">{floorWords.value}</p>
       <p aria-live="polite">{messageWords.value}</p>
+      <p aria-live="polite">{reviewersWords.value === '' ? '' : `A review is open: ${reviewersWords.value}`}</p>
       <p aria-live="assertive">{questionsTold(openQuestions.value)}</p>
       <p aria-live="assertive">{connection.value === 'lost' ? 'The connection to Conch is lost. Reconnecting.' : ''}</p>
     </div>
