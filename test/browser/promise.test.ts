@@ -40,6 +40,49 @@ describe.runIf(hasBrowser)('what the composer promises', () => {
   };
   const promise = (): Promise<string> => page.getByTestId('fate').innerText();
 
+  test('an address whose end is missing opens the first channel', async () => {
+    await page.goto(`${stage.link()}#console%3`);
+    await page.locator('[data-testid="connection"][data-state="open"]').waitFor();
+    expect(await page.getByTestId('composer').getAttribute('placeholder')).toContain('#demo');
+  });
+
+  test('a command whose answer is lost with the connection is told', async () => {
+    stage.intake.command = async (where, _by, line, drawnFor) => {
+      stage.intake.commands.push({ channel: where, line, drawnFor });
+      return new Promise(() => {});
+    };
+    await page.getByTestId('pause').click();
+    await expect.poll(() => stage.intake.commands.length, WITHIN).toBe(1);
+    await stage.adapter.stop();
+    const toast = page.getByTestId('toast');
+    await toast.waitFor();
+    expect(await toast.innerText()).toMatch(/^The connection was lost before Conch answered\./);
+  });
+
+  test('an edit that cannot be sent stays in the editor', async () => {
+    await page.getByTestId('composer').fill('Mine');
+    await page.getByTestId('composer').press('Enter');
+    const own = page.locator('[data-kind="person"]');
+    await own.hover();
+    await own.getByRole('button', { name: 'Edit' }).click();
+    await own.getByRole('textbox').fill('Mine, and much more');
+    await stage.adapter.stop();
+    await page.locator('[data-testid="connection"][data-state="lost"]').waitFor();
+    await own.getByRole('button', { name: 'Save' }).click();
+    await page.getByTestId('toast').waitFor();
+    expect(await own.getByRole('textbox').inputValue()).toBe('Mine, and much more');
+  });
+
+  test('a letter that Alt types on a keyboard of Apple is no command', async () => {
+    await page.addInitScript("Object.defineProperty(navigator, 'platform', { value: 'MacIntel' })");
+    await page.reload();
+    await page.locator('[data-testid="connection"][data-state="open"]').waitFor();
+    await page.getByTestId('composer').press('Alt+x');
+    await page.getByTestId('composer').blur();
+    await page.keyboard.press('Alt+p');
+    await expect.poll(() => stage.intake.commands.map(({ line }) => line), WITHIN).toEqual(['/floor pause']);
+  });
+
   test('T44 during an approval it is no answer but held, and the reason is named', async () => {
     show({}, (floor) => {
       floor.person('m1');

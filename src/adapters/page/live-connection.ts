@@ -86,8 +86,14 @@ export function transmit(frame: PageFrame): boolean {
   return true;
 }
 
+/** The channel that the address names; `null` if it names none, as when a part of a link is missing. */
 function remembered(): string | null {
-  return location.hash === AUDIT_PLACE ? null : decodeURIComponent(location.hash.slice(1)) || null;
+  if (location.hash === AUDIT_PLACE) return null;
+  try {
+    return decodeURIComponent(location.hash.slice(1)) || null;
+  } catch {
+    return null;
+  }
 }
 
 /** Writes the open view into the address, for the next reload. */

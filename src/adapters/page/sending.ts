@@ -126,12 +126,20 @@ export function pressButton(line: string, options: { readonly channel?: string }
   sendCommand(line, floor === null ? options : { ...options, drawnFor: forFloor(floor) });
 }
 
-/** Changes a message of one's own. */
-export function sendEdit(id: string, text: string): void {
-  if (channel.value === null) return;
-  const sent = transmit({ type: 'edit', channel: channel.value, key: crypto.randomUUID(), id, text });
+/** Changes a message of one's own; returns whether it was sent. */
+export function sendEdit(id: string, text: string): boolean {
+  const where = channel.value ?? '';
+  const sent = transmit({ type: 'edit', channel: where, key: crypto.randomUUID(), id, text });
   if (!sent) toast('refused', 'Conch is unreachable. Nothing was changed.');
+  return sent;
 }
+
+connection.subscribe((state) => {
+  if (state !== 'lost') return;
+  const text =
+    'The connection was lost before Conch answered. Look whether the command took effect before you repeat it.';
+  for (const key of asked.keys()) answered(key, { ok: false, text });
+});
 
 function refused(key: string | null, text: string): void {
   const message = unsent.value.find((one) => one.key === key);

@@ -128,8 +128,8 @@ function Editor({ id, text }: Pick<ChatMessage, 'id' | 'text'>): JSX.Element {
   const save = (event: Event): void => {
     event.preventDefault();
     const wanted = field.current?.value.trim() ?? '';
-    if (wanted !== '' && wanted !== text) sendEdit(id, wanted);
-    close();
+    // The text stays in the editor until it could be sent.
+    if (wanted === '' || wanted === text || sendEdit(id, wanted)) close();
   };
   const press = (event: KeyboardEvent): void => {
     if (event.isComposing) return;

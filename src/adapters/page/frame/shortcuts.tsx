@@ -39,6 +39,9 @@ const SHORTCUTS: readonly Shortcut[] = [
   { keys: 'Esc', what: 'Close what is open' },
 ];
 
+/** On Apple's keyboards Alt types letters, such as ß and ź. */
+const IS_APPLE = /^(?:Mac|iP)/.test(navigator.platform);
+
 /** Listens for the shortcuts. */
 export function startShortcuts(): void {
   addEventListener('keydown', (event) => {
@@ -47,7 +50,7 @@ export function startShortcuts(): void {
       helpOpen.value = drawerOpen.value = false;
       openView.value = null;
     }
-    if (isTyping(event) && !event.altKey) return;
+    if (isTyping(event) && (!event.altKey || IS_APPLE)) return;
     const key = event.altKey ? `Alt ${event.code}` : event.key;
     const act = SHORTCUTS.find(({ acts = {} }) => Object.hasOwn(acts, key))?.acts?.[key];
     if (act === undefined) return;
