@@ -193,8 +193,7 @@ export class Talk {
     client.channel = channel;
     client.journalSeq = null;
     const messages = channel === null ? [] : isOwn ? platform.before(channel, TAIL) : this.#window(channel);
-    const [first] = messages;
-    const more = isOwn && first !== undefined && platform.before(channel, 1, first.seq).length > 0;
+    const more = isOwn && this.#hasEarlier(channel, messages);
     this.hub.send(client, {
       type: 'state',
       now: clock.now(),
@@ -264,12 +263,12 @@ export class Talk {
       after === undefined
         ? platform.before(channel, HISTORY_PAGE, before)
         : platform.after(channel, HISTORY_PAGE, after);
-    const [first] = page;
     const isFull = page.length === HISTORY_PAGE;
-    send(
-      page,
-      isFull && (after !== undefined || (first !== undefined && platform.before(channel, 1, first.seq).length > 0)),
-    );
+    send(page, isFull && (after !== undefined || this.#hasEarlier(channel, page)));
+  }
+
+  #hasEarlier(channel: ChannelId, [first]: readonly ChatMessage[]): boolean {
+    return first !== undefined && this.#parts.platform.before(channel, 1, first.seq).length > 0;
   }
 
   /** Converts a person's message for the intake. A reply to an agent addresses that agent. */

@@ -1,4 +1,5 @@
 import { effect, signal } from '@preact/signals';
+import { HALF_DAY_MS, clockWords } from '../../turns/commands/clock-words.ts';
 import { clockOffset, connection, view } from './state.ts';
 
 /** The server's clock. It advances twice a second while an agent holds the floor, and stops while the connection is lost. */
@@ -19,13 +20,8 @@ export function startClock(): void {
 
 /** A duration as on a clock: 0:07, 1:12, 1:02:05; from 48 hours on in days and hours. */
 export function clockText(ms: number): string {
-  const seconds = Math.max(0, Math.ceil(ms / 1000));
-  const minutes = Math.floor(seconds / 60);
-  const two = (value: number): string => String(value).padStart(2, '0');
-  if (minutes < 60) return `${minutes}:${two(seconds % 60)}`;
-  const hours = Math.floor(minutes / 60);
-  if (hours >= 48) return `${Math.floor(hours / 24)} days ${hours % 24} h`;
-  return `${hours}:${two(minutes % 60)}:${two(seconds % 60)}`;
+  const hours = Math.floor(Math.ceil(ms / 1000) / 3600);
+  return hours < 48 ? clockWords(ms) : `${Math.floor(hours / 24)} days ${hours % 24} h`;
 }
 
 /** A duration in words: "7 s", "1 min 12 s". */
@@ -36,39 +32,28 @@ export function durationText(ms: number): string {
   return seconds % 60 === 0 ? `${minutes} min` : `${minutes} min ${seconds % 60} s`;
 }
 
-const TIME = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
-const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
-const SECONDS = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
-
 /** The time of day, to the minute. */
-export function timeOfDay(at: number): string {
-  return TIME.format(at);
-}
-
+export const timeOfDay = formatFor({ hour: '2-digit', minute: '2-digit' });
 /** The time of day, to the second. */
-export function timeToTheSecond(at: number): string {
-  return SECONDS.format(at);
-}
+export const timeToTheSecond = formatFor({ hour: '2-digit', minute: '2-digit', second: '2-digit' });
+/** Day and time, to the minute. */
+export const shortTime = formatFor({ month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' });
+/** Day and time, to the second. */
+export const exactTime = formatFor({ dateStyle: 'medium', timeStyle: 'medium' });
 
-const DAY = new Intl.DateTimeFormat(undefined, { weekday: 'long', day: 'numeric', month: 'long' });
-const OTHER_YEAR = new Intl.DateTimeFormat(undefined, { dateStyle: 'full' });
+const dayOfThisYear = formatFor({ weekday: 'long', day: 'numeric', month: 'long' });
+const dayOfAnotherYear = formatFor({ dateStyle: 'full' });
 
 /** A day in words: "Friday, November 21", with the year if it is not the current one. */
 export function dayText(at: number): string {
   const isThisYear = new Date(at).getFullYear() === new Date(now.peek()).getFullYear();
-  return (isThisYear ? DAY : OTHER_YEAR).format(at);
+  return (isThisYear ? dayOfThisYear : dayOfAnotherYear)(at);
 }
 
-const SHORT = new Intl.DateTimeFormat(undefined, {
-  month: 'short',
-  day: 'numeric',
-  hour: '2-digit',
-  minute: '2-digit',
-});
-
-/** Day and time, to the minute. */
-export function shortTime(at: number): string {
-  return SHORT.format(at);
+/** Returns a function that formats instants in the language and the zone of the reader. */
+function formatFor(options: Intl.DateTimeFormatOptions): (at: number) => string {
+  const format = new Intl.DateTimeFormat(undefined, options);
+  return (at) => format.format(at);
 }
 
 /** Whether two instants lie on the same day here. */
@@ -76,14 +61,8 @@ export function isSameDay(a: number, b: number): boolean {
   return new Date(a).toDateString() === new Date(b).toDateString();
 }
 
-/** Day and time, to the second. */
-export function exactTime(at: number): string {
-  return EXACT.format(at);
-}
-
 /** A time as Conch writes it: "14:05 UTC", "14:05:09 UTC", "2026-11-29 14:05:09 UTC". */
 const IN_UTC = /(?:\b(\d{4}-\d\d-\d\d) )?\b((?:[01]\d|2[0-3]):[0-5]\d)(:[0-5]\d)? UTC\b/g;
-const HALF_DAY_MS = 12 * 3_600_000;
 
 /** Replaces the times that Conch wrote in UTC by the reader's own. A time without a date is the one nearest to `near`. */
 export function inLocalTime(text: string, near: number): string {

@@ -128,8 +128,7 @@ export function pressButton(line: string, options: { readonly channel?: string }
 
 /** Changes a message of one's own; returns whether it was sent. */
 export function sendEdit(id: string, text: string): boolean {
-  const where = channel.value ?? '';
-  const sent = transmit({ type: 'edit', channel: where, key: crypto.randomUUID(), id, text });
+  const sent = transmit({ type: 'edit', channel: channel.value ?? '', key: crypto.randomUUID(), id, text });
   if (!sent) toast('refused', 'Conch is unreachable. Nothing was changed.');
   return sent;
 }

@@ -31,18 +31,7 @@ const told: { readonly [Key in keyof PageState]: Signal<PageState[Key]> } = {
 };
 export const { person, channels, agents, channel, view, outlook, review, turns, answered, drafts } = told;
 
-const KEYS = [
-  'person',
-  'channels',
-  'agents',
-  'channel',
-  'view',
-  'outlook',
-  'review',
-  'turns',
-  'answered',
-  'drafts',
-] as const;
+const KEYS = Object.keys(told) as readonly (keyof PageState)[];
 
 /** A stretch of the open channel's messages, oldest first, at most `SHOWN`. */
 export const messages = signal<readonly ChatMessage[]>([]);

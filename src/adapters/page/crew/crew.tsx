@@ -6,7 +6,7 @@ import type { CrewButton, CrewView, CrewWorkerView, TicketState, TicketView } fr
 import { forTurn } from '../../../turns/drawn-for.ts';
 import { pagePart } from '../access.tsx';
 import { durationText, exactTime, inLocalTime, timeOfDay, timeToTheSecond } from '../now.ts';
-import { Block, Button, Select, Toasts } from '../parts.tsx';
+import { Block, Button, Select, Time, Toasts } from '../parts.tsx';
 import { ask, sendCommand } from '../sending.ts';
 import { channel, channels, drawerOpen, openView, toggleView } from '../state.ts';
 import '../audit/audit.css';
@@ -425,9 +425,7 @@ function Log({ log, workers }: CrewView): JSX.Element {
       <ol class="crew-log">
         {rows.map(({ at, worker, text }, place) => (
           <li key={`${at} ${rows.length - place}`}>
-            <time class="faint" dateTime={new Date(at).toISOString()} title={exactTime(at)}>
-              {timeToTheSecond(at)}
-            </time>
+            <Time at={at} shown={timeToTheSecond} />
             <b>{worker}</b>
             <span>{inLocalTime(text, at)}</span>
           </li>

@@ -3,7 +3,6 @@ import { WAITS_FOR } from '../../../turns/commands/fact-words.ts';
 import { canResume, obstacleWords } from '../../../turns/commands/read.ts';
 import type { FloorView } from '../../../turns/view.ts';
 import { Shell } from '../icons.tsx';
-import type { IconName } from '../icons.tsx';
 import { clockText, inLocalTime, now, timeToTheSecond } from '../now.ts';
 import { AskInConversation, Avatar, Button, toneOf } from '../parts.tsx';
 import { pressButton } from '../sending.ts';
@@ -207,35 +206,22 @@ function Next(): JSX.Element | null {
   );
 }
 
-type Action = {
-  readonly id: 'skip' | 'start' | 'resume' | 'pause' | 'stop';
-  readonly icon: IconName;
-  readonly line: string;
-  readonly title: string;
-};
+const ACTIONS = [
+  { id: 'skip', icon: 'skip', line: '/floor skip', title: 'End this turn, go on with the next (Alt+S)' },
+  { id: 'start', icon: 'play', line: '/floor start', title: 'Let the agents take turns' },
+  { id: 'resume', icon: 'play', line: '/floor resume', title: 'Let the agents go on (Alt+P)' },
+  { id: 'pause', icon: 'pause', line: '/floor pause', title: 'Grant no new turns (Alt+P)' },
+  { id: 'stop', icon: 'stop', line: '/stop', title: 'Stop everything at once (Alt+X)' },
+] as const;
 
 /** The buttons that the current floor has. */
-function actionsNow(): readonly Action[] {
+function actionsNow(): readonly (typeof ACTIONS)[number][] {
   const floor = view.value;
-  const isHeld = holder.value !== null;
-  const isIdle = !isHeld && floor?.condition === 'resting';
-  const isResumable = floor !== null && canResume(floor);
-  const skip: Action = {
-    id: 'skip',
-    icon: 'skip',
-    line: '/floor skip',
-    title: 'End this turn, go on with the next (Alt+S)',
-  };
-  const start: Action = { id: 'start', icon: 'play', line: '/floor start', title: 'Let the agents take turns' };
-  const resume: Action = { id: 'resume', icon: 'play', line: '/floor resume', title: 'Let the agents go on (Alt+P)' };
-  const pause: Action = { id: 'pause', icon: 'pause', line: '/floor pause', title: 'Grant no new turns (Alt+P)' };
-  const stop: Action = { id: 'stop', icon: 'stop', line: '/stop', title: 'Stop everything at once (Alt+X)' };
-  return [
-    ...(isHeld ? [skip] : []),
-    ...(isIdle && !isResumable && questionOfReview() === null ? [start] : []),
-    isResumable ? resume : pause,
-    ...(isHeld || floor?.condition === 'open' ? [stop] : []),
-  ];
+  const skip = holder.value !== null;
+  const resume = floor !== null && canResume(floor);
+  const start = !skip && floor?.condition === 'resting' && !resume && questionOfReview() === null;
+  const isShown = { skip, start, resume, pause: !resume, stop: skip || floor?.condition === 'open' };
+  return ACTIONS.filter(({ id }) => isShown[id]);
 }
 
 function Actions(): JSX.Element {

@@ -5,7 +5,7 @@ import { factWords } from '../../../turns/commands/fact-words.ts';
 import type { Outcome } from '../../../turns/floor/fact.ts';
 import type { JournalEntry, TurnRecord } from '../../../turns/view.ts';
 import { durationText, now, timeOfDay, timeToTheSecond } from '../now.ts';
-import { Block, Button, SignButton, toneOf } from '../parts.tsx';
+import { Block, Button, SignButton, Time, toneOf } from '../parts.tsx';
 import { ask } from '../sending.ts';
 import { channel, connection, drawerOpen, journal, journalHasEarlier, nameOf, tab, turns, view } from '../state.ts';
 import { FloorTab } from './floor-tab.tsx';
@@ -235,7 +235,7 @@ function Entry({ entry: { seq, at, fact } }: { readonly entry: JournalEntry }): 
     <li class={`entry is-${KINDS[fact.type] ?? 'other'}`} data-fact={fact.type}>
       <details>
         <summary>
-          <time dateTime={new Date(at).toISOString()}>{timeToTheSecond(at)}</time>
+          <Time at={at} shown={timeToTheSecond} />
           <span class="entry-words">{wordsOf(fact)}</span>
         </summary>
         <pre>{`${seq}  ${JSON.stringify(fact, null, 2)}`}</pre>

@@ -1,4 +1,4 @@
-import { effect, signal, useSignalEffect } from '@preact/signals';
+import { computed, effect, signal, useSignalEffect } from '@preact/signals';
 import type { RefObject, JSX } from 'preact';
 import {
   openView,
@@ -102,44 +102,37 @@ function keyOf(open: OpenQuestion): string {
 /** Messages within this time are announced together: a screen reader cannot keep up with many. */
 const GATHER_MS = 1_500;
 
-const floorWords = signal('');
+const floorWords = computed(() => {
+  const { holder, condition } = view.value ?? {};
+  if (holder == null) return condition === undefined ? '' : `The floor is ${condition}`;
+  return `${nameOf(holder.agent)} ${holder.status === 'WAITING' ? 'waits' : 'has the floor'}`;
+});
 const messageWords = signal('');
 
 /** Announces holders, messages and questions to screen readers. */
 export function Announcer(): JSX.Element {
   useEffect(() => {
-    const ends = [watchFloor(), watchMessages()];
+    const ends = [effect(showTitle), watchMessages()];
     return () => ends.forEach((end) => end());
   }, []);
+  const [asked] = openQuestions.value;
   return (
     <div class="unseen">
       <p aria-live="polite">{floorWords.value}</p>
       <p aria-live="polite">{messageWords.value}</p>
       <p aria-live="polite">{reviewersWords.value === '' ? '' : `A review is open: ${reviewersWords.value}`}</p>
-      <p aria-live="assertive">{questionsTold(openQuestions.value)}</p>
+      <p aria-live="assertive">{asked && `${questionWords(asked)}: ${asked.title}. Alt and A goes there.`}</p>
       <p aria-live="assertive">{connection.value === 'lost' ? 'The connection to Conch is lost. Reconnecting.' : ''}</p>
     </div>
   );
 }
 
-function questionsTold([first]: readonly OpenQuestion[]): string {
-  return first === undefined ? '' : `${questionWords(first)}: ${first.title}. Alt and A goes there.`;
-}
-
-function titleFor(holder: string | null, [first, ...others]: readonly OpenQuestion[]): string {
+function showTitle(): void {
+  const [first, ...others] = openQuestions.value;
   const more = others.length > 0 ? ` +${others.length}` : '';
-  if (first !== undefined) return `✋ ${questionWords(first)}${more} · Conch`;
-  return holder === null ? 'Conch' : `🎤 ${nameOf(holder)} · Conch`;
-}
-
-function watchFloor(): () => void {
-  return effect(() => {
-    const floor = view.value;
-    const holder = floor?.holder ?? null;
-    document.title = titleFor(holder?.agent ?? null, openQuestions.value);
-    if (holder === null) floorWords.value = floor === null ? '' : `The floor is ${floor.condition}`;
-    else floorWords.value = `${nameOf(holder.agent)} ${holder.status === 'WAITING' ? 'waits' : 'has the floor'}`;
-  });
+  const agent = view.value?.holder?.agent;
+  if (first !== undefined) document.title = `✋ ${questionWords(first)}${more} · Conch`;
+  else document.title = agent === undefined ? 'Conch' : `🎤 ${nameOf(agent)} · Conch`;
 }
 
 function watchMessages(): () => void {
