@@ -88,9 +88,8 @@ export function transmit(frame: PageFrame): boolean {
 
 /** The channel that the address names; `null` if it names none, as when a part of a link is missing. */
 function remembered(): string | null {
-  if (location.hash === AUDIT_PLACE) return null;
   try {
-    return decodeURIComponent(location.hash.slice(1)) || null;
+    return location.hash === AUDIT_PLACE ? null : decodeURIComponent(location.hash.slice(1)) || null;
   } catch {
     return null;
   }

@@ -61,17 +61,16 @@ export function isSameDay(a: number, b: number): boolean {
   return new Date(a).toDateString() === new Date(b).toDateString();
 }
 
-/** A time as Conch writes it: "14:05 UTC", "14:05:09 UTC", "2026-11-29 14:05:09 UTC". */
-const IN_UTC = /(?:\b(\d{4}-\d\d-\d\d) )?\b((?:[01]\d|2[0-3]):[0-5]\d)(:[0-5]\d)? UTC\b/g;
+/** A time as Conch writes it: "14:05 UTC", "14:05:09 UTC", "2026-11-29 14:05:09 UTC". Code is matched whole, and not changed. */
+const IN_UTC = /```[^]*?```|`[^`]*`|(?:\b(\d{4}-\d\d-\d\d) )?\b((?:[01]\d|2[0-3]):[0-5]\d)(:[0-5]\d)? UTC\b/g;
 
 /** Replaces the times that Conch wrote in UTC by the reader's own. A time without a date is the one nearest to `near`. */
 export function inLocalTime(text: string, near: number): string {
-  return text.replaceAll(IN_UTC, (written, date: string | undefined, minute: string, second: string | undefined) => {
+  return text.replaceAll(IN_UTC, (written, date?: string, minute?: string, second?: string) => {
     const start = near - HALF_DAY_MS;
-    const [today = ''] = new Date(start).toISOString().split('T');
-    const named = Date.parse(`${date ?? today}T${minute}${second ?? ':00'}Z`);
-    if (Number.isNaN(named)) return written;
-    const at = date === undefined && named < start ? named + 2 * HALF_DAY_MS : named;
+    let at = Date.parse(`${date ?? new Date(start).toISOString().slice(0, 10)}T${minute}${second ?? ''}Z`);
+    if (Number.isNaN(at)) return written;
+    if (date === undefined && at < start) at += 2 * HALF_DAY_MS;
     // Without seconds a time may be more than half a day away, so its date is unknown.
     if (second === undefined) return timeOfDay(at);
     return isSameDay(at, near) ? timeToTheSecond(at) : exactTime(at);

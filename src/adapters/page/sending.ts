@@ -135,8 +135,7 @@ export function sendEdit(id: string, text: string): boolean {
 
 connection.subscribe((state) => {
   if (state !== 'lost') return;
-  const text =
-    'The connection was lost before Conch answered. Look whether the command took effect before you repeat it.';
+  const text = 'The connection was lost before the answer.';
   for (const key of asked.keys()) answered(key, { ok: false, text });
 });
 

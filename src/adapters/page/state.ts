@@ -67,9 +67,7 @@ export const openQuestions = computed<readonly OpenQuestion[]>(() =>
 /** Who works and who reviews in the open review of the channel; empty without one. */
 export const reviewersWords = computed(() => {
   const shown = review.value;
-  return shown === null || shown.outcome !== null
-    ? ''
-    : `${nameOf(shown.primary)} works, ${nameOf(shown.reviewer)} reviews`;
+  return shown?.outcome === null ? `${nameOf(shown.primary)} works, ${nameOf(shown.reviewer)} reviews` : '';
 });
 
 /** Who holds the floor of the open channel; `null`: nobody. */

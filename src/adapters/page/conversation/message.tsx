@@ -8,6 +8,7 @@ import { whyHeld } from '../../../turns/commands/read.ts';
 import type { ChatMessage } from '../../console/protocol.ts';
 
 import type { IconName } from '../icons.tsx';
+import { inLocalTime } from '../now.ts';
 import { Avatar, Button, SignButton, Time, toneOf } from '../parts.tsx';
 import { ask, discard, keepUnfinished, sendCommand, sendEdit, sendWords, toast, unsent } from '../sending.ts';
 import type { Unsent } from '../sending.ts';
@@ -24,7 +25,7 @@ import {
   view,
   writable,
 } from '../state.ts';
-import { RichText, WrittenByConch } from './rich-text.tsx';
+import { RichText } from './rich-text.tsx';
 
 const RECEIPT_WORDS: Readonly<Record<Exclude<Receipt, 'held'>, string>> = {
   injected: 'delivered to the holder mid-turn',
@@ -52,9 +53,7 @@ export const Message = memo(function Message({ message, goesOn }: Shown): JSX.El
     return (
       <li class="message is-system" {...common}>
         <div class="system-text">
-          <WrittenByConch.Provider value={sentAt}>
-            <RichText text={text} />
-          </WrittenByConch.Provider>
+          <RichText text={inLocalTime(text, sentAt)} />
         </div>
         <Time at={sentAt} />
       </li>

@@ -1,10 +1,8 @@
 import { Lexer } from 'marked';
 import type { MarkedToken, Token, Tokens } from 'marked';
 import { memo } from 'preact/compat';
-import { createContext } from 'preact';
 import type { ComponentChild, JSX } from 'preact';
-import { useContext, useRef } from 'preact/hooks';
-import { inLocalTime } from '../now.ts';
+import { useRef } from 'preact/hooks';
 import { toneOf } from '../parts.tsx';
 import { CodeBlock, focusableIfCut } from './code-block.tsx';
 import { agents } from '../state.ts';
@@ -16,9 +14,6 @@ const TOO_DEEP = new RegExp(
   `^(?:[ \\t]*(?:>|[-*+][ \\t]|\\d{1,9}[.)][ \\t])){${DEEPEST},}|^(?:\\t| {2}){${DEEPEST},}(?:[-*+]|\\d{1,9}[.)])[ \\t]`,
   'm',
 );
-
-/** When Conch wrote a text: its times are shown in the reader's zone. `null`: another author wrote it, and it is shown as it is. */
-export const WrittenByConch = createContext<number | null>(null);
 
 /**
  * Draws Markdown as on GitHub, with line breaks as typed and mentions of agents. It creates elements, never HTML: tags are shown as
@@ -130,7 +125,7 @@ function drawInline(token: Inline, key: number): ComponentChild {
     case 'checkbox':
       return token.checked ? '☑ ' : '☐ ';
     case 'text':
-      return token.tokens === undefined ? <Words key={key} text={token.text} /> : drawAll(token.tokens);
+      return token.tokens === undefined ? mentions(token.text) : drawAll(token.tokens);
     case 'escape':
       return token.text;
     case 'list_item':
@@ -195,12 +190,6 @@ function isClosed({ codeBlockStyle, raw }: Tokens.Code): boolean {
 }
 
 const MENTION = /(?<![\p{L}\p{N}_@/.-])@[\p{L}\p{N}][\p{L}\p{N}_-]*/gu;
-
-/** Plain words, with mentions of agents. */
-function Words(props: { readonly text: string }): JSX.Element {
-  const writtenAt = useContext(WrittenByConch);
-  return <>{mentions(writtenAt === null ? props.text : inLocalTime(props.text, writtenAt))}</>;
-}
 
 function mentions(text: string): ComponentChild {
   const out: ComponentChild[] = [];

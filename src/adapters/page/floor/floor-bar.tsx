@@ -38,7 +38,9 @@ export function FloorBar(): JSX.Element {
             {isDeserted() && <AskInConversation line="/agent list">Why?</AskInConversation>}
           </p>
         )}
-        {reviewersWords.value !== '' && <p class="floor-why faint">Review: {reviewersWords.value}</p>}
+        <p class="floor-why faint" aria-live="polite">
+          {reviewersWords.value && `Review: ${reviewersWords.value}`}
+        </p>
       </div>
       <Next />
       <Actions />

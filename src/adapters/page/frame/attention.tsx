@@ -9,7 +9,6 @@ import {
   openQuestions,
   connection,
   messages,
-  reviewersWords,
   view,
 } from '../state.ts';
 import { ask, showEnd } from '../sending.ts';
@@ -120,7 +119,6 @@ export function Announcer(): JSX.Element {
     <div class="unseen">
       <p aria-live="polite">{floorWords.value}</p>
       <p aria-live="polite">{messageWords.value}</p>
-      <p aria-live="polite">{reviewersWords.value === '' ? '' : `A review is open: ${reviewersWords.value}`}</p>
       <p aria-live="assertive">{asked && `${questionWords(asked)}: ${asked.title}. Alt and A goes there.`}</p>
       <p aria-live="assertive">{connection.value === 'lost' ? 'The connection to Conch is lost. Reconnecting.' : ''}</p>
     </div>

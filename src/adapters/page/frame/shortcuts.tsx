@@ -40,7 +40,7 @@ const SHORTCUTS: readonly Shortcut[] = [
 ];
 
 /** On Apple's keyboards Alt types letters, such as ß and ź. */
-const IS_APPLE = /^(?:Mac|iP)/.test(navigator.platform);
+const IS_APPLE = /^Mac|^iP/.test(navigator.platform);
 
 /** Listens for the shortcuts. */
 export function startShortcuts(): void {
