@@ -369,3 +369,17 @@ export async function copyIndex(from: string, to: string): Promise<void> {
   const second = Math.floor(mtimeMs / 1_000);
   await utimes(to, second, second);
 }
+
+/**
+ * Clears the flags of an index that make git take files for unchanged. Files that a sparse checkout leaves out stay
+ * out. `entries`: the output of `ls-files --stage -v -z`, by record.
+ */
+export async function clearIndexFlags(git: Git, worktree: string, entries: readonly string[]): Promise<void> {
+  const seen = entries.flatMap((entry) => {
+    const path = entry.slice(entry.indexOf('\t') + 1);
+    return /^[a-rt-z] /.test(entry) || (/^[sS] /.test(entry) && existsSync(join(worktree, path))) ? [`${path}\0`] : [];
+  });
+  if (seen.length === 0) return;
+  for (const flag of ['--no-assume-unchanged', '--no-skip-worktree'])
+    await git(['update-index', flag, '-z', '--stdin'], { input: seen.join('') });
+}

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { defined } from '../../lib/defined.ts';
-import { copyIndex, gitIn } from '../../lib/git.ts';
+import { clearIndexFlags, copyIndex, gitIn, zeroSeparated } from '../../lib/git.ts';
 import type { Git, GitEnvironment } from '../../lib/git.ts';
 import type { ReviewedWork } from './review.ts';
 
@@ -40,6 +40,8 @@ export async function measureWork(
     const index = join(scratch, 'index');
     const git = gitIn(root, environment, { ...AUTHOR, GIT_INDEX_FILE: index });
     await copyIndex(join(gitFolder, 'index'), index).catch(() => undefined);
+    // An agent could hide a file from its reviewer with a flag in the index.
+    await clearIndexFlags(git, root, zeroSeparated(await git(['ls-files', '--stage', '-v', '-z'])));
     const isInside = without !== null && `${without}/`.startsWith(`${root}/`);
     await git([
       'add',

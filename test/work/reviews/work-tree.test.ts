@@ -78,6 +78,20 @@ describe('the work in a repository', () => {
     expect(git('show', `${work?.commit}:a.txt`)).toBe('change');
   });
 
+  test('holds changed files that an agent has flagged as unchanged in the index', async () => {
+    write('b.txt', 'one\n');
+    git('add', '--all');
+    git('commit', '--quiet', '-m', 'More');
+    const first = await measureWork(process.env, root, 'refs/conch/review/r1/0', null);
+    git('update-index', '--assume-unchanged', 'a.txt');
+    git('update-index', '--skip-worktree', 'b.txt');
+    write('a.txt', 'hidden\n');
+    write('b.txt', 'hidden\n');
+    const work = await measureWork(process.env, root, 'refs/conch/review/r1/1', first);
+    expect(work?.changed?.map(({ file }) => file)).toEqual(['a.txt', 'b.txt']);
+    expect(git('ls-files', '-v')).toContain('h a.txt\nS b.txt');
+  });
+
   test('runs no hooks, filters or monitors that an agent could have configured', async () => {
     const ran = join(root, '..', `${root.split('/').at(-1)}-ran`);
     const program = join(root, '.git', 'evil.sh');

@@ -3,7 +3,7 @@ import { lstat, mkdtemp, readFile, readlink, realpath, rm } from 'node:fs/promis
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
-import { GitError, copyIndex, gitDirOf, gitIn, gitSettings, zeroSeparated } from '../../../lib/git.ts';
+import { GitError, clearIndexFlags, copyIndex, gitDirOf, gitIn, gitSettings, zeroSeparated } from '../../../lib/git.ts';
 import type { Git, GitEnvironment } from '../../../lib/git.ts';
 import { BoundedMap } from '../../../lib/keyed.ts';
 import { STATUS, treeOf, unless } from './repository.ts';
@@ -296,7 +296,7 @@ async function snapshot(repository: Repository, worktree: string, { keep, seen }
     const gitDir = await gitDirOf(worktree, git);
     await copyIndex(join(gitDir, 'index'), index).catch(async () => await git(['read-tree', 'HEAD']));
     const indexTree = await unless(128, git([...DURABLE, 'write-tree']));
-    await clearFlags(git, worktree, entries);
+    await clearIndexFlags(git, worktree, entries);
     await git([...DURABLE, 'add', '--all', '--', ':/']);
     const added = zeroSeparated(await git(['ls-files', '--stage', '-v', '-z']));
     for (const entry of await keptSubmodules(repository, added, { worktree, keep }))
@@ -305,17 +305,6 @@ async function snapshot(repository: Repository, worktree: string, { keep, seen }
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
-}
-
-/** Has git look at files that somebody told it to take as unchanged. */
-async function clearFlags(git: Git, worktree: string, entries: readonly string[]): Promise<void> {
-  const seen = entries.flatMap((entry) => {
-    const path = entry.slice(entry.indexOf('\t') + 1);
-    return /^[a-rt-z] /.test(entry) || (/^[sS] /.test(entry) && existsSync(join(worktree, path))) ? [`${path}\0`] : [];
-  });
-  if (seen.length === 0) return;
-  for (const flag of ['--no-assume-unchanged', '--no-skip-worktree'])
-    await git(['update-index', flag, '-z', '--stdin'], { input: seen.join('') });
 }
 
 /** Keeps the work in the submodules of an index. Returns entries for those whose commit is another one now. */
