@@ -61,6 +61,7 @@ function reviewerBrief(review: Review): Lines {
       'Write your verdict alone on the last line:',
       ...verdicts,
       HOW_TO_REPORT,
+      'Findings that you reported before are kept.',
     ];
   return [
     `You are the reviewer. Review ${primary}'s work. Do not change it.`,

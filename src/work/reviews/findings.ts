@@ -30,30 +30,32 @@ export function isDisputedAgain({ disputes, status }: Finding): boolean {
 }
 
 /**
- * The ledger after a verdict. A finding that the reviewer repeats persists, or has reappeared after it was fixed. A
- * finding that it leaves out is fixed.
+ * The ledger after a report. A finding that the reviewer repeats persists, or has reappeared after it was fixed. A
+ * finding reported twice is added once. `unnamed`: a finding that the report leaves out is fixed, or stays as it is.
  */
-export function ledgerAfter(review: Review, given: readonly ReportedFinding[], work: ReviewedWork): readonly Finding[] {
-  const matches = new Map(given.map((each) => [each, matchOf(review.findings, each)]));
-  const repeated = new Map(
-    [...matches].flatMap(([each, match]) => (match === null ? [] : [[match.id, each] as const])),
+export function ledgerAfter(
+  { findings: before, iteration }: Pick<Review, 'findings' | 'iteration'>,
+  given: readonly ReportedFinding[],
+  work: ReviewedWork,
+  unnamed: 'fixed' | 'kept',
+): readonly Finding[] {
+  const ledger = new Map(before.map((finding) => [finding.id, finding]));
+  const named = new Set<string>();
+  for (const each of given) {
+    const id = matchOf([...ledger.values()], each)?.id ?? `F${ledger.size + 1}`;
+    named.add(id);
+    const earlier = before.find((finding) => finding.id === id && finding.opened < iteration);
+    const fresh = { ...each, id, status: 'new' as const, opened: iteration, disputes: 0 };
+    ledger.set(id, earlier ? repeated(earlier, each) : { ...fresh, blocks: isBlocking(each, iteration, work) });
+  }
+  return [...ledger.values()].map((finding) =>
+    unnamed === 'kept' || named.has(finding.id) ? finding : { ...finding, status: 'fixed', blocks: false },
   );
-  const known = review.findings.map((finding): Finding => {
-    const again = repeated.get(finding.id);
-    if (again === undefined) return { ...finding, status: 'fixed', blocks: false };
-    const { severity, title } = again;
-    const status =
-      finding.status === 'fixed' ? 'reappeared' : finding.status === 'disputed' ? 'disputed' : 'persisting';
-    return { ...finding, severity, title, ...defined({ detail: again.detail }), status, blocks: severity !== 'note' };
-  });
-  let next = review.findings.length;
-  const fresh = given.flatMap((each): readonly Finding[] => {
-    if (matches.get(each) !== null) return [];
-    next += 1;
-    const found = { ...each, id: `F${next}`, status: 'new' as const, opened: review.iteration, disputes: 0 };
-    return [{ ...found, blocks: isBlocking(each, review.iteration, work) }];
-  });
-  return [...known, ...fresh];
+}
+
+function repeated(finding: Finding, { severity, title, detail }: ReportedFinding): Finding {
+  const status = finding.status === 'fixed' ? 'reappeared' : finding.status === 'disputed' ? 'disputed' : 'persisting';
+  return { ...finding, severity, title, ...defined({ detail }), status, blocks: severity !== 'note' };
 }
 
 /** The finding of the ledger that a report repeats: by its id, else by file and title. */

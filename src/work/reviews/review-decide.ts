@@ -4,7 +4,16 @@ import type { ReviewCommandOf, ReviewCommand, ReviewFact, ReviewRefusal } from '
 import { evolveReview } from './review-evolve.ts';
 import { answered, isDisputedAgain, ledgerAfter, reversal, unanswered } from './findings.ts';
 import { MOST_ITERATIONS, invalidTransition, isOpen, openFindings, triggerOf } from './review.ts';
-import type { Heard, ReviewOutcome, Review, ReviewState, ReviewStatus, ReviewTurn, ReviewedWork } from './review.ts';
+import type {
+  Finding,
+  Heard,
+  ReviewOutcome,
+  Review,
+  ReviewState,
+  ReviewStatus,
+  ReviewTurn,
+  ReviewedWork,
+} from './review.ts';
 import {
   answersIn,
   findingsIn,
@@ -343,17 +352,27 @@ function judgeReview(decision: ReviewDecision, { purpose, heard: turn }: EndedTu
   }
   const { signal, findings: given, reason = '' } = turn;
   const fault = faultOf(turn, review);
-  if (fault !== null && purpose === 'review') return decision.ask(review.reviewer, 'repair', fault);
+  if (fault !== null && purpose === 'review') {
+    // The reviewer may answer the repair with its verdict alone, so the findings are kept now.
+    if (given.length > 0) keepFindings(decision, ledgerAfter(review, given, work, 'fixed'));
+    return decision.ask(review.reviewer, 'repair', fault);
+  }
   const verdict = fault !== null || signal === null || signal === 'done' ? 'revise' : signal;
   decision.record({ type: 'verdictGiven', verdict, tree });
-  const findings = ledgerAfter(review, given, work);
-  if (findings.length > 0) decision.record({ type: 'findingsKept', findings });
-  if (verdict === 'fail' && review.settings.onFail === 'stop') return failed(decision, reason, given.length);
+  const isWholeReport = purpose === 'review' || verdict === 'pass';
+  const findings = ledgerAfter(review, given, work, isWholeReport ? 'fixed' : 'kept');
+  keepFindings(decision, findings);
+  if (verdict === 'fail' && review.settings.onFail === 'stop') return failed(decision, reason);
   // From the second iteration on, findings that do not block are notes.
-  const isNotesOnly = review.iteration > 1 && given.length > 0 && findings.every(({ blocks }) => !blocks);
+  const isNotesOnly =
+    fault === null && review.iteration > 1 && given.length > 0 && findings.every(({ blocks }) => !blocks);
   const isAgreed = review.settings.until !== 'consensus' || decision.review.done === tree;
   if (isAgreed && (verdict === 'pass' || (verdict === 'revise' && isNotesOnly))) return pass(decision, reason);
   goOnUnlessStalled(decision);
+}
+
+function keepFindings(decision: ReviewDecision, findings: readonly Finding[]): void {
+  if (findings.length > 0) decision.record({ type: 'findingsKept', findings });
 }
 
 /** How many verdicts of one iteration may be void before a person decides. */
@@ -380,10 +399,11 @@ function pass(decision: ReviewDecision, why: string): void {
 }
 
 /** A first verdict of FAIL that comes with findings is asked of a person: the reviewer may have meant "not yet". */
-function failed(decision: ReviewDecision, reason: string, findings: number): void {
+function failed(decision: ReviewDecision, reason: string): void {
   const { iteration, settings, reviewer } = decision.review;
   const why = reason === '' ? `${reviewer} gave the verdict FAIL` : reason;
-  if (iteration === 1 && findings > 0) decision.wait('fail', why, decision.at + settings.waitMs);
+  if (iteration === 1 && openFindings(decision.review).length > 0)
+    decision.wait('fail', why, decision.at + settings.waitMs);
   else decision.end('failed', 'failed', why, null);
 }
 

@@ -497,6 +497,39 @@ describe('a finding', () => {
     expect(statuses(course)).toEqual(['F1 persisting']);
   });
 
+  test('stays as it is when its reviewer gives no usable verdict, which is never a pass', () => {
+    const course = first().works({ tree: 'b' }).reviews({}).reviews({});
+    expect([course.end, ...statuses(course)]).toEqual(['working dev after 3', 'F1 new']);
+    const notes = new Course()
+      .works()
+      .reviews({ signal: 'revise', findings: [MAJOR] })
+      .works({ tree: 'b' });
+    const note = { findings: [{ severity: 'note', title: 'A name' }] } as const;
+    expect(notes.reviews(note).reviews(note).end).toBe('working dev after 3');
+  });
+
+  test('of a report without a verdict is kept when the repair holds the verdict alone', () => {
+    const course = new Course().works().reviews({ findings: [MAJOR] });
+    expect(briefOf(course.review)).toContain('Findings that you reported before are kept.');
+    expect(statuses(course.reviews({ signal: 'revise' }))).toEqual(['F1 new']);
+    expect(course.works({ signal: 'done' }).review.turn?.purpose).toBe('answers');
+    const failed = new Course()
+      .works()
+      .reviews({ findings: [MAJOR] })
+      .reviews({ signal: 'fail' });
+    expect(failed.end).toBe('reviewing fail after 1');
+    const passed = new Course()
+      .works()
+      .reviews({ signal: 'pass', findings: [MAJOR] })
+      .reviews({ signal: 'pass' });
+    expect([passed.end, ...statuses(passed)]).toEqual(['complete passed after 1', 'F1 fixed']);
+  });
+
+  test('that is reported twice in one review is added once', () => {
+    const course = new Course().works().reviews({ signal: 'revise', findings: [MAJOR, MINOR, MAJOR] });
+    expect(statuses(course)).toEqual(['F1 new', 'F2 new']);
+  });
+
   test('reappears when it is reported again after a fix', () => {
     const course = first().works({ tree: 'b', answers: [{ id: 'F1', answer: 'fixed' }] });
     expect(statuses(course)).toEqual(['F1 fixed']);
