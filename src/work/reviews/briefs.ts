@@ -1,4 +1,5 @@
 import { REVISE } from '../../turns/text/review-signals.ts';
+import { oneLine } from '../../lib/visible.ts';
 import { openFindings } from './review.ts';
 import type { Finding, Review } from './review.ts';
 
@@ -87,10 +88,12 @@ function placeOfWork({ primary, work, reviewed }: Review): Lines {
   return [
     `The work is commit ${commit}.${place}`,
     `You saw commit ${since} last. The changes since then, as git shows them:`,
-    ...(diff === '' ? ['(none)'] : diff.split('\n').map((line) => `    ${line}`)),
+    // A line end of any kind in a file must not let its text stand beside Conch's own lines.
+    ...(diff === '' ? ['(none)'] : diff.split(LINE_ENDS).map((line) => `    ${line}`)),
   ];
 }
 
+const LINE_ENDS = /\r\n|[\n\r\v\f\u0085\u2028\u2029]/u;
 const HOW_TO_REPORT =
   'Report each finding on a line of its own: "[major] src/file.ts:12 title", with blocker, major, minor or note in brackets.';
 
@@ -98,5 +101,5 @@ const HOW_TO_REPORT =
 export function findingLine({ id, severity, file, line, title, status, reason }: Finding): string {
   const place = file === undefined ? '' : `${file}${line === undefined ? '' : `:${line}`} `;
   const answer = reason === undefined || status !== 'disputed' ? status : `${status}: ${reason}`;
-  return `${id} [${severity}] ${place}${title} (${answer})`;
+  return oneLine(`${id} [${severity}] ${place}${title} (${answer})`);
 }
