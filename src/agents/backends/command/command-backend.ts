@@ -117,6 +117,8 @@ class CommandSession implements AgentSession {
       return await run.perform();
     } finally {
       this.#run = null;
+      const { CONCH_SESSION: id } = this.#options.set ?? {};
+      if (id !== undefined && run.hasStarted) this.#options.begun.add(id);
     }
   }
 
@@ -125,7 +127,6 @@ class CommandSession implements AgentSession {
     const { CONCH_SESSION: id, CONCH_SESSION_RESUMES: resumes } = this.#options.set ?? {};
     if (id === undefined) return [];
     const isBegun = resumes !== undefined || this.#options.begun.has(id);
-    this.#options.begun.add(id);
     return [isBegun ? '--resume' : '--session-id', id];
   }
 
@@ -203,6 +204,11 @@ export class CommandGeneration {
     this.#floorTools = floorTools;
     this.#report = report;
     this.#reader = readerOf(call.output, floorTools);
+  }
+
+  /** True once the process was started. */
+  get hasStarted(): boolean {
+    return this.#group !== null;
   }
 
   /** Resolves when the process and its child processes have ended. */
@@ -300,7 +306,7 @@ export type OutputReader = { push(piece: string): void; end(): void };
 export function readerOf(format: OutputFormat, floorTools: FloorTools): OutputReader {
   switch (format) {
     case 'text':
-      return { push: (piece) => floorTools.text(stripVTControlCharacters(piece)), end: () => {} };
+      return textReader(floorTools);
     case 'json':
       return jsonReader(floorTools);
     case 'jsonl':
@@ -315,6 +321,23 @@ const answer = z.object({
   wait_for: z.string().nullish(),
   ask: z.object({ agent: z.string(), question: z.string() }).nullish(),
 });
+
+/** Removes terminal codes, also those that arrive in two pieces. */
+function textReader(floorTools: FloorTools): OutputReader {
+  let rest = '';
+  return {
+    push(piece) {
+      const text = rest + piece;
+      rest = OPEN_CODE.exec(text)?.[0] ?? '';
+      floorTools.text(stripVTControlCharacters(text.slice(0, text.length - rest.length)));
+    },
+    end: () => floorTools.text(stripVTControlCharacters(rest)),
+  };
+}
+
+/** A terminal code that has not ended. */
+// eslint-disable-next-line no-control-regex
+const OPEN_CODE = /\u001B(?:\[[\d;?]{0,100}|\][^\u0007\u001B]{0,2000})?$/u;
 
 function jsonReader(floorTools: FloorTools): OutputReader {
   let whole = '';

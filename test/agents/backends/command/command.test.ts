@@ -85,6 +85,17 @@ describe('a command with text', () => {
     await expect(ask(agent, { text: 'x'.repeat(200_000) }).over).rejects.toThrow('set "input" to "stdin"');
   });
 
+  test('names its session as a new one until its program was started', async () => {
+    const args = ['-c', 'echo "$1 $2"', 'sh', '{session}'];
+    const agent = await open('', { args, input: 'arg', set: { CONCH_SESSION: 'c1' } });
+    await expect(ask(agent, { text: 'x'.repeat(200_000) }).over).rejects.toThrow('too long');
+    const first = ask(agent);
+    await first.over;
+    const next = ask(agent);
+    await next.over;
+    expect([first.said(), next.said()]).toEqual([['--session-id c1\n'], ['--resume c1\n']]);
+  });
+
   test('works when it does not read a long prompt', async () => {
     const { said } = await run('echo Done', {}, { text: 'x'.repeat(1_000_000) });
     expect(said).toEqual(['Done\n']);
@@ -96,6 +107,8 @@ describe('a command with text', () => {
 
   test('is shown without colours', async () => {
     expect((await run(String.raw`printf '\033[31mred\033[0m'`)).said).toEqual(['red']);
+    const pieces = String.raw`printf 'a \033[3'; sleep 0.1; printf '1mred\033'; sleep 0.1; printf '[0m'`;
+    expect((await run(pieces)).said).toEqual(['a red']);
   });
 });
 
