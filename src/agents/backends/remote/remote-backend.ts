@@ -41,9 +41,6 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
     open: async (seat) => {
       const [{ link }, key] = [slot, sessionKeyOf(seat)];
       if (link === null) throw new AbsentError('is not connected', { returns: slot.arrival(), graceMs });
-      if (!host.mayServe(agentId, seat.channel)) {
-        throw new BackendError(`the token of ${agentId} does not allow ${seat.channel}`, { terminal: true });
-      }
       const tools = options.serverTools === undefined ? null : sessionTools(seat, options.serverTools, false);
       const open = (peer: AcpPeer, over: RemoteLink) => openSession(peer, over, { seat, tools, key });
       const forget = () => void sessions.delete(key);
@@ -54,6 +51,10 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
 
   async function openSession(peer: AcpPeer, link: RemoteLink, { seat, tools, key }: Seated) {
     const { profile = 'generic', denied = [], asked = [] } = options;
+    // Also after a reconnect: the agent may come back with another token.
+    if (!host.mayServe(agentId, seat.channel)) {
+      throw new BackendError(`the token of ${agentId} does not allow ${seat.channel}`, { terminal: true });
+    }
     const known = sessions.get(key);
     const floorTools = host.openToolEndpoint(link, known?.server);
     const { asking, ...rest }: AcpProfile = ACP_PROFILES[profile];

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { AbsentError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession } from '../../../../src/agents/backends/backend.ts';
-import { addAgentToken } from '../../../../src/agents/backends/remote/tokens.ts';
+import { addAgentToken, revokeAgentToken } from '../../../../src/agents/backends/remote/tokens.ts';
 import { gateThat, person, prompt, recorder } from '../conversation.ts';
 import { SEAT, remoteRig, speak, until } from './remote-rig.ts';
 import { systemTimers } from '../../../../src/lib/time.ts';
@@ -103,6 +103,15 @@ describe('a connected agent', () => {
     await rig.connected(token);
     await until(() => rig.host.slot('qa').link !== null, 'the connection');
     expect([rig.host.mayServe('qa', 'console:demo'), rig.host.mayServe('qa', 'console:other')]).toEqual([false, true]);
+  });
+
+  test('loses the sessions of a channel that its new token does not allow', async () => {
+    await connect(echo, RESUMES);
+    const session = await open();
+    revokeAgentToken(rig.dataDir, 'dev');
+    const token = addAgentToken(rig.dataDir, 'dev', { at: 0, channels: ['console:other'] });
+    await connect(echo, RESUMES, { ...rig, token });
+    await expect(begin(session, 'Build it').over).rejects.toThrow('does not allow console:demo');
   });
 
   test('that does not stop when interrupted is disconnected after the grace, and prompted again after reconnecting', async () => {
