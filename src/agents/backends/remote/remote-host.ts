@@ -441,7 +441,8 @@ type Headers = Pick<IncomingMessage, 'headers'>;
  * encryption then.
  */
 export function isEncrypted({ headers }: Headers, { behindProxy }: Ingress): boolean {
-  return behindProxy !== true || headers['x-forwarded-proto'] === 'https';
+  // Traefik names the scheme of a WebSocket. Of several proxies the nearest one counts.
+  return behindProxy !== true || /^(?:https|wss)$/i.test(lastOf(headers['x-forwarded-proto']) ?? '');
 }
 
 /** Returns the client's address. */

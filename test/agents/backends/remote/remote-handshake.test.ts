@@ -172,7 +172,10 @@ describe('a handshake', () => {
     const other = await remoteRig({ behindProxy: true });
     try {
       expect(await other.handshakeStatus(bearer(other.token))).toBe(403);
-      expect(await other.handshakeStatus({ ...bearer(other.token), 'X-Forwarded-Proto': 'https' })).toBe(101);
+      const forwarded = (scheme: string) =>
+        other.handshakeStatus({ ...bearer(other.token), 'X-Forwarded-Proto': scheme });
+      const schemes = ['https', 'wss', 'http, https', 'https, http', 'ws'];
+      expect(await Promise.all(schemes.map(forwarded))).toEqual([101, 101, 101, 403, 403]);
     } finally {
       await other.stop();
     }
