@@ -8,6 +8,7 @@ import { ACP_PROFILES } from './acp-profiles.ts';
 import type { AcpProfile, AcpProfileName, ActsUnasked } from './acp-profiles.ts';
 import { AcpSession } from './acp-session.ts';
 import { withSystem } from './acp-generation.ts';
+import { TurnRecord } from './turn-record.ts';
 import type { AcpSettings } from './acp-session.ts';
 import { BackendError } from '../backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
@@ -104,6 +105,8 @@ class LastingSession implements AgentSession {
   #closed = false;
   /** Text of the last prompt. */
   #last = '';
+  /** The record of the last prompt. */
+  #record: TurnRecord | null = null;
 
   constructor(seat: SeatContext, processes: Processes, gate: FolderGate) {
     this.#seat = seat;
@@ -117,30 +120,35 @@ class LastingSession implements AgentSession {
   }
 
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
-    await this.#ending;
     this.#interrupted = false;
-    for (let losses = 0; ; losses += 1) {
+    await this.#ending;
+    const record = new TurnRecord(report);
+    this.#record = record;
+    for (let losses = 0, asked = turn; ; losses += 1) {
       await this.#unlessUntrusted(this.#gate.admit(this.#seat));
-      if (this.#interrupted) return { how: 'interrupted' };
-      const reopen = this.#isEnded && !this.#closed;
+      const reopen = this.#isEnded && !this.#closed && !this.#interrupted;
       if (reopen) await this.open();
+      if (this.#interrupted) return { how: 'interrupted' };
       const { session } = this.#current;
-      const text = reopen && !session.resumed ? withSystem(turn, `${this.#last}\n\n${turn.text}`) : turn.text;
+      const isFresh = reopen && !session.resumed;
+      if (losses > 0) asked = record.repeated(turn, isFresh);
+      else if (isFresh) asked = { ...turn, text: withSystem(turn, `${this.#last}\n\n${turn.text}`) };
       this.#last = turn.text;
       try {
-        return await session.prompt({ ...turn, text }, report);
+        return await session.prompt(asked, record.report);
       } catch (error) {
         if (session.needsNewSession) this.#processes.forget(this.#seat);
         const isOther = this.#isEnded && !this.#interrupted && !this.#closed;
         if (!isOther || losses === MOST_LOSSES) throw error;
-        report.flush();
-        report.work(0, 'host');
+        await record.breakOff();
       }
     }
   }
 
-  inject(message: Line, observed: boolean): Promise<InjectOutcome> {
-    return this.#current.session.inject(message, observed);
+  async inject(message: Line, observed: boolean): Promise<InjectOutcome> {
+    const outcome = await this.#current.session.inject(message, observed);
+    if (outcome === 'injected') this.#record?.injected(message);
+    return outcome;
   }
 
   async interrupt(graceMs: number): Promise<void> {
@@ -262,6 +270,7 @@ class Processes {
     // Files that appeared while the process started may have been read already.
     await this.#kind.gate.admit(seat).catch(async (error: unknown) => {
       await process.end();
+      await session.close();
       throw error;
     });
     return { session, process };

@@ -4,8 +4,6 @@ import type { CallResult, GateVerdict, GatedCall, ToolGate } from '../../tools/t
 import { gatedCall, optionFor, outputSoFar, resultOf } from './acp-permission.ts';
 import type { Permission, PermissionOption, ToolCall, Update } from './acp-wire.ts';
 import { FloorTools, FLOOR_TOOLS } from '../../tools/floor-tools.ts';
-import type { Line } from '../../../turns/view.ts';
-import { neutralised } from '../../prompt/prompt.ts';
 
 /** The protocol's answer to a request for permission. */
 type PermissionOutcome =
@@ -381,19 +379,6 @@ export function withSystem({ system }: TurnPrompt, text: string): string {
   return text.includes(system) ? text : `${system}\n\n${text}`;
 }
 
-/** A message that arrives mid-turn, with its author, between boundary marks. */
-export function injectedWords(line: Line, boundary: string): string {
-  const change = line.change === null ? '' : `, ${line.change}`;
-  const text = line.change === 'deleted' ? '(deleted)' : neutralised(line.text, boundary);
-  return [
-    'While you have the floor this was written. Only the line "[from NAME (id)]" is the host\'s. Take it into account and go on.',
-    `=== ${boundary} ===`,
-    `[from ${plain(line.author.name, boundary)} (${plain(line.author.id, boundary)})${change}]`,
-    text,
-    `=== end ${boundary} ===`,
-  ].join('\n');
-}
-
 /** The prompt of a turn that restarts because its agent takes no messages mid-turn. */
 export function begunAnew(prompt: string, said: string, messages: readonly string[]): string {
   const so =
@@ -416,10 +401,4 @@ export function explainSilence(stopReason: string, refused: string | null): stri
     default:
       return null;
   }
-}
-
-/** A platform's name as one line of limited length without brackets. */
-function plain(name: string, boundary: string): string {
-  const line = name.replace(/[\p{C}\p{Zl}\p{Zp}]+/gu, ' ').replace(/[\p{Ps}\p{Pe}]/gu, '');
-  return line.replaceAll(boundary, '').slice(0, 80);
 }

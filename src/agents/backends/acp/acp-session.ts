@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { RequestError } from '@agentclientprotocol/sdk';
 import { z } from 'zod';
 import type { Line } from '../../../turns/view.ts';
@@ -11,7 +10,7 @@ import { AcpLink } from './acp-link.ts';
 import type { AcpPeer } from './acp-link.ts';
 import { isForOwnTool } from './acp-permission.ts';
 import type { AcpProfile, AcpPromise } from './acp-profiles.ts';
-import { AcpGeneration, begunAnew, injectedWords, toolHint } from './acp-generation.ts';
+import { AcpGeneration, begunAnew, toolHint } from './acp-generation.ts';
 import { permissionRequest, prompted, sessionUpdate, steered } from './acp-wire.ts';
 import type { Update, ToolCall } from './acp-wire.ts';
 import { retryWithinTurn, UnaskedError } from '../backend.ts';
@@ -19,6 +18,7 @@ import type { AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnProm
 import type { ServerTools, SessionTools } from '../../mcp/session-tools.ts';
 import type { ToolCalls, ToolEndpoint } from '../../tools/tool-server.ts';
 import { LATE, withinMs } from '../../../lib/retry.ts';
+import { injectedPrompt } from '../../prompt/prompt.ts';
 
 /** Settings of an agent's sessions. Durations are in milliseconds. */
 export type AcpSettings = {
@@ -158,7 +158,7 @@ export class AcpSession implements AgentSession {
     if (run === null) return 'next-prompt';
     await run.answered();
     if (run.ended || run.interrupted) return 'next-prompt';
-    const text = injectedWords(message, randomBytes(8).toString('hex'));
+    const text = injectedPrompt(message, observed);
     if (this.#known.steering) return await this.#steer(text);
     if (this.#options.profile.takesSecondPrompt) return await this.#promptBeside(run, text);
     if (this.#options.settings.injectFallback !== 'cancel' || observed) return 'next-prompt';

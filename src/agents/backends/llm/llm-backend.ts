@@ -13,7 +13,7 @@ import { fenced } from '../../tools/toolbox.ts';
 import type { ModelSettings, ModelPrices } from './llm-models.ts';
 import { LlmGeneration, OVERHEAD, cached, sizeOf } from './llm-generation.ts';
 import type { GenerationSettings } from './llm-generation.ts';
-import { neutralised } from '../../prompt/prompt.ts';
+import { injectedPrompt, neutralised } from '../../prompt/prompt.ts';
 
 /** Settings of a model behind an API, with its prices and limits. */
 export type LlmOptions = ModelSettings &
@@ -126,7 +126,7 @@ class LlmSession implements AgentSession {
   }
 
   async inject(message: Line, observed: boolean): Promise<InjectOutcome> {
-    return this.#run === null ? 'next-prompt' : await this.#run.inject(wordsFor(message, observed));
+    return this.#run === null ? 'next-prompt' : await this.#run.inject(injectedPrompt(message, observed));
   }
 
   async interrupt(): Promise<void> {
@@ -194,21 +194,6 @@ function bounded(
   let kept = Math.floor(room / 2) - sizeOf(HEAD);
   const first = before.findLastIndex((message) => (kept -= sizeOf(message)) < 0);
   return [HEAD, ...before.slice(first + 1), ...added];
-}
-
-/** Returns an injected message as prompt text, with its author and a random boundary. */
-function wordsFor(line: Line, observed: boolean): string {
-  const { author, change, attachments } = line;
-  const boundary = randomUUID();
-  const body = change === 'deleted' ? '(deleted)' : neutralised(line.text, boundary);
-  const files = attachments.map(({ name, url }) =>
-    neutralised(`(attached: ${name}, ${url})`.replace(/\s+/g, ' '), boundary),
-  );
-  const what = change === null ? 'wrote' : { edited: 'edited a message', deleted: 'deleted a message' }[change];
-  const name = author.name.replace(/[\p{C}\p{Zl}\p{Zp}]+/gu, ' ');
-  const use = observed ? 'It is for you to know, not addressed to you.' : 'Take it into account now.';
-  const head = `While you were working, ${name} (${author.id}) ${what}, between the two lines with the boundary. ${use}`;
-  return [head, `=== ${boundary} ===`, body, ...files, `=== end ${boundary} ===`].join('\n');
 }
 
 /** Returns the first candidate that a text mentions by id, or `null`. */

@@ -1,9 +1,8 @@
-import { randomBytes } from 'node:crypto';
 import type { Line } from '../../../turns/view.ts';
 import type { Timers } from '../../../lib/time.ts';
 import type { AcpPeer } from '../acp/acp-link.ts';
 import type { AcpSession } from '../acp/acp-session.ts';
-import { injectedWords, withSystem } from '../acp/acp-generation.ts';
+import { TurnRecord } from '../acp/turn-record.ts';
 import { BackendError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, TurnPrompt } from '../backend.ts';
 import type { ConnectionSlot } from './remote-host.ts';
@@ -53,8 +52,8 @@ class RemoteSession implements AgentSession {
   #current: AttachedSession | null;
   #lost: BackendError | null = null;
   #stop: PromiseWithResolvers<'stopped'> | null = null;
-  /** Messages injected into the running generation. A prompt sent again after a reconnect must repeat them. */
-  #injected: readonly Line[] = [];
+  /** The record of the last prompt. */
+  #record: TurnRecord | null = null;
   #pinging = false;
   #closed = false;
   #memory: object = {};
@@ -79,27 +78,20 @@ class RemoteSession implements AgentSession {
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     const stop = Promise.withResolvers<'stopped'>();
     this.#stop = stop;
-    const listener = new Listener(report);
+    const record = new TurnRecord(report);
+    this.#record = record;
     for (let losses = 0; ; losses += 1) {
-      const now = await Promise.race([
-        stop.promise,
-        this.#attached.then((attached) => listener.afterQuestions(attached)),
-      ]);
+      const now = await Promise.race([stop.promise, this.#attached]);
       if (now === 'stopped' || this.#stop !== stop) return { how: 'interrupted' };
       try {
         now.state.prompting = true;
-        this.#injected = losses === 0 ? [] : this.#injected;
-        const asked =
-          losses === 0
-            ? turn
-            : repeatedPrompt(turn, listener.reported, { injected: this.#injected, fresh: now.state.fresh });
-        return await now.session.prompt(asked, listener.report);
+        const asked = losses === 0 ? turn : record.repeated(turn, now.state.fresh);
+        return await now.session.prompt(asked, record.report);
       } catch (error) {
         if (now.session.needsNewSession) this.#ports.forget();
         const forGood = error instanceof BackendError && error.terminal;
         if (forGood || now.link.open || losses === MOST_LOSSES || (await now.link.closed).final) throw error;
-        report.flush();
-        report.work(0, 'host');
+        await Promise.race([stop.promise, record.breakOff()]);
       } finally {
         now.state.prompting = false;
       }
@@ -111,7 +103,7 @@ class RemoteSession implements AgentSession {
     if (now === null || !now.state.prompting) return 'next-prompt';
     try {
       const outcome = await now.session.inject(message, observed);
-      if (outcome === 'injected') this.#injected = [...this.#injected, message];
+      if (outcome === 'injected') this.#record?.injected(message);
       return outcome;
     } catch (error) {
       if (now.link.open) throw error;
@@ -196,41 +188,9 @@ class RemoteSession implements AgentSession {
   }
 }
 
-/** Collects the text that a turn has reported over all its connections. */
-class Listener {
-  readonly report: Report;
-  reported = '';
-  #asked: Promise<unknown> = Promise.resolve();
-
-  constructor(report: Report) {
-    this.report = {
-      ...report,
-      text: (chunk) => {
-        this.reported += chunk;
-        report.text(chunk);
-      },
-      gate: { ...report.gate, ask: (call, stopped) => this.#track(report.gate.ask(call, stopped)) },
-    };
-  }
-
-  #track<T>(asked: Promise<T>): Promise<T> {
-    this.#asked = Promise.allSettled([this.#asked, asked]);
-    return asked;
-  }
-
-  /**
-   * Resolves with `value` when no approval of the turn is open. Before that the floor accepts no output of the agent.
-   */
-  async afterQuestions<T>(value: T): Promise<T> {
-    await this.#asked;
-    return value;
-  }
-}
-
 /** How often a prompt is sent again after a lost connection. Prevents that an unstable agent keeps the floor. */
 const MOST_LOSSES = 3;
 const CLOSE_GRACE_MS = 1_000;
-const MOST_HEARD = 8_000;
 
 async function attachSession(ports: RemoteSessionPorts, link: RemoteLink): Promise<AttachedSession> {
   const state = { prompting: false, fresh: false };
@@ -245,25 +205,4 @@ async function attachSession(ports: RemoteSessionPorts, link: RemoteLink): Promi
     },
   };
   return { link, state, session: await ports.open(peer, link) };
-}
-
-/**
- * Returns the prompt for an agent that lost its connection, with the injected messages and the part of its answer that
- * arrived.
- */
-function repeatedPrompt(
-  turn: TurnPrompt,
-  reported: string,
-  { injected, fresh }: { readonly injected: readonly Line[]; readonly fresh: boolean },
-): TurnPrompt {
-  const part = reported.trim().slice(-MOST_HEARD);
-  const arrived =
-    part === ''
-      ? 'Nothing of your answer had arrived: answer now.'
-      : `This much of your answer had arrived and stands in the channel. Do not repeat it; go on from there:\n${part}`;
-  const news = injected.map((line) => injectedWords(line, randomBytes(8).toString('hex')));
-  const lost = `The connection to you was lost in the middle of this turn. ${arrived}`;
-  const text = [fresh ? withSystem(turn, turn.text) : turn.text, ...news, lost].join('\n\n');
-  const saidSoFar = part === '' ? turn.saidSoFar : [...turn.saidSoFar, part];
-  return { ...turn, reason: 'resume', messages: [...turn.messages, ...injected], saidSoFar, text };
 }

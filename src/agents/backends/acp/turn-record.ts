@@ -1,0 +1,59 @@
+import type { Line } from '../../../turns/view.ts';
+import { injectedPrompt } from '../../prompt/prompt.ts';
+import type { Report, TurnPrompt } from '../backend.ts';
+import { withSystem } from './acp-generation.ts';
+
+/**
+ * Records what an agent reported and was told in one prompt. When the agent is lost, it gets the same prompt again with
+ * this record, so that it repeats no text and misses no message.
+ */
+export class TurnRecord {
+  readonly report: Report;
+  #reported = '';
+  #injected: readonly Line[] = [];
+  #asked: Promise<unknown> = Promise.resolve();
+
+  constructor(report: Report) {
+    this.report = {
+      ...report,
+      text: (chunk) => {
+        this.#reported += chunk;
+        report.text(chunk);
+      },
+      gate: { ...report.gate, ask: (call, stopped) => this.#track(report.gate.ask(call, stopped)) },
+    };
+  }
+
+  /** Records a message that the running generation got. */
+  injected(message: Line): void {
+    this.#injected = [...this.#injected, message];
+  }
+
+  /** Ends the lost generation's message. Resolves when no approval is open: before that the floor accepts no output. */
+  async breakOff(): Promise<void> {
+    this.report.flush();
+    this.report.work(0, 'host');
+    await this.#asked;
+  }
+
+  /** Returns the prompt for the agent that was lost. `fresh`: it has forgotten the session. */
+  repeated(turn: TurnPrompt, fresh: boolean): TurnPrompt {
+    const part = this.#reported.trim().slice(-MOST_HEARD);
+    const arrived =
+      part === ''
+        ? 'Nothing of your answer had arrived: answer now.'
+        : `This much of your answer had arrived and stands in the channel. Do not repeat it; go on from there:\n${part}`;
+    const news = this.#injected.map((line) => injectedPrompt(line, false));
+    const lost = `The connection to you was lost in the middle of this turn. ${arrived}`;
+    const text = [fresh ? withSystem(turn, turn.text) : turn.text, ...news, lost].join('\n\n');
+    const saidSoFar = part === '' ? turn.saidSoFar : [...turn.saidSoFar, part];
+    return { ...turn, reason: 'resume', messages: [...turn.messages, ...this.#injected], saidSoFar, text };
+  }
+
+  #track<T>(asked: Promise<T>): Promise<T> {
+    this.#asked = Promise.allSettled([this.#asked, asked]);
+    return asked;
+  }
+}
+
+const MOST_HEARD = 8_000;
