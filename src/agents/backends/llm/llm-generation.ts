@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { BackendError, retryWithinTurn } from '../backend.ts';
 import type { Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import type { Timers } from '../../../lib/time.ts';
-import { LlmCall, NO_USAGE, failureOf, stepTimedOut, takesNoTools } from './llm-models.ts';
+import { LlmCall, NO_USAGE, brokeOff, failureOf, stepTimedOut, takesNoTools } from './llm-models.ts';
 import type { CallSize, LlmPrices } from './llm-models.ts';
 import { FLOOR_TOOLS, FloorTools, isFloorTool, offeredFloorTools } from '../../tools/floor-tools.ts';
 import type { TaskPart } from '../../tools/floor-tools.ts';
@@ -254,6 +254,7 @@ export class LlmGeneration {
         this.#floorTools.text(part.text);
         return;
       case 'finish-step':
+        if (part.finishReason === 'interrupted') throw brokeOff();
         this.#finishReason = part.finishReason;
         this.#call.end(this.#isPass(calls) ? 'passed' : 'answered', part.usage, this.#size);
         return;

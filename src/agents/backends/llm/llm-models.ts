@@ -65,6 +65,11 @@ export function stepTimedOut(ms: number): BackendError {
   return new BackendError(`the model did not answer within ${Math.round(ms / 100) / 10} s`);
 }
 
+/** Returns the error for an answer whose stream ended before the answer did. */
+export function brokeOff(): BackendError {
+  return new BackendError('the connection to the model broke: its answer has no end', { retryAfterMs: 0 });
+}
+
 /** Returns whether the service refused the request because of its tools. */
 export function takesNoTools(error: unknown): boolean {
   if (!APICallError.isInstance(error) || ![400, 404, 422, 501].includes(error.statusCode ?? 0)) return false;
@@ -149,7 +154,7 @@ function oneLine(text: string): string {
 
 const NOT_TAKEN =
   /not (?:\w+ ){0,2}support|unsupported|no endpoints? found|not allowed|not permitted|not available|unknown|unrecognized|extra/i;
-const BROKEN = /ECONN|EPIPE|ETIMEDOUT|UND_ERR|socket|terminated|aborted|network|No ?Output/i;
+const BROKEN = /ECONN|EPIPE|ETIMEDOUT|UND_ERR|socket|terminated|aborted|network|No ?Output|without a finish reason/i;
 const BUSY = /overloaded|server_error|api_error|internal|rate_limit|unavailable|timeout/i;
 const KEY = /\b(?:sk|key|pk)-[\w*-]{4,}/g;
 const LONGEST = 200;

@@ -446,6 +446,30 @@ describe('a model that fails', () => {
       ]);
     });
 
+    test.each(['openai', 'anthropic', 'openai-compatible'] as const)(
+      'T23 continues from its text when the stream of %s ends before the answer does',
+      async (provider) => {
+        let cuts = 1;
+        const cutting: typeof fetch = async (url, init) => {
+          const response = await fetch(url, {
+            ...init,
+            headers: { ...(init?.headers as object), connection: 'close' },
+          });
+          if ((cuts -= 1) < 0) return response;
+          const events = (await response.text()).split('\n\n');
+          const half = events.slice(0, Math.ceil(events.length / 2));
+          return new Response(`${half.join('\n\n')}\n\n`, { headers: response.headers });
+        };
+        await again({ timers, fetch: cutting }, provider);
+        rig.answer({ content: 'A somewhat longer answer in many pieces.' });
+        const turn = insisting();
+        expect(await turn.over).toEqual({ how: 'completed' });
+        const [first = '', second] = turn.text().split('\n---\n');
+        expect('A somewhat longer answer in many pieces.'.startsWith(first) && first !== '').toBe(true);
+        expect(second).toBe('Noted.');
+      },
+    );
+
     test('T23 with a rejected key is never called again', async () => {
       await again({ timers });
       fails(busy(401));
