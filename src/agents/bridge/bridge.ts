@@ -1,5 +1,6 @@
 import type { AnyMessage } from '@agentclientprotocol/sdk';
 import { parseArgs } from 'node:util';
+import { isLoopback } from '../../lib/guarded-server.ts';
 import { backoffMs, delay } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
 import { systemTimers } from '../../lib/time.ts';
@@ -175,7 +176,7 @@ function unsafeAddress(url: string): string | null {
   const { protocol, hostname } = new URL(url);
   if (protocol === 'wss:') return null;
   if (protocol !== 'ws:') return `"${url}" is no address of a WebSocket: it begins with ws:// or wss://`;
-  if (['localhost', '[::1]'].includes(hostname) || hostname.startsWith('127.')) return null;
+  if (isLoopback(hostname.replace(/^\[|\]$/g, ''))) return null;
   return `"${url}" is not encrypted: the token would be read on the way. Use wss://`;
 }
 

@@ -138,6 +138,11 @@ describe('the command conch-agent', () => {
       ['--url', 'ws://chat.example.org/agent', '--token-env', 'T', 'x'],
       'is not encrypted',
     ],
+    [
+      'a name that only begins like this machine',
+      ['--url', 'ws://127.0.0.1.example.org/agent', '--token-env', 'T', 'x'],
+      'is not encrypted',
+    ],
     ['an empty variable', ['--url', 'ws://127.0.0.1:1/agent', '--token-env', 'NO_SUCH', 'x'], 'NO_SUCH is empty'],
   ])('given %s says what is wrong and ends with 2', async (_what, args, words) => {
     const { err, ended } = start(args);
