@@ -217,14 +217,21 @@ export function buildPrompt(parts: PromptParts): BuiltPrompt {
 }
 
 /**
- * A message that arrives while its agent works, as prompt text. `observed`: it is not addressed to the agent. Each has a
- * boundary of its own.
+ * Returns a message that arrives while its agent works as prompt text. `observed`: it is not addressed to the agent.
  */
 export function injectedPrompt(line: Line, observed: boolean): string {
-  const boundary = randomUUID();
-  const { head, text } = attributed(line, boundary, line.change === null ? '' : `, ${line.change}`);
   const use = observed ? 'It is for you to know, not addressed to you.' : 'Take it into account now.';
-  return [`${WHILE_WORKING} ${use}`, `=== ${boundary} ===`, head, text, `=== end ${boundary} ===`].join('\n');
+  return `${WHILE_WORKING} ${use}\n${quotedLines([line])}`;
+}
+
+/** Returns messages between two lines with a boundary of their own, each under the host's line that says who wrote it. */
+export function quotedLines(lines: readonly Line[]): string {
+  const boundary = randomUUID();
+  const texts = lines.flatMap((line) => {
+    const { head, text } = attributed(line, boundary, line.change === null ? '' : `, ${line.change}`);
+    return [head, text];
+  });
+  return [`=== ${boundary} ===`, ...texts, `=== end ${boundary} ===`].join('\n');
 }
 
 /** A text of a person or agent, with each line escaped that looks like a host's line. */

@@ -8,7 +8,7 @@ import { ACP_PROFILES } from './acp-profiles.ts';
 import type { AcpProfile, AcpProfileName, ActsUnasked } from './acp-profiles.ts';
 import { AcpSession } from './acp-session.ts';
 import { withSystem } from './acp-generation.ts';
-import { TurnRecord } from './turn-record.ts';
+import { PromptRecord } from './prompt-record.ts';
 import type { AcpSettings } from './acp-session.ts';
 import { BackendError } from '../backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
@@ -106,7 +106,7 @@ class LastingSession implements AgentSession {
   /** Text of the last prompt. */
   #last = '';
   /** The record of the last prompt. */
-  #record: TurnRecord | null = null;
+  #record: PromptRecord | null = null;
 
   constructor(seat: SeatContext, processes: Processes, gate: FolderGate) {
     this.#seat = seat;
@@ -122,7 +122,7 @@ class LastingSession implements AgentSession {
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     this.#interrupted = false;
     await this.#ending;
-    const record = new TurnRecord(report);
+    const record = new PromptRecord(report);
     this.#record = record;
     for (let losses = 0, asked = turn; ; losses += 1) {
       await this.#unlessUntrusted(this.#gate.admit(this.#seat));
@@ -359,7 +359,7 @@ const MOST_LOSSES = 2;
 const STOP_GRACE_MS = 2_000;
 
 /** A started agent process with its parts. */
-export type StartedAgent = {
+type StartedAgent = {
   readonly group: ProcessGroup;
   /** `_meta` of the requests that open a session. */
   readonly meta: object | undefined;
@@ -380,7 +380,7 @@ type ProcessPorts = {
  * One process of an agent, with a session for each channel. Ends with its last session. When one session ends it by
  * force, it ends for all.
  */
-export class AgentProcess {
+class AgentProcess {
   readonly meta: object | undefined;
   readonly #started: StartedAgent;
   readonly #ports: ProcessPorts;

@@ -387,7 +387,7 @@ export function begunAnew(prompt: string, said: string, messages: readonly strin
 }
 
 /** An explanation for an answer that ended without text; `null` when none is needed. */
-export function explainSilence(stopReason: string, refused: string | null): string | null {
+function explainSilence(stopReason: string, refused: string | null): string | null {
   if (refused !== null) return `(I was not allowed to: ${refused})`;
   switch (stopReason) {
     case 'refusal':

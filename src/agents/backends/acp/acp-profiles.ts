@@ -225,7 +225,7 @@ export type Asking = {
 };
 
 /** Claude Code: permission rules by managed settings only, no hooks, no MCP servers of the repository. */
-export function askingClaude({ server, cwd, denied, asked }: AskingContext): Asking {
+function askingClaude({ server, cwd, denied, asked }: AskingContext): Asking {
   const disallowedTools = toolsOf(CLAUDE_TOOLS, denied);
   const permissions = {
     ask: [...new Set([...CLAUDE_ASKS, ...toolsOf(CLAUDE_TOOLS, asked)])],
@@ -249,16 +249,11 @@ export function askingClaude({ server, cwd, denied, asked }: AskingContext): Ask
   return { env: { CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD: '1' }, meta: { claudeCode: { options } } };
 }
 
-/** Codex starts in the mode in which it asks. */
-export function askingCodex(): Asking {
-  return { env: { INITIAL_AGENT_MODE: 'read-only' } };
-}
-
 /**
  * Gemini CLI: a policy of the admin tier, above users, extensions and repositories. Only the floor's tool server is
  * allowed, because a repository's servers would start without a request.
  */
-export function askingGemini({ server, folder, env, denied, asked }: AskingContext): Asking {
+function askingGemini({ server, folder, env, denied, asked }: AskingContext): Asking {
   const notFree = toolsOf(GEMINI_TOOLS, asked);
   const forbidden = toolsOf(GEMINI_TOOLS, denied);
   const rules = [
@@ -280,7 +275,7 @@ export function askingGemini({ server, folder, env, denied, asked }: AskingConte
 }
 
 /** Qwen Code: system settings, above users and repositories. */
-export function askingQwen({ server, folder, denied, asked }: AskingContext): Asking {
+function askingQwen({ server, folder, denied, asked }: AskingContext): Asking {
   const settings = {
     permissions: {
       ask: [...new Set([...CLAUDE_ASKS, ...toolsOf(QWEN_TOOLS, asked)])],
@@ -300,7 +295,7 @@ export function askingQwen({ server, folder, denied, asked }: AskingContext): As
  * OpenCode: permissions in the configuration that OpenCode reads last, and no configuration from the working folder.
  * Keeps other settings in the variable. Throws a terminal `BackendError` when the variable is not JSON.
  */
-export function askingOpenCode({ server, env, denied, asked }: AskingContext): Asking {
+function askingOpenCode({ server, env, denied, asked }: AskingContext): Asking {
   const permission = {
     ...OPENCODE_PERMISSIONS,
     ...Object.fromEntries(toolsOf(OPENCODE_TOOLS, asked).map((tool) => [tool, 'ask'])),
@@ -321,7 +316,7 @@ export function askingOpenCode({ server, env, denied, asked }: AskingContext): A
 }
 
 /** Copilot CLI asks by itself. Only the floor's tools need no approval. */
-export function askingCopilot({ server, denied }: AskingContext): Asking {
+function askingCopilot({ server, denied }: AskingContext): Asking {
   const hidden = toolsOf(COPILOT_HIDDEN, denied);
   const args = [
     ...(server === null ? [] : [`--allow-tool=${server}`]),

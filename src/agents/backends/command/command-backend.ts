@@ -188,7 +188,7 @@ type CommandCall = Parameters<typeof startProcessGroup>[0] &
   };
 
 /** Runs a command for one prompt. Its output is the answer; its exit ends the generation. */
-export class CommandGeneration {
+class CommandGeneration {
   readonly #call: CommandCall;
   readonly #floorTools: FloorTools;
   readonly #report: Report;
@@ -294,16 +294,16 @@ const GRACE_MS = 2_000;
 const DRAIN_MS = 1_000;
 
 /** How a command writes its answer: plain text, one JSON object, or one JSON object per line. */
-export type OutputFormat = 'text' | 'json' | 'jsonl';
+type OutputFormat = 'text' | 'json' | 'jsonl';
 
 /**
  * Reads a command's output in chunks and applies it to the floor. Both functions throw a `BackendError` on a wrong
  * format.
  */
-export type OutputReader = { push(piece: string): void; end(): void };
+type OutputReader = { push(piece: string): void; end(): void };
 
 /** Returns a reader for the format that posts through `floorTools`. */
-export function readerOf(format: OutputFormat, floorTools: FloorTools): OutputReader {
+function readerOf(format: OutputFormat, floorTools: FloorTools): OutputReader {
   switch (format) {
     case 'text':
       return textReader(floorTools);

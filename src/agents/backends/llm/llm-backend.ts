@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { generateText } from 'ai';
 import type { ModelMessage } from 'ai';
 import { systemTimers } from '../../../lib/time.ts';
@@ -13,7 +12,7 @@ import { fenced } from '../../tools/toolbox.ts';
 import type { ModelSettings, ModelPrices } from './llm-models.ts';
 import { LlmGeneration, OVERHEAD, cached, sizeOf } from './llm-generation.ts';
 import type { GenerationSettings } from './llm-generation.ts';
-import { injectedPrompt, neutralised } from '../../prompt/prompt.ts';
+import { injectedPrompt, quotedLines } from '../../prompt/prompt.ts';
 
 /** Settings of a model behind an API, with its prices and limits. */
 export type LlmOptions = ModelSettings &
@@ -141,12 +140,8 @@ class LlmSession implements AgentSession {
     report: Pick<Report, 'usage' | 'now'>,
   ): Promise<AgentId | null> {
     const { model, modelName, stepTimeoutMs } = this.#settings;
-    const boundary = randomUUID();
-    const talk = lines.map(
-      ({ author, text }) => `[from ${author.name} (${author.id})]\n${neutralised(text, boundary)}`,
-    );
     const question = `Who should speak next? Answer with one id of these and nothing else: ${candidates.join(', ')}`;
-    const prompt = [`=== ${boundary} ===`, ...talk, `=== end ${boundary} ===`, question].join('\n');
+    const prompt = `${quotedLines(lines)}\n${question}`;
     const instructions = `You are ${this.#seat.name} and moderate a chat. ${this.#seat.persona}`.trim();
     const call = new LlmCall(this.#settings, report);
     call.begin();

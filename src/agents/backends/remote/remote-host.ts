@@ -423,16 +423,8 @@ function secondsUntil(at: number, now: number): number {
   return Math.max(1, Math.ceil((at - now) / 1_000));
 }
 
-/** How clients reach this server. */
-type Ingress = {
-  /** Set when this server encrypts connections itself. */
-  readonly tls?: object;
-  /**
-   * True when a proxy in front ends TLS. Then X-Forwarded-Proto must say "https", and X-Forwarded-For names the
-   * client.
-   */
-  readonly behindProxy?: boolean;
-};
+/** How clients reach this server: whether it encrypts connections itself, or a proxy in front of it does. */
+type Ingress = { readonly tls?: object } & Pick<RemoteHostOptions, 'behindProxy'>;
 
 type Headers = Pick<IncomingMessage, 'headers'>;
 
@@ -440,13 +432,13 @@ type Headers = Pick<IncomingMessage, 'headers'>;
  * Returns whether the client's connection to the proxy is encrypted. Always true without a proxy: `start` checked
  * encryption then.
  */
-export function isEncrypted({ headers }: Headers, { behindProxy }: Ingress): boolean {
+function isEncrypted({ headers }: Headers, { behindProxy }: Ingress): boolean {
   // Traefik names the scheme of a WebSocket. Of several proxies the nearest one counts.
   return behindProxy !== true || /^(?:https|wss)$/i.test(lastOf(headers['x-forwarded-proto']) ?? '');
 }
 
 /** Returns the client's address. */
-export function callerOf({ headers, socket }: IncomingMessage, { behindProxy }: Ingress): string {
+function callerOf({ headers, socket }: IncomingMessage, { behindProxy }: Ingress): string {
   const forwarded = behindProxy === true ? headers['x-forwarded-for'] : undefined;
   return lastOf(forwarded) ?? socket.remoteAddress ?? 'unknown';
 }

@@ -2,7 +2,7 @@ import type { Line } from '../../../turns/view.ts';
 import type { Timers } from '../../../lib/time.ts';
 import type { AcpPeer } from '../acp/acp-link.ts';
 import type { AcpSession } from '../acp/acp-session.ts';
-import { TurnRecord } from '../acp/turn-record.ts';
+import { PromptRecord } from '../acp/prompt-record.ts';
 import { BackendError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, TurnPrompt } from '../backend.ts';
 import type { ConnectionSlot } from './remote-host.ts';
@@ -53,7 +53,7 @@ class RemoteSession implements AgentSession {
   #lost: BackendError | null = null;
   #stop: PromiseWithResolvers<'stopped'> | null = null;
   /** The record of the last prompt. */
-  #record: TurnRecord | null = null;
+  #record: PromptRecord | null = null;
   #pinging = false;
   #closed = false;
   #memory: object = {};
@@ -78,7 +78,7 @@ class RemoteSession implements AgentSession {
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     const stop = Promise.withResolvers<'stopped'>();
     this.#stop = stop;
-    const record = new TurnRecord(report);
+    const record = new PromptRecord(report);
     this.#record = record;
     for (let losses = 0; ; losses += 1) {
       const now = await Promise.race([stop.promise, this.#attached]);

@@ -7,7 +7,7 @@ import { withSystem } from './acp-generation.ts';
  * Records what an agent reported and was told in one prompt. When the agent is lost, it gets the same prompt again with
  * this record, so that it repeats no text and misses no message.
  */
-export class TurnRecord {
+export class PromptRecord {
   readonly report: Report;
   #reported = '';
   #injected: readonly Line[] = [];
