@@ -136,15 +136,11 @@ export function floorWork(
 
 /** The lines of a conversation up to one that the session's next prompt has to hold. */
 export function lackedLines(
-  {
-    channel,
-    agent,
-    afterLine,
-    uptoLine,
-  }: Pick<PromptEffect, 'agent' | 'afterLine' | 'uptoLine'> & { channel: ChannelId },
+  range: Pick<PromptEffect, 'agent' | 'afterLine' | 'uptoLine'> & { channel: ChannelId },
   floors: Pick<FloorPort, 'linesBetween'>,
   knowledge: SessionKnowledge,
 ): readonly Line[] {
+  const { channel, agent, afterLine, uptoLine } = range;
   const from = knowledge.fresh ? Math.max(0, uptoLine - LINES_FOR_A_NEW_SESSION) : knowledge.upto;
   const lines = floors.linesBetween(channel, Math.min(afterLine, from), uptoLine);
   return lines.filter((line) => knowledge.lacks(line, agent, afterLine));

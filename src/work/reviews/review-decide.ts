@@ -359,8 +359,7 @@ function judgeReview(decision: ReviewDecision, { purpose, heard: turn }: EndedTu
   }
   const verdict = fault !== null || signal === null || signal === 'done' ? 'revise' : signal;
   decision.record({ type: 'verdictGiven', verdict, tree });
-  const isWholeReport = purpose === 'review' || verdict === 'pass';
-  const findings = ledgerAfter(review, given, work, isWholeReport ? 'fixed' : 'kept');
+  const findings = ledgerAfter(review, given, work, purpose === 'review' || verdict === 'pass' ? 'fixed' : 'kept');
   keepFindings(decision, findings);
   if (verdict === 'fail' && review.settings.onFail === 'stop') return failed(decision, reason);
   // From the second iteration on, findings that do not block are notes.

@@ -9,6 +9,9 @@ import type { ReviewedWork } from './review.ts';
 /** More changed files than this are not listed one by one. */
 const MOST_FILES = 2_000;
 
+/** A diff that runs no program of the repository. */
+const PLAIN_DIFF = ['diff', '--no-ext-diff', '--no-textconv', '--no-color'];
+
 /** The author of the commits that hold work under review. Fixed, so that equal work gives equal commits. */
 const AUTHOR = {
   GIT_AUTHOR_NAME: 'Conch',
@@ -43,13 +46,8 @@ export async function measureWork(
     // An agent could hide a file from its reviewer with a flag in the index.
     await clearIndexFlags(git, root, zeroSeparated(await git(['ls-files', '--stage', '-v', '-z'])));
     const isInside = without !== null && `${without}/`.startsWith(`${root}/`);
-    await git([
-      'add',
-      '--all',
-      '--',
-      '.',
-      ...(isInside ? [`:(top,exclude,literal)${without.slice(root.length + 1)}`] : []),
-    ]);
+    const left = isInside ? [`:(top,exclude,literal)${without.slice(root.length + 1)}`] : [];
+    await git(['add', '--all', '--', '.', ...left]);
     const tree = (await git(['write-tree'])).trim();
     const head = await git(['rev-parse', '--verify', '--quiet', 'HEAD']).catch(() => '');
     const parent = head.trim() === '' ? [] : ['-p', head.trim()];
@@ -82,8 +80,7 @@ export async function changesShown(
 }
 
 async function shownChanges(git: Git, commits: readonly [string, string], longest: number): Promise<string> {
-  const plain = ['--no-ext-diff', '--no-textconv', '--no-color', '--find-renames'];
-  const text = await git(['diff', '--stat', '--patch', ...plain, ...commits]);
+  const text = await git([...PLAIN_DIFF, '--find-renames', '--stat', '--patch', ...commits]);
   return text.length <= longest ? text.trimEnd() : `${text.slice(0, longest).toWellFormed()}\n… cut here`;
 }
 
@@ -104,16 +101,7 @@ async function rootOf(environment: GitEnvironment, folder: string): Promise<stri
 
 /** The files that differ between two commits, with the numbers of their new lines. */
 async function changesOf(git: Git, before: string, after: string): Promise<ReviewedWork['changed']> {
-  const diff = await git([
-    'diff',
-    '--no-ext-diff',
-    '--no-textconv',
-    '--no-renames',
-    '--no-color',
-    '--unified=0',
-    before,
-    after,
-  ]);
+  const diff = await git([...PLAIN_DIFF, '--no-renames', '--unified=0', before, after]);
   const changed: { file: string; lines: number[] }[] = [];
   for (const line of diff.split('\n')) {
     const [, old, file = old] = /^diff --git a\/(.*) b\/(.*)$/.exec(line) ?? [];

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { BackendError, retryWithinTurn } from '../backend.ts';
 import type { Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import type { Timers } from '../../../lib/time.ts';
-import { LlmCall, NO_USAGE, brokeOff, failureOf, stepTimedOut, takesNoTools } from './llm-models.ts';
+import { LlmCall, NO_USAGE, failureOf, stepTimedOut, takesNoTools } from './llm-models.ts';
 import type { CallSize, LlmPrices } from './llm-models.ts';
 import { FLOOR_TOOLS, FloorTools, isFloorTool, offeredFloorTools } from '../../tools/floor-tools.ts';
 import type { TaskPart } from '../../tools/floor-tools.ts';
@@ -254,7 +254,7 @@ export class LlmGeneration {
         this.#floorTools.text(part.text);
         return;
       case 'finish-step':
-        if (part.finishReason === 'interrupted') throw brokeOff();
+        if (part.finishReason === 'interrupted') throw new BackendError(NO_END, { retryAfterMs: 0 });
         this.#finishReason = part.finishReason;
         this.#call.end(this.#isPass(calls) ? 'passed' : 'answered', part.usage, this.#size);
         return;
@@ -374,6 +374,7 @@ const INSTRUCTIONS =
   'Messages that arrive while you work are marked as such: take them into account.';
 const BROKEN_OFF =
   'The connection broke off there. What you have written is posted: go on from there and do not repeat it.';
+const NO_END = 'the connection to the model broke: its answer has no end';
 const ON_TOOLS =
   'Use the tools only for what they say: several messages (say), a question to people (wait_for) or to another agent (ask), giving the floor to another ' +
   'agent (hand_to), nothing to add (pass).';

@@ -65,11 +65,6 @@ export function stepTimedOut(ms: number): BackendError {
   return new BackendError(`the model did not answer within ${Math.round(ms / 100) / 10} s`);
 }
 
-/** Returns the error for an answer whose stream ended before the answer did. */
-export function brokeOff(): BackendError {
-  return new BackendError('the connection to the model broke: its answer has no end', { retryAfterMs: 0 });
-}
-
 /** Returns whether the service refused the request because of its tools. */
 export function takesNoTools(error: unknown): boolean {
   if (!APICallError.isInstance(error) || ![400, 404, 422, 501].includes(error.statusCode ?? 0)) return false;

@@ -1,7 +1,6 @@
 import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
 import { isIPv6 } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
@@ -100,7 +99,7 @@ export class RemoteHost {
   /** The URL that agents connect to. `null` before `start`. */
   get url(): string | null {
     const address = this.#server.address();
-    if (!isAddress(address)) return null;
+    if (typeof address === 'string' || address === null) return null;
     const host = isIPv6(address.address) ? `[${address.address}]` : address.address;
     return `${this.#options.tls === undefined ? 'ws' : 'wss'}://${host}:${address.port}${PATH}`;
   }
@@ -298,10 +297,6 @@ function serverOf({ tls, limits }: RemoteHostOptions): Server {
 
 function unauthorized(why: string): UpgradeRefusal {
   return { status: 401, why, headers: { 'WWW-Authenticate': 'Bearer' } };
-}
-
-function isAddress(address: string | AddressInfo | null): address is AddressInfo {
-  return typeof address === 'object' && address !== null;
 }
 
 function socketClosed(socket: { once(event: 'close', listener: () => void): unknown }): Promise<void> {
