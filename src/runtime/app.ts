@@ -142,7 +142,6 @@ export class App {
       manager,
       receive: (adapter, message) => this.#receive(adapter, message),
       channelsOf: ({ name }) => channelsOf(this.#config, name),
-      failed: parts.onBroken,
     });
     this.#startUp = new StartUp({
       ...shared,

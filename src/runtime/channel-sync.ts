@@ -19,7 +19,7 @@ type ChannelSyncPorts = {
   readonly store: Pick<FloorStore, 'lastSeen'> & { readonly keyValues: Pick<KeptTexts, 'remember' | 'recall'> };
   /** Retries work while the disk is full. Rejects when the store is broken. */
   readonly retrying: (work: () => Promise<unknown>) => Promise<unknown>;
-  readonly failed: (error: unknown) => void;
+  readonly onBroken: (error: unknown) => void;
 };
 
 /** Time between two reads of the history of platforms that may lose events, in milliseconds. */
@@ -182,7 +182,7 @@ export class ChannelSync {
 
   #do(work: () => Promise<unknown>): void {
     work().catch((error: unknown) => {
-      if (this.#running) this.#ports.failed(error);
+      if (this.#running) this.#ports.onBroken(error);
     });
   }
 }

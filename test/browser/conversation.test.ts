@@ -289,7 +289,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
       const newest = await stage.post(here, 'dev', 'long '.repeat(1_000));
       await page.locator(`[data-id="${newest}"]`).waitFor();
       await page.evaluate(() => document.querySelector('.messages')?.lastElementChild?.scrollIntoView(false));
-      const { bottom = Infinity } = await page
+      const { bottom } = await page
         .locator(`[data-id="${newest}"]`)
         .evaluate((element) => element.getBoundingClientRect());
       const covered = await page.getByTestId('toast').last().boundingBox();

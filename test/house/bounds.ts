@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 65_150,
-  files: 373,
+  linesOfCode: 65_160,
+  files: 374,
   filesPerMessage: 46,
-  functionsPerMessage: 620,
+  functionsPerMessage: 625,
 };

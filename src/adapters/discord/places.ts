@@ -81,8 +81,7 @@ export function createPlaces(ports: {
   const learn = (channel: ChannelPayload): void => {
     const { id, parent_id: parent = null, name = null, guild_id: guild = null } = channel;
     known.set(id, { parent: isThread(channel) ? parent : null, name, guild: guild ?? known.get(id)?.guild ?? null });
-    const own = channelId(id);
-    const isConfigured = queries.channels().some((each) => each.id === own && each.parent === null);
+    const isConfigured = queries.channels().some((each) => each.id === channelId(id) && each.parent === null);
     if (guild !== null && isConfigured) guilds.set(id, guild);
   };
   return {
@@ -94,9 +93,8 @@ export function createPlaces(ports: {
       if (placed(channel) === null && !known.has(channel)) await ask(channel);
       const where = placed(channel);
       if (where === null || where.opens === null) return where;
-      const since = { id: channel, order: channel };
       const name = known.get(channel)?.name ?? 'thread';
-      await intake.thread({ id: where.channel, parent: where.opens.id, name, since });
+      await intake.thread({ id: where.channel, parent: where.opens.id, name, since: { id: channel, order: channel } });
       return { ...where, opens: null };
     },
     at: (channel) => placed(channel) ?? (known.has(channel) ? null : undefined),
