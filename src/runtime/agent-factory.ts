@@ -81,9 +81,9 @@ export async function createBackends(parts: BackendsParts): Promise<Backends> {
   const agents = new Map<AgentId, AgentConfig>();
   const shared = { ...parts, inForce: () => inForce.config, agentOf: (id: AgentId) => agents.get(id) };
   const load = async (config: Config): Promise<void> => {
-    inForce.config = config;
     for (const { backend } of [...config.agents, ...config.crews])
       if (!makers.has(backend.kind)) makers.set(backend.kind, await makerOf(backend.kind, shared, doors));
+    inForce.config = config;
   };
   await load(parts.config);
   return {
@@ -133,11 +133,11 @@ export function plansOf(
   };
 }
 
-/** Keeps an agent's backend while its configuration stays the same. */
-export function keptBackends(make: Backends['backendFor']): Backends['backendFor'] {
+/** Keeps an agent's backend while its configuration stays the same, and what it is denied or must ask for. */
+export function keptBackends(make: Backends['backendFor'], config: () => Config): Backends['backendFor'] {
   const kept = new Map<AgentId, { readonly by: string; readonly backend: AgentBackend }>();
   return (agent) => {
-    const by = JSON.stringify([agent.backend, agent.trusted]);
+    const by = JSON.stringify([agent.backend, agent.trusted, heldTo(config(), agent)]);
     const known = kept.get(agent.id);
     if (known?.by === by) return known.backend;
     const backend = make(agent);
@@ -256,7 +256,7 @@ async function secretsOf({ inForce, logins }: SharedParts): Promise<() => KnownS
 const NONE: readonly string[] = [];
 
 async function acp(parts: SharedParts, doors: Doors): Promise<Maker> {
-  const { config, timers, log, opened } = parts;
+  const { config, inForce, timers, log, opened } = parts;
   const { createAcpBackend } = await import('../agents/backends/acp/acp-backend.ts');
   const { createToolServer } = await import('../agents/tools/tool-server.ts');
   const toolServer = createToolServer(log);
@@ -267,7 +267,7 @@ async function acp(parts: SharedParts, doors: Doors): Promise<Maker> {
     createAcpBackend({
       ...rest,
       sandbox: sandboxOf(config, agent.id, sandbox),
-      ...heldTo(config, agent),
+      ...heldTo(inForce(), agent),
       trusted: agent.trusted === true,
       env: set,
       passEnv: env,
@@ -335,7 +335,7 @@ function lastWordsTo(log: Log): (seat: SeatContext, stderr: string) => void {
 /** Starts the server for remote agents when a reloaded configuration has the first one. */
 async function remote(parts: SharedParts, doors: Doors): Promise<Maker> {
   const { createRemoteBackend } = await import('../agents/backends/remote/remote-backend.ts');
-  const { config, log, timers } = parts;
+  const { config, inForce, log, timers } = parts;
   const host = (doors.host ??= await openHost(parts));
   const serverTools = await serverToolsOf(parts, doors);
   const reconnectGraceMs = config.turnConfig.reconnectGraceSeconds * SECOND_MS;
@@ -344,7 +344,7 @@ async function remote(parts: SharedParts, doors: Doors): Promise<Maker> {
     return createRemoteBackend({
       profile,
       injectFallback,
-      ...heldTo(config, agent),
+      ...heldTo(inForce(), agent),
       host,
       agentId: agent.id,
       reconnectGraceMs,

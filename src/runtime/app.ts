@@ -129,7 +129,7 @@ export class App {
       changed: this.#publish,
     });
     const [manager, floors] = [this.#manager, this.#floors];
-    this.#backendFor = keptBackends(parts.backendFor);
+    this.#backendFor = keptBackends(parts.backendFor, () => this.#configured);
     this.runs = new Runs({ ...shared, manager, floors, shownIn: (channel) => this.reviews.shownIn(channel) });
     this.reviews = new ChannelReviews({ ...shared, floors, lastCause: (...seat) => this.#agents.lastCause(...seat) });
     this.crews = this.#createCrews();
