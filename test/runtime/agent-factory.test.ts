@@ -36,7 +36,7 @@ describe('rules that a changed configuration brings', () => {
     let config = first;
     const log = createLog({ level: 'fatal', pretty: false, secrets: [], destination: { write: () => undefined } });
     const time = { clock: systemClock(), timers: systemTimers };
-    backends = await createBackends({ config: first, ...time, log } as Parameters<typeof createBackends>[0]);
+    backends = await createBackends({ config: first, ...time, log });
     const backendFor = keptBackends(backends.backendFor, () => config);
     const agentOf = (of: Config) => of.agents.find(({ id }) => id === 'dev')!;
     const before = backendFor(agentOf(first));
@@ -46,7 +46,7 @@ describe('rules that a changed configuration brings', () => {
     const after = backendFor(agentOf(next));
     expect(after).not.toBe(before);
     const seat = { channel: 'console:main', agent: 'dev', name: 'Dev', persona: '' };
-    await expect(after.open(seat as unknown as Parameters<typeof after.open>[0])).rejects.toThrow();
+    await expect(after.open(seat as unknown as Parameters<typeof after.open>[0])).rejects.toThrow('exited with code 0');
     expect(JSON.parse(readFileSync(told, 'utf8'))).toMatchObject({ read: 'deny' });
   });
 });
