@@ -38,7 +38,7 @@ export function FloorBar(): JSX.Element {
             {isDeserted() && <AskInConversation line="/agent list">Why?</AskInConversation>}
           </p>
         )}
-        <p class="floor-why faint" aria-live="polite">
+        <p class="faint" aria-live="polite">
           {reviewersWords.value && `Review: ${reviewersWords.value}`}
         </p>
       </div>
