@@ -68,9 +68,11 @@ export class ChannelSync {
   /** Called when the connection is lost. */
   lost(adapter: ChatAdapter): void {
     this.#contact(adapter).losses += 1;
-    this.note(adapter);
     this.#ports.log.warn({ adapter: adapter.name }, 'out of contact; nothing is granted until it is back');
-    this.#do(() => this.#ports.manager.lose(this.#ports.channelsOf(adapter)));
+    this.#do(async () => {
+      this.note(adapter);
+      await this.#ports.manager.lose(this.#ports.channelsOf(adapter));
+    });
   }
 
   /** Called when the connection is back. */

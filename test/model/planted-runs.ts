@@ -222,8 +222,8 @@ export const PLANTED_RUNS: readonly Planted[] = [
   {
     name: 'the no of a request that is gone lets it through',
     file: 'run-calls.ts',
-    find: "return grant.choice === 'deny';",
-    replace: 'return false;',
+    find: "    if (choice === 'deny') {\n      endCall(decision, next,",
+    replace: '    if (false) {\n      endCall(decision, next,',
   },
   {
     name: 'what people say of a request that is gone counts for nothing',
