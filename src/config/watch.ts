@@ -37,12 +37,12 @@ type Watched = {
   readonly timers: Timers;
 };
 
-/** The time between two looks at the file, in milliseconds. */
+/** Time between two reads of the configuration file, in milliseconds. */
 const LOOK_MS = 400;
 
 /**
- * Looks at a file until the timer is cancelled. Loads a new text when two looks in a row find it, so that a save has
- * ended. Events of the file system have limits, and miss links, mounted files and replaced folders.
+ * Reads the configuration file until the timer is cancelled. Loads a changed text when two reads in a row return it: the
+ * editor has then finished saving. Events of the file system have limits, and miss links, mounted files and replaced folders.
  */
 export const watchConfig = ({ read, text, load, onChange, onInvalid, timers }: Watched): Timer => {
   let [known, last] = [text, text];

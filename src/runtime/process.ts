@@ -272,9 +272,9 @@ async function openStore({
 }
 
 /**
- * Runs the HTTP server that answers health checks and browsers while this Conch stands by, and listens for signals to stop.
- * `waits` starts the server. `served` stops it, and resolves when its port is free for the page. When another program has
- * the port, this program ends: it could not serve the page after a take-over.
+ * Serves health checks and browsers over HTTP while this Conch stands by, and stops it at a signal. `waits` starts the
+ * server and listens for signals. `served` ends both, and resolves when the server's port is free for the page. Ends this
+ * program when another one has the port: it could not serve the page after a take-over.
  */
 function standby({ current, log, service, stopping }: Pick<StoreParts, 'current' | 'log' | 'service' | 'stopping'>) {
   let close: Promise<() => Promise<void>> | null = null;
@@ -308,7 +308,7 @@ type WatchParts = {
   /** The text of the file when it was read. */
   readonly text: string | null;
   readonly log: Log;
-  /** Loads the code that the configuration needs, and puts it in force. */
+  /** Imports the code of the configured backends, then makes the configuration the current one. */
   readonly load: (next: Config) => Promise<void>;
   /** Applies the configuration to floors and agents. Takes long where agents start. */
   readonly apply: (next: Config) => Promise<void>;

@@ -12,7 +12,7 @@ let page: Page;
 
 beforeAll(async () => {
   place = await makePlace(DEMO);
-  // A link: the file itself lies in another folder, whose changes are noticed, too.
+  // The configuration file is a symbolic link to a file in another folder. Conch must notice changes of that file.
   const folder = join(place.dir, 'settings');
   mkdirSync(folder);
   renameSync(place.configFile, join(folder, 'conch.json'));

@@ -133,7 +133,7 @@ export class FloorCards {
     state.throttle.kick();
   }
 
-  /** Draws at once a card that waited for a post. `isWritable`: the channel takes messages, so a refused card, too. */
+  /** Redraws a floor card that waited for a post. `isWritable`: the channel takes messages, so a refused card is drawn too. */
   resume(channel: ChannelId, { isWritable }: { readonly isWritable: boolean }): void {
     const state = this.#stateOf(channel);
     if (state.isWaiting || (isWritable && state.isRefused)) state.throttle.hurry();

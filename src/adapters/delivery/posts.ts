@@ -233,7 +233,7 @@ export class Posts {
     return this.#untilSettled(channel, () => this.#publish(channel, post));
   }
 
-  /** Marks the channel as free of posts when its post is in the channel, or is refused. */
+  /** Runs `work`. Ends the wait for the channel's post when that post was found, sent or refused. */
   async #untilSettled<T extends MessageRef | null>(channel: ChannelId, work: () => Promise<T>): Promise<T> {
     try {
       const standing = await work();
@@ -266,7 +266,7 @@ export class Posts {
     return this.#remember({ channel: place, id: await this.#ports.rates.send(place, contentOf(post)) });
   }
 
-  /** Looks for a post in its thread, then in the channel. `null`: it is in neither. */
+  /** Searches for a post in its thread, then in its channel. Resolves with `null` when neither has it. */
   find(channel: ChannelId, post: OutgoingPost): Promise<MessageRef | null> {
     return this.#untilSettled(channel, async () => {
       const inThread = post.thread === undefined ? null : await this.#findIn(post.thread, post).catch(unlessRefused);

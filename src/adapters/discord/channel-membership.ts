@@ -37,7 +37,7 @@ export const OPTIONAL_PERMISSIONS: ReadonlySet<PermissionName> = new Set<Permiss
   'Attach Files',
 ]);
 
-/** Does the work of each item, eight at a time. */
+/** Calls `work` for each item. Starts eight calls, and the next eight when all of these have ended. */
 export async function eightAtOnce<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   for (let first = 0; first < items.length; first += 8) await Promise.all(items.slice(first, first + 8).map(work));
 }

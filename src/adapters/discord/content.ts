@@ -149,7 +149,7 @@ export function endsWithCursor(content: string): boolean {
   return content.trimEnd().endsWith(CURSOR);
 }
 
-/** Returns the text to show. A text that is too long is cut, and a file holds all of it, unless `withFile` is false. */
+/** Returns a message's text. A text over the limit is cut, and attached as a file. `withFile` false: it is only cut. */
 export function shownOf(
   content: Content,
   withFile = true,

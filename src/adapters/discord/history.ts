@@ -47,7 +47,7 @@ export async function readHistory(ports: HistoryPorts, channel: ChannelId, after
 const NOTHING: History = { messages: [], changes: [], gap: null };
 const NOT_ALLOWED = 'Conch lacks the permission "Read Message History" here';
 const PAGE = 100;
-/** The largest number of threads of a channel that one catch-up reads. */
+/** The most threads of one channel that are read after a lost connection. */
 export const THREADS_READ = 50;
 
 const pageSchema = z.array(z.looseObject({ id: snowflakeSchema }));

@@ -126,7 +126,7 @@ export function pressButton(line: string, options: { readonly channel?: string }
   sendCommand(line, floor === null ? options : { ...options, drawnFor: forFloor(floor) });
 }
 
-/** Changes a message of one's own; returns whether it was sent. */
+/** Sends the new text of a message that this person wrote. Returns false when nothing was sent: there is no connection. */
 export function sendEdit(id: string, text: string): boolean {
   const sent = transmit({ type: 'edit', channel: channel.value ?? '', key: crypto.randomUUID(), id, text });
   if (!sent) toast('refused', 'Conch is unreachable. Nothing was changed.');

@@ -64,7 +64,7 @@ export const openQuestions = computed<readonly OpenQuestion[]>(() =>
     .toSorted((a, b) => Number(b.channel.id === channel.value) - Number(a.channel.id === channel.value)),
 );
 
-/** Who works and who reviews in the open review of the channel; empty without one. */
+/** Names the worker and the reviewer of the channel's open review. Empty when no review is open. */
 export const reviewersWords = computed(() => {
   const shown = review.value;
   return shown?.outcome === null ? `${nameOf(shown.primary)} works, ${nameOf(shown.reviewer)} reviews` : '';

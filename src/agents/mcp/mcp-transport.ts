@@ -88,7 +88,7 @@ export class StdioTransport implements Transport {
   #hear(chunk: Buffer): void {
     if (this.#stopped !== null) return;
     this.#received += chunk.length;
-    // A part of a line can be older than the last answer or request.
+    // `#received` starts again with each answer. A line that has not ended can be longer.
     if (Math.max(this.#received, this.#line.length + chunk.length) > LONGEST_MESSAGE)
       return this.#break('it sent more than 8 MiB without an answer');
     let from = 0;

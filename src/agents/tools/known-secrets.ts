@@ -29,8 +29,8 @@ export class KnownSecrets {
 const SHORTEST = 8;
 
 /**
- * Expressions for a secret in all forms in which a text can hold it: plain, in JSON at any depth, URL-encoded, in Base64. Each
- * line of a key counts alone, because a text may indent its lines.
+ * Expressions for a secret in all forms in which a text can hold it: plain, in JSON at any depth, URL-encoded, in Base64. Finds
+ * each line of a key by itself, because a text may indent the lines.
  */
 export function secretForms(secret: string): readonly string[] {
   const url = encodeURIComponent(secret.toWellFormed());

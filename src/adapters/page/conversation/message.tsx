@@ -127,7 +127,7 @@ function Editor({ id, text }: Pick<ChatMessage, 'id' | 'text'>): JSX.Element {
   const save = (event: Event): void => {
     event.preventDefault();
     const wanted = field.current?.value.trim() ?? '';
-    // The text stays in the editor until it could be sent.
+    // Without a connection nothing is sent: the editor stays open and keeps the text.
     if (wanted === '' || wanted === text || sendEdit(id, wanted)) close();
   };
   const press = (event: KeyboardEvent): void => {
