@@ -56,7 +56,13 @@ const isBroken = (from: string, link: string): boolean => {
   return target === undefined || !anchors(target.text).includes(anchor);
 };
 
-/** What a configuration says is wrong with it; empty when it loads. */
+/** The most words of a page outside its generated blocks. README.md is read first, so it has fewer. */
+const mostWords = (name: string): number => (name === 'README.md' ? 1_800 : 2_500);
+
+/** Counts the words of a page outside its generated blocks, as `wc -w` does. */
+const countWords = (text: string): number =>
+  text.replaceAll(/<!-- begin: ([\w-]+) -->[\s\S]*?<!-- end: \1 -->/g, '').match(/\S+/g)?.length ?? 0;
+
 /** The problems of a configuration. The variables that it names are set. */
 const problemsOf = (text: string): string => {
   const env = Object.fromEntries(Array.from(text.matchAll(/\$\{(\w+)\}/g), ([, name = '']) => [name, 'a value']));
@@ -72,6 +78,10 @@ const problemsOf = (text: string): string => {
 describe.each(ALL)('$name', ({ name, text }) => {
   test('holds what the code gives in every generated block (node test/docs/write.ts writes them)', () => {
     expect(text).toBe(filled(text));
+  });
+
+  test('has no more words than a page may have', () => {
+    expect(countWords(text)).toBeLessThanOrEqual(mostWords(name));
   });
 
   test('links to files and headings that exist', () => {
