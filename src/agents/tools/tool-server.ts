@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { Server as McpServer, WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server';
-import type { CallToolResult } from '@modelcontextprotocol/server';
+import type { CallToolResult, RequestId } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import { closeServer, createQuietServer, guardServer, listenOn, readBody, reply } from '../../lib/guarded-server.ts';
 import type { FaultLog } from '../../lib/guarded-server.ts';
@@ -10,7 +10,11 @@ import { FLOOR_TOOLS, isFloorTool } from './floor-tools.ts';
 import type { FloorTools } from './floor-tools.ts';
 
 /** Carries out a call of a tool that Conch runs. Resolves with the answer for the agent. */
-export type ToolCalls = (name: string, input: Readonly<Record<string, unknown>>) => Promise<string>;
+export type ToolCalls = (
+  name: string,
+  input: Readonly<Record<string, unknown>>,
+  withdrawn: AbortSignal,
+) => Promise<string>;
 
 /** A tool that Conch runs, as its server describes it. */
 export type OfferedTool = {
@@ -69,6 +73,9 @@ type EndpointAddress = {
   readonly mayCall?: () => boolean;
 };
 
+/** A call as it arrives. `signal`: aborted when its connection is closed. */
+type CallRequest = { readonly id: RequestId; readonly signal: AbortSignal };
+
 /** One session's access to the floor tools. */
 export class ToolEndpoint {
   /** The server's name in this session. Random, so that no earlier text can name its tools. */
@@ -84,6 +91,8 @@ export class ToolEndpoint {
   #calls: ToolCalls | null = null;
   #tools: () => Promise<readonly OfferedTool[]> = async () => [];
   readonly #offered = new Set<string>();
+  /** Calls under way, by the id that the agent gave to their request. */
+  readonly #calling = new Map<RequestId, AbortController>();
 
   constructor(address: EndpointAddress, byToken: Map<string, ToolEndpoint>) {
     this.url = address.url;
@@ -127,14 +136,28 @@ export class ToolEndpoint {
     server.setRequestHandler('tools/list', async () => ({
       tools: [...FLOOR_LIST, ...(await this.#list()).map(listed)],
     }));
-    server.setRequestHandler('tools/call', async ({ params: { name, arguments: input = {} } }) => {
+    server.setRequestHandler('tools/call', async ({ params: { name, arguments: input = {} } }, { mcpReq }) => {
       if (isFloorTool(name)) return result(await this.#floorTools?.apply(name, input));
       const isOffered = (await this.#list()).some(({ alias }) => alias === name);
-      return isOffered
-        ? result(await this.#calls?.(name, input))
-        : { ...result(`Tool ${name} not found`), isError: true };
+      if (!isOffered) return { ...result(`Tool ${name} not found`), isError: true };
+      return result(await this.#call(mcpReq, (withdrawn) => this.#calls?.(name, input, withdrawn)));
+    });
+    // It comes as a request of its own, so its server does not know the call.
+    server.setNotificationHandler('notifications/cancelled', ({ params: { requestId } }) => {
+      if (requestId !== undefined) this.#calling.get(requestId)?.abort();
     });
     return server;
+  }
+
+  /** Runs a call, which is withdrawn when the agent cancels it or closes its connection. */
+  async #call<T>({ id, signal }: CallRequest, run: (withdrawn: AbortSignal) => T): Promise<Awaited<T>> {
+    const cancelled = new AbortController();
+    this.#calling.set(id, cancelled);
+    try {
+      return await run(AbortSignal.any([signal, cancelled.signal]));
+    } finally {
+      if (this.#calling.get(id) === cancelled) this.#calling.delete(id);
+    }
   }
 
   async #list(): Promise<readonly OfferedTool[]> {

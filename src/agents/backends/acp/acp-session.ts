@@ -315,11 +315,12 @@ export class AcpSession implements AgentSession {
   #callsOf(run: AcpGeneration, { gate }: Report): ToolCalls | undefined {
     const { tools: session } = this.#options;
     if (session === null) return undefined;
-    const { stopping: stopped, floorTools } = run;
+    const { stopping, floorTools } = run;
     // The agent reports open calls itself, so this report ignores them.
     const report = { gate, work() {} };
-    return async (name, input) => {
+    return async (name, input, withdrawn) => {
       if (!(await run.called())) return NOT_RUN;
+      const stopped = AbortSignal.any([stopping, withdrawn]);
       const { Toolbox } = await import('../../tools/toolbox.ts');
       return await new Toolbox({ session, floorTools, report, stopped }).call(name, input);
     };

@@ -48,8 +48,9 @@ async function begun(reaches?: (server: string, tool: string | null) => boolean,
   const asked: GatedCall[] = [];
   const told: (string | CallResult)[] = [];
   /** One turn in which the agent does only what the test calls. */
-  const turn = async (choice: Choice, act: () => Promise<unknown>) => {
-    const gate = gateThat((call) => (asked.push(call), choice));
+  const turn = async (choice: Choice | Undecided, act: () => Promise<unknown>) => {
+    const decide = typeof choice === 'function' ? choice : () => choice;
+    const gate = gateThat((call, stopped) => (asked.push(call), decide(stopped)));
     const steps = async () => (told.push('step'), 'go' as const);
     const kept = { ...gate, step: steps, settled: async (_: GatedCall, result: CallResult) => void told.push(result) };
     rig.play({ do: 'pause' }, { do: 'write', text: 'Done.' });
@@ -61,8 +62,11 @@ async function begun(reaches?: (server: string, tool: string | null) => boolean,
     return came;
   };
   const call = (tool: string, input: Record<string, unknown> = {}) => client.callTool({ name: tool, arguments: input });
-  return { client, turn, call, asked, told, pool, name, offers, time, prompts: rig.told.seen };
+  return { client, turn, call, asked, told, pool, url, token, name, offers, time, prompts: rig.told.seen };
 }
+
+/** Called with the signal that withdraws a request that nobody decides. */
+type Undecided = (stopped: AbortSignal) => Promise<'cancelled'>;
 
 describe('a coding agent with tools of servers', () => {
   test("finds them beside the floor's tools, with their servers' descriptions", async () => {
@@ -94,6 +98,34 @@ describe('a coding agent with tools of servers', () => {
     const came = await turn('reject', () => call('raw__write', { path: 'a' }));
     expect([JSON.stringify(came), told]).toEqual([expect.stringContaining('People denied it'), ['step']]);
   });
+
+  test.each(['cancels it', 'closes its connection'])(
+    'has a call withdrawn when it %s while people decide',
+    async (how) => {
+      const { turn, client, told, url, token } = await begun();
+      const [given, decided] = [new AbortController(), Promise.withResolvers<'cancelled'>()];
+      const isWithdrawn = turn(
+        (stopped) => {
+          stopped.addEventListener('abort', () => decided.resolve('cancelled'), { once: true });
+          given.abort();
+          return decided.promise;
+        },
+        async () => {
+          const params = { name: 'raw__write', arguments: { path: 'a' } };
+          const body = JSON.stringify({ jsonrpc: '2.0', id: 7, method: 'tools/call', params });
+          const accept = 'application/json, text/event-stream';
+          const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json', Accept: accept };
+          const called =
+            how === 'cancels it'
+              ? client.callTool(params, undefined, { signal: given.signal })
+              : fetch(url, { method: 'POST', signal: given.signal, headers, body });
+          await expect(called).rejects.toThrow(/abort/i);
+          return await decided.promise;
+        },
+      );
+      expect([await isWithdrawn, told]).toEqual(['cancelled', ['step']]);
+    },
+  );
 
   test('runs nothing while it does not hold the floor', async () => {
     const { turn, call, asked } = await begun();
