@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 65_160,
+  linesOfCode: 65_195,
   files: 374,
   filesPerMessage: 46,
   functionsPerMessage: 625,

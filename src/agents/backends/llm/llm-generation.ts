@@ -163,7 +163,9 @@ export class LlmGeneration {
       this.#storedCount = this.#since.length;
       const own = decided === 'stop' || isLast ? calls.filter(({ name }) => isFloorTool(name)) : calls;
       this.#since.push(...(await this.#toolbox.run(own)));
-      if (own.length < calls.length && isLast) this.#sayLimit(maxSteps);
+      if (own.length < calls.length && isLast)
+        this.#note(`I stopped after ${maxSteps} steps, the most that one turn may take.`);
+      if (calls.length === 0 && text.trim() !== '') this.#noteCut();
       if (this.#abort.signal.aborted || decided === 'stop' || isLast || this.#floorTools.over) return;
       if (calls.length === 0 && this.#injected.length === 0) return;
     }
@@ -183,9 +185,20 @@ export class LlmGeneration {
   }
 
   /** Posts that the step limit ended the turn, because tool calls were left undone. */
-  #sayLimit(maxSteps: number): void {
+  /** Adds a note in brackets after the agent's text. */
+  #note(text: string): void {
     this.#floorTools.apart();
-    this.#floorTools.text(`(I stopped after ${maxSteps} steps, the most that one turn may take.)`);
+    this.#floorTools.text(`(${text})`);
+  }
+
+  /** Notes why the provider cut the answer off, if it did. */
+  #noteCut(): void {
+    const { maxOutputTokens } = this.#parts.settings;
+    if (this.#finishReason === 'content-filter')
+      this.#note('My answer is cut off: the content filter of the model’s provider stopped it.');
+    if (this.#finishReason !== 'length') return;
+    const limit = maxOutputTokens === undefined ? 'the model’s longest answer' : `maxOutputTokens (${maxOutputTokens})`;
+    this.#note(`My answer is cut off: it reached ${limit}.`);
   }
 
   /**

@@ -94,6 +94,17 @@ describe('an answer', () => {
     expect(await ask('Go').over).toEqual({ how: 'passed' });
   });
 
+  test.each([
+    ['length', 'it reached maxOutputTokens (300).'],
+    ['content_filter', 'the content filter of the model’s provider stopped it.'],
+  ])('that the provider cuts off (%s) ends with a note that says why', async (finishReason, why) => {
+    await again({ maxOutputTokens: 300 }, 'openai-compatible');
+    rig.mock.prependFixture({ match: { predicate: () => true }, response: { content: 'One, two', finishReason } });
+    const turn = ask('Count');
+    expect(await turn.over).toEqual({ how: 'completed' });
+    expect(turn.text()).toBe(`One, two\n---\n(My answer is cut off: ${why})`);
+  });
+
   test('that the provider cuts off before any text is a failure', async () => {
     const response: FixtureResponse = { content: '', finishReason: 'content_filter' };
     await again({}, 'openai-compatible');
