@@ -238,7 +238,8 @@ export function chatError(error: unknown, where: Where): ChatError {
   }
   const said = error instanceof Error ? error.message : String(error);
   if (said.startsWith('Expected token to be set')) {
-    return new ChatError(`Discord does not accept the bot's token (${method})`, { ...where, fault: 'refused' });
+    const told = `Discord does not accept the bot's token (${method})`;
+    return new ChatError(told, { ...where, fault: 'refused', retryAfterMs: CLOSED_MS });
   }
   const network = networkFailure(error);
   if (network?.isUnsent === true) {
@@ -280,7 +281,7 @@ export function tokenRefused(): AdapterError {
 }
 
 const MESSAGE_LENGTH = 200;
-/** A missing permission may be granted again, so the call is retried after this time. */
+/** A permission may be granted again, and the next start may have another token: the call is retried after this time. */
 const CLOSED_MS = 60_000;
 
 function limitError(error: RateLimitError, where: Where): ChatError {
@@ -302,7 +303,7 @@ function refusalError(error: DiscordAPIError, where: Where): ChatError {
   // Discord's own answers have a code. A 403 without one is from a proxy, and says nothing about permissions.
   const isForeign = status === 403 && code === null;
   const fault = isForeign ? 'unreachable' : status === 408 ? 'unclear' : status === 429 ? 'limited' : 'refused';
-  const isPassing = code === CODES.missingAccess || code === CODES.missingPermissions;
+  const isPassing = status === 401 || code === CODES.missingAccess || code === CODES.missingPermissions;
   return new ChatError(`Discord refused ${where.method}: ${said} (${number})`, {
     ...where,
     fault,

@@ -70,6 +70,8 @@ export function lane(rig: SendingRig, said: readonly Said[], outgoing: Sender = 
     stop: () => delivery.stop(),
     /** The number of delivered entries. */
     done: () => owed.filter(({ state }) => state === 'confirmed').length,
+    /** The number of entries that are given up. */
+    failed: () => owed.filter(({ state }) => state === 'failed').length,
     /** Advances time, faster than real time, until every entry is delivered. */
     async finish(): Promise<void> {
       delivery.start();

@@ -186,6 +186,19 @@ describe('a network that loses things', () => {
     expect([queue.done(), rig.conversation()]).toEqual([1, ['conch: **Dev**: Hello.']]);
   });
 
+  test('a bot token that Discord refuses loses no post', async () => {
+    rig = await sendingRig();
+    rig.server.revokeToken();
+    const queue = lane(rig, both);
+    queue.start();
+    await until(() => {
+      rig.time.advance(500);
+      return queue.waits.length > 3;
+    }, 'refusals');
+    await queue.stop();
+    expect(queue.failed()).toBe(0);
+  });
+
   test('row 27: ten minutes of 502 and 503 delay the queue and keep its order', async () => {
     rig = await sendingRig();
     rig.server.fail('/**', { kind: 'status', status: 502 }, null);
