@@ -94,7 +94,7 @@ export async function restored(file: string, path: string): Promise<Done> {
   const kept = aside === null ? '' : ` The former database is kept as ${aside}.`;
   const next =
     'At the next start turn numbers jump ahead, and pending posts are searched for in the channel before they are sent.';
-  return { ok: true, text: `${file} is now ${path}.${kept} ${next}`, code: EXIT_CODES.ok };
+  return { ok: true, text: `${path} was restored from ${file}.${kept} ${next}`, code: EXIT_CODES.ok };
 }
 
 /** What each column counts of one call. `…Micros` are millionths of a dollar. `unpricedTokens`: tokens whose cost nobody knows. */

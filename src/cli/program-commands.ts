@@ -45,7 +45,7 @@ import type { LoginCall } from './mcp-login.ts';
 import type { ServiceCall } from './service.ts';
 import { FLOOR_WORDS, SESSION_WORDS, replayAll } from './replay-view.ts';
 
-/** The options of all commands. */
+/** The options of the program. Each command takes some of them. */
 export const OPTIONS = {
   json: new Option('--json', 'print JSON'),
   csv: new Option('--csv', 'print CSV'),

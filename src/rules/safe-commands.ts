@@ -9,11 +9,11 @@ type Known = {
   readonly valued?: string;
   /** Long options without their dashes, with or without a value. Abbreviations are not accepted. */
   readonly long?: ReadonlySet<string>;
-  /** Other words that begin with a dash. */
+  /** Matches more safe words that begin with a dash, such as `-3`. */
   readonly dashed?: RegExp;
-  /** What the other words must match; any text by default. */
+  /** Words without a dash at the beginning must match it; by default they may be any text. */
   readonly operand?: RegExp;
-  /** What no word may match. */
+  /** A word that matches it is not safe. */
   readonly never?: RegExp;
   /** True when no option starts, writes or sends anything; then a file may be named like an option. */
   readonly plain?: true;

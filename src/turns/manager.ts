@@ -85,7 +85,7 @@ export class TurnManager {
   constructor(ports: ManagerPorts) {
     this.#ports = ports;
     this.#stoodStillMs = stoodStillMs(ports.clock);
-    // A standstill moves deadlines, and the alarm tells the floors of it.
+    // A clock without `stoodStillMs`: the alarm rings in spite of a standstill, so that the floors are told of it.
     this.#alarm = new Alarm({ now: () => ports.clock.now() }, ports.timers, () => void this.#meetDeadlines());
     this.#signs = new Signs(ports);
     this.#drafts = new ShownDrafts(ports);

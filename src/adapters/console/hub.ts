@@ -246,7 +246,10 @@ export class Hub {
     return floor;
   }
 
-  /** Reads again when the floor has changed in a way that matters here, and at most once a second otherwise. */
+  /**
+   * Returns the delivery preview, turns and answers of a channel. Reads them again when the turn, mode, order,
+   * obstacles or seats have changed; otherwise at most once a second.
+   */
   #readOnce(pending: ChannelState, view: FloorView | null): FloorRead {
     if (view === null) return NOTHING_READ;
     const { channel, epoch, holder, condition, mode, order, obstacles, seats } = view;

@@ -185,7 +185,7 @@ export class FloorCards {
       freeAt: -Infinity,
       hasBegun: false,
       shown: null,
-      // A card from an earlier run counts as followed by one message.
+      // A card from an earlier process counts as followed by one message.
       below: ids.length === 0 ? 0 : 1,
       isMoving: false,
       isUnclear: false,

@@ -77,7 +77,7 @@ export type MessageClient = {
 
 /** The sending half of a chat adapter. The methods of `ChatAdapter` keep their contract; nothing is retried here except drafts and cards. */
 export type MessageSender = Required<Pick<ChatAdapter, 'post' | 'find' | 'edit' | 'receipt' | 'draft' | 'card'>> & {
-  /** Removes drafts and cards that an earlier run left behind. Called with every catch-up of a channel. Never rejects. */
+  /** Removes drafts and cards of an earlier process. Called with every catch-up of a channel. Never rejects. */
   tidy(channel: ChannelId): Promise<void>;
   /** Called when a message by somebody other than Conch appears in the channel. */
   readonly seen: (channel: ChannelId) => void;

@@ -51,7 +51,7 @@ export class Drafts {
   readonly #ports: DraftsPorts;
   readonly #open = new Map<ChannelId, Draft>();
   readonly #ending = new Set<Promise<unknown>>();
-  /** Ids of messages that this run sent as drafts and did not remove. */
+  /** Ids of messages that this process sent as drafts and did not remove. */
   readonly #ownDrafts = new BoundedMap<MessageId, true>(IDS_KEPT);
   #isStopped = false;
 
@@ -104,8 +104,8 @@ export class Drafts {
   }
 
   /**
-   * Returns whether a draft found in a channel must be removed: it is from an earlier run, was given up, or its send
-   * got no answer.
+   * Returns whether a draft found in a channel must be removed: an earlier process sent it, it was given up, or
+   * its send got no answer.
    */
   isStale(id: MessageId): boolean {
     return !this.#ownDrafts.has(id);
@@ -381,13 +381,13 @@ const NEWEST = 1_000;
 const NEWEST_AT_FIRST = 200;
 
 /**
- * Finds drafts and cards with unknown ids: from an earlier run, or whose send got no answer. Removes the drafts and
- * reports the cards. A failed search is repeated until it succeeds or is refused.
+ * Finds drafts and cards with unknown ids: sent by an earlier process, or without an answer to the send. Removes the
+ * drafts and reports the cards. A failed search is repeated until it succeeds or is refused.
  */
 export class StaleMessages {
   readonly #ports: StaleMessagesPorts;
   readonly #ending = new AbortController();
-  /** Channels searched in this run. */
+  /** Channels that this process has searched. */
   readonly #begun = new Set<ChannelId>();
   /** How many searches of a channel are still to do. */
   readonly #pendingSearches = new Map<ChannelId, number>();

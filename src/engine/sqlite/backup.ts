@@ -87,7 +87,7 @@ export type FileMarks = {
   readonly storeId: string;
   /** True when this start created the id. */
   readonly isNew: boolean;
-  /** True when the file is a restored backup and its machines do not know it yet. */
+  /** True when the file is a restored backup and the `restored` command was not yet given to its states. */
   readonly isRestored: boolean;
   /** True when the last owner closed the file cleanly and recorded the entries in flight. */
   readonly endedWell: boolean;
@@ -124,7 +124,7 @@ export function noteEndedWell(db: Database.Database): void {
   db.exec("INSERT OR REPLACE INTO meta VALUES ('ended', 'well')");
 }
 
-/** Records that the machines know of the restore. */
+/** Called when the states of all machines were given the `restored` command. */
 export function noteTold(db: Database.Database): void {
   db.exec("DELETE FROM meta WHERE name = 'restored'");
 }

@@ -398,8 +398,8 @@ export function markOf(database: string): string {
 }
 
 /**
- * Throws a `StoreError` when the database ends before its mark. Accepts a restored backup, and a database without a
- * mark or with another database's mark.
+ * Throws a `StoreError` when the journal ends before the row in the database's mark file. Accepts a restored backup and
+ * another database's mark. Without a mark, only a missing log is an error (`checkLog`).
  */
 export function checkMark(db: Database, database: string): void {
   const noted = /^(?<storeId>\S+) (?<row>\d+) *$/u.exec(readMark(database))?.groups;

@@ -148,7 +148,7 @@ function readVersion(db: Database.Database, path: string, known: number): number
     throw new StoreError('older-schema', sentence('older-schema', path, `schema ${version}`));
   if (version > known || version < 0) {
     const kept = formerFile(path, known);
-    const way = existsSync(kept) ? ` What it was before is in ${kept}: conch restore ${kept}` : '';
+    const way = existsSync(kept) ? ` To go back to the copy of schema ${known}: conch restore ${kept}` : '';
     const detail = `schema ${version}, this one knows ${known}`;
     throw new StoreError('newer-schema', sentence('newer-schema', path, detail) + way);
   }
@@ -191,7 +191,7 @@ function keepFormer(
   chmodSync(partial, 0o600);
   proveCopy(partial);
   renameSync(partial, copy);
-  say(`${path} was brought to a new schema. What it was, with its whole journal, is kept in ${copy}.`);
+  say(`${path} was migrated to a new schema. Its former version, with the whole journal, is kept in ${copy}.`);
 }
 
 /** Checks the copy before anything changes, and marks it as a backup, so that it can be restored. */

@@ -58,14 +58,14 @@ export function isStopWord(word: string): boolean {
   return /^stop[\p{P}\p{S}]*$/iu.test(word);
 }
 
-/** Returns whether a text is one of the words. Ignores case and punctuation. */
+/** Returns whether a text is one of the words that pass a turn. Ignores case and punctuation. */
 export function isPassWord(text: string, words: readonly string[]): boolean {
   const begun = begunPassWords(text, words);
   const plain = begun.length === 0 ? '' : unmarked(text);
   return plain !== '' && begun.some((word) => word.plain === plain);
 }
 
-/** Returns whether a text can become one of the words when more text follows. */
+/** Returns whether a text can become a pass word when more text follows. */
 export function beginsPassWord(text: string, words: readonly string[]): boolean {
   const begun = begunPassWords(text, words);
   if (begun.length === 0) return false;
@@ -140,8 +140,8 @@ function firstWord(text: string): string {
 }
 
 /**
- * Returns only letters and digits, with single spaces. A text longer than 200 characters is returned unchanged: it is
- * no pass word.
+ * Returns the letters and digits in lower case, with single spaces between words. A text longer than 200 characters is
+ * returned unchanged, because it cannot be a pass word.
  */
 function unmarked(text: string): string {
   const words =

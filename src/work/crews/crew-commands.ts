@@ -266,7 +266,7 @@ function originOf(runner: CrewRunner, ticket: string, { message, facts }: CrewCo
     : 'It was not made of a message: read the ticket itself.';
 }
 
-/** Tells what git has and the crew does not know, or the other way round. Repairs nothing. */
+/** Returns the differences between git and the state of the crew. Repairs nothing. */
 async function doctor(runner: CrewRunner): Promise<Answer> {
   const found = await runner.work.check(runner.state());
   return { ok: true, text: found.length === 0 ? 'git and the crew agree.' : found.join('\n') };

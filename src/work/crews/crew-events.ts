@@ -122,7 +122,10 @@ const COMMANDS = {
   /** Removes the worktree in any state. */
   CLEANUP: { worker, by },
   RETRY: { worker, by, words: text },
-  /** Merges the branch of a worker that is done, whatever it waits for. `voter`: the id of the person; `by` if absent. */
+  /**
+   * Merges the branch of a worker that is done, or counts a vote for the merge. Ends a wait for people, for a
+   * review or for the merge window. Refused while the worker waits because of red tests. `voter`: the id of the person; `by` if absent.
+   */
   MERGE: { worker, by, voter: text.exactOptional() },
   ANSWER: { worker, by, voter: text.exactOptional(), choice: z.enum(WORKER_CHOICES) },
   /** A person does not want the work merged for now. */

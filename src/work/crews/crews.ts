@@ -87,8 +87,8 @@ export type PullEnd =
  */
 export type CrewWork = {
   /**
-   * Fetches main, if the crew is to, and pushes what a refused push left. Resolves with true when main moved. People are
-   * told once of a failure.
+   * Fetches main if the crew's settings say so, and pushes commits that an earlier push could not. Resolves with true
+   * when main moved. Tells people once of a failure.
    */
   fetch(): Promise<boolean>;
   look(crew: Crew): Promise<Seen>;
@@ -707,8 +707,9 @@ export class CrewRunner {
   }
 
   /**
-   * Fetches main when a ticket can be given now, and once a minute for tickets of others. After a failure no ticket is
-   * given for a minute. Resolves with true when main moved.
+   * Fetches main at once if `isNeeded`: a ticket can be given now. Otherwise fetches at most once a minute, to find
+   * tickets that others pushed. Rejects for a minute after a failed fetch, so no ticket is given. Resolves with true
+   * when main moved.
    */
   async #fetch(isNeeded: boolean): Promise<boolean> {
     const { work, timers } = this.#ports;

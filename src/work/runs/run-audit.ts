@@ -138,7 +138,10 @@ function callsWith(key: string, ids: ReadonlySet<string>, newest: Iterable<Entry
 /** A call, or `null` while its run is being read. No later call than `at` follows. */
 type Step = { readonly at: Instant; readonly row: ToolCallRow | null; readonly read: number };
 
-/** Reads a run as a whole: a call's outcome stands after it, and its run before it. */
+/**
+ * Yields the calls of a journal, newest first. Reads each run whole before its calls: the journal has the start of the
+ * run before a call, and the outcome after it.
+ */
 function* callsBack(newest: Iterable<Entry>): Generator<Step, void> {
   let run: Entry[] = [];
   let read = 0;

@@ -51,7 +51,7 @@ export function showQuestion(): void {
   if (next !== undefined) show(next);
 }
 
-/** Shows a question by its id (`askedId`). */
+/** Opens the channel `where` and scrolls to its question with this id, as `askedId` returns it. */
 export function showOpen(where: string, id: string): void {
   openView.value = null;
   drawerOpen.value = false;

@@ -120,7 +120,7 @@ class LlmSession implements AgentSession {
   #recalled(): readonly ModelMessage[] {
     if (this.#callSummary === '') return [];
     return [
-      { role: 'user', content: fenced('What your tools were called for earlier in this turn', this.#callSummary) },
+      { role: 'user', content: fenced('Your tool calls earlier in this turn, with their results', this.#callSummary) },
     ];
   }
 

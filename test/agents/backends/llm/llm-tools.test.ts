@@ -225,7 +225,7 @@ describe('a model with MCP tools', () => {
     expect(await ask(rig).over).toMatchObject({ how: 'waiting' });
     await ask(rig, { reason: 'resume', epoch: 2, text: 'The first' }).over;
     const told = JSON.stringify(requests(rig).at(-1)?.messages);
-    expect(told).toContain('What your tools were called for earlier in this turn');
+    expect(told).toContain('Your tool calls earlier in this turn, with their results');
     expect(told).toContain(String.raw`mcp__raw__echo {\"text\":\"one\"} → one`);
     rig.rig.answer(saying('Next.'));
     await ask(rig, { epoch: 3 }).over;
