@@ -128,7 +128,7 @@ function halfHolds(entry: Entry, wider: readonly Entry[]): string | null {
 
 /**
  * True when an allowed command can reach the files of a rule on paths. Safe commands write nothing, so for them only
- * rules on reading and searching count. Safe git commands do not count: they show the files that git has stored.
+ * rules on reading and searching count. Safe git commands do not count: they show files under version control.
  */
 function reaches(commands: Entry, path: Entry): boolean {
   if (path.place.list === 'allow' || path.rule?.spec?.of !== 'path' || !isCommands(commands)) return false;

@@ -123,8 +123,9 @@ const COMMANDS = {
   CLEANUP: { worker, by },
   RETRY: { worker, by, words: text },
   /**
-   * Merges the branch of a worker that is done, or counts a vote for the merge. Ends a wait for people, for a
-   * review or for the merge window. Refused while the worker waits because of red tests. `voter`: the id of the person; `by` if absent.
+   * Merges the branch of a worker that is done, or counts a vote for the merge. Ends a wait for people, for a review
+   * or for the merge window. Refused while the worker waits because of red tests. `voter`: the id of the person; `by`
+   * if absent.
    */
   MERGE: { worker, by, voter: text.exactOptional() },
   ANSWER: { worker, by, voter: text.exactOptional(), choice: z.enum(WORKER_CHOICES) },
