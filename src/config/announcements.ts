@@ -91,7 +91,10 @@ export type AnnouncementTexts = {
   readonly limit: Readonly<typeof LIMIT_TEXTS> | false;
 };
 
-/** Merges the file's texts with the built-in ones. The file's text for limits holds for every budget, its text for requests for every question. */
+/**
+ * Merges the file's texts with the built-in ones. The file's `limit` text replaces the text of each budget. Its
+ * `approval` text replaces the text of each kind of request.
+ */
 export function completeTexts({ limit = LIMIT, approval = false, ...own }: OwnTexts): AnnouncementTexts {
   const isOwnQuestion = approval !== false && approval !== APPROVAL;
   const isOwn = limit !== LIMIT;

@@ -135,7 +135,7 @@ const NOT_HTTP = {
 const ON_SLACK = '"OAuth & Permissions" of your app on api.slack.com/apps';
 const BASIC = '"Basic Information" of your app on api.slack.com/apps';
 
-/** Values that people put into the wrong variable. */
+/** Common mistakes in the value of a variable, with what to do. */
 const MIX_UPS: Readonly<Record<string, readonly { readonly is: RegExp; readonly message: string }[]>> = {
   OPENAI_BASE_URL: [NOT_HTTP],
   DISCORD_TOKEN: [

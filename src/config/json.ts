@@ -39,7 +39,7 @@ type Path = readonly (string | number)[];
 const LENIENT: ParseOptions = { allowTrailingComma: true };
 const DEEPEST = 64;
 
-/** What is expected where an error is, by the parser's name of the error. */
+/** The text that JSON expects at an error, in words, by the parser's name of the error. */
 const EXPECTED: Readonly<Record<string, string>> = {
   PropertyNameExpected: 'a key in double quotes',
   ValueExpected: 'a value',

@@ -152,7 +152,7 @@ const withoutDefaults = <Keys extends Record<string, z.ZodDefault | z.ZodPrefaul
 /** The keys of a program that Conch starts. */
 const program = {
   args: texts('Its arguments, one by one.').default([]),
-  cwd: text('Its folder. Default: the folder of Conch.').exactOptional(),
+  cwd: text('Its working folder. Default: the folder in which Conch was started.').exactOptional(),
 };
 const HOST = /^(?:\*\.)?[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::\d{1,5})?$/i;
 const host = z.string().regex(HOST, 'Expected a host like "api.example.org", "*.example.org" or "127.0.0.1:11434"');
@@ -570,7 +570,7 @@ const mergeWindow = z.strictObject({
 /** A crew, as people write it. */
 const crew = z.strictObject({
   id: agentId.describe('The name of the crew, in commands and in the ids of its agents.'),
-  repo: text('The folder of the git repository, as a path from the folder of Conch.'),
+  repo: text('The folder of the git repository, as a path from the folder in which Conch was started.'),
   channel: idText.describe('The channel that is told of the crew. Every ticket gets a thread of it.'),
   backend: backendSchema.describe('What runs each worker, as for agents. Its `cwd` is the worktree of the ticket.'),
   workers: integer(1, 100, 'How many workers are made at the first start.').default(3),
@@ -684,7 +684,7 @@ const store = z.strictObject({
 const log = z.strictObject({
   level: choice(
     ['fatal', 'error', 'warn', 'info', 'debug', 'trace'],
-    'The least important lines that are logged. CONCH_LOG_LEVEL overrides it.',
+    'The lowest level that is logged. CONCH_LOG_LEVEL overrides it.',
   ).default('info'),
   pretty: z
     .union([z.boolean(), z.literal('auto')], { error: 'Expected true, false or "auto"' })

@@ -20,7 +20,10 @@ type Failure = {
   readonly waitMs: number;
 };
 
-/** What to do after a failure: `again` after the policy's wait, again no earlier than `notBeforeMs`, or `give-up`. */
+/**
+ * What to do after a failure: `again` after the policy's wait, or `give-up`. `notBeforeMs`: again after at least this
+ * many milliseconds, but never before the end of the policy's wait.
+ */
 export type Verdict = 'again' | 'give-up' | { readonly notBeforeMs: number };
 
 /** Options of a retry. */

@@ -16,8 +16,8 @@ export type Tagged<Tag extends string, S extends Shapes> = {
 }[keyof S];
 
 /**
- * Makes a function that returns whether a value is an object of such a union. It checks the tag only, so use it for values
- * that TypeScript has checked where they were made.
+ * Makes a function that returns whether a value is an object of a `Tagged` union. The function checks the tag only.
+ * Use it for values that TypeScript has checked where they were made.
  */
 export function hasTagOf<Tag extends string, S extends Shapes>(
   tag: Tag,
@@ -27,7 +27,7 @@ export function hasTagOf<Tag extends string, S extends Shapes>(
   return (value): value is Tagged<Tag, S> => value instanceof Object && names.has(Reflect.get(value, tag));
 }
 
-/** Reads such a union; a tag without a shape, and a field that no shape has, are refused. */
+/** Returns the schema of a `Tagged` union. It refuses unknown tags and unknown fields. */
 export function taggedUnion<Tag extends string, S extends Shapes>(tag: Tag, shapes: S): z.ZodType<Tagged<Tag, S>> {
   const [first, ...others] = Object.entries(shapes).map(([name, shape]) =>
     z.strictObject({ ...shape, [tag]: z.literal(name) }),

@@ -20,7 +20,7 @@ export type CallLabels = {
   readonly acts: boolean;
 };
 
-/** What is known of a server's tool besides its name. */
+/** Facts about a server's tool, besides its name. */
 export type ServerFacts = {
   /** True when the tool may reach more than its own server. */
   readonly open: boolean;

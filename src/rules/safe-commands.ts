@@ -9,11 +9,11 @@ type Known = {
   readonly valued?: string;
   /** Long options without their dashes, with or without a value. Abbreviations are not accepted. */
   readonly long?: ReadonlySet<string>;
-  /** Matches more safe words that begin with a dash, such as `-3`. */
+  /** Accepts further words that begin with a dash, such as `-5`. */
   readonly dashed?: RegExp;
-  /** Words without a dash at the beginning must match it; by default they may be any text. */
+  /** Pattern of the words without a dash. Default: any text. */
   readonly operand?: RegExp;
-  /** A word that matches it is not safe. */
+  /** Refuses a word that matches, also one that another pattern accepts. */
   readonly never?: RegExp;
   /** True when no option starts, writes or sends anything; then a file may be named like an option. */
   readonly plain?: true;

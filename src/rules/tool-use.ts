@@ -158,7 +158,7 @@ function partsOf(kind: ToolKind, request: ToolRequest, place: WorkPlace | null):
 const READING_KINDS: ReadonlySet<ToolKind> = new Set(['read', 'search', 'fetch', 'think']);
 /** Names of server tools that only read. */
 const READING_NAME = /^(?:read|get|list|search|find|view|show|stat|describe|query|glob|grep|directory)(?:[_-]|$)/i;
-/** Words in such a name that mean writing: `search_and_replace`. */
+/** Words in a name of `READING_NAME` that mean writing: `search_and_replace`. */
 const WRITING_NAME =
   /writ|replac|creat|delet|updat|edit|mov|remov|insert|append|patch|put|set|save|renam|cop(?:y|ies)|exec|run|appl/i;
 /** Keys whose values are file contents, not paths. */

@@ -52,7 +52,7 @@ type SharedPlace = NonNullable<Config['store']>;
 /** The store of this process. `isRefused`: its database has failed to take a request, and is asked again. */
 export type OpenedStore = Led<FloorStore> & { readonly isRefused: () => boolean };
 
-/** What a store needs that processes share. `log` is told who leads; `waits` is called when another process leads. */
+/** Input for a store that processes share. `log` gets a line about who leads. Calls `waits` when another leads. */
 type SharedFolderOptions = DataFolderOptions &
   Omit<LeadParts, 'told' | 'unreached'> & { readonly log: Pick<Log, 'info' | 'warn'>; readonly waits: () => void };
 

@@ -42,7 +42,7 @@ const DRAIN_MS = 10_000;
  */
 const REPLACED_DRAIN_MS = 1_000;
 
-/** What is told while the bot starts. */
+/** Called while the bot starts. */
 type Callbacks = {
   /** Gets the one-time link to the page. Default: prints it. */
   readonly greet?: (link: string, config: Config) => void;

@@ -1,6 +1,7 @@
 /**
- * What a button was drawn for: an open question, by its key, or a turn of a store, by its epoch. `epoch` is the number of the run for
- * a background run, and the epoch of the last grant while nobody has the floor. A button counts for nothing else.
+ * The question or turn that a button was drawn for: an open question, by its key, or a turn of a store, by its epoch.
+ * `epoch`: for a background run, the number of the run; while nobody has the floor, the epoch of the last grant. The
+ * button does nothing for any other question or turn.
  */
 export type DrawnFor =
   | { readonly of: 'question'; readonly key: string }
@@ -16,7 +17,7 @@ export function forTurn(store: string, epoch: number): string {
   return `t${store}.${epoch.toString(36)}`;
 }
 
-/** Reads such a word; `null` when it is none, as on the buttons of earlier versions. */
+/** Parses the word of a button. Returns `null` for any other text, such as the word of an earlier version's button. */
 export function readDrawnFor(word: string): DrawnFor | null {
   const [, key] = QUESTION.exec(word) ?? [];
   if (key !== undefined) return { of: 'question', key };
@@ -27,10 +28,10 @@ export function readDrawnFor(word: string): DrawnFor | null {
 const QUESTION = /^q([\w-]{1,64})$/;
 const TURN = /^t(\w{1,64})\.([\da-z]{1,10})$/;
 
-/** Why a run that failed is ended by its button: it ends a failed run alone. */
+/** The reason of the *Discard* button of a failed run. With this reason, a run that has not failed is not ended. */
 export const DISCARDED = 'discarded';
 
-/** The number of a review's question to people. A button that was drawn for another one counts for nothing. */
+/** The number of a review's question to people. A button with another number does nothing. */
 export function reviewQuestion({ id, iteration }: { readonly id: string; readonly iteration: number }): number {
   return Number(id.slice(id.lastIndexOf('-') + 1)) * REVIEW_SPAN + iteration;
 }

@@ -41,7 +41,7 @@ type ChannelState = {
   read: { readonly of: string; readonly at: number; readonly found: FloorRead };
 };
 
-/** What costs more than a view. */
+/** The parts of a floor that are slower to read than its view. */
 type FloorRead = Omit<FloorNow, 'view' | 'review'>;
 
 type Speaker = Pick<ChatMessage['speaker'], 'id' | 'name'>;

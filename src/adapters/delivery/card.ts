@@ -113,7 +113,7 @@ function heldWords({ held }: FloorView): string | null {
   return `${held.length} ${held.length === 1 ? 'message' : 'messages'} held`;
 }
 
-/** Returns the agents with background runs, and the numbers of their open questions. */
+/** Returns the line with the background runs and the numbers of their open questions; `null` for none. */
 function asideWords({ asides = [] }: FloorView, nameOf: (agent: AgentId) => string): string | null {
   if (asides.length === 0) return null;
   const named = asides.map(
@@ -123,7 +123,7 @@ function asideWords({ asides = [] }: FloorView, nameOf: (agent: AgentId) => stri
   return `🏃 background: ${named.join(', ')}`;
 }
 
-/** Returns the agents that are not started because their folder is untrusted. */
+/** Returns the line with the agents that are not started because their folder is untrusted; `null` for none. */
 function trustWords({ trust = [] }: FloorView, nameOf: (agent: AgentId) => string): string | null {
   if (trust.length === 0) return null;
   return `🔐 not started, folder not trusted: ${trust.map(({ agent }) => nameOf(agent)).join(', ')}`;

@@ -234,7 +234,7 @@ export const drawerOpen = signal(false);
 /** The view that is shown instead of the channel: the tool calls, or the crew; `null`: none. */
 export const openView = signal<'audit' | 'crew' | null>(location.hash === AUDIT_PLACE ? 'audit' : null);
 
-/** Opens such a view; closes it when it is open. */
+/** Opens the tool calls or the crew in place of the channel; closes that view when it is open. */
 export function toggleView(which: 'audit' | 'crew'): void {
   openView.value = openView.value === which ? null : which;
 }

@@ -440,7 +440,7 @@ export class Statuses {
     const code = slackCode(error);
     if (code === null || !USELESS.has(code)) return log.debug({ channel, method, err: error }, 'no status shown');
     if (!this.#useless.has(method))
-      log.warn({ method, why: code }, 'Slack does not take this from this app: left out from now on');
+      log.warn({ method, why: code }, 'Slack refuses this method to this app: it is not called again');
     this.#useless.add(method);
   }
 }

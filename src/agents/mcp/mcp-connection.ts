@@ -171,7 +171,7 @@ async function list(client: Client, { id, config, ports }: ConnectParts): Promis
   return readTools(id, tools, config.tools);
 }
 
-/** The `ask` of each call under way. */
+/** For each call under way, the function that asks people a question of the server. */
 type OpenCalls = Set<NonNullable<McpCall['ask']>>;
 
 /**

@@ -21,8 +21,8 @@ export type AsideOrder = {
   /** The model of the run; default: the agent's model. */
   readonly model?: string;
   /**
-   * Further limits the tools of the agent's rules. `tool` `null` asks for any tool of the server. Default: no further
-   * limit.
+   * Returns whether the run may use a tool that the agent's rules allow. `tool` `null`: any tool of the server.
+   * Default: every tool.
    */
   readonly reaches?: (server: string, tool: string | null) => boolean;
 };

@@ -89,7 +89,7 @@ export class CommandQueue implements CommandSender {
     const { channel, timers, log } = this.#ports;
     const { signal } = this.#closing;
     let left = batch;
-    // After the close, commands that still wait are tried once more.
+    // After the close, the signal would end `retry` before the first attempt. Without it, this batch gets one attempt.
     const ports = signal.aborted ? { timers } : { timers, signal };
     const attempt = async (): Promise<void> => {
       const outcomes = await Promise.allSettled(left.map((each) => this.#apply(each)));

@@ -293,7 +293,7 @@ function isAbsence(error: unknown): boolean {
 
 const ABSENT: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR']);
 
-/** What is known of a file. `mark` changes whenever the file does. */
+/** The content of a file, or why it is unknown. `mark` changes whenever the file does. */
 type FilePrint = Pick<FoundFile, 'size' | 'text' | 'remark'> & { readonly mark: string };
 
 /** A cache of file hashes. A file is hashed again when its size or times on the disk change. */

@@ -9,7 +9,7 @@ type Written = { readonly changes: readonly WrittenRow[]; readonly checks: reado
 
 const AGAIN: RetryPolicy = { firstMs: 50, longestMs: 2_000 };
 
-/** What is told of requests to the log: each failed attempt, and the first success after failures. */
+/** Called after requests to the log: after each failed attempt, and after the first success that follows failures. */
 export type RequestsTold = { readonly failed: (error: unknown) => void; readonly succeeded: () => void };
 
 /** Sends the transactions of one worker to the shared log, and reads the changes. Tries again while the log cannot be reached. */

@@ -221,7 +221,7 @@ function tableStatements(db: Database, table: string, { by, own, rises }: Shape)
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** The columns of a table that the log keeps. */
+/** The columns of a table that the log stores: all except `own`. `list`: their names with commas. */
 function columnsOf(db: Database, table: string, own: string | undefined) {
   const columns = db.prepare<[string], string>('SELECT name FROM pragma_table_info(?)').pluck().all(table);
   const shared = columns.filter((name) => name !== own);

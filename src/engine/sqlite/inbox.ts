@@ -24,7 +24,10 @@ type Row = {
   readonly thread: string | null;
 };
 
-/** People's messages: each id once, in its latest wording, with its fate. */
+/**
+ * People's messages: each id once, in its latest wording. The fate of a message says whether the floor delivered, held
+ * or ignored it.
+ */
 export class Inbox {
   /**
    * Messages accepted in the current transaction. They are written at its end, because most get their fate before
@@ -89,7 +92,7 @@ export class Inbox {
     return 'changed';
   }
 
-  /** Records the fate of a message. */
+  /** Stores the fate of a message as JSON. Replaces an earlier fate. */
   decideFate(id: string, fate: unknown): void {
     const accepted = this.#accepted.get(id);
     const stored = JSON.stringify(fate);

@@ -16,7 +16,7 @@ export type Limit = Frozen<z.infer<typeof limit>>;
 
 /** A question about files in an agent's folder. */
 export const trustAsked = { agent, id: z.string(), folder: z.string(), detail: z.string() };
-/** The decision about such a question. */
+/** The decision about a question about files. */
 export const trustAnswered = {
   agent,
   id: z.string(),
@@ -51,7 +51,7 @@ const ticketLine = z.strictObject({
   goesOn: z.literal(true).exactOptional(),
 });
 
-/** What a task tells while it is open. */
+/** Announcements of an open task. */
 export const taskTold = z.discriminatedUnion('kind', [reviewAsks, ticketLine]);
 
 /** The report at the end of a review. `tokens` and `costMicros` count its turns; `detail` lists the findings. */
@@ -67,7 +67,7 @@ const reviewReport = z.strictObject({
   detail: z.string(),
 });
 
-/** What a task tells at its end. */
+/** Announcements at the end of a task. */
 export const taskReport = z.discriminatedUnion('kind', [reviewReport, ticketLine]);
 
 /** The fields of each kind of announcement. */

@@ -302,7 +302,7 @@ export type Outcome = z.infer<typeof outcome>;
 /** Why an agent is prompted. */
 export type PromptReason = 'grant' | 'resume' | 'again';
 
-/** The fate of a person's message. */
+/** The fate of a person's message: delivered, held, unrouted or ignored. */
 export type Fate = Frozen<z.infer<typeof fateSchema>>;
 
 /** A fact of a channel, in the past tense. Folding all facts of a channel gives its floor. */

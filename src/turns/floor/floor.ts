@@ -142,7 +142,7 @@ const anyTurn = {
   feedback: feedbackSchema.exactOptional(),
   /** Set on a turn that the open task asked for: what the agent has to do in it. */
   brief: z.string().exactOptional(),
-  /** Set on such a turn when the agent gets a new session for it. */
+  /** Set on a turn for the open task when the agent gets a new session for it. */
   fresh: taskTurnShape.fresh,
   apart: taskTurnShape.apart,
   /** The last allowed call of the turn's run until its outcome is known, and those before it. */

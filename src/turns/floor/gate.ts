@@ -87,7 +87,7 @@ function isBlocking<A extends Asker>(obstacle: Obstacle, asker: A): obstacle is 
   return blocks.includes(obstacle.why);
 }
 
-/** The obstacles to look for, longest-lasting first. At most one limit is found, so `limit` stands for all three. */
+/** Obstacles to look for, longest-lasting first. `limit` finds `day-limit` and `over-budget`: at most one holds. */
 const KINDS: readonly Obstacle['why'][] = [
   'catching-up',
   'paused',
@@ -100,7 +100,10 @@ const KINDS: readonly Obstacle['why'][] = [
 ];
 const WITH_SOMEBODY = KINDS.filter((why) => why !== 'nobody-available');
 
-/** Returns the obstacle of a kind; `null` for none. Any of the three limit kinds returns the limit that is reached. */
+/**
+ * Returns the obstacle of a kind; `null` for none. `limit`, `day-limit` and `over-budget` each return the limit that is
+ * reached, of any of these kinds.
+ */
 function find(why: Obstacle['why'], floor: Floor, at: Instant): Obstacle | null {
   switch (why) {
     case 'catching-up':
@@ -150,8 +153,8 @@ function isAvailable({ status, assigned }: Seat): boolean {
 }
 
 /**
- * The next speaker: an agent, the facilitator's choice, nobody (`rest`), or an agent that must reconnect first
- * (`later`).
+ * The next speaker: an agent, the facilitator's choice, or nobody (`rest`). `later`: an agent must reconnect first, or
+ * the open task names no next agent yet.
  */
 export type Next =
   | { readonly kind: 'agent'; readonly agent: AgentId }

@@ -230,7 +230,7 @@ function amount(budget: Limit['budget'], value: number): string {
   return NUMBER.format(value);
 }
 
-/** The longest words of one side in the request to an arbiter, in UTF-16 units. */
+/** The most text of one side in the request to an arbiter, in UTF-16 units. */
 const POSITION_LENGTH = 400;
 
 const REVIEW_ENDS: Readonly<Record<AnnouncementOf<'reviewOver'>['outcome'], string>> = {

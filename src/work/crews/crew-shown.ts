@@ -18,13 +18,13 @@ import { CHOICES_FOR, WORKER_SYMBOLS, approvalId, isStepping } from './crew.ts';
 import type { CrewApproval, Crew, Worker, WorkerChoice } from './crew.ts';
 import type { SeenTickets } from './crews.ts';
 
-/** What is known of a crew besides its state. */
+/** Input for the views of a crew, besides its state. */
 export type CrewSurroundings = SeenTickets & {
   /** The id of the store. */
   readonly store: string;
   /** Why the last look for tickets failed, in words; `null` when it did not. */
   readonly problem: string | null;
-  /** What keeps an agent in a channel from its step; `null` for nothing. */
+  /** Returns what an agent in a channel waits for before its step; `null` for nothing. */
   readonly whyHeld: (channel: string, agent: string) => Wait | null;
   /** The tool steps of an agent's run in a channel; `null` for none. */
   readonly runSteps: (channel: string, agent: string) => number | null;
@@ -96,7 +96,7 @@ export function crewAskOf(
   return { name: worker.name, waits: around.clean(wait.words), thread: worker.ticket?.thread ?? null };
 }
 
-/** What a worker waits for. `asks`: a person. `since`: if unlike its last step. */
+/** What a worker waits for. `asks`: a person must decide. `since`: start of the wait; default: its last step. */
 type Wait = { readonly words: string; readonly asks?: true; readonly since?: number | null };
 
 function workerViewOf(crew: Crew, worker: Worker, { whyHeld, runSteps, clean }: CrewSurroundings): CrewWorkerView {

@@ -15,11 +15,11 @@ export type TicketLine = {
   readonly text: string;
   /** The line stands in the ticket's thread alone, or in the crew's channel alone. Other lines stand in both. */
   readonly only?: 'thread' | 'channel';
-  /** In the crew's channel, the line replaces the ticket's first line. */
+  /** In the crew's channel, the line is not a new message: it edits the ticket's first message. */
   readonly goesOn?: true;
 };
 
-/** Facts whose lines replace the ticket's first line in the crew's channel. A stuck worker and a merge get new messages. */
+/** Facts whose lines edit the ticket's first message in the crew's channel. Stuck workers and merges get new ones. */
 const GOES_ON: ReadonlySet<CrewFact['type']> = new Set([
   'stepBegun',
   'errorCounted',
@@ -32,7 +32,7 @@ const GOES_ON: ReadonlySet<CrewFact['type']> = new Set([
   'pullReturned',
   'leaving',
 ]);
-/** What that first line is about. */
+/** The `about` of the ticket's first message in the crew's channel. */
 export const COURSE = 'course';
 
 /** Lines that stand only in the thread: the crew's channel has at most four messages of a ticket. Its card collects the questions. */
@@ -79,7 +79,7 @@ export function waitWords({ settings, asked = [] }: Crew, { waiting, ticket, vot
   return `${asker === undefined ? '' : `${asker}: `}${QUESTIONS[waiting.for]} ${waiting.why}.${voted}`;
 }
 
-/** With what the key of a question goes on after that of its ticket. The tip of the branch follows. */
+/** The part of a question's key between the ticket's key and the tip of the branch. */
 const QUESTION = 'question ';
 
 /** What the question of a worker is about, in the key of its announcement. Each commit has its own question. */
@@ -207,7 +207,7 @@ export function approvalQuestion(asked: CrewApproval): string {
   return `${asked.what} /crew accept ${id} ${allow} · /crew decline ${id} ${deny}`;
 }
 
-/** What a yes and a no to a question about the whole crew do. */
+/** The effects of allowing and of denying a request about the whole crew, in words. */
 export const APPROVAL_WORDS: Readonly<
   Record<CrewApproval['about'], { readonly allow: string; readonly deny: string }>
 > = {

@@ -117,7 +117,7 @@ export type CrewWorkPorts = {
     folder: string,
     options: { readonly set: Readonly<Record<string, string>>; readonly limitMs: number },
   ) => Promise<CommandRun>;
-  /** Ends the processes with such a mark, except those of open sessions and commands. */
+  /** Ends the processes whose mark `isMeant` accepts, except those of open sessions and commands. */
   readonly endMarked: (isMeant: (mark: string) => boolean) => Promise<void>;
   /** Returns what people answered to a question; `null` while they have not. Asks them at the first call. */
   readonly answerTo: (asked: Pick<CrewApproval, 'about' | 'digest' | 'what'>) => boolean | null;
@@ -407,7 +407,7 @@ class RepositoryWork implements CrewWork {
       const state = await pulls.look(pull.number, pull.head);
       const end = pullEnd(state, pull, { main: base, ticket });
       if (end.how === 'merged') await this.#fetchIfPossible();
-      // Other work of the worker is shown in the same pull request.
+      // New commits of the worker are pushed to the same open pull request.
       if (state.state !== 'open' || pull.tip === tip) return end;
     }
     const head = await this.#pushPull(ticket, tip, pull);
@@ -506,7 +506,7 @@ class RepositoryWork implements CrewWork {
     return this.#alone(async () => {
       const { main } = this.#plan;
       const state = await mainState(this.#repository);
-      if (state.main === state.tip) return { ok: true, text: `No merged work waits: ${main} has all of it.` };
+      if (state.main === state.tip) return { ok: true, text: `Nothing to update: ${main} has all merged work.` };
       if (state.hasDiverged) return { ok: false, text: DIVERGED };
       const { tip } = state;
       const advanced = await this.#byConch(() => advanceMain(this.#repository, { from: tip, to: tip }));
@@ -1154,7 +1154,7 @@ class RepositoryWork implements CrewWork {
   }
 }
 
-/** What a look at a pull request leads to. Each remark, and the checks of each commit, are told once. */
+/** Returns how a pull request ended or goes on. Reports each remark, and the checks of each commit, once. */
 function pullEnd(
   { state, base, commit, remarks, red, conflicts }: PullState,
   { number, head, told }: PullRequest,

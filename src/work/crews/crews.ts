@@ -66,7 +66,7 @@ export type MergeEnd =
   | { readonly how: 'refused'; readonly why: string; readonly weakened?: true }
   | { readonly how: 'moved' };
 
-/** What became of a pull request. `told`: ids of what the worker is told of. */
+/** The state of a pull request after a look. `told`: ids of the comments and checks that the worker is told of. */
 export type PullEnd =
   | { readonly how: 'opened'; readonly number: number; readonly url: string; readonly head: string }
   | {
@@ -134,11 +134,11 @@ export type CrewWork = {
   unlock(ticket: Assigned): Promise<void>;
   /** Refs of stored work, one line each. */
   kept(): Promise<readonly string[]>;
-  /** Shows the changes of stored work, or deletes its ref. Resolves with `null` when there is no such ref. */
+  /** Resolves with the changes of stored work, or deletes its ref and says so; with `null` for unknown refs. */
   keptWork(ref: string, how: 'show' | 'drop'): Promise<string | null>;
-  /** Puts stored work into the files of a worktree. Resolves with `null` when there is no such ref. */
+  /** Puts stored work into the files of a worktree. Resolves with the result in words; with `null` for unknown refs. */
   applyKept(ref: string, ticket: Assigned): Promise<string | null>;
-  /** Takes merged work that waits into the copy that has main. Resolves with what came of it, in words. */
+  /** Updates the user's copy of main with merged work that waits. Resolves with the result in words. */
   updateCopy(): Promise<{ readonly ok: boolean; readonly text: string }>;
   /** Compares what git has with what the crew knows. Resolves with one sentence for each difference. */
   check(crew: Crew): Promise<readonly string[]>;
@@ -165,7 +165,7 @@ export type CrewWork = {
 /** A stored message of a person, with its thread, from which a ticket can be made. `asker`: the name of its author. */
 export type QuotedMessage = Quotation & Pick<TicketMessage, 'message' | 'channel' | 'asker'>;
 
-/** What is merged. `accepted`: people have accepted the commit as it is. */
+/** The commit to merge. `accepted`: people have accepted the commit as it is. */
 export type MergeOrder = { readonly worker: string; readonly tip: string; readonly accepted: boolean };
 
 /** Where a ticket is worked on. */

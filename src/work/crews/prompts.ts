@@ -58,7 +58,7 @@ export function agreedWords(
   return `\nYou agreed on this with ${otherWorker} for ${other}. Resolve the conflict so:\n${quotedText('agreed', ticket, agreed)}`;
 }
 
-/** What stands between a prompt and what it tells besides. */
+/** The separator between a prompt and its additional text (`about`), by kind of step. */
 const ABOUT_BEFORE: Partial<Readonly<Record<WorkerStep['kind'], string>>> = { init: '\n', step: ' ' };
 
 /**

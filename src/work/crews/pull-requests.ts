@@ -22,7 +22,7 @@ export type PullState = {
   readonly red: readonly string[];
 };
 
-/** What is to be merged, and what people read. */
+/** A pull request to open: its branches, and its title and body for people. */
 export type PullOrder = {
   readonly branch: string;
   readonly base: string;

@@ -75,8 +75,8 @@ export class AsideRuns {
   readonly #ports: AsideRunsPorts;
   readonly #alarm: Alarm;
   readonly #atWork = new Map<string, AtWork>();
-  /** The last session of each key that had a worker. */
-  readonly #had = new Map<string, string>();
+  /** By key: the last session for which a worker was opened. No session gets a second worker. */
+  readonly #lastSession = new Map<string, string>();
   #running = false;
 
   constructor(ports: AsideRunsPorts) {
@@ -140,14 +140,14 @@ export class AsideRuns {
   #work(key: string): void {
     const { run } = this.#ports.runs.state(key) ?? {};
     if (!run || this.#atWork.has(key)) return;
-    if (this.#had.get(key) === run.session) {
+    if (this.#lastSession.get(key) === run.session) {
       const session = `${Number(run.session) + 1}`;
       void this.#apply(key, { type: 'ATTACH', session })
         .then(() => this.#running && this.#work(key))
         .catch(this.#ports.failed);
       return;
     }
-    this.#had.set(key, run.session);
+    this.#lastSession.set(key, run.session);
     const { session, model, allowedTools: tools } = run;
     const seat = seatOfRuns(key);
     const isStill = (): boolean => this.#atWork.get(key)?.session === session;

@@ -140,7 +140,7 @@ describe('the status line of a thread', () => {
       await pass(3_000);
     }
     expect(calls('assistant.threads.setStatus')).toHaveLength(1);
-    expect(logged.filter((line) => line.includes('left out from now on'))).toHaveLength(1);
+    expect(logged.filter((line) => line.includes('it is not called again'))).toHaveLength(1);
   });
 
   test("follows the floor in Slack's session, which shows a Stop button while processing", async () => {

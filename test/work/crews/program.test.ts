@@ -535,7 +535,7 @@ test("keeps a person's dirty copy unchanged while main advances", async () => {
   git(repo, 'checkout', '-q', 'list.txt');
   expect(await room.command('/crew update')).toMatchObject({ ok: true });
   expect(git(repo, 'rev-parse', 'main')).toBe(commit);
-  expect(await room.command('/crew update')).toMatchObject({ text: expect.stringContaining('No merged work waits') });
+  expect(await room.command('/crew update')).toMatchObject({ text: expect.stringContaining('Nothing to update') });
 });
 
 test('starts nothing on red tests of main before an operator allows it', async () => {

@@ -139,7 +139,7 @@ export function endAside(decision: DecisionBuilder, command: CommandOf<'endAside
   return null;
 }
 
-/** Marks a background run's request as shown, or (`why`) closes it. Returns `null` when it was such a request. */
+/** Marks a background run's request as shown. With `why`, closes it. Refuses any other request. */
 export function shownAside(decision: DecisionBuilder, command: CommandOf<'shown'>): Refusal | null {
   const { question, why } = command;
   const aside = asideAsking(decision.floor, command);

@@ -65,7 +65,7 @@ const SENTENCES: Readonly<Record<CopyPart, (change: Change) => string>> = {
   hooks: ({ name, verb }) => `The hook ${name} ${verb}.`,
 };
 
-/** Fields before the path of a changed file, of a file in a conflict, and of a new file. */
+/** Number of fields before the path in an entry of `git status`: `1` a changed file, `u` a conflict, `?` a new file. */
 const FIELDS: Readonly<Record<string, number>> = { 1: 8, u: 10, '?': 1 };
 
 /** HEAD, and the files that differ from it, with their state, size and time of change. */

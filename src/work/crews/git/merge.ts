@@ -58,7 +58,7 @@ export async function prepareIntegration(repository: Repository, folder: string,
   await repository.git(['worktree', 'add', '--quiet', '--detach', folder, tip]);
 }
 
-/** What is merged, and how. */
+/** A commit to merge, and how to merge it. */
 export type MergeRequest = {
   /** The integration worktree. */
   readonly folder: string;
