@@ -4,7 +4,8 @@ import type { AgentId, ChannelId, MessageId, Question } from './floor/settings.t
 import type { Instant } from '../lib/time.ts';
 import type { Fact, Fate, Outcome } from './floor/fact.ts';
 import { endOf, findTurn, openQuestion, waitOf } from './floor/seats.ts';
-import { obstacles, upcoming } from './floor/gate.ts';
+import { obstacles } from './floor/gate.ts';
+import { upcoming } from './floor/next-speaker.ts';
 import type { Obstacle } from './floor/gate.ts';
 import { decide } from './floor/decide.ts';
 import type { Attachment, StoredFact, StoredMessage } from '../engine/port.ts';

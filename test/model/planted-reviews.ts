@@ -9,7 +9,7 @@ const DECIDE = 'work/reviews/review-decide.ts';
 const EVOLVE = 'work/reviews/review-evolve.ts';
 const SIGNALS = 'turns/text/review-signals.ts';
 const FLOOR = 'turns/floor/evolve.ts';
-const GATE = 'turns/floor/gate.ts';
+const NEXT_SPEAKER = 'turns/floor/next-speaker.ts';
 const TURNS = 'turns/floor/decide/task-turns.ts';
 
 /** Bugs of reviews: each passes what nobody passed, asks the wrong agent, loses count, or stands still. */
@@ -71,7 +71,7 @@ export const PLANTED_REVIEWS: readonly Planted[] = [
   },
   {
     name: 'nobody is granted the turn that the review asks for',
-    file: GATE,
+    file: NEXT_SPEAKER,
     find: "    return agent !== undefined && isGrantable(floor, agent) ? { kind: 'agent', agent } : { kind: 'later' };",
     replace: "    return { kind: 'later' };",
   },

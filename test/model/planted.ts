@@ -143,7 +143,7 @@ const QUEUE: readonly Planted[] = [
   {
     name: 'every agent gets one round too many',
     near: 'mode inject',
-    file: 'gate.ts',
+    file: 'next-speaker.ts',
     find: 'rounds === 0 || seat.taken < rounds',
     replace: 'rounds === 0 || seat.taken <= rounds',
   },
@@ -521,7 +521,7 @@ const ASKS: readonly Planted[] = [
   {
     name: 'T15: an agent that was asked waits for its place in the queue',
     near: 'agents ask each other',
-    file: 'gate.ts',
+    file: 'next-speaker.ts',
     find: 'if (asked !== null) return isGrantable(floor, asked) ?',
     replace: "if (asked === '') return isGrantable(floor, asked) ?",
   },

@@ -32,14 +32,14 @@ export const RECIPES: readonly Recipe[] = [
       {
         file: 'src/turns/floor/policies.ts',
         after: 'export const POLICIES: Readonly<Record<OrderPolicy, Policy>> = {',
-        add: "reverse: { ...ROUND_ROBIN, summary: 'the last agent first', ranksByPriority: true },",
+        add: "reverse: { ...ROUND_ROBIN, summary: 'the last agent first', rank: (one, other) => other.priority - one.priority },",
       },
     ],
     check: `
       import { POLICIES } from './src/turns/floor/policies.ts';
       import { fileSchema as ordered } from './src/config/schema.ts';
       assert.equal(ordered.parse({ turnConfig: { order: 'reverse' } }).turnConfig.order, 'reverse');
-      assert.equal(POLICIES.reverse.ranksByPriority, true);
+      assert.equal(POLICIES.reverse.rank({ taken: 0, priority: 1 }, { taken: 0, priority: 2 }), 1);
     `,
   },
   {

@@ -24,7 +24,8 @@ import { catchUp, disconnect, raiseEpoch, restart, standstill, tick, undelivered
 import type { Fact } from './fact.ts';
 import type { Floor } from './floor.ts';
 import type { Instant } from '../../lib/time.ts';
-import { gate, nextUp } from './gate.ts';
+import { gate } from './gate.ts';
+import { nextUp } from './next-speaker.ts';
 import { isGenerating, openQuestion } from './seats.ts';
 
 export type { Decision } from './decide/decision-builder.ts';

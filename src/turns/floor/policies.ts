@@ -39,9 +39,12 @@ export type Policy = {
   readonly needsName: boolean;
   /** True when the facilitator chooses among several agents. */
   readonly asksFacilitator: boolean;
-  /** True when fewer turns, then the smaller priority number, come first. Otherwise the queue is the order. */
-  readonly ranksByPriority: boolean;
+  /** Compares two queued agents: negative when the first one speaks first, 0 to go by the seats. `null`: the queue is the order. */
+  readonly rank: ((one: Ranked, other: Ranked) => number) | null;
 };
+
+/** What ranks a seat: the turns that its agent took in the exchange, and its priority number. */
+type Ranked = { readonly taken: number; readonly priority: number };
 
 const EVERYBODY: readonly Caller[] = ['operator', 'person', 'agent'];
 
@@ -55,7 +58,7 @@ const ROUND_ROBIN: Policy = {
   goesRound: true,
   needsName: false,
   asksFacilitator: false,
-  ranksByPriority: false,
+  rank: null,
 };
 
 /**
@@ -86,7 +89,7 @@ export const POLICIES: Readonly<Record<OrderPolicy, Policy>> = {
   priority: {
     ...ROUND_ROBIN,
     summary: 'the smallest priority number first',
-    ranksByPriority: true,
+    rank: (one, other) => one.taken - other.taken || one.priority - other.priority,
   },
   manual: {
     ...ROUND_ROBIN,

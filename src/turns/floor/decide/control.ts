@@ -5,7 +5,8 @@ import type { DecisionBuilder } from './decision-builder.ts';
 import { finish, grant, isOverBudget, openExchange, pending, recall, resume } from './decision-builder.ts';
 import { advance, goOn, prioritise, wake } from './turns.ts';
 import type { FactOf } from '../fact.ts';
-import { gate, isGrantable, nextInTurn, policyOf } from '../gate.ts';
+import { gate } from '../gate.ts';
+import { isGrantable, nextInTurn, policyOf } from '../next-speaker.ts';
 import { findSeat, findTurn, isOfNow, turnsOf, waitOf } from '../seats.ts';
 import type { AgentId, Feedback } from '../settings.ts';
 

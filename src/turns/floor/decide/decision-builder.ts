@@ -8,7 +8,8 @@ import type { AgentId, Feedback, MessageId } from '../settings.ts';
 import { missedBy, seatOf, speaking, turnOf, unclaimed, waitOf } from '../seats.ts';
 import type { Trigger } from '../seats.ts';
 import type { Instant } from '../../../lib/time.ts';
-import { askerOf, gate } from '../gate.ts';
+import { gate } from '../gate.ts';
+import { askerOf } from '../next-speaker.ts';
 import { defined } from '../../../lib/defined.ts';
 
 /** An accepted command: its facts in order, and the floor after them. */

@@ -18,7 +18,8 @@ import {
 import { isNewFromPerson } from '../evolve.ts';
 import type { FactOf, Fate } from '../fact.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
-import { gate, isGrantable, nextUp, NOBODY, policyOf } from '../gate.ts';
+import { gate, NOBODY } from '../gate.ts';
+import { isGrantable, nextUp, policyOf } from '../next-speaker.ts';
 import type { Caller } from '../policies.ts';
 import {
   askOf,

@@ -1,0 +1,113 @@
+import type { Floor, Seat } from './floor.ts';
+import { POLICIES, TASK_POLICIES } from './policies.ts';
+import type { Policy } from './policies.ts';
+import { askOf, findSeat, seatOf } from './seats.ts';
+import type { AgentId } from './settings.ts';
+
+/**
+ * The next speaker: an agent, the facilitator's choice, or nobody (`rest`). `later`: an agent must reconnect first, or
+ * the open task names no next agent yet.
+ */
+export type Next =
+  | { readonly kind: 'agent'; readonly agent: AgentId }
+  | { readonly kind: 'askFacilitator'; readonly facilitator: AgentId; readonly candidates: readonly AgentId[] }
+  | { readonly kind: 'rest' }
+  | { readonly kind: 'later' };
+
+/** The next speaker by the channel's order, for a free floor with an open exchange. */
+export function nextUp(floor: Floor): Next {
+  const asked = nextAsked(floor);
+  if (asked !== null) return isGrantable(floor, asked) ? { kind: 'agent', agent: asked } : { kind: 'later' };
+  const prioritised = grantable(floor)[0];
+  if (prioritised !== undefined) return { kind: 'agent', agent: prioritised };
+  const { task } = floor;
+  if (task !== undefined && task.held === undefined) {
+    const agent = task.next?.agent;
+    return agent !== undefined && isGrantable(floor, agent) ? { kind: 'agent', agent } : { kind: 'later' };
+  }
+  const due = inTurn(floor, floor.settings.rounds);
+  const candidates = due.flatMap(({ agent, present }) => (present ? [agent] : []));
+  const first = candidates[0];
+  if (first === undefined) return due.length > 0 ? { kind: 'later' } : { kind: 'rest' };
+  if (isSilentRound(floor, due)) return { kind: 'rest' };
+  const facilitator = candidates.length > 1 ? askable(floor) : null;
+  if (facilitator !== null) return { kind: 'askFacilitator', facilitator, candidates };
+  return { kind: 'agent', agent: first };
+}
+
+/** The next speaker by round-robin, for a facilitator without a usable answer. */
+export function nextInTurn(floor: Floor): AgentId | null {
+  return grantable(floor)[0] ?? inTurn(floor, floor.settings.rounds).find((seat) => seat.present)?.agent ?? null;
+}
+
+/**
+ * The agents that would speak next in this exchange, in order. On a resting floor: the agents that the next message
+ * would reach.
+ */
+export function upcoming(floor: Floor): readonly AgentId[] {
+  const asked = nextAsked(floor);
+  const next = new Set(asked === null ? grantable(floor) : [asked, ...grantable(floor)]);
+  const due = floor.task?.next?.agent;
+  if (due !== undefined) next.add(due);
+  for (const { agent } of inTurn(floor, floor.exchange === null ? 0 : floor.settings.rounds)) next.add(agent);
+  return [...next];
+}
+
+/** The agent that was asked last and has not been granted the floor for it. */
+function nextAsked({ parked }: Floor): AgentId | null {
+  const asker = parked.findLast((turn) => askOf(turn)?.is === 'asked');
+  return asker === undefined ? null : (askOf(asker)?.agent ?? null);
+}
+
+/** The agent that asked this agent for its next turn; `undefined` for none. */
+export function askerOf({ parked }: Floor, agent: AgentId): AgentId | undefined {
+  return parked.findLast((turn) => {
+    const asked = askOf(turn);
+    return asked?.is === 'asked' && asked.agent === agent;
+  })?.agent;
+}
+
+/** The rules of the channel's order; while a task is open, those of the task. */
+export function policyOf({ settings, task }: Floor): Policy {
+  return task === undefined ? POLICIES[settings.order] : TASK_POLICIES[task.kind];
+}
+
+/** Whether an agent could be granted the floor now. */
+export function isGrantable(floor: Floor, agent: AgentId): boolean {
+  const seat = findSeat(floor, agent);
+  return seat !== undefined && seat.status === 'QUEUED' && seat.present;
+}
+
+function grantable(floor: Floor): readonly AgentId[] {
+  const { heeds } = policyOf(floor);
+  const agents: AgentId[] = [];
+  for (const { agent, by } of floor.prioritised)
+    if (heeds.includes(by) && isGrantable(floor, agent)) agents.push(agent);
+  return agents;
+}
+
+/** The queued agents that the order calls without being named, until their turns are used up. `rounds` 0: no limit. */
+function inTurn(floor: Floor, rounds: number): readonly Seat[] {
+  const { goesRound, rank } = policyOf(floor);
+  if (!goesRound) return [];
+  const due: Seat[] = [];
+  for (const agent of floor.queue) {
+    const seat = seatOf(floor, agent);
+    if (rounds === 0 || seat.taken < rounds) due.push(seat);
+  }
+  const placeOf = (seat: Seat): number => floor.seats.indexOf(seat);
+  return rank === null ? due : due.toSorted((one, other) => rank(one, other) || placeOf(one) - placeOf(other));
+}
+
+/** Whether all agents had a turn and nothing was said in the last round. */
+function isSilentRound(floor: Floor, due: readonly Seat[]): boolean {
+  const silent = floor.exchange?.silent ?? 0;
+  return silent >= floor.queue.length && due.every((seat) => seat.taken > 0);
+}
+
+function askable(floor: Floor): AgentId | null {
+  const { facilitator } = floor.settings;
+  if (!policyOf(floor).asksFacilitator || facilitator === null) return null;
+  const seat = findSeat(floor, facilitator);
+  return seat !== undefined && seat.present && seat.status !== 'OFFLINE' ? facilitator : null;
+}
