@@ -13,7 +13,7 @@ export type CrewCall = {
   readonly json: boolean;
 };
 
-/** What the command needs of the machine. */
+/** The parts of the machine that the command needs. */
 type CrewWorld = CtlWorld & {
   readonly signal: AbortSignal;
   sleep(ms: number): Promise<void>;

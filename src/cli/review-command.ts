@@ -30,7 +30,7 @@ export type ReviewCall = {
   readonly resume: string | null;
 };
 
-/** What the command needs of the machine. */
+/** The parts of the machine that the command needs. */
 export type ReviewWorld = CtlWorld & {
   /** The configuration file; `null` for the demo. */
   readonly file: string | null;

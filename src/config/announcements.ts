@@ -87,7 +87,7 @@ export type AnnouncementTexts = {
   readonly [Other in Exclude<Kind, 'limit' | 'approval'>]: string | false;
 } & {
   readonly approval: Readonly<Record<keyof typeof QUESTION_TEXTS, string>>;
-  /** By budget. */
+  /** Texts by budget; `false` announces none. */
   readonly limit: Readonly<typeof LIMIT_TEXTS> | false;
 };
 

@@ -136,7 +136,7 @@ export function textHash(salt: string, text: string): string {
   return hash('sha256', salt + text, 'base64url');
 }
 
-/** What facts of one machine cause in others. */
+/** The commands for other machines that facts of one machine cause. */
 export type Causes<State, Fact> = {
   readonly types: readonly string[];
   /** The causes count only for states that have this field. Default: all states. */

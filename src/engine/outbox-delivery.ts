@@ -7,7 +7,7 @@ import type { OutboxStore, OwedEffect, Settlement } from './port.ts';
 /** Delivers one outbox entry and returns its settlement. A rejection means that the outcome is uncertain. */
 export type Carrier<Effect> = (row: OwedEffect<Effect>) => Promise<Settlement>;
 
-/** What the delivery needs. */
+/** Dependencies of the delivery. */
 type DeliveryPorts<Effect> = {
   readonly store: OutboxStore<Effect>;
   readonly clock: Clock;

@@ -132,7 +132,7 @@ export function zeroSeparated(output: string): readonly string[] {
   return output.split('\0').filter((record) => record !== '');
 }
 
-/** A value of git's configuration. `name`: with section and key in small letters. `value` is `null` for a name alone. */
+/** A value of git's configuration. `name`: section and key in lower case. `value`: `null` for a key without `=`. */
 export type GitSetting = { readonly scope: string; readonly name: string; readonly value: string | null };
 
 /**

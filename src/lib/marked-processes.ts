@@ -26,7 +26,7 @@ export function markedProcesses(): readonly MarkedProcess[] {
   }
 }
 
-/** Returns whether a process is to be ended. */
+/** Returns true for each process to end. */
 type IsMeant = (found: MarkedProcess) => boolean;
 
 /**

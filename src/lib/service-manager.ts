@@ -18,7 +18,7 @@ export type ServiceManager = {
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** What the reports to systemd need from the process. */
+/** The parts of the process that the reports to systemd need. */
 type ServicePorts = {
   readonly env: Env;
   readonly pid: number;

@@ -99,7 +99,7 @@ const HASH: Known = {
   plain: true,
 };
 
-/** Some shells execute what stands in the brackets of a variable's name. */
+/** Some shells execute a substitution in an array index, also when `test` or `printf` gets the index as plain text. */
 export const CARRIED_OUT = /[$`]/;
 
 const TEST: Known = { dashed: /^-(?:[abcdefghknoprstuwxzGLNOS]|eq|ne|lt|le|gt|ge|nt|ot|ef)$/, never: CARRIED_OUT };

@@ -37,7 +37,7 @@ import { StartUp } from './start-up.ts';
 import { Threads } from './thread-registry.ts';
 import { defined } from '../lib/defined.ts';
 
-/** What a running Conch needs. */
+/** Dependencies of a running Conch. */
 export type AppParts = Pick<CommandContextPorts, 'waiting'> & {
   readonly config: Config;
   readonly store: FloorStore;
@@ -282,7 +282,7 @@ export class App {
     if (this.#hasCrews) void this.crews.begin().catch(this.#parts.onBroken);
   }
 
-  /** Catches up new channels before their first grant. Channels that are gone lose their seats. */
+  /** Catches up new channels before their first grant. Removed channels lose their seats. */
   async #reconfigure(): Promise<void> {
     const known = new Set(this.#config.channels.map(({ id }) => id));
     this.#config = this.#complete();

@@ -14,7 +14,7 @@ export type CheckUnderWay = {
   readonly stop: () => void;
 };
 
-/** What checks of the database need. */
+/** Dependencies of checks of the database. */
 export type BackgroundCheckParts = {
   readonly path: string;
   readonly store: Pick<FloorStore, 'endedWell'> & { readonly keyValues: Pick<KeptTexts, 'recall' | 'remember'> };

@@ -20,7 +20,7 @@ import type { Log } from './log.ts';
 import type { ReadModel } from './read-model.ts';
 import { workPlaceOf } from './tool-judge.ts';
 
-/** What the reviews of a program's channels need. */
+/** Dependencies of the reviews of a program's channels. */
 type ChannelReviewsPorts = {
   readonly store: Pick<FloorStore, 'host' | 'id' | 'floors' | 'lines' | 'message'>;
   readonly floors: Pick<ReadModel, 'view' | 'speaker'>;

@@ -8,7 +8,7 @@ import type { TurnManager } from '../turns/manager.ts';
 import type { FloorStore, KeptTexts } from '../turns/floor-store.ts';
 import type { Timer, Timers } from '../lib/time.ts';
 
-/** What keeping channels in step with their platforms needs. */
+/** Dependencies of keeping channels in step with their platforms. */
 type ChannelSyncPorts = {
   readonly manager: Pick<TurnManager, 'amend' | 'heard' | 'lose'>;
   /** Takes in a message that was missed, as one that comes in now. */
@@ -189,7 +189,7 @@ export class ChannelSync {
   }
 }
 
-/** What suspending channels needs. */
+/** Dependencies of suspending channels. */
 type SuspensionsPorts = {
   readonly texts: Pick<KeptTexts, 'remember' | 'recall' | 'forget'>;
   readonly manager: Pick<TurnManager, 'apply'>;

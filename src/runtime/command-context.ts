@@ -18,7 +18,7 @@ import type { Clock } from '../lib/time.ts';
 import type { KnownPeople } from './read-model.ts';
 import { refusalText } from '../turns/floor/refusals.ts';
 
-/** What operators' commands need. */
+/** Dependencies of operators' commands. */
 export type CommandContextPorts = {
   readonly manager: Pick<TurnManager, 'apply'>;
   readonly roster: Roster;

@@ -203,7 +203,7 @@ function isOpenToOthers(dataDir: string): boolean {
   return process.platform !== 'win32' && (statSync(dataDir).mode & 0o077) !== 0;
 }
 
-/** What commands on a whole database need of each machine. */
+/** The parts of a machine that commands on a whole database need. */
 export type MachineEntry = {
   readonly name: string;
   readonly replay: (recording: Recording) => Replayed;

@@ -199,7 +199,7 @@ export function lengthsOf(
   return { textLimit, fileAbove, questionLimit: questionLimit ?? textLimit };
 }
 
-/** The settings of sessions: the general ones, and those of each channel in the present configuration. */
+/** Returns the general settings of sessions, and by `channel` the settings in one place. */
 export function sessionSettingsOf(
   config: () => Config,
   { gateFor, taints }: { readonly gateFor: (seat: RunSeat, epoch: number) => ToolGate; readonly taints: RunTaints },

@@ -21,7 +21,7 @@ import { callAsked, digestOf, recordedCall } from './tool-judge.ts';
 import type { CallJudgement } from './tool-judge.ts';
 import { defined } from '../lib/defined.ts';
 
-/** What gates need. */
+/** Dependencies of gates. */
 type RunGatePorts = {
   readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'onChange' | 'newest'>;
   readonly manager: Pick<TurnManager, 'apply'>;

@@ -40,7 +40,7 @@ import { createRunGates } from './run-gate.ts';
 import { judgeCall, reachesServer, readToolList } from './tool-judge.ts';
 import type { CallCircumstances } from './tool-judge.ts';
 
-/** What runs need of the program. */
+/** The parts of the program that runs need. */
 type RunsPorts = {
   readonly store: Pick<FloorStore, 'host' | 'floors' | 'message' | 'lines' | 'keyValues'>;
   readonly floors: Pick<RunCommandPorts['floors'], 'view' | 'turns'> & Pick<ReadModel, 'seatsOf'>;
@@ -347,10 +347,10 @@ function authorIn(store: Pick<FloorStore, 'message'>, id: string): Requester | n
 /** The owner under which names of people who gave commands are stored. */
 export const NAMES = 'names';
 
-/** Number of channels whose lines are cached. */
+/** Number of channels whose last conversation lines are cached. */
 const CHANNELS = 100;
 
-/** Number of facts or lines that are searched for requesters, decisions and authors. */
+/** Number of newest facts or conversation lines that are searched for requesters, decisions and authors. */
 const LOOKED_AT = 1_000;
 
 function closedQuestion(

@@ -8,7 +8,7 @@ import type { TurnManager } from '../turns/manager.ts';
 import type { ChannelSync } from './channel-sync.ts';
 import type { Threads } from './thread-registry.ts';
 
-/** What a start needs. */
+/** Dependencies of a start. */
 type StartUpPorts = {
   readonly adapters: readonly ChatAdapter[];
   readonly config: () => Config;

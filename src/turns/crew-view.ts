@@ -7,7 +7,7 @@ export type CrewButton = {
   readonly line: string;
   readonly what: string;
   readonly style: 'plain' | 'good' | 'danger';
-  /** The number of the question or ticket that it was drawn for. The command is refused for another one. */
+  /** Number of the question or ticket that the button was drawn for. The command is refused for other numbers. */
   readonly mark: number;
 };
 
@@ -65,7 +65,7 @@ export type TicketView = {
   readonly buttons?: readonly CrewButton[];
 };
 
-/** The tickets of one state: how many there are, and some of them (none of those that wait for others), those of the last change first. */
+/** Tickets of one state: their count, and some of them, the last changed first. Waiting tickets are only counted. */
 export type TicketGroup = {
   readonly state: TicketState;
   readonly count: number;

@@ -22,7 +22,7 @@ export type ReviewStand = {
   readonly purpose: 'work' | 'review' | 'repair' | 'answers' | null;
   /** The work changed during the last review, so its verdict counts for nothing. */
   readonly voided: boolean;
-  /** What the review waits for. `asksPeople`: a person decides how it goes on. */
+  /** The reason why the review waits. `asksPeople`: a person decides how it continues. */
   readonly waiting: { readonly why: string; readonly asksPeople: boolean; readonly until: Instant | null } | null;
   /** `null` while the review runs. */
   readonly outcome: { readonly kind: string; readonly why: string } | null;

@@ -120,7 +120,7 @@ export function reasonToRefuse(request: IncomingMessage, access: PageAccess): st
 /** Reasons to refuse a request: another host name, another site, a browser without a session. */
 export const NOT_LOOPBACK = 'This console answers only to this machine';
 export const FOREIGN = 'Another site may not talk to this console';
-export const NO_ACCESS = 'This browser is not let in: run "conch open" and open the link that it prints';
+export const NO_ACCESS = 'This browser has no access: run "conch open" and open the link that it prints';
 
 /** Whether a request carries the console's token. */
 export function hasToken({ headers }: IncomingMessage, token: string): boolean {

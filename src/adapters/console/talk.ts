@@ -26,7 +26,7 @@ const FIRST_CATCH_UP = 500;
 const CATCH_UP_LIMIT = 100_000;
 const UNKNOWN_FRAME = 'That was not a frame that this console knows. Reload the page.';
 
-/** What a conversation with pages needs. */
+/** Dependencies of a conversation with pages. */
 type TalkParts = {
   readonly person: Principal;
   readonly platform: Platform;

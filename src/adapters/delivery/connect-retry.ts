@@ -5,7 +5,7 @@ import type { Timers } from '../../lib/time.ts';
 /** Backoff between calls to a platform that cannot be reached. */
 export const CONNECT_RETRY = { firstMs: 1_000, longestMs: 60_000 };
 
-/** What the retries need. Aborting the signal ends them. */
+/** Dependencies of the retries. Aborting the signal ends them. */
 type ConnectPorts = { readonly timers: Timers; readonly log: Logger; readonly signal: AbortSignal };
 
 /** Judges a failure. Returns an error when a retry is pointless, else the minimum wait in milliseconds. */

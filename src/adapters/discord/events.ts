@@ -189,7 +189,7 @@ function takeDeletions(here: EventContext, channel: string, ids: readonly string
   });
 }
 
-/** Called when the bot joined a server, or when the server is back after an outage. */
+/** Called when a server becomes available: after connecting, after the bot joined it, after an outage. */
 function openGuild(here: EventContext, guild: z.infer<typeof guildSchema>): void {
   if (guild.unavailable === true) return;
   learnAll(here, [...guild.channels, ...guild.threads], guild.id);

@@ -79,7 +79,7 @@ export const editSchema = messageSchema.extend({
 export const deletedSchema = z.object({ id: snowflakeSchema, channel_id: snowflakeSchema });
 export const bulkDeletedSchema = z.object({ ids: z.array(snowflakeSchema), channel_id: snowflakeSchema });
 
-/** What parsing a message needs to know. */
+/** Facts about the bot and its agents that parsing a message needs. */
 export type MessageContext = {
   readonly self: Self;
   readonly identities: Identities;

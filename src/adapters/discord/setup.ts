@@ -105,7 +105,7 @@ function watchClock(rest: REST, clock: Clock): () => readonly CheckResult[] {
     const what = 'Clock';
     if (Math.abs(skewMs) <= SKEW_MS) return [good(what, "it matches Discord's clock")];
     const text = `it is ${seconds} seconds ${skewMs > 0 ? 'ahead of' : 'behind'} Discord's`;
-    const todo = 'Synchronize the clock of this machine (NTP): cards show the time left by it.';
+    const todo = 'Synchronize the clock of this machine (NTP): a wrong clock makes the remaining times on cards wrong.';
     return [warning(what, text, todo)];
   };
 }

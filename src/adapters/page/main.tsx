@@ -26,7 +26,7 @@ export function Page(): JSX.Element {
   const isStale = connection.value === 'lost';
   useSignalEffect(() => {
     const isGone = channels.value.length > 0 && channels.value.every(({ id }) => id !== channel.peek());
-    // The server opens the thread of a finished ticket to be read, and another channel for any that is gone.
+    // The server opens a finished ticket's thread read-only, or another channel in place of any other removed one.
     if (isGone) ask({ type: 'open', channel: channel.peek() });
   });
   if (refusedAccess.value !== null) return <NoAccess why={refusedAccess.value} />;

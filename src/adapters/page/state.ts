@@ -53,7 +53,7 @@ export const activity = signal<Readonly<Record<string, number>>>({});
 /** An open question of any channel. */
 export type OpenQuestion = OpenRequest & { readonly channel: ChannelEntry };
 
-/** Open questions, those of the open channel first. For the open channel the view is newer than the list of channels. */
+/** Open questions; the open channel's precede the others. For the open channel, `view` is newer than `channels`. */
 export const openQuestions = computed<readonly OpenQuestion[]>(() =>
   channels.value
     .flatMap((entry) => {

@@ -76,7 +76,7 @@ export type Report = {
   flush(): void;
   /**
    * Reports how many silent operations (tool calls, permission requests) are open now. Every call counts as a sign of
-   * work, even if `open` is unchanged. `host`: Conch itself reports it, so it is no sign of life of the agent.
+   * work, even if `open` is unchanged. `host`: Conch reports its own operation, which proves no work of the agent.
    * `limitMs`: the longest time that the operation may take; then the turn ends.
    */
   work(open: number, by?: 'host', limitMs?: number): void;
@@ -187,7 +187,7 @@ type FailureParts = {
   readonly terminal?: boolean;
   readonly retryAfterMs?: number | null;
   readonly cause?: unknown;
-  /** As in `SessionFailure`. Default: the first code found in `cause` and its causes. */
+  /** `code` of `SessionFailure`. Default: the first code found in `cause` and its causes. */
   readonly code?: string;
 };
 
@@ -265,7 +265,7 @@ export class AbsentError extends BackendError {
  */
 export class UntrustedError extends AbsentError {}
 
-/** What `retryWithinTurn` needs besides the work. */
+/** Dependencies of `retryWithinTurn`, besides the work. */
 type RetryPorts = {
   readonly report: Pick<Report, 'leftMs'>;
   readonly timers: Timers;

@@ -54,7 +54,7 @@ const MANY_TOOLS = 25;
 export class McpPool {
   readonly #config: () => McpConfig;
   readonly #ports: McpPorts;
-  /** By server and agent, and by channel unless the agent's channels share it. */
+  /** Servers by id and agent, and by channel unless the agent's channels share the server. */
   readonly #servers = new Map<string, { readonly server: McpServer; readonly seats: Set<Seat> }>();
   readonly #warned = new Set<string>();
   /** The channels that were told that a server is given up: keys of server, agent and channel. */

@@ -51,7 +51,7 @@ export class SessionKnowledge {
   /** The newest messages of its prompts. Older ones are before the last prompt and never looked up. */
   readonly #messages = new BoundedMap<MessageId, true>(MESSAGES_KNOWN);
 
-  /** Called before a session is prompted. A session with another memory than before knows nothing. */
+  /** Called before a session is prompted. Clears this knowledge when the session's memory is a different object. */
   begin(session: AgentSession, boundary: () => string): void {
     const memory = session.memory ?? session;
     this.history = session.history;

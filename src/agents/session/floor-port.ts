@@ -14,7 +14,7 @@ export type FloorPort = {
   /** A person's message in its latest wording; `null` for an unknown id. */
   message(id: MessageId): Line | null;
   view(channel: ChannelId): FloorView | null;
-  /** What the open review of a channel asks of an agent now; empty when it asks nothing of it. */
+  /** Returns the open review's instructions for an agent's turn; empty when it is not the agent's turn. */
   briefOf(channel: ChannelId, agent: AgentId): string;
   /** The agents with an enabled seat in a channel, from the configuration or from an operator. */
   seatedIn(channel: ChannelId): readonly AgentId[];

@@ -30,13 +30,13 @@ type GenerationPorts = {
   readonly commands: Pick<CommandSender, 'send'>;
   /** Shows the draft; `null` removes it. */
   readonly drafted: (epoch: number, text: string | null) => void;
-  /** Called at the session's first sign of life. */
+  /** Called at each sign of work of the agent. Only the first call changes the session's state. */
   readonly started: () => void;
   /** Time left until the turn expires without a sign of work, in milliseconds. */
   readonly leftMs: (epoch: number) => number;
   /** Makes the gate between the agent and its tools. */
   readonly gate: () => ToolGate;
-  /** As in the settings of sessions. */
+  /** `propose` of `SessionSettings`. */
   readonly propose?: (agent: AgentId, ticket: ProposedTicket) => Promise<string>;
 };
 
@@ -204,7 +204,7 @@ export class Generation {
     await Promise.race([standing, muted.promise]);
   }
 
-  /** Called when the session is gone: posts the shown draft and drops the rest. `cut`: marks the text as cut off. */
+  /** Called when the session was lost: posts the shown draft and drops the rest. `cut`: marks the text as cut off. */
   abandon(cut: 'cut' | null = null): void {
     this.generated();
     void this.#say(cut);

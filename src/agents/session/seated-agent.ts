@@ -13,7 +13,7 @@ import type { AgentSpec, SessionPorts } from './session-executor.ts';
 import { SessionRecord } from './session-journal.ts';
 import type { SessionJournal } from './session-journal.ts';
 
-/** What a seated agent needs. All agents share everything except `commands`. */
+/** Dependencies of a seated agent. All agents share everything except `commands`. */
 export type SeatedAgentPorts = SessionPorts & {
   readonly commands: CommandSender;
   /** Where sessions are stored. */

@@ -308,7 +308,7 @@ export class SessionExecutor {
     });
   }
 
-  /** Called at the generation's first sign of life. */
+  /** Called at each sign of work of a generation. Only the first call after the session was opened has an effect. */
   readonly started = (): void => {
     const { phase, sessionSeq } = this.#state;
     if (phase.name === 'Spawning') this.#step({ type: 'SessionStarted', seq: sessionSeq });

@@ -170,7 +170,7 @@ export const SESSION_TRANSITIONS = [
     to: 'Interrupting',
     effect: 'CancelSession',
     during: 'prompted',
-    departs: 'people do not wait for the first sign of life of what they stop',
+    departs: 'people can stop a session before its first sign of work',
   },
   {
     from: 'Interrupting',

@@ -379,7 +379,7 @@ function isSame(one: AgentSpec, other: AgentSpec): boolean {
   );
 }
 
-/** What a heartbeat needs; durations in milliseconds. `beat` is called for every check. */
+/** Dependencies of a heartbeat; durations in milliseconds. `beat` is called for every check. */
 type HeartbeatPorts = {
   readonly heartbeatMs: number;
   readonly heartbeatTimeoutMs: number;

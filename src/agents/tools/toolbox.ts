@@ -31,7 +31,7 @@ export type ModelTool = { readonly description: string } & (
   | { readonly schema: Readonly<Record<string, unknown>> }
 );
 
-/** What one generation needs of its tools. */
+/** The parts of its tools that one generation needs. */
 type ToolboxParts = {
   /** `null`: the model gets only the floor tools. */
   readonly session: SessionTools | null;

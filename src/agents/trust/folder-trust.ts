@@ -32,7 +32,7 @@ export type FolderGate = {
    * `UntrustedError`.
    */
   admit(seat: Seat): Promise<void>;
-  /** As `admit`, but resolves without a scan when the last one was too recent for its cost. For frequent calls. */
+  /** Like `admit`, but skips the scan when the last scan was recent. Cheap enough for frequent calls. */
   glance(seat: Seat): Promise<void>;
 };
 
@@ -60,7 +60,7 @@ export class FolderTrust implements TrustCommands {
   readonly book: TrustBook;
   readonly #ports: FolderTrustPorts;
   readonly #folders = new Map<AgentId, WatchedFolder>();
-  /** By agent: the id under which decisions about its folder are stored. Agents of one crew share an id. */
+  /** The id under which decisions about an agent's folder are stored, by agent. Agents of one crew share an id. */
   readonly #owners = new Map<AgentId, string>();
   #channels: TrustChannels | null = null;
   #poll: Timer | null = null;

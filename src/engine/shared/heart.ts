@@ -20,7 +20,7 @@ export const SILENT_MS = DEAD_MS + 2 * BEAT_MS;
 /** A worker may post and prompt for this part of `DEAD_MS` after its last beat. */
 const LEASE = 0.75;
 
-/** What the heart of a worker needs. */
+/** Dependencies of the heart of a worker. */
 export type HeartPorts = {
   readonly log: Pick<SharedLog, 'beat' | 'burySilent'>;
   readonly worker: string;

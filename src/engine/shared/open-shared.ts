@@ -48,7 +48,7 @@ export type Led<Store> = {
   readonly stop: () => void;
 };
 
-/** What `lead` needs besides the store and its log. */
+/** Dependencies of `lead`, besides the store and its log. */
 export type LeadParts = {
   readonly clock: Clock;
   readonly timers: Timers;

@@ -63,7 +63,7 @@ export class Publisher {
     return this.#untilReached(() => this.#log.bury(worker));
   }
 
-  /** Returns those of these workers that are not living. */
+  /** Returns the `workers` that are not alive. */
   async goneOf(workers: readonly string[]): Promise<readonly string[]> {
     const living = new Set(await this.#untilReached(() => this.#log.living()));
     return workers.filter((worker) => !living.has(worker));

@@ -71,7 +71,7 @@ export type AppliedRow = {
 /** A row at its position in the log. `values`: its columns, where they are known. */
 type PlacedRow = SharedRow & { readonly position: number; readonly values?: Row | null };
 
-/** The copy of a shared log in a store's tables. It lists the rows that a transaction writes, and writes those of others. */
+/** A shared log's copy in a store's tables. Lists rows that a transaction writes. Writes rows of other processes. */
 export class Replica {
   /** All changes up to this position are in the tables. */
   position = 0;

@@ -8,7 +8,7 @@ import { checkpointOf, checksum } from './rows.ts';
 import type { JournalRow, Owner } from './rows.ts';
 import type { Outbox } from './outbox.ts';
 
-/** What erasing needs of the store. */
+/** The parts of the store that erasing needs. */
 export type ErasingPorts = RetentionPorts & {
   readonly outbox: Pick<Outbox, 'reworded'>;
   readonly isHosted: (owner: Owner) => boolean;

@@ -49,7 +49,7 @@ type Head<State> = {
   readonly at: Instant;
 };
 
-/** A state that did not change for this many milliseconds leaves memory at the next change of another one. */
+/** A state that did not change for this many milliseconds is evicted from memory at the next change of any state. */
 const REST_MS = 10 * 60_000;
 
 /** How often states are evicted, in milliseconds. */

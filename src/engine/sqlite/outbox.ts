@@ -91,9 +91,10 @@ export class Outbox {
   readonly #later = new Deadlines();
   /** Entries and cancellations of the current transaction. */
   #staged: (Entry | Cancel)[] = [];
-  /** Settlements for the next transaction, since when they wait, and those of the current one. */
+  /** Settlements for the next transaction. `#settledAt`: since when the first of them waits. */
   #settled: Settled[] = [];
   #settledAt: Instant | null = null;
+  /** Settlements of the current transaction. */
   #settling: readonly Settled[] = [];
   #n = 0;
   readonly #reliedOn = new Set<string>();

@@ -10,7 +10,7 @@ import type { JournalRow, Owner, Rows, Snapshot } from './rows.ts';
 /** A partly folded state. */
 export type FoldedState = Pick<Snapshot, 'state' | 'version' | 'deadline' | 'rest'>;
 
-/** What pruning needs of the store. */
+/** The parts of the store that pruning needs. */
 export type RetentionPorts = {
   readonly db: Database;
   readonly rows: Rows;

@@ -91,7 +91,7 @@ export function defineFunctions(db: Database): void {
   );
 }
 
-/** The checked columns of each table. A row's checksum is a hash of them, so that silent damage is found. */
+/** The columns of each table that a row's checksum covers. A wrong checksum shows silent damage. */
 const CHECKED = {
   inbox:
     'id channel sort position author_id author_name text sent_at addressed attachments ignore_rule fate edited deleted version bot since thread',
@@ -115,7 +115,7 @@ export function checksum(table: CheckedTable, given: readonly string[] | 'all' =
 
 type Words<Text extends string> = Text extends `${infer First} ${infer Rest}` ? First | Words<Rest> : Text;
 
-/** The checked columns of a row. */
+/** A row's columns that its checksum covers. */
 type CheckedRow<T extends CheckedTable> = Readonly<Record<Words<(typeof CHECKED)[T]>, string | number | null>>;
 
 /** The checksum of a row as hexadecimal digits. */

@@ -36,7 +36,7 @@ import type { Obstacle } from '../../turns/floor/gate.ts';
 import type { Log } from '../log.ts';
 import type { ReadModel } from '../read-model.ts';
 
-/** What the crews of a program need. */
+/** Dependencies of the crews of a program. */
 type CrewHostPorts = {
   readonly store: Pick<FloorStore, 'host' | 'id' | 'keyValues' | 'floors' | 'lines' | 'message' | 'announcementAt'>;
   readonly floors: Pick<ReadModel, 'view' | 'speaker'>;
@@ -121,8 +121,8 @@ export class CrewHost {
   }
 
   /**
-   * What the prompt of an agent waits for; `null` for nothing. A turn can go on before the crews are open: the prompt of
-   * its worker waits until they are, and the locks of an ended git are gone from its worktree.
+   * Returns the promise that an agent's prompt waits for; `null` for none. A turn can continue before the crews are
+   * open. Then its worker's prompt waits until they are open, and until the locks of an ended git are removed.
    */
   beforePrompt(agent: string): Promise<void> | null {
     if (this.#unopened !== null && this.#isOfCrew(agent))

@@ -8,7 +8,7 @@ import type { FloorView, InboxRow, JournalEntry, TurnRecord } from '../view.ts';
 import type { COMMANDS } from './command-table.ts';
 import type { Values } from './parse.ts';
 
-/** What commands need of the floors. The TurnManager implements it. */
+/** The parts of the floors that commands need. The TurnManager implements it. */
 export type Floors = {
   apply(channel: ChannelId, command: Command): Promise<Applied>;
   /** Returns `null` when the channel has no floor. */

@@ -204,7 +204,7 @@ export const FACTS = {
   turnExtended: { agent, ms: number, until: instant.exactOptional(), by: z.string() },
   turnResumed: {
     ...prompted,
-    /** Those of the messages that an earlier prompt of this turn held and no generation answered. */
+    /** The part of the prompt's messages that an earlier prompt of this turn held and no generation answered. */
     open: z.array(message),
     why: z.enum(['answered', 'interrupt', 'restart', 'operator']),
     /** The agent that this turn had asked, and whether that agent said something. */

@@ -101,7 +101,7 @@ const waitSchema = z.discriminatedUnion('reason', [
   }),
 ]);
 
-/** What a task asks of a turn: what the agent has to do in it, and how it is prompted. */
+/** A task's order for a turn: the agent's instructions, and how the agent is prompted. */
 export const taskTurnShape = {
   /** Empty: the task's own machine says it when the agent is prompted. */
   brief: z.string(),

@@ -67,7 +67,7 @@ export function askerOf({ parked }: Floor, agent: AgentId): AgentId | undefined 
   })?.agent;
 }
 
-/** The rules of the channel's order; while a task is open, those of the task. */
+/** The policy of the open task; without a task, the policy of the channel's order. */
 export function policyOf({ settings, task }: Floor): Policy {
   return task === undefined ? POLICIES[settings.order] : TASK_POLICIES[task.kind];
 }

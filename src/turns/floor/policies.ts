@@ -109,7 +109,7 @@ export const POLICIES: Readonly<Record<OrderPolicy, Policy>> = {
   facilitator: {
     ...ROUND_ROBIN,
     summary: 'the facilitator chooses',
-    forAgents: `Somebody chooses who is next, so nobody needs to be called. ${CALLING}`,
+    forAgents: `The facilitator chooses the next agent, so you need not mention anybody. ${CALLING}`,
     asksFacilitator: true,
   },
   review: {

@@ -49,7 +49,7 @@ function withoutPrimary({ task }: Floor, apart: true | undefined): { readonly wi
   return apart === undefined || task === undefined ? {} : { without: { author: task.primary, after: task.since ?? 0 } };
 }
 
-/** Lines of a conversation that a prompt leaves out: those of an agent after a line. */
+/** Lines of a conversation that a prompt leaves out: the lines of `author` with a number above `after`. */
 export type LeftOut = { readonly author: AgentId; readonly after: number };
 
 function amended({ id, change, holder, epoch }: FactOf<'messageAmended'>): readonly Effect[] {
@@ -184,7 +184,7 @@ export type Effect =
       readonly afterLine: number;
       readonly uptoLine: number;
       readonly messages: readonly MessageId[];
-      /** Those of the messages that an earlier prompt of the turn held and no generation answered. */
+      /** The part of `messages` that an earlier prompt of this turn held and no generation answered. */
       readonly open: readonly MessageId[];
       /** The agent that asked for this turn and waits for it. */
       readonly askedBy?: AgentId;
@@ -194,7 +194,7 @@ export type Effect =
       readonly decided?: DecidedRequest;
       /** The words of the person who retried the agent's failed run. */
       readonly feedback?: Feedback;
-      /** What the open task wants the agent to do in this turn. */
+      /** The open task's instructions for this turn. */
       readonly brief?: string;
       /** The agent gets a new session for this turn, which remembers nothing. */
       readonly fresh?: true;

@@ -292,7 +292,7 @@ type Asking = {
   readonly asides?: readonly Aside[];
 };
 
-/** The open requests as people see them: the holder's first, then those of background runs. */
+/** The open requests as people see them: the holder's request first, then the requests of background runs. */
 export function askedOn({ holder, asides = [] }: Asking): readonly FloorQuestion[] {
   const ofTurn = holder?.approval == null ? [] : [{ ...holder, isAside: false, question: holder.approval }];
   const beside = asides.flatMap(({ agent, run: epoch = null, question }) =>

@@ -13,7 +13,7 @@ import type { Crew, Worker } from './crew.ts';
 import type { CrewRunner, QuotedMessage } from './crews.ts';
 import { sessionOf } from './crews.ts';
 
-/** What commands about crews need. */
+/** Dependencies of commands about crews. */
 type CrewCommandsPorts = {
   /** The crew of a channel or of a ticket's thread; why it cannot work, in words; `null` when there is none. */
   readonly crewAt: (channel: string) => CrewRunner | string | null;
@@ -31,7 +31,7 @@ type Run = (runner: CrewRunner, request: Request, ports: CrewCommandsPorts) => A
 /** Lines that `peek` shows, and the most that `logs` shows. */
 const PEEK_LINES = 40;
 const LOG_LINES = 1_000;
-/** The last facts of a crew, in which those of a worker are looked for. */
+/** Number of a crew's newest facts that are searched for the facts of a worker. */
 const FACTS_READ = 10_000;
 
 /** The commands of the group "crew". */
@@ -214,7 +214,7 @@ function proposed(runner: CrewRunner, { values }: Request): Answer {
 async function admit(runner: CrewRunner, { values, person }: Request, { message }: CrewCommandsPorts): Promise<Answer> {
   const { words = '' } = values;
   const wanted = findProposal(runner.state(), words);
-  // The ids of proposed tickets have this form, and those of messages do not.
+  // Ids of proposed tickets have this form, ids of messages do not.
   if (wanted === undefined && /^p-\d+$/i.test(words)) return { ok: false, text: REFUSED.NO_PROPOSAL };
   const found = wanted ?? message(words);
   if (typeof found === 'string') return { ok: false, text: found };
@@ -324,13 +324,13 @@ const REFUSED: Readonly<Record<CrewRefusal, string>> = {
   BASE_RED: 'The tests of main are red, so no ticket starts. Mend main, or decide with /crew accept.',
   NOT_ITS_STEP: 'Nothing changed: the worker is in another step.',
   INVALID_TRANSITION: 'kill takes working and stuck workers, merge takes done ones, retry takes stuck ones.',
-  NOT_WAITING: 'It asks nothing now. /crew ps shows what it waits for.',
-  NO_SUCH_CHOICE: 'It does not take this answer.',
+  NOT_WAITING: 'The worker has no open question. /crew ps shows what it waits for.',
+  NO_SUCH_CHOICE: 'The worker does not accept this answer. /crew ps shows what it waits for.',
   MERGE_UNDER_WAY: 'A merge is under way, and it cannot be stopped any more.',
-  NOT_MERGING: 'It is not being merged.',
+  NOT_MERGING: 'No merge of this worker is under way. /crew ps shows its state.',
   NOT_DUE: 'Nothing changed: no time has run out yet.',
   NO_PROPOSAL: 'No proposed ticket has this id. /crew tickets shows them all.',
-  NO_APPROVAL: 'Nothing with this id is asked now. /crew ps shows what is.',
+  NO_APPROVAL: 'No open request has this id. /crew ps shows the open ones.',
   TOO_MANY_PROPOSALS: PROPOSALS_FULL,
 };
 

@@ -253,7 +253,7 @@ function run(decision: CrewDecision, { by, askedBy }: CrewCommandOf<'RUN'>): Cre
   return decision.record({ type: 'runnerSet', running: true, by, ...(askedBy === undefined ? {} : { askedBy }) });
 }
 
-/** Steps under way end as usual, or now. A step that is cut is repeated later and not counted. */
+/** Stops the crew. Current steps end as usual; `now` cuts them. A cut step runs again later, and is counted once. */
 function stop(decision: CrewDecision, { by, now }: CrewCommandOf<'STOP'>): CrewRefusal | null {
   if (decision.crew.running) decision.record({ type: 'runnerSet', running: false, by });
   const cut = now === true ? decision.crew.workers.filter(isStepping) : [];
@@ -656,7 +656,7 @@ function questionBefore(
   return settings.merge === 'ask' ? { for: 'merge', why: 'the tests are green' } : null;
 }
 
-/** What goes back to a worker. `what`: the problem, for people. `about`: what the worker reads. */
+/** A problem that a worker has to solve. `what`: the problem, for people. `about`: the text for the worker. */
 type Problem = { readonly kind: WorkerStep['kind']; readonly what: string; readonly about: string };
 const TESTS_RED = { kind: 'test', what: 'the tests are red' } as const;
 
@@ -845,7 +845,7 @@ function pullClosed(decision: CrewDecision, { worker, number, why }: CrewCommand
   });
 }
 
-/** A worker that leaves is idle again. Its next ticket goes on when the worktree that it left before is gone. */
+/** Makes a leaving worker idle. Its next ticket continues once the earlier worktree was removed. */
 function cleared(decision: CrewDecision, command: CrewCommandOf<'CLEARED'>): CrewRefusal | null {
   const { worker, ticket, kept, branch } = command;
   return decision.of(worker, (found) => {

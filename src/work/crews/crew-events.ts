@@ -96,7 +96,7 @@ const COMMANDS = {
     hunks: text.exactOptional(),
     sides: z.array(sideSchema).exactOptional(),
   },
-  /** What a meeting agreed is on both tickets, or people were told why not. */
+  /** The agreement of a meeting was noted on both tickets, or people were told why it was not. */
   NOTED: { worker, ticket: text },
   /** The tests of the merged tree are red. `landed`: tickets that were merged since the branch began. */
   MERGED_RED: { worker, output: text, landed: z.array(text) },
@@ -116,7 +116,7 @@ const COMMANDS = {
    * `branch`: the branch, if it stays with commits that main lacks.
    */
   CLEARED: { worker, ticket: text, kept: text.nullable(), branch: text.exactOptional() },
-  /** The worktree of the ticket is gone, or the ticket was closed meanwhile. */
+  /** The worktree of the ticket was removed, or the ticket was closed meanwhile. */
   LOST: { worker, why: text },
   KILL: { worker, by },
   /** Removes the worktree in any state. */
@@ -137,7 +137,7 @@ const COMMANDS = {
   PROPOSE: { worker, ...proposalSchema.omit({ id: true, from: true }).shape },
   /** A person makes a ticket of a message. */
   PROPOSE_MESSAGE: { ...sourceSchema.shape, ...proposalSchema.omit({ id: true, from: true }).shape },
-  /** A person names, in a reply, tickets that a ticket made of a message is to wait for. */
+  /** A person's reply adds dependencies to a ticket that was made from a message. */
   REPLY: replySchema.shape,
   /** The reply `message` was compared with all tickets. `why`: why the ticket cannot wait for these; empty when it can. */
   REPLY_READ: { message: text, why: text },
@@ -213,7 +213,7 @@ export const CREW_FACTS = {
   voted: { worker, voter: text, by, tip: text },
   /** Votes for an earlier commit no longer count. */
   votesVoided: { worker, tip: text, votes: z.int() },
-  /** The work is to be merged. `at`: not before then. */
+  /** The merge of the work was requested. `at`: the merge begins no earlier. */
   mergeAsked: { worker, at: instant.exactOptional() },
   /** The merge window is over: the merge may begin. */
   mergeDue: { worker },

@@ -85,7 +85,7 @@ function byAttention(a: CrewWorkerView, b: CrewWorkerView): number {
   return RANKS.indexOf(a.status) - RANKS.indexOf(b.status);
 }
 
-/** What a worker asks people; `null` for nothing. */
+/** Returns the worker's open question to people; `null` for none. */
 export function crewAskOf(
   crew: Crew,
   worker: Worker,

@@ -68,7 +68,7 @@ export function choiceWords(wait: WorkerWait, choice: WorkerChoice): string {
   return wait === 'pull' && choice === 'merge' ? 'to wait for its merge' : CHOICE_WORDS[choice];
 }
 
-/** What a worker asks people, and why: first the person who asked for its ticket, then who voted for its merge. */
+/** Returns a worker's question to people: first the person who asked for its ticket, then the votes for its merge. */
 export function waitWords({ settings, asked = [] }: Crew, { waiting, ticket, votes = [] }: Worker): string {
   if (waiting === null) return '';
   const { votes: most = 1 } = settings ?? {};

@@ -1234,9 +1234,9 @@ function shortened(text: string): string {
   return `${end === 0 ? kept : kept.slice(0, end)}\n… ${text.slice(end).trim().split('\n').length} more lines`;
 }
 
-/** Folders in which programs of other languages keep what they depend on. */
+/** Folders in which package managers install a project's dependencies. */
 const DEPENDENCIES = ['node_modules', '.venv', 'venv', 'vendor'];
-/** Entries of an index that say what a project depends on: submodules, manifests and lock files. */
+/** Index entries that change a project's dependencies: submodules, manifests and lock files. */
 const DEPENDENCY_FILE =
   /^160000 |[\t/](?:package\.json|[^/]*lock[^/]*|\.gitmodules|requirements[^/]*\.txt|pyproject\.toml|go\.(?:mod|sum)|Cargo\.toml|pom\.xml|[^/]*\.gradle(?:\.kts)?|[^/]*\.csproj)$/i;
 /** More paths than this are only counted. */

@@ -131,7 +131,7 @@ export const worktreeSchema = z.strictObject({
 
 const stepSchema = z.strictObject({
   kind: z.enum(STEP_KINDS),
-  /** What the prompt of the step tells besides: output of tests, files in conflict, words of people. */
+  /** Additional text for the prompt of the step: output of tests, files in conflict, words of people. */
   about: text,
   /** Set until the floor is asked for its turn: the runner is stopped, others step, or an error is waited out. */
   queued: z.literal(true).exactOptional(),
@@ -140,7 +140,7 @@ const stepSchema = z.strictObject({
   /** The last text of the turn ended with DONE alone on its last line. `broken`: DONE was followed by more text. */
   signalled: z.literal(true).exactOptional(),
   broken: text.exactOptional(),
-  /** Set when the turn is over and the worktree is to be measured. */
+  /** Set when the turn is over and the worktree was not measured yet. */
   over: z.literal(true).exactOptional(),
 });
 
@@ -169,7 +169,7 @@ export const assignedSchema = z.strictObject({
 /** Why a worker leaves its ticket. The worktree of one that is killed stays until the worker's next ticket. */
 export const LEAVING_REASONS = ['merged', 'unchanged', 'killed', 'removed', 'kept', 'lost', 'unstarted'] as const;
 
-/** What a worker asks people, and why. */
+/** A worker's question to people, with the reason. */
 export const workerQuestionSchema = z.strictObject({ for: z.enum(WORKER_WAITS), why: text });
 
 /** The reviews of a worker's ticket. */
@@ -192,14 +192,14 @@ const pullSchema = z.strictObject({
   head: text,
   /** How often red checks or comments went back to the worker. */
   rounds: count,
-  /** What the worker was told of: ids of comments, and commits whose checks were red. */
+  /** Ids of comments, and commits with red checks, that the worker was already told of. */
   told: z.array(text),
 });
 
 /** A person's vote for the merge of a commit. `voter`: the person's id. */
 const voteSchema = z.strictObject({ voter: text, by: text, tip: text });
 
-/** What a worker found out, for others. `touches`: the files of its ticket; absent when it names none. */
+/** A worker's discovery, for other workers. `touches`: file patterns of its ticket; absent when the ticket has none. */
 const discoverySchema = z.strictObject({ worker: text, ticket: text, text, touches: z.array(text).exactOptional() });
 
 /** What a merge conflicts with: a ticket that is merged. `about`: its text and its changes, as data. */
@@ -341,7 +341,7 @@ export const proposalSchema = z.strictObject({
 /** The message from which a ticket was made. `asker`: the name of its author. `by`: the name of who made the ticket. */
 export const sourceSchema = z.strictObject({ message: text, channel: text, asker: text, by: text });
 
-/** A reply to a message of which a ticket was made. `deps`: the tickets that it is to wait for. `by`: the author's name. */
+/** A reply that adds the dependencies `deps` to the ticket made from a message. `by`: name of the reply's author. */
 export const replySchema = z.strictObject({
   message: text,
   channel: text,
@@ -356,7 +356,7 @@ export const replySchema = z.strictObject({
 /** What people can allow for a whole crew: the commands of a setup file, or the first of several test runners. */
 export const APPROVAL_SUBJECTS = ['setup', 'runner'] as const;
 
-/** What a crew asks people, and what they said. */
+/** A crew's question to people, with their answer. */
 export const crewApprovalSchema = z.strictObject({
   about: z.enum(APPROVAL_SUBJECTS),
   /** The digest of what is asked for. Another digest is another question. */

@@ -148,7 +148,7 @@ export type CrewWork = {
   known(ids: readonly string[]): Promise<readonly string[]>;
   /** How a line or a commit came to main; `null` when main does not have it. */
   landing(place: LineOrCommit): Promise<Landing | null>;
-  /** Why a ticket cannot wait for others too, in words; `null` when it can. */
+  /** Returns why a ticket cannot wait for the tickets `deps`, for people; `null` when it can. */
   whyNotAfter(ticket: string, deps: readonly string[], crew: Crew): Promise<string | null>;
   /** Writes a proposed ticket into the source of tickets, once. Resolves with its id. */
   create(proposal: Proposal): Promise<string>;
@@ -184,7 +184,7 @@ export type LeftWork = {
   readonly goesOn: boolean;
 };
 
-/** What a crew needs. */
+/** Dependencies of a crew. */
 export type CrewPorts = {
   readonly key: string;
   readonly crews: CrewStore;
@@ -364,7 +364,7 @@ export class CrewRunner {
     return applied.ok ? null : applied.refusal;
   }
 
-  /** What the prompt of a worker's step waits for; `null` for nothing. A failure holds up no prompt. */
+  /** Returns the promise that a worker's prompt waits for; `null` for none. It resolves also after a failure. */
   beforePrompt(worker: Worker): Promise<void> | null {
     if (!this.#isRunning || !isStepping(worker)) return null;
     const { name } = worker;

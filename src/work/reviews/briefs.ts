@@ -3,7 +3,7 @@ import { oneLine } from '../../lib/visible.ts';
 import { openFindings } from './review.ts';
 import type { Finding, Review } from './review.ts';
 
-/** What an agent is told for the turn that the review asks of it. Throws when the review asks for none. */
+/** Returns an agent's instructions for its turn in the review. Throws when the review asks for no turn. */
 export function briefOf(review: Review): string {
   const { turn, primary } = review;
   if (turn === null) throw new Error(`impossible: review ${review.id} asks for no turn`);

@@ -11,7 +11,7 @@ import type { ReviewOrder, Reviews } from './reviews.ts';
 import { MOST_ITERATIONS, RUN_STATES, isInvalidTransition, openFindings } from './review.ts';
 import type { InvalidTransition, Review, ReviewSettings } from './review.ts';
 
-/** What commands about reviews need. */
+/** Dependencies of commands about reviews. */
 type ReviewCommandsPorts = {
   readonly reviews: Pick<Reviews, 'start' | 'give' | 'state' | 'diff'>;
   /** Removes secrets from texts. Work may hold one that no agent has said. */

@@ -11,7 +11,7 @@ import { folderForReviewer, refsOf, sweepReviews } from './leftovers.ts';
 import type { StoredReviews } from './leftovers.ts';
 import { changesShown, dropWork, hideWork, measureWork, showWork } from './work-tree.ts';
 
-/** What the reviews of a program need. */
+/** Dependencies of the reviews of a program. */
 export type ReviewsPorts = Omit<StoredReviews, 'states'> & {
   readonly reviews: ReviewStore;
   readonly clock: Clock;
@@ -92,7 +92,7 @@ export class Reviews {
     return this.#ports.reviews.state(channel);
   }
 
-  /** What the open review of a channel asks of an agent now; empty when it asks nothing of it. */
+  /** Returns the open review's instructions for an agent's turn; empty when it is not the agent's turn. */
   briefOf(channel: string, agent: string): string {
     const review = this.state(channel)?.review ?? null;
     return review?.turn?.agent === agent ? briefOf(review) : '';

@@ -40,7 +40,7 @@ export type AsideReports = {
 /** A worker of a background run. `written`: its text so far. `stop` ends it without a report. */
 export type AsideWorker = { written(): string; stop(): Promise<void> };
 
-/** What background runs need. */
+/** Dependencies of background runs. */
 type AsideRunsPorts = {
   readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'awake' | 'newest' | 'due' | 'onChange'>;
   readonly clock: Clock;

@@ -76,7 +76,7 @@ function runCommands(fact: Fact, floor: Floor): readonly CommandFor[] {
   return commands.map((command) => ({ machine: runMachine.name, key, command }));
 }
 
-/** Deadlines of background runs move by a standstill, because nobody could decide meanwhile. */
+/** Delays the deadlines of background runs by the time of a standstill, because people could not decide meanwhile. */
 function delayedAsides({ ms }: FactOf<'stoodStill'>, { channel, asides = [] }: Floor): readonly CommandFor[] {
   const command: RunCommand = { type: 'STANDSTILL', ms };
   const keys = asides.map(({ agent }) => runKeyOf({ channel, agent, aside: true }));

@@ -160,7 +160,7 @@ export function decideApproval(decision: RunDecision, command: Of<'DECIDE'>): Ru
   if (approval.digest !== (command.digest ?? approval.digest)) return 'APPROVAL_CHANGED';
   if (decision.at >= (approval.expiresAt ?? Infinity)) return 'APPROVAL_EXPIRED';
   const { choice, by, via, reason = null } = command;
-  // A call whose agent is gone offers no always-allow rules.
+  // A call whose session was lost offers no always-allow rules.
   const always = approval.detached ? null : (command.always ?? null);
   if (always !== null && !offersOf(decision.run, approval.call).includes(always)) return 'RULE_NOT_OFFERED';
   const closed = choice === 'allow' ? 'allowed' : 'denied';

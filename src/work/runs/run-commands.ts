@@ -19,7 +19,7 @@ import { lastNumber } from './run.ts';
 import type { RunState } from './run.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** What commands about runs need. */
+/** Dependencies of commands about runs. */
 export type RunCommandPorts = {
   readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'keys' | 'journal'>;
   readonly floors: Pick<Floors, 'apply' | 'view' | 'turns'> & {

@@ -133,7 +133,7 @@ const COMMANDS = {
     reason: words,
     /** Text of the always-allow rule that the decision adds. */
     always: words,
-    /** For a call whose agent is gone: deadline until which the decision counts for the same call. */
+    /** For a call whose session was lost: deadline until which the decision counts for an equal call. */
     until: z.number().exactOptional(),
   },
   /** Revokes an always-allow rule. `name`: name of the person, for the announcement. */
@@ -193,8 +193,8 @@ export const RUN_FACTS = {
     reason: text.nullable(),
     always: text.nullable(),
     /**
-     * For a call that is gone, or one of several equal calls: the decision counts for those until this instant.
-     * `null`: as long as the run.
+     * Set for a call that was lost with its session, and for one of several equal calls. The decision counts for equal
+     * calls until this instant. `null`: until the run ends.
      */
     until: z.number().nullable().exactOptional(),
   },
@@ -204,8 +204,8 @@ export const RUN_FACTS = {
   tainted: { from: text, label: z.literal('private').exactOptional() },
   cleansed: {},
   /**
-   * The decision about an equal call counts for this call, too. That call is gone, or was requested together with this
-   * one.
+   * The decision about an equal call counts for this call, too. The equal call was lost with its session, or was
+   * requested together with this call.
    */
   grantUsed: {
     call: id,

@@ -144,7 +144,7 @@ function paused(state: RunState, run: Run, { reason, context, until, approval, m
 function resumed(state: RunState, run: Run, { maxTurns }: Of<'resumed'>): RunState {
   if (run.pause?.approval) throw new Error(`impossible: ${run.id} goes on while ${run.pause.approval.id} is open`);
   const repeated = run.pause?.reason === 'confirmation' ? null : run.repeated;
-  // In a paused run, the failure is still to be decided.
+  // Keeps a failure that was stored during the pause: `goOnAfterPause` handles it next.
   const lastError = state.status === 'paused' ? run.lastError : null;
   const on = { ...run, maxTurns, repeated, lastError, pause: null, errorUntil: null };
   return { ...state, status: 'running', run: on };
@@ -237,7 +237,7 @@ function evolveApproval(
   return { ...state, closed, remembered: remembered(state, run, fact, at), run: { ...over, calls, grants } };
 }
 
-/** The decisions that count for later calls, when the decided call is gone or equal calls wait. */
+/** The decisions that count for later calls: the decided call was lost with its session, or equal calls wait. */
 function grantsBy(
   run: Run,
   { state, by, reason, until }: Of<'approvalClosed'>,

@@ -49,7 +49,7 @@ export type Opening =
     }
   | { readonly ok: false; readonly why: 'gone' | 'unknown' };
 
-/** What feeds need. */
+/** Dependencies of feeds. */
 type FeedPorts = { readonly runs: Pick<RunStore, 'newest' | 'state' | 'onChange'>; now(): Instant };
 
 /** The most messages of one fact. */

@@ -13,7 +13,7 @@ type Of<Type extends RunCommand['type']> = Extract<RunCommand, { type: Type }>;
 export const RUN_GUARDS = {
   hasValidTask: ({ task }: Of<'START'>) =>
     task !== null && (task.column === 'backlog' || task.column === 'in_progress'),
-  /** By the rules, with the run's `allowedTools`. */
+  /** True unless the rules and the run's `allowedTools` deny the call. A call that asks people counts as allowed. */
   isToolAllowed: ({ verdict }: { readonly verdict: 'allow' | 'ask' | 'deny' }) => verdict !== 'deny',
   isRecoverable: ({ recoverable }: { readonly recoverable: boolean }) => recoverable,
   /** Commands of an earlier session of the agent are refused. */

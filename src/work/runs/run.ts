@@ -85,8 +85,8 @@ export const approvalSchema = z.strictObject({
   /** Deadline for the decision; `null` when the floor keeps the deadline. */
   expiresAt: instant.nullable(),
   /**
-   * True when the agent that made the request is gone. The decision then counts once, for the next call with this
-   * digest.
+   * True when the agent's session was lost while the request was open. The decision then counts once, for the next call
+   * with this digest.
    */
   detached: z.boolean(),
   /** Ids of waiting calls that are equal. The decision counts for each. */

@@ -68,7 +68,7 @@ test('an answer to a question that is over changes nothing, and says so', async 
     await room.command('/crew answer A merge', thread),
     await room.command('/crew answer A keep', thread),
   ];
-  expect(answers).toMatchObject([{ ok: true }, { ok: false, text: expect.stringContaining('asks nothing now') }]);
+  expect(answers).toMatchObject([{ ok: true }, { ok: false, text: expect.stringContaining('has no open question') }]);
   await finished(room, 1);
   expect(room.app.crews.state('web')?.kept).toEqual([]);
 });

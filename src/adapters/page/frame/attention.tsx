@@ -43,7 +43,7 @@ export async function toggleNotifications(): Promise<void> {
   store(STORED_AS, String(wanted));
 }
 
-/** Shows the next open question: first those of the open channel, then those of others. */
+/** Shows the next open question. Questions of the open channel precede questions of other channels. */
 export function showQuestion(): void {
   const open = openQuestions.peek();
   const place = open.findIndex((one) => keyOf(one) === lastShown);

@@ -371,7 +371,7 @@ function outcomeOf(optionId: string | null): PermissionOutcome {
 /** A prompt's hint at the floor tools of this server, for agents that do not list tools. */
 export function toolHint(server: string): string {
   const names = Object.keys(FLOOR_TOOLS).join(', ');
-  return `The tools of the server "${server}" are yours for the floor: ${names}. A plain answer needs none of them.`;
+  return `The server "${server}" has tools with which you act on the floor: ${names}. A plain answer needs no tool.`;
 }
 
 /** A prompt with the system text, for an agent that lost its memory. */

@@ -54,7 +54,7 @@ class ScriptedSession implements AgentSession {
   /** The last generation's texts and remaining steps in order, and its notes not yet posted. */
   #open: readonly Step[] | null = null;
   #notes: readonly string[] = [];
-  /** What the open review wants of the present turn; `null` in any other turn. */
+  /** The steps for a turn of the open review; `null` in any other turn. */
   #review: readonly Step[] | null = null;
   #observed: readonly Line[] = [];
   #roster: TurnPrompt['roster'] = [];

@@ -44,7 +44,7 @@ export function disconnect(decision: DecisionBuilder): Refusal | null {
   return null;
 }
 
-/** Moves the deadlines after a standstill of the process, in which nobody could be heard. */
+/** Delays the deadlines by the `ms` that the process was suspended, because it received no messages meanwhile. */
 export function standstill(decision: DecisionBuilder, { ms }: CommandOf<'standstill'>): Refusal | null {
   const { turn, parked, facilitation, exchange, asides = [] } = decision.floor;
   const isQuiet = turn === null && parked.length === 0 && facilitation === null;

@@ -285,7 +285,7 @@ type SnapshotOrder = { readonly keep: string | null; readonly seen: Look };
 async function snapshot(repository: Repository, worktree: string, { keep, seen }: SnapshotOrder): Promise<Snapshot> {
   const { head, entries, isClean } = seen;
   const own = gitIn(worktree, repository.env);
-  // The commit of a submodule is in another repository.
+  // Fallback for a worktree that is a submodule: `repository` has no such commit, the submodule's own repository has.
   const inSubmodule = async (): Promise<string> => (await own(['rev-parse', `${head}^{tree}`])).trim();
   const headTree = head === null ? null : await treeOf(repository, head).catch(inSubmodule);
   if (isClean && headTree !== null) return { tree: headTree, indexTree: headTree, headTree };

@@ -153,7 +153,7 @@ const USAGE = 129;
 
 const HUNKS = ['--literal-pathspecs', 'diff', '--no-color', '--no-ext-diff', '--no-textconv', '--'];
 
-/** What a pull request is to show. `previous`: the commit that it shows now; `null` for none. */
+/** The parts of a pull request's next commit. `previous`: the commit that the pull request has now; `null` for none. */
 export type PullCommitRequest = Pick<MergeRequest, 'ticket' | 'tickets' | 'marker' | 'message' | 'at'> & {
   /** The commit of the branch, and the commit of main that it begins at. */
   readonly tip: string;

@@ -133,7 +133,7 @@ export async function isAncestor({ git }: Pick<Repository, 'git'>, one: string, 
   return (await unless(1, git(['merge-base', '--is-ancestor', one, other]))) !== null;
 }
 
-/** Returns those of some commits that are not in another one. A commit that was not fetched yet is in none. */
+/** Returns the `commits` that the history of `tip` does not contain. It contains no commit that was not fetched yet. */
 export async function missingIn(
   repository: Pick<Repository, 'git'>,
   commits: readonly string[],

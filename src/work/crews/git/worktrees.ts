@@ -242,7 +242,10 @@ async function copyOne(root: string, worktree: string, path: string): Promise<st
   }
 }
 
-/** Returns the bytes below a path, or why it may not be copied: a link that leaves the repository, or no file. */
+/**
+ * Returns the bytes below a path, or why the path may not be copied: an absolute link, a path outside the repository or
+ * in `.git`, or neither file nor folder.
+ */
 async function measureFiles(root: string, path: string): Promise<number | string> {
   const [place, top] = [join(root, path), await realpath(root)];
   const real = `${(await realpath(place).catch(() => null)) ?? ''}/`;

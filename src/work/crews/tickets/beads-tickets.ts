@@ -99,7 +99,7 @@ function statusOf({ status, defer_until: until }: Issue, now: number): Ticket['s
   return status === 'open' && !isDeferred ? 'open' : 'in_progress';
 }
 
-/** What an issue waits for: its own blockers, and those of the issues that it is a part of. */
+/** Returns the ids of an issue's blockers, and of the blockers of its parent issues. */
 function blockersOf(issue: Issue, issues: ReadonlyMap<string, Issue>): readonly string[] {
   const found = new Set<string>();
   const seen = new Set<string>();

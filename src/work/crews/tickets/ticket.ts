@@ -93,7 +93,7 @@ export function sortTickets(
   return { ready, waiting, listed };
 }
 
-/** Returns why a ticket cannot wait for others too, in words; `null` when it can. */
+/** Returns why a ticket cannot wait for the tickets `deps`, for people; `null` when it can. */
 export function whyNotAfter(tickets: readonly Ticket[], id: string, deps: readonly string[]): string | null {
   const own = tickets.find((ticket) => ticket.id === id);
   if (own?.status !== 'open') return 'it is no open ticket any more';
