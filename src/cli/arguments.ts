@@ -8,7 +8,7 @@ import type { Options, Row } from './program-commands.ts';
 /** A command with its arguments and options. */
 export type ProgramCall = { readonly row: Row; readonly words: readonly string[]; readonly options: Options };
 
-/** A call that was understood, a text that was asked for, or a message that says what was wrong and how the command is used. */
+/** A parsed call, a requested text (help, version), or a message with the error and the command's usage. */
 export type Understood =
   | { readonly ok: true; readonly call: ProgramCall }
   | { readonly ok: true; readonly text: string }
@@ -47,7 +47,7 @@ function usageOf({ command, options = [] }: Row): string {
   return whole.length > LONGEST_USAGE ? `${command} [options]` : whole;
 }
 
-/** Sets up commander: it writes errors, help and version by `write`, and calls `onCall` with what was understood, or throws. */
+/** Sets up commander: writes errors, help and version by `write`. Calls `onCall` with the parsed call, or throws. */
 function programOf(onCall: (call: ProgramCall) => void, write: (text: string) => void): Command {
   const program = new Command('conch')
     .version(versionIn(readManifest()), '-v, --version')

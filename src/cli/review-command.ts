@@ -97,7 +97,7 @@ function ask(line: string, channel: string | null, world: CtlWorld): ReturnType<
   return askBot({ line, channel, json: false }, world);
 }
 
-/** Starts the review, or decides about one that is resumed, and follows it to its end. */
+/** Starts a review, or resumes an open review with a decision, and follows it to its end. */
 async function followed(call: ReviewCall, world: ReviewWorld): Promise<Ended> {
   const { channel, task, primary, reviewer, iterations } = call;
   if (call.resume === null || task !== null) {

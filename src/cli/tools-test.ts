@@ -63,7 +63,7 @@ const PLACES: Readonly<Record<RuleScope, string>> = {
   run: 'of this run',
 };
 
-/** The labels of a call. A server's tool counts as one that makes no claims. */
+/** The labels of a call. Assumes that a server's tool makes no claims. */
 function labelLines({ untrusted, private: secret, outward, acts }: CallLabels): readonly string[] {
   return [
     ...(untrusted === null ? [] : [`untrusted: it reads untrusted text (${untrusted})`]),

@@ -77,7 +77,7 @@ export const watchConfig = ({ read, text, load, onChange, onInvalid, timers }: W
   };
 };
 
-/** Returns the text of a file; `null` without a file, and for one that cannot be read. */
+/** Returns the text of a file; `null` when `path` is `null` or the file cannot be read. */
 export const readText = (path: string | null): string | null => {
   try {
     return path === null ? null : readFileSync(path, 'utf8');

@@ -281,8 +281,8 @@ const FOLDER_KEYS = ['workdir', 'cwd', 'working_directory', 'workingDirectory', 
 const OWN_SHELL = /^(?:\/(?:usr\/(?:local\/)?)?bin\/)?(?:ba|z|da|k)?sh$/;
 
 /**
- * Where a command would not run as it stands there: in another folder than the agent's, or, as if that was one, in a shell of
- * somebody's, with variables or an input of its own. `null`: as it stands there, as far as is known.
+ * Returns the folder in which a command runs, when it is not the agent's folder. A custom shell, variables or standard
+ * input count as another folder. `null`: the command runs in the agent's folder, or nothing says otherwise.
  */
 function folderOf(input: unknown, place: WorkPlace | null): string | null {
   if (!isRecord(input)) return null;

@@ -206,8 +206,8 @@ export function withoutMark(text: string): string {
 }
 
 /**
- * True when a rule covers a part. Rules that deny or ask are read widely: any command that may run, a path as written
- * or resolved, any letter case. Rules that allow are read narrowly: only what is certain.
+ * True when a rule covers a part. Rules that deny or ask cover every command that may run, a path as written or
+ * resolved, and any letter case. Rules that allow cover only certain matches.
  */
 export function isAbout(rule: ToolRule, part: UsePart, isWide: boolean): boolean {
   const { covers, spec } = rule;

@@ -133,7 +133,7 @@ export function plansOf(
   };
 }
 
-/** Keeps an agent's backend while its configuration stays the same, and what it is denied or must ask for. */
+/** Reuses an agent's backend until its configuration changes, or the rules by which it is denied or must ask. */
 export function keptBackends(make: Backends['backendFor'], config: () => Config): Backends['backendFor'] {
   const kept = new Map<AgentId, { readonly by: string; readonly backend: AgentBackend }>();
   return (agent) => {

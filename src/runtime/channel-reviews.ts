@@ -179,13 +179,13 @@ function foldersOf(config: Config): readonly string[] {
   return [...own, ...config.crews.map(({ repo }) => resolve(repo))];
 }
 
-/** The folder in which an agent works; `null` when it works in none of this machine, or can only speak. */
+/** Returns an agent's working folder; `null` when the agent has no tools, or works on another machine. */
 function folderOf(config: Config, agent: AgentId): string | null {
   const found = config.agents.find(({ id }) => id === agent);
   return found === undefined || onlySpeaks(found, config) ? null : (workPlaceOf(found, config)?.folder ?? null);
 }
 
-/** The demo's agents have no tools, and models have none but those of servers. */
+/** True for agents without tools: the demo's agents, and models without tool servers. */
 function onlySpeaks({ backend: { kind } }: AgentConfig, { mcp }: Config): boolean {
   return kind === 'scripted' || (kind === 'llm' && Object.keys(mcp).length === 0);
 }

@@ -11,7 +11,7 @@ import type { Timer, Timers } from '../lib/time.ts';
 /** Dependencies of keeping channels in step with their platforms. */
 type ChannelSyncPorts = {
   readonly manager: Pick<TurnManager, 'amend' | 'heard' | 'lose'>;
-  /** Takes in a message that was missed, as one that comes in now. */
+  /** Takes in a missed message like a new message. */
   readonly receive: (adapter: ChatAdapter, message: HumanMessage) => Promise<void>;
   readonly timers: Timers;
   readonly log: Log;

@@ -101,7 +101,7 @@ async function done(order: MaintenanceOrder, parts: MaintenanceParts): Promise<s
   }
 }
 
-/** What was pruned, or would be. `reviews`: those whose stored work is in repositories. */
+/** Counts of pruned entries; in a dry run, of entries to prune. `reviews`: reviews with stored work in repositories. */
 type AllPruned = Pruned & { readonly reviews: number };
 
 /** Prunes the database, and then the work of reviews. `failed`: told why the work in a repository was not pruned. */
@@ -133,8 +133,8 @@ async function erased(order: Erasure, { store }: MaintenanceParts): Promise<stri
 }
 
 /**
- * What is erased with a person or a message besides their own texts: tool calls for them or in turns that were given
- * the message, with requests and announcements about those calls; and the person's decisions, with words and name.
+ * Returns the texts to erase besides the person's own texts, or the message. These are tool calls for the person or in
+ * turns that got the message, with requests and announcements about the calls, and the person's decisions.
  */
 async function alsoErased(erasure: Erasure, store: FloorStore): Promise<AlsoErased> {
   const { what, id } = erasure;

@@ -376,7 +376,7 @@ export function readToolList(text: string): ReturnType<RunCommandPorts['readTool
   return rules.length === 0 ? { ok: false, why: 'That list has no tool.' } : { ok: true, rules };
 }
 
-/** The agent's working folder and what is around it; `null` for an agent on another machine. */
+/** Returns the agent's working folder, with its home and files of Conch; `null` for an agent on another machine. */
 export function workPlaceOf(
   { backend }: AgentConfig,
   { file, dataDir }: Pick<Config, 'file' | 'dataDir'>,

@@ -122,7 +122,7 @@ const EVENTS: ReadonlyMap<string, Listener> = new Map([
   ),
 ]);
 
-/** Takes a reaction that means a command. Others, and those of programs, mean nothing. */
+/** Takes a reaction that means a command. Ignores other reactions, and reactions of programs. */
 function takeReaction(here: EventContext, { channel_id: channel, ...reaction }: z.infer<typeof reactionSchema>): void {
   const { places, interactions } = here;
   const kind = reactionKind(reaction.emoji.name ?? '');

@@ -88,7 +88,7 @@ class Connection {
     this.#restartTimeout();
   }
 
-  /** Restarts the timeout for pings: a host without three pings in a row is gone. */
+  /** Restarts the timeout for pings. Closes the connection when the host misses three pings in a row. */
   #restartTimeout(): void {
     this.#watch?.cancel();
     this.#watch = systemTimers.after(this.#beatMs * SILENT_BEATS, () => this.#socket.terminate());

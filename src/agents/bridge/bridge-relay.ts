@@ -44,7 +44,7 @@ export class BridgeRelay {
     this.#host = host;
   }
 
-  /** Called when the host is gone: cancels its prompts, and declines the agent's open requests. */
+  /** Called when the connection to the host was lost: cancels its prompts, and declines the agent's open requests. */
   disconnect(): void {
     const host = this.#host;
     this.#host = null;

@@ -134,7 +134,7 @@ export function floorWork(
   return { epoch, reason, lines, uptoLine, messages, open, said, view, ask };
 }
 
-/** The lines of a conversation up to one that the session's next prompt has to hold. */
+/** Returns the conversation lines up to `uptoLine` that the session's next prompt must contain. */
 export function lackedLines(
   range: Pick<PromptEffect, 'agent' | 'afterLine' | 'uptoLine'> & { channel: ChannelId },
   floors: Pick<FloorPort, 'linesBetween'>,

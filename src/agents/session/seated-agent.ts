@@ -219,7 +219,7 @@ export class SeatedAgent {
     return seats.some(({ agent, status }) => agent === this.spec.id && status !== 'OFFLINE');
   }
 
-  /** Replaces the session by one that remembers nothing, once for an epoch. The agent keeps its seat. */
+  /** Replaces the session by a session without memory, once per epoch. The agent keeps its seat. */
   async #renew(epoch: number): Promise<void> {
     if (this.#renewed === epoch || this.executor.session === null) return;
     this.#renewed = epoch;

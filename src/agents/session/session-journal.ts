@@ -21,8 +21,8 @@ const recordedMove = z.object({
 const keptSession = sessionState.extend({ lastCause: z.string().nullable(), trigger: trigger.nullable() });
 
 /**
- * A stored move of a session, with the cause of its last loss. Each move holds all counters, so a later move also
- * covers one that could not be stored.
+ * A stored move of a session, with the cause of its last loss. Each move holds all counters, so a move that could not
+ * be stored is covered by the next move.
  */
 export type RecordedMove = Readonly<z.infer<typeof recordedMove>>;
 

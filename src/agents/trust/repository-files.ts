@@ -15,8 +15,9 @@ export type RepositoryFile = {
    */
   readonly path: string;
   /**
-   * `folder`: the agent's folder alone. `up-to-repository-root`: it and those above it, up to the one that holds `.git`; the
-   * agent's folder alone where none does. `up-to-disk-root`: it and all above it. `any-depth`: it and all below it.
+   * `folder`: the agent's folder alone. `up-to-repository-root`: also its parents, up to the folder that holds `.git`;
+   * without `.git`, the agent's folder alone. `up-to-disk-root`: also all its parents. `any-depth`: also all folders
+   * below.
    */
   readonly searched: 'folder' | 'up-to-repository-root' | 'up-to-disk-root' | 'any-depth';
   readonly can: readonly FilePower[];

@@ -30,7 +30,7 @@ export class TrustBook {
     this.#store = store;
   }
 
-  /** The decisions for an agent, oldest first. An entry that cannot be read counts as empty. */
+  /** The decisions for an agent, oldest first. An entry that cannot be parsed counts as empty. */
   of(agent: AgentId): readonly TrustDecision[] {
     const stored = this.#store.recall(OWNER, agent);
     return stored === null ? [] : readDecisions(stored);
@@ -84,7 +84,7 @@ export const OWNER = 'trust';
 /** Older decisions are deleted: their files are asked about again. */
 const MOST_KEPT = 100;
 
-/** Reads an entry; none of one that cannot be read. */
+/** Returns the decisions of a stored entry; none when the entry cannot be parsed. */
 function readDecisions(text: string): readonly TrustDecision[] {
   return parsedJson(text, z.array(decisionSchema)) ?? [];
 }

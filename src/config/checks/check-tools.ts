@@ -15,7 +15,7 @@ import type { Around } from './programs.ts';
 export const checkRules = ({ tools, agents = [], channels = [], mcp }: Draft, tell: Tell): void => {
   const ids = Object.keys(mcp);
   const kinds = agents.map(({ backend }) => backend.kind);
-  // Coding agents may bring servers of their own: of rules for them only what is nearly the name of a server here is a mistake.
+  // Coding agents may have own servers, so an unknown server in a rule is a mistake only if it resembles a known one.
   const isAll = kinds.includes('llm') && !kinds.some((kind) => kind === 'acp' || kind === 'remote');
   const check = (lists: ToolLists | null, isSure: boolean, at: Tell) => {
     if (lists === null) return;

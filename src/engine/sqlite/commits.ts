@@ -226,7 +226,7 @@ export class Commits {
     });
   }
 
-  /** Jobs resolve after the sync. A failed sync is never retried: what it lost is unknown. */
+  /** Resolves jobs after the sync. Never retries a failed sync, because the lost writes are unknown. */
   #bringToDisk(jobs: readonly AnyJob[]): void {
     try {
       const syncing = this.#sync?.sync() ?? null;

@@ -186,7 +186,7 @@ export function pageOf(db: Database, table: string, number: string) {
 type Asked = { readonly channel: string; readonly before: Instant; readonly machine: number };
 
 function pruningStatements(db: Database) {
-  // Keeps the newest message of a channel, because it tells what was seen, and messages that the state names.
+  // Keeps messages that the state names, and each channel's newest message: it marks how far the channel was read.
   const isPrunable = `channel = @channel AND sent_at < @before AND fate IS NOT NULL
     AND sort < (SELECT max(sort) FROM inbox WHERE channel = @channel)
     AND instr((SELECT state FROM machines WHERE id = @machine), json_quote(id)) = 0`;

@@ -352,7 +352,7 @@ function next(decision: CrewDecision, { name }: Pick<Worker, 'name'>, kind: Work
   return decision.ask(worker, kind, about);
 }
 
-/** The step after the one that has ended: the first one, when the worker has not begun. */
+/** Queues the next step: the first step when the worker has not begun. */
 function goOn(decision: CrewDecision, worker: Worker, about = ''): null {
   return next(decision, worker, worker.stepCount === 0 ? 'init' : 'step', about);
 }

@@ -45,8 +45,8 @@ const COMMANDS = {
   /** `now`: steps under way end at once, and are repeated later. */
   STOP: { by, now: z.literal(true).exactOptional() },
   /**
-   * The result of main's tests at the commit `tip`. `since`: the last tested commit when they began; `null` for none. The
-   * command is refused when the last tested commit is another one by then.
+   * The result of main's tests at the commit `tip`. `since`: the last tested commit when these tests began; `null` for
+   * none. The command is refused when another commit was tested since.
    */
   BASE: { since: text.nullable(), tip: text, verdict: z.enum(['green', 'red', 'none']), why: text },
   /** A commit of Conch that changes only tickets moved main, so the result of its tests is still right. */

@@ -359,9 +359,9 @@ export const APPROVAL_SUBJECTS = ['setup', 'runner'] as const;
 /** A crew's question to people, with their answer. */
 export const crewApprovalSchema = z.strictObject({
   about: z.enum(APPROVAL_SUBJECTS),
-  /** The digest of what is asked for. Another digest is another question. */
+  /** Digest of the question's subject. Another digest is another question. */
   digest: text,
-  /** What is asked for, in words. */
+  /** The question's text for people. */
   what: text,
   /** `null` while nobody has answered. */
   allowed: z.boolean().nullable(),
@@ -415,7 +415,7 @@ export const crewSchema = z.strictObject({
   kept: z.array(z.strictObject({ ticket: text, ref: text })),
   /** Tickets whose workers were reset, with the branches that their next workers go on from. Absent before the first. */
   branches: z.array(assignedSchema.pick({ id: true, branch: true })).exactOptional(),
-  /** The worker whose work is being merged, and what is merged into what. */
+  /** The merge under way: the worker, the commit `tip` of its branch, and the commit `main` before the merge. */
   merging: z.strictObject({ worker: text, tip: text, main: text }).nullable(),
   /** The last question of each subject to the whole crew, with its answer. Absent before the first question. */
   approvals: z.array(crewApprovalSchema).exactOptional(),

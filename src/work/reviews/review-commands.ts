@@ -14,7 +14,7 @@ import type { InvalidTransition, Review, ReviewSettings } from './review.ts';
 /** Dependencies of commands about reviews. */
 type ReviewCommandsPorts = {
   readonly reviews: Pick<Reviews, 'start' | 'give' | 'state' | 'diff'>;
-  /** Removes secrets from texts. Work may hold one that no agent has said. */
+  /** Redacts secrets in texts. The work may contain a secret that no agent has said. */
   readonly clean: (text: string) => string;
   readonly nameOf: (agent: AgentId) => string;
   readonly now: () => number;

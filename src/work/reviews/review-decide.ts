@@ -213,7 +213,7 @@ function lose(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'LOST'>)
   return decision.wait('agent', `${agent}: ${why}`, decision.at + settings.waitMs);
 }
 
-/** Lets the fallback review in place of the reviewer. Returns false when there is none left. */
+/** Replaces the reviewer with the fallback agent. Returns false when no fallback is left. */
 function replaceReviewer(decision: ReviewDecision, why: string): boolean {
   const { settings, primary, reviewer, turn, waiting } = decision.review;
   const by = settings.fallback;

@@ -88,7 +88,7 @@ function moved(review: Review, { from, to }: ReviewFactOf<'reviewMoved'>, at: In
   return { ...review, status: to, iterations: isLeft ? closed(review, at) : review.iterations };
 }
 
-/** A review that is asked for with a fault, after one that is over, replaces it: its verdict is void. */
+/** Requests a turn. A review turn with a fault, requested after a finished turn, makes the finished verdict void. */
 function asked(review: Review, { agent, purpose, retried, fault }: ReviewFactOf<'turnAsked'>): Review {
   const { iterations } = review;
   const { voided = 0 } = iterations.at(-1) ?? {};

@@ -17,7 +17,7 @@ export type ReviewsPorts = Omit<StoredReviews, 'states'> & {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly view: (channel: string) => FloorView | null;
-  /** The folder in which an agent works; `null` when it works in none of this machine. */
+  /** Returns an agent's working folder; `null` when the agent has no tools, or works on another machine. */
   readonly folderOf: (agent: string) => string | null;
   /** Why an agent's session in a channel could not be opened; `null` when that is not known. */
   readonly lastCause: (channel: string, agent: string) => string | null;

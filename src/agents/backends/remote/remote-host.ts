@@ -274,8 +274,8 @@ export class RemoteHost {
 
 const PATH = '/agent';
 /**
- * The header with the ping interval in milliseconds. An agent that hears nothing for three intervals can assume that
- * Conch is gone.
+ * The header with the ping interval in milliseconds. An agent that receives nothing for three intervals can assume that
+ * the connection is lost.
  */
 export const HEARTBEAT_HEADER = 'Conch-Heartbeat-Ms';
 const HANDSHAKE_MS = 5_000;
