@@ -342,11 +342,13 @@ export class CrewHost {
   async heard(message: HumanMessage, mayDecide: () => Promise<boolean>): Promise<void> {
     const { id, channel, thread = channel, replyTo, author, text, bot, ignore } = message;
     const { config, clean, clock, store } = this.#ports;
-    const deps = bot === true || ignore !== undefined ? [] : wantedDeps([clean(text)]);
+    const { crews } = config();
+    const isHeard = crews.length > 0 && bot !== true && ignore === undefined;
+    const deps = isHeard ? wantedDeps([clean(text)]) : [];
     if (deps.length === 0 || store.message(id) !== null) return;
     // The id of a thread ends with the id of its first message.
     const first = thread.slice(thread.indexOf(':') + 1);
-    for (const crew of config().crews) {
+    for (const crew of crews) {
       const state = this.#crews.state(crew.id) ?? {};
       const about = [replyTo, first].find((each) => each !== undefined && madeOf(state, each) !== undefined);
       if (about === undefined) continue;
