@@ -55,11 +55,6 @@ export async function startProcessGroup(options: ProcessOptions): Promise<Proces
   return new ProcessGroup(child, pid, options);
 }
 
-/** Returns whether the process group still has a process. */
-export function isGroupAlive(pid: number): boolean {
-  return sendSignal(-pid, 0);
-}
-
 /** The ids of the process groups that this process started and that have not ended. */
 export function livingGroups(): ReadonlySet<number> {
   return LIVING;

@@ -2,12 +2,7 @@ import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test, vi } from 'vitest';
-import {
-  childEnvironment,
-  secretsOf,
-  isGroupAlive,
-  startProcessGroup,
-} from '../../../src/agents/process/process-group.ts';
+import { childEnvironment, secretsOf, startProcessGroup } from '../../../src/agents/process/process-group.ts';
 import { systemTimers } from '../../../src/lib/time.ts';
 import { processes } from '../../lib/processes.ts';
 import { livingIn } from '../backends/acp/acp-rig.ts';
@@ -121,10 +116,6 @@ describe('a process group', () => {
     const { words, stderr } = await exited;
     expect(words).toBe('exited with code 1: Error: why');
     expect(stderr).toMatch(/Error: why\nat .*\n[^]*Node\.js v\d/);
-  });
-
-  test('that does not exist is not alive', () => {
-    expect(isGroupAlive(2_000_000_000)).toBe(false);
   });
 });
 

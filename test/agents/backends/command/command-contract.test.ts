@@ -3,7 +3,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { createCommandBackend } from '../../../../src/agents/backends/command/command-backend.ts';
-import { isGroupAlive } from '../../../../src/agents/process/process-group.ts';
+import { livingGroups } from '../../../../src/agents/process/process-group.ts';
 import { compiledCode } from '../../../lib/compiled.ts';
 import { contract } from '../contract.ts';
 import type { Act, Rig } from '../contract.ts';
@@ -55,7 +55,7 @@ async function commandRig(): Promise<Rig> {
     async stop() {
       for (const socket of sockets) socket.destroy();
       await new Promise((resolve) => server.close(resolve));
-      const left = pids.filter(isGroupAlive);
+      const left = pids.filter((pid) => livingGroups().has(pid));
       if (left.length > 0) throw new Error(`left behind: ${left.join(', ')}`);
     },
   };
