@@ -31,7 +31,7 @@ import { conchCommand, watchVersion } from '../lib/installation.ts';
 import { systemClock, systemTimers } from '../lib/time.ts';
 import type { Clock, Timer } from '../lib/time.ts';
 import { Maintenance } from './maintenance.ts';
-import { announcementText } from '../turns/text/announcement-words.ts';
+import { announcementText } from '../turns/text/announcement-values.ts';
 
 /** Longest duration of a shutdown, in milliseconds. */
 const DRAIN_MS = 10_000;

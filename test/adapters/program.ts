@@ -26,7 +26,7 @@ import { floorWithWork } from '../../src/work/floor-with-work.ts';
 import { systemTimers } from '../../src/lib/time.ts';
 import type { Clock, Timers } from '../../src/lib/time.ts';
 import { viewOf } from '../../src/turns/view.ts';
-import { announcementText } from '../../src/turns/text/announcement-words.ts';
+import { announcementText } from '../../src/turns/text/announcement-values.ts';
 import { load } from '../config/world.ts';
 import type { Stage } from './rig.ts';
 import { completeTexts } from '../../src/config/announcements.ts';

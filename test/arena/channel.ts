@@ -10,7 +10,7 @@ import { createLog } from '../../src/runtime/log.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import { openFloorStore } from '../../src/turns/floor-store.ts';
 import type { FloorStore } from '../../src/turns/floor-store.ts';
-import { announcementText } from '../../src/turns/text/announcement-words.ts';
+import { announcementText } from '../../src/turns/text/announcement-values.ts';
 import { startDiscord } from '../adapters/discord/server.ts';
 import { load } from '../config/world.ts';
 import { Models } from './models.ts';

@@ -1,6 +1,6 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { announcementText } from '../../src/turns/text/announcement-words.ts';
+import { announcementText } from '../../src/turns/text/announcement-values.ts';
 import { completeTexts } from '../../src/config/announcements.ts';
 import { askedId } from '../../src/turns/floor/seats.ts';
 import type { Announcement } from '../../src/turns/floor/announcement.ts';

@@ -8,7 +8,7 @@ import type { ChatAdapter } from '../../src/adapters/port.ts';
 import { completeTexts } from '../../src/config/announcements.ts';
 import { systemClock, systemTimers } from '../../src/lib/time.ts';
 import { openFloorStore } from '../../src/turns/floor-store.ts';
-import { announcementText } from '../../src/turns/text/announcement-words.ts';
+import { announcementText } from '../../src/turns/text/announcement-values.ts';
 import { floorWithWork } from '../../src/work/floor-with-work.ts';
 import { createMemory } from '../adapters/discord/listening.ts';
 import { startDiscord } from '../adapters/discord/server.ts';

@@ -14,7 +14,7 @@ import { createPlatforms } from '../../src/runtime/adapter-factory.ts';
 import { App } from '../../src/runtime/app.ts';
 import { createLog } from '../../src/runtime/log.ts';
 import { lengthsOf } from '../../src/runtime/read-model.ts';
-import { announcementText } from '../../src/turns/text/announcement-words.ts';
+import { announcementText } from '../../src/turns/text/announcement-values.ts';
 import { startSlack } from '../adapters/slack/server.ts';
 import type { SlackServer } from '../adapters/slack/server.ts';
 import { load } from '../config/world.ts';

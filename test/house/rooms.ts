@@ -20,7 +20,7 @@ export const ROOMS: readonly Room[] = [
   },
   {
     name: 'config',
-    what: '`turnConfig.json` and the environment, checked',
+    what: '`turnConfig.json` and the environment, checked; the texts of announcements',
     may: ['rules', 'lib'],
     mayTypes: [],
   },
@@ -32,14 +32,14 @@ export const ROOMS: readonly Room[] = [
   },
   {
     name: 'turns',
-    what: 'the floor as pure functions (`floor`), commands (`commands`), all texts (`text`), and the manager, the one door to all floors',
+    what: 'the floor as pure functions (`floor`), commands (`commands`), words and signals in texts (`text`), and the manager, the one door to all floors',
     may: ['engine', 'lib'],
     mayTypes: ['config'],
   },
   {
     name: 'work',
-    what: 'what agents do: the run machine as pure functions (`runs`)',
-    may: ['turns', 'rules', 'engine', 'lib'],
+    what: 'what agents do, each as a state machine: the tool work of each turn and background runs (`runs`), `reviews`, `crews`',
+    may: ['turns', 'engine', 'lib'],
     mayTypes: [],
   },
   {

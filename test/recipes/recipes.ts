@@ -57,7 +57,7 @@ export const RECIPES: readonly Recipe[] = [
         add: 'applause: {},',
       },
       {
-        file: 'src/turns/text/announcement-words.ts',
+        file: 'src/turns/text/announcement-values.ts',
         after: 'const ROWS: { readonly [K in Kind]: Row<K> } = {',
         add: 'applause: { note: ({ agent }, name) => `applause for ${name(agent)}` },',
       },
@@ -66,7 +66,7 @@ export const RECIPES: readonly Recipe[] = [
       import { completeTexts } from './src/config/announcements.ts';
       import { fileSchema as worded } from './src/config/schema.ts';
       import { announcementKey } from './src/turns/floor/announcement.ts';
-      import { announcementText } from './src/turns/text/announcement-words.ts';
+      import { announcementText } from './src/turns/text/announcement-values.ts';
       const applause = { kind: 'applause', agent: 'dev' };
       const texts = worded.parse({ announcements: { applause: 'Bravo, {agent}' } }).announcements;
       assert.equal(announcementKey(applause), 'applause:dev');

@@ -4,7 +4,7 @@ import type { GatedCall } from '../../src/agents/tools/tool-gate.ts';
 import type { Puppet } from '../agents/bench.ts';
 import { CHANNEL, puppetry } from '../agents/bench.ts';
 import { createTime } from '../agents/time.ts';
-import { announcementText } from '../../src/turns/text/announcement-words.ts';
+import { announcementText } from '../../src/turns/text/announcement-values.ts';
 import { completeTexts } from '../../src/config/announcements.ts';
 import { load } from '../config/world.ts';
 import { folder, open, written } from '../engine/sqlite/fixture.ts';

@@ -4,7 +4,7 @@ import type { Announcement } from '../../src/turns/floor/announcement.ts';
 import type { FloorStep } from '../../src/turns/floor-store.ts';
 import { splitText, writtenOf } from '../../src/turns/text/split.ts';
 import type { WatchedStore } from './store.ts';
-import { announcementText } from '../../src/turns/text/announcement-words.ts';
+import { announcementText } from '../../src/turns/text/announcement-values.ts';
 import type { Cast } from './cast.ts';
 import type { Platform, Posted } from './platform.ts';
 import { must } from './violation.ts';

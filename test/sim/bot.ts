@@ -10,7 +10,7 @@ import type { Applied, FloorMachine } from '../../src/turns/floor-store.ts';
 import { STORE } from './settings.ts';
 import { MEMORY } from '../../src/engine/sqlite/open.ts';
 import { floorWithWork } from '../../src/work/floor-with-work.ts';
-import { announcementText } from '../../src/turns/text/announcement-words.ts';
+import { announcementText } from '../../src/turns/text/announcement-values.ts';
 import type { Cast } from './cast.ts';
 import type { Disk } from './disk.ts';
 import type { Platform } from './platform.ts';

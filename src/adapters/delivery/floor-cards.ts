@@ -3,7 +3,7 @@ import { backoffMs } from '../../lib/retry.ts';
 import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { askedOn } from '../../turns/floor/seats.ts';
-import { reviewLine } from '../../turns/text/announcement-words.ts';
+import { reviewLine } from '../../turns/text/announcement-values.ts';
 import type { FloorView, ReviewView } from '../../turns/view.ts';
 import { ChatError } from '../port.ts';
 import type { FloorQueries, Memory } from '../port.ts';

@@ -11,7 +11,7 @@ import type { Configs } from './configs.ts';
 import type { Inbox } from './inbox.ts';
 import type { Ledger, LedgerPlace } from './ledger.ts';
 import type { Outbox } from './outbox.ts';
-import type { FoldedState } from './retention.ts';
+import type { FoldedState } from './pruning.ts';
 import { NO_TAIL, rowHash } from './rows.ts';
 import type { JournalRow, Owner, Rows, Tail } from './rows.ts';
 import { SLOTS } from '../shared/shared-log.ts';

@@ -36,7 +36,7 @@ import { MIGRATIONS, openDatabase } from './open.ts';
 import { Outbox } from './outbox.ts';
 import { erase } from './erasing.ts';
 import type { ErasingPorts } from './erasing.ts';
-import { giveBack, prune, writeAnew } from './retention.ts';
+import { giveBack, prune, writeAnew } from './pruning.ts';
 import { Rows } from './rows.ts';
 import type { Owner } from './rows.ts';
 import type { Member, SharedLog } from '../shared/shared-log.ts';

@@ -1,5 +1,5 @@
 import type { Fact, Fate } from '../floor/fact.ts';
-import { announcementNote } from '../text/announcement-words.ts';
+import { announcementNote } from '../text/announcement-values.ts';
 import { ASIDE_END_WORDS } from '../floor/seats.ts';
 import { pricedMicros } from '../floor/gate.ts';
 import type { MessageId } from '../floor/settings.ts';

@@ -133,7 +133,7 @@ export const announcementSchema = z.preprocess(
 );
 
 /**
- * An announcement as data. Its words are in `turns/text/announcement-words.ts` and in the configuration's templates.
+ * An announcement as data. Its words are in `turns/text/announcement-values.ts` and in the configuration's templates.
  */
 export type Announcement = Tagged<'kind', typeof FIELDS>;
 

@@ -37,7 +37,7 @@ import type {
 } from './crew.ts';
 import type { CrewCommand, CrewCommandOf, CrewFact, CrewFactOf, CrewRefusal } from './crew-events.ts';
 import { evolveCrew } from './crew-evolve.ts';
-import { limitIn } from '../limits.ts';
+import { limitIn } from '../provider-limits.ts';
 import { agreedIn, agreedWords, notesIn } from './prompts.ts';
 import { afterQuiet, landingOf } from './merge-window.ts';
 

@@ -9,7 +9,7 @@ import { isoTime } from '../../lib/time.ts';
 import type { Git, GitEnvironment } from '../../lib/git.ts';
 import { findSetup, setupEnvironment } from './checks/setup-files.ts';
 import type { SetupFile } from './checks/setup-files.ts';
-import { RUNNER_FILES, countTests, findRunners } from './checks/test-runner.ts';
+import { RUNNER_FILES, countTests, findRunners } from './checks/test-commands.ts';
 import { BASE_RUN, BASE_SLOTS, FIRST_BASE_SLOT, TakenSlots, runEnvironment, runMark } from './checks/slots.ts';
 import type { RunPlace } from './checks/slots.ts';
 import { weakenedParts } from './checks/weakened.ts';

@@ -1,6 +1,6 @@
 import { clockWords, counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { Answer, ReviewCommands, Request } from '../../turns/commands/context.ts';
-import { reviewLine } from '../../turns/text/announcement-words.ts';
+import { reviewLine } from '../../turns/text/announcement-values.ts';
 import { defined } from '../../lib/defined.ts';
 import type { Line, ReviewStand } from '../../turns/view.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';

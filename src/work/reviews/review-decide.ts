@@ -23,7 +23,7 @@ import {
   verdictOfReviewer,
 } from '../../turns/text/review-signals.ts';
 import { defined } from '../../lib/defined.ts';
-import { limitIn } from '../limits.ts';
+import { limitIn } from '../provider-limits.ts';
 import { shortDigest } from '../../lib/digest.ts';
 import { counted } from '../../turns/commands/clock-words.ts';
 

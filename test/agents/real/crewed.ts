@@ -8,7 +8,7 @@ import { systemClock, systemTimers } from '../../../src/lib/time.ts';
 import { createBackends } from '../../../src/runtime/agent-factory.ts';
 import { createLog } from '../../../src/runtime/log.ts';
 import { openFloorStore } from '../../../src/turns/floor-store.ts';
-import { announcementText } from '../../../src/turns/text/announcement-words.ts';
+import { announcementText } from '../../../src/turns/text/announcement-values.ts';
 import type { CrewFact } from '../../../src/work/crews/crew-events.ts';
 import type { Crew } from '../../../src/work/crews/crew.ts';
 import { floorWithWork } from '../../../src/work/floor-with-work.ts';

@@ -4,7 +4,7 @@ import type { OwnTexts } from '../../../src/config/announcements.ts';
 import type { Refusal } from '../../../src/turns/floor/refusals.ts';
 import type { Announcement, Limit } from '../../../src/turns/floor/announcement.ts';
 import { reasonLabel } from '../../../src/turns/text/words.ts';
-import { announcementText, reviewLine } from '../../../src/turns/text/announcement-words.ts';
+import { announcementText, reviewLine } from '../../../src/turns/text/announcement-values.ts';
 import { refusalText } from '../../../src/turns/floor/refusals.ts';
 import type { ReviewStand } from '../../../src/turns/view.ts';
 

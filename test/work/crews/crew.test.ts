@@ -16,7 +16,7 @@ import {
   workerName,
 } from '../../../src/work/crews/crew.ts';
 import type { Crew, CrewSettings, WorktreeState, Worker, WorkerStatus } from '../../../src/work/crews/crew.ts';
-import { limitIn } from '../../../src/work/limits.ts';
+import { limitIn } from '../../../src/work/provider-limits.ts';
 import { COURSE, ticketLineOf } from '../../../src/work/crews/crew-words.ts';
 import { promptFor } from '../../../src/work/crews/prompts.ts';
 

@@ -11,7 +11,7 @@ import type { Timers } from '../../../src/lib/time.ts';
 import { openFloorStore } from '../../../src/turns/floor-store.ts';
 import { floorWithWork } from '../../../src/work/floor-with-work.ts';
 import { completeTexts } from '../../../src/config/announcements.ts';
-import { announcementText } from '../../../src/turns/text/announcement-words.ts';
+import { announcementText } from '../../../src/turns/text/announcement-values.ts';
 import { load } from '../../config/world.ts';
 import { startApp } from '../../runtime/start-app.ts';
 import type { Start } from '../../runtime/start-app.ts';

@@ -9,7 +9,7 @@ import { openFloorStore } from '../../../src/turns/floor-store.ts';
 import { floorWithWork } from '../../../src/work/floor-with-work.ts';
 import type { Review } from '../../../src/work/reviews/review.ts';
 import { completeTexts } from '../../../src/config/announcements.ts';
-import { announcementText } from '../../../src/turns/text/announcement-words.ts';
+import { announcementText } from '../../../src/turns/text/announcement-values.ts';
 import { load } from '../../config/world.ts';
 import { startApp } from '../../runtime/start-app.ts';
 

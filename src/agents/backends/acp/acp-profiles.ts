@@ -1,3 +1,4 @@
+import type { AgentConfig } from '../../../config/config.ts';
 import {
   ALL_FILES,
   CLAUDE_FILES,
@@ -193,7 +194,7 @@ export const ACP_PROFILES = {
     // The rule "git-cwd-write-approve" cannot be switched off, and Kimi ignores the rules of its own configuration.
     actsUnasked: { words: 'writes files of a Git repository without asking', kinds: ['edit'] },
   },
-} as const satisfies Record<string, AcpProfile>;
+} as const satisfies Record<Extract<AgentConfig['backend'], { kind: 'acp' }>['profile'], AcpProfile>;
 
 export type AcpProfileName = keyof typeof ACP_PROFILES;
 

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { BASE_SLOTS, FIRST_BASE_SLOT, TakenSlots, slotEnvironment } from '../../../../src/work/crews/checks/slots.ts';
-import { countTests, findRunners } from '../../../../src/work/crews/checks/test-runner.ts';
+import { countTests, findRunners } from '../../../../src/work/crews/checks/test-commands.ts';
 import { weakenedParts } from '../../../../src/work/crews/checks/weakened.ts';
 
 const NPM = { 'package.json': '{"scripts":{"test":"node --test"}}' };
