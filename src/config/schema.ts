@@ -591,7 +591,9 @@ const crew = z.strictObject({
   ),
   mergeWindow: mergeWindow
     .exactOptional()
-    .describe('Announce each merge before it is made, so that people can hold it. Default: merge at once.'),
+    .describe(
+      'Announce each merge that no person chose before it is made, so that people can hold it. Default: merge at once.',
+    ),
   pullRequests: z
     .strictObject(gitHub)
     .exactOptional()
