@@ -93,7 +93,7 @@ describe.concurrent('a program that was held up', () => {
         bot.child.kill('SIGSTOP');
         await pause(2_500);
         bot.child.kill('SIGCONT');
-        await page.until(() => page.texts('system').length > 0, 'an announcement', 2_000);
+        await page.until(() => page.texts('system').length > 0, 'an announcement');
         await page.until(() => page.view?.holder === null, 'a free floor');
         await pause(1_000);
         expect(page.texts('system')).toEqual(['⏱️ dev turn timed out']);
