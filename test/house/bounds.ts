@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 65_195,
+  linesOfCode: 65_240,
   files: 375,
   filesPerMessage: 46,
   functionsPerMessage: 625,

@@ -72,13 +72,14 @@ export function sortTickets(
   isMerged: (ticket: Ticket) => boolean,
 ): SortedTickets {
   const byId = new Map(tickets.map((ticket) => [ticket.id, ticket]));
+  const endless = endlessIn(byId);
   const touched = running.flatMap((id) => byId.get(id)?.touches ?? []);
   const listed: ListedTicket[] = [...unreadable];
   const ready: Ticket[] = [];
   let waiting = 0;
   for (const ticket of tickets.toSorted((a, b) => a.priority - b.priority || compare(a.id, b.id))) {
     if (ticket.status !== 'open' || running.includes(ticket.id) || isMerged(ticket)) continue;
-    const why = problemOf(ticket, byId);
+    const why = problemOf(ticket, byId, endless.has(ticket.id));
     if (why !== null) listed.push({ id: ticket.id, why });
     const isFree = !overlap(ticket.touches, touched);
     const isNext = ticket.deps.every((id) => {
@@ -103,27 +104,43 @@ export function whyNotAfter(tickets: readonly Ticket[], id: string, deps: readon
   return problemOf(wanted, new Map([...tickets, wanted].map((ticket) => [ticket.id, ticket])));
 }
 
-function problemOf(ticket: Ticket, byId: ReadonlyMap<string, Ticket>): string | null {
+function problemOf(ticket: Ticket, byId: ReadonlyMap<string, Ticket>, isEndless = true): string | null {
   const unknown = ticket.deps.filter((id) => !byId.has(id));
   if (unknown.length > 0) return `it depends on ${unknown.join(', ')}, which does not exist`;
-  const cycle = cycleFrom(ticket, byId);
+  const cycle = isEndless ? cycleFrom(ticket, byId) : null;
   return cycle === null ? null : `it waits for itself: ${cycle.join(' → ')}`;
 }
 
-/** The way from a ticket back to itself through its dependencies; `null` when there is none. */
+/** The shortest way from a ticket back to itself through its dependencies; `null` when there is none. */
 function cycleFrom({ id }: Ticket, byId: ReadonlyMap<string, Ticket>): readonly string[] | null {
-  const seen = new Set<string>();
-  const walk = (at: string, way: readonly string[]): readonly string[] | null => {
+  const cameFrom = new Map<string, string>();
+  const reached = [id];
+  for (const at of reached) {
     for (const dep of byId.get(at)?.deps ?? []) {
-      if (dep === id) return [...way, dep];
-      if (seen.has(dep)) continue;
-      seen.add(dep);
-      const found = walk(dep, [...way, dep]);
-      if (found !== null) return found;
+      if (cameFrom.has(dep)) continue;
+      cameFrom.set(dep, at);
+      reached.push(dep);
     }
-    return null;
-  };
-  return walk(id, [id]);
+    if (cameFrom.has(id)) break;
+  }
+  const way = [id];
+  for (let at = cameFrom.get(id); at !== undefined; at = at === id ? undefined : cameFrom.get(at)) way.unshift(at);
+  return way.length === 1 ? null : way;
+}
+
+/** The ids of the tickets that wait for themselves, or for such a ticket. Found in one pass. */
+function endlessIn(byId: ReadonlyMap<string, Ticket>): ReadonlySet<string> {
+  const waitsFor = new Map([...byId].map(([id, { deps }]) => [id, new Set(deps.filter((dep) => byId.has(dep)))]));
+  const pairs = [...waitsFor].flatMap(([id, deps]) => [...deps].map((dep) => ({ id, dep })));
+  const dependents = Map.groupBy(pairs, ({ dep }) => dep);
+  const ended = [...waitsFor].flatMap(([id, { size }]) => (size === 0 ? [id] : []));
+  for (const dep of ended)
+    for (const { id } of dependents.get(dep) ?? []) {
+      const left = waitsFor.get(id);
+      if (left?.delete(dep) === true && left.size === 0) ended.push(id);
+    }
+  for (const id of ended) waitsFor.delete(id);
+  return new Set(waitsFor.keys());
 }
 
 /** Whether a pattern of one list can name the same file as one of the other. */
