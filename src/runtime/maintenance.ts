@@ -1,3 +1,4 @@
+import { existsSync, readdirSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import { copied } from '../engine/sqlite/backup.ts';
 import { ERASED_TEXT } from '../engine/reading.ts';
@@ -123,13 +124,13 @@ function rethrow(error: unknown): never {
   throw error;
 }
 
-async function erased(order: Erasure, { store }: MaintenanceParts): Promise<string> {
+async function erased(order: Erasure, { store, config }: MaintenanceParts): Promise<string> {
   const also = await alsoErased(order, store);
   const isPerson = order.what === 'person';
   if (isPerson) await store.keyValues.forget(NAMES, order.id);
   const trusted = isPerson ? await eraseDecider(store.keyValues, order.id) : 0;
   const found = await store.erase(order, also);
-  return erasedText(order.id, { ...found, acts: found.acts + trusted });
+  return erasedText(order.id, { ...found, acts: found.acts + trusted }, copiesIn(config()));
 }
 
 /**
@@ -267,10 +268,24 @@ function prunedText(pruned: AllPruned, isDryRun: boolean): string {
   return isDryRun ? `${what} would be taken away. Nothing was.` : `${what} were taken away.`;
 }
 
-function erasedText(id: string, { messages, posts, acts }: Erased): string {
+/** The files that `conch restore`, `conch move` and updates of Conch left in the data folder: former databases. */
+function copiesIn(config: Config): readonly string[] {
+  const { dataDir } = config;
+  const all = existsSync(dataDir)
+    ? readdirSync(dataDir)
+        .toSorted()
+        .map((name) => `${dataDir}/${name}`)
+    : [];
+  return all.filter(
+    (path) => path !== databaseIn(config) && /\/conch\.db(?:\.(?:before-restore|schema-)[^/]*)?$/.test(path),
+  );
+}
+
+function erasedText(id: string, { messages, posts, acts }: Erased, copies: readonly string[]): string {
   if (messages + posts + acts === 0) return `Nothing of ${id} is on record.`;
   return (
     `The words of ${messages} messages and ${posts} posts were taken out, and of ${acts} entries about what agents did for them. Backups made before still hold them, as do ` +
-    "Discord or Slack, agents' own memories, and what others quoted."
+    "Discord or Slack, agents' own memories, and what others quoted." +
+    (copies.length === 0 ? '' : ` So do these former databases, until you delete them: ${copies.join(', ')}.`)
   );
 }

@@ -19,6 +19,7 @@ import { runKeyOf, runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { unfinishedSteps } from '../../src/work/runs/call-outcomes.ts';
 import { ChatError } from '../../src/adapters/port.ts';
 import { Platform } from '../../src/adapters/console/platform.ts';
+import { defined } from '../../src/lib/defined.ts';
 import { CHANNEL, puppetry } from '../agents/bench.ts';
 import { createTime } from '../agents/time.ts';
 import { load } from '../config/world.ts';
@@ -82,14 +83,30 @@ function left(file: (name?: string) => string): readonly string[] {
   return WORDS.filter((word) => bytes.some((each) => each.includes(word)));
 }
 
-async function erase(bound: Bound, what: 'person' | 'message', id: string): Promise<string> {
-  const config = loadConfig({ ...thisWorld(), env: {}, cwd: '/' }, 'look');
+async function erase(bound: Bound, what: 'person' | 'message', id: string, dataDir?: string): Promise<string> {
+  const config = { ...loadConfig({ ...thisWorld(), env: {}, cwd: '/' }, 'look'), ...defined({ dataDir }) };
   const parts = { store: bound.store, config: () => config, clock: { now: () => bound.at } };
   const { text } = await carryOut({ act: 'erase', what, id }, parts);
   return text;
 }
 
 describe('an erasure', () => {
+  test('names the former databases in the data folder, which still hold the texts', async () => {
+    using place = folder();
+    const bound = await worked(place.file());
+    const names = [
+      'conch.db.before-restore',
+      'conch.db.before-restore-2',
+      'conch.db.schema-3',
+      'conch.db.schema-3-wal',
+    ];
+    for (const name of names) writeFileSync(place.file(name), '');
+    const told = await erase(bound, 'message', 'm1', dirname(place.file()));
+    const files = names.map((name) => place.file(name)).join(', ');
+    expect(told).toContain(`these former databases, until you delete them: ${files}.`);
+    await bound.store.close();
+  });
+
   test.each([
     ['person', 'ada', ['word-ben-4']],
     ['person', 'ben', ['word-ada-1', 'word-ada-beside']],
