@@ -2,10 +2,9 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { CrewCommand, CrewFact, CrewFactOf } from '../../src/work/crews/crew-events.ts';
-import { cardOf } from '../../src/adapters/delivery/card.ts';
-import { viewOf } from '../../src/turns/view.ts';
 import type { crewOnFloor } from '../../src/work/crews/crew-binding.ts';
 import type { floorWithWork } from '../../src/work/floor-with-work.ts';
+import { deadButtonOf } from './cards.ts';
 import { crewViewOf } from '../../src/work/crews/crew-shown.ts';
 import {
   STUCK_AT,
@@ -395,14 +394,6 @@ function commandOf(line: string): CrewCommand {
   return type === 'RETRY' ? { type, worker, by: 'eve', words: '' } : { type, worker, by: 'eve' };
 }
 
-/** The commands of the buttons of a floor's card, apart from answers to questions. */
-const FLOOR_BUTTONS = {
-  '/floor skip': 'skip',
-  '/stop': 'stop',
-  '/floor pause': 'pause',
-  '/floor resume': 'resume',
-} as const;
-
 /** Every button that people see is a command that the crew, or the floor of an open ticket, takes. */
 export function checkButtons({ crew, floors, at }: CrewScene, core: Crewed): void {
   const { workers, buttons } = crewViewOf(crew, AROUND);
@@ -410,16 +401,8 @@ export function checkButtons({ crew, floors, at }: CrewScene, core: Crewed): voi
     must(core.crewOnFloor.decide(crew, commandOf(line), at).ok, `a button is refused: ${line}`);
   for (const floor of Object.values(floors)) {
     if (floor.task === undefined) continue;
-    const card = cardOf(
-      viewOf(floor, at, ''),
-      (id) => id,
-      () => '',
-    );
-    for (const [line, type] of Object.entries(FLOOR_BUTTONS)) {
-      const isShown = card.buttons.some((button) => button.line === line);
-      const { ok, facts } = core.floorWithWork.decide(floor, { type, by: 'eve' }, at);
-      must(!isShown || (ok && facts.length > 0), `a button of a card is refused: ${line}`);
-    }
+    const dead = deadButtonOf(core.floorWithWork, floor, at);
+    must(dead === null, `a button of a card is refused: ${dead}`);
   }
 }
 

@@ -405,7 +405,7 @@ export const PLANTED_CREWS: readonly Planted[] = [
   {
     name: 'a ticket that a person stopped cannot be resumed',
     file: 'turns/floor/decide/control.ts',
-    find: 'policyOf(floor).goesRound || (floor.stopped && floor.task !== undefined)',
+    find: 'policyOf(floor).goesRound || floor.stopped',
     replace: 'policyOf(floor).goesRound',
   },
   {

@@ -122,6 +122,20 @@ const TURNS: readonly Planted[] = [
 
 const QUEUE: readonly Planted[] = [
   {
+    name: 'a button of the card resumes no stopped floor whose order calls nobody',
+    near: 'by mention',
+    file: 'decide/control.ts',
+    find: 'policyOf(floor).goesRound || floor.stopped;',
+    replace: 'policyOf(floor).goesRound;',
+  },
+  {
+    name: 'a button of the card resumes no stopped floor that holds a message',
+    near: 'by mention',
+    file: 'decide/control.ts',
+    find: '(stopped || held.length === 0) && beginsAgain(decision)',
+    replace: 'held.length === 0 && beginsAgain(decision)',
+  },
+  {
     name: 'an agent that is gone stays in the queue',
     file: 'seats.ts',
     find: 'others.toSpliced(place, 0, agent) : others,',

@@ -6,6 +6,7 @@ import type { FloorMachine } from '../../src/turns/floor-store.ts';
 import { keyOf } from './abstraction.ts';
 import type { Place } from './abstraction.ts';
 import { checkHeard, followAnswers } from './answers.ts';
+import { deadButtonOf } from './cards.ts';
 import type { Channel } from './channels.ts';
 import { checkFloor, checkStored } from './floors.ts';
 import { checkSilence, heals } from './liveness.ts';
@@ -165,6 +166,8 @@ class Atlas {
     freeze(floor);
     checkStored(floor);
     checkSilence(this.#core, place);
+    const dead = deadButtonOf(this.#core, floor, place.at);
+    must(dead === null, 'card', `a button of the card is refused: ${dead}`);
     return { index, place };
   }
 

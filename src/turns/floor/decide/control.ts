@@ -101,13 +101,17 @@ export function pause(decision: DecisionBuilder, { by, epoch }: CommandOf<'pause
 /** Continues after a pause or a limit. */
 export function resumeFloor(decision: DecisionBuilder, { by, epoch }: CommandOf<'resume'>): Refusal | null {
   if (epoch !== undefined && !isOfNow(decision.floor, epoch)) return 'stale-epoch';
-  const { condition, limit, exchange } = decision.floor;
+  const { condition, limit, exchange, stopped, held } = decision.floor;
   if (condition === 'paused') decision.record({ type: 'floorPaused', on: false, by });
   else if (limit !== null && exchange === null) {
     decision.record({ type: 'usageReset', why: 'more', by });
     decision.record({ type: 'exchangeOpened' });
-  } else if (exchange !== null || (decision.floor.held.length === 0 && !beginsAgain(decision)))
-    return 'nothing-to-resume';
+  } else if (exchange !== null) return 'nothing-to-resume';
+  else {
+    // A held message of before the stop opens no exchange by itself.
+    const isBegun = (stopped || held.length === 0) && beginsAgain(decision);
+    if (!isBegun && held.length === 0) return 'nothing-to-resume';
+  }
   recall(decision);
   const isLater =
     gate(decision.floor, decision.at, 'holder') !== null &&
@@ -119,10 +123,10 @@ export function resumeFloor(decision: DecisionBuilder, { by, epoch }: CommandOf<
   return null;
 }
 
-/** Begins another round on a resting floor for the agents that the order allows a turn. A stopped task goes on. */
+/** Begins another round on a resting floor for the agents that the order allows a turn. A stopped floor goes on. */
 function beginsAgain(decision: DecisionBuilder): boolean {
   const { floor, at } = decision;
-  const goesOn = policyOf(floor).goesRound || (floor.stopped && floor.task !== undefined);
+  const goesOn = policyOf(floor).goesRound || floor.stopped;
   if (floor.turn !== null || !goesOn || gate(floor, at, 'start') !== null) return false;
   recall(decision);
   openExchange(decision, 'operator');
