@@ -37,7 +37,7 @@ export type CommandSender = {
    * Never rejects.
    */
   send(command: AgentCommand): Promise<Applied | null>;
-  /** Stops all retries. Resolves when every command sent so far has an outcome. */
+  /** Stops all retries after one more attempt. Resolves when every command sent so far has an outcome. */
   close(): Promise<void>;
 };
 

@@ -54,7 +54,7 @@ type Waiting = { readonly command: AgentCommand; readonly resolve: (applied: App
 
 /**
  * Sends commands to a floor in order. Commands that wait together share a commit. A refused command is dropped. When
- * the floor cannot be written, the rest is retried until it can, or until the queue is closed.
+ * the floor cannot be written, the rest is retried until it can; a close leaves it one more attempt.
  */
 export class CommandQueue implements CommandSender {
   readonly #ports: CommandQueuePorts;
@@ -88,26 +88,20 @@ export class CommandQueue implements CommandSender {
   async #carry(batch: readonly Waiting[]): Promise<void> {
     const { channel, timers, log } = this.#ports;
     const { signal } = this.#closing;
-    let left = batch;
-    // After the close, the signal would end `retry` before the first attempt. Without it, this batch gets one attempt.
-    const ports = signal.aborted ? { timers } : { timers, signal };
+    let [left, failures] = [batch, 0];
     const attempt = async (): Promise<void> => {
       const outcomes = await Promise.allSettled(left.map((each) => this.#apply(each)));
       left = left.filter((_, index) => outcomes[index]?.status === 'rejected');
-      for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
+      const failed = outcomes.find((outcome) => outcome.status === 'rejected');
+      if (failed === undefined) return;
+      const { type, agent } = left[0]?.command ?? {};
+      failures += 1;
+      log.error({ channel, agent, command: type, attempt: failures, err: failed.reason }, 'floor could not be written');
+      throw failed.reason;
     };
-    try {
-      await retry(attempt, POLICY, {
-        ...ports,
-        judge: ({ error, failures }) => {
-          const { type, agent } = left[0]?.command ?? {};
-          log.error({ channel, agent, command: type, attempt: failures, err: error }, 'floor could not be written');
-          return signal.aborted ? 'give-up' : 'again';
-        },
-      });
-    } catch {
-      for (const { resolve } of left) resolve(null);
-    }
+    // The close ends `retry`, also before its first attempt or between two. The batch gets one more attempt then.
+    const tried = retry(attempt, POLICY, { timers, signal }).catch(attempt);
+    await tried.catch(() => left.forEach(({ resolve }) => resolve(null)));
   }
 
   async #apply({ command, resolve }: Waiting): Promise<void> {

@@ -52,3 +52,22 @@ test('commands that could not be written are retried together, in order', async 
     [1, 2],
   ]);
 });
+
+test('commands that wait for their next attempt get a last one when the queue is closed, before those behind them', async () => {
+  const { made, given } = queue(1);
+  const sent = [made.send(end(1))];
+  while (given().length === 0) await new Promise((resolve) => void setImmediate(resolve));
+  sent.push(made.send(end(2)));
+  await made.close();
+  expect((await Promise.all(sent)).map((applied) => applied?.ok)).toEqual([true, true]);
+  expect(given()).toEqual([[1], [1], [2]]);
+});
+
+test('commands that cannot be written when the queue is closed end without a result', async () => {
+  const { made, given } = queue(9);
+  const sent = made.send(end(1));
+  while (given().length === 0) await new Promise((resolve) => void setImmediate(resolve));
+  await made.close();
+  expect(await sent).toBeNull();
+  expect(given()).toEqual([[1], [1]]);
+});
