@@ -34,10 +34,8 @@ export function deliveryBackoffMs(attempts: number): number {
 export class Delivery<Effect> {
   readonly #ports: DeliveryPorts<Effect>;
   readonly #alarm: Alarm;
-  /** Entries in delivery, entries that left delivery so far, and callbacks for the next one that leaves. */
-  #flying = 0;
-  #landed = 0;
-  #landing: PromiseWithResolvers<void> | null = null;
+  /** Entries in delivery. */
+  readonly #flying = new Set<Promise<void>>();
   #pumping: Promise<void> | null = null;
   #again = false;
   #running = false;
@@ -70,7 +68,7 @@ export class Delivery<Effect> {
     await this.#pumping;
     // The last lease may have set it.
     this.#alarm.cancel();
-    await this.#allLanded();
+    await Promise.all(this.#flying);
   }
 
   /** Resolves with `true` when nothing can be delivered now, or with `false` after this many rounds. */
@@ -78,18 +76,10 @@ export class Delivery<Effect> {
     for (let round = 0; round < rounds; round += 1) {
       this.kick();
       await this.#pumping;
-      if (this.#flying === 0) return true;
-      await this.#allLanded();
+      if (this.#flying.size === 0) return true;
+      await Promise.all(this.#flying);
     }
     return false;
-  }
-
-  /** Resolves when as many entries have left delivery as are in it now. */
-  async #allLanded(): Promise<void> {
-    for (const all = this.#landed + this.#flying; this.#landed < all;) {
-      this.#landing ??= Promise.withResolvers();
-      await this.#landing.promise;
-    }
   }
 
   async #pump(): Promise<void> {
@@ -103,7 +93,8 @@ export class Delivery<Effect> {
           await othersTurn();
           since = this.#ports.clock.now();
         }
-        void this.#serve(row);
+        const serving: Promise<void> = this.#serve(row).finally(() => this.#flying.delete(serving));
+        this.#flying.add(serving);
         // Lets the carriers of earlier entries run up to their first wait.
         await Promise.resolve();
       }
@@ -111,7 +102,6 @@ export class Delivery<Effect> {
   }
 
   async #serve(row: OwedEffect<Effect>): Promise<void> {
-    this.#flying += 1;
     let settlement: Settlement;
     try {
       settlement = await this.#ports.carry(row);
@@ -125,10 +115,6 @@ export class Delivery<Effect> {
     } catch (error) {
       this.#ports.broken(error);
     }
-    this.#flying -= 1;
-    this.#landed += 1;
-    this.#landing?.resolve();
-    this.#landing = null;
     this.kick();
   }
 
