@@ -30,9 +30,14 @@ const AT_ONCE = 4;
 const MARKS = 'marks';
 const positionSchema = z.object({ id: z.string(), order: z.string() });
 
+type Since = { readonly contact: Contact; readonly link: object | null };
+
 type Contact = {
-  /** Number of lost connections. A read that began before a later loss does not end it. */
-  losses: number;
+  /** The present connection, a new object after each loss; `null` while contact is lost. A read counts only for its own. */
+  link: object | null;
+  /** True when a read did not count, so that the next connection reads again. */
+  isUnread: boolean;
+  /** Settles when all reads that have begun are over. */
   reading: Promise<void>;
   sweep: Timer | null;
   /** The last message of each channel before contact was lost. Later ones can come in before the missed ones are read. */
@@ -67,7 +72,7 @@ export class ChannelSync {
 
   /** Called when the connection is lost. */
   lost(adapter: ChatAdapter): void {
-    this.#contact(adapter).losses += 1;
+    this.#contact(adapter).link = null;
     this.#ports.log.warn({ adapter: adapter.name }, 'out of contact; nothing is granted until it is back');
     this.#do(async () => {
       this.note(adapter);
@@ -78,8 +83,13 @@ export class ChannelSync {
   /** Called when the connection is back. */
   back(adapter: ChatAdapter, missed: 'nothing' | 'perhaps'): void {
     this.#ports.log.info({ adapter: adapter.name, missed }, 'in contact again');
-    if (missed === 'perhaps') this.#do(() => this.#read(adapter));
-    else this.#do(() => this.#all(this.#ports.channelsOf(adapter), (channel) => this.#lift(channel, null)));
+    const contact = this.#contact(adapter);
+    const link = (contact.link ??= {});
+    this.#do(async () => {
+      if (missed === 'nothing') await contact.reading;
+      if (missed === 'perhaps' || contact.isUnread) await this.#read(adapter);
+      else await this.#all(this.#ports.channelsOf(adapter), (channel) => this.#lift(channel, null, { contact, link }));
+    });
   }
 
   /** Marks the beginning of a thread. If Conch was in its channel then, the whole thread counts as unread. */
@@ -91,7 +101,10 @@ export class ChannelSync {
 
   /** Catches up one channel: a new thread, or a channel that can be read again. */
   async catchUp(adapter: ChatAdapter, channel: ChannelId): Promise<void> {
-    await this.#lift(channel, await this.#readOn(adapter, channel));
+    const contact = this.#contact(adapter);
+    const reading = this.#lift(channel, this.#readOn(adapter, channel), { contact, link: contact.link });
+    contact.reading = Promise.allSettled([contact.reading, reading]).then(() => undefined);
+    await reading;
   }
 
   stop(): void {
@@ -102,14 +115,10 @@ export class ChannelSync {
   /** Reads the channels one read after another. After a later loss, the next read ends it. */
   async #read(adapter: ChatAdapter, channels = this.#ports.channelsOf(adapter)): Promise<void> {
     const contact = this.#contact(adapter);
-    const { losses, reading: before } = contact;
-    const reading = (async () => {
-      await before;
-      await this.#all(channels, async (channel) => {
-        const gap = await this.#readOn(adapter, channel);
-        if (contact.losses === losses) await this.#lift(channel, gap);
-      });
-    })();
+    const { link, reading: before } = contact;
+    contact.isUnread = false;
+    const lift = (channel: ChannelId) => this.#lift(channel, this.#readOn(adapter, channel), { contact, link });
+    const reading = before.then(() => this.#all(channels, lift));
     contact.reading = reading.catch(() => undefined);
     await reading;
   }
@@ -128,7 +137,7 @@ export class ChannelSync {
   async #readOn(adapter: ChatAdapter, channel: ChannelId): Promise<string | null> {
     const { manager, receive, retrying, store } = this.#ports;
     const contact = this.#contact(adapter);
-    const { losses } = contact;
+    const { link } = contact;
     const mark = this.#mark(channel);
     const { messages, changes, gap, ...found } = await this.#history(adapter, channel, mark);
     if (mark === null && found.mark !== undefined) {
@@ -137,7 +146,7 @@ export class ChannelSync {
     const meant = messages.filter(({ order }) => mark === null || compareOrder(order, mark.order) > 0);
     for (const message of meant) await retrying(() => receive(adapter, message));
     for (const change of changes) await retrying(() => manager.amend(change));
-    if (contact.losses === losses) contact.before.delete(channel);
+    if (link !== null && contact.link === link) contact.before.delete(channel);
     return gap;
   }
 
@@ -159,9 +168,12 @@ export class ChannelSync {
     return kept === null ? null : positionSchema.parse(JSON.parse(kept));
   }
 
-  async #lift(channel: ChannelId, gap: string | null): Promise<void> {
+  /** Continues grants after the read, unless contact was lost since this connection. `reading`: the reason for a gap. */
+  async #lift(channel: ChannelId, reading: Promise<string | null> | null, { contact, link }: Since): Promise<void> {
+    const gap = await reading;
     const { manager, retrying } = this.#ports;
-    await retrying(() => manager.heard(channel, gap));
+    if (link === null || contact.link !== link) contact.isUnread = true;
+    else await retrying(() => manager.heard(channel, gap));
   }
 
   async #all(channels: readonly ChannelId[], work: (channel: ChannelId) => Promise<unknown>): Promise<void> {
@@ -177,7 +189,7 @@ export class ChannelSync {
   #contact(adapter: ChatAdapter): Contact {
     const known = this.#contacts.get(adapter);
     if (known !== undefined) return known;
-    const contact: Contact = { losses: 0, reading: Promise.resolve(), sweep: null, before: new Map() };
+    const contact = { link: {}, isUnread: false, reading: Promise.resolve(), sweep: null, before: new Map() };
     this.#contacts.set(adapter, contact);
     return contact;
   }

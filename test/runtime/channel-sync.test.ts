@@ -113,6 +113,22 @@ describe('the connection to a platform', () => {
     await app.stop();
   });
 
+  test('reads from before it was lost, also when the history was read meanwhile', async () => {
+    using place = folder();
+    const time = createTime();
+    const { app, intake, until, asked } = await program(place.file(), time, [NOTHING]);
+    await intake().message(message(7));
+    intake().disconnected();
+    await time.advance(300_000);
+    await until(() => asked.length === 2);
+    for (let turn = 0; turn < 20; turn += 1) await time.settle();
+    await intake().message(message(9));
+    intake().reconnected({ missed: 'perhaps' });
+    await until(() => asked.length === 3);
+    expect(asked.slice(1).map(({ after }) => after?.id)).toEqual(['m7', 'm7']);
+    await app.stop();
+  });
+
   test('stays lost when it breaks again during the reading of the history, until the next reading', async () => {
     using place = folder();
     const time = createTime();
@@ -127,6 +143,49 @@ describe('the connection to a platform', () => {
     expect(store.floors.state(CHANNEL)?.catchingUp).toBe(true);
     intake().reconnected({ missed: 'nothing' });
     await until(() => store.floors.state(CHANNEL)?.catchingUp === false);
+    await app.stop();
+  });
+
+  test('that comes back while the history is still being read grants nothing before the end of that reading', async () => {
+    using place = folder();
+    const time = createTime();
+    const slow = Promise.withResolvers<History>();
+    const { app, store, intake, until, asked } = await program(place.file(), time, [NOTHING, slow.promise, NOTHING]);
+    await until(() => store.floors.state(CHANNEL)?.seats[0]?.status === 'QUEUED');
+    intake().disconnected();
+    intake().reconnected({ missed: 'perhaps' });
+    await until(() => asked.length === 2);
+    intake().disconnected();
+    intake().reconnected({ missed: 'nothing' });
+    await intake().message(message(8));
+    for (let turn = 0; turn < 20; turn += 1) await time.settle();
+    expect(store.floors.state(CHANNEL)).toMatchObject({ catchingUp: true, epoch: 0 });
+    slow.resolve({ ...NOTHING, messages: [message(7)] });
+    await until(() => store.floors.state(CHANNEL)?.epoch === 1);
+    expect(store.lines(CHANNEL, 0, 9).map((line) => line.message)).toEqual(['m7', 'm8']);
+    await app.stop();
+  });
+
+  test('that comes back after a reading has failed reads the history again', async () => {
+    using place = folder();
+    const time = createTime();
+    const slow = Promise.withResolvers<History>();
+    const { app, store, intake, until, asked } = await program(place.file(), time, [
+      NOTHING,
+      slow.promise,
+      { ...NOTHING, messages: [message(7)] },
+    ]);
+    await until(() => store.floors.state(CHANNEL)?.seats[0]?.status === 'QUEUED');
+    intake().disconnected();
+    intake().reconnected({ missed: 'perhaps' });
+    await until(() => asked.length === 2);
+    intake().disconnected();
+    slow.reject(new Error('the network is down'));
+    for (let turn = 0; turn < 20; turn += 1) await time.settle();
+    intake().reconnected({ missed: 'nothing' });
+    await until(() => store.floors.state(CHANNEL)?.catchingUp === false);
+    await until(() => store.floors.state(CHANNEL)?.epoch === 1);
+    expect(store.lines(CHANNEL, 0, 9).map((line) => line.message)).toEqual(['m7']);
     await app.stop();
   });
 
@@ -245,6 +304,24 @@ describe('a thread', () => {
     await third.intake().thread(thread);
     await third.until(() => third.places().includes(THREAD));
     await third.app.stop();
+  });
+
+  test('that opens while the connection is lost is granted nothing before the connection is back', async () => {
+    using place = folder();
+    const time = createTime();
+    const slow = Promise.withResolvers<History>();
+    const { app, store, intake, until, asked } = await program(place.file(), time, [NOTHING, slow.promise, NOTHING]);
+    await until(() => store.floors.state(CHANNEL)?.seats[0]?.status === 'QUEUED');
+    await intake().thread(thread);
+    await intake().message(message(501, THREAD));
+    await until(() => asked.length === 2);
+    intake().disconnected();
+    slow.resolve(NOTHING);
+    for (let turn = 0; turn < 20; turn += 1) await time.settle();
+    expect(store.floors.state(THREAD)).toMatchObject({ catchingUp: true, turn: null });
+    intake().reconnected({ missed: 'nothing' });
+    await until(() => store.floors.state(THREAD)?.turn?.agent === 'dev');
+    await app.stop();
   });
 
   test('is read from its first message if it began after Conch was added, otherwise from now on', async () => {
