@@ -235,9 +235,9 @@ export class Suspensions {
       const { texts, manager, log } = this.#ports;
       if (texts.recall(OWNER, channel) !== null) return;
       log.warn({ channel, why }, 'channel suspended');
-      await manager.apply(channel, { type: 'stop', by: BY });
-      const paused = await manager.apply(channel, { type: 'pause', by: BY });
-      await texts.remember(OWNER, channel, JSON.stringify({ why, paused: paused.ok }));
+      const { state } = await manager.apply(channel, { type: 'stop', by: BY });
+      const kept = texts.remember(OWNER, channel, JSON.stringify({ why, paused: state.condition !== 'paused' }));
+      await Promise.all([kept, manager.apply(channel, { type: 'pause', by: BY })]);
     });
   }
 
@@ -248,8 +248,8 @@ export class Suspensions {
       const kept = texts.recall(OWNER, channel);
       if (kept === null) return;
       log.info({ channel }, 'channel can be used again');
-      await texts.forget(OWNER, channel);
-      if (keptSchema.parse(JSON.parse(kept)).paused) await manager.apply(channel, { type: 'resume', by: BY });
+      const { paused } = keptSchema.parse(JSON.parse(kept));
+      await Promise.all([texts.forget(OWNER, channel), paused && manager.apply(channel, { type: 'resume', by: BY })]);
     });
   }
 

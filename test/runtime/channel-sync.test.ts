@@ -6,6 +6,8 @@ import { puppetry } from '../agents/bench.ts';
 import { createTime } from '../agents/time.ts';
 import type { Time } from '../agents/time.ts';
 import { load } from '../config/world.ts';
+import { Suspensions } from '../../src/runtime/channel-sync.ts';
+import { createLog } from '../../src/runtime/log.ts';
 import { startApp } from './start-app.ts';
 import { folder, open } from '../engine/sqlite/fixture.ts';
 
@@ -384,6 +386,41 @@ describe('a channel that the platform closed', () => {
     again.intake().restore(CHANNEL);
     await again.until(() => again.store.floors.state(CHANNEL)?.condition !== 'paused');
     await again.app.stop();
+  });
+
+  test('is paused and resumed in the same commit that stores it, so that a crash in between changes neither', async () => {
+    using place = folder();
+    const time = createTime();
+    const { app, store, until } = await program(place.file(), time);
+    await until(() => store.floors.state(CHANNEL)?.seats[0]?.status === 'QUEUED');
+    const seen: unknown[] = [];
+    const look = <Result>(result: Result): Result => {
+      seen.push([store.floors.state(CHANNEL)?.condition, store.keyValues.recall('suspended', CHANNEL) !== null]);
+      return result;
+    };
+    const suspensions = new Suspensions({
+      texts: {
+        remember: (...kept) => store.keyValues.remember(...kept).then(look),
+        forget: (...kept) => store.keyValues.forget(...kept).then(look),
+        recall: (...kept) => store.keyValues.recall(...kept),
+      },
+      manager: {
+        apply: async (channel, command) => {
+          const applied = await store.floors.apply(channel, command, time.clock.now());
+          return command.type === 'stop' ? applied : look(applied);
+        },
+      },
+      log: createLog({ level: 'error', pretty: false, secrets: [], clock: time.clock, destination: { write() {} } }),
+    });
+    await suspensions.suspend(CHANNEL, 'it was archived');
+    await suspensions.restore(CHANNEL);
+    expect(seen).toEqual([
+      ['paused', true],
+      ['paused', true],
+      ['resting', false],
+      ['resting', false],
+    ]);
+    await app.stop();
   });
 
   test('stays paused when a person had paused it', async () => {
