@@ -138,9 +138,11 @@ export class ToolEndpoint {
     }));
     server.setRequestHandler('tools/call', async ({ params: { name, arguments: input = {} } }, { mcpReq }) => {
       if (isFloorTool(name)) return result(await this.#floorTools?.apply(name, input));
-      const isOffered = (await this.#list()).some(({ alias }) => alias === name);
-      if (!isOffered) return { ...result(`Tool ${name} not found`), isError: true };
-      return result(await this.#call(mcpReq, (withdrawn) => this.#calls?.(name, input, withdrawn)));
+      return await this.#call(mcpReq, async (withdrawn) => {
+        const isOffered = (await this.#list()).some(({ alias }) => alias === name);
+        if (!isOffered) return { ...result(`Tool ${name} not found`), isError: true };
+        return result(await this.#calls?.(name, input, withdrawn));
+      });
     });
     // It comes as a request of its own, so its server does not know the call.
     server.setNotificationHandler('notifications/cancelled', ({ params: { requestId } }) => {
@@ -150,7 +152,7 @@ export class ToolEndpoint {
   }
 
   /** Runs a call, which is withdrawn when the agent cancels it or closes its connection. */
-  async #call<T>({ id, signal }: CallRequest, run: (withdrawn: AbortSignal) => T): Promise<Awaited<T>> {
+  async #call<T>({ id, signal }: CallRequest, run: (withdrawn: AbortSignal) => Promise<T>): Promise<T> {
     const cancelled = new AbortController();
     this.#calling.set(id, cancelled);
     try {

@@ -34,7 +34,8 @@ async function begun(reaches?: (server: string, tool: string | null) => boolean,
   const seat = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
   const session: AgentSession = await rig.backend.open(reaches === undefined ? seat : { ...seat, reaches });
   if (endpoint === null) throw new Error('no endpoint was opened');
-  const { url, token, name, offers }: ToolEndpoint = endpoint;
+  const opened: ToolEndpoint = endpoint;
+  const { url, token, name, offers } = opened;
   const client = new Client({ name: 'test', version: '1' });
   const requestInit = { headers: { Authorization: `Bearer ${token}` } };
   await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit }));
@@ -62,7 +63,21 @@ async function begun(reaches?: (server: string, tool: string | null) => boolean,
     return came;
   };
   const call = (tool: string, input: Record<string, unknown> = {}) => client.callTool({ name: tool, arguments: input });
-  return { client, turn, call, asked, told, pool, url, token, name, offers, time, prompts: rig.told.seen };
+  return {
+    client,
+    turn,
+    call,
+    asked,
+    told,
+    pool,
+    endpoint: opened,
+    url,
+    token,
+    name,
+    offers,
+    time,
+    prompts: rig.told.seen,
+  };
 }
 
 /** Called with the signal that withdraws a request that nobody decides. */
@@ -126,6 +141,30 @@ describe('a coding agent with tools of servers', () => {
       expect([await isWithdrawn, told]).toEqual(['cancelled', ['step']]);
     },
   );
+
+  test('has a call dropped that it cancels while its tools are still being listed', async () => {
+    const { turn, client, call, asked, endpoint } = await begun();
+    const [begins, goesOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const tool = (alias: string) => ({ alias, description: '', schema: {} });
+    endpoint.offer(async () => {
+      begins.resolve();
+      await goesOn.promise;
+      return [tool('raw__write'), tool('raw__page')];
+    });
+    const given = new AbortController();
+    await turn('allow', async () => {
+      const params = { name: 'raw__write', arguments: { path: 'a' } };
+      const called = client.callTool(params, undefined, { signal: given.signal });
+      await begins.promise;
+      given.abort();
+      await expect(called).rejects.toThrow(/abort/i);
+      // Its answer comes after the notice of the cancelled call was read.
+      await client.ping();
+      goesOn.resolve();
+      await call('raw__page');
+    });
+    expect(asked.map((one) => one.tool)).toEqual(['mcp__raw__page']);
+  });
 
   test('runs nothing while it does not hold the floor', async () => {
     const { turn, call, asked } = await begun();
