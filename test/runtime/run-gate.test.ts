@@ -261,6 +261,8 @@ describe('a call that needs an approval', () => {
     verdict = 'deny';
     await bound.answers('allow');
     expect(await answer).toMatchObject({ verdict: 'refused', code: 'AGENT_TOOL_NOT_ALLOWED' });
+    const last = bound.store.floors.journal(HALL, 100).findLast(({ fact }) => fact.type === 'announced');
+    expect(last?.fact).toMatchObject({ announcement: { choice: 'allow', callOutcome: { status: 'unrun' } } });
   });
 
   test('T53 is denied when its text is too long to show, and shown at exactly the limit', async () => {
@@ -294,6 +296,21 @@ describe('a call that needs an approval', () => {
     withdrawn.abort();
     expect(await answer).toMatchObject({ code: 'CANCELLED' });
     expect([bound.both, openQuestion(bound.hall)]).toEqual(['running · pm #1 active', null]);
+  });
+
+  test('is announced as not run when its agent withdraws it after a person allowed it', async () => {
+    const { bound, gate } = await gated();
+    const withdrawn = new AbortController();
+    const answer = gate.ask(call('a'), withdrawn.signal);
+    await question(bound);
+    bound.runs.onChange(({ facts }) => {
+      if (facts.some(({ type }) => type === 'callCleared')) withdrawn.abort();
+    });
+    await bound.answers('allow');
+    expect(await answer).toMatchObject({ code: 'CANCELLED' });
+    const last = bound.store.floors.journal(HALL, 100).findLast(({ fact }) => fact.type === 'announced');
+    expect(last?.fact).toMatchObject({ announcement: { choice: 'allow', callOutcome: { status: 'unrun', ms: null } } });
+    expect(onRecord(bound)).toEqual(['npm test once error']);
   });
 
   test('is cancelled when the turn is stopped', async () => {

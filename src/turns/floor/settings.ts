@@ -142,9 +142,9 @@ export type Feedback = Readonly<z.infer<typeof feedbackSchema>>;
 
 export type DecidedRequest = Readonly<z.infer<typeof decidedSchema>>;
 
-/** The outcome of an allowed call. `ms` is its duration. `unknown`: a restart hid the outcome. */
+/** The outcome of an allowed call. `ms` is its duration. `unrun`: it did not start. `unknown`: a restart hid the outcome. */
 export const callOutcomeSchema = z.strictObject({
-  status: z.enum(['complete', 'error', 'unknown']),
+  status: z.enum(['complete', 'error', 'unrun', 'unknown']),
   ms: z.number().nullable(),
 });
 

@@ -174,6 +174,8 @@ function allowedWords(
       return `✅ ${agent} may run ${title} · ${how}`;
     case 'complete':
       return `✅ ${agent} ran ${title}${took} · ${how}`;
+    case 'unrun':
+      return `⚠️ ${agent} did not run ${title} · ${how}`;
     case 'unknown':
       return `⚠️ ${agent} started ${title}, outcome unknown · ${how}`;
     default:

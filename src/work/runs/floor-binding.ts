@@ -233,8 +233,10 @@ function decidedOf({ by, told }: Extract<RunFact, { type: 'resumed' }>) {
   return by === null || told === undefined ? {} : { decided: { by, ...told } };
 }
 
-function callOutcomeOf({ status, outcome, duration }: Extract<RunFact, { type: 'callSettled' }>) {
-  return { status: outcome === 'unknown' ? outcome : status, ms: duration };
+function callOutcomeOf({ status, outcome, duration, output }: Extract<RunFact, { type: 'callSettled' }>) {
+  if (outcome === 'unknown') return { status: outcome, ms: duration };
+  // Every call that ran has an output, if only an empty one.
+  return { status: output === null ? ('unrun' as const) : status, ms: duration };
 }
 
 /** The commands to the floor for a fact of a background run. */

@@ -142,6 +142,7 @@ describe('T21 a question', () => {
       { callOutcome: { status: 'error', ms: 90 } },
       '⚠️ dev: clean up ended with error in 0.1 s · allowed once by ann · 12:03 UTC',
     ],
+    [{ callOutcome: { status: 'unrun', ms: null } }, '⚠️ dev did not run clean up · allowed once by ann · 12:03 UTC'],
     [
       { callOutcome: { status: 'unknown', ms: null } },
       '⚠️ dev started clean up, outcome unknown · allowed once by ann · 12:03 UTC',
