@@ -264,7 +264,7 @@ describe('an agent behind a bridge', () => {
       expect(await turn).toEqual({ how: 'completed', handTo: 'qa' });
       expect(heard.messages.filter((message) => message !== '')).toEqual(['One.', 'Two.']);
       expect(fake.told.opened).toEqual(['session/new']);
-      expect(fake.told.seen.at(-1)).toContain(`The tools of the server "${fake.told.servers[0]}" are yours`);
+      expect(fake.told.seen.at(-1)).toContain(`The server "${fake.told.servers[0]}" has tools`);
       await session.close();
     } finally {
       stop.abort();
