@@ -3,6 +3,7 @@ import { defined } from '../../lib/defined.ts';
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import { FIRST_BASE_SLOT } from './checks/slots.ts';
+import { decideCrew } from './crew-decide.ts';
 import type { CrewCommand, CrewCommandOf, CrewFact, CrewFactOf, CrewRefusal } from './crew-events.ts';
 import type { CrewStore } from './crew-binding.ts';
 import type { Landing, LineOrCommit } from './git/merge.ts';
@@ -750,9 +751,16 @@ export class CrewRunner {
   }
 
   async #assign(worker: string, ticket: StartableTicket): Promise<CrewRefusal | null> {
-    const { work, openThread } = this.#ports;
+    const { work, openThread, clock } = this.#ports;
     const { workers, base } = this.state();
     if (base === null) return 'BASE_RED';
+    const { touches, deps, ...words } = ticket;
+    const more = touches.length === 0 ? {} : { touches: [...touches] };
+    const unplaced = { worktree: '', branch: '', base: base.tip, slot: -1, thread: '', session: randomUUID() };
+    const order = { type: 'ASSIGN', worker, ticket: { ...words, ...more, ...unplaced }, deps: [...deps] } as const;
+    // A ticket that does not start gets no claim and no thread.
+    const decided = decideCrew(this.state(), order, clock.now());
+    if (!decided.ok) return decided.refusal;
     const why = await work.claim(ticket.id);
     if (why !== null) {
       this.#seen = { ...this.#seen, listed: [...this.#seen.listed, { id: ticket.id, why }] };
@@ -760,11 +768,8 @@ export class CrewRunner {
     }
     const thread = await openThread(ticket);
     const slot = await this.#freeSlot(workers);
-    const { id, title, text, touches, deps } = ticket;
-    const place = await work.place(worker, id, this.state(), base.tip);
-    const order = { id, title, text, ...place, slot, thread, session: randomUUID() };
-    const more = touches.length === 0 ? {} : { touches: [...touches] };
-    return this.give({ type: 'ASSIGN', worker, ticket: { ...order, ...more }, deps: [...deps] });
+    const place = await work.place(worker, ticket.id, this.state(), base.tip);
+    return this.give({ ...order, ticket: { ...order.ticket, ...place, slot, thread } });
   }
 
   /** The first slot that no worker has, and whose ports no other program uses. */

@@ -9,7 +9,20 @@ import { forTurn } from '../../../src/turns/drawn-for.ts';
 import { systemTimers } from '../../../src/lib/time.ts';
 import type { Timers } from '../../../src/lib/time.ts';
 import { until } from '../reviews/stage.ts';
-import { CHANNEL, add, closed, finished, git, mainTickets, opened, repository, stage, ticketText } from './stage.ts';
+import {
+  CHANNEL,
+  add,
+  closed,
+  finished,
+  git,
+  mainTickets,
+  opened,
+  playedBy,
+  repository,
+  stage,
+  stageOf,
+  ticketText,
+} from './stage.ts';
 import { ASKS } from './played.ts';
 
 test('turns a ticket into a merged commit, and the worker is idle again', async () => {
@@ -551,6 +564,29 @@ test('starts nothing on red tests of main before an operator allows it', async (
   expect(room.app.crews.state('web')?.workers[0]?.status).toBe('idle');
   expect(await room.command('/crew accept')).toMatchObject({ ok: true });
   await finished(room, 1);
+});
+
+test('opens no thread for a ticket that does not start', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  add(repo, 'list.txt', 'broken');
+  const threads: string[] = [];
+  const room = await stageOf({
+    repo,
+    crew: {},
+    backends: playedBy(() => 'DONE'),
+    platform: {
+      openThread: async (channel, name, key) => ({
+        id: `${channel}/${key}${threads.push(key)}`,
+        parent: channel,
+        name,
+      }),
+    },
+  });
+  await room.command('/crew run');
+  await until(() => room.app.crews.state('web')?.base?.verdict === 'red');
+  expect(await room.command('/crew assign A c-1')).toMatchObject({ text: expect.stringContaining('of main are red') });
+  expect(await room.command('/crew assign Z c-1')).toMatchObject({ text: expect.stringContaining('no such worker') });
+  expect(threads).toEqual([]);
 });
 
 test("treats a ticket's text as data: it gives no signal and runs nothing", async () => {
