@@ -896,7 +896,7 @@ function retry(decision: CrewDecision, { worker, words }: CrewCommandOf<'RETRY'>
 function mergeNow(decision: CrewDecision, { worker, ...person }: CrewCommandOf<'MERGE'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
     if (found.status !== 'done' || found.leaving !== null) return 'INVALID_TRANSITION';
-    if (found.waiting !== null) return answered(decision, found, { ...person, choice: 'merge' });
+    if (found.waiting !== null) return answer(decision, { ...person, type: 'ANSWER', worker, choice: 'merge' });
     if (decision.settings.votes !== undefined) return 'NOT_WAITING';
     const review = found.review?.id ?? null;
     if (review !== null) decision.record({ type: 'reviewCut', worker: found.name, review, by: person.by });
@@ -919,7 +919,6 @@ function answered(
   { choice, by, ...more }: Omit<CrewCommandOf<'ANSWER'>, 'type' | 'worker'>,
 ): CrewRefusal | null {
   const { name, waiting, stepCount, maxSteps } = worker;
-  if (choice === 'merge' && (worker.status !== 'done' || waiting?.for === 'red')) return 'INVALID_TRANSITION';
   if (choice === 'merge' && !isVotedFor(decision, worker, { by, ...more }))
     return decision.facts.length === 0 ? 'UNCHANGED' : null;
   decision.record({ type: 'waitOver', worker: name, by, choice });

@@ -430,7 +430,7 @@ describe('a step', () => {
     const play = ready({ maxSteps: 1 }).step('DONE', work('1')).give(tested('red'));
     expect(play.worker()).toMatchObject({ status: 'done', waiting: { for: 'red' } });
     expect(play.refusal({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'merge' })).toBe('NO_SUCH_CHOICE');
-    expect(play.refusal({ type: 'MERGE', worker: 'A', by: 'ann' })).toBe('INVALID_TRANSITION');
+    expect(play.refusal({ type: 'MERGE', worker: 'A', by: 'ann' })).toBe('NO_SUCH_CHOICE');
     play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' });
     expect(play.worker()).toMatchObject({ status: 'working', maxSteps: 2 });
   });
@@ -499,6 +499,7 @@ describe('a step', () => {
     expect(play.worker()).toMatchObject({ status: 'working', waiting: null });
     play.step('DONE', work('1')).give(tested('red'));
     expect(play.worker()).toMatchObject({ status: 'done', waiting: { for: 'progress' } });
+    expect(play.refusal({ type: 'MERGE', worker: 'A', by: 'ann' })).toBe('NO_SUCH_CHOICE');
     play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' });
     expect(play.worker()).toMatchObject({ status: 'working', unchanged: 0, step: { kind: 'step' } });
   });
