@@ -381,7 +381,7 @@ export const PLANTED_CREWS: readonly Planted[] = [
   {
     name: 'one person has two votes',
     file: DECIDE,
-    find: 'if (votes.some((vote) => vote.voter === voter)) return false;',
+    find: 'if (votes.some((vote) => vote.voter === voter)) return votes.length >= needed;',
     replace: '',
   },
   {

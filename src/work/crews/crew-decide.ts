@@ -594,13 +594,16 @@ function personWrote(decision: CrewDecision, { worker }: CrewCommandOf<'PERSON_W
   return decision.of(worker, (found) => (found.landsAt === undefined ? 'UNCHANGED' : land(decision, found)));
 }
 
-/** Counts a vote for the merge of the present commit. Returns whether enough people have voted. */
+/**
+ * Counts a vote for the merge of the present commit. Returns whether enough people have voted. When people are asked about
+ * that commit again, one of the voters is enough.
+ */
 function isVotedFor(decision: CrewDecision, worker: Worker, { by, voter = by }: Person): boolean {
   const { name, work, votes = [] } = worker;
   const { votes: needed = 1 } = decision.settings;
   if (needed === 1) return true;
   if (work === null) throw new Error(`impossible: ${name} has no work to vote for`);
-  if (votes.some((vote) => vote.voter === voter)) return false;
+  if (votes.some((vote) => vote.voter === voter)) return votes.length >= needed;
   decision.record({ type: 'voted', worker: name, by, voter, tip: work.tip });
   return votes.length + 1 >= needed;
 }

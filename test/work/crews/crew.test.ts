@@ -1186,6 +1186,13 @@ describe('a merge', () => {
     expect(same.worker()).toMatchObject({ waiting: null, next: 'merge' });
   });
 
+  test('that was refused after its votes is made again when one of the voters says so', () => {
+    const play = asked().give(voted('u-1'), voted('u-2'), MERGE, { type: 'REFUSED', worker: 'A', why: 'main moved' });
+    expect(play.worker().waiting?.for).toBe('refused');
+    play.give(voted('u-1'), MERGE);
+    expect(play.worker().votes).toHaveLength(2);
+  });
+
   test('with votes is held by anybody, and the votes count on', () => {
     const play = asked().give(voted('u-1'), { type: 'HOLD', worker: 'A', by: 'Bob' });
     expect(play.worker().waiting).toMatchObject({ for: 'held', why: 'held by Bob; the tests are green' });
