@@ -691,7 +691,8 @@ class RepositoryWork implements CrewWork {
         if (verdict === 'red') return { how: 'red', output, landed: await this.#landed(ticket.base, tip) };
         const fewer = accepted ? null : this.#fewerTests(tip, count);
         if (fewer !== null) return { how: 'refused', why: fewer, weakened: true };
-        const isOn = await this.#advance(ticket.id, { from: tip, to: made.commit, count });
+        // A person may have removed the worker while the tests ran.
+        const isOn = (await started(tip)) && (await this.#advance(ticket.id, { from: tip, to: made.commit, count }));
         return isOn ? { how: 'merged', commit: made.commit } : { how: 'moved' };
       }
     }

@@ -256,6 +256,27 @@ describe('the recovery at the start', () => {
   });
 });
 
+test('/crew cleanup while a merge is tested keeps the work off main', async () => {
+  const flag = join(mkdtempSync(join(tmpdir(), 'conch-crew-flag-')), 'go');
+  const wait = `touch ${flag}.in; while [ ! -e ${flag} ]; do sleep 0.05; done`;
+  const room = await stage(
+    one(),
+    (folder) => {
+      add(folder, 'one.txt', 'one');
+      return 'DONE';
+    },
+    { test: `case "$PWD" in */_main) if [ -e one.txt ]; then ${wait}; fi;; esac` },
+  );
+  await room.command('/crew run');
+  await until(() => existsSync(`${flag}.in`));
+  await room.command('/crew stop');
+  expect(await room.command('/crew cleanup A')).toMatchObject({ ok: true });
+  writeFileSync(flag, '');
+  await until(() => room.app.crews.state('web')?.workers[0]?.status === 'idle');
+  expect(mainTickets(room.repo)).toEqual([]);
+  expect(git(room.repo, 'show', 'agent/A-c-1:one.txt')).toBe('one');
+});
+
 test('/crew clean asks first, then stops the crew and resets its workers, whose work is stored', async () => {
   const { room, release, worker } = await held();
   writeFileSync(join(room.repo, 'agents/A-c-1/half.txt'), 'half\n');
