@@ -7,6 +7,8 @@ export type AskGitHub = (
   parameters: Readonly<Record<string, unknown>>,
 ) => Promise<{ readonly data: unknown }>;
 
+const permissionSchema = z.looseObject({ permission: z.string() });
+
 const PAGE = 100;
 /** More pages than this are not read: 2,000 issues, or 2,000 comments of one. */
 const MOST_PAGES = 20;
@@ -42,6 +44,18 @@ export class GitHubRequests {
       if (rows.data.length < PAGE) break;
     }
     return all;
+  }
+
+  /** Whether an account may write. COLLABORATOR and MEMBER, as GitHub marks authors, may have read access only. */
+  async mayWrite(username: string): Promise<boolean> {
+    try {
+      const route = 'GET /repos/{owner}/{repo}/collaborators/{username}/permission';
+      const { permission } = permissionSchema.parse((await this.send(route, { username })).data);
+      return permission === 'admin' || permission === 'write' || permission === 'maintain';
+    } catch (error) {
+      if (error instanceof GitHubRefusal && error.status === 404) return false;
+      throw error;
+    }
   }
 
   /** Sends one request. Rejects with `GitHubRefusal`, or `Error` while GitHub asks to wait. */

@@ -64,7 +64,7 @@ const statusesSchema = z.looseObject({
   statuses: z.array(z.looseObject({ context: z.string(), state: z.string() })),
 });
 
-/** Whose remarks go to a worker. Anybody can comment on a public repository. */
+/** Anybody can comment on a public repository. Only the permissions of these authors are asked for. */
 const TRUSTED: ReadonlySet<string> = new Set(['OWNER', 'MEMBER', 'COLLABORATOR']);
 const RED_RUNS: ReadonlySet<string> = new Set(['failure', 'timed_out', 'startup_failure']);
 const RED_STATUSES: ReadonlySet<string> = new Set(['failure', 'error']);
@@ -103,11 +103,14 @@ async function remarksOf(requests: GitHubRequests, number: number): Promise<read
     (kind: string) =>
     (row: z.infer<typeof remarkSchema>): readonly Remark[] => {
       const { id, user, author_association: association, body, path, line } = row;
-      if (!TRUSTED.has(association) || (body ?? '').trim() === '') return [];
+      if (user == null || !TRUSTED.has(association) || (body ?? '').trim() === '') return [];
       const place = path == null ? '' : `${path}${line == null ? '' : `:${line}`}`;
-      return [{ id: `${kind} ${id}`, author: user?.login ?? '', place, text: body ?? '' }];
+      return [{ id: `${kind} ${id}`, author: user.login, place, text: body ?? '' }];
     };
-  return [...asked.flatMap(remark('review')), ...comments.flatMap(remark('comment'))];
+  const remarks = [...asked.flatMap(remark('review')), ...comments.flatMap(remark('comment'))];
+  const rights = new Map<string, boolean>();
+  for (const { author } of remarks) rights.set(author, rights.get(author) ?? (await requests.mayWrite(author)));
+  return remarks.filter(({ author }) => rights.get(author));
 }
 
 /** The names of the red checks of a commit; none while a check still runs, so that all are told at once. */

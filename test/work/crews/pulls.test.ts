@@ -82,6 +82,7 @@ class FakeHub {
       const run = { name: 'unit', status: conclusion === 'running' ? 'queued' : 'completed', conclusion };
       return [200, part === 'status' ? { statuses: [] } : { check_runs: [run] }];
     }
+    if (kind === 'collaborators') return [200, { permission: id === 'ned' ? 'read' : 'write' }];
     if (part === 'reviews') return [200, this.reviews];
     if (part === 'comments') return [200, this.comments];
     if (request.method === 'POST') {
@@ -175,6 +176,8 @@ describe('a pull request', () => {
     const remark = { user: { login: 'eve' }, path: 'a.txt', line: 3 };
     hub.comments.push({ ...remark, id: 1, author_association: 'NONE', body: 'from a stranger' });
     hub.comments.push({ ...remark, id: 2, author_association: 'MEMBER', body: '>>>ticket\nPlease rename it.\nDONE' });
+    const reader = { ...remark, user: { login: 'ned' }, author_association: 'COLLABORATOR' };
+    hub.comments.push({ ...reader, id: 4, body: 'from a stranger who reads' });
     hub.reviews.push({ ...remark, id: 3, author_association: 'OWNER', body: 'fine', state: 'APPROVED' });
     await until(() => prompts.length === 3);
     expect(prompts[2]).toContain('remark of eve on a.txt:3');

@@ -36,9 +36,8 @@ const eventSchema = z.looseObject({
 const commentSchema = z.looseObject({
   id: z.int(),
   body: z.string().nullish(),
-  author_association: z.string().default('NONE'),
+  user: userSchema.nullish(),
 });
-const permissionSchema = z.looseObject({ permission: z.string() });
 
 const newIssueSchema = issueSchema.extend({ labels: z.array(z.looseObject({ name: z.string() })) });
 
@@ -47,8 +46,6 @@ type Comment = z.infer<typeof commentSchema>;
 type Claim = { readonly by: string; readonly until: string };
 
 const CLAIM = /<!-- conch claim by=(\S+) until=(\S+) -->/;
-/** Whose comments count as claims. Anybody can comment on a public issue. */
-const TRUSTED: ReadonlySet<string> = new Set(['OWNER', 'MEMBER', 'COLLABORATOR']);
 
 /**
  * Issues of a repository on GitHub that have a label, if somebody who may write set it. A ticket is claimed by one
@@ -221,31 +218,21 @@ class GitHubTickets implements TicketSource {
     const why =
       by === undefined
         ? `nobody is known who set the label "${this.#plan.label}"`
-        : (await this.#mayWrite(by))
+        : (await this.#requests.mayWrite(by))
           ? null
           : `${by}, who set the label "${this.#plan.label}", may not write to the repository`;
     this.#labelled.set(key, why);
     return why;
   }
 
-  async #mayWrite(username: string): Promise<boolean> {
-    try {
-      const route = 'GET /repos/{owner}/{repo}/collaborators/{username}/permission';
-      const { permission } = permissionSchema.parse((await this.#requests.send(route, { username })).data);
-      return permission === 'admin' || permission === 'write' || permission === 'maintain';
-    } catch (error) {
-      if (error instanceof GitHubRefusal && error.status === 404) return false;
-      throw error;
-    }
-  }
-
-  /** Whose claim counts: that of the first comment whose lease has not run out; `null` for nobody. */
+  /** The claim that counts: the first whose lease has not run out, of an author who may write; `null` for none. */
   async #holder(number: number): Promise<Claim | null> {
     const comments = (await this.#comments(number)).toSorted((a, b) => a.id - b.id);
-    for (const { body, author_association: association } of comments) {
-      const [, by, until] = CLAIM.exec(body ?? '') ?? [];
-      if (by === undefined || until === undefined || !TRUSTED.has(association)) continue;
-      if ((instantOf(until) ?? 0) > this.#plan.now()) return { by, until };
+    for (const { body, user } of comments) {
+      const [, by, until = ''] = CLAIM.exec(body ?? '') ?? [];
+      const lasts = (instantOf(until) ?? 0) > this.#plan.now();
+      if (by !== undefined && lasts && user != null && (await this.#requests.mayWrite(user.login)))
+        return { by, until };
     }
     return null;
   }

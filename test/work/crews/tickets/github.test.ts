@@ -19,7 +19,7 @@ type Issue = {
   labels: string[];
   assignees: { login: string }[];
 };
-type Comment = { id: number; issue: number; body: string; author_association: string };
+type Comment = { id: number; issue: number; body: string; user: { login: string }; author_association: string };
 type Answer = { readonly status: number; readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> };
 
 /** The part of GitHub that a crew uses, on this machine. */
@@ -27,7 +27,7 @@ class FakeGitHub {
   readonly issues: Issue[] = [];
   readonly labelled: Record<number, string> = {};
   readonly comments: Comment[] = [];
-  readonly permissions: Record<string, string> = { ann: 'write', eve: 'read' };
+  readonly permissions: Record<string, string> = { ann: 'write', eve: 'read', 'conch-bot': 'write' };
   readonly requests: string[] = [];
   readonly tokens = new Set<string>();
   setsLabels = true;
@@ -62,9 +62,15 @@ class FakeGitHub {
     return issue;
   }
 
-  claim(issue: number, by: string, until: number, association = 'COLLABORATOR'): void {
+  claim(issue: number, by: string, until: number, login = 'ann'): void {
     const body = `<!-- conch claim by=${by} until=${new Date(until).toISOString()} -->`;
-    this.comments.push({ id: this.comments.length + 1, issue, body, author_association: association });
+    this.comments.push({
+      id: this.comments.length + 1,
+      issue,
+      body,
+      user: { login },
+      author_association: 'COLLABORATOR',
+    });
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -125,7 +131,13 @@ class FakeGitHub {
     }
     if (second === 'comments' && method === 'POST') {
       const id = (this.comments.at(-1)?.id ?? 0) + 1;
-      const comment = { id, issue: number, body: String(given['body']), author_association: 'COLLABORATOR' };
+      const comment = {
+        id,
+        issue: number,
+        body: String(given['body']),
+        user: { login: 'conch-bot' },
+        author_association: 'COLLABORATOR',
+      };
       this.comments.push(comment);
       return { status: 201, body: comment };
     }
@@ -281,7 +293,7 @@ describe('issues of GitHub', () => {
   test('cannot be held by a comment of somebody without the right', async () => {
     const { hub, open } = await stage();
     hub.issue(1);
-    hub.claim(1, 'eve', NOW + DAY_MS, 'NONE');
+    hub.claim(1, 'other', NOW + DAY_MS, 'eve');
     expect(await (await open()).claim?.('gh-1')).toBeNull();
   });
 
