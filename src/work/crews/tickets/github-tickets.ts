@@ -141,7 +141,8 @@ class GitHubTickets implements TicketSource {
     const known = all.find(({ body }) => body?.includes(marker) === true);
     if (known !== undefined) return { id: idOf(known.number), file: null };
     const after = deps.map((id) => `Depends on #${numberOf(id)}`);
-    const body = [text, ...after, `Proposed by an agent while it worked on #${numberOf(from)}. ${marker}`];
+    const origin = from === '' ? '' : `Proposed by an agent while it worked on #${numberOf(from)}. `;
+    const body = [text, ...after, `${origin}${marker}`];
     const order = { title, body: body.filter((part) => part !== '').join('\n\n'), labels: [name] };
     const made = newIssueSchema.parse((await this.#requests.send(`POST ${route}`, order)).data);
     this.#last = null;

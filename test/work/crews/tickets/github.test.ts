@@ -234,6 +234,15 @@ describe('issues of GitHub', () => {
     await expect(source.create?.({ ...order, key: 'web-p-2-x' }, '')).rejects.toThrow('did not set the label "conch"');
   });
 
+  test('are made of a message, once', async () => {
+    const { hub, open } = await stage();
+    const source = await open();
+    const order = { key: 'web-m', from: '', title: 'A header', text: '> Ada', deps: [], touches: [], at: NOW };
+    expect(await source.create?.(order, '')).toEqual({ id: 'gh-1', file: null });
+    expect(await source.create?.(order, '')).toEqual({ id: 'gh-1', file: null });
+    expect(hub.issues[0]?.body).toBe('> Ada\n\n<!-- conch proposal=web-m -->');
+  });
+
   test('are claimed by one comment with a lease, by the same crew once', async () => {
     const { hub, open } = await stage();
     hub.issue(1);
