@@ -399,7 +399,7 @@ export const PLANTED_CREWS: readonly Planted[] = [
   {
     name: 'a retry asks for no step',
     file: DECIDE,
-    find: '    return goOn(decision, found, words);',
+    find: "    return found.errors === 0 ? next(decision, found, 'conflict', words) : goOn(decision, found, words);",
     replace: '    return null;',
   },
   {

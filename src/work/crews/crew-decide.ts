@@ -892,7 +892,8 @@ function retry(decision: CrewDecision, { worker, words }: CrewCommandOf<'RETRY'>
   return decision.of(worker, (found) => {
     if (found.status !== 'stuck' || found.leaving !== null) return 'INVALID_TRANSITION';
     decision.move(found, 'working', 'a person asked for another try');
-    return goOn(decision, found, words);
+    // A worker that is stuck without an error met too many conflicts.
+    return found.errors === 0 ? next(decision, found, 'conflict', words) : goOn(decision, found, words);
   });
 }
 

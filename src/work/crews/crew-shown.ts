@@ -135,11 +135,12 @@ const NEXT_WORDS = {
 } as const;
 
 function waitOf(crew: Crew, worker: Worker, whyHeld: CrewSurroundings['whyHeld']): Wait | null {
-  const { ticket, leaving, left, waiting, status, retryAt, errorAt, lastError, next, step } = worker;
+  const { ticket, leaving, left, waiting, status, retryAt, errors, errorAt, lastError, conflicts, next, step } = worker;
   if (ticket === null) return left === undefined ? null : { words: `keeps the worktree of ${left.id}` };
   if (leaving?.why === 'merged') return { words: `is merged as ${leaving.words.slice(0, 10)}, and tidies up` };
   if (leaving !== null) return { words: `leaves: ${leaving.words}` };
   if (waiting !== null) return { words: waitWords(crew, worker), asks: true, since: waiting.since };
+  if (status === 'stuck' && errors === 0) return { words: `met ${conflicts} conflicts with main`, asks: true };
   if (status === 'stuck') return { words: lastError, asks: true, since: errorAt };
   if (retryAt !== null) return { words: `tries again at ${utcTime(retryAt)}: ${lastError}`, since: errorAt };
   if (next === 'merge' && worker.pull !== undefined) return { words: `waits in ${worker.pull.url}` };

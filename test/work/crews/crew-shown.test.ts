@@ -56,7 +56,7 @@ const asks = (name: string, since: number): Worker =>
 
 describe('the workers of a crew', () => {
   test('those that wait for a person come first, the longest wait first', () => {
-    const stuck = atWork('D', { status: 'stuck', step: null, errorAt: 150, lastError: 'ENOSPC' });
+    const stuck = atWork('D', { status: 'stuck', step: null, errors: 5, errorAt: 150, lastError: 'ENOSPC' });
     const crew = crewOf([worker('A'), atWork('B'), asks('C', 300), stuck, asks('E', 200)]);
     const { workers } = crewViewOf(crew, AROUND);
     expect(workers.map(({ name, asksPeople, since }) => [name, asksPeople, since])).toEqual([
@@ -109,6 +109,11 @@ describe('the workers of a crew', () => {
     ],
   ])('says that a worker waits for %s, and since when', (_what, one, words, since) => {
     expect(crewViewOf(crewOf([one]), AROUND).workers[0]).toMatchObject({ waits: words, since });
+  });
+
+  test('a worker that is stuck after conflicts says so', () => {
+    const stuck = atWork('A', { status: 'stuck', step: null, conflicts: 4 });
+    expect(crewViewOf(crewOf([stuck]), AROUND).workers[0]?.waits).toBe('met 4 conflicts with main');
   });
 
   test('a merge that another one holds up names the other worker', () => {

@@ -820,6 +820,9 @@ describe('a worker that is done', () => {
     play.give({ type: 'CONFLICT', worker: 'A', tip: 'tip-1', files: ['list.js'], landed: ['c-2 by B'] });
     expect(play.worker().status).toBe('stuck');
     expect(play.crew.merging).toBeNull();
+    play.give({ type: 'RETRY', worker: 'A', by: 'ann', words: 'keep both lines' });
+    expect(play.worker()).toMatchObject({ status: 'working', step: { kind: 'conflict', about: 'keep both lines' } });
+    play.step('DONE', work('1')).give(tested('green'), MERGE);
   });
 
   test('resolves a conflict that was found before its tests, in one of the same three rounds', () => {
