@@ -54,6 +54,7 @@ import {
   pushedTip,
 } from './git/merge.ts';
 import type { FileText, Landing, MergeResult, LineOrCommit } from './git/merge.ts';
+import { GitHubRefusal } from './github.ts';
 import type { PullRequests, PullState } from './pull-requests.ts';
 import { quotedText } from './prompts.ts';
 import {
@@ -415,11 +416,13 @@ class RepositoryWork implements CrewWork {
     const { id, title, branch } = ticket;
     const [, issue] = /^gh-(\d+)$/.exec(id) ?? [];
     const body = `Ticket ${id}${issue === undefined ? '' : `. Closes #${issue}`}`;
-    return {
-      how: 'opened',
-      head,
-      ...(await pulls.open({ branch, base, title: `${id}: ${title.slice(0, 100)}`, body })),
-    };
+    const order = { branch, base, title: `${id}: ${title.slice(0, 100)}`, body };
+    const made = await pulls.open(order).catch((error: unknown) => {
+      // The same request would be refused again.
+      if (error instanceof GitHubRefusal && error.status >= 400 && error.status < 500) return error.message;
+      throw error;
+    });
+    return typeof made === 'string' ? { how: 'refused', why: made } : { how: 'opened', head, ...made };
   }
 
   async clear(ticket: LeftTicket, { why, merged, goesOn }: LeftWork) {

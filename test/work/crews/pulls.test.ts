@@ -38,6 +38,7 @@ class FakeHub {
   readonly checks = new Map<string, string>();
   readonly requests: string[] = [];
   mergeable = true;
+  refuses = false;
   readonly bare = join(mkdtempSync(join(tmpdir(), 'conch-hub-')), 'shop.git');
   #server: Server | null = null;
   url = '';
@@ -85,6 +86,7 @@ class FakeHub {
     if (kind === 'collaborators') return [200, { permission: id === 'ned' ? 'read' : 'write' }];
     if (part === 'reviews') return [200, this.reviews];
     if (part === 'comments') return [200, this.comments];
+    if (request.method === 'POST' && this.refuses) return [403, { message: 'Resource not accessible' }];
     if (request.method === 'POST') {
       const { head, base, title, body } = JSON.parse(Buffer.concat(pieces).toString('utf8')) as Pull;
       const pull = { number: this.pulls.length + 1, head, base, title, body, state: 'open', commit: null };
@@ -260,6 +262,27 @@ describe('a pull request', () => {
     await until(() => worker()?.status === 'idle');
     expect(room.posts.join('\n')).toContain('Its pull request stays open: https://hub/shop/pull/1');
     expect(git(room.repo, 'show', 'agent/A-c-1:1.txt')).toBe('x');
+  });
+
+  test('that the service refuses to open asks people', async () => {
+    hub.refuses = true;
+    const room = await stage(
+      shop({ 'c-1': ticketText('c-1') }),
+      (folder) => {
+        add(folder, 'a.txt', 'x');
+        return 'DONE';
+      },
+      crew(),
+      ':memory:',
+      quick,
+    );
+    const worker = () => room.app.crews.state('web')?.workers[0];
+    await room.command('/crew run');
+    await until(() => worker()?.waiting?.for === 'refused');
+    expect(worker()?.waiting?.why).toContain('the token may not do this');
+    hub.refuses = false;
+    expect(await room.command('/crew answer A merge')).toMatchObject({ ok: true });
+    await until(() => worker()?.pull?.number === 1);
   });
 
   test('needs a place and a fetch, and says so', async () => {
