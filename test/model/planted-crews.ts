@@ -105,7 +105,7 @@ export const PLANTED_CREWS: readonly Planted[] = [
   {
     name: 'a limit of the provider counts as an error',
     file: DECIDE,
-    find: '    forgive(decision, found);\n    if (until === null) return renew',
+    find: '    if (until !== null || !found.timedOut) forgive(decision, found);\n    if (until === null) return renew',
     replace: '    if (until === null) return renew',
   },
   {

@@ -450,14 +450,16 @@ function failed(decision: CrewDecision, worker: Worker, why: string): null {
 
 /**
  * Says why a turn failed. A session in use is replaced, and a provider at its limit pauses the whole crew: neither
- * counts as an error.
+ * counts as an error, unless the session was replaced just before.
  */
 function explained(decision: CrewDecision, { worker, why }: CrewCommandOf<'CAUSE'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
     if (found.errorAt !== decision.at) return 'UNCHANGED';
     const until = limitIn(why, { at: decision.at, limits: decision.crew.limits });
-    if (until === null && !SESSION_IN_USE.test(why)) return errorOf(decision, found, why);
-    forgive(decision, found);
+    const isLast = found.timedOut && found.status === 'stuck';
+    if (until === null && (isLast || !SESSION_IN_USE.test(why))) return errorOf(decision, found, why);
+    // A second session in use in a row is counted, and gets a new session until the worker is stuck.
+    if (until !== null || !found.timedOut) forgive(decision, found);
     if (until === null) return renew(decision, decision.now(found), why);
     pause(decision, { until, why });
     return null;

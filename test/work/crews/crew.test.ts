@@ -620,6 +620,20 @@ describe('errors of steps', () => {
     expect(play.worker()).toMatchObject({ errors: 0, renewals: 1 });
   });
 
+  test('by a session in use again and again make the worker stuck', () => {
+    const play = ready();
+    for (let epoch = 1; epoch <= 20 && play.worker().status !== 'stuck'; epoch += 1) {
+      play.give(
+        { type: 'GRANTED', worker: 'A', epoch },
+        { type: 'ENDED', worker: 'A', epoch, how: 'failed', why: 'its session ended' },
+        { type: 'CAUSE', worker: 'A', why: 'Session abc is already in use' },
+      );
+      play.at += 60_000;
+      if (play.worker().retryAt !== null) play.give({ type: 'TICK' });
+    }
+    expect(play.worker().status).toBe('stuck');
+  });
+
   const unresumed = (epoch: number, why = 'No conversation found with session ID: 5f3'): readonly CrewCommand[] => [
     { type: 'GRANTED', worker: 'A', epoch },
     { type: 'ENDED', worker: 'A', epoch, how: 'failed', why: 'its session ended' },
