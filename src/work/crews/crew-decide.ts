@@ -625,7 +625,9 @@ function reviewed(decision: CrewDecision, command: CrewCommandOf<'REVIEWED'>): C
   const { worker, review, passed, why, tree } = command;
   return decision.of(worker, (found) => {
     if (found.review?.id !== review || found.leaving !== null) return 'UNCHANGED';
-    return decision.record({ type: 'reviewOver', worker: found.name, passed, why, tree });
+    // People who merge the work anyway read what they were to be asked without the review.
+    const words = passed || found.review.question === null ? why : `${why}; ${found.review.question.why}`;
+    return decision.record({ type: 'reviewOver', worker: found.name, passed, why: words, tree });
   });
 }
 

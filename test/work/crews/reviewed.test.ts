@@ -117,6 +117,21 @@ describe('a crew whose work is reviewed', () => {
     await finished(room, 1);
   });
 
+  test('shows people weakened tests also when the review did not pass', async () => {
+    const weakens: Work = (folder) => {
+      add(folder, 'package.json', '{"scripts":{"test":"true"}}');
+      return 'DONE';
+    };
+    const room = await stage(
+      one(),
+      pair(weakens, () => 'FAIL'),
+      REVIEW,
+    );
+    await room.command('/crew run');
+    await until(() => room.app.crews.state('web')?.workers[0]?.waiting?.for === 'review');
+    expect(room.app.crews.state('web')?.workers[0]?.waiting?.why).toContain('+{"scripts":{"test":"true"}}');
+  });
+
   test('merges without the review when a person says so, and the reviewer is stopped', async () => {
     const hold = Promise.withResolvers<void>();
     const room = await stage(
