@@ -4,7 +4,7 @@ export type WeakenedPart = { readonly file: string; readonly reason: string; rea
 const TEST_FILE =
   /(?:^|\/)(?:tests?|__tests__|spec|specs)\/|[._-](?:test|spec)\.[cm]?[jt]sx?$|(?:^|\/)test_[^/]+\.py$|_test\.(?:py|go|rs|rb)$|Tests?\.(?:java|kt|cs|swift|scala)$|\.rs$/i;
 const RUNNER_FILE =
-  /(?:^|\/)(?:(?:vite|vitest|jest|karma|playwright|cypress|ava)\.config\.[cm]?[jt]s|\.mocharc\.\w+|pytest\.ini|tox\.ini|setup\.cfg|conftest\.py)$|^\.github\/workflows\/|^\.gitlab-ci\.yml$|^\.circleci\//;
+  /(?:^|\/)(?:(?:vite|vitest|jest|karma|playwright|cypress|ava)\.conf(?:ig)?\.(?:[cm]?[jt]s|json)|\.mocharc\.\w+|pytest\.ini|tox\.ini|setup\.cfg|conftest\.py)$|^\.github\/workflows\/|^\.gitlab-ci\.yml$|^\.circleci\//;
 const SKIP =
   /\b(?:it|test|describe|context|suite)\.(?:skip|todo|only)\b|\b(?:xit|xdescribe|xtest|fit|fdescribe)\s*\(|\b(?:skip|todo|only):\s*(?:true|['"`])|@unittest\.(?:skip|expectedFailure)|@pytest\.mark\.(?:skip|xfail)|\bpytest\.skip\(|#\[ignore\b|\bt\.Skip(?:f|Now)?\(|@(?:Disabled|Ignore)\b|\[Ignore\]|\[Fact\(Skip/;
 const CASE = /\b(?:it|test)(?:\.\w+)*\s*\(|^\s*(?:async )?def test_|^\s*func Test[A-Z]|#\[test\]|@Test\b|\[Fact\]/;

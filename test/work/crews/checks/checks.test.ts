@@ -65,6 +65,8 @@ describe('a diff', () => {
     ['package.json', ['-    "test": "node --test"', '+    "test": "true"'], 'changes the test command'],
     ['Makefile', ['-test:', '+test: # none'], 'changes the test command'],
     ['vitest.config.ts', ['-  include: []', '+  exclude: []'], 'changes how tests are run'],
+    ['karma.conf.js', ['+  files: []'], 'changes how tests are run'],
+    ['jest.config.json', ['+  "testMatch": []'], 'changes how tests are run'],
     ['test/a.test.ts', ["-test('a', () => {", "+test.only('a', () => {"], 'skips a test'],
     ['test/a.test.js', ["-test('a', () => {", "+test('a', { skip: 'later' }, () => {"], 'skips a test'],
     ['tests/test_a.py', ['+@unittest.skip("x")', ' def test_a(self):'], 'skips a test'],
