@@ -166,7 +166,9 @@ async function decide(
 ): Promise<Answer> {
   const given = await give(runner, command, command.type === 'MERGE' ? 'It is merged next.' : 'Decided.');
   const { workers, settings } = runner.state();
-  const { waiting = null, votes = [] } = findWorker({ workers }, command.worker) ?? {};
+  const { waiting = null, votes = [], next = null, pull } = findWorker({ workers }, command.worker) ?? {};
+  if (command.type === 'MERGE' && settings?.merge === 'pr' && waiting === null && next === 'merge')
+    return { ...given, text: `The crew waits until somebody merges ${pull?.url ?? 'its pull request'}.` };
   const { votes: most = 1 } = settings ?? {};
   const isCounted = given.ok && waiting !== null && votes.some(({ voter }) => voter === command.voter);
   return isCounted ? { ok: true, text: `Your vote counts: ${votes.length} of ${most}.` } : given;

@@ -225,7 +225,9 @@ describe('a pull request', () => {
     }
     await until(() => worker()?.waiting?.for === 'pull');
     expect(worker()?.waiting?.why).toContain('Remark 4');
-    expect(await room.command('/crew answer A merge')).toMatchObject({ ok: true });
+    const waits = 'The crew waits until somebody merges https://hub/shop/pull/1.';
+    expect(await room.command('/crew merge A')).toEqual({ ok: true, text: waits });
+    expect(await room.command('/crew merge A')).toEqual({ ok: false, text: waits });
     await until(() => worker()?.waiting === null);
     Object.assign(pull, { state: 'closed' });
     await until(() => worker()?.waiting?.for === 'refused');
