@@ -15,6 +15,9 @@ const MOST_PAGES = 20;
 /** How long requests wait after a refusal that names no time, in milliseconds. */
 const PAUSE_MS = 60_000;
 
+/** How long the right of an account to write counts without asking again, in milliseconds. */
+const RIGHTS_MS = 600_000;
+
 /** A repository on GitHub, and the clock. */
 export type GitHubPlace = { readonly owner: string; readonly repo: string; readonly now: () => number };
 
@@ -23,6 +26,8 @@ export class GitHubRequests {
   readonly #ask: AskGitHub;
   readonly #place: GitHubPlace;
   #pause: { readonly until: number; readonly why: string } | null = null;
+  /** The known rights, by account. */
+  readonly #rights = new Map<string, { readonly may: boolean; readonly until: number }>();
 
   constructor(ask: AskGitHub, place: GitHubPlace) {
     this.#ask = ask;
@@ -48,14 +53,16 @@ export class GitHubRequests {
 
   /** Whether an account may write. COLLABORATOR and MEMBER, as GitHub marks authors, may have read access only. */
   async mayWrite(username: string): Promise<boolean> {
-    try {
-      const route = 'GET /repos/{owner}/{repo}/collaborators/{username}/permission';
-      const { permission } = permissionSchema.parse((await this.send(route, { username })).data);
-      return permission === 'admin' || permission === 'write' || permission === 'maintain';
-    } catch (error) {
-      if (error instanceof GitHubRefusal && error.status === 404) return false;
+    const known = this.#rights.get(username);
+    if (known !== undefined && this.#place.now() < known.until) return known.may;
+    const route = 'GET /repos/{owner}/{repo}/collaborators/{username}/permission';
+    const answer = await this.send(route, { username }).catch((error: unknown) => {
+      if (error instanceof GitHubRefusal && error.status === 404) return { data: { permission: 'none' } };
       throw error;
-    }
+    });
+    const may = ['admin', 'write', 'maintain'].includes(permissionSchema.parse(answer.data).permission);
+    this.#rights.set(username, { may, until: this.#place.now() + RIGHTS_MS });
+    return may;
   }
 
   /** Sends one request. Rejects with `GitHubRefusal`, or `Error` while GitHub asks to wait. */
