@@ -137,7 +137,10 @@ function inFolder(parts: readonly Argv[], place: WorkPlace | null): readonly (Ar
   });
 }
 
-/** True when a change of the folder leads to the agent's own folder. A relative path may be resolved elsewhere. */
+/**
+ * True for a `cd` to exactly the agent's own folder, by an absolute path or ".". False for other relative paths: the
+ * shell may resolve them from another folder.
+ */
 function staysIn([program, folder = '', more]: Argv, place: WorkPlace | null): boolean {
   return (
     program === 'cd' && more === undefined && /^(?:\/|\.$)/.test(folder) && place !== null && isFolderOf(place, folder)

@@ -204,7 +204,7 @@ class RunGate implements ToolGate {
     return true;
   }
 
-  /** The text of the step that begins. */
+  /** The model's answer in the step being recorded, redacted. No field for an empty answer. */
   get #output(): { readonly output?: string } {
     return this.#said === '' ? {} : { output: this.#ports.clean(this.#said) };
   }

@@ -51,7 +51,7 @@ export function plansWord({ channels }: Pick<Config, 'channels'>): string {
     all.update(`${ids}${planWord(planOf(alike))} ${alike.turnConfig.threads}\n`);
     ids = '';
   };
-  // Reuses the previous channel's hash, because most channels are configured alike and there may be many.
+  // Hashes adjacent channels with the same configuration together, because there may be many.
   for (const channel of channels) {
     const { turnConfig, budgets, seats } = channel;
     const isAlike = turnConfig === alike?.turnConfig && budgets === alike.budgets && seats === alike.seats;

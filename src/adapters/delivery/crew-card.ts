@@ -9,7 +9,7 @@ import type { CardButton } from './card.ts';
 /** What a channel's card shows of its crew, or of the ticket whose thread the channel is. */
 export type CrewCard = {
   readonly text: string;
-  /** Each group stays together: it answers one worker. */
+  /** Groups of buttons, each for one worker, one proposed ticket, or the whole crew. A group is never split. */
   readonly buttons: readonly (readonly CardButton[])[];
   /** What waits for people, by worker and time. */
   readonly asks: readonly string[];

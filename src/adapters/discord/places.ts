@@ -45,12 +45,16 @@ export type Places = {
   guildOf(channel: string): string | null;
   /**
    * Returns the floor for a channel's messages; `null` when the channel has no floor. Opens the floor of a new thread.
-   * Rejects with a `ChatError` while Discord cannot describe the channel.
+   * Treats a channel that Discord refuses to describe as no thread. Rejects with a `ChatError` while Discord does not
+   * answer.
    */
   resolve(channel: string): Promise<MessageLocation | null>;
   /** Like `resolve`, but asks nobody and opens nothing. `undefined` when the channel is not known yet. */
   at(channel: string): MessageLocation | null | undefined;
-  /** Returns the location of a floor. Rejects with a `ChatError` while Discord cannot describe the channel. */
+  /**
+   * Returns the location of a floor. Treats a channel that Discord refuses to describe as no thread. Rejects with a
+   * `ChatError` while Discord does not answer.
+   */
   locate(floor: ChannelId): Promise<Location>;
 };
 

@@ -7,7 +7,7 @@ import { Heart, SILENT_MS } from './heart.ts';
 import type { RequestsTold } from './publisher.ts';
 import type { SharedLog } from './shared-log.ts';
 
-/** Makes the store of a process on its copy. */
+/** Makes the store of one process. `db`: the process's copy of the shared log. */
 type Make<Options, Store> = (db: Database, options: Options) => Store;
 
 /**

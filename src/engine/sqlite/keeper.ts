@@ -380,7 +380,10 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     return this.#replaced.get(key) ?? this.#shared.reading(() => this.#head(key));
   }
 
-  /** Below the limit, the order of use does not matter. */
+  /**
+   * Keeps a state in memory and returns it. Above `#limit`, evicts one of the states used longest ago. A state that is
+   * not stored yet stays. Below `#limit`, a used state does not move to the end of the map: nothing is evicted.
+   */
   #keep(key: string, head: Head<State>): Head<State> {
     if (this.#heads.size >= this.#limit) this.#heads.delete(key);
     this.#heads.set(key, head);

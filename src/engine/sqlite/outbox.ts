@@ -65,8 +65,8 @@ export type SettlingCommit = (write: () => void, durable: () => void) => Promise
 const SETTLED_WITHIN_MS = 1_000;
 
 /**
- * After this many settlements, the settled row number and the last post of each channel are recorded. A start reads
- * about as many rows.
+ * After this many settlements, `#note` stores the row number up to which all rows are settled. The next start reads
+ * only later rows: about this many.
  */
 const NOTED_EVERY = 10_000;
 
@@ -419,7 +419,10 @@ export class Outbox {
     if (n !== null) this.#sql.become.run(state, platformId, why, n);
   }
 
-  /** Records the settled row number, and the last post of each channel. */
+  /**
+   * Stores the row number up to which all rows are settled, and the id of each channel's last post. Stores nothing when
+   * several processes share the store.
+   */
   #note(): void {
     this.#unnoted = 0;
     if (this.#member !== null) return;

@@ -77,10 +77,13 @@ export type CrewVerb = (typeof COMMANDS)[number]['path'] extends infer Path
     : never
   : never;
 
-/** Crews, for operators. A command concerns the crew of its channel, or of its thread's channel. */
+/**
+ * Runs the commands of the group "crew". A command concerns the crew of its channel, or of its thread's channel. The
+ * command table says who may use each command.
+ */
 export type CrewCommands = { run(verb: CrewVerb, request: Request): Answer | Promise<Answer> };
 
-/** The reviews of channels, for operators. */
+/** Runs the commands of the group "review". The command table says who may use each command. */
 export type ReviewCommands = {
   start(request: Request, agents: { readonly primary: AgentId; readonly reviewer: AgentId }): Promise<Answer>;
   /** Shows the open review, or the last one; as `export` does with `json`. */
@@ -162,7 +165,7 @@ export function mayOperate(person: Person, operators: OperatorSet, never: readon
   );
 }
 
-/** One agent in the list for operators. `state`: the state of its sessions, the worst one first if it has several. */
+/** One agent as `/agent list` shows it. `state`: the state of its sessions, the worst one first if it has several. */
 export type RosterEntry = {
   readonly id: AgentId;
   readonly name: string;
@@ -172,7 +175,7 @@ export type RosterEntry = {
   readonly channels: readonly ChannelId[];
 };
 
-/** The agents of this Conch, for operators. The host of the agents implements it. */
+/** The agents of this Conch, for the commands of the group "agent". The host of the agents implements it. */
 export type Roster = {
   list(): readonly RosterEntry[];
   /** Returns facts about an agent, one line each. Returns `null` when there is no such agent. */

@@ -416,7 +416,10 @@ function answered(worker: Worker, { choice }: CrewFactOf<'waitOver'>): Worker {
   };
 }
 
-/** The step before the floor is asked for its turn. A turn that was granted does not count. */
+/**
+ * Returns the worker's step as queued again, without a turn. A step whose turn was granted is subtracted from
+ * `stepCount`, except a meeting, which never counts.
+ */
 function again({ step, stepCount }: Worker): Pick<Worker, 'step' | 'stepCount'> {
   if (step === null) return { step, stepCount };
   const { kind, about, epoch } = step;

@@ -243,7 +243,7 @@ function asked(
   return { kind: 'reviewAsks', id, iteration, waits, why, positions, until };
 }
 
-/** The last of the commits with the fewest blocking findings; `null` outside a repository. */
+/** The last of the commits with the fewest blocking findings; `null` when no commit has a verdict. */
 function bestOf(iterations: Review['iterations']): { readonly commit: string; readonly number: number } | null {
   const stored = iterations.flatMap(({ commit, blocking, verdict }, index) =>
     commit === null || verdict === null ? [] : [{ commit, blocking, number: index + 1 }],

@@ -150,7 +150,7 @@ export function withdrawCall(decision: RunDecision, { call: id }: Of<'WITHDRAW'>
   return null;
 }
 
-/** Decides a request for approval. A later decision is refused and names the person who decided. */
+/** Decides a request for approval. Refuses a second decision with `APPROVAL_DECIDED`. */
 export function decideApproval(decision: RunDecision, command: Of<'DECIDE'>): RunRefusal | null {
   const { state } = decision;
   const approval = state.run?.pause?.approval ?? null;

@@ -16,7 +16,7 @@ export type TaintPorts = {
   readonly clock: Clock;
   /** Whether an operator vouches for a person's text, for this seat, under the present configuration. */
   readonly vouched: (seat: RunSeat, author: Requester) => boolean;
-  /** The lines of a channel, oldest first, as far back as they are read. */
+  /** The newest lines of a channel, oldest first. Older lines are left out. */
   readonly said: (channel: ChannelId) => readonly Pick<Line, 'at' | 'author'>[];
   readonly failed: (error: unknown) => void;
 };

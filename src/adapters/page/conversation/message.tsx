@@ -41,7 +41,7 @@ const editing = signal<string | null>(null);
 
 type Shown = {
   readonly message: ChatMessage;
-  /** The speaker is the same as before: the name is not repeated. */
+  /** True when the message soon follows one of the same speaker. The name is then not repeated. */
   readonly goesOn: boolean;
 };
 
