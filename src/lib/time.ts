@@ -30,12 +30,12 @@ type ClockSources = { readonly machine: () => number; readonly steady: () => num
 const { timeOrigin } = performance;
 const SOURCES: ClockSources = { machine: () => Date.now(), steady: () => timeOrigin + performance.now() };
 
-/** The interval of the standstill watch, in milliseconds. */
+/** The interval between two calls of `Standstill.look`, in milliseconds. */
 const LOOK_MS = 500;
-/** A longer gap between two looks counts as a standstill. */
+/** A process whose calls of `look` are further apart, in milliseconds, was suspended or blocked between them. */
 const STANDSTILL_MS = 3 * LOOK_MS;
 
-/** Measures how long a process was suspended or blocked, from gaps between regular looks at the clock. */
+/** Measures how long a process was suspended or blocked, from gaps between regular calls of `look`. */
 export class Standstill {
   readonly #steady: () => number;
   #lookedAt: number;

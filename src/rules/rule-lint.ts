@@ -16,7 +16,7 @@ type RuleFinding = {
 
 /**
  * Finds rules that cannot be parsed, never decide, never fit, or allow more than they seem to. `wider`: the lists of
- * places that apply here, too.
+ * wider scopes, which also apply.
  */
 export function lintRules(lists: ToolLists, wider: readonly ToolLists[] = []): readonly RuleFinding[] {
   const entriesOf = (each: ToolLists): readonly Entry[] =>
@@ -112,14 +112,14 @@ function specOf({ text }: ToolRule): string {
   return text.slice(text.indexOf('('));
 }
 
-/** A warning for a rule that allows commands, beside a rule on paths. */
+/** Returns a warning for a rule that allows commands when they can reach files of a rule on paths. */
 function halfHeld(entry: Entry, others: readonly Entry[]): string | null {
   const path = others.find((other) => reaches(entry, other));
   if (path === undefined) return null;
   return `"${path.text}" of "${path.place.list}" holds here only for files that a command names: one that it reaches by a folder, or writes, is not seen`;
 }
 
-/** A warning for a rule on paths, beside a wider place's rule that allows commands. */
+/** Returns a warning for a rule on paths when a rule of a wider scope allows commands that can reach these files. */
 function halfHolds(entry: Entry, wider: readonly Entry[]): string | null {
   const commands = wider.find((other) => reaches(other, entry));
   if (commands === undefined) return null;

@@ -160,7 +160,7 @@ function scriptsIn(words: Argv): readonly string[] {
     .filter((text) => /\s/.test(text));
 }
 
-/** A word, the text after its first `=`, the text after an option letter, and the text after a leading `!`. */
+/** Returns a word, the text after its first `=`, and the text after an option letter, each without a leading `!`. */
 function meantBy(word: string): readonly string[] {
   const joined = /^-[^-]/.test(word) ? [word.slice(2)] : [];
   const meant = new Set([word, word.slice(word.indexOf('=') + 1), ...joined]);

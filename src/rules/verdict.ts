@@ -18,7 +18,7 @@ export const MEMBERS = ['ask', 'deny', 'same'] as const;
 export const LABEL_LISTS = ['untrusted', 'private', 'outward', 'trusted'] as const;
 
 /**
- * The lists of rules of one place of the configuration. A rule of `ask` that ends in `!` asks despite always-allow
+ * The lists of rules of one scope of the configuration. A rule of `ask` that ends in `!` asks despite always-allow
  * rules.
  */
 export type ToolLists = {
@@ -29,7 +29,7 @@ export type ToolLists = {
   readonly members?: (typeof MEMBERS)[number];
 } & { readonly [List in (typeof LABEL_LISTS)[number]]?: readonly string[] };
 
-/** The place of a rule. */
+/** The part of the configuration that a rule stands in, widest first; `run`: the options of one run. */
 export type RuleScope = 'built in' | 'bot' | 'agent' | 'channel' | 'run';
 
 type ScopedRule = ToolRule & { readonly scope: RuleScope };
@@ -37,7 +37,7 @@ type ScopedRule = ToolRule & { readonly scope: RuleScope };
 /** The rules that label calls, beside the built-in ones. */
 export type LabelRules = { readonly [List in (typeof LABEL_LISTS)[number]]: readonly ScopedRule[] };
 
-/** The rules of all places for one agent in one channel. */
+/** The rules of all scopes for one agent in one channel. */
 export type ToolRules = LabelRules & {
   readonly deny: readonly ScopedRule[];
   readonly mustAsk: readonly ScopedRule[];
@@ -96,7 +96,7 @@ export function kindsAsked(rules: Pick<ToolRules, 'deny' | 'mustAsk' | 'ask'>): 
 const WITHOUT_RULES: ToolLists = { allow: ['read(**)', 'search(**)'], default: 'ask' };
 
 /**
- * Joins the lists of all places. A narrower place can add denials and requests. The narrowest `default` and `members`
+ * Joins the lists of all scopes. A narrower scope can add denials and requests. The narrowest `default` and `members`
  * apply; else "deny" if any list exists, and "ask". `only` limits a run further. Throws for a text that is no rule,
  * because texts are checked when they are read.
  */

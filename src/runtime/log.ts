@@ -171,7 +171,10 @@ function textRedactor(secrets: readonly string[]): (text: string) => string {
   };
 }
 
-/** An agent's report with every text redacted, so that it may be stored. */
+/**
+ * Redacts the texts of `say`, `leave` and `tellTools`, so that they can be stored. The senders of `use` and `request`
+ * redact their texts themselves.
+ */
 export function redactedReport(report: AgentCommand, redact: (text: string) => string): AgentCommand {
   if (report.type === 'say') return { ...report, text: redact(report.text) };
   if (report.type === 'leave') return { ...report, cause: redact(report.cause) };

@@ -93,7 +93,10 @@ export class StartUp {
     await retrying(() => manager.settle(plans));
   }
 
-  /** Gives floors the messages of the time between, opens sessions, then removes old threads. */
+  /**
+   * Catches up floors with messages written while Conch was down, on platforms that lose no events. Then opens sessions
+   * for all `awake` floors, and removes old threads.
+   */
   async #comeBack(awake: readonly ChannelId[], plans: Plans): Promise<void> {
     const { adapters, adapterOf, agents, clock, forgotten, manager, retrying, sync, threads } = this.#ports;
     for (const adapter of adapters) {

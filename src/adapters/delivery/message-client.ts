@@ -49,8 +49,8 @@ export type ClientLimits = {
 
 /**
  * What Conch does with its own messages on a platform. Every method makes one attempt and rejects with a `ChatError`:
- * `unclear` only when it may have been carried out. Ids are the platform's, as the outbox keeps them; the later one is longer,
- * or greater.
+ * `unclear` only when it may have been carried out. Ids are the platform's, as the outbox stores them. Of two ids, the
+ * longer one is later; of equally long ones, the greater.
  */
 export type MessageClient = {
   readonly limits: ClientLimits;

@@ -29,7 +29,7 @@ export const givenSchema = z.object({
 });
 
 /**
- * Converts the table of operator commands to slash commands. Each first word is a command, each second word a
+ * Converts the table of commands to slash commands. Each first word is a command, each second word a
  * subcommand.
  */
 export function commandSet(table: readonly CommandRow[] = COMMANDS): readonly Option[] {

@@ -69,7 +69,10 @@ export class McpServer {
     return known === undefined || known.digest === tool.digest ? null : differenceOf(known, tool);
   }
 
-  /** Why a tool must not be called as it was shown: its server lists it otherwise now. `null` when it may be called. */
+  /**
+   * Returns why a tool must not be called as it was shown: its definition changed, or the server cannot be used now.
+   * `null` when it may be called.
+   */
   async whyNot({ name, digest }: ServerTool): Promise<string | null> {
     try {
       const now = (await this.tools()).find((tool) => tool.name === name);

@@ -79,7 +79,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   #newest: (Row<Fact> | undefined)[] = [];
   readonly #drafts: Decided<State, Command, Fact, Effect, Refusal>;
   readonly #listeners: ((change: StateChange<State, Fact, Effect>) => void)[] = [];
-  /** Keys of refused commands of the current transaction. */
+  /** Keys of commands that the current transaction refused. Filled only in a shared store. */
   readonly #refused = new Set<string>();
   /** When the next eviction is due. */
   #sweepAt: Instant = 0;
@@ -211,7 +211,10 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     }
   }
 
-  /** The keys whose refused commands rest on their states, and their owners; empties the list. */
+  /**
+   * Returns the keys of refused commands with their owners (`null`: a new key), and empties the list. A refusal counts
+   * only while no other process has changed the state of its key.
+   */
   refused(): readonly { readonly key: string; readonly owner: Owner | null }[] {
     const keys = [...this.#refused].map((key) => ({ key, owner: this.#head(key).owner }));
     this.#refused.clear();

@@ -29,7 +29,8 @@ export const MEMORY = ':memory:';
 /**
  * Opens the database for this process alone, checks its settings and migrates its schema. Throws a `StoreError` within
  * a second when another process owns it, and before any write when its schema is newer. Each migration is applied
- * whole or not at all. `say` is called when the file was copied before a migration. `isNew`: deletes what stands there.
+ * whole or not at all. `say` is called when the file was copied before a migration. `isNew`: first deletes the database
+ * file at `path`, with its `-wal` and `-shm` files.
  */
 export function openDatabase(
   path: string,

@@ -101,7 +101,8 @@ const CHOICE: Argument = {
 };
 
 /**
- * All operator commands. Slash commands, the console's buttons, `conch ctl` and `/help` are derived from this table.
+ * All commands of a channel, for operators and for everybody. Slash commands, the console's buttons, `conch ctl` and
+ * `/help` are derived from this table.
  */
 export const COMMANDS = [
   shows('floor status', 'Show who holds the floor, for how long, and who is next'),

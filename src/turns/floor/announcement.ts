@@ -116,7 +116,7 @@ const FIELDS = {
   trust: trustAsked,
   /** The decision that replaces that question. `choice` is `null` when no decision is needed any more. */
   trustAnswered: { ...trustAnswered, at: instant },
-  /** The state of a background run. `failed`: the run waits from now on, or continues. */
+  /** The state of a background run. `failed`: true when it waits for Retry or Discard, false when it is retried. */
   aside: { agent, what: z.string(), run: z.number().exactOptional(), failed: z.boolean().exactOptional() },
   reviewAsks: reviewAsks.omit({ kind: true }).shape,
   reviewOver: reviewReport.omit({ kind: true }).shape,

@@ -123,7 +123,7 @@ export const worktreeSchema = z.strictObject({
   /** The lines that the branch adds and removes; absent before the first commit. */
   added: count.exactOptional(),
   removed: count.exactOptional(),
-  /** What changed in the copy of people during the step, in words. Absent: nothing. */
+  /** Changes in the user's copy during a step of an agent that does not ask, in words. Absent: none. */
   copy: text.exactOptional(),
   /** What refused the commit of the files that differ, such as a hook, with its last lines. Absent: nothing. */
   refused: text.exactOptional(),

@@ -180,7 +180,10 @@ function offersOf({ calls }: Run, id: string): readonly string[] {
   return calls.find((call) => call.id === id)?.words?.offers?.map(({ rule }) => rule) ?? [];
 }
 
-/** Clears the next waiting call, or requests its approval. Calls of Conch run one at a time, in order. */
+/**
+ * Clears pending calls, so that they may start. Requests approval for the first call that needs it. Clears calls that
+ * Conch carries out one at a time, in order. Pauses the run instead when the agent repeated an equal call too often.
+ */
 export function goOnWithRun(decision: RunDecision): void {
   const { state, run } = decision;
   if (state.status !== 'running') return;

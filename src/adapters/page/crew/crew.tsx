@@ -12,7 +12,7 @@ import { channel, channels, drawerOpen, openView, toggleView } from '../state.ts
 import '../audit/audit.css';
 import './crew.css';
 
-/** The crew of the open channel: `none`: it is not open; `lost`: the server does not answer. */
+/** The crew of the open channel. `none`: Conch has not opened the crew. `lost`: the server does not answer. */
 const crew = signal<CrewView | 'reading' | 'none' | 'lost'>('reading');
 /** The server's clock at the last answer. */
 const asOf = signal(0);
