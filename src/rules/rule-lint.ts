@@ -174,9 +174,9 @@ function allowsMuch({ covers, spec }: ToolRule): string | null {
   if (spec.of !== 'words' || !spec.open) return null;
   const begin = spec.words.join(' ');
   if (begin === '')
-    return 'It allows only commands that are known to start, write and send nothing: write "Bash" for every command';
+    return 'It allows only commands that are known to start no program, write nothing and send nothing. To allow every command, write "Bash"';
   if (!isSafeBeginning(spec.words)) {
-    return `It can run any program: "${begin}" is not known to start, write and send nothing, whatever stands behind it. Name the whole command, such as "Bash(${begin})"`;
+    return `It can run any program: with some arguments, "${begin}" may start a program, write a file or send data. Name the whole command, such as "Bash(${begin})"`;
   }
   const [program = '', verb] = spec.words;
   const verbs = verb === undefined ? safeVerbs(program) : null;

@@ -74,7 +74,7 @@ describe.concurrent('a Conch on Slack', () => {
     [
       'whose tokens are revoked',
       (slack) => slack.revokeTokens({ announce: true }),
-      /^The bot token of the app was taken back\. Install the app again/,
+      /^The bot token of the app was revoked\. Install the app again/,
     ],
     [
       'that is removed from the workspace',

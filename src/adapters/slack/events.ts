@@ -357,5 +357,5 @@ function reacted({ user, reaction, item }: z.output<typeof reactionSchema>, self
 
 function revoked({ tokens }: z.output<typeof revokedSchema>): SlackEvent {
   const isOurs = (tokens.bot ?? []).length > 0;
-  return isOurs ? { kind: 'broken', why: 'The bot token of the app was taken back' } : NOTHING;
+  return isOurs ? { kind: 'broken', why: 'The bot token of the app was revoked' } : NOTHING;
 }

@@ -156,7 +156,7 @@ describe('context that a model needs', () => {
     const said = (order: OrderPolicy) => buildPrompt(parts({ view: { ...VIEW, order } })).system;
     expect(said('mention')).toContain('An agent gets a turn only when it is called. A mention (@id) calls');
     expect(said('manual')).toContain('People choose who is next.');
-    expect(said('facilitator')).toContain('nobody needs to be called');
+    expect(said('facilitator')).toContain('you need not mention anybody');
   });
 
   test('T25 is the same in every prompt, and is sent once to a session that remembers it', () => {
