@@ -157,7 +157,8 @@ function overNote(
       return renewed ? { ...over, errors: errors + 1 } : { ...over, renewed: true };
     case 'forfeited':
       if (why === CAUSES.limit) return over;
-      return why === CAUSES.inUse ? { ...over, renewed: true } : { ...over, errors: errors + 1 };
+      // A session in use is replaced. It counts when the session was replaced just before.
+      return why === CAUSES.inUse && !renewed ? { ...over, renewed: true } : { ...over, errors: errors + 1 };
     case 'revoked':
       return over;
     default:

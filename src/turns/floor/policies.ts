@@ -109,7 +109,7 @@ export const POLICIES: Readonly<Record<OrderPolicy, Policy>> = {
   facilitator: {
     ...ROUND_ROBIN,
     summary: 'the facilitator chooses',
-    forAgents: `The facilitator chooses the next agent, so you need not mention anybody. ${CALLING}`,
+    forAgents: `The facilitator chooses: you need not mention anybody. ${CALLING}`,
     asksFacilitator: true,
   },
   review: {

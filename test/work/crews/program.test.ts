@@ -823,7 +823,9 @@ test('a worker that changes the copy of people is stopped, and they read what ch
     stepCount: 2,
     waiting: { why: expect.stringMatching(/^The file list.txt changed. In/) },
   });
-  await until(() => room.posts.join('\n').includes('Files in your own copy of the repository changed during its step.'));
+  await until(() =>
+    room.posts.join('\n').includes('Files in your own copy of the repository changed during its step.'),
+  );
   git(room.repo, 'checkout', '-q', 'list.txt');
   await room.command('/crew answer A continue');
   await finished(room, 1);

@@ -218,7 +218,7 @@ function Beginning(): JSX.Element | null {
       <p class="empty-title">Nobody has spoken yet</p>
       {writable.value && (
         <>
-          <p>Write a message: the agents answer one at a time. Only the holder of the floor speaks; you always can.</p>
+          <p>Write a message: the agents answer one at a time.</p>
           <p class="buttons openings">
             {OPENINGS.map((text) => (
               <Button key={text} kind="small-button" onClick={() => begin(text)}>

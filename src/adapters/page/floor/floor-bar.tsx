@@ -211,7 +211,7 @@ function Next(): JSX.Element | null {
 const ACTIONS = [
   { id: 'skip', icon: 'skip', line: '/floor skip', title: 'End this turn, go on with the next (Alt+S)' },
   { id: 'start', icon: 'play', line: '/floor start', title: 'Let the agents take turns' },
-  { id: 'resume', icon: 'play', line: '/floor resume', title: 'Resume: grant turns again (Alt+P)' },
+  { id: 'resume', icon: 'play', line: '/floor resume', title: 'Resume turns (Alt+P)' },
   { id: 'pause', icon: 'pause', line: '/floor pause', title: 'Grant no new turns (Alt+P)' },
   { id: 'stop', icon: 'stop', line: '/stop', title: 'Stop everything at once (Alt+X)' },
 ] as const;

@@ -21,7 +21,7 @@ const SHORTCUTS: readonly Shortcut[] = [
   { keys: 'Shift + Enter', what: 'New line' },
   { keys: '/', what: 'Write a command', acts: { '/': focusComposer } },
   { keys: 'c', what: 'Go to the composer', acts: { c: focusComposer } },
-  { keys: 'Alt + A', what: 'Go to the next open request, in any channel', acts: { 'Alt KeyA': showQuestion } },
+  { keys: 'Alt + A', what: 'Go to the next request of any channel', acts: { 'Alt KeyA': showQuestion } },
   { keys: 'a  r', what: 'There: allow, reject' },
   { keys: 'Alt + S', what: 'Skip the turn under way', acts: { 'Alt KeyS': () => pressButton('/floor skip') } },
   { keys: 'Alt + X', what: 'Stop everything', acts: { 'Alt KeyX': () => pressButton('/stop') } },
