@@ -70,8 +70,16 @@ describe('a rule that looks right', () => {
     ['lets every command run by its other name', { allow: ['Bash'] }, 'allow[0] unwise: Every command runs unasked'],
     ['lets everything run', { allow: ['*'] }, 'allow[0] unwise: Every tool runs unasked'],
     ['lets all words run', { allow: ['Bash(*)'] }, 'allow[0] unwise: It allows only commands that are known'],
-    ['lets an interpreter run all', { allow: ['Bash(python *)'] }, 'allow[0] unwise: It can run any program: "python"'],
-    ['lets a runner run all', { allow: ['Bash(npm run *)'] }, 'allow[0] unwise: It can run any program: "npm run"'],
+    [
+      'lets an interpreter run all',
+      { allow: ['Bash(python *)'] },
+      'allow[0] unwise: It can run any program: with some arguments, "python"',
+    ],
+    [
+      'lets a runner run all',
+      { allow: ['Bash(npm run *)'] },
+      'allow[0] unwise: It can run any program: with some arguments, "npm run"',
+    ],
     [
       'lets a default run all',
       { allow: ['Read'], default: 'allow' },
