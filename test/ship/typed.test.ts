@@ -64,11 +64,23 @@ test('docs/install.md names the packages of every part', () => {
   }
 });
 
+/** Variables by which npm reaches its registry on this machine. */
+const NETWORK = [
+  'NODE_EXTRA_CA_CERTS',
+  'HTTPS_PROXY',
+  'HTTP_PROXY',
+  'NO_PROXY',
+  'https_proxy',
+  'http_proxy',
+  'no_proxy',
+];
+
 /** Types lines one after the other in a folder with the packed files. A line that starts Conch is stopped by Ctrl+C. */
 async function typeAll(lines: readonly string[], name: string): Promise<void> {
   const folder = emptyProject(join(dir, name));
   for (const file of files) copyFileSync(file, join(folder, basename(file)));
-  const env = { npm_config_prefer_offline: 'true', npm_config_yes: 'true', CI: '1' };
+  const network = Object.fromEntries(NETWORK.flatMap((key) => (process.env[key] ? [[key, process.env[key]]] : [])));
+  const env = { npm_config_prefer_offline: 'true', npm_config_yes: 'true', CI: '1', ...network };
   for (const line of lines) {
     if (line.includes('conch init --')) rmSync(join(folder, 'turnConfig.json'), { force: true });
     if (STARTS.test(line)) {
