@@ -20,7 +20,7 @@ import type { ExitCode } from '../runtime/exit-codes.ts';
 /** The answers that the command line gives; `null` where it gives none. */
 export type InitFlags = { readonly [Key in keyof StarterAnswers]: string | null };
 
-/** The parts of the machine that `conch init` needs. */
+/** What `conch init` reads and writes outside its arguments: folders, the terminal, the environment. */
 export type InitWorld = {
   /** The folder that gets the files. */
   readonly cwd: string;

@@ -35,7 +35,7 @@ export type ReviewWorld = CtlWorld & {
   /** The configuration file; `null` for the demo. */
   readonly file: string | null;
   readonly signal: AbortSignal;
-  /** Resolves after this many milliseconds. */
+  /** Resolves after `ms` milliseconds. */
   sleep(ms: number): Promise<void>;
 };
 

@@ -17,7 +17,7 @@ export type Tagged<Tag extends string, S extends Shapes> = {
 
 /**
  * Makes a function that returns whether a value is an object of a `Tagged` union. The function checks the tag only.
- * Use it for values that TypeScript has checked where they were made.
+ * The other fields are not checked: do not pass values from outside the program.
  */
 export function hasTagOf<Tag extends string, S extends Shapes>(
   tag: Tag,

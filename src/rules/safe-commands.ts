@@ -11,7 +11,7 @@ type Known = {
   readonly long?: ReadonlySet<string>;
   /** Accepts further words that begin with a dash, such as `-5`. */
   readonly dashed?: RegExp;
-  /** Pattern of the words without a dash. Default: any text. */
+  /** Pattern that each word without a leading dash must match. Default: any text. */
   readonly operand?: RegExp;
   /** Refuses a word that matches, also one that another pattern accepts. */
   readonly never?: RegExp;

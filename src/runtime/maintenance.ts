@@ -134,8 +134,8 @@ async function erased(order: Erasure, { store, config }: MaintenanceParts): Prom
 }
 
 /**
- * Returns the texts to erase besides the person's own texts, or the message. These are tool calls for the person or in
- * turns that got the message, with requests and announcements about the calls, and the person's decisions.
+ * Returns what else to erase with a person's texts or a message: the tool calls made for the person, or in turns that
+ * read the message; the requests and announcements about these calls; and the decisions of the person.
  */
 async function alsoErased(erasure: Erasure, store: FloorStore): Promise<AlsoErased> {
   const { what, id } = erasure;

@@ -200,7 +200,7 @@ export function digestOf({ tool, definition, input, detail, accounts }: GatedCal
 /** The longest request that people are asked about, in UTF-16 units. */
 export const LONGEST_DETAIL = 262_144;
 
-/** The most text of an agent that is shown with its request, in UTF-16 units. */
+/** The agent's last words beside its request are cut after this length, in UTF-16 units. */
 const LONGEST_SAYING = 300;
 const TOO_LONG = `its input is longer than ${LONGEST_DETAIL.toLocaleString('en-US')} characters; split it`;
 

@@ -1,7 +1,7 @@
 /**
  * The question or turn that a button was drawn for: an open question, by its key, or a turn of a store, by its epoch.
  * `epoch`: for a background run, the number of the run; while nobody has the floor, the epoch of the last grant. The
- * button does nothing for any other question or turn.
+ * button does nothing when another question or turn is open.
  */
 export type DrawnFor =
   | { readonly of: 'question'; readonly key: string }
@@ -28,7 +28,7 @@ export function readDrawnFor(word: string): DrawnFor | null {
 const QUESTION = /^q([\w-]{1,64})$/;
 const TURN = /^t(\w{1,64})\.([\da-z]{1,10})$/;
 
-/** The reason of the *Discard* button of a failed run. With this reason, a run that has not failed is not ended. */
+/** The reason that the *Discard* button of a failed run gives. With this reason, only a failed run is ended. */
 export const DISCARDED = 'discarded';
 
 /** The number of a review's question to people. A button with another number does nothing. */

@@ -21,7 +21,7 @@ export type AsideOrder = {
   /** The model of the run; default: the agent's model. */
   readonly model?: string;
   /**
-   * Returns whether the run may use a tool that the agent's rules allow. `tool` `null`: any tool of the server.
+   * Returns whether this run may use the tool. The agent's rules hold besides. `tool: null` asks for any tool of the server.
    * Default: every tool.
    */
   readonly reaches?: (server: string, tool: string | null) => boolean;

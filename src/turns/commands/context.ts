@@ -79,7 +79,7 @@ export type CrewVerb = (typeof COMMANDS)[number]['path'] extends infer Path
 
 /**
  * Runs the commands of the group "crew". A command concerns the crew of its channel, or of its thread's channel. The
- * command table says who may use each command.
+ * file command-table.ts lists who may use each command.
  */
 export type CrewCommands = { run(verb: CrewVerb, request: Request): Answer | Promise<Answer> };
 

@@ -139,7 +139,7 @@ export type CrewWork = {
   keptWork(ref: string, how: 'show' | 'drop'): Promise<string | null>;
   /** Puts stored work into the files of a worktree. Resolves with the result in words; with `null` for unknown refs. */
   applyKept(ref: string, ticket: Assigned): Promise<string | null>;
-  /** Updates the user's copy of main with merged work that waits. Resolves with the result in words. */
+  /** Brings merged commits into the user's checkout of main, where git refused them before. `text`: the result, for people. */
   updateCopy(): Promise<{ readonly ok: boolean; readonly text: string }>;
   /** Compares what git has with what the crew knows. Resolves with one sentence for each difference. */
   check(crew: Crew): Promise<readonly string[]>;

@@ -213,7 +213,7 @@ function lose(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'LOST'>)
   return decision.wait('agent', `${agent}: ${why}`, decision.at + settings.waitMs);
 }
 
-/** Replaces the reviewer with the fallback agent. Returns false when no fallback is left. */
+/** Replaces the reviewer with the agent in `settings.fallback`. Returns false when no fallback is set, or it has a role already. */
 function replaceReviewer(decision: ReviewDecision, why: string): boolean {
   const { settings, primary, reviewer, turn, waiting } = decision.review;
   const by = settings.fallback;

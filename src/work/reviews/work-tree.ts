@@ -43,7 +43,7 @@ export async function measureWork(
     const index = join(scratch, 'index');
     const git = gitIn(root, environment, { ...AUTHOR, GIT_INDEX_FILE: index });
     await copyIndex(join(gitFolder, 'index'), index).catch(() => undefined);
-    // Git takes files with these flags for unchanged. Without this, the reviewer would not see their changes.
+    // Git hides changes of files flagged assume-unchanged or skip-worktree. The reviewer must see them.
     await clearIndexFlags(git, root, zeroSeparated(await git(['ls-files', '--stage', '-v', '-z'])));
     const isInside = without !== null && `${without}/`.startsWith(`${root}/`);
     const left = isInside ? [`:(top,exclude,literal)${without.slice(root.length + 1)}`] : [];
