@@ -27,6 +27,10 @@ const REFUSALS_TO_CLOSE = 3;
 const CHECKS_TO_TRIAL = 10;
 
 type Closed = { readonly why: string; readonly isByRefusals: boolean };
+/** Why a channel is checked. Each field holds the newest such reason. */
+type Causes = { reported?: string; refusal?: string };
+/** A check that waits for the platform's answer. Causes that arrive meanwhile are added to `causes`. */
+type Check = { readonly causes: Causes; done: Promise<void> | null };
 
 /**
  * Tracks which channels of a platform can be used. One refused call is no proof, so the platform is asked before a
@@ -37,7 +41,7 @@ export class ChannelAccess {
   readonly #closed = new Map<ChannelId, Closed>();
   /** How many calls an open channel has refused since its last message. */
   readonly #refusals = new Map<ChannelId, number>();
-  readonly #checks = new Map<ChannelId, Promise<void>>();
+  readonly #checks = new Map<ChannelId, Check>();
   readonly #awaited = new Set<ChannelId>();
 
   constructor(ports: ChannelAccessPorts) {
@@ -82,30 +86,28 @@ export class ChannelAccess {
    * Asks the platform about a channel. `reported`: a reason that the platform sent earlier, used if the question fails.
    * `refusal`: why a call was refused.
    */
-  async check(channel: ChannelId, why: { readonly reported?: string; readonly refusal?: string } = {}): Promise<void> {
-    const asking = this.#checks.get(channel) ?? this.#ask(channel, why).finally(() => this.#checks.delete(channel));
-    this.#checks.set(channel, asking);
-    await asking;
+  async check(channel: ChannelId, causes: Readonly<Causes> = {}): Promise<void> {
+    const check = this.#checks.get(channel) ?? { causes: {}, done: null };
+    this.#checks.set(channel, check);
+    Object.assign(check.causes, causes);
+    check.done ??= this.#ask(channel, check.causes).finally(() => this.#checks.delete(channel));
+    await check.done;
   }
 
-  async #ask(
-    channel: ChannelId,
-    { reported, refusal }: { readonly reported?: string; readonly refusal?: string },
-  ): Promise<void> {
+  async #ask(channel: ChannelId, causes: Readonly<Causes>): Promise<void> {
     const { ask, whyClosed, reopened, log } = this.#ports;
     try {
       const found = await ask(channel);
       if (found !== null) return this.close(channel, found);
+      const { refusal } = causes;
       if (refusal === undefined) return this.open(channel);
       log.warn({ channel, why: refusal }, 'the channel refused a message, though it is open');
       if ((this.#refusals.get(channel) ?? 0) >= REFUSALS_TO_CLOSE) return this.close(channel, refusal, true);
       reopened(channel);
     } catch (error) {
-      const found = whyClosed(error) ?? reported ?? null;
-      log[this.isClosed(channel) ? 'debug' : 'warn'](
-        { channel, why: reasonOf(error) },
-        'a channel could not be checked',
-      );
+      const found = whyClosed(error) ?? causes.reported ?? null;
+      const level = this.isClosed(channel) ? 'debug' : 'warn';
+      log[level]({ channel, why: reasonOf(error) }, 'a channel could not be checked');
       if (found !== null) this.close(channel, found);
     }
   }

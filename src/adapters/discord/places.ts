@@ -45,8 +45,8 @@ export type Places = {
   guildOf(channel: string): string | null;
   /**
    * Returns the floor for a channel's messages; `null` when the channel has no floor. Opens the floor of a new thread.
-   * Treats a channel that Discord refuses to describe as no thread. Rejects with a `ChatError` while Discord does not
-   * answer.
+   * Treats a channel that Discord refuses to describe as no thread, and asks again at the next call when the refusal is
+   * not final. Rejects with a `ChatError` while Discord does not answer.
    */
   resolve(channel: string): Promise<MessageLocation | null>;
   /** Like `resolve`, but asks nobody and opens nothing. `undefined` when the channel is not known yet. */
@@ -61,7 +61,7 @@ export type Places = {
 const THREADS = new Set([10, 11, 12]);
 const KNOWN_LIMIT = 10_000;
 
-/** Caches channels and threads from events. Asks Discord once about channels that no event described. */
+/** Caches channels and threads from events. Asks Discord about channels that no event described. */
 export function createPlaces(ports: {
   readonly read: Reader;
   readonly queries: FloorQueries;
@@ -79,7 +79,7 @@ export function createPlaces(ports: {
       learn(await describe(read, channel));
     } catch (error) {
       if (!(error instanceof ChatError) || error.fault !== 'refused') throw error;
-      known.set(channel, { parent: null, name: null, guild: null });
+      if (error.retryAfterMs === null) known.set(channel, { parent: null, name: null, guild: null });
     }
   };
   const learn = (channel: ChannelPayload): void => {

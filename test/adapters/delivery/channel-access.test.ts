@@ -122,4 +122,19 @@ describe("a platform's event about a closed channel", () => {
     await silent.access.check(CHANNEL, { reported: 'it was archived' });
     expect(suspensions(silent.told)).toHaveLength(2);
   });
+
+  test('is believed when it arrives during a check that gets no answer', async () => {
+    const { access, told } = bench(new Error('no network'));
+    await Promise.all([access.check(CHANNEL), access.check(CHANNEL, { reported: 'it was archived' })]);
+    expect(suspensions(told)).toHaveLength(2);
+  });
+
+  test('T36 counts a refusal that arrives during a check', async () => {
+    const { access, told, refused } = bench(null);
+    await refused();
+    await refused();
+    const check = access.check(CHANNEL);
+    await Promise.all([check, refused()]);
+    expect(suspensions(told)).toHaveLength(2);
+  });
 });

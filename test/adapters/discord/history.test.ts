@@ -48,6 +48,17 @@ function portsFor(place: Partial<Place> = {}, listener: Listener = createListene
 const readBack = (after: string | null, ports = portsFor()): Promise<History> =>
   readHistory(ports, `discord:${discord.channel}`, after === null ? null : at(after));
 
+describe('a thread that the bot may not see', () => {
+  test('is found to be a thread once the bot may see it', async () => {
+    const thread = discord.thread(discord.channel, 'plans');
+    const { places } = portsFor({ threads: 'own' });
+    discord.permit(discord.channel, 'ViewChannel', 'deny');
+    expect(await places.resolve(thread)).toBeNull();
+    discord.permit(discord.channel, 'ViewChannel', null);
+    expect((await places.resolve(thread))?.channel).toBe(`discord:${thread}`);
+  });
+});
+
 describe('a channel that was never read', () => {
   test('starts at its newest message and skips earlier ones', async () => {
     discord.write('ann', discord.channel, 'long ago');
