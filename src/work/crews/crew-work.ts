@@ -83,7 +83,7 @@ import {
   updateSubmodules,
   worktreeName,
 } from './git/worktrees.ts';
-import { withNotes } from './tickets/ticket-file.ts';
+import { FrontMatterError, withNotes } from './tickets/ticket-file.ts';
 import { sortTickets, whyNotAfter } from './tickets/ticket.ts';
 import type { Ticket, TicketSource } from './tickets/ticket.ts';
 
@@ -393,7 +393,7 @@ class RepositoryWork implements CrewWork {
       await this.endProcesses(ticket);
       await this.#fetchIfPossible();
       for (let times = 0; times < MOST_MOVES; times += 1) {
-        const result = await this.#mergeOnce(ticket, order, started);
+        const result = await this.#mergeOnce(ticket, order, started).catch(refusedForFile);
         if (result.how !== 'moved') return result;
       }
       return { how: 'moved' };
@@ -411,7 +411,7 @@ class RepositoryWork implements CrewWork {
       // New commits of the worker are pushed to the same open pull request.
       if (state.state !== 'open' || pull.tip === tip) return end;
     }
-    const head = await this.#pushPull(ticket, tip, pull);
+    const head = await this.#pushPull(ticket, tip, pull).catch(refusedForFile);
     if (typeof head !== 'string') return head;
     const { id, title, branch } = ticket;
     const [, issue] = /^gh-(\d+)$/.exec(id) ?? [];
@@ -1253,4 +1253,10 @@ function shortList(paths: readonly string[], between = ', '): string {
 
 function lastLines(output: string, lines = LINES_SHOWN): string {
   return output.trimEnd().split('\n').slice(-lines).join('\n');
+}
+
+/** Ends a merge or a pull request that cannot close the file of its ticket. Throws every other error. */
+function refusedForFile(error: unknown): { readonly how: 'refused'; readonly why: string } {
+  if (!(error instanceof FrontMatterError)) throw error;
+  return { how: 'refused', why: `the ticket's file on main cannot be closed: ${error.message}. Mend the file first` };
 }

@@ -172,3 +172,29 @@ test('changes of a branch in .tickets are not merged, and the thread says so', a
     'c-1: not merged, because it belongs to tickets: .tickets/c-2.md, .tickets/c-9.md',
   );
 });
+
+test('a merge whose ticket file lost its front matter on main waits for people, once', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  const file = join(repo, '.tickets/c-1.md');
+  const commitFile = (text: string, message: string): void => {
+    writeFileSync(file, text);
+    git(repo, 'commit', '-qm', message, '--', file);
+  };
+  const oneFile: Parameters<typeof stage>[1] = (folder) => {
+    add(folder, 'c-1.txt', 'x');
+    return 'DONE';
+  };
+  const room = await stage(repo, oneFile, { merge: 'ask' });
+  const said = () => room.posts.join('\n');
+  await room.command('/crew run');
+  await expect.poll(said).toContain('Merge it?');
+  commitFile('# No front matter\n', 'Break the ticket');
+  await room.command('/crew merge A');
+  const words = "the ticket's file on main cannot be closed: it does not begin with a line";
+  await expect.poll(said).toContain(words);
+  commitFile(ticketText('c-1'), 'Mend the ticket');
+  await room.command('/crew merge A');
+  await finished(room, 1);
+  expect(said().split('The merge was not made')).toHaveLength(2);
+  expect(git(repo, 'show', 'main:.tickets/c-1.md')).toContain('status: closed');
+});

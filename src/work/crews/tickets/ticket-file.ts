@@ -128,12 +128,15 @@ function textOf(bytes: Uint8Array): string {
   return text;
 }
 
+/** Thrown for a ticket whose file has no front matter. */
+export class FrontMatterError extends Error {}
+
 /** The lines of a text, and the line that ends its front matter. A rule in the body never opens a second one. */
 function frontMatterOf(text: string): { readonly lines: readonly string[]; readonly end: number } {
   const lines = text.split('\n');
-  if (lines[0]?.trimEnd() !== '---') throw new Error('it does not begin with a line "---"');
+  if (lines[0]?.trimEnd() !== '---') throw new FrontMatterError('it does not begin with a line "---"');
   const end = lines.findIndex((line, index) => index > 0 && line.trimEnd() === '---');
-  if (end === -1) throw new Error('its front matter has no end, a line "---"');
+  if (end === -1) throw new FrontMatterError('its front matter has no end, a line "---"');
   return { lines, end };
 }
 
