@@ -37,7 +37,10 @@ export type Platforms = {
   readonly page: ConsoleAdapter | null;
   /** Ids of operators without an entry in the configuration: the user of this machine's page. */
   readonly localOperators: readonly string[];
-  /** Claims the tokens for this process. Throws an `AdapterError` when another process on this machine uses one. */
+  /**
+   * Claims the tokens for this process. When another process on this machine uses one, throws an `AdapterError`; with a
+   * store in PostgreSQL, logs a warning.
+   */
   readonly claim: () => void;
   /** Releases the tokens. */
   readonly release: () => void;
@@ -51,7 +54,7 @@ export async function createPlatforms(parts: PlatformsParts): Promise<Platforms>
   for (const [name, open] of Object.entries(OPENERS))
     if (config.channels.some(({ adapter }) => adapter === name)) adapters.push(await open(parts));
   const localOperators = page === null ? [] : [CONSOLE_PERSON.id];
-  return { adapters, page, localOperators, ...claims(config, adapters) };
+  return { adapters, page, localOperators, ...claims(parts, adapters) };
 }
 
 type Opener = (parts: PlatformsParts) => Promise<ChatAdapter>;
@@ -62,7 +65,10 @@ const OPENERS: Readonly<Record<Exclude<ChannelConfig['adapter'], 'console'>, Ope
   slack: openSlack,
 };
 
-function claims(config: Config, adapters: readonly ChatAdapter[]): Pick<Platforms, 'claim' | 'release'> {
+function claims(
+  { config, log }: Pick<PlatformsParts, 'config' | 'log'>,
+  adapters: readonly ChatAdapter[],
+): Pick<Platforms, 'claim' | 'release'> {
   const { discord, slack } = config.credentials;
   const tokens = { discord: discord.token, slack: slack.appToken ?? slack.botToken };
   const claimed: FileLock[] = [];
@@ -72,8 +78,10 @@ function claims(config: Config, adapters: readonly ChatAdapter[]): Pick<Platform
         const token = tokens[adapter];
         if (token === null || !adapters.some(({ name }) => name === adapter)) continue;
         const claim = lockInstance(token.reveal());
-        if (claim === null) throw new AdapterError(ALREADY_USED[adapter], { adapter });
-        claimed.push(claim);
+        if (claim !== null) claimed.push(claim);
+        // A former leader of a shared store that stands still keeps its token, and ends when it wakes.
+        else if (config.store !== undefined) log.warn({ adapter }, ALREADY_USED[adapter]);
+        else throw new AdapterError(ALREADY_USED[adapter], { adapter });
       }
     },
     release() {

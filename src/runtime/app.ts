@@ -55,12 +55,14 @@ export type AppParts = Pick<CommandContextPorts, 'waiting'> & {
   readonly onBroken: (error: unknown) => void;
   /** False while another process may serve the channels in place of this one. Default: never. */
   readonly mayAct?: () => boolean;
+  /** The most rounds of delivery at a shutdown. Default: `ALONE_DRAIN_ROUNDS`. */
+  readonly drainRounds?: number;
   /** Decides whether agents may start in their folders. Absent: folders with files that agents obey are refused. */
   readonly trust?: FolderTrust;
 };
 
-/** The most rounds of delivery at a shutdown. Entries that are left are delivered after the next start. */
-const DRAIN_ROUNDS = 20;
+/** Rounds of delivery at a shutdown that nobody takes over from. The next start delivers what is left. */
+const ALONE_DRAIN_ROUNDS = 20;
 
 /** Backoff while the disk is full or another process writes to the database. */
 const STORE_BACKOFF = { firstMs: 250, longestMs: 5_000 };
@@ -268,7 +270,7 @@ export class App {
     await Promise.all([this.runs.stop(), this.reviews.stop(), this.crews.stop(), this.#agents.stop()]);
     await this.crews.endProcesses();
     await this.#startUp.stop();
-    await this.#outbox.drain(DRAIN_ROUNDS);
+    await this.#outbox.drain(this.#parts.drainRounds ?? ALONE_DRAIN_ROUNDS);
     await this.#outbox.stop();
     for (const adapter of this.#parts.adapters) await adapter.stop();
     await this.#parts.store.close();

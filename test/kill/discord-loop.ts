@@ -40,7 +40,8 @@ export type DiscordReport = {
   readonly dir: string | null;
 };
 
-const AGENTS = ['pm', 'dev', 'qa', 'long', 'drip'];
+/** The agents of the channels. */
+export const DISCORD_AGENTS = ['pm', 'dev', 'qa', 'long', 'drip'];
 const PEOPLE = ['ann', 'bob'];
 /** A start is killed before it is ready this often; a kill comes while an answer is on its way this often; a shutdown is cut short this often. */
 const EARLY = 0.2;
@@ -90,12 +91,9 @@ const TROUBLES: readonly Fault[] = [
   { kind: 'status', status: 502 },
 ];
 
-type Run = {
+type Run = DiscordRoom & {
   readonly plan: DiscordPlan;
   readonly place: Place;
-  readonly server: SpawnedDiscord;
-  readonly channels: readonly string[];
-  readonly crowd: DiscordCrowd;
   readonly random: Random;
   readonly faults: DiscordFaults;
   readonly recoveriesMs: number[];
@@ -114,8 +112,9 @@ export async function runDiscordKillLoop(plan: DiscordPlan): Promise<DiscordRepo
     while (cycle < plan.cycles || (hasMissed(run) && cycle < plan.cycles * MORE)) await live(run, (cycle += 1));
     await heal(run);
     const { written } = crowd;
-    const witnesses = witnessesOf(place);
-    await verifyDiscord({ dataDir: place.dataDir, server, channels, agents: AGENTS, written, witnesses }, faults);
+    const witnesses = discordWitnesses(place.dir);
+    const agents = DISCORD_AGENTS;
+    await verifyDiscord({ dataDir: place.dataDir, server, channels, agents, written, witnesses }, faults);
     keep &&= Object.values(faults).some((found) => found.length > 0);
     const sorted = run.recoveriesMs.toSorted((one, other) => one - other);
     return {
@@ -139,28 +138,37 @@ function hasMissed({ kills }: Run): boolean {
 
 async function prepare(plan: DiscordPlan): Promise<Run> {
   const random = randomOf(plan.seed);
+  const room = await discordRoom(random);
+  const place = await makePlace({});
+  configure(place, room.configIn(place.dir));
+  const kills = { midPost: 0, uncertain: 0, starting: 0, other: 0 };
+  return { ...room, plan, place, random, faults: noFaults(), recoveriesMs: [], kills, isHealthy: true };
+}
+
+/** A loopback Discord with three channels and people who write in them. */
+export type DiscordRoom = {
+  readonly server: SpawnedDiscord;
+  readonly channels: readonly string[];
+  readonly crowd: DiscordCrowd;
+  /** The environment of a program that connects to this Discord. */
+  readonly env: Readonly<Record<string, string>>;
+  /** The configuration of such a program. Its agents keep their prompts below `dir`. */
+  configIn(dir: string): object;
+};
+
+/** Starts a Discord with its channels and people. */
+export async function discordRoom(random: Random): Promise<DiscordRoom> {
   const server = await spawnDiscord();
-  const { remote, channel } = server;
+  const { remote, channel, token, apiUrl } = server;
   const channels = [channel, await remote.addChannel('bare'), await remote.addChannel('streams')];
   await remote.permit(channels[1] ?? '', 'ManageWebhooks', 'deny');
   const people = await Promise.all(PEOPLE.map((name) => remote.person(name)));
   const role = await remote.role('everybody', { mentionable: true });
-  const place = await makePlace({});
-  configure(place, configOf(channels, { person: people[0] ?? '', role, operators: people, dir: place.dir }));
   const crowd = new DiscordCrowd({ remote, channels, random, people });
-  const kills = { midPost: 0, uncertain: 0, starting: 0, other: 0 };
-  return {
-    plan,
-    place,
-    server,
-    channels,
-    crowd,
-    random,
-    faults: noFaults(),
-    recoveriesMs: [],
-    kills,
-    isHealthy: true,
-  };
+  const env = { DISCORD_TOKEN: token, DISCORD_API_URL: apiUrl };
+  const configIn = (dir: string): object =>
+    configOf(channels, { person: people[0] ?? '', role, operators: people, dir });
+  return { server, channels, crowd, env, configIn };
 }
 
 type Known = {
@@ -174,7 +182,8 @@ type Known = {
 /** Agents that keep every prompt. */
 const WITNESSES = ['long', 'drip'];
 
-function witnessesOf({ dir }: Place): Witnesses {
+/** The prompts that these agents kept below a folder. */
+export function discordWitnesses(dir: string): Witnesses {
   return new Map(WITNESSES.map((id) => [id, completedPrompts(join(dir, id))]));
 }
 
@@ -229,7 +238,7 @@ async function live(run: Run, cycle: number): Promise<void> {
   } finally {
     await bot.end('SIGKILL');
   }
-  const states = new Set(owedIn(place).map(({ state }) => state));
+  const states = new Set(owedIn(place.dataDir).map(({ state }) => state));
   const open = states.has('owed') ? 'midPost' : states.has('uncertain') ? 'uncertain' : null;
   run.kills[open ?? (early ? 'starting' : 'other')] += 1;
   run.isHealthy = !random.chance(LASTING);
@@ -274,7 +283,7 @@ async function heal(run: Run): Promise<void> {
   const bot = begin(run);
   try {
     run.recoveriesMs.push(await bot.ready());
-    if (!(await quiet(run, bot))) faults.lost.push(`no rest within ${QUIET_LIMIT_MS} ms`);
+    if (!(await isDiscordQuiet(run, bot, 'conch.db'))) faults.lost.push(`no rest within ${QUIET_LIMIT_MS} ms`);
     const { code, afterMs } = await bot.end('SIGTERM');
     if (code !== 0)
       faults.other.push(`the program ended with ${code} after ${Math.round(afterMs)} ms: ${bot.lastWords()}`);
@@ -286,15 +295,23 @@ async function heal(run: Run): Promise<void> {
 /** Resolves when the outcome of every post is known, or when that takes too long. */
 async function settled(place: Place): Promise<void> {
   const limit = performance.now() + SETTLED_LIMIT_MS;
-  while (performance.now() < limit && owedIn(place).some(({ state }) => state === 'uncertain')) await pause(200);
+  while (performance.now() < limit && owedIn(place.dataDir).some(({ state }) => state === 'uncertain'))
+    await pause(200);
 }
 
-function begin({ place, server }: Run): Bot {
-  return startBot(place, { env: { DISCORD_TOKEN: server.token, DISCORD_API_URL: server.apiUrl } });
+function begin({ place, env }: Run): Bot {
+  return startBot(place, { env });
 }
 
-/** Whether every floor came to rest, no channel changed any more and nothing is owed, after the searches for drafts. */
-async function quiet({ channels, server, place }: Run, bot: Bot): Promise<boolean> {
+/**
+ * Whether every floor came to rest, no channel changed any more and no post is pending, after the searches for drafts.
+ * `database`: the name of the store in the program's data folder.
+ */
+export async function isDiscordQuiet(
+  { channels, server }: Pick<DiscordRoom, 'channels' | 'server'>,
+  bot: Bot,
+  database: string,
+): Promise<boolean> {
   const pages = await Promise.all(channels.map((channel) => Page.open(bot, `discord:${channel}`)));
   const searched = performance.now() + SEARCHED_MS;
   const limit = performance.now() + QUIET_LIMIT_MS;
@@ -303,10 +320,10 @@ async function quiet({ channels, server, place }: Run, bot: Bot): Promise<boolea
   try {
     while (performance.now() < limit) {
       const now = JSON.stringify(await Promise.all(channels.map((channel) => server.remote.read(channel))));
-      const atRest = pages.every(({ view }) => isResting(view, `${place.dataDir}/conch.db`));
+      const atRest = pages.every(({ view }) => isResting(view, `${bot.dataDir}/${database}`));
       if (now !== before || !atRest) since = performance.now();
       const from = Math.max(since + QUIET_MS, searched);
-      if (performance.now() >= from && owedIn(place).length === 0) return true;
+      if (performance.now() >= from && owedIn(bot.dataDir, database).length === 0) return true;
       before = now;
       await pause(100);
     }
@@ -317,12 +334,12 @@ async function quiet({ channels, server, place }: Run, bot: Bot): Promise<boolea
 }
 
 /** The posts that are not done, in a copy of the database: the program is to find it as it left it. */
-function owedIn({ dataDir }: Place): readonly { readonly state: string }[] {
+function owedIn(dataDir: string, database = 'conch.db'): readonly { readonly state: string }[] {
   const copy = mkdtempSync(join(tmpdir(), 'conch-copy-'));
   try {
     cpSync(dataDir, copy, { recursive: true });
     const open = "SELECT state FROM outbox WHERE lane = 'posts' AND state IN ('owed', 'uncertain')";
-    return rows(`${copy}/conch.db`, open) as { readonly state: string }[];
+    return rows(`${copy}/${database}`, open) as { readonly state: string }[];
   } catch {
     // Killed before there was a database.
     return [];

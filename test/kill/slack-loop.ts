@@ -63,18 +63,13 @@ const AGENT = new URL('slack-agent.ts', import.meta.url).pathname;
 /** Starts the real program on a Slack that outlives it, and kills it at the worst moments; then lets it come to rest and reads what it left. */
 export async function runSlackKills(plan: SlackPlan): Promise<SlackReport> {
   const random = randomOf(plan.seed);
-  const slack = await startSlack({ ackMs: 1_000, retryDelaysMs: [0, 400, 2_000] });
-  const spots: readonly Spot[] = [
-    { channel: slack.ids.channel, threads: 'own' },
-    { channel: slack.ids.other, threads: 'parent' },
-    { channel: slack.channel('design'), threads: 'ignore' },
-  ];
+  const room = await slackRoom(random);
+  const { slack, crowd } = room;
   const place = await makePlace({});
   const witnessDir = join(place.dir, 'witness');
   mkdirSync(witnessDir);
-  configure(place, configOf(spots, witnessDir));
-  const crowd = new SlackCrowd(slack, random, spots);
-  const run: Run = { place, random, slack, crowd, faults: noFaults(), recoveriesMs: [], tell: plan.tell ?? (() => {}) };
+  configure(place, room.configIn(witnessDir));
+  const run: Run = { ...room, place, random, faults: noFaults(), recoveriesMs: [], tell: plan.tell ?? (() => {}) };
   let keep = plan.keep === true;
   try {
     await firstLife(run);
@@ -103,11 +98,33 @@ export async function runSlackKills(plan: SlackPlan): Promise<SlackReport> {
   }
 }
 
-type Run = {
-  readonly place: Place;
-  readonly random: Random;
+/** A loopback Slack with three channels and people who write in them. */
+export type SlackRoom = {
   readonly slack: SlackServer;
   readonly crowd: SlackCrowd;
+  /** The environment of a program that connects to this Slack. */
+  readonly env: Readonly<Record<string, string>>;
+  /** The configuration of such a program. One agent keeps its prompts in `witnessDir`. */
+  configIn(witnessDir: string): object;
+};
+
+/** Starts a Slack with its channels and people. */
+export async function slackRoom(random: Random): Promise<SlackRoom> {
+  const slack = await startSlack({ ackMs: 1_000, retryDelaysMs: [0, 400, 2_000] });
+  const spots: readonly Spot[] = [
+    { channel: slack.ids.channel, threads: 'own' },
+    { channel: slack.ids.other, threads: 'parent' },
+    { channel: slack.channel('design'), threads: 'ignore' },
+  ];
+  const { botToken, appToken, apiUrl } = slack;
+  const env = { SLACK_BOT_TOKEN: botToken, SLACK_APP_TOKEN: appToken, SLACK_API_URL: apiUrl };
+  const configIn = (witnessDir: string): object => configOf(spots, witnessDir);
+  return { slack, crowd: new SlackCrowd(slack, random, spots), env, configIn };
+}
+
+type Run = SlackRoom & {
+  readonly place: Place;
+  readonly random: Random;
   readonly faults: SlackFaults;
   readonly recoveriesMs: number[];
   readonly tell: (line: string) => void;
@@ -142,9 +159,8 @@ function configOf(spots: readonly Spot[], witnessDir: string): object {
   };
 }
 
-function start({ place, slack }: Run): Bot {
-  const { botToken, appToken, apiUrl } = slack;
-  return startBot(place, { env: { SLACK_BOT_TOKEN: botToken, SLACK_APP_TOKEN: appToken, SLACK_API_URL: apiUrl } });
+function start({ place, env }: Run): Bot {
+  return startBot(place, { env });
 }
 
 async function ready(run: Run, bot: Bot): Promise<void> {
@@ -273,7 +289,7 @@ async function heal(run: Run): Promise<void> {
     try {
       await ready(run, bot);
       if (life === 1) crowd.speak(1);
-      const unrest = await unrestOf(run, bot);
+      const unrest = await unrestOnSlack(run, bot, 'conch.db');
       if (unrest !== null) faults.lost.push(`no rest after ${QUIET_LIMIT_MS} ms: ${unrest}`);
       const { code, afterMs } = await bot.end('SIGTERM');
       if (code !== 0)
@@ -285,8 +301,16 @@ async function heal(run: Run): Promise<void> {
   }
 }
 
-/** Resolves when every floor came to rest and nothing more is asked of Slack; with what still moves when that takes too long. */
-async function unrestOf({ slack, crowd, place }: Run, bot: Bot): Promise<string | null> {
+/**
+ * Resolves with `null` when every floor came to rest and nothing more is asked of Slack, with what still moves when that
+ * takes too long. `database`: the name of the store in the program's data folder.
+ */
+export async function unrestOnSlack(
+  { slack, crowd }: Pick<SlackRoom, 'slack' | 'crowd'>,
+  bot: Bot,
+  database: string,
+): Promise<string | null> {
+  const isDone = (page: Page): boolean => isAtRest(page, `${bot.dataDir}/${database}`);
   const pages = new Map<string, Page>();
   const limit = performance.now() + QUIET_LIMIT_MS;
   let since = performance.now();
@@ -297,29 +321,28 @@ async function unrestOf({ slack, crowd, place }: Run, bot: Bot): Promise<string 
         if (!pages.has(floor)) pages.set(floor, await Page.open(bot, floor));
       }
       const calls = slack.requests.filter(({ method }) => /^(?:chat|conversations)\./.test(method)).length;
-      if (calls > seen || ![...pages.values()].every((page) => isAtRest(page, place))) since = performance.now();
+      if (calls > seen || ![...pages.values()].every(isDone)) since = performance.now();
       seen = calls;
       if (performance.now() - since >= QUIET_MS) return null;
       await pause(50);
     }
-    const moving = [...pages]
-      .filter(([, page]) => !isAtRest(page, place))
-      .map(([floor, page]) => `${floor} ${stateOf(page)}`);
+    const moving = [...pages].filter(([, page]) => !isDone(page)).map(([floor, page]) => `${floor} ${stateOf(page)}`);
     return moving.join(', ') || `${seen} calls`;
   } finally {
     for (const page of pages.values()) page.close();
   }
 }
 
-function isAtRest({ view }: Page, { dataDir }: Place): boolean {
+function isAtRest({ view }: Page, database: string): boolean {
   const isFree = view?.seats.every(({ status }) => status !== 'ACTIVE' && status !== 'WAITING') === true;
-  return isFree && isResting(view, `${dataDir}/conch.db`);
+  return isFree && isResting(view, database);
 }
 
 function stateOf({ view }: Page): string {
   return `${view?.condition} ${view?.holder?.agent ?? ''} ${view?.holder?.status ?? ''} ${view?.held.length} held`;
 }
 
-function noFaults(): SlackFaults {
+/** Returns no faults, to be filled. */
+export function noFaults(): SlackFaults {
   return { lost: [], twice: [], disordered: [], pings: [], drafts: [], doubleHolders: [], doneUnseen: [], other: [] };
 }

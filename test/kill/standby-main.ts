@@ -1,11 +1,13 @@
 import { parseArgs } from 'node:util';
 import { testServer } from '../engine/postgres/server.ts';
 import { tell, tellFaults } from './command-line.ts';
+import { runPlatformFleet } from './platform-fleet.ts';
 import { runStandbyLoop } from './standby.ts';
 
 /**
  * Kills, freezes and ends programs that share a store in PostgreSQL, kills and freezes the database, and cuts connections to
- * it, while people write. The last line is one JSON object.
+ * it, while people write. The last line is one JSON object. `--platform`: where people write, `console` (the page),
+ * `discord` or `slack`; on the last two, programs are ended, killed and frozen.
  */
 const { values } = parseArgs({
   options: {
@@ -13,20 +15,48 @@ const { values } = parseArgs({
     processes: { type: 'string', default: '3' },
     cycles: { type: 'string', default: '50' },
     seed: { type: 'string' },
+    platform: { type: 'string', default: 'console' },
   },
 });
 const seed = Number(values.seed ?? Math.floor(Math.random() * 1e9));
 const [processes, cycles] = [Number(values.processes), Number(values.cycles)];
 tell(`npm run killtest:scale -- --processes ${processes} --cycles ${cycles} --seed ${seed}`);
-const server = await testServer();
-if (server === null) process.exit(2);
+const server = (await testServer()) ?? process.exit(2);
 const plan = { server, processes, cycles, seed, tell: values.json ? () => {} : tell };
-const { ledger, faults, goingOnMs, replaced, staleRefused, cuts } = await runStandbyLoop(plan);
+const { platform } = values;
+const numbers = platform === 'discord' || platform === 'slack' ? await onPlatform(platform) : await onConsole();
 await server.stop();
-const found = tellFaults(ledger.faults, null);
-const goingOnMsP99 = goingOnMs[Math.ceil(goingOnMs.length * 0.99) - 1] ?? 0;
-const goingOnMsP50 = goingOnMs[Math.ceil(goingOnMs.length * 0.5) - 1] ?? 0;
-const times = { goingOnMsP50, goingOnMsP99 };
-const numbers = { cycles, faults, messages: ledger.sent.length, ...found, replaced, staleRefused, cuts, ...times };
 process.stdout.write(`${JSON.stringify(numbers)}\n`);
-process.exitCode = Object.values(found).every((count) => count === 0) ? 0 : 1;
+
+async function onConsole(): Promise<object> {
+  const { ledger, faults, goingOnMs, replaced, staleRefused, cuts } = await runStandbyLoop(plan);
+  const found = counted(ledger.faults);
+  return { cycles, faults, messages: ledger.sent.length, ...found, replaced, staleRefused, cuts, ...times(goingOnMs) };
+}
+
+async function onPlatform(platform: 'discord' | 'slack'): Promise<object> {
+  const report = await runPlatformFleet({ ...plan, platform });
+  const { faultsMade, messages, resumed, forfeited, faults, goingOnMs } = report;
+  return {
+    platform,
+    cycles,
+    faults: faultsMade,
+    messages,
+    ...counted(faults),
+    resumed,
+    forfeited,
+    ...times(goingOnMs),
+  };
+}
+
+/** Prints what is wrong, and sets the exit code. Returns the number of each kind. */
+function counted(faults: Readonly<Record<string, readonly string[]>>): Readonly<Record<string, number>> {
+  const found = tellFaults(faults, null);
+  process.exitCode = Object.values(found).every((count) => count === 0) ? 0 : 1;
+  return found;
+}
+
+function times(goingOnMs: readonly number[]): object {
+  const at = (share: number): number => goingOnMs[Math.ceil(goingOnMs.length * share) - 1] ?? 0;
+  return { goingOnMsP50: at(0.5), goingOnMsP99: at(0.99) };
+}

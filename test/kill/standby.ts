@@ -1,17 +1,13 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { openPostgresLog } from '../../src/engine/postgres/postgres-log.ts';
 import { DEAD_MS } from '../../src/engine/shared/heart.ts';
-import { openSharedStore } from '../../src/engine/shared/open-shared.ts';
-import { systemClock } from '../../src/lib/time.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
-import { FloorStore } from '../../src/turns/floor-store.ts';
 import { INTERRUPT_MODES } from '../../src/turns/floor/policies.ts';
-import { floorWithWork } from '../../src/work/floor-with-work.ts';
 import type { TestServer } from '../engine/postgres/server.ts';
-import { clearPlace, isReady, makePlace, startBot } from './bot.ts';
-import type { Bot, Place } from './bot.ts';
+import { clearPlace, isReady, makePlace } from './bot.ts';
+import type { Bot } from './bot.ts';
+import { Fleet, copyTo } from './fleet.ts';
 import { Ledger } from './ledger.ts';
 import { configOf, crowdOf, effectsIn, lastLife, load, witnessFolder, witnessesIn } from './loop.ts';
 import { randomOf } from './random.ts';
@@ -57,48 +53,6 @@ export type StandbyReport = {
   /** Connections to the database that were cut. */
   readonly cuts: number;
 };
-
-const SERVED_WITHIN_MS = 90_000;
-
-/** Programs that share a store. */
-class Fleet {
-  readonly #places: readonly Place[];
-  readonly #bots = new Map<Place, Bot>();
-
-  constructor(places: readonly Place[]) {
-    this.#places = places;
-  }
-
-  get bots(): readonly Bot[] {
-    return [...this.#bots.values()].filter(({ child }) => child.exitCode === null && child.signalCode === null);
-  }
-
-  /** Starts a program in each place that has none. */
-  fill(): void {
-    for (const place of this.#places) {
-      const bot = this.#bots.get(place);
-      if (bot === undefined || !this.bots.includes(bot)) this.#bots.set(place, startBot(place));
-    }
-  }
-
-  /** The program that serves people. */
-  async leader(): Promise<Bot> {
-    const limit = performance.now() + SERVED_WITHIN_MS;
-    while (performance.now() < limit) {
-      for (const bot of this.bots) if (await isReady(bot.port)) return bot;
-      await pause(20);
-    }
-    const told = [...this.#bots.values()].map(
-      (bot) => `${bot.child.pid}: ${bot.lastWords()}\n${bot.out().slice(-1_000)}`,
-    );
-    throw new Error(`none of ${this.bots.length} serves:\n${told.join('\n')}`);
-  }
-
-  async endAll(): Promise<void> {
-    for (const bot of this.bots) bot.child.kill('SIGCONT');
-    await Promise.all(this.bots.map((bot) => bot.end('SIGKILL')));
-  }
-}
 
 /** Starts programs on one store, loads the one that serves, and lets things fail; then checks what is left. */
 export async function runStandbyLoop({ server, processes, cycles, seed, tell }: StandbyPlan): Promise<StandbyReport> {
@@ -257,12 +211,4 @@ function drawn(chance: number): Fault {
     if (left < 0) return fault;
   }
   return 'kill';
-}
-
-/** Reads the store from PostgreSQL into a new SQLite file at `path`. */
-async function copyTo(path: string, place: { readonly url: string; readonly schema: string }): Promise<void> {
-  const rendering = { textLimit: () => Number.MAX_SAFE_INTEGER, words: () => null };
-  const options = { path, clock: systemClock(), machine: floorWithWork, ...rendering };
-  const store = await openSharedStore(options, await openPostgresLog(place), (db, all) => new FloorStore(db, all));
-  await store.close();
 }

@@ -1,0 +1,209 @@
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
+import type { TestServer } from '../engine/postgres/server.ts';
+import { clearPlace, makePlace } from './bot.ts';
+import type { Bot } from './bot.ts';
+import { DISCORD_AGENTS, discordRoom, discordWitnesses, isDiscordQuiet } from './discord-loop.ts';
+import { noFaults as noDiscordFaults, verifyDiscord } from './discord-verify.ts';
+import { Fleet, copyTo } from './fleet.ts';
+import { readFacts } from './journal.ts';
+import { witnessFolder } from './loop.ts';
+import { randomOf } from './random.ts';
+import type { Random } from './random.ts';
+import { noFaults as noSlackFaults, slackRoom, unrestOnSlack } from './slack-loop.ts';
+import { verifySlack } from './slack-verify.ts';
+import { completedPrompts } from './witness.ts';
+
+/** What to run: programs on one store and one chat platform, and faults. */
+export type PlatformPlan = {
+  readonly platform: 'discord' | 'slack';
+  readonly server: TestServer;
+  readonly processes: number;
+  readonly cycles: number;
+  readonly seed: number;
+  readonly tell: (line: string) => void;
+};
+
+/** `end`: the leader gets SIGTERM. `freeze`: it stands still for 0.5 to 10 s. Each has its weight. */
+const FAULTS = { end: 4, kill: 3, freeze: 2 } as const;
+type Fault = keyof typeof FAULTS;
+
+/** What a run found. `resumed` and `forfeited` count turns that were open when a program took over. */
+export type PlatformReport = {
+  readonly faultsMade: Readonly<Record<Fault, number>>;
+  readonly messages: number;
+  readonly goingOnMs: readonly number[];
+  readonly resumed: number;
+  readonly forfeited: number;
+  /** What is wrong, as sentences. */
+  readonly faults: Readonly<Record<string, readonly string[]>>;
+};
+
+/** A chat platform with people, which outlives the programs. */
+type Room = {
+  readonly env: Readonly<Record<string, string>>;
+  configIn(dir: string): object;
+  /** People write until the signal. */
+  act(until: AbortSignal): Promise<void>;
+  readonly messages: () => number;
+  /** Resolves with `null` when everything came to rest; else with what still moves. */
+  unrest(bot: Bot): Promise<string | null>;
+  /** Compares the channels with the store in a folder. */
+  verify(dataDir: string, dir: string): Promise<Readonly<Record<string, string[]>>>;
+  close(): Promise<void>;
+};
+
+/** The name of a program's own copy of the store. */
+const COPY = 'shared.db';
+
+/** Starts programs on one store, ends, kills and freezes the one that serves while people write, and checks what is left. */
+export async function runPlatformFleet(plan: PlatformPlan): Promise<PlatformReport> {
+  const { server, processes, cycles, seed, tell } = plan;
+  const random = randomOf(seed);
+  const dir = witnessFolder();
+  const room = await (plan.platform === 'discord' ? onDiscord(random) : onSlack(random));
+  const schema = `kill_${plan.platform}_${seed}`;
+  const config = { ...room.configIn(dir), store: { postgres: server.url, schema } };
+  const places = await Promise.all(Array.from({ length: processes }, () => makePlace(config)));
+  const fleet = new Fleet(places, room.env);
+  const faultsMade: Record<Fault, number> = { end: 0, kill: 0, freeze: 0 };
+  const [goingOnMs, other]: [number[], string[]] = [[], []];
+  try {
+    fleet.fill();
+    for (let cycle = 1; cycle <= cycles; cycle += 1) {
+      const leader = await fleet.leader();
+      const over = new AbortController();
+      const acting = room.act(over.signal);
+      await pause(random.between(1_000, 4_000));
+      const fault = random.pick(
+        Object.entries(FAULTS).flatMap(([kind, weight]) => Array<Fault>(weight).fill(kind as Fault)),
+      );
+      faultsMade[fault] += 1;
+      const from = performance.now();
+      const why = await strike(fault, leader, random);
+      if (why !== null) other.push(`cycle ${cycle}: ${why}`);
+      const next = await fleet.leader();
+      goingOnMs.push(Math.round(performance.now() - from));
+      over.abort();
+      await acting;
+      tell(`cycle ${cycle}: ${fault}, ${next === leader ? 'the same' : 'another'} serves after ${goingOnMs.at(-1)} ms`);
+      fleet.fill();
+    }
+    const leader = await fleet.leader();
+    for (const bot of fleet.bots) if (bot !== leader) await bot.end('SIGTERM');
+    const unrest = await room.unrest(leader);
+    if (unrest !== null) other.push(`no rest: ${unrest}`);
+    const { code } = await leader.end('SIGTERM');
+    if (code !== 0) other.push(`the program ended with ${code}: ${leader.lastWords()}`);
+    const audit = join(dir, 'audit');
+    mkdirSync(audit);
+    await copyTo(join(audit, 'conch.db'), { url: server.url, schema });
+    const faults = await room.verify(audit, dir);
+    const facts = await readFacts(join(audit, 'conch.db'), { doubleHolders: [], other: [] });
+    const { resumed, forfeited } = restartsIn([...facts.values()]);
+    return {
+      faultsMade,
+      messages: room.messages(),
+      goingOnMs: goingOnMs.toSorted((one, another) => one - another),
+      resumed,
+      forfeited,
+      faults: { ...faults, other: [...(faults['other'] ?? []), ...other] },
+    };
+  } finally {
+    await fleet.endAll();
+    await room.close();
+    for (const place of places) clearPlace(place);
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+/** Causes a fault at the program that serves. Resolves with what went wrong, else with `null`. */
+async function strike(fault: Fault, leader: Bot, random: Random): Promise<string | null> {
+  if (fault === 'kill') {
+    await leader.end('SIGKILL');
+    return null;
+  }
+  if (fault === 'end') {
+    const { code } = await leader.end('SIGTERM');
+    return code === 0 ? null : `the program ended with ${code}: ${leader.lastWords()}`;
+  }
+  leader.child.kill('SIGSTOP');
+  await pause(random.between(500, 10_000));
+  leader.child.kill('SIGCONT');
+  // A program that was declared dead ends within a few seconds.
+  const ended = await Promise.race([leader.ended, pause(3_000, null)]);
+  const { lockLost, databaseUnreached } = EXIT_CODES;
+  if (ended === null || ended.code === lockLost || ended.code === databaseUnreached) return null;
+  return `the frozen program ended with ${ended.code}: ${leader.lastWords()}`;
+}
+
+/**
+ * Counts the turns that were open when a program took over, by what followed first: they went on, or they ended. Leaves out
+ * floors whose settings end such turns.
+ */
+function restartsIn(journals: readonly (readonly Fact[])[]): { readonly resumed: number; readonly forfeited: number } {
+  const counts = { resumed: 0, forfeited: 0 };
+  for (const facts of journals) {
+    let holder: string | null = null;
+    let [isCut, resumes] = [false, true];
+    for (const fact of facts) {
+      if (fact.type === 'configured' && fact.configuration?.settings !== undefined)
+        resumes = fact.configuration.settings.onRestart === 'resume';
+      if (fact.type === 'disconnected' && fact.restart) isCut = resumes && holder !== null;
+      const ends = fact.type === 'turnEnded';
+      if (fact.type === 'turnGranted' || fact.type === 'turnResumed' || ends) {
+        if (isCut && fact.agent === holder) counts[ends ? 'forfeited' : 'resumed'] += 1;
+        isCut = false;
+        holder = ends ? null : fact.agent;
+      }
+    }
+  }
+  return counts;
+}
+
+async function onDiscord(random: Random): Promise<Room> {
+  const room = await discordRoom(random);
+  const { crowd, env, server, channels } = room;
+  return {
+    env,
+    configIn: (dir) => room.configIn(dir),
+    act: (until) => crowd.act(until),
+    messages: () => crowd.written.length,
+    unrest: async (bot) => ((await isDiscordQuiet(room, bot, COPY)) ? null : 'the channels'),
+    async verify(dataDir, dir) {
+      const faults = noDiscordFaults();
+      const witnesses = discordWitnesses(dir);
+      const { written } = crowd;
+      await verifyDiscord({ dataDir, server, channels, agents: DISCORD_AGENTS, written, witnesses }, faults);
+      return faults;
+    },
+    close: () => server.close(),
+  };
+}
+
+async function onSlack(random: Random): Promise<Room> {
+  const room = await slackRoom(random);
+  const { crowd, env, slack } = room;
+  return {
+    env,
+    configIn: (dir) => room.configIn(dir),
+    async act(until) {
+      while (!until.aborted) {
+        crowd.speak(1);
+        await pause(random.between(60, 350));
+      }
+    },
+    messages: () => crowd.written.length,
+    unrest: (bot) => unrestOnSlack(room, bot, COPY),
+    async verify(dataDir, dir) {
+      const faults = noSlackFaults();
+      const witnesses = new Map([['qa', completedPrompts(dir)]]);
+      await verifySlack(dataDir, { slack, crowd, faults, witnesses });
+      return faults;
+    },
+    close: () => slack.close(),
+  };
+}
