@@ -8,7 +8,7 @@ import type { Receipt } from '../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import { storeWords } from '../engine/errors.ts';
 
-/** Abilities of a platform. Where an ability is missing, the floor uses a fallback. */
+/** Abilities and limits of a platform. */
 export type Capabilities = {
   /** The longest text of one message, in UTF-16 units. */
   readonly textLimit: number;
@@ -18,15 +18,18 @@ export type Capabilities = {
   readonly receipts: boolean;
   readonly cards: boolean;
   readonly drafts: boolean;
-  /** A second post with the same outbox id returns the first message, at any later time. */
+  /** A second post with the same outbox id returns the first message, while that message is stored. */
   readonly idempotentPosts: boolean;
-  /** An agent's text longer than this is not split: `post` gets it whole and shows it as a file. `null`: always split. */
+  /**
+   * The longest text of an agent that is split into several posts, in UTF-16 units. `post` gets a longer text whole,
+   * for a file. `null`: every long text is split.
+   */
   readonly fileAbove: number | null;
   /** The platform may lose events, so the history is read again every few minutes. */
   readonly losesEvents?: boolean;
   /**
-   * The adapter shows every floor, takes commands for it and is told of all channels. Other adapters are told of their
-   * own channels only.
+   * The adapter may read all floors, run commands for all channels, and is told of every change. Other adapters are
+   * limited to their own channels.
    */
   readonly oversees?: boolean;
 };
@@ -37,9 +40,15 @@ export type Speaker = { readonly id: AgentId; readonly name: string; readonly av
 export type OutgoingPost = {
   readonly outboxId: string;
   readonly speaker: Speaker;
-  /** Its length is at most `textLimit` (a question: `questionLimit`), or more than `fileAbove`, in UTF-16 units. */
+  /**
+   * At most `textLimit` UTF-16 units (a question: `questionLimit`), or more than `fileAbove`. A mark of a late or
+   * repeated post may add up to 60 units.
+   */
   readonly text: string;
-  /** The newest message in the channel that Conch is known to have sent. A search for this post starts after it. */
+  /**
+   * The platform's id of the last confirmed post of Conch in the channel; `null`: none. A search for this post starts
+   * after that message.
+   */
   readonly afterId: string | null;
   /** The epoch of the turn in which an agent wrote the text; `null` for announcements. */
   readonly epoch: number | null;
@@ -48,8 +57,7 @@ export type OutgoingPost = {
   /** The thread to post in, where threads share the channel's floor. */
   readonly thread?: ChannelId;
   /**
-   * Command buttons under the text. A platform without buttons leaves them out, because the text also names the
-   * commands.
+   * Command buttons under the text. A platform without buttons leaves them out; people type the commands.
    */
   readonly buttons?: readonly PostButton[];
 };
@@ -74,7 +82,7 @@ export type History = {
   /** Edits of these messages. May repeat edits that were handed in before. */
   readonly changes: readonly MessageChange[];
   readonly gap: string | null;
-  /** The newest position of a channel that is read for the first time. Agents do not get earlier messages. */
+  /** Set when a channel is read for the first time: its newest position. Agents get only later messages. */
   readonly mark?: Position;
 };
 
@@ -92,25 +100,34 @@ export type Principal = {
 };
 
 /**
- * Takes messages, commands and connection changes from adapters. Every promise resolves once the change is durable. An
- * adapter may report only its own channels; a report for another channel throws. An adapter that oversees all may run
- * commands for any channel.
+ * Takes messages, commands and connection changes from adapters. The promises of `message`, `amend` and `command`
+ * resolve once the change is durable. An adapter may report only its own channels; a report for another channel throws.
+ * An adapter that oversees all may run commands for any channel.
  */
 export type Intake = {
   message(message: HumanMessage): Promise<void>;
-  /** Applies an edit or a deletion. An edit whose `version` is not newer changes nothing. Edits without a version must come in order. */
+  /**
+   * Applies an edit or a deletion. An edit whose `version` is not newer changes nothing. Edits without a version must
+   * come in order.
+   */
   amend(change: MessageChange): Promise<void>;
   /** Runs a whole command line, typed or from a button: "/floor skip". `drawnFor` is copied from the button. */
   command(channel: ChannelId, by: Principal, line: string, drawnFor?: string): Promise<Answer>;
-  /** Returns why `command` would refuse this person now; `null`: it would run. Called before a form opens. */
+  /** Returns why `command` would refuse this person now; else `null`. Called before a form opens. */
   refusal(channel: ChannelId, by: Principal, line: string, drawnFor?: string): string | null;
-  /** Opens a floor for a thread of a configured channel, with that channel's settings. Call it before the thread's messages. */
+  /**
+   * Opens a floor for a thread of a configured channel, with that channel's settings. Must be called before messages of
+   * the thread are handed in. A known thread changes nothing.
+   */
   thread(thread: Thread): Promise<void>;
-  /** Reports a lost connection: no turn is granted in the adapter's channels until `reconnected` has caught up. */
+  /**
+   * Reports a lost connection. No turn is granted in the adapter's channels until `reconnected` is reported and missed
+   * messages are read.
+   */
   disconnected(): void;
   /**
-   * Reports a restored connection. Every channel is caught up, unless the platform replayed all missed events
-   * (`nothing`).
+   * Reports a restored connection. `perhaps`: every channel is caught up. `nothing`: the platform replayed all missed
+   * events, so channels are read only if an earlier catch-up was interrupted.
    */
   reconnected(how: { readonly missed: 'nothing' | 'perhaps' }): void;
   /**
@@ -129,7 +146,10 @@ export type Thread = {
   readonly id: ChannelId;
   readonly parent: ChannelId;
   readonly name: string;
-  /** The thread's first message. Reading starts at it, unless it is older than the channel's first read. */
+  /**
+   * Where the thread begins. Its messages are read from there if the channel was first read before that. Otherwise only
+   * new messages are read.
+   */
   readonly since?: Position;
 };
 
@@ -146,12 +166,12 @@ const REACTION_KINDS: ReadonlyMap<string, ReactionKind> = new Map([
   ['thumbsdown', 'no'],
 ]);
 
-/** What a reaction can mean: an emoji, or its name on Slack. `null` for one that means nothing. */
+/** Returns the kind of a reaction, by its emoji or Slack name, in any skin tone. `null`: any other reaction. */
 export function reactionKind(emoji: string): ReactionKind | null {
   return REACTION_KINDS.get(emoji.replace(/(?:::skin-tone-\d|[\u{1F3FB}-\u{1F3FF}]|\uFE0F)+$/u, '')) ?? null;
 }
 
-/** What a reaction means: a command line for a channel. `drawnFor`: as of a button. */
+/** The command line that a reaction means, and its channel. `drawnFor`: the question or ticket that it is about. */
 export type Meant = { readonly channel: ChannelId; readonly line: string; readonly drawnFor?: string };
 
 /** A channel and its settings, as adapters know them. */
@@ -181,18 +201,21 @@ export type FloorQueries = {
     /** True: operators cannot add the agent to a channel. */
     readonly fixed?: boolean;
   }[];
-  /** Channels whose floor may be busy. In all other channels nobody speaks and all agents are online. */
+  /** Channels whose floor may be busy. In all other channels nobody speaks, and every enabled agent is online. */
   awake(): readonly ChannelId[];
   view(channel: ChannelId): FloorView | null;
   outlook(channel: ChannelId): Outlook | null;
-  /** The open review of a channel or its last one, without secrets. Missing: there are no reviews. */
+  /** The open review of a channel or its last one, without secrets; `null`: none yet. Missing: there are no reviews. */
   review?(channel: ChannelId): ReviewView | null;
   /**
-   * Returns the workers of a crew that ask people or are stuck. `channel`: of the crew, or a ticket's thread.
+   * Returns the workers of a crew that wait for a person. `channel`: of the crew, or a ticket's thread.
    * `null`: no crew works there. Missing: there are no crews.
    */
   crewAsks?(channel: ChannelId): readonly CrewAsk[] | null;
-  /** That crew, without secrets, with at most `most` tickets of each state; `null` when it is not open. */
+  /**
+   * Returns the crew of a channel or of a ticket's thread, without secrets. Lists at most `most` tickets of each state.
+   * `null`: no crew works there.
+   */
   crew?(channel: ChannelId, most: number): CrewView | null;
   /** The name of a thread whose ticket is finished; `null` for other channels. Missing: there are no crews. */
   pastThread?(channel: ChannelId): string | null;
@@ -206,15 +229,15 @@ export type FloorQueries = {
 };
 
 /**
- * One chat platform. Optional methods are optional abilities. Every method that calls the platform rejects with a
- * `ChatError`. No method retries by itself: the outbox retries.
+ * One chat platform. Optional methods are optional abilities. When the platform fails, `post`, `find`, `edit`,
+ * `receipt`, `openThread` and `catchUp` reject with a `ChatError`. The outbox retries posts, edits and receipts.
  */
 export type ChatAdapter = {
   readonly name: string;
   readonly capabilities: Capabilities;
   /**
-   * Connects and retries. Resolves when messages come in and posts can go out. Rejects with an `AdapterError` when the
-   * platform refuses this program for good.
+   * Connects and retries. Resolves when messages come in and posts can go out, or when stopped. Rejects with an
+   * `AdapterError` when the platform refuses this program for good.
    */
   start(intake: Intake, queries: FloorQueries): Promise<void>;
   stop(): Promise<void>;
@@ -222,11 +245,11 @@ export type ChatAdapter = {
   rolesOf?(person: string): Promise<readonly string[]>;
   /** Returns a link to a message; `null` when the platform has not told enough for it. */
   link?(channel: ChannelId, message: MessageId): string | null;
-  /** Posts a message. Returns the platform's id of it. */
+  /** Posts a message. Resolves with the platform's id of the message. */
   post(channel: ChannelId, post: OutgoingPost): Promise<string>;
   /**
-   * Looks for a post whose outcome is unknown. Returns the platform's id, or `null` when the history shows that
-   * nothing was posted.
+   * Looks for a post whose outcome is unknown. Resolves with the platform's id, or with `null` when the history shows
+   * that nothing was posted.
    */
   find(channel: ChannelId, post: OutgoingPost): Promise<string | null>;
   /** Changes a post. `gone`: the message was deleted, or the platform no longer allows edits. */
@@ -235,16 +258,16 @@ export type ChatAdapter = {
   receipt?(channel: ChannelId, message: MessageId, receipt: Receipt): Promise<void>;
   /** Shows text that is still being generated; `null` removes it. Never durable, never retried. */
   draft?(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void;
-  /** Shows a text that is not stored. For platforms on the same disk as the floor. Never awaited. */
+  /** Shows a text without storing it. For a platform whose messages are in Conch's own store, which may be full. */
   notice?(channel: ChannelId, text: string): void;
-  /** Opens a thread of a channel. `key` names it: a second call with the same key opens it again, where that is possible. */
+  /** Opens a thread of a channel. A second call with the same name and key resolves with the same thread, if found. */
   openThread?(channel: ChannelId, name: string, key: string): Promise<Thread>;
-  /** Called when the floor of a channel changed: redraws its card. Never awaited. */
+  /** Called when the floor or the crew of a channel changed: redraws the card. Never awaited. */
   card?(channel: ChannelId, view: FloorView): void;
   /**
-   * Reads people's messages after a position. Messages shortly before it are read again, to find late ones. With
-   * `after` null the channel was never read: returns its newest position, or what agents get from the beginning.
-   * `mark`: the position at the channel's first read. Messages up to it are never handed in.
+   * Reads people's messages after a position. Where messages can arrive late, those shortly before it are read again.
+   * `after` null: the channel was never read; resolves with its newest position, or with the messages that agents get.
+   * `mark`: the position at the channel's first read. Messages up to `mark` are never handed in.
    */
   catchUp(channel: ChannelId, after: Position | null, mark?: Position | null): Promise<History>;
   /**
@@ -273,7 +296,7 @@ export type AdapterParts = {
   readonly signal: AbortSignal;
 };
 
-/** The platform refuses this program's setup. The program ends with the message, which says what to do. */
+/** An adapter cannot work with this setup. The program ends with the message, which says why. */
 export class AdapterError extends Error {
   override readonly name = 'AdapterError';
   readonly adapter: string;
@@ -290,7 +313,7 @@ export class ChatError extends Error {
   readonly method: string;
   readonly channel: ChannelId;
   /**
-   * `refused`: not executed; final, or with `retryAfterMs` until the channel takes messages again. `limited`: not
+   * `refused`: not executed. The outbox gives up; with `retryAfterMs`, only after 24 hours of retries. `limited`: not
    * executed, retry later. `unclear`: may have been executed. `unreachable`: not executed.
    */
   readonly fault: 'refused' | 'limited' | 'unclear' | 'unreachable';
@@ -319,8 +342,8 @@ export class ChatError extends Error {
 }
 
 /**
- * Returns the answer to a person whose message or command failed. `undone` says what was not done. Causes and paths
- * appear only in the log.
+ * Returns the answer to a person whose message or command failed. `undone` says what was not done. Names the cause only
+ * if the store failed, and never a path.
  */
 export function failedText(error: unknown, undone: 'Nothing was sent.' | 'Nothing was changed.'): string {
   return `That did not work. ${storeWords(error) ?? 'Conch could not carry it out; the log says why.'} ${undone}`;

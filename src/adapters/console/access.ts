@@ -5,8 +5,8 @@ import { writePrivately } from '../../lib/private-file.ts';
 import type { Clock, Instant } from '../../lib/time.ts';
 
 /**
- * Returns the console's token, which signs page sessions and authorises `conch ctl`. The file at `path` keeps it (mode 0600), so
- * sessions outlast a restart.
+ * Returns the console's token, which signs page sessions and authorises `conch ctl`. Creates the file at `path` (mode
+ * 0600) if it holds no valid token. Throws the file system's error.
  */
 export function sessionToken(path: string): string {
   const known = readToken(path);
@@ -40,12 +40,13 @@ function digest(text: string): Buffer {
 const KEY_MS = 3_600_000;
 /** How long a page session is valid. */
 const SESSION_MS = 30 * 86_400_000;
-/** The most unused keys; a further one replaces the oldest. */
+/** The most unused keys of links. A further key replaces the oldest. */
 const MOST_KEYS = 32;
 
 /**
- * The two secrets of a browser's session; a request needs both. Browsers send a cookie to all ports of a host, so a server that an
- * agent starts on 127.0.0.1 may read it. The storage of a page belongs to one port, but scripts can read it.
+ * The two secrets of a browser's session; a request needs both. Browsers send a cookie to all ports of a host, so a
+ * server that an agent starts on 127.0.0.1 may read the cookie. The storage of a page belongs to one port, but scripts
+ * can read the storage.
  */
 type PageSession = {
   /** Value of the HttpOnly cookie. */
@@ -58,8 +59,8 @@ type PageSession = {
 type ShownSession = { readonly [Key in keyof PageSession]: string | null };
 
 /**
- * Gives browsers access to the page after they used a link; a link works once. Sessions are signed with the token and not stored: they
- * outlast a restart. Keys of links do not.
+ * Gives browsers access to the page after they used a link; a link works once. Sessions are signed with the token and
+ * not stored, so they outlast a restart. Keys of links do not outlast a restart.
  */
 export class PageAccess {
   readonly #token: string;
@@ -128,7 +129,7 @@ export function hasToken({ headers }: IncomingMessage, token: string): boolean {
   return shown !== undefined && sameSecret(shown, token);
 }
 
-/** Whether a request names this machine. Another name is a sign of DNS rebinding. */
+/** Whether the Host header of a request names this machine. Another name is a sign of DNS rebinding. */
 export function isForLoopback({ headers: { host } }: IncomingMessage): boolean {
   return host !== undefined && LOOPBACK.has(host.replace(/:\d+$/, '').toLowerCase());
 }
@@ -153,7 +154,10 @@ function cookieOf(request: IncomingMessage): string | null {
   return pairs.find(([key]) => key === cookieName(request))?.[1] ?? null;
 }
 
-/** The part of the session from the page's storage: a header, or the second protocol of a WebSocket, which cannot have headers. */
+/**
+ * Returns the part of the session that the page stores; `null` if absent. It is in a header, or in the second protocol
+ * of a WebSocket, for which a page cannot set headers.
+ */
 function partOf({ headers }: IncomingMessage): string | null {
   const shown = headers['conch-page'] ?? headers['sec-websocket-protocol']?.split(',')[1];
   return typeof shown === 'string' ? shown.trim() : null;

@@ -54,24 +54,27 @@ export type ConsoleOptions = {
   readonly pageDir?: string;
 };
 
-/** The console as an adapter, with its own additions. */
+/** The console's adapter, with methods that other adapters do not have. */
 export type ConsoleAdapter = ChatAdapter & {
-  /** Address of the page; `null` before the start. */
+  /** Address of the page; `null` while the console does not run. */
   readonly url: string | null;
-  /** Returns a link that gives one browser access, once; `null` before the start. Never part of a text: `link` is the link to a message. */
+  /**
+   * Returns a link that gives one browser access, once; `null` while the console does not run. The link is a secret:
+   * never put it into a message.
+   */
   accessLink(): string | null;
-  /** Makes `/healthz` answer `ready`. */
+  /** Ends the status `starting` of `/healthz`. */
   setReady(): void;
-  /** Connects the runs: their events for programs with the token, their tool calls for the page. Called once. */
+  /** Connects the events and tool calls of runs, for the page and for programs with the token. Called once. */
   tell(runs: RunsTold): void;
 };
 
 type Running = { readonly talk: Talk; readonly server: ConsoleServer };
 
-/** Set after the console was created. */
+/** Values that are set after the console was created. */
 type Later = { isReady: boolean; runs: RunsTold | null; readers: AuditReaders<Client> | null };
 
-/** A chat platform of its own on this machine: a page, a durable store of messages, and `conch ctl`'s door. */
+/** Creates the adapter of Conch's own chat platform: a page, stored messages, and the endpoint of `conch ctl`. */
 export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
   let running: Running | null = null;
   const later: Later = { isReady: false, runs: null, readers: null };
@@ -170,7 +173,7 @@ function healthOf({ database, waiting }: ConsoleOptions, floors: FloorQueries, i
   };
 }
 
-/** Counts agents that are OFFLINE and not disabled in at least one channel. Agents of a floor that is not loaded count as online. */
+/** Counts the agents that have an enabled seat in state OFFLINE in at least one channel. Floors at rest have none. */
 function agentsIn(floors: FloorQueries): Health['agents'] {
   const seats = floors.awake().flatMap((channel) => floors.view(channel)?.seats ?? []);
   const missing = seats.filter(({ disabled, status }) => !disabled && status === 'OFFLINE');

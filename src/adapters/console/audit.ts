@@ -7,10 +7,10 @@ import type { AuditRow, AuditSource, AuditStanding, AuditWanted } from '../../tu
 import { auditWantedSchema } from './protocol.ts';
 import type { ServerFrame, ShownCall } from './protocol.ts';
 
-/** Most calls and characters of one frame. A longer call comes without input and output. */
+/** A page of calls ends at this many calls or characters. A longer call is sent without input and output. */
 const MOST_CALLS = 100;
 const MOST_CHARACTERS = 1024 * 1024;
-/** Most journal entries read for one frame. When few calls match, the frame says how far the reading has come. */
+/** The reading for one frame stops after about this many journal entries. The frame then says how far it came. */
 const MOST_READ = 20_000;
 /** Changes within this time are sent in one frame. */
 const GATHER_MS = 250;
@@ -93,7 +93,7 @@ export class AuditReaders<Client> {
 
 type Page = { readonly rows: readonly AuditRow[]; readonly more: boolean; readonly upto: number | null };
 
-/** Reads one frame's calls; yields to the event loop in between. */
+/** Reads the calls of one frame. Yields to the event loop between reads. Stops early when `isStill` returns false. */
 async function nextPage({ wanted, calls }: Reading, isStill: () => boolean): Promise<Page> {
   const rows: AuditRow[] = [];
   let [read, characters, upto] = [0, 0, Infinity];
@@ -135,7 +135,7 @@ export async function exportCalls(
     'Cache-Control': 'no-store',
   });
   await pipeline(linesOf(source, parsed.data), response).catch((error: unknown) => {
-    // The caller has disconnected.
+    // A destroyed response means that the caller disconnected, which is no error.
     if (!response.destroyed) throw error;
   });
   return null;

@@ -11,7 +11,7 @@ import type { AnsweredQuestion, ChannelEntry, ChatMessage, ShownDraft, FloorNow,
 const FLUSH_MS = 50;
 /** A page with more unread bytes than this is disconnected. It reconnects and gets the whole state. */
 const UNREAD_LIMIT = 4 * 1024 * 1024;
-/** A message with the same first characters as a draft is its final text. */
+/** A message that begins with this many first characters of a draft is the final text of that draft. */
 const DRAFT_HEAD = 24;
 const BEAT_MS = 15_000;
 const REFRESH_MS = 1_000;
@@ -84,7 +84,7 @@ export class Hub {
     if (this.#clients.size === 0) for (const timer of this.#timers.splice(0)) clearInterval(timer);
   }
 
-  /** Adds a message; it ends the draft that it is the final text of. */
+  /** Adds a message to the next batch. Removes the draft whose final text the message is. */
   message(channel: ChannelId, message: ChatMessage): void {
     const draft = this.#channels.get(channel)?.drafts.get(message.speaker.id);
     const isFinal = message.kind === 'agent' && draft !== undefined;
@@ -120,13 +120,13 @@ export class Hub {
     return { view: queries.view(channel), review, ...readOf(queries, channel), drafts };
   }
 
-  /** Reads the channels for one page. The other pages may have an older list, so all are told again. */
+  /** Reads the channels for one page. Other pages may have an older list, so all pages get the list again. */
   channels(): readonly ChannelEntry[] {
     this.#channelsSent = null;
     return channelsOf(this.#parts.queries);
   }
 
-  /** Sends the newest entries of a journal, or those before an entry. */
+  /** Sends the newest entries of a journal that the page lacks, or with `before` the entries before that number. */
   journal(client: Client, channel: ChannelId, before?: number): void {
     const page = this.#parts.queries.journal(channel, JOURNAL_PAGE, before);
     const more = page.length === JOURNAL_PAGE && (page[0]?.seq ?? 0) > 1;
@@ -309,7 +309,7 @@ function channelsOf(queries: FloorQueries): readonly ChannelEntry[] {
   });
 }
 
-/** Reads what costs more than a view: turns and answers from the journal, the delivery preview from the floor's decision. */
+/** Reads the parts of a floor that cost more than its view: turns and answers (journal), and the delivery preview. */
 function readOf(queries: FloorQueries, channel: ChannelId): FloorRead {
   return {
     outlook: queries.outlook(channel),
@@ -318,7 +318,7 @@ function readOf(queries: FloorQueries, channel: ChannelId): FloorRead {
   };
 }
 
-/** The newest answer to each question. */
+/** Returns the last answer to each question. */
 function answeredIn(entries: readonly JournalEntry[]): readonly AnsweredQuestion[] {
   const known = new Map<number, AnsweredQuestion>();
   for (const { fact } of entries) {

@@ -10,9 +10,9 @@ import type { ChatMessage } from './protocol.ts';
 /** A message to add to a channel. */
 export type NewMessage = Pick<ChatMessage, 'kind' | 'speaker' | 'text' | 'epoch'> & {
   readonly channel: ChannelId;
-  /** Id of the message that it replies to; in a post of Conch, id of the question that it shows. */
+  /** For a person's message, the id of the message that it replies to. For a post of Conch, the id of its question. */
   readonly replyTo: string | null;
-  /** Outbox id of a post, or the page's key of a person's message. A second message with the same nonce is not added. */
+  /** Outbox id of a post, or the page's key of a person's message. A second message with that nonce is not added. */
   readonly nonce: string;
 };
 
@@ -37,8 +37,8 @@ type Row = {
 };
 
 /**
- * Store of the console's messages; a promise resolves when the change is durable. Ids keep growing after a backup was restored or
- * the file was lost: the first new id is at least the current time in milliseconds.
+ * Store of the console's messages; a promise resolves when the change is durable. Ids keep growing after a backup was
+ * restored or the file was lost: new ids are greater than the time of the start in milliseconds.
  */
 export class Platform {
   readonly #tables: Tables;
@@ -97,17 +97,17 @@ export class Platform {
     return this.#one(() => this.#statement.byNonce.get(nonce));
   }
 
-  /** The newest messages before `before` (or of all), oldest first. */
+  /** Returns the newest `limit` messages with a seq below `before`, oldest first. Default: of all messages. */
   before(channel: ChannelId, limit: number, before = Number.MAX_SAFE_INTEGER): readonly ChatMessage[] {
     return this.#all(() => this.#statement.before.all(channel, before, limit)).toReversed();
   }
 
-  /** The oldest messages after `after`, oldest first. */
+  /** Returns the oldest `limit` messages with a seq above `after`, oldest first. */
   after(channel: ChannelId, limit: number, after: number): readonly ChatMessage[] {
     return this.#all(() => this.#statement.after.all(channel, after, limit));
   }
 
-  /** People's messages after `after`, oldest first, without deleted ones. */
+  /** Returns the oldest `limit` messages of people with a seq above `after`, oldest first, without deleted messages. */
   written(channel: ChannelId, limit: number, after: number): readonly ChatMessage[] {
     return this.#all(() => this.#statement.written.all(channel, after, limit));
   }
@@ -142,7 +142,7 @@ function heardUpTo({ heard }: Statements): number {
   return Number(heard.get() ?? 0);
 }
 
-/** Advances that seq with each message of a person, so that a start checks few rows. */
+/** Advances the seq of `heardUpTo`. Called for each message of a person, so that a start checks few rows. */
 function noteHeard(statement: Statements): void {
   const before = heardUpTo(statement);
   const { last, missing } = statement.heardAfter.get(before) ?? { last: null, missing: null };
@@ -155,7 +155,7 @@ const COLUMNS =
 
 type Statements = ReturnType<typeof prepare>;
 
-/** True for a person's row of `c` that is not in the inbox. */
+/** SQL condition: the message of row `c` is not deleted, and it is not in the inbox. */
 const IS_MISSING = 'c.deleted = 0 AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.id = CAST(c.seq AS TEXT))';
 
 function prepare(db: Database) {

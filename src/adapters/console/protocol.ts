@@ -38,7 +38,7 @@ export const auditWantedSchema = z.strictObject({
   since: z.coerce.number().optional(),
 });
 
-/** Frames that a page may send. `key` is made by the page: a second frame with the same key has no effect. */
+/** Frames that a page may send. The answer repeats `key`. A second `say` with the same key adds no message. */
 export const pageFrameSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('open'), channel: channel.nullable() }),
   z.strictObject({ type: z.literal('say'), channel, key, text, replyTo: id.nullish() }),
@@ -49,14 +49,14 @@ export const pageFrameSchema = z.discriminatedUnion('type', [
     channel,
     key,
     line: z.string().min(1).max(LINE_LIMIT, 'The command is too long.'),
-    /** Token of the button's card: says for what it was drawn. */
+    /** The question or turn that the pressed button was drawn for. */
     drawnFor: z.string().max(100).optional(),
   }),
   /** Asks for messages before or after a seq; `after: 0` is the beginning. */
   z.strictObject({ type: z.literal('history'), channel, before: z.int().optional(), after: z.int().min(0).optional() }),
   z.strictObject({ type: z.literal('watch'), channel, on: z.boolean() }),
   z.strictObject({ type: z.literal('journal'), channel, before: z.int() }),
-  /** Asks for the newest matching tool calls and for later changes; `null` ends that. */
+  /** Asks for the newest matching tool calls and for later changes; `null` ends both. */
   z.strictObject({ type: z.literal('audit'), wanted: auditWantedSchema.nullable() }),
   /** Asks for the next older calls. */
   z.strictObject({ type: z.literal('audit-earlier') }),
@@ -73,7 +73,7 @@ export type ChatMessage = {
   readonly kind: 'person' | 'agent' | 'system';
   readonly speaker: { readonly id: string; readonly name: string; readonly avatar: string | null };
   readonly text: string;
-  /** Epoch of the turn in which an agent wrote it. */
+  /** Epoch of the turn in which an agent wrote the message; `null` for other messages. */
   readonly epoch: number | null;
   readonly sentAt: Instant;
   readonly edited: boolean;
@@ -82,7 +82,7 @@ export type ChatMessage = {
   readonly replyTo: string | null;
   /** Id of the question that this message shows, open or answered: `approval:3`. `null` for other messages. */
   readonly asks: string | null;
-  /** Key under which the page sent it; `null` for messages of agents and Conch. */
+  /** Key under which a page sent the message; `null` for messages that no page sent. */
   readonly key: string | null;
 };
 
@@ -94,13 +94,13 @@ export type ShownDraft = {
   readonly text: string;
 };
 
-/** A channel as the list shows it; `writable` is false for windows into other platforms. */
+/** A channel in the list of channels. `writable` is false for other platforms' channels and for finished threads. */
 export type ChannelEntry = {
   readonly id: ChannelId;
   readonly name: string;
   readonly writable: boolean;
   readonly holder: AgentId | null;
-  /** The first open request there. */
+  /** The first open request in the channel; `null` for none. */
   readonly question: OpenRequest | null;
   /** The workers of its crew that ask people; absent where no crew works. */
   readonly crew?: readonly CrewAsk[];
@@ -111,12 +111,12 @@ export type ChannelEntry = {
 /** An agent as the page shows it. */
 export type AgentEntry = ReturnType<FloorQueries['agents']>[number];
 
-/** How a request was decided. */
+/** The decision of a request. */
 export type AnsweredQuestion = Extract<Announcement, { kind: 'answered' }>;
 
 /**
- * A tool call as the page shows it: people by their names. `key` is unlike that of any other call. `cut`: it is too long for the
- * page, and comes without input and output.
+ * A tool call as the page shows it, with people's names instead of ids. `key` is unique among calls. `cut`: input and
+ * output are left out, because the call is too long.
  */
 export type ShownCall = AuditRow & { readonly key: string; readonly cut?: true };
 
@@ -132,7 +132,7 @@ export type FloorNow = {
   readonly answered: readonly AnsweredQuestion[];
 };
 
-/** Everything that the page shows, except lists with pages. A frame carries the keys that changed. */
+/** The state of a page, without messages, journal and tool calls. A `batch` frame carries only some of its keys. */
 export type PageState = FloorNow & {
   readonly person: { readonly id: string; readonly name: string };
   readonly channels: readonly ChannelEntry[];
@@ -160,9 +160,9 @@ export type ServerFrame =
       readonly messages: readonly ChatMessage[];
       readonly changed: readonly ChatMessage[];
     })
-  /** The holder or the open request of these channels changed. */
+  /** The holder, the open request or the crew of these channels changed. */
   | { readonly type: 'holders'; readonly channels: readonly ChannelEntry[] }
-  /** Channels or agents were added, removed or renamed. */
+  /** All channels and agents. Sent when one was added, removed or renamed, and after a page opened a channel. */
   | ({ readonly type: 'channels' } & Pick<PageState, 'channels' | 'agents'>)
   /** Number of new messages in a channel that is not open. */
   | { readonly type: 'activity'; readonly channel: ChannelId; readonly count: number }
@@ -184,21 +184,21 @@ export type ServerFrame =
     }
   | ({
       readonly type: 'audit';
-      /** `newest` replaces what the page has, `earlier` extends it, `changed` replaces single calls and adds new ones. */
+      /** `newest` replaces all calls of the page, `earlier` adds older calls, `changed` replaces or adds some calls. */
       readonly part: 'newest' | 'earlier' | 'changed';
       readonly rows: readonly ShownCall[];
       /** The keys of changed calls that are not wanted any more. */
       readonly removed: readonly string[];
       /** Older calls may exist; always false with `changed`. */
       readonly more: boolean;
-      /** All calls asked for at or after this time have been read; `null` at the end. */
+      /** The time of the oldest call that was read; `null` at the end, with `changed`, and when no call was read. */
       readonly upto: Instant | null;
     } & Partial<AuditStanding>)
   /** The page's frame with this key is durable. */
   | { readonly type: 'accepted'; readonly key: string; readonly id: string }
-  /** The page's frame was refused; `key` is `null` if it could not be read. */
+  /** The page's frame was refused; `key` is `null` for a frame without a key. */
   | { readonly type: 'refused'; readonly key: string | null; readonly text: string }
   | ({ readonly type: 'answer'; readonly key: string } & Answer)
-  /** A notice to the person that is no message of the channel. */
+  /** A notice to the person. It is not a message of the channel and not stored. */
   | { readonly type: 'notice'; readonly text: string }
   | { readonly type: 'beat'; readonly now: Instant };

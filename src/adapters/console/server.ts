@@ -47,17 +47,17 @@ const PAGE = fileURLToPath(new URL('../../../dist/console', import.meta.url));
 const NOT_BUILT = 'The console page is not built. Run "npm install" in the folder of Conch, then start it again.\n';
 
 /**
- * Answer of `/healthz`. Offline agents degrade it and leave it ready: messages are received, and other agents speak.
- * It has only numbers, because the caller is not authenticated.
+ * Answer of `/healthz`. Offline agents do not change `status`: messages are received, and other agents speak. The
+ * answer contains no names, because the caller is not authenticated.
  */
 export type Health = {
   /** `stuck`: the database takes no writes, so no message is received. */
   readonly status: 'starting' | 'ready' | 'stuck';
   readonly agents: { readonly status: 'ok' | 'degraded' | 'down'; readonly offline: number; readonly of: number };
-  /** `degraded`: number of tool servers that wait for a login; `conch mcp list` shows them. */
+  /** `logins`: number of tool servers that wait for a login. `degraded`: at least one; `conch mcp list` shows them. */
   readonly tools: { readonly status: 'ok' | 'degraded'; readonly logins: number };
   /**
-   * `degraded`: the last check of the file found a fault, which the log names. `full`: the disk is full.
+   * `degraded`: the last check of the file found damage, which the log names. `full`: the disk is full.
    * `locked`: another program writes to the file. `unreached`: PostgreSQL did not answer for some seconds, and another
    * Conch may have taken over.
    */
@@ -103,7 +103,7 @@ type ServerParts = {
   readonly command: (channel: string | null, line: string) => Promise<Answer>;
   /** For `conch backup`, `conch prune` and `conch erase`. */
   readonly maintenance: (order: MaintenanceOrder) => Promise<Answer>;
-  /** `null` when there are none. */
+  /** Returns the sources of run events and tool calls; `null` when there are no runs. */
   readonly runs: () => RunsTold | null;
   /** The crew of a channel, for the page; `null` when none is open there. */
   readonly crew: NonNullable<FloorQueries['crew']>;
@@ -111,11 +111,11 @@ type ServerParts = {
   readonly clock: Clock;
 };
 
-/** A server with the streams that programs have open. */
+/** The parts of a running server, with the event streams that are open. */
 type Running = ServerParts & {
   readonly streams: Set<ServerResponse>;
   readonly access: PageAccess;
-  /** See `ConsoleServer`. */
+  /** Returns a link that gives one browser access, once, within one hour. */
   readonly link: () => string;
   readonly page: (exchange: Exchange) => Reply | null;
 };
@@ -128,7 +128,7 @@ export type ConsoleServer = {
   close(): Promise<void>;
 };
 
-/** Listens; rejects with one clear line if the port is taken. Serves only the page and programs of this machine. */
+/** Starts the server. Rejects with one line if it cannot listen. Serves only the page and programs of this machine. */
 export async function startServer(parts: ServerParts): Promise<ConsoleServer> {
   const sockets = new WebSocketServer({ noServer: true, maxPayload: FRAME_LIMIT });
   const http = createQuietServer();
@@ -167,7 +167,7 @@ type Route = { readonly methods?: readonly string[]; readonly answer: Handler };
 
 /** Handlers by path; other paths are files of the page. Without `methods`, all methods are allowed. */
 const ROUTES: Readonly<Record<string, Route>> = {
-  // For a health check that restarts: a full disk, or a platform that is away, must not restart Conch.
+  // For health checks that restart Conch. A full disk, or an unreachable platform, must not cause a restart.
   '/livez': { methods: ['GET', 'HEAD'], answer: () => ({ status: 200, body: 'ok\n' }) },
   '/healthz': {
     answer: ({ health }) => {
@@ -203,7 +203,10 @@ function replyTo(parts: Running, exchange: Exchange): ReturnType<Handler> {
   return answer(parts, exchange);
 }
 
-/** Answers `POST /ctl`: a JSON body `{ channel?, line }`, `{ open: true }` or `{ maintenance: order }` under `Authorization: Bearer <the console's token>`. */
+/**
+ * Answers `POST /ctl`: a JSON body `{ channel?, line }`, `{ open: true }` or `{ maintenance: order }`, with the header
+ * `Authorization: Bearer <the console's token>`.
+ */
 async function ctlReply(parts: Running, { request }: Exchange): Promise<Reply> {
   if (request.method !== 'POST') return refused(405, 'Commands come by POST.');
   if (request.headers.origin !== undefined) return refused(403, 'Commands do not come from web pages.');
@@ -233,8 +236,8 @@ function refused(status: number, text: string): Reply {
 const keySchema = z.strictObject({ key: z.string().min(1).max(200) });
 
 /**
- * `POST` exchanges the key of a link for a session; `GET` says whether the browser has one. The page's script posts the key, so a
- * client that only fetches the link, as for a preview, does not use it up.
+ * Answers `/session`: `POST` exchanges the key of a link for a session, `GET` says whether the browser has a session.
+ * The page's script posts the key, so a client that only fetches the link, such as a preview, does not use it up.
  */
 async function sessionReply({ access }: Running, { request }: Exchange): Promise<Reply> {
   if (request.method === 'GET') {
@@ -252,7 +255,7 @@ async function sessionReply({ access }: Running, { request }: Exchange): Promise
 
 type Reading = (exchange: Exchange & { readonly query: string }, runs: RunsTold, parts: Running) => ReturnType<Handler>;
 
-/** Allows programs with the token, and the page. */
+/** Returns a handler that calls `read` for the page and for programs with the token, and refuses other callers. */
 function toReaders(read: Reading): Handler {
   return (parts, exchange) => {
     const { request } = exchange;
@@ -267,7 +270,7 @@ function toReaders(read: Reading): Handler {
 
 const crewQuerySchema = z.object({ channel: z.string().max(200), most: z.coerce.number().int().min(0).max(500) });
 
-/** Answers `GET /crew?channel=…&most=…` of the page: the crew of a channel with at most `most` tickets of each state. */
+/** Answers the page's `GET /crew?channel=…&most=…`: a channel's crew, with at most `most` tickets of each state. */
 function crewReply({ access, crew, clock }: Running, { request }: Exchange): Reply {
   const why = reasonToRefuse(request, access);
   if (why !== null) return { status: 403, body: `${why}.\n` };
@@ -281,7 +284,7 @@ function pageOf(parts: ServerParts): (exchange: Exchange) => Reply | null {
   const folder = parts.pageDir ?? PAGE;
   if (!existsSync(folder)) return () => ({ status: 503, body: NOT_BUILT });
   const files = sirv(folder, {
-    // Reads the folder at each request, so that a page that was rebuilt meanwhile is served whole.
+    // Reads the folder at each request, so that a page that was rebuilt while Conch runs is served whole.
     dev: true,
     etag: true,
     brotli: true,
@@ -290,7 +293,7 @@ function pageOf(parts: ServerParts): (exchange: Exchange) => Reply | null {
       response.setHeader('Cache-Control', path.startsWith('/assets/') ? 'max-age=31536000, immutable' : 'no-cache'),
   });
   return ({ request, response }) => {
-    // The page asks for no ranges, and a range outside of the file would fail.
+    // The page requests no ranges, and a range outside of the file would fail.
     delete request.headers.range;
     files(request, response, () => reply(response, { status: 404, body: 'Not found.\n' }));
     return null;

@@ -9,8 +9,9 @@ const ANSWERS: Readonly<Record<string, Reply>> = {
 };
 
 /**
- * Listens on the page's port of this machine while this Conch stands by: health checks learn that it lives and does not
- * serve, and people read who does. Rejects with one line when the port is taken. The result closes the server.
+ * Listens on the page's port of this machine while this Conch stands by. Answers `/livez` with 200, `/healthz` with
+ * 503, and other paths with 503 and the command that names the leader. Rejects with one line when it cannot listen.
+ * The returned function closes the server.
  */
 export async function serveStandby(port: number, log: FaultLog): Promise<() => Promise<void>> {
   const http = createQuietServer();

@@ -21,7 +21,7 @@ import { jsonOrNull } from '../../lib/defined.ts';
 
 const TAIL = 200;
 const HISTORY_PAGE = 100;
-/** How many messages a first start reads back. */
+/** The most messages that are read of a channel that was never read before. */
 const FIRST_CATCH_UP = 500;
 const CATCH_UP_LIMIT = 100_000;
 const UNKNOWN_FRAME = 'That was not a frame that this console knows. Reload the page.';
@@ -30,7 +30,7 @@ const UNKNOWN_FRAME = 'That was not a frame that this console knows. Reload the 
 type TalkParts = {
   readonly person: Principal;
   readonly platform: Platform;
-  /** `null` when there are no runs. */
+  /** Returns the readers of tool calls; `null` when there are no runs. */
   readonly audits: () => AuditReaders<Client> | null;
   readonly intake: Intake;
   readonly queries: FloorQueries;
@@ -41,7 +41,7 @@ type TalkParts = {
 /** Thrown for a frame that is refused; the message is for the person. */
 class Refused extends Error {}
 
-/** The conversation between Conch and the pages: what people write, what Conch posts, and the windows into other platforms. */
+/** Serves the pages: takes what people write, shows what Conch posts, and shows the channels of other platforms. */
 export class Talk {
   readonly hub: Hub;
   readonly #parts: TalkParts;
@@ -66,7 +66,7 @@ export class Talk {
     this.hub.stop();
   }
 
-  /** Takes in a page that has connected. */
+  /** Serves a page that has connected. */
   welcome(socket: WebSocket): void {
     const { log, audits } = this.#parts;
     const { hub } = this;
@@ -124,7 +124,7 @@ export class Talk {
     this.hub.changed(channel, changed);
   }
 
-  /** What people wrote after a message; the newest when that is `null`. */
+  /** Returns what people wrote after a position; with `null`, the newest 500 messages. Omits deleted messages. */
   readBack(channel: ChannelId, after: { readonly order: string } | null): History {
     const found = this.#parts.platform.written(channel, CATCH_UP_LIMIT, after === null ? 0 : Number(after.order));
     const messages = after === null ? found.slice(-FIRST_CATCH_UP) : found;
@@ -136,7 +136,7 @@ export class Talk {
     };
   }
 
-  /** Carries out one frame of a page. Never throws: a refused or failed frame is answered with a clear line. */
+  /** Carries out one frame of a page. Never rejects: a refused or failed frame is answered with a line for people. */
   async #hear(client: Client, raw: string): Promise<void> {
     const parsed = parseFrame(raw);
     if ('refused' in parsed) return this.hub.send(client, parsed.refused);
@@ -230,14 +230,17 @@ export class Talk {
     this.hub.later(client, { type: 'accepted', key, id: message.id });
   }
 
-  /** Conch takes the change before the console shows it: after a crash in between, the page asks again. */
+  /**
+   * Hands an edit or a deletion to Conch, then stores and shows it. After a crash in between, the message still shows
+   * its old text, and the person can repeat the change.
+   */
   #amend(client: Client, frame: FrameOf<'edit' | 'delete'>): void {
     const { platform, intake } = this.#parts;
     const { channel, id, key } = frame;
     const accept = (): void => this.hub.later(client, { type: 'accepted', key, id });
     this.#mustBeOwn(channel);
     const before = platform.message(channel, id);
-    // A page asks again when it never heard that it was done.
+    // A page may repeat a deletion whose answer was lost.
     if (before?.deleted === true && frame.type === 'delete') return accept();
     if (before === null || before.kind !== 'person' || before.deleted) {
       throw new Refused('Only a message of your own that is still there can be changed.');
@@ -288,22 +291,22 @@ export class Talk {
     };
   }
 
-  /** A thread whose ticket is finished; `null` for other channels. */
+  /** Returns the entry of a thread whose ticket is finished; `null` for other channels. */
   #pastThread(id: ChannelId | null): ChannelEntry | null {
     const { queries } = this.#parts;
     const name = id === null ? null : (queries.pastThread?.(id) ?? null);
     if (id === null || name === null) return null;
-    // From the thread people get back to the crew. What the crew asks is left out: the entry does not change.
+    // `crew` links the thread to its crew. Requests of the crew are left out, because this entry is never updated.
     const crew = (queries.crew?.(id, 0) ?? null) === null ? {} : { crew: [] };
     return { id, name, writable: false, past: true, holder: null, question: null, ...crew };
   }
 
-  /** Whether the console has the messages of a channel, or of a thread whose ticket is finished; throws when there is none. */
+  /** Whether the console stores a channel's messages, also a finished thread's. Throws `Refused` for unknown channels. */
   #hasMessages(channel: ChannelId): boolean {
     return this.#pastThread(channel) === null ? this.#isOwn(channel) : channel.startsWith('console:');
   }
 
-  /** Whether a channel is the console's own; throws when there is none. */
+  /** Whether a channel is the console's own. Throws `Refused` for an unknown channel. */
   #isOwn(channel: ChannelId): boolean {
     const found = this.#parts.queries.channels().find(({ id }) => id === channel);
     if (found === undefined) throw new Refused(`There is no channel ${channel} here.`);
@@ -316,7 +319,7 @@ export class Talk {
     }
   }
 
-  /** The newest lines of another platform's channel, from the floor's own record of the conversation. */
+  /** Returns the newest 200 lines of another platform's channel, from the floor's record of the conversation. */
   #window(channel: ChannelId): readonly ChatMessage[] {
     const { queries } = this.#parts;
     const avatars = new Map(queries.agents().map((agent) => [agent.id, agent.avatar]));
@@ -329,7 +332,7 @@ export class Talk {
     this.#seen.set(channel, new Map(messages.map((message) => [message.seq, JSON.stringify(message)])));
   }
 
-  /** Tells pages what is new and what changed in another platform's channel since the last look. */
+  /** Shows pages the new and changed lines of another platform's channel since the last call. */
   #refresh(channel: ChannelId): void {
     const isOther = this.#parts.queries.channels().some(({ id, adapter }) => id === channel && adapter !== 'console');
     if (!isOther) return;
@@ -383,7 +386,7 @@ function clean(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\uFFFD');
 }
 
-/** A failed commit was rolled back: nothing was executed. */
+/** Converts a failed write to a `ChatError` with the fault `limited`: the commit was rolled back. */
 async function stored<T>(method: string, channel: ChannelId, write: () => Promise<T>): Promise<T> {
   try {
     return await write();
