@@ -213,8 +213,8 @@ export type FloorQueries = {
    */
   crewAsks?(channel: ChannelId): readonly CrewAsk[] | null;
   /**
-   * Returns the crew of a channel or of a ticket's thread, without secrets. Lists at most `most` tickets of each state.
-   * `null`: no crew works there.
+   * Returns the crew of a channel or of a ticket's thread, also of a finished ticket, without secrets. Lists at most
+   * `most` tickets of each state, and at least the first three proposed tickets. `null`: no crew works there.
    */
   crew?(channel: ChannelId, most: number): CrewView | null;
   /** The name of a thread whose ticket is finished; `null` for other channels. Missing: there are no crews. */

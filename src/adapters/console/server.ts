@@ -270,7 +270,7 @@ function toReaders(read: Reading): Handler {
 
 const crewQuerySchema = z.object({ channel: z.string().max(200), most: z.coerce.number().int().min(0).max(500) });
 
-/** Answers the page's `GET /crew?channel=…&most=…`: a channel's crew, with at most `most` tickets of each state. */
+/** Answers the page's `GET /crew?channel=…&most=…` with a channel's crew. `most` limits the tickets of each state. */
 function crewReply({ access, crew, clock }: Running, { request }: Exchange): Reply {
   const why = reasonToRefuse(request, access);
   if (why !== null) return { status: 403, body: `${why}.\n` };

@@ -301,7 +301,7 @@ export class Talk {
     return { id, name, writable: false, past: true, holder: null, question: null, ...crew };
   }
 
-  /** Whether the console stores a channel's messages, also a finished thread's. Throws `Refused` for unknown channels. */
+  /** Whether the console stores the messages of a channel or finished thread. Throws `Refused` for unknown channels. */
   #hasMessages(channel: ChannelId): boolean {
     return this.#pastThread(channel) === null ? this.#isOwn(channel) : channel.startsWith('console:');
   }

@@ -16,7 +16,7 @@ import { valuesListed } from '../../turns/text/form.ts';
 
 /** One button: its label, its command line, and the question or turn that it was drawn for (`drawn-for.ts`). */
 export type CardButton = PostButton & {
-  /** What the button shows before anything is decided. A platform that cannot show it leaves the button out. */
+  /** What a press shows, instead of running `line` at once. A platform that cannot show this kind omits the button. */
   readonly opens?: ButtonOpens;
 };
 
@@ -33,7 +33,7 @@ export type ButtonOpens =
 
 /** The floor's state in one line with buttons, the same on every platform. */
 export type Card = {
-  /** "🎤 dev · 1:12 left · next: qa, pm". Without the time when a platform shows its own clock. */
+  /** Such as "🎤 dev · 1:12 left · next: qa, pm". The time is in words, or in the markup of the platform's own clock. */
   readonly text: string;
   /** When the turn ends if nothing else happens. `null`: the card shows no time limit. */
   readonly endsAt: Instant | null;
@@ -64,14 +64,14 @@ export function cardOf(
   return { text: parts.filter((part) => part !== null).join(' · '), endsAt, buttons: buttonsOf(view, nameOf) };
 }
 
-/** Returns why a resting floor has no holder, and how it continues. */
+/** Returns why a resting floor grants no turn, and how the floor continues; `null`: nothing to show. */
 function whyResting({ condition, obstacles }: FloorView, nameOf: (agent: AgentId) => string): string | null {
   const [first] = obstacles;
   if (condition !== 'resting' || first === undefined || first.why === 'catching-up') return null;
   return obstacleWords(first, nameOf);
 }
 
-/** Returns the deadline to show. `null` while a tool runs: the remaining time would jump with every tool call. */
+/** Returns the deadline to show; `null` for none. While a tool runs: none, because the time left would jump. */
 function timed({ holder }: FloorView): Instant | null {
   return holder === null || holder.working ? null : holder.deadlineAt;
 }
@@ -195,7 +195,7 @@ export function stopOf(
   return [{ label: `Stop ${nameOf(agent)}+`, line: `/run abort ${agent}+`, drawnFor, style: 'danger' }];
 }
 
-/** Returns the buttons of an announcement: those of a review's question, or Retry and Discard for a failed background run. */
+/** Returns the buttons of an announcement: of a review's question, or of a failed background run; else none. */
 export function noticeButtons(
   effect: Effect,
   store: string,
@@ -208,7 +208,7 @@ export function noticeButtons(
   return failed === true ? stopOf({ agent, failed, ...defined({ run }) }, store, nameOf) : [];
 }
 
-/** What people can decide about a review that waits for them. */
+/** Returns the buttons with which people decide a review that waits for people. */
 export function reviewButtons(
   store: string,
   asked: Pick<AnnouncementOf<'reviewAsks'>, 'id' | 'iteration'>,
@@ -222,7 +222,7 @@ export function reviewButtons(
   ];
 }
 
-/** Returns the buttons of as many groups as have room. A group is never split. */
+/** Returns the buttons of the groups that have room, in order. A group without room is left out whole. */
 export function fitting(groups: readonly (readonly CardButton[])[], room: number): readonly CardButton[] {
   const all: CardButton[] = [];
   for (const group of groups) if (all.length + group.length <= room) all.push(...group);
@@ -234,10 +234,7 @@ function shownOn(view: FloorView): readonly FloorQuestion[] {
   return askedOn(view).filter(({ question }) => question.shown);
 }
 
-/**
- * Returns the buttons that answer a question. Each is a command line. Labels of background runs include the question's
- * number.
- */
+/** Returns the buttons of a question. The labels for a background run include the question's number. */
 export function answersTo({ agent, isAside, question: asked }: FloorQuestion): readonly CardButton[] {
   const { question, key = NO_KEY, always, pause, about } = asked;
   const drawnFor = forQuestion(key);
@@ -283,7 +280,7 @@ export function answersTo({ agent, isAside, question: asked }: FloorQuestion): r
   ];
 }
 
-/** What a button of a question shows: a text, buttons, and a file for text too long for a message. */
+/** What a pressed button of a question shows: a text, and buttons (rules) or a file (the whole input). */
 export type OpenedQuestion = {
   readonly text: string;
   readonly buttons?: readonly CardButton[];
@@ -376,7 +373,7 @@ export type Control =
   | { readonly what: 'choice'; readonly options: AskedField['options']; readonly initial: readonly string[] }
   | { readonly what: 'text' | 'number'; readonly longest: number; readonly isLong: boolean; readonly initial: string };
 
-/** The most text that fits into a command line. */
+/** The longest text of a field, in UTF-16 units, so that it fits into a command line. */
 const LONGEST_TEXT = 1_500;
 /** A text field for more characters than this has several lines. */
 const SHORT_TEXT = 100;

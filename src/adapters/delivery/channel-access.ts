@@ -12,7 +12,7 @@ export type ChannelAccessPorts = Pick<AdapterParts, 'timers' | 'signal' | 'log'>
   readonly ask: (channel: ChannelId) => Promise<string | null>;
   /** Returns why the channel is closed, if the error says so. Returns `null` for other errors. */
   readonly whyClosed: (error: unknown) => string | null;
-  /** Returns the floors of a channel and its threads. */
+  /** Returns the floors that are suspended and restored with a channel. */
   readonly floorsOf: (channel: ChannelId) => readonly ChannelId[];
   readonly intake: Pick<Intake, 'suspend' | 'restore'>;
   /** Called when refused calls to a channel may be tried again. */
@@ -23,7 +23,7 @@ export type ChannelAccessPorts = Pick<AdapterParts, 'timers' | 'signal' | 'log'>
 export const ASK_AGAIN_MS = 60_000;
 /** How many refusals in a row close a channel that the platform reports as open. */
 const REFUSALS_TO_CLOSE = 3;
-/** After this many minutes a channel closed by refusals is opened again as a trial. */
+/** After this many minutes, a channel that was closed by refusals is opened again, if the platform calls it open. */
 const CHECKS_TO_TRIAL = 10;
 
 type Closed = { readonly why: string; readonly isByRefusals: boolean };
@@ -33,8 +33,9 @@ type Causes = { reported?: string; refusal?: string };
 type Check = { readonly causes: Causes; done: Promise<void> | null };
 
 /**
- * Tracks which channels of a platform can be used. One refused call is no proof, so the platform is asked before a
- * channel's floors are suspended. A closed channel is checked every minute. No method rejects.
+ * Tracks which channels of a platform can be used. After a refused call, the platform is asked before the channel's
+ * floors are suspended. A closed channel is checked every minute, after repeated refusals first after 10 minutes. No
+ * method rejects.
  */
 export class ChannelAccess {
   readonly #ports: ChannelAccessPorts;
@@ -73,8 +74,8 @@ export class ChannelAccess {
   }
 
   /**
-   * Marks the channel as unusable and suspends its floors. `isByRefusals`: the platform reports it as open, but it
-   * refuses messages.
+   * Marks the channel as unusable and suspends its floors. `isByRefusals`: the platform reports the channel as open,
+   * but refuses messages there.
    */
   close(channel: ChannelId, why: string, isByRefusals = false): void {
     this.#closed.set(channel, { why, isByRefusals });
@@ -83,8 +84,8 @@ export class ChannelAccess {
   }
 
   /**
-   * Asks the platform about a channel. `reported`: a reason that the platform sent earlier, used if the question fails.
-   * `refusal`: why a call was refused.
+   * Asks the platform about a channel, and closes or opens it. While a check runs, further calls wait for that check.
+   * `reported`: a reason that the platform sent earlier, used if the check fails. `refusal`: why a call was refused.
    */
   async check(channel: ChannelId, causes: Readonly<Causes> = {}): Promise<void> {
     const check = this.#checks.get(channel) ?? { causes: {}, done: null };

@@ -61,7 +61,7 @@ type PlatformOptions = {
 const CONNECTING_MS = 1_000;
 
 /**
- * Creates the chat adapter of one platform. Before it is connected, and after `stop`, its calls reject as unreachable.
+ * Creates the chat adapter of one platform. Until Conch has signed in, and after `stop`, calls reject as `unreachable`.
  */
 export function createChatAdapter(options: PlatformOptions): ChatAdapter {
   const ending = new AbortController();
@@ -107,8 +107,8 @@ export function createChatAdapter(options: PlatformOptions): ChatAdapter {
 }
 
 /**
- * Opens a thread under a message with its name. The message is found again when an earlier call posted it and was
- * ended before the thread was open.
+ * Opens a thread under a message that shows the thread's name. Finds the message of an earlier call that ended before
+ * the thread was open.
  */
 async function openThreadIn(
   { sender, threadUnder }: OpenPlatform,
@@ -121,7 +121,7 @@ async function openThreadIn(
 
 type State = {
   platform: OpenPlatform | null;
-  /** Channels whose last call failed. */
+  /** Channels with a failed call since their last post. */
   readonly failing: Set<ChannelId>;
 };
 
@@ -155,8 +155,8 @@ type MessageSenderPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log' | 'memor
 };
 
 /**
- * Creates the sender of one platform's messages. A repeated post that may have replaced its draft edits the same
- * message. A message that somebody deleted is not posted again.
+ * Creates the sender of one platform's messages. Posts of one channel are sent one after another. A repeated post that
+ * may have replaced its draft edits the same message.
  */
 export function createMessageSender(ports: MessageSenderPorts): MessageSender {
   const { lanes, posts, drafts, cards, stale, rates } = assemble(ports);

@@ -11,18 +11,18 @@ export type CrewCard = {
   readonly text: string;
   /** Groups of buttons, each for one worker, one proposed ticket, or the whole crew. A group is never split. */
   readonly buttons: readonly (readonly CardButton[])[];
-  /** What waits for people, by worker and time. */
+  /** Keys of the workers that wait for people: name and time. A new key moves the card to the end of its channel. */
   readonly asks: readonly string[];
   /** Whether the crew runs or has tickets in work. */
   readonly isBusy: boolean;
 };
 
-/** The longest text, in UTF-16 units: with the floor's line it fits into one message of every platform. */
+/** The longest text, in UTF-16 units. Leaves room for the floor's line in one message of every platform. */
 const LONGEST = 1_500;
 const LONGEST_LINE = 240;
 const PROPOSED_SHOWN = 3;
 
-/** Returns the card of a crew in its channel, or of one ticket in its thread. What waits for people comes first. */
+/** Returns the card of a crew in its channel, or of a ticket in its thread. Workers that wait for people come first. */
 export function crewCard(crew: CrewView, channel: ChannelId): CrewCard {
   const { workers, running, store } = crew;
   const inThread = workers.filter(({ ticket }) => ticket?.thread === channel);
@@ -45,7 +45,7 @@ export function crewCard(crew: CrewView, channel: ChannelId): CrewCard {
   };
 }
 
-/** The first proposed tickets: the others are shown when these are decided. */
+/** Returns the first three proposed tickets. Further ones appear when these are decided. */
 function proposedTickets({ groups }: CrewView): readonly TicketView[] {
   return (groups.find(({ state }) => state === 'proposed')?.tickets ?? []).slice(0, PROPOSED_SHOWN);
 }

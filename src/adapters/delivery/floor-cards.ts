@@ -25,7 +25,7 @@ type FloorCardsPorts = {
   readonly timers: Timers;
   readonly memory: Memory;
   readonly log: Logger;
-  /** Returns whether a text is being posted to the channel. Until then the card does not show the floor as free. */
+  /** Returns whether a text is being posted to the channel. Meanwhile the card does not show the floor as free. */
   readonly isPosting: (channel: ChannelId) => boolean;
   /** Called when a card of unknown id may be in the channel. The channel's history is then searched. */
   readonly requestSearch: (channel: ChannelId) => void;
@@ -34,8 +34,8 @@ type FloorCardsPorts = {
 /** The shortest time between two edits of a card, in milliseconds. */
 const INTERVAL_MS = 3_000;
 /**
- * The same in a channel with an open review or a crew, and in the thread of a ticket. It counts from the platform's
- * answer, so that the platform never gets edits that are closer.
+ * The shortest time between two edits of a card with an open review, or in a channel or thread of a crew. It counts
+ * from the platform's answer to the earlier edit. A closed question causes an edit without this wait.
  */
 const WORK_INTERVAL_MS = 10_000;
 /** How many messages may come after a card before it moves to the end. */
@@ -70,9 +70,9 @@ type State = {
   view: FloorView | null;
   /** Since when the floor has no holder. */
   freeAt: Instant;
-  /** What a crew asked people when the card was drawn last. */
+  /** The workers that waited for people when the card was drawn last, as keys of `CrewCard.asks`. */
   crewAsks: readonly string[];
-  /** True when the floor, or a crew, became busy since Conch started. */
+  /** True when the floor or a crew became busy, or an agent's folder was untrusted, since Conch started. */
   hasBegun: boolean;
   shown: Drawing | null;
   /** How many messages came after the card. */
@@ -91,7 +91,7 @@ type State = {
 /**
  * Shows each floor as one message with buttons near the end of its channel. A channel gets its first card when its
  * floor becomes busy. To move a card, the new one is posted before the old one is removed. The ids of both are stored
- * meanwhile, so that a crash never leaves an unknown card. Errors are logged and retried, never thrown.
+ * meanwhile. A search of the history finds cards whose id was lost. Errors are logged and retried, never thrown.
  */
 export class FloorCards {
   readonly #ports: FloorCardsPorts;
@@ -102,7 +102,7 @@ export class FloorCards {
     this.#ports = ports;
   }
 
-  /** Draws a channel's card for the present floor. */
+  /** Called when the floor changed. Draws the card as soon as its limits allow. */
   draw(channel: ChannelId, view: FloorView): void {
     const state = this.#stateOf(channel);
     const begins = view.condition === 'open' && (state.view?.condition ?? 'resting') === 'resting';
@@ -111,13 +111,13 @@ export class FloorCards {
     const after = questionsOf(view);
     const asks = after.some((question) => !before.includes(question));
     const isOver = before.some((question) => !after.includes(question));
-    // The question is in the channel by now. The card with its buttons belongs below it.
+    // Moves the card below the newest messages when an exchange begins or ends, and below a new question.
     if ((begins || rests || asks) && state.below > 0) state.isMoving = true;
     if (view.holder === null && state.view !== null && state.view.holder !== null)
       state.freeAt = this.#ports.clock.now();
     state.view = view;
     state.hasBegun ||= view.condition === 'open' || view.asides !== undefined || view.trust !== undefined;
-    // Removes the buttons of a closed question at once, not at the next regular drawing.
+    // Removes the buttons of a closed question at once, without the wait between two edits.
     if (isOver) {
       state.answeredAt = -Infinity;
       state.throttle.hurry(true);
@@ -133,15 +133,15 @@ export class FloorCards {
     state.throttle.kick();
   }
 
-  /** Redraws a floor card that waited for a post. `isWritable`: the channel takes messages, so a refused card is drawn too. */
+  /** Redraws a card that waited for a post. `isWritable`: the channel takes messages; redraws a refused card, too. */
   resume(channel: ChannelId, { isWritable }: { readonly isWritable: boolean }): void {
     const state = this.#stateOf(channel);
     if (state.isWaiting || (isWritable && state.isRefused)) state.throttle.hurry();
   }
 
   /**
-   * Called with the cards found in the channel's history, oldest first. An unknown one becomes the card if its own id
-   * was lost; the others are removed.
+   * Called with the cards found in the channel's history, oldest first. The newest unknown card becomes the current
+   * card if there is none, or if the outcome of the last send is unknown. Other unknown cards are removed.
    */
   settle(channel: ChannelId, cards: readonly MessageId[]): void {
     if (cards.length === 0 && !this.#states.has(channel)) return;
@@ -233,7 +233,7 @@ export class FloorCards {
     }
   }
 
-  /** Edits or posts the card. Resolves with the wait in milliseconds when the edit budget is used up, else `null`. */
+  /** Edits or posts a changed card. Resolves with the wait in milliseconds if the edit must wait, else with `null`. */
   async #show(channel: ChannelId, state: State, view: FloorView): Promise<number | null> {
     const { rates } = this.#ports;
     const drawing = this.#drawingOf(view);
@@ -256,7 +256,7 @@ export class FloorCards {
     return null;
   }
 
-  /** A card with a new question moves to the end, so that one message tells all questions of a crew. */
+  /** Moves the card to the end when another worker waits for people, so that people see the card. */
   #considerCrew(state: State, crew: CrewCard | null): void {
     const asks = crew?.asks ?? [];
     if (state.below > 0 && asks.some((each) => !state.crewAsks.includes(each))) state.isMoving = true;
@@ -335,7 +335,7 @@ export class FloorCards {
     };
   }
 
-  /** The thread of a finished ticket has no agents any more, and nothing to press. */
+  /** Returns the floor's part of a card. For the thread of a finished ticket, which has no agents: without buttons. */
   #floorCard(view: FloorView, timeLeft: Parameters<typeof cardOf>[2]): ReturnType<typeof cardOf> {
     const { nameOf, queries } = this.#ports;
     const past = view.seats.length > 0 ? null : (queries.pastThread?.(view.channel) ?? null);

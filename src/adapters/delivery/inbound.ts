@@ -68,8 +68,8 @@ const REMEMBERED = 50_000;
 /** Does the work of each key once. */
 export type Deduplicator = {
   /**
-   * Runs the work of a key. Waits for a running one, and resolves at once when it was done. Work that rejects can run
-   * again.
+   * Runs the work of a key. A second call waits for the running work and settles like it, or resolves at once when the
+   * work was done. Work that rejected can run again.
    */
   run(key: string, work: () => Promise<void>): Promise<void>;
   /** Claims a key. Returns `false` when it was claimed or run before. */
@@ -78,7 +78,7 @@ export type Deduplicator = {
   has(key: string): boolean;
 };
 
-/** Remembers keys for 15 minutes, and at most 50,000 of them. */
+/** Creates a deduplicator. Each new key drops keys older than 15 minutes, and the oldest keys beyond 50,000. */
 export function createDeduplicator(clock: Clock): Deduplicator {
   const runs = new Map<string, { readonly done: Promise<void>; readonly until: Instant }>();
 
@@ -117,7 +117,7 @@ export function createDeduplicator(clock: Clock): Deduplicator {
 export type MessageLocation = {
   readonly channel: ChannelId;
   readonly place: Place;
-  /** The parent channel of a thread without a floor, which must be opened first. Otherwise `null`. */
+  /** The parent channel of a thread whose floor must be opened first; otherwise `null`. */
   readonly opens: Place | null;
 };
 
@@ -141,10 +141,10 @@ export function floorOf(
   return { channel, place: own ?? above, opens: own === undefined ? above : null };
 }
 
-/** The kind of author that the platform confirms. Not by name: a webhook can use any name. */
+/** The kind of author, as the platform confirms it. Names do not count: a webhook can use any name. */
 export type Author = 'person' | 'bot' | 'webhook';
 
-/** Returns the rule by which agents do not get a message (`ignore`), or whether a program wrote it (`bot`). */
+/** Returns the rule that keeps a message from agents (`ignore`), else whether a program wrote the message (`bot`). */
 export function heardAs(
   { text, addressed }: Pick<HumanMessage, 'text' | 'addressed'>,
   by: {
@@ -161,9 +161,8 @@ export function heardAs(
 }
 
 /**
- * Returns the rule by which agents do not get a message, or `null` when they do. Messages of people always reach
- * agents. Messages of programs need the channel's `allowBots`. A program never counts as an agent or an operator,
- * whatever its name.
+ * Returns the rule that keeps a program's message from agents, by the channel's `allowBots`. Returns `null` when agents
+ * get the message, and for every person's message.
  */
 export function ignoreRule(
   author: Author,
@@ -176,7 +175,7 @@ export function ignoreRule(
   return addressed.length > 0 ? null : `${who} are ignored unless they mention an agent`;
 }
 
-/** The rule recorded for a message that was a command: agents do not get it. */
+/** The `ignore` rule of a message that was a command: agents do not get the message. */
 export const COMMAND_RULE = 'an operator command';
 
 /** Returns the command line in a message ("!floor skip", "/stop"). Returns `null` for an ordinary message ("!nice"). */
@@ -185,7 +184,7 @@ export function typedCommand(text: string): string | null {
   return isCommandLine(line, COMMAND_WORDS) ? line : null;
 }
 
-/** Completes "!why" without an id: in a reply or a thread it means the message `about`. */
+/** Appends `about`, the id of the message that was replied to, to "!why" without an id. Other lines stay unchanged. */
 export function whyLine(line: string, about: string | null): string {
   return about !== null && /^[!/]\s*why$/i.test(line) ? `${line} ${about}` : line;
 }

@@ -5,7 +5,7 @@ import type { FloorView } from '../../turns/view.ts';
 import type { ChatAdapter, Speaker } from '../port.ts';
 import type { CardButton } from './card.ts';
 
-/** The content of one message by Conch. Each platform maps it to its own shape. It notifies nobody. */
+/** The content of one message by Conch. Each platform maps the content to its own shape. Mentions in it ping nobody. */
 export type Content = {
   /** `draft`: text that is still being generated, shown by its newest end. `card`: the state of the floor. */
   readonly kind: 'post' | 'draft' | 'card';
@@ -15,9 +15,9 @@ export type Content = {
   readonly text: string;
   /** The buttons of a card or of an announcement; empty for other messages. */
   readonly buttons: readonly CardButton[];
-  /** The turn in which the text was written; `null` outside turns. */
+  /** The epoch of the turn in which the text was written; of a card, the floor's epoch. `null`: no turn. */
   readonly epoch: number | null;
-  /** The post's outbox id, by which a later search recognizes it. `null`: an edit leaves the stored id as it is. */
+  /** The post's outbox id, by which a later search recognizes the post. `null` for drafts, cards and edits. */
   readonly outboxId: string | null;
 };
 
@@ -28,11 +28,11 @@ export type MessageRef = { readonly channel: ChannelId; readonly id: MessageId }
 export type OwnMessage = {
   readonly id: MessageId;
   readonly kind: Content['kind'];
-  /** Returns whether the message is this post. */
+  /** Returns whether the message is the given post. */
   readonly is: (post: Content) => boolean;
 };
 
-/** A part of a history: messages after `after`, the `newest` ones by count, or both. */
+/** A part of a history: at most the `newest` messages, all after `after`. Both null: only the newest page. */
 export type HistoryRange = { readonly after: MessageId | null; readonly newest: number | null };
 
 /** Limits of a platform. */
@@ -48,9 +48,9 @@ export type ClientLimits = {
 };
 
 /**
- * What Conch does with its own messages on a platform. Every method makes one attempt and rejects with a `ChatError`:
- * `unclear` only when it may have been carried out. Ids are the platform's, as the outbox stores them. Of two ids, the
- * longer one is later; of equally long ones, the greater.
+ * What Conch does with its own messages on a platform. Calls to the platform are not retried. They reject with a
+ * `ChatError`, `unclear` only when the call may have been executed. Ids are the platform's, as the outbox stores them.
+ * Of two ids, the longer one is later; of equally long ones, the greater.
  */
 export type MessageClient = {
   readonly limits: ClientLimits;
@@ -59,9 +59,9 @@ export type MessageClient = {
   change(message: MessageRef, content: Content): Promise<'changed' | 'gone'>;
   /** Resolves also when the message is already gone. */
   remove(message: MessageRef): Promise<void>;
-  /** Oldest first. Rejects as `refused` when the range after `after` is too long to read whole. */
+  /** Returns Conch's own messages, oldest first. Rejects as `refused` when the range is too long to read whole. */
   own(channel: ChannelId, range: HistoryRange): Promise<readonly OwnMessage[]>;
-  /** Adds or removes a receipt. Resolves also when it is there (or gone) already, or can never be added. */
+  /** Adds or removes a receipt. Resolves also when nothing has to change, or when the receipt can never be added. */
   react(message: MessageRef, receipt: Receipt, on: boolean): Promise<void>;
   /** Returns the receipts that Conch has added to a message. */
   receipts(message: MessageRef): Promise<readonly Receipt[]>;
@@ -75,9 +75,9 @@ export type MessageClient = {
   timeLeft(endsAt: Instant): string;
 };
 
-/** The sending half of a chat adapter. The methods of `ChatAdapter` keep their contract; nothing is retried here except drafts and cards. */
+/** The sending half of a chat adapter. Methods that `ChatAdapter` also has keep its contract. Posts are not retried. */
 export type MessageSender = Required<Pick<ChatAdapter, 'post' | 'find' | 'edit' | 'receipt' | 'draft' | 'card'>> & {
-  /** Removes drafts and cards of an earlier process. Called with every catch-up of a channel. Never rejects. */
+  /** Removes drafts and finds cards of earlier processes. Called with every catch-up of a channel. Never rejects. */
   tidy(channel: ChannelId): Promise<void>;
   /** Called when a message by somebody other than Conch appears in the channel. */
   readonly seen: (channel: ChannelId) => void;

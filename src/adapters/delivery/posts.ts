@@ -44,8 +44,8 @@ type Draft = {
 
 /**
  * Shows text that is still being generated as one message per channel. The message is edited as the text grows and
- * finally becomes the post. Errors are logged, never thrown. Nothing is retried: the newest text is shown when the
- * platform accepts it.
+ * becomes the post where possible. Errors are never thrown. A failed write is not repeated: the next write shows the
+ * newest text.
  */
 export class Drafts {
   readonly #ports: DraftsPorts;
@@ -59,7 +59,10 @@ export class Drafts {
     this.#ports = ports;
   }
 
-  /** Shows a turn's newest text within 1.5 s. `null`: removes the draft, unless its post follows within 3 s. */
+  /**
+   * Shows a turn's newest text: first after 0.5 s, then at most every 1.5 s. `null`: removes the draft, unless its post
+   * follows within 3 s. Ignores a text of an earlier turn.
+   */
   show(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void {
     if (this.#isStopped) return;
     const open = this.#open.get(channel);
@@ -80,8 +83,8 @@ export class Drafts {
   }
 
   /**
-   * Ends the draft of the post's turn, or an older draft. Resolves when no write to it is running. Returns the message
-   * that the post may replace, or `null`.
+   * Ends the draft of the post's turn, and waits for a running write. Resolves with the message that the post may
+   * replace; `null`: none. Removes the draft of an earlier turn.
    */
   async take(channel: ChannelId, { speaker, epoch }: OutgoingPost): Promise<MessageRef | null> {
     const open = this.#open.get(channel);
@@ -91,7 +94,7 @@ export class Drafts {
     return null;
   }
 
-  /** Removes a draft that its post could not replace. */
+  /** Removes a draft. If that fails, requests a search that removes the draft later. Never rejects. */
   async drop(draft: MessageRef): Promise<void> {
     const { client, log, requestSearch } = this.#ports;
     this.#ownDrafts.delete(draft.id);
@@ -104,8 +107,8 @@ export class Drafts {
   }
 
   /**
-   * Returns whether a draft found in a channel must be removed: an earlier process sent it, it was given up, or
-   * its send got no answer.
+   * Returns whether a draft found in a channel must be removed: an earlier process sent the draft, its removal failed,
+   * or its send got no answer.
    */
   isStale(id: MessageId): boolean {
     return !this.#ownDrafts.has(id);
@@ -199,14 +202,15 @@ const ADOPTED_KEPT = 1_000;
 const PLACES_KEPT = 10_000;
 
 /**
- * Sends posts. A post replaces the draft of its turn where possible. A retry of the same post edits the same message.
+ * Sends posts. A post replaces the draft of its turn where possible. If the outcome of that edit is unknown, the retry
+ * edits the same message.
  */
 export class Posts {
   readonly #ports: PostsPorts;
   /** The newest post of each channel and thread. */
   readonly #newest = new BoundedMap<ChannelId, MessageId>(PLACES_KEPT);
   /**
-   * Drafts that a post may have replaced, by outbox id. The platform's answer was lost, so the retry writes to the
+   * Drafts that a post may have replaced, by outbox id. The edit failed or its answer was lost, so the retry edits the
    * same message.
    */
   readonly #adopted = new BoundedMap<string, MessageRef>(ADOPTED_KEPT);
@@ -233,7 +237,7 @@ export class Posts {
     return this.#untilSettled(channel, () => this.#publish(channel, post));
   }
 
-  /** Runs `work`. Ends the wait for the channel's post when that post was found, sent or refused. */
+  /** Runs `work`. The channel no longer counts as sending when its post was found, sent or refused. */
   async #untilSettled<T extends MessageRef | null>(channel: ChannelId, work: () => Promise<T>): Promise<T> {
     try {
       const standing = await work();
@@ -290,7 +294,7 @@ export class Posts {
 
   /**
    * Returns the draft that the post may replace. The draft must be in the post's channel or thread, with no post below
-   * it. Otherwise removes the draft and returns `null`.
+   * the draft, and the post must need no file. Otherwise removes the draft and returns `null`.
    */
   async #takeOver(channel: ChannelId, post: OutgoingPost): Promise<MessageRef | null> {
     const { client, drafts } = this.#ports;
@@ -305,7 +309,7 @@ export class Posts {
     return null;
   }
 
-  /** Writes a post into its draft. Returns `false` when the draft can no longer be edited. */
+  /** Writes a post into its draft. Resolves with `false` when the draft can no longer be edited. */
   async #intoDraft(draft: MessageRef, post: OutgoingPost): Promise<boolean> {
     const { rates, drafts } = this.#ports;
     try {
@@ -324,7 +328,7 @@ export class Posts {
   }
 }
 
-/** Returns `null` for a refusal: a refused thread holds no post. Throws any other error. */
+/** Returns `null` for a `ChatError` with the fault `refused`. Throws any other error. */
 export function unlessRefused(error: unknown): null {
   if (error instanceof ChatError && error.fault === 'refused') return null;
   throw error;
@@ -334,7 +338,7 @@ function contentOf({ speaker, text, epoch, outboxId, buttons = [] }: OutgoingPos
   return { kind: 'post', speaker, text, buttons, epoch, outboxId };
 }
 
-/** Shows one receipt under a message and removes earlier ones. Rejects with a `ChatError`. */
+/** Shows one receipt under a message and removes earlier ones. `done` is final. Rejects with a `ChatError`. */
 type ShowReceipt = (message: MessageRef, receipt: Receipt) => Promise<void>;
 
 const MESSAGES_KEPT = 2_000;
@@ -373,10 +377,13 @@ type StaleMessagesPorts = Pick<AdapterParts, 'memory' | 'timers' | 'log'> & {
   readonly queries: Pick<FloorQueries, 'thread'>;
 };
 
-/** Waits before the two searches in milliseconds. The second one finds messages that appear late. */
+/**
+ * The waits before the two searches, in milliseconds. In a catch-up, the first search does not wait. The second search
+ * finds messages that appear late.
+ */
 const GAPS_MS = [5_000, 15_000];
 const AGAIN = { firstMs: 5_000, longestMs: 60_000 };
-/** How many messages a search reads at most. It starts after the stored mark of the last search. */
+/** The most messages that a search reads after the stored mark of the last search. */
 const NEWEST = 1_000;
 const NEWEST_AT_FIRST = 200;
 
@@ -398,7 +405,8 @@ export class StaleMessages {
   }
 
   /**
-   * Searches a channel and its current thread, on the first call of a run or when searches are pending. Never rejects.
+   * Searches a channel and its current thread, on the first call in this process or when searches are pending. Never
+   * rejects.
    */
   async tidy(channel: ChannelId): Promise<void> {
     await this.#tidy(channel);
@@ -406,7 +414,7 @@ export class StaleMessages {
     if (thread !== null) await this.#tidy(thread);
   }
 
-  /** Called before a post goes to a thread. Searches it once per run for messages left by earlier runs. */
+  /** Called before a post goes to a thread. The first call searches the thread for messages of earlier processes. */
   begin(channel: ChannelId): void {
     if (!this.#begun.has(channel)) void this.#tidy(channel);
   }
@@ -420,7 +428,7 @@ export class StaleMessages {
   }
 
   /**
-   * Requests two searches of a channel that may hold a draft or card of unknown id, or one that could not be removed.
+   * Requests two searches of a channel that may hold a draft or card of unknown id, or a draft that was not removed.
    */
   requestSearch(channel: ChannelId): void {
     this.#pendingSearches.set(channel, GAPS_MS.length);

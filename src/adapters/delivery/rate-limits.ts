@@ -11,7 +11,7 @@ const MINUTE_MS = 60_000;
 const BURST = 1 / 4;
 const CHANNELS_KEPT = 1_000;
 
-/** Sends and edits messages within the platform's rate limits. No channel waits for another one. */
+/** Sends and edits messages within the platform's rate limits. Drafts and cards of all channels share one budget. */
 export class RateLimits {
   readonly #ports: { readonly client: MessageClient; readonly clock: Clock; readonly timers: Timers };
   readonly #stopping = new AbortController();
@@ -117,7 +117,7 @@ function limitedMs(error: unknown): number {
   return error instanceof ChatError && error.fault === 'limited' ? (error.retryAfterMs ?? 0) : 0;
 }
 
-/** Runs a task on request: never twice at once, and not more often than its limit. */
+/** Runs a task on request: never twice at once, and not more often than its limit, except for urgent requests. */
 export type Throttle = {
   /** Requests a run as soon as the limits allow. Several requests cause one run. */
   kick(): void;

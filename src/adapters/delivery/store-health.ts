@@ -30,8 +30,8 @@ const TEXTS = {
 const RESOLVED = '✅ Conch can write again.';
 
 /**
- * Warns people when the store cannot be written. Each channel gets one message, sent directly: the outbox is on the
- * same disk. Then a test write is retried until it succeeds.
+ * Warns people when the store cannot be written. Each channel gets one message, sent directly, because the outbox is in
+ * the store. A test write is retried until it succeeds; then the messages say so.
  */
 export class StoreHealth {
   readonly #ports: StoreHealthPorts;
@@ -73,7 +73,7 @@ export class StoreHealth {
     try {
       await retry(() => texts.remember('runtime', 'room', ''), WRITE_RETRY, { timers, signal, judge });
     } catch {
-      return; // The program ends, or the store has another fault, which ends it.
+      return; // The program ends: it was stopped, or the store has another fault.
     }
     this.#stuck = null;
     log.info({}, 'the database can be written again');
@@ -90,7 +90,7 @@ export class StoreHealth {
         return { adapter, channel: id, id: null };
       }
       try {
-        // A new key each time: Discord answers a repeated key with the earlier message, which is withdrawn by now.
+        // A new key each time: Discord answers a repeated key with the earlier message, which says that all is well.
         const post = { outboxId: `room-${randomUUID()}`, speaker: null, text: TEXTS[why], afterId: null, epoch: null };
         return { adapter, channel: id, id: await adapter.post(id, post) };
       } catch (error) {
