@@ -46,7 +46,7 @@ export type AdapterOptions = Pick<AdapterParts, 'clock' | 'timers' | 'log' | 'me
 /** What the Discord adapter can do. */
 export const CAPABILITIES: Capabilities = {
   textLimit: TEXT_LIMIT,
-  // A longer question is one post: its beginning, with the whole text in a file.
+  // A question longer than `textLimit` is one post: its beginning, with the whole text in a file.
   questionLimit: Number.MAX_SAFE_INTEGER,
   edits: true,
   receipts: true,
@@ -141,7 +141,7 @@ function listen(parts: Parts, known: Known): Connection {
   const { self } = known;
   const dispatch = createEvents({ ...parts, ...known, interactions: createInteractions({ ...parts, ...known }) });
   let losses = 0;
-  // Replayed events are stored before any turn is granted.
+  // Waits until the replayed events are stored: turns are granted after `reconnected`.
   const resumed = (): void => {
     const before = losses;
     void known.inbound
@@ -169,7 +169,7 @@ async function whoAmI(rest: REST): Promise<Self> {
   return { userId: user.id, applicationId: application.id };
 }
 
-/** Registers the slash commands, once per server. Messages may come in before the commands exist. */
+/** Returns a function that registers the slash commands in a channel's server, once, or again after an error. */
 function createSettling(ports: Parts & Known & { readonly reached: ReturnType<typeof createConnectRetry> }) {
   const { calls, places, reached, self, signal, log } = ports;
   const settled = new Map<string, boolean>();

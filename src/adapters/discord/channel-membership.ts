@@ -29,7 +29,7 @@ const CLOSED: ReadonlyMap<number, string> = new Map([
   [CODES.missingAccess, 'the bot may not see this channel'],
   [CODES.missingPermissions, 'the bot may not write in this channel'],
 ]);
-/** A missing one is a warning: agents then speak as the bot, or have no roles, receipts or files. */
+/** Permissions whose lack is a warning: without them, agents speak as the bot, or have no roles, receipts or files. */
 export const OPTIONAL_PERMISSIONS: ReadonlySet<PermissionName> = new Set<PermissionName>([
   'Manage Webhooks',
   'Manage Roles',
@@ -42,7 +42,7 @@ export async function eightAtOnce<T>(items: readonly T[], work: (item: T) => Pro
   for (let first = 0; first < items.length; first += 8) await Promise.all(items.slice(first, first + 8).map(work));
 }
 
-/** Knows which channels and threads the bot can use, and suspends or restores their floors. */
+/** Tracks which channels and threads the bot can use, and suspends or restores their floors. */
 export class ChannelMembership extends ChannelAccess {
   readonly #places: Places;
   readonly #floors: () => readonly Place[];
@@ -58,7 +58,7 @@ export class ChannelMembership extends ChannelAccess {
     this.#floors = () => ports.queries.channels();
   }
 
-  /** Checks whether every channel with a floor exists, and which permissions the bot lacks in it. Never rejects. */
+  /** Checks whether every channel with a floor exists, and which permissions the bot lacks there. Never rejects. */
   async checkAll(): Promise<void> {
     const floors = this.#floors();
     const all: GuildAnswers = new Map();
@@ -114,7 +114,7 @@ function whyClosed(error: unknown): string | null {
   return CLOSED.get(rejectionOf(error)?.code ?? 0) ?? null;
 }
 
-/** Other missing permissions only limit features. */
+/** Returns why the bot cannot use a channel; `null` when the missing permissions only limit features. */
 function whyWithout(missing: readonly PermissionName[], place: ChannelPayload): string | null {
   const lacks = missing.filter((name) => name === 'View Channels' || name === writing(place));
   return lacks.length === 0 ? null : `the bot lacks the permission ${lacks.map((name) => `"${name}"`).join(' and ')}`;
@@ -144,7 +144,7 @@ export const PERMISSIONS = {
   'Manage Roles': PermissionFlagsBits.ManageRoles,
 } as const;
 
-/** Returns the least permissions with which everything works that the settings switch on. */
+/** Returns the permissions that the settings need. "Create Public Threads", which crews need, is not among them. */
 export function neededPermissions(settings: Pick<DiscordSettings, 'webhooks' | 'roles'>): readonly PermissionName[] {
   const always = [
     'View Channels',

@@ -44,8 +44,8 @@ export type Call = {
   readonly route: `/${string}`;
   readonly channel: ChannelId;
   /**
-   * The purpose in a few words. Errors carry it. A 401 or 403 blocks calls with this purpose in this channel for 10
-   * minutes.
+   * The purpose in a few words, which errors name. A refusal for lack of rights blocks further calls with this purpose
+   * in this channel for 10 minutes, except calls by webhook.
    */
   readonly what: string;
   /** True when a 401 or 403 does not block later calls, because the caller itself waits before it retries. */
@@ -55,11 +55,11 @@ export type Call = {
   readonly files?: readonly RawFile[];
 };
 
-/** Discord's REST interface. Every method rejects with a `ChatError`. */
+/** Discord's REST interface. `ask` and `tell` reject with a `ChatError`. */
 export type Calls = {
   /** Resolves with the parsed answer. An answer that does not match the schema rejects with the fault `unclear`. */
   ask<T>(call: Call, answer: z.ZodType<T>): Promise<T>;
-  /** For calls whose answer is not needed. */
+  /** Makes a call and drops the answer. */
   tell(call: Call): Promise<void>;
   /** Called when permissions have changed: unblocks the refused calls of a channel. */
   reopen(channel: ChannelId): void;
@@ -74,7 +74,7 @@ const REFUSED_MS = 600_000;
 const WHOLE_MS = 25_000;
 const REFUSALS_KEPT = 1_000;
 
-/** Returns the calls of one bot. Remembers at most 1,000 refused purposes. */
+/** Returns the calls of one bot. Remembers at most 1,000 refusals, then forgets all of them. */
 export function createCalls(ports: { readonly rest: REST; readonly clock: Clock }): Calls {
   const { rest, clock } = ports;
   const closed = new Map<string, { readonly channel: ChannelId; readonly until: Instant; readonly error: ChatError }>();
@@ -118,8 +118,7 @@ export function createCalls(ports: { readonly rest: REST; readonly clock: Clock 
 type ReadCall = Pick<Call, 'route' | 'channel' | 'what' | 'query'>;
 
 /**
- * Reads from Discord, with retries for about a minute. Rejects with a `ChatError`, or with the abort reason of the
- * signal.
+ * Reads from Discord, with at most 7 attempts. Rejects with a `ChatError`, or with the abort reason of the signal.
  */
 export type Reader = <T>(question: ReadCall, answer: z.ZodType<T>) => Promise<T>;
 
@@ -248,7 +247,7 @@ export function chatError(error: unknown, where: Where): ChatError {
   return new ChatError(`No answer from Discord to ${method} (${brief(said)})`, { ...where, fault: 'unclear' });
 }
 
-/** Returns Discord's answer behind an error; `null` when Discord did not answer. */
+/** Returns Discord's answer behind an error; `null` when the error holds none. */
 export function rejectionOf(error: unknown): Rejection | null {
   return error instanceof ChatError && error.cause instanceof Rejection ? error.cause : null;
 }
@@ -281,7 +280,7 @@ export function tokenRefused(): AdapterError {
 }
 
 const MESSAGE_LENGTH = 200;
-/** A permission may be granted again, and the next start may have another token: the call is retried after this time. */
+/** Marks a refusal as temporary: a permission may be granted again, and the next start may have another token. */
 const CLOSED_MS = 60_000;
 
 function limitError(error: RateLimitError, where: Where): ChatError {

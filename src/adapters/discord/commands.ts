@@ -43,7 +43,7 @@ export function commandSet(table: readonly CommandRow[] = COMMANDS): readonly Op
   });
 }
 
-/** Returns the command line of a filled-in slash command. Arguments with spaces are quoted. */
+/** Returns the command line of a filled-in slash command. Arguments with spaces are quoted, except the last text. */
 export function lineOf(given: Given): string {
   const { path, row, values } = parseGiven(given);
   const valueOf = (wanted: string) => values.find(({ name }) => name === wanted)?.value ?? null;
@@ -56,7 +56,7 @@ export function lineOf(given: Given): string {
     const value = valueOf(argument.name);
     const text = value === null ? null : argument.rest === true ? flat(String(value)) : quoted(String(value));
     if (argument.rest !== true) return text ?? [];
-    // Ends the options, so that a text that begins with "--" is not read as one.
+    // Ends the options, so that a text that begins with "--" is not read as an option.
     const end = row?.options !== undefined && text?.startsWith('--') === true ? ['--'] : [];
     return [...options, ...end, ...(text === null ? [] : [isCountLeftOut(row, valueOf) ? notCounted(text) : text])];
   });
@@ -64,12 +64,12 @@ export function lineOf(given: Given): string {
   return withMessageIds([`/${path}`, ...words, ...(hasRest ? [] : options)].join(' '));
 }
 
-/** Whether the command has a number before its words, and none was given. */
+/** Whether the command takes a number before its text, and the person gave no number. */
 function isCountLeftOut(row: CommandRow | null, valueOf: (name: string) => unknown): boolean {
   return (row?.arguments ?? []).some(({ kind, name }) => kind === 'count' && valueOf(name) === null);
 }
 
-/** Words in quotes if they begin with a number, which would be read as the number before them. */
+/** Quotes a text that begins with a number, so that the number is not read as the argument before the text. */
 function notCounted(text: string): string {
   return /^\d+(?:\s|$)/.test(text) ? `"${text.replaceAll('"', "'")}"` : text;
 }

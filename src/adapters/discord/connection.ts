@@ -132,7 +132,7 @@ export class Connection {
     });
   }
 
-  /** Connects, with retries. Resolves when events come in, or when stopped. Rejects with an `AdapterError`. */
+  /** Connects, with retries. Resolves when events come in, or when stopped. Rejects when Discord refuses the bot. */
   async start(): Promise<void> {
     try {
       await Promise.race([this.#connect().then(() => this.#first.promise), this.#first.promise]);
@@ -141,7 +141,7 @@ export class Connection {
     }
   }
 
-  /** Closes the connection but keeps the session, so that the next start can resume it. Takes at most 3 s. */
+  /** Closes the connection, for at most 3 s. Keeps the session, so that the next start can resume the session. */
   async stop(): Promise<void> {
     this.#ending.abort();
     this.#first.resolve();
@@ -170,8 +170,8 @@ export class Connection {
   }
 
   /**
-   * Called by discord.js before every connection and about every event. Before a connection it waits; each failed
-   * attempt lengthens the wait.
+   * Called by discord.js before every connection, for every heartbeat and after every event. Before a connection, waits
+   * with a backoff that grows with each failed attempt.
    */
   async #session(shard: number): Promise<SessionInfo | null> {
     const { timers, log } = this.#ports;
@@ -252,7 +252,7 @@ export class Connection {
 }
 
 /**
- * Runs discord.js's shards in this process and reports their errors to `fault`. Without it, an unexpected frame or a
+ * Runs discord.js's shards in this process and reports their errors to `fault`. Unhandled, an unexpected frame or a
  * failed heartbeat would end the program. If a failed step leaves the client waiting for an answer, the client times
  * out and reconnects by itself.
  */
@@ -406,8 +406,7 @@ function readSession(kept: string | null, shardId: number): SessionInfo | null {
 }
 
 /**
- * The bot's limit of new sessions in 24 hours. Discord resets the token beyond 1,000; the difference is a reserve for
- * repairs.
+ * The most new sessions that Conch begins in 24 hours. Discord resets the token of a bot that begins more than 1,000.
  */
 export const IDENTIFIES_A_DAY = 900;
 

@@ -11,13 +11,13 @@ import { defined } from '../../lib/defined.ts';
 /** Discord's limit for the content of one message, in UTF-16 units. */
 const CONTENT_LIMIT = 2_000;
 /**
- * The longest text of one post, in UTF-16 units. The rest is room for a name in front and for links that are written
- * out.
+ * The longest text of one post, in UTF-16 units. Up to Discord's limit, there is room for a name in front and for links
+ * that are written out.
  */
 export const TEXT_LIMIT = 1_900;
 /** An agent's text longer than this is shown as a file; a shorter one is split into several posts. UTF-16 units. */
 export const FILE_ABOVE = 7_600;
-/** Ends the text of a draft. Finished texts never end with it. */
+/** Ends the text of a draft. Finished texts never end with this character. */
 export const CURSOR = '▌';
 
 const SUPPRESS_EMBEDS = 1 << 2;
@@ -37,8 +37,8 @@ const FRAME_LENGTH = 40;
 const DRAFT_LENGTH = TEXT_LIMIT - 2 * FRAME_LENGTH;
 
 /**
- * Builds the body of every outgoing message. It pings nobody, whatever its text says. It suppresses link previews:
- * Discord fetches them, so a URL could leak what an agent has read.
+ * Builds the body of an outgoing message, cut to Discord's limit. Mentions in the text ping nobody. Link previews are
+ * off: Discord would fetch each URL, and a URL could leak what an agent has read.
  */
 export function body<Rest extends { readonly flags?: number }>(
   content: string,
@@ -56,8 +56,8 @@ export function answerBody(text: string, how: { readonly ephemeral: boolean }): 
 
 /**
  * Writes out links whose label shows another host: "[bank.com](https://evil.org)" becomes "bank.com
- * (<https://evil.org>)". A code block stays unchanged when it is the only one and no other backtick could open code:
- * people may be about to allow exactly this code.
+ * (<https://evil.org>)". A single code block stays unchanged if no backtick precedes it, because people may be about to
+ * allow exactly this code.
  */
 export function safeText(text: string): string {
   const [before = '', code, after, ...more] = text.split('```');
@@ -81,7 +81,7 @@ export function contentOf(content: Content, isWebhook: boolean, withFile = true)
   return withPrefix(speaker, endsWithCursor(text) ? `${text.trimEnd()}\u200B` : text, isWebhook);
 }
 
-/** Builds the body of one of Conch's messages. A card has buttons and notifies nobody. */
+/** Builds the body of one of Conch's messages, with its buttons. A card notifies nobody. */
 export function bodyOf(content: Content, isWebhook: boolean, withFile = true): ReturnType<typeof body> {
   const text = contentOf(content, isWebhook, withFile);
   if (content.kind !== 'card')
@@ -149,7 +149,7 @@ export function endsWithCursor(content: string): boolean {
   return content.trimEnd().endsWith(CURSOR);
 }
 
-/** Returns a message's text. A text over the limit is cut, and attached as a file. `withFile` false: it is only cut. */
+/** Returns a message's text. The text of a post over the limit is cut, and attached whole as a file if `withFile`. */
 export function shownOf(
   content: Content,
   withFile = true,
@@ -165,13 +165,13 @@ export function shownOf(
   return { text: `${head}\n\n📎 ${whole} is in the file.${end}`, files: [textFile({ name, text })] };
 }
 
-/** Returns the lines after a question's code block: what each answer does, who decides and until when. */
+/** Returns the text after a question's last code block, such as how to answer; empty above 800 UTF-16 units. */
 function endOf(text: string): string {
   const end = text.slice(text.lastIndexOf(CODE_END) + CODE_END.length - 1);
   return text.includes(CODE_END) && end.length <= LONGEST_END ? end : '';
 }
 
-/** Cuts a text to this many UTF-16 units. Never cuts an emoji in two: Discord answers half of one with an error. */
+/** Returns a text as one line of at most `length` UTF-16 units. Replaces half surrogate pairs, which Discord refuses. */
 export function cutTo(words: string, length: number): string {
   return excerpt(words, length).slice(0, length).toWellFormed();
 }

@@ -31,14 +31,15 @@ export type EventsPorts = Pick<AdapterParts, 'intake' | 'log'> & {
   readonly inbound: InboundQueue;
   readonly context: MessageContext;
   readonly interactions: Interactions;
-  /** Called when somebody other than Conch wrote in a channel. */
+  /** `seen` is called when somebody other than Conch wrote in a channel. */
   readonly sender: Pick<MessageSender, 'seen'>;
   readonly membership: Pick<ChannelMembership, 'closeAll' | 'changed'>;
 };
 
 /**
- * Returns the handler of gateway events. Its promise resolves when the event is durable. It returns `null` for events
- * that store nothing. Events that do not match their schema are logged and dropped.
+ * Returns the handler of gateway events. Its promise resolves when the event is durable, and never when the channel's
+ * queue is full: the history is read then. Returns `null` for events that store nothing. Events that do not match their
+ * schema are dropped.
  */
 export function createEvents(ports: EventsPorts): (event: string, payload: unknown) => Promise<unknown> | null {
   const overfull = new Set<ChannelId>();
@@ -69,7 +70,7 @@ type EventContext = EventsPorts & {
 };
 type Listener = (here: EventContext, payload: unknown) => Promise<unknown> | null;
 
-/** `listen` returns a promise when it stores something. */
+/** Returns the listener of one event. `listen` gets the parsed payload and returns a promise if it stores the event. */
 function on<T>(event: string, schema: z.ZodType<T>, listen: (here: EventContext, payload: T) => unknown) {
   const listener: Listener = (here, payload) => {
     const parsed = schema.safeParse(payload);

@@ -25,8 +25,9 @@ export const OVERLAP_MS = 600_000;
 export const PAGES = 50;
 
 /**
- * Reads what people wrote in a channel after a position, and shortly before it, with edits. Also reads threads that
- * share the channel's floor, and opens new threads with floors of their own. Rejects with a `ChatError`.
+ * Reads the messages of people and programs in a channel since 10 minutes before a position, with edits. Also reads
+ * threads that share the channel's floor, and opens new threads with floors of their own. `after` null: returns only
+ * the channel's newest position. Rejects with a `ChatError`.
  */
 export async function readHistory(ports: HistoryPorts, channel: ChannelId, after: Position | null): Promise<History> {
   const place = ports.queries.channels().find(({ id }) => id === channel);
@@ -47,7 +48,7 @@ export async function readHistory(ports: HistoryPorts, channel: ChannelId, after
 const NOTHING: History = { messages: [], changes: [], gap: null };
 const NOT_ALLOWED = 'Conch lacks the permission "Read Message History" here';
 const PAGE = 100;
-/** The most threads of one channel that are read after a lost connection. */
+/** The most threads of one channel that one read covers. */
 export const THREADS_READ = 50;
 
 const pageSchema = z.array(z.looseObject({ id: snowflakeSchema }));
@@ -115,7 +116,7 @@ async function threadsSharing(ports: HistoryPorts, place: Place, start: string):
     return threads.flatMap((each) => channelSchema.safeParse(each).data ?? []);
   };
   const active = await list(Routes.guildActiveThreads(guild));
-  // Refused without "Read Message History". The gap of the channel says so.
+  // Discord refuses the archived threads without "Read Message History". The channel's own gap reports that.
   const archived = await list(Routes.channelThreads(own, 'public')).catch(unlessRefused);
   const newestIn = (thread: ChannelPayload): string => thread.last_message_id ?? thread.id;
   const missed = [...active, ...(archived ?? [])]
@@ -138,7 +139,7 @@ function page({ read }: HistoryPorts, channel: string, query: Readonly<Record<st
   );
 }
 
-/** Compares two ids by age. */
+/** Compares two ids by time: negative when `one` is older. */
 function compare(one: string, other: string): number {
   return one.length - other.length || (one < other ? -1 : Number(one > other));
 }

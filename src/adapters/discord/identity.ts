@@ -14,7 +14,7 @@ import type { Location, Places } from './places.ts';
 export type Identities = {
   /** Returns whether this webhook or application is Conch's own, so that its messages are ignored. */
   isOwnWebhook(webhookId: string): boolean;
-  /** Returns the agent with this mentionable role. */
+  /** Returns the agent with this mentionable role; `null` for other roles. */
   agentOfRole(roleId: string): AgentId | null;
   /**
    * Returns the agent that one of Conch's own messages shows as author: by the shown name (webhook), or by the
@@ -39,8 +39,8 @@ type IdentityPorts = Pick<AdapterParts, 'memory' | 'log'> & {
  */
 type OwnIdentities = Identities & {
   /**
-   * Creates the roles that a guild lacks, and deletes those of former agents. Never rejects: on an error the guild has
-   * no roles to mention.
+   * Creates the roles that a guild lacks, and deletes those of former agents. Never rejects: after an error, some
+   * agents may have no role to mention.
    */
   ensureRoles(guild: string, channel: ChannelId): Promise<void>;
 };
@@ -169,7 +169,7 @@ async function roleOf(
   return id;
 }
 
-/** Returns whether Conch created this role. Such a role has the bot's colour and no permissions. */
+/** Returns whether a role looks like Conch's own: the bot's colour, mentionable, not hoisted, without permissions. */
 function isMarked({ color, permissions, mentionable, hoist }: Omit<Listed, 'id'>, mark: number): boolean {
   return color === mark && permissions === '0' && mentionable && !hoist;
 }

@@ -38,13 +38,13 @@ type InteractionPorts = Pick<AdapterParts, 'queries' | 'clock' | 'timers' | 'log
   readonly context: MessageContext;
 };
 
-/** Answers commands, buttons and forms. No method rejects. Answers wait neither for messages nor for the floor. */
+/** Answers commands, buttons, forms and reactions. Only `reacted` rejects, when its command could not be stored. */
 export type Interactions = {
   /** Answers a slash command, its completions, a button or a form. A repeated delivery does nothing. */
   take(payload: unknown): Promise<void>;
-  /** Runs a command that was typed as a message ("!floor skip") and replies. Runs it once, over restarts too. */
+  /** Runs a command that was typed as a message ("!floor skip"), once per message and over restarts, and replies. */
   typed(message: MessagePayload): Promise<void>;
-  /** Runs the command that a person's reaction means. A refusal is a reply to the message, once for each person. */
+  /** Runs the command that a person's reaction means. A refusal is posted as a reply, once for each person and text. */
   reacted(reaction: Reacted): Promise<void>;
   /** Tells people who mention the bot in a channel without a floor how to get one. */
   unplaced(message: MessagePayload): void;
@@ -127,7 +127,8 @@ async function answerInteraction(ports: Desk, interaction: Interaction): Promise
 }
 
 /**
- * Returns why the person may not use the form that the button opens; `null`: they may. Checked before they fill it in.
+ * Returns why the person may not use the form or the choice that a button opens; `null`: they may. Checked before the
+ * form is shown.
  */
 async function refusalOf(ports: Desk, interaction: Interaction): Promise<Shown | null> {
   const pressed = interaction.type === TYPES.button ? askedBy(interaction) : null;
@@ -184,8 +185,8 @@ async function carryOut(ports: Desk, interaction: Interaction): Promise<Shown> {
   try {
     const where = await ports.places.resolve(interaction.channel_id ?? '');
     if (where === null) return { ok: false, text: NOT_HERE };
-    // A form button gets here when no form could be shown. Its command line answers that it is over, or how to answer
-    // in words.
+    // A form button gets here when no form could be shown. Its command line answers that the question is closed, or how
+    // to answer in words.
     if ('opens' in asked && asked.opens !== undefined && asked.opens !== 'form')
       return openQuestion(ports.queries.view(where.channel), asked);
     answer = await ports.intake.command(where.channel, by, asked.line, asked.drawnFor);
@@ -286,7 +287,7 @@ async function show(ports: InteractionPorts, interaction: Interaction, answer: S
   await answered(ports, placeOf(interaction), () => ports.rest.patch(route, { body, auth: false, ...files }));
 }
 
-/** Sends an answer, with retries while Discord limits calls or cannot be reached. Rejects with a `ChatError`. */
+/** Sends an answer, in at most 4 attempts. A refusal by Discord is not retried, and rejects with a `ChatError`. */
 async function answered(
   { timers }: Pick<InteractionPorts, 'timers'>,
   channel: ChannelId,
@@ -397,7 +398,7 @@ function createUnplaced(ports: InteractionPorts): Interactions['unplaced'] {
 const CHANNELS_KEPT = 1_000;
 
 /**
- * Builds a form with one field. Its text is appended to the button's command line. `label`: what the text is used for.
+ * Builds a form with one text field. The text is appended to the button's command line. `label`: the field's label.
  */
 function reasonModal(button: PressedButton, label: string): object {
   const field = { type: TEXT, custom_id: 'why', label, style: 2, max_length: LONGEST_REASON };
@@ -408,8 +409,8 @@ function reasonModal(button: PressedButton, label: string): object {
 type SentForm = { readonly filled: FilledForm; readonly wrong: Readonly<Record<string, string>> };
 
 /**
- * Builds a form. Its title says who sees the answer. Fields show the person's earlier values and what was wrong with
- * them. `null`: Discord cannot draw this many fields or choices this long.
+ * Builds a form. Its title says whether the channel shows the answer. Fields show the person's earlier values and their
+ * errors. `null`: Discord cannot draw so many fields, or so many or long choices.
  */
 function formModal(
   button: PressedButton,

@@ -37,13 +37,13 @@ export function createMessageClient(ports: MessageClientPorts): MessageClient {
 }
 
 const MESSAGES_KEPT = 2_000;
-/** A lost webhook is replaced once. The replacement may be lost, too. */
+/** The most attempts by webhook for one message: with a lost webhook and its replacement. Then the bot itself posts. */
 const WEBHOOK_ATTEMPTS = 2;
 /** The id of a post that was delivered and then deleted by somebody. */
 const NO_MESSAGE = '0';
 /**
- * Errors of a reaction that no retry can cure: the message was deleted, its author blocked the bot, or it has too many
- * reactions.
+ * Errors of a reaction that no retry can cure: the message was deleted, the emoji is unknown, the author blocked the
+ * bot, or the message has too many reactions.
  */
 const POINTLESS: ReadonlySet<number> = new Set([
   CODES.unknownMessage,
@@ -194,7 +194,7 @@ class BotMessages implements MessageClient {
       return (await this.#ports.calls.ask({ method: 'post', route, channel, ...what, body, files }, sentSchema)).id;
     } catch (error) {
       const isFileRefused = files.length > 0 && rejectionOf(error)?.code === CODES.missingPermissions;
-      // A question stays whole: people decide by all of its text.
+      // Only an agent's text is cut. A question stays whole, because people decide by its whole text.
       if (isFileRefused && content.speaker !== null) return this.#post(channel, content, false);
       // Discord knows the nonce, but the message was deleted by somebody: it was delivered.
       if (isUnknownMessage(error)) return NO_MESSAGE;
@@ -231,8 +231,8 @@ function isPost({ author, content, nonce, webhook_id: by }: SeenMessage, post: C
 }
 
 /**
- * Keeps refusals of drafts and cards apart from posts. A refused card blocks nothing, because cards wait before they
- * retry.
+ * Returns the purpose of a call, so that refusals of drafts and cards do not block posts. A refused card blocks
+ * nothing, because cards wait before they retry.
  */
 function purpose({ kind }: Content, what: string): Pick<Call, 'what' | 'callerRetries'> {
   return kind === 'post' ? { what } : { what: `${what} a ${kind}`, callerRetries: kind === 'card' };
@@ -271,7 +271,7 @@ function isCard({ components }: SeenMessage): boolean {
   return rows.some((row) => row.components.some((each) => isCardButton(each.custom_id)));
 }
 
-/** Reads a part of a channel's history, oldest first. Rejects as `refused` when it has more than 20 pages. */
+/** Reads a part of a channel's history, oldest first. Rejects as `refused` when the part has more than 20 pages. */
 async function history(calls: Calls, channel: ChannelId, range: HistoryRange): Promise<readonly SeenMessage[]> {
   const after = range.after === NO_MESSAGE ? null : range.after;
   const newest = range.newest ?? (after === null ? PAGE : Infinity);

@@ -11,7 +11,7 @@ import { channelId, timeOf } from './client.ts';
 import type { Self } from './client.ts';
 import { snowflakeSchema } from './places.ts';
 
-/** A person or program. For a webhook, the name that one message shows. */
+/** An author or a mentioned user. For a webhook, `username` is the name that the message shows. */
 export const userSchema = z.object({
   id: snowflakeSchema,
   username: z.string(),
@@ -69,7 +69,7 @@ export const messageSchema = writtenSchema
 
 export type MessagePayload = z.infer<typeof messageSchema>;
 
-/** A MESSAGE_UPDATE that is an edit by its author. Updates in which Discord only adds embeds do not match. */
+/** A MESSAGE_UPDATE with a time of editing. Discord's own updates of unedited messages, to add embeds, do not match. */
 export const editSchema = messageSchema.extend({
   type: z.int().catch(0),
   content: z.string(),
@@ -225,7 +225,7 @@ function stickerOf({ id, name }: z.infer<typeof stickerSchema>): Attachment {
 
 /** Names for the mentions in a Discord text; `null` when the id is unknown. */
 export type Lookups = {
-  /** Returns a person's or program's text with its "@": "@Ada". */
+  /** Returns the words for a mentioned person or program, such as "@Ada". */
   readonly user: (id: string) => string | null;
   /** Returns the id of the agent with this role. */
   readonly role: (id: string) => string | null;

@@ -49,7 +49,7 @@ export type Places = {
    * not final. Rejects with a `ChatError` while Discord does not answer.
    */
   resolve(channel: string): Promise<MessageLocation | null>;
-  /** Like `resolve`, but asks nobody and opens nothing. `undefined` when the channel is not known yet. */
+  /** Like `resolve`, but does not ask Discord and opens no floor. `undefined` when the channel is not known yet. */
   at(channel: string): MessageLocation | null | undefined;
   /**
    * Returns the location of a floor. Treats a channel that Discord refuses to describe as no thread. Rejects with a

@@ -11,8 +11,8 @@ const HIDDEN_AFTER_MINUTES = 10_080;
 const threadSchema = z.object({ id: snowflakeSchema });
 
 /**
- * Returns what opens threads under messages. A message has at most one thread, whose id is that of the message, so a
- * second call finds the thread of the first.
+ * Returns a function that opens a thread under a message. A message has at most one thread, and both have one id, so a
+ * second call resolves with the thread of the first call.
  */
 export function createThreadOpener(calls: Pick<Calls, 'ask'>): OpenPlatform['threadUnder'] {
   return async ({ channel, id }, name) => {
