@@ -51,7 +51,7 @@ const MOST_KEYS = 32;
 type PageSession = {
   /** Value of the HttpOnly cookie. */
   readonly cookie: string;
-  /** Kept in the page's storage and sent with each request. */
+  /** Kept in the page's storage. The page's script sends this part with its requests. */
   readonly part: string;
 };
 

@@ -40,7 +40,7 @@ const querySchema = z.strictObject({
 });
 const numberSchema = z.coerce.number().int().nonnegative().safe();
 
-/** Most open streams. */
+/** The most streams that may be open at once. */
 const STREAM_LIMIT = 64;
 
 type StreamRequest = { readonly request: IncomingMessage; readonly response: ServerResponse; readonly query: string };

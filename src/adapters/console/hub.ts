@@ -11,7 +11,7 @@ import type { AnsweredQuestion, ChannelEntry, ChatMessage, ShownDraft, FloorNow,
 const FLUSH_MS = 50;
 /** A page with more unread bytes than this is disconnected. It reconnects and gets the whole state. */
 const UNREAD_LIMIT = 4 * 1024 * 1024;
-/** A message that begins with this many first characters of a draft is the final text of that draft. */
+/** An agent's message that begins like the agent's draft, in this many first characters, ends the draft. */
 const DRAFT_HEAD = 24;
 const BEAT_MS = 15_000;
 const REFRESH_MS = 1_000;

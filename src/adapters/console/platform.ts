@@ -10,7 +10,7 @@ import type { ChatMessage } from './protocol.ts';
 /** A message to add to a channel. */
 export type NewMessage = Pick<ChatMessage, 'kind' | 'speaker' | 'text' | 'epoch'> & {
   readonly channel: ChannelId;
-  /** For a person's message, the id of the message that it replies to. For a post of Conch, the id of its question. */
+  /** The message that a person's message replies to, or the question that a post of Conch shows; `null`: none. */
   readonly replyTo: string | null;
   /** Outbox id of a post, or the page's key of a person's message. A second message with that nonce is not added. */
   readonly nonce: string;

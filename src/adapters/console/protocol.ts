@@ -111,7 +111,7 @@ export type ChannelEntry = {
 /** An agent as the page shows it. */
 export type AgentEntry = ReturnType<FloorQueries['agents']>[number];
 
-/** The decision of a request. */
+/** How a request was decided or closed. */
 export type AnsweredQuestion = Extract<Announcement, { kind: 'answered' }>;
 
 /**
@@ -128,7 +128,7 @@ export type FloorNow = {
   /** The open review, or the last one; `null`: there was none. */
   readonly review: ReviewView | null;
   readonly turns: readonly TurnRecord[];
-  /** The answered requests of the newest stretch of the journal, oldest first. */
+  /** The requests that were answered in the newest entries of the journal, oldest first. */
   readonly answered: readonly AnsweredQuestion[];
 };
 

@@ -41,7 +41,7 @@ import { LINE_LIMIT } from './protocol.ts';
 import { jsonOrNull } from '../../lib/defined.ts';
 
 const FRAME_LIMIT = 1024 * 1024;
-/** Most open pages. */
+/** The most pages that may be connected at once. */
 const PAGE_LIMIT = 64;
 const PAGE = fileURLToPath(new URL('../../../dist/console', import.meta.url));
 const NOT_BUILT = 'The console page is not built. Run "npm install" in the folder of Conch, then start it again.\n';
@@ -120,7 +120,7 @@ type Running = ServerParts & {
   readonly page: (exchange: Exchange) => Reply | null;
 };
 
-/** A listening server; `url` is where the page is. */
+/** A listening server; `url` is the address of the page. */
 export type ConsoleServer = {
   readonly url: string;
   /** Returns a link that gives one browser access, once, within one hour. */

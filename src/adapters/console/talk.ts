@@ -113,7 +113,7 @@ export class Talk {
     return message.id;
   }
 
-  /** Changes a message of Conch or an agent, or adds a receipt to a person's. */
+  /** Changes a message and shows the change. Rejects with a `ChatError`, `refused` if there is no such message. */
   async change(
     method: 'edit' | 'receipt',
     channel: ChannelId,
@@ -124,7 +124,7 @@ export class Talk {
     this.hub.changed(channel, changed);
   }
 
-  /** Returns what people wrote after a position; with `null`, the newest 500 messages. Omits deleted messages. */
+  /** Returns at most 100,000 messages of people after a position; with `null`, at most 500. Omits deleted messages. */
   readBack(channel: ChannelId, after: { readonly order: string } | null): History {
     const found = this.#parts.platform.written(channel, CATCH_UP_LIMIT, after === null ? 0 : Number(after.order));
     const messages = after === null ? found.slice(-FIRST_CATCH_UP) : found;

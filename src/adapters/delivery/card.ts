@@ -351,7 +351,7 @@ export function ruleLabel(words: string, index: number, length: number): string 
   return `${head}…${whole.slice(head.length + 1 - length).toWellFormed()}`;
 }
 
-/** Returns a rule with its meaning, as in `/run approvals`. At most 400 characters. */
+/** Returns the words of a rule, then the rule as `/run approvals` lists it. At most 400 characters. */
 export function ruleText({ rule, words }: { readonly rule: string; readonly words: string }): string {
   return excerpt(`${words} · \`${rule.replaceAll('`', "'")}\``, RULE_LENGTH);
 }

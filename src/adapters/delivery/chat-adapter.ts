@@ -41,7 +41,7 @@ export type OpenPlatform = {
   readonly threadUnder: (message: MessageRef, name: string) => Promise<ChannelId>;
 };
 
-/** What an adapter of a platform consists of. */
+/** The parts of a platform's adapter. */
 type PlatformOptions = {
   readonly name: string;
   /** The platform's name as written in messages. */

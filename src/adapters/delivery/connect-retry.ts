@@ -12,8 +12,8 @@ type ConnectPorts = { readonly timers: Timers; readonly log: Logger; readonly si
 export type Judgement = (error: unknown) => Error | number;
 
 /**
- * Creates a retry for one platform. The retry repeats failed work until the judgement returns an error: after 1 s,
- * doubling to 60 s. Logs each failure. Rejects with that error, or with the signal's reason.
+ * Creates a retry for one platform. The retry repeats work until it succeeds or the judgement returns an error: after
+ * 1 s, doubling to 60 s. Logs each failure. Rejects with that error, or with the signal's reason.
  */
 export function createConnectRetry(platform: string, ports: ConnectPorts) {
   return <T>(work: () => Promise<T>, judge: Judgement): Promise<T> =>

@@ -61,7 +61,7 @@ export class Drafts {
 
   /**
    * Shows a turn's newest text: first after 0.5 s, then at most every 1.5 s. `null`: removes the draft, unless its post
-   * follows within 3 s. Ignores a text of an earlier turn.
+   * follows within 3 s. Ignores a text of a turn before the shown one.
    */
   show(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void {
     if (this.#isStopped) return;

@@ -171,7 +171,7 @@ function endOf(text: string): string {
   return text.includes(CODE_END) && end.length <= LONGEST_END ? end : '';
 }
 
-/** Returns a text as one line of at most `length` UTF-16 units. Replaces half surrogate pairs, which Discord refuses. */
+/** Returns a text as one line of at most `length` UTF-16 units. Replaces half an emoji, which Discord refuses. */
 export function cutTo(words: string, length: number): string {
   return excerpt(words, length).slice(0, length).toWellFormed();
 }

@@ -91,7 +91,7 @@ const MODAL = 9;
 const EPHEMERAL = 64;
 const EXPIRED = 10_062;
 const ACKNOWLEDGED = 40_060;
-/** Retries of sending the answer, because the person waits for it. */
+/** Retries of sending an answer. A person waits for the answer, so the retries are few and short. */
 const ANSWER_AGAIN = { firstMs: 1_000, longestMs: 10_000, attempts: 4 };
 const LINES_OFFERED = 25;
 

@@ -300,7 +300,7 @@ export type Statuses = { show(channel: ChannelId, view: FloorView): void; stop()
 
 const AGAIN_MS = 8_000;
 
-/** Shows a typing sign in each channel whose holder is working. Errors are only logged. */
+/** Shows a typing sign in each channel whose holder is ACTIVE. Errors are only logged. */
 export function createStatuses(ports: {
   readonly calls: Calls;
   readonly timers: Timers;
