@@ -39,7 +39,7 @@ export type AdapterOptions = Pick<AdapterParts, 'clock' | 'timers' | 'log' | 'me
 /** What the Slack adapter can do. */
 export const CAPABILITIES: Capabilities = {
   textLimit: 3_800,
-  // A question is edited only into one line, so it may fill a whole block.
+  // A closed question is edited into one line. So an open question may fill almost a whole markdown block.
   questionLimit: 11_000,
   edits: true,
   receipts: true,
@@ -52,7 +52,7 @@ export const CAPABILITIES: Capabilities = {
 
 /** The Slack adapter with its address for signed requests. */
 export type SlackAdapter = ChatAdapter & {
-  /** Where signed requests arrive, after the start; `null` in Socket Mode. */
+  /** The URL for Slack's signed requests; `null` before the start and in Socket Mode. */
   readonly url: string | null;
 };
 
@@ -101,7 +101,7 @@ async function whoWeAre(web: WebClient): Promise<Self> {
   throw slackError('SLACK_BOT_TOKEN is the token of a person, not of a bot', todo);
 }
 
-/** The address of a message in the workspace; `null` when Slack did not tell that of the workspace. */
+/** Returns the URL of a message; `null` when Slack did not tell the URL of the workspace. */
 function linkTo(message: MessageId, { url }: Self): string | null {
   const { channel, ts } = platformMessage(message);
   return url === undefined ? null : `${url}archives/${channel}/p${ts.replace('.', '')}`;
@@ -148,8 +148,8 @@ function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; 
       return readHistory({ ...shared, people, mark }, channel, after);
     },
     access: membership,
-    // A thread of Slack is there as soon as somebody writes under its message.
     link: (_channel, message) => linkTo(message, self),
+    // Makes no call: a thread of Slack begins with the first reply under its message.
     threadUnder: async ({ id }) => {
       const { channel, ts } = platformMessage(id);
       return channelId(channel, ts);

@@ -20,10 +20,10 @@ const infoSchema = z.looseObject({
   }),
 });
 
-/** Errors that concern a channel with all its threads. They end when somebody lets Conch in again. */
+/** Error codes that concern a channel with all its threads. Other codes concern one floor. */
 const OF_CHANNEL: ReadonlySet<string> = new Set(['channel_not_found', 'not_in_channel', 'is_archived']);
 
-/** Knows which channels Conch can use. A thread is closed with its channel, or alone for an error of its own. */
+/** Tracks which channels Conch can use. A thread is closed with its channel, or alone for an error of its own. */
 export class ChannelMembership extends ChannelAccess {
   readonly #checked = new Set<ChannelId>();
 
@@ -39,7 +39,7 @@ export class ChannelMembership extends ChannelAccess {
     });
   }
 
-  /** Called when a call for a floor failed. Closes the floor, or its whole channel. */
+  /** Called when a call for a floor failed. If the error says that the floor or its channel is closed, asks Slack. */
   override failed(floor: ChannelId, error: unknown): void {
     super.failed(OF_CHANNEL.has(slackCode(error) ?? '') ? ownChannel(floor) : floor, error);
   }
@@ -49,7 +49,10 @@ export class ChannelMembership extends ChannelAccess {
     if (ownChannel(floor) !== floor) super.written(ownChannel(floor));
   }
 
-  /** Checks a floor's channel once per run, and again while it is closed: events may have been missed. */
+  /**
+   * Called before a floor's history is read. Checks a channel on the first call, and on each call while the channel is
+   * closed: events may have been missed. Threads are not checked.
+   */
   async caughtUp(floor: ChannelId): Promise<void> {
     const channel = ownChannel(floor);
     if (floor !== channel || (this.#checked.has(channel) && !this.isClosed(channel))) return;

@@ -69,7 +69,7 @@ export type Call<Answer> = {
 };
 
 /**
- * Calls Slack. Rejects with a `ChatError`. An answer that does not match the schema rejects with the fault `unclear`.
+ * Calls Slack once. Rejects with a `ChatError`. An answer that does not match the schema has the fault `unclear`.
  */
 export async function call<Answer>(web: WebClient, request: Call<Answer>): Promise<Answer> {
   const { method, channel, args, answer } = request;
@@ -85,7 +85,7 @@ export async function call<Answer>(web: WebClient, request: Call<Answer>): Promi
 /** Accepts any answer, for calls whose answer is not needed. */
 export const ANY_ANSWER = z.looseObject({});
 
-/** A logger for Slack's clients. Drops debug messages: they hold whole payloads. `tell` gets the others. */
+/** Returns a logger for Slack's clients. Drops debug messages: they hold whole payloads. `tell` gets the others. */
 export function slackLogger(tell: (words: unknown) => void = () => undefined): NonNullable<WebClientOptions['logger']> {
   const drop = (): void => undefined;
   const getLevel = (): LogLevel => LogLevel.INFO;
@@ -124,9 +124,12 @@ export function isDirect(channel: ChannelId): boolean {
 
 /** Looks up the names of Slack's users. */
 export type People = {
-  /** Returns a user's display name; the id when Slack does not answer within 1.5 s. Never rejects. */
+  /**
+   * Returns a user's display name. When Slack fails or takes longer than 1.5 s: the name from the cache, else the id.
+   * Never rejects.
+   */
   readonly name: (user: string) => Promise<string>;
-  /** Returns a name from the cache, however old; `null` when the user was never looked up. */
+  /** Returns a name from the cache, however old; `null` when the cache lacks the user. */
   readonly known: (user: string) => string | null;
 };
 
@@ -145,7 +148,7 @@ const answerSchema = z.looseObject({
   }),
 });
 
-/** Looks up names by `users.info`. Caches each for an hour, and each failure for a minute. */
+/** Looks up names by `users.info`. Caches each name for an hour, and each failure for a minute. */
 export function createPeople(ports: {
   readonly web: WebClient;
   readonly clock: Clock;
@@ -201,7 +204,7 @@ class SlackRefusal extends Error {
 /**
  * Converts an error of Slack or the network to a `ChatError` without request and answer. An error code of Slack is
  * `refused`, `limited` (busy) or `unclear` (outcome unknown). A connection that was never made is `unreachable`; a
- * later break is `unclear`. Throws any other error.
+ * later break is `unclear`. Throws an error that is a bug of this program.
  */
 export function chatError(error: unknown, where: { readonly method: string; readonly channel: ChannelId }): ChatError {
   if (error instanceof ChatError) return error;
@@ -232,8 +235,8 @@ export function channelTrouble(error: unknown): string | null {
 type TokenName = 'SLACK_BOT_TOKEN' | 'SLACK_APP_TOKEN';
 
 /**
- * Judges an error while connecting: gives up when Slack refuses the token for good; otherwise returns Slack's wait in
- * milliseconds.
+ * Returns the judge of errors while connecting. The judge returns the fatal error when Slack refuses the token for
+ * good. Otherwise the judge returns the wait that Slack wants in milliseconds, or 0.
  */
 export function untilSlack(token: TokenName): Judgement {
   return (error) => brokenBy(error, token) ?? (error instanceof WebAPIRateLimitedError ? error.retryAfter * 1_000 : 0);
@@ -298,7 +301,7 @@ function verdictOn(error: unknown): Verdict {
   }
   if (error instanceof WebAPIPlatformError) return verdictOnWord(wordIn(error.data.error));
   if (error instanceof WebAPIHTTPError) return verdictOnStatus(error.statusCode);
-  // Slack's client throws this for a 429 answer without a `Retry-After` header.
+  // Slack's client throws this error for a 429 answer without a `Retry-After` header.
   if (error instanceof Error && error.message.startsWith('Retry header did not contain')) {
     return { fault: 'limited', why: 'too many requests', retryAfterMs: BUSY_MS };
   }
@@ -309,8 +312,8 @@ function verdictOn(error: unknown): Verdict {
 }
 
 /**
- * An answer without a readable error code was cut off, or did not come from Slack. Refusals that end when somebody acts
- * are retried: those of a channel, and those of a token, which the next start replaces.
+ * Returns the fault of an error code. An answer without a readable error code was cut off, or did not come from Slack.
+ * Refusals of a channel or of the token carry a wait of 60 s: they end when somebody mends the channel or the setup.
  */
 function verdictOnWord(code: string | null): Verdict {
   if (code === null) return { fault: 'unclear', why: 'the answer could not be read' };
@@ -325,7 +328,10 @@ function verdictOnStatus(status: number): Verdict {
   return status >= 500 || status === 408 ? { fault: 'unclear', why } : { fault: 'refused', why };
 }
 
-/** Whether the error is a bug in this program. Network errors are TypeErrors, too, but carry a network code. */
+/**
+ * Whether the error is a bug in this program. Network errors are TypeErrors, too, but carry a network code or the
+ * message "fetch failed".
+ */
 function isBug(error: unknown): boolean {
   const isProgram = error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError;
   return isProgram && networkFailure(error) === null && !isTimeout(error) && error.message !== 'fetch failed';

@@ -24,7 +24,7 @@ export type CommandPorts = Pick<AdapterParts, 'intake' | 'queries' | 'timers' | 
   readonly deduplicator: Deduplicator;
 };
 
-/** The person who gets an answer, and where. Only that person sees it. */
+/** The person who gets an answer, and where. Only that person sees the answer. */
 export type Recipient = {
   readonly user: string;
   readonly at: Pick<SlackLocation, 'channel' | 'thread'>;
@@ -35,7 +35,7 @@ export type Recipient = {
 /** Acknowledges a payload. `reply` is the answer that Slack shows. */
 export type Ack = (reply?: object) => Promise<void>;
 
-/** A command line for a floor. `drawnFor`: what the pressed button was drawn for, if a button sent the line. */
+/** A command line for a floor. `drawnFor`: the question or turn of the button, form or reaction that sent the line. */
 export type Order = { readonly floor: ChannelId; readonly line: string; readonly drawnFor?: string };
 
 /** Runs a command line for a person and shows them the answer. */
@@ -45,7 +45,7 @@ export async function command(ports: CommandPorts, asker: Recipient, order: Orde
 }
 
 /**
- * Replaces links to messages, and their time stamps, by the messages' ids. "!why" in a thread is about its root
+ * Replaces message links and message time stamps by message ids. In a thread, "!why" without an id is about the root
  * message.
  */
 function withMessageIds(line: string, { channel, thread }: Recipient['at']): string {
@@ -107,8 +107,8 @@ export async function answer(
 }
 
 /**
- * Acknowledges a form when it is done, or after 2.3 s. Errors known by then appear beside their fields. Returns the
- * errors that came later.
+ * Acknowledges a form when `running` resolves, or after 2.3 s. Errors known by then appear beside their fields. If
+ * none was known, waits for `running` and returns the later errors.
  */
 export async function toldInTime(
   ports: Pick<CommandPorts, 'timers'>,

@@ -30,7 +30,7 @@ type ConnectionPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly take: (body: unknown, ack: Ack) => Promise<void>;
   /** Called when no connection is left. */
   readonly lost: () => void;
-  /** Called when a connection works again, and when one of several was lost: its last events may be missing. */
+  /** Called when connections work again after an outage, and when one of several was lost: events may be missing. */
   readonly back: () => void;
   /** Called when Slack refuses this app for good. */
   readonly broken: (error: AdapterError) => void;
@@ -41,7 +41,7 @@ export type Connection = {
   /** Resolves when events come in. Rejects with an `AdapterError` when they never will. */
   start(): Promise<void>;
   stop(): Promise<void>;
-  /** Where signed requests arrive, after the start; `null` in Socket Mode. */
+  /** The URL for Slack's signed requests; `null` before the start and in Socket Mode. */
   readonly url: string | null;
 };
 
@@ -126,7 +126,10 @@ class Sockets {
     this.#first.promise.catch(() => undefined);
   }
 
-  /** Opens `count` sockets. Resolves when the first is open. Rejects with an `AdapterError` when none can be opened. */
+  /**
+   * Opens `count` sockets. Resolves when the first is open. Rejects with an `AdapterError` when the token is missing,
+   * or Slack refuses the app for good.
+   */
   async open(count: number): Promise<void> {
     const { appToken } = this.#ports;
     if (appToken === null || appToken === '') throw noAppToken();
@@ -206,7 +209,7 @@ function socketModeOff(): AdapterError {
 /** Dependencies of one socket. */
 type SocketPorts = Pick<SocketsPorts, 'apiUrl' | 'timers' | 'log' | 'take'> & { readonly appToken: string };
 
-/** How a socket ended: Slack asks for a new one, Socket Mode was switched off, or the connection broke. */
+/** Why a socket ended. `refresh`: Slack wants a new one. `disabled`: Socket Mode is off. `lost`: any other reason. */
 type End = 'refresh' | 'disabled' | 'lost';
 
 /** One Socket Mode connection after Slack's greeting. */
@@ -218,7 +221,10 @@ type Socket = {
 
 const HELLO_WITHIN_MS = 20_000;
 
-/** Opens one connection. Rejects with the error of `apps.connections.open`, or after 20 s without Slack's greeting. */
+/**
+ * Opens one connection. Rejects with the error of `apps.connections.open`, or when the socket closes before Slack's
+ * greeting, or after 20 s without the greeting.
+ */
 async function openSocket(ports: SocketPorts): Promise<Socket> {
   const client = new Client(ports);
   client.on('slack_event', (event: { readonly body: unknown; readonly ack: Ack }) =>
@@ -246,8 +252,8 @@ const ENDS: Readonly<Record<string, End>> = { link_disabled: 'disabled', too_man
 const limitedSchema = z.looseObject({ type: z.literal('app_rate_limited') });
 
 /**
- * Slack's client for one connection, without its reconnects. It checks each frame first, because an unexpected payload
- * would end the program. It also leaves the socket open when Slack asks for a new one.
+ * Slack's client for one connection, without its reconnects. This class checks each frame first, because an unexpected
+ * payload would end the program. It also leaves the socket open when Slack asks for a new one.
  */
 class Client extends SocketModeClient {
   readonly #ports: SocketPorts;

@@ -35,7 +35,7 @@ export function wordingOf(content: Content, { isCustomized, hasBlocks, isThread 
 
 /**
  * Rewrites the commands in Conch's own text for Slack: "/conch floor resume", or "!floor resume" in threads. Code
- * stays unchanged.
+ * blocks stay unchanged, code spans do not.
  */
 export function inSlackWords(text: string, isThread: boolean): string {
   return stretches(text)
@@ -85,8 +85,9 @@ export function roughlyLeft(ms: number): string {
     : `about ${Math.round(minutes / 1_440)} days left`;
 }
 
-/** Slack's limit for texts without blocks, in UTF-16 units. A longer notification is displayed badly. */
+/** The longest text of a message with blocks, in UTF-16 units. Slack shows this text in notifications only. */
 const NOTICE_LIMIT = 4_000;
+/** The longest text of a message without blocks, in UTF-16 units. Slack's limit is 40,000. */
 const TEXT_LIMIT = 39_000;
 const BLOCK_LIMIT = 12_000;
 const SECTION_LIMIT = 2_900;
@@ -117,7 +118,7 @@ const SETTINGS_BUTTON = {
 const STYLES = { plain: {}, good: { style: 'primary' }, danger: { style: 'danger' } } as const;
 
 /**
- * Returns the elements of a card's button. The button "Whole input" is left out: the request's own message holds the
+ * Returns Slack's elements of one button. The button "Whole input" is left out: the request's own message holds the
  * input. Always-allow rules become a menu.
  */
 function buttonElement(button: CardButton, index: number): readonly object[] {
@@ -171,9 +172,9 @@ function newest(text: string): string {
 }
 
 /**
- * Rewrites an agent's Markdown for Slack's markdown block. No mention can form in it, and no link can show another
- * host than its own. In a markdown block, Slack reads `<…>` as its own markup, and shows `&lt;` as "<". So `&lt;` is
- * safe outside code. In code, only text that Slack reads as markup is changed.
+ * Rewrites Markdown for Slack's markdown block. No mention can form in the result, and no link's label can pretend
+ * another host. In a markdown block, Slack reads `<…>` as its own markup, and shows `&lt;` as "<". So `&lt;` is safe
+ * outside code. In code, only text that Slack reads as markup is changed.
  */
 export function inertMarkdown(text: string): string {
   return rewritten(text, { code: inertCode, words: inertWords, paragraph: openly });
@@ -233,7 +234,7 @@ function inertCode(code: string): string {
   return code.replaceAll(TOKEN, `<${JOINER}`);
 }
 
-/** Writes out the URL of links whose label is an address of another host. */
+/** Writes out the URL of links whose label is an address of another host. Removes link titles. */
 function openly(paragraph: string): string {
   return paragraph.replaceAll(LINK, (_link, label: string, quoted: string | undefined, plain: string | undefined) => {
     const url = (quoted ?? plain ?? '').trim();
@@ -274,7 +275,7 @@ function withoutWww(host: string): string {
   return host.toLowerCase().replace(/^www\./, '');
 }
 
-/** Escapes text so that no mention, channel name or link can form in it. */
+/** Escapes text so that Slack reads no `<…>` in it as a mention, a channel or a labelled link. */
 export function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
@@ -290,7 +291,10 @@ function withoutBroadcasts(text: string): string {
 const BROADCAST = /(?<![\p{L}\p{N}])@(?=(?:channel|here|everyone|group)(?![\p{L}\p{N}_]))/giu;
 const URL_OR_BROADCAST = new RegExp(`(https?:\\/\\/[^\\s<>()[\\]|@]+[^\\s<>()[\\]|]*)|${BROADCAST.source}`, 'giu');
 
-/** Returns at most `limit` UTF-16 units from the start of a text. Cuts no character and no HTML entity in two. */
+/**
+ * Returns the text, or its start and "…", in at most `limit` UTF-16 units. Cuts no surrogate pair and no HTML entity in
+ * two.
+ */
 export function clipped(text: string, limit: number): string {
   if (text.length <= limit) return text;
   const whole = text.slice(0, limit - 1).replace(/&[a-z]{0,3}$/, '');
@@ -303,7 +307,7 @@ const JOINER = '\u2060';
 /** The name and picture of an agent in a message or status. */
 type Identity = { readonly username: string; readonly icon_emoji?: string; readonly icon_url?: string };
 
-/** Returns an agent's name and picture for Slack. An emoji without a Slack name goes before the agent's name. */
+/** Returns an agent's name and picture for Slack. An emoji that the list lacks goes before the agent's name. */
 export function identityOf(speaker: NonNullable<Speaker>): Identity {
   const username = shownName(speaker);
   const avatar = speaker.avatar?.trim() ?? '';
@@ -315,10 +319,13 @@ export function identityOf(speaker: NonNullable<Speaker>): Identity {
   return { username: isPicture ? `${avatar} ${username}` : username };
 }
 
-/** Returns an agent's name without markup and broadcasts, at most 80 UTF-16 units. Falls back to the agent's id. */
+/**
+ * Returns an agent's name without markup, cut to 80 UTF-16 units; the agent's id when nothing is left. Then breaks
+ * broadcasts such as @here, which adds an invisible character to each.
+ */
 export function shownName({ id, name }: { readonly id: AgentId; readonly name: string }): string {
   const plain = name.replaceAll(/[<>\p{Cc}]/gu, '').trim();
-  // URLs need no care here, unlike in texts: nobody copies one out of a name.
+  // An @ in a URL may be broken, unlike in texts: nobody copies a URL out of a name.
   return clipped(plain === '' ? id : plain, MOST_LETTERS).replaceAll(BROADCAST, `@${JOINER}`);
 }
 

@@ -35,7 +35,7 @@ export type EventsPorts = MessageContext &
     readonly membership: ChannelMembership;
     /** True when Slack's Stop button means `/stop`. */
     readonly agentSessions: boolean;
-    /** Whether a command is seen for the first time, also after a restart. */
+    /** Resolves with `true` the first time that a message with a command is seen, also over restarts. */
     readonly isFirst: FirstTime;
     readonly sender: Pick<MessageSender, 'seen'>;
     readonly interactions: Interactions;
@@ -46,8 +46,9 @@ export type EventsPorts = MessageContext &
 /** Handles the payloads that Slack sends. */
 export type Events = {
   /**
-   * Acknowledges an event once it is durable, and a click at once. Unknown payloads are acknowledged, too: otherwise
-   * Slack would send them again. Rejects when Slack must send the payload again.
+   * Acknowledges an event once it is durable, a click or slash command at once, and a form within 2.3 s. Unknown
+   * payloads are acknowledged, too: otherwise Slack would send them again. Rejects when Slack must send the payload
+   * again.
    */
   readonly take: (body: unknown, ack: Ack) => Promise<void>;
   stop(): void;
@@ -64,7 +65,7 @@ const otherSchema = z.looseObject({ type: z.string().optional().catch(undefined)
 
 /**
  * Handles the events of a channel one after the other. An event is acknowledged only once it is durable. Slack may
- * send it again before that; the second delivery waits for the first.
+ * send an event again before that; the second delivery waits for the first.
  */
 export function createEvents(ports: EventsPorts): Events {
   const { deduplicator, self, log } = ports;
@@ -126,7 +127,7 @@ async function takeIn(ports: EventsPorts, what: Local): Promise<void> {
   }
 }
 
-/** Handles a message. Slack sends a mention as two events; the command in it runs once. */
+/** Handles a message. Slack sends a mention of the app as two events; a command in the message runs once. */
 async function takeSaid(ports: EventsPorts, message: Said): Promise<void> {
   const { intake, queries, deduplicator } = ports;
   const found = floorLocation(queries, message);
@@ -139,14 +140,14 @@ async function takeSaid(ports: EventsPorts, message: Said): Promise<void> {
   ports.interactions.typed({ user: message.by, line, at: message, floor: found.channel });
 }
 
-/** Converts a message after its floor is open. */
+/** Opens the floor of the message's thread if that is needed, then converts the message. */
 async function withFloor(ports: EventsPorts, message: Said, found: MessageLocation): ReturnType<typeof toHumanMessage> {
   const opens = threadAt(message, found);
   if (opens !== null) await ports.intake.thread(opens);
   return toHumanMessage(message, found, ports);
 }
 
-/** Whether a person writes to the app in a channel without a floor, for the first time in a while. */
+/** Whether a person writes to the app in a channel without a floor. True once in 15 minutes per person and channel. */
 function isForApp({ self, queries, deduplicator }: EventsPorts, { author, by, text, channel }: Said): boolean {
   if (author !== 'person' || floorLocation(queries, { channel, thread: null, broadcast: false }) !== null) return false;
   const isMeant = isDirect(channelId(channel)) || usersIn(text).includes(self.userId);
@@ -154,8 +155,8 @@ function isForApp({ self, queries, deduplicator }: EventsPorts, { author, by, te
 }
 
 /**
- * Handles an edit. It can arrive before its message, so the edited text is also handed in as a message. The engine
- * ignores a known message.
+ * Handles an edit. An edit can arrive before its message. So a text edited within a minute is first handed in as a
+ * message, unless it is a command or a deleted message. The engine ignores a known message.
  */
 async function takeEdited(ports: EventsPorts, message: Said): Promise<void> {
   const found = floorLocation(ports.queries, message);
@@ -168,7 +169,7 @@ async function takeEdited(ports: EventsPorts, message: Said): Promise<void> {
   await ports.intake.amend(await toChange(message, found.channel, ports));
 }
 
-/** Handles a deletion. It can arrive before its message, which is then ignored. */
+/** Handles a deletion. A deletion can arrive before its message, which is then ignored. */
 async function takeDeleted(ports: EventsPorts, { at, ts }: Extract<Local, { kind: 'deleted' }>): Promise<void> {
   const found = floorLocation(ports.queries, at);
   if (found === null) return;
@@ -184,8 +185,8 @@ function deletedKey(channel: string, ts: string): string {
 }
 
 /**
- * Handles Slack's Stop button. A session can belong to a message of the channel itself, which is no thread with a
- * floor.
+ * Handles Slack's Stop button, if agent sessions are on: runs `/stop` for the thread's floor. A thread without an open
+ * floor stops its channel's floor.
  */
 async function takeStopped(ports: EventsPorts, { at, user }: Extract<Local, { kind: 'stopped' }>): Promise<void> {
   if (!ports.agentSessions) return;
@@ -195,7 +196,7 @@ async function takeStopped(ports: EventsPorts, { at, user }: Extract<Local, { ki
   if (floor !== null) ports.interactions.typed({ user, line: '/stop', at: floor === own ? channel : at, floor });
 }
 
-/** Runs the command that a reaction means. Slack does not say in which thread its message is. */
+/** Runs the command that a reaction means. Slack's event does not name the thread of the message. */
 function takeReaction(
   { queries, interactions }: EventsPorts,
   { channel, ts, user, meaning }: Extract<Local, { kind: 'reacted' }>,
@@ -217,14 +218,14 @@ export type SlackEvent =
   | { readonly kind: 'said'; readonly said: Said }
   | { readonly kind: 'edited'; readonly said: Said }
   | { readonly kind: 'deleted'; readonly at: SlackLocation; readonly ts: string }
-  /** Conch was removed from the channel, or the channel was closed. */
+  /** Conch was removed from the channel, or the channel was archived or deleted. */
   | { readonly kind: 'closed'; readonly channel: string; readonly why: string }
   | { readonly kind: 'reopened'; readonly channel: string }
   /** Somebody pressed Slack's Stop button. */
   | { readonly kind: 'stopped'; readonly at: SlackLocation; readonly user: string }
-  /** The app was removed, or its tokens were revoked. */
+  /** The app was removed, or its bot token was revoked. */
   | { readonly kind: 'broken'; readonly why: string }
-  /** A person put a reaction on a message that can mean a command. */
+  /** Somebody added a reaction that can mean a command. */
   | {
       readonly kind: 'reacted';
       readonly channel: string;
@@ -308,6 +309,7 @@ function written(message: z.output<typeof writtenSchema>, self: Self): SlackEven
 
 /**
  * Reads a change of a message. Only a changed text is an edit: link previews and reply counts also arrive as changes.
+ * A tombstone is a deletion.
  */
 function changed(event: z.output<typeof changedSchema>, self: Self): SlackEvent | null {
   const { channel, message, previous_message: before } = event;

@@ -19,9 +19,9 @@ export type HistoryPorts = MessageContext &
 
 /**
  * Reads the history of a channel or thread since the message `after`. Starts 10 minutes earlier, because Slack's
- * events can arrive out of order. With `after` null, returns no messages, only the newest position. Messages of a
- * thread whose own floor is not open yet go straight to the intake. New replies under messages before that start are
- * not found. A thread's root message belongs to its channel, so a read of the thread leaves it out.
+ * events can arrive out of order. With `after` null, returns no messages, only the newest position. Messages of other
+ * floors (of threads in the channel) go straight to the intake. A read of a channel looks for replies only under
+ * messages since the start. A thread's root message belongs to its channel, so a read of the thread leaves it out.
  */
 export async function readHistory(ports: HistoryPorts, channel: ChannelId, after: Position | null): Promise<History> {
   if (after === null) return { messages: [], changes: [], gap: null, mark: await standOf(ports, channel) };
@@ -67,7 +67,10 @@ async function standOf(ports: HistoryPorts, channel: ChannelId): Promise<Positio
   return { id: messageId(own, ts), order: ts };
 }
 
-/** Reads a channel's own messages and the replies in its threads, except in threads whose own floor is open. */
+/**
+ * Reads a channel's own messages, and the new replies under at most 50 of them. Leaves out threads that are ignored, or
+ * have an open floor of their own. The thread limit is reported as a gap.
+ */
 async function channelSince(ports: HistoryPorts, channel: ChannelId, oldest: string): Promise<Read> {
   const own = platformChannel(channel).channel;
   const { messages, gap } = await pages(ports, {
@@ -147,7 +150,7 @@ async function pages(ports: HistoryPorts, wanted: Wanted): Promise<Read> {
   return { messages, gap: `only the newest ${messages.length} messages were read` };
 }
 
-/** Reads one page. Retries after network errors and short rate limits, because reading changes nothing. */
+/** Reads one page, in at most 3 attempts. Does not retry after a refusal or a rate limit above 30 s. */
 async function page(
   ports: HistoryPorts,
   { channel, method, args }: Wanted,

@@ -22,8 +22,8 @@ import { reasonOf } from '../delivery/connect-retry.ts';
 /** Handles clicks, forms and `/conch`, and runs typed commands. */
 export type Interactions = {
   /**
-   * Handles a payload. Resolves with `false` for a payload of another kind. Rejects only when Slack must send it
-   * again.
+   * Handles a payload. Resolves with `false` for a payload of another kind. Rejects only when Slack must send the
+   * payload again.
    */
   take(body: unknown, ack: Ack): Promise<boolean>;
   /** Runs a command line that a person wrote as a message, or that a reaction or Slack's Stop button means. */
@@ -60,7 +60,7 @@ const clickSchema = z.looseObject({
 });
 type Click = z.output<typeof clickSchema>;
 
-/** Returns the handlers for everything that people do at Slack except writing messages. */
+/** Returns the handlers of clicks, forms and commands. */
 export function createInteractions(ports: CommandPorts): Interactions {
   return {
     async take(body, ack) {
@@ -123,7 +123,7 @@ const slashSchema = z.looseObject({
   response_url: z.url().nullish().catch(null),
 });
 
-/** Acknowledges `/conch …` at once, then runs it and shows the answer. */
+/** Acknowledges `/conch …` at once. Then runs the command and shows the answer, or opens the settings form. */
 async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ack: Ack): Promise<void> {
   await ack();
   if (!ports.deduplicator.claim(`trigger:${sent.trigger_id}`)) return;
@@ -136,7 +136,7 @@ async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ac
   await openSettings(ports, { asker, floor, trigger: sent.trigger_id });
 }
 
-/** A pressed button that opens a form, with the person and the floor. */
+/** A pressed button, with the person and the floor. `trigger`: Slack's id with which a form can be opened. */
 type Pressed = {
   readonly asker: Recipient;
   readonly floor: ChannelId;
@@ -156,7 +156,7 @@ async function openPressed(ports: CommandPorts, pressed: Pressed): Promise<boole
   return true;
 }
 
-/** Opens the form for a floor's mode and order. A person who may not change them gets the refusal instead. */
+/** Opens the form with a floor's settings. A person who may not change them gets the refusal instead. */
 async function openSettings(ports: CommandPorts, asked: Omit<Pressed, 'meant'>): Promise<void> {
   const { asker, floor } = asked;
   const refusal = await commandRefusal(ports, asker.user, { floor, line: '/floor mode inject' });
@@ -231,7 +231,7 @@ const LONGEST_REASON = 500;
 const SECTION_LENGTH = 2_900;
 const TITLE_LENGTH = 3_000;
 const LABEL_LENGTH = 300;
-/** Longest error text that Slack shows beside a field, in UTF-16 units. */
+/** The longest error text beside a field, in UTF-16 units. */
 const ERROR_LENGTH = 300;
 const OPTION_LENGTH = 75;
 const LIMITS = { fields: 48, options: 100, valueLength: 150 };
@@ -257,7 +257,7 @@ function questionForm({ queries }: CommandPorts, { floor, meant }: Pressed): For
   return { name: 'conch:answer', title: 'Answer', submit: 'Answer', close: 'Back', blocks };
 }
 
-/** Returns the form that shows a whole always-allow rule and asks to confirm it. Null: the question has ended. */
+/** Returns the form that shows an always-allow rule and asks to confirm it; `null` when the question has ended. */
 function ruleForm({ queries }: CommandPorts, { floor, meant }: Pressed): Form | null {
   const view = queries.view(floor);
   const drawnFor = readDrawnFor(meant.drawnFor);
@@ -396,7 +396,7 @@ const SUBMITS: Readonly<Record<FormName, (ports: CommandPorts, sent: Sent) => Pr
   'conch:settings': takeSettings,
 };
 
-/** Runs the form's line with the reason appended. */
+/** Runs the form's line, with the reason appended if the form has one, and shows the answer. */
 async function takeWords(ports: CommandPorts, { kept, asker, filled, ack }: Sent): Promise<void> {
   await ack();
   const words = [filled['why'] ?? ''].flat().join(' ').replaceAll(/\s+/g, ' ');
@@ -404,7 +404,10 @@ async function takeWords(ports: CommandPorts, { kept, asker, filled, ack }: Sent
   await answer(ports, asker, await obey(ports, asker.user, order));
 }
 
-/** Runs the form's line with the submitted values. Errors appear beside their fields, and the form stays open. */
+/**
+ * Runs the form's line with the submitted values. Errors known within 2.3 s appear beside their fields, and the form
+ * stays open. Later errors are sent as an answer.
+ */
 async function takeAnswer(ports: CommandPorts, { kept, asker, filled, ack }: Sent): Promise<void> {
   const line = `${kept.line} ${formWords(filled)}`;
   const errors: Record<string, string> = {};

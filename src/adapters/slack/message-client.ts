@@ -27,15 +27,15 @@ export type SlackMessageClient = MessageClient & {
 };
 
 /**
- * Slack allows about one message per second in a channel, and about 50 edits per minute. Ten edits are left for
- * finishing drafts.
+ * Slack allows about one message per second in a channel, and about 50 edits per minute. Drafts and cards get 40 of
+ * them. The other edits are for finished drafts and closed questions.
  */
 const LIMITS = { postGapMs: 1_000, editsPerMinute: 40, fileAbove: null, timeLeftEveryMs: 30_000 } as const;
 
 /**
- * Writes and finds Conch's messages through Slack's Web API. Message metadata, which people do not see, says what a
- * message is. Slack's own streams are not used: a stream has no metadata until it ends. After a crash, an open stream
- * could not be told from a post.
+ * Writes and finds Conch's messages through Slack's Web API. Message metadata, which people do not see, holds the
+ * message's kind and outbox id. Slack's own streams are not used: a stream has no metadata until it ends. After a
+ * crash, an open stream could not be told from a post.
  */
 export function createMessageClient(ports: MessageClientPorts): SlackMessageClient {
   const { web, self, clock } = ports;
@@ -80,12 +80,12 @@ export function createMessageClient(ports: MessageClientPorts): SlackMessageClie
   };
 }
 
-/** Slack shows a status only in threads and direct messages. In channels, the card says who is writing. */
+/** Whether Slack shows a status there: only in threads and direct messages. In channels, the card shows the holder. */
 function hasStatus(channel: ChannelId): boolean {
   return platformChannel(channel).thread !== null || isDirect(channel);
 }
 
-/** Reads the scopes of the bot token, which every answer of Slack carries. */
+/** Reads the scopes of the bot token. Without `chat:write.customize`, agents speak as the app. Never rejects. */
 async function learn({ web, log }: MessageClientPorts, speakAsOneself: () => void): Promise<void> {
   try {
     const { response_metadata: about } = await web.auth.test();
@@ -110,7 +110,10 @@ type Args = Readonly<Record<string, unknown>>;
 type Writing = { readonly content: Content; readonly extra: Args };
 type Written = { readonly ts: string; readonly isUnnamed: boolean };
 
-/** Arguments with which a text mentions nobody. `FRESH`, for new messages, also switches link previews off. */
+/**
+ * Arguments that stop Slack from making mentions of names in plain text. `FRESH`, for new messages, also switches link
+ * previews off.
+ */
 const INERT = { parse: 'none', link_names: false } as const;
 const FRESH = { ...INERT, unfurl_links: false, unfurl_media: false } as const;
 
@@ -131,8 +134,9 @@ const writtenSchema = z.looseObject({
 });
 
 /**
- * Returns a writer of messages. When Slack refuses a name, it writes again without names; when blocks are too long,
- * without blocks. A refused call posted nothing, so the second attempt cannot make a second message.
+ * Returns a writer of messages. When Slack refuses a name, the writer tries once more without names. When Slack
+ * refuses the blocks, the writer tries once more without blocks. A refused call posted nothing, so the second attempt
+ * cannot make a second message.
  */
 function createWriter({ web, log }: MessageClientPorts) {
   let isCustomized = true;
@@ -167,7 +171,7 @@ function createWriter({ web, log }: MessageClientPorts) {
   return { write, speakAsOneself };
 }
 
-/** Returns the metadata that says what a message is. */
+/** Returns a message's metadata: kind, outbox id, agent, epoch. Empty for an edit of a post: its metadata stays. */
 function metadataOf({ kind, speaker, epoch, outboxId }: Content): Args {
   if (kind === 'post' && outboxId === null) return {};
   const payload = {
@@ -205,7 +209,7 @@ async function receiptsOn(web: WebClient, { userId }: Self, { channel, id }: Mes
 
 const PAGE = 200;
 const MOST_PAGES = 15;
-/** How many of the newest messages are read when the range has no start. */
+/** How many of the newest messages are searched when the range has neither a start nor a count. */
 const DEFAULT_NEWEST = 100;
 
 const pageSchema = z.looseObject({
@@ -292,7 +296,7 @@ type StatusesPorts = Pick<AdapterParts, 'timers' | 'log'> & {
   readonly settings: Pick<SlackSettings, 'status' | 'agentSessions'>;
 };
 
-/** How often a status is sent again, in milliseconds. Slack removes it after two minutes. */
+/** How often a status is sent again, in milliseconds. Slack removes a status after two minutes. */
 const REFRESH_MS = 90_000;
 /** The wait before a status is shown again after a post, in milliseconds. Slack removes the status at each post. */
 const AFTER_POST_MS = 2_000;
@@ -318,13 +322,13 @@ type Line = {
   shown: AgentId | null;
   session: Session | null;
   timer: Timer | null;
-  /** The calls of this line, one after the other. */
+  /** Resolves when the calls so far have ended. The next call waits for them. */
   calls: Promise<void>;
 };
 
 /**
- * Shows in threads and direct messages who is writing, and keeps Slack's agent sessions up to date. In a direct
- * message, the status is below the newest message. Channels have no status: the card says it. Never throws.
+ * Shows in threads and direct messages who is writing, and keeps the agent sessions of Slack's threads up to date. In
+ * a direct message, the status is below a person's message that got a receipt. Never throws.
  */
 export class Statuses {
   readonly #ports: StatusesPorts;
@@ -348,7 +352,7 @@ export class Statuses {
     if (view.condition === 'resting' && line.writer === null) this.#lines.delete(channel);
   }
 
-  /** Remembers a person's message in a direct message. The status is shown below it. */
+  /** Remembers a person's message in a direct message. The next status to begin is shown below that message. */
   anchor(channel: ChannelId, message: MessageId): void {
     if (isDirect(channel)) this.#newest.set(channel, platformMessage(message).ts);
   }
@@ -361,7 +365,7 @@ export class Statuses {
     this.#arm(line, AFTER_POST_MS);
   }
 
-  /** Removes all statuses. Resolves when the calls have ended, failed ones too. */
+  /** Removes all statuses and suspends running sessions. Resolves when all calls have ended, also failed ones. */
   async stop(): Promise<void> {
     for (const line of this.#lines.values()) {
       line.timer?.cancel();
@@ -412,7 +416,7 @@ export class Statuses {
     this.#call(line, STATUS, args);
   }
 
-  /** Sends the state of a thread's session, if it changed. */
+  /** Sends the state of a thread's session if the state changed. A session begins as `processing` or `suspended`. */
   #tell(line: Line, session: Session): void {
     if (
       !this.#ports.settings.agentSessions ||

@@ -20,16 +20,16 @@ export type SlackLocation = {
 export type Said = SlackLocation & {
   readonly ts: string;
   readonly author: Author;
-  /** The user's id; the bot's id where there is no user. */
+  /** The user's id; without a user, the bot's id; without both, "webhook". */
   readonly by: string;
   /** The name that the message gives its author, if any. Otherwise the user's name is looked up. */
   readonly name: string | null;
-  /** The author's own words. */
+  /** The author's own words. Without words, the text of attachments that are not forwarded messages. */
   readonly text: string;
   /** The text of messages that the author forwarded; empty for none. */
   readonly forwarded: string;
   readonly files: readonly SlackFile[];
-  /** The `ts` of the last edit. */
+  /** The `ts` of the last edit; `null` for none. */
   readonly editedTs: string | null;
 };
 
@@ -52,7 +52,7 @@ export const tsSchema = z.string().regex(/^\d{1,15}\.\d{1,9}$/);
 /** The id of a channel, a user, a bot or an app. */
 export const idSchema = z.string().min(1).max(64);
 
-/** A message in an event or a history. An optional part in an unexpected form is left out. */
+/** A message in an event or a history. Leaves out attachments, files and metadata in an unexpected form. */
 export const messageSchema = z.looseObject({
   ts: tsSchema,
   channel: idSchema.optional(),
@@ -82,7 +82,10 @@ export const messageSchema = z.looseObject({
 });
 type SlackMessage = z.output<typeof messageSchema>;
 
-/** Parses a message of a channel's history. Returns `null` for Conch's own messages, notices and unexpected forms. */
+/**
+ * Parses a message of a channel's history. Returns `null` for Conch's own messages, notices, unexpected forms, and
+ * messages without an author.
+ */
 export function parseMessage(channel: string, message: unknown, self: Self): Said | null {
   const parsed = messageSchema.safeParse(message);
   if (!parsed.success || !SUBTYPES.has(parsed.data.subtype ?? '') || isOwn(parsed.data, self)) return null;
@@ -100,7 +103,7 @@ export function sentAt(slackTs: string): number {
   return Math.round(Number(slackTs) * 1_000);
 }
 
-/** The subtypes of messages that somebody wrote. All other subtypes are Slack's notices. */
+/** The subtypes of messages that somebody wrote; "" is no subtype. Other subtypes are notices, edits and deletions. */
 export const SUBTYPES: ReadonlySet<string> = new Set([
   '',
   'file_share',
@@ -165,7 +168,10 @@ export type MessageContext = {
   readonly userGroups: Readonly<Record<string, AgentId>>;
 };
 
-/** Returns the floor of a channel or thread of Slack; `null` for none. */
+/**
+ * Returns the floor of a channel or thread; `null` for none. A reply that is also shown in the channel falls back to
+ * the channel's floor.
+ */
 export function floorLocation(queries: FloorQueries, at: SlackLocation): MessageLocation | null {
   const own = floorOf(queries, channelId(at.channel), null);
   if (at.thread === null) return own;
@@ -180,7 +186,10 @@ export function threadAt(at: SlackLocation, { channel, opens }: MessageLocation)
   return { id: channel, parent: opens.id, name: `${opens.name} › ${at.thread}`, since };
 }
 
-/** Returns the floor whose card or command is at a place: the thread's floor, else the channel's; `null` for none. */
+/**
+ * Returns the floor for a button or command at a place; `null` for none. A thread whose floor is not open yet has the
+ * channel's floor. Ignored threads have none.
+ */
 export function floorAt(queries: FloorQueries, at: SlackLocation): ChannelId | null {
   const found = floorLocation(queries, at);
   return found === null ? null : (found.opens?.id ?? found.channel);
@@ -244,13 +253,13 @@ async function readable(text: string, by: MessageContext): Promise<string> {
   return plain.toWellFormed().replaceAll('\0', '\uFFFD');
 }
 
-/** Removes mentions of the app from the start of a text. */
+/** Removes mentions of the app from the start of a text, unless nothing else is in the text. */
 function withoutApp(text: string, { userId }: Self): string {
   const rest = text.replace(new RegExp(`^(?:\\s*<@${userId}(?:\\|[^<>]*)?>[\\s,:]*)+`), '');
   return rest === '' ? text : rest;
 }
 
-/** How many mentioned people of one message are looked up. Further mentions stay ids. */
+/** How many mentioned people of one text are looked up. Others keep a cached name, the mention's label, or their id. */
 const MENTIONS_LOOKED_UP = 20;
 
 function agentOf(group: string, { userGroups }: MessageContext): AgentId | null {
@@ -275,7 +284,7 @@ export type Lookups = {
   readonly channel: (id: string) => string | null;
 };
 
-/** Converts Slack's text to plain text: mentions to names, links to their labels, `&amp; &lt; &gt;` to characters. */
+/** Converts Slack's text to plain text: mentions to names, links to "label (url)", `&amp; &lt; &gt;` to characters. */
 export function plainText(text: string, lookups: Lookups): string {
   return text.replaceAll(MARKED, (whole, inner: string | undefined, entity: string | undefined) => {
     if (entity !== undefined) return ENTITIES[entity] ?? whole;

@@ -78,7 +78,10 @@ function scopes(granted: Bot['scopes'], { settings }: SetupOptions): readonly Ch
   );
 }
 
-/** Warns when this machine's clock differs from Slack's. Slack signs requests and orders messages by its own clock. */
+/**
+ * Returns a warning when this machine's clock differs from Slack's by more than 60 s. Slack signs requests and orders
+ * messages by its own clock. Returns nothing without a date.
+ */
 function clockFindings(date: string | undefined, clock: Clock): readonly CheckResult[] {
   const at = date === undefined ? Number.NaN : Date.parse(date);
   if (Number.isNaN(at)) return [];
@@ -165,7 +168,10 @@ function wordsFor(error: unknown, todo: string | null): [string, string | null] 
   return [trouble.message, 'Check the network of this machine, then try again.'];
 }
 
-/** The scopes of the bot token. `isVital`: Conch cannot work in channels without this scope. */
+/**
+ * Scopes of the bot token. Agent sessions also need `assistant:write`. `isVital`: Conch cannot work in public channels
+ * without this scope.
+ */
 export const BOT_SCOPES: readonly { readonly scope: string; readonly what: string; readonly isVital: boolean }[] = [
   { scope: 'app_mentions:read', what: 'hear mentions of the app', isVital: false },
   { scope: 'channels:history', what: 'hear what people write in public channels', isVital: true },
@@ -185,7 +191,7 @@ export const BOT_SCOPES: readonly { readonly scope: string; readonly what: strin
   { scope: 'users:read', what: 'show the names of people', isVital: false },
 ];
 
-/** The events to which the app subscribes. */
+/** The events to which the app subscribes. With agent sessions also `agent_session_stopped`. */
 export const BOT_EVENTS: readonly string[] = [
   'app_mention',
   'app_uninstalled',
