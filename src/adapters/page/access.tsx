@@ -6,18 +6,18 @@ import type { JSX } from 'preact';
 export const refusedAccess = signal<null | 'no-link' | 'used-link'>(null);
 
 const STORED_AS = 'conch-page';
-/** Key of the link that opened the page; `null` once it was used. */
+/** The key of the link that opened the page; `null` without a key, and once it was used. */
 let key = takeKey();
 let wasRefused = false;
-/** Used if the browser stores nothing; a reload then needs another link. */
+/** The page's part of the session, for a browser that stores nothing. A reload then needs another link. */
 let kept = stored(STORED_AS) ?? '';
 
-/** Returns the page's part of the session, which the server needs besides the cookie. */
+/** Returns the page's part of the session, which the server needs besides the cookie. Empty without a session. */
 export function pagePart(): string {
   return stored(STORED_AS) ?? kept;
 }
 
-/** Asks whether this browser has access, after it used the key of the link, if any. Rejects if the server is unreachable. */
+/** Uses the link's key, if any, and returns whether this browser has access. Rejects if the server is unreachable. */
 export async function letIn(): Promise<boolean> {
   if (key !== null) {
     const answer = await fetch('/session', { method: 'POST', body: JSON.stringify({ key }) });
@@ -42,7 +42,10 @@ export function onLetIn(run: () => void): void {
   });
 }
 
-/** Removes the key from the address, so that no history and no copied link contains it. */
+/**
+ * Returns the key in the address, if any. Removes it from the address, so that no history and no copied link contains
+ * the key.
+ */
 function takeKey(): string | null {
   const address = new URL(location.href);
   const found = address.searchParams.get('key');

@@ -5,7 +5,7 @@ import { letIn, onLetIn, pagePart } from './access.tsx';
 import { AUDIT_PLACE, channel, connection, openView } from './state.ts';
 
 const RECONNECT = { firstMs: 300, longestMs: 8_000 };
-/** The server sends a beat every 15 s; a connection without frames for this long is closed. */
+/** A connection without frames for this long is closed, in milliseconds. The server sends a beat every 15 s. */
 const SILENCE_MS = 40_000;
 
 let socket: WebSocket | null = null;
@@ -28,7 +28,7 @@ export function connect(listener: typeof hear): void {
   });
 }
 
-/** Reconnects at once. */
+/** Reconnects at once if the connection is lost. */
 export function dialNow(): void {
   if (connection.value !== 'lost') return;
   clearTimeout(retry);
@@ -61,7 +61,10 @@ function lost(): void {
   retry = setTimeout(() => void redial(), waitMs);
 }
 
-/** Asks whether this browser has access, then connects: a refused WebSocket gives no reason. Without access it does not retry. */
+/**
+ * Asks whether this browser has access, then connects: a refused WebSocket gives no reason. Does not retry without
+ * access.
+ */
 async function redial(): Promise<void> {
   try {
     if (!(await letIn())) {
@@ -79,14 +82,14 @@ function listen(mine: WebSocket): void {
   silence = setTimeout(() => mine.close(), SILENCE_MS);
 }
 
-/** Sends a frame; false without a connection. */
+/** Sends a frame. Returns false, and sends nothing, without a connection. */
 export function transmit(frame: PageFrame): boolean {
   if (socket === null || socket.readyState !== WebSocket.OPEN) return false;
   socket.send(JSON.stringify(frame));
   return true;
 }
 
-/** The channel that the address names; `null` if it names none, as when a part of a link is missing. */
+/** Returns the channel that the address names; `null` if it names none or is malformed. */
 function remembered(): string | null {
   try {
     return location.hash === AUDIT_PLACE ? null : decodeURIComponent(location.hash.slice(1)) || null;
@@ -95,7 +98,7 @@ function remembered(): string | null {
   }
 }
 
-/** Writes the open view into the address, for the next reload. */
+/** Writes the open channel, or that the tool calls are shown, into the address for the next reload. */
 function remember(): void {
   if (openView.value === 'audit') history.replaceState(null, '', AUDIT_PLACE);
   else if (channel.value !== null) history.replaceState(null, '', `#${encodeURIComponent(channel.value)}`);

@@ -2,10 +2,13 @@ import { effect, signal } from '@preact/signals';
 import { HALF_DAY_MS, clockWords } from '../../turns/commands/clock-words.ts';
 import { clockOffset, connection, view } from './state.ts';
 
-/** The server's clock. It advances twice a second while an agent holds the floor, and stops while the connection is lost. */
+/**
+ * The server's clock, in milliseconds since 1970. Advances twice a second while an agent holds the floor, otherwise
+ * only with frames of the server. Stops while the connection is lost.
+ */
 export const now = signal(Date.now());
 
-/** Keeps `now` going. */
+/** Starts the updates of `now`. */
 export function startClock(): void {
   effect(() => {
     const offset = clockOffset.value;
@@ -56,15 +59,18 @@ function formatFor(options: Intl.DateTimeFormatOptions): (at: number) => string 
   return (at) => format.format(at);
 }
 
-/** Whether two instants lie on the same day here. */
+/** Whether two instants lie on the same day in the reader's time zone. */
 export function isSameDay(a: number, b: number): boolean {
   return new Date(a).toDateString() === new Date(b).toDateString();
 }
 
-/** A time as Conch writes it: "14:05 UTC", "14:05:09 UTC", "2026-11-29 14:05:09 UTC". Code is matched whole, and not changed. */
+/**
+ * Matches times as Conch writes them: "14:05 UTC", "14:05:09 UTC", "2026-11-29 14:05:09 UTC". Also matches code as a
+ * whole, so that times in code stay unchanged.
+ */
 const IN_UTC = /```[^]*?```|`[^`]*`|(?:\b(\d{4}-\d\d-\d\d) )?\b((?:[01]\d|2[0-3]):[0-5]\d)(:[0-5]\d)? UTC\b/g;
 
-/** Replaces the times that Conch wrote in UTC by the reader's own. A time without a date is the one nearest to `near`. */
+/** Replaces times in UTC by the reader's local times. A time without a date is taken as the one nearest to `near`. */
 export function inLocalTime(text: string, near: number): string {
   return text.replaceAll(IN_UTC, (written, date?: string, minute?: string, second?: string) => {
     const start = near - HALF_DAY_MS;

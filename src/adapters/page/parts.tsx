@@ -8,13 +8,13 @@ import { agents, drawerOpen } from './state.ts';
 
 const TONES = 8;
 
-/** The colour of a speaker: agents in the order of the configuration, everybody else by name. */
+/** Returns the CSS class of a speaker's colour: for agents by their place in the list of agents, for others by id. */
 export function toneOf(id: string): string {
   const place = agents.value.findIndex((agent) => agent.id === id);
   return `tone-${(place >= 0 ? place : hash(id)) % TONES}`;
 }
 
-/** A speaker's picture: its own, its emoji, or its initials on its colour. */
+/** A speaker's picture: an image, one or two characters such as an emoji, or initials on the speaker's colour. */
 export function Avatar(props: {
   readonly id: string;
   readonly name: string;
@@ -79,7 +79,7 @@ export function SignButton({ label, kind = '', ...rest }: SignButtonProps): JSX.
 
 type LineButtonProps = { readonly line: string; readonly icon?: IconName; readonly children: ComponentChildren };
 
-/** A small button that runs a command line; it is refused if the floor has changed since it was drawn. */
+/** A small button that runs a command line for the turn that the page shows. */
 export function LineButton({ line, ...rest }: LineButtonProps): JSX.Element {
   return <Button kind="small-button" title={line} onClick={() => pressButton(line)} {...rest} />;
 }
@@ -101,7 +101,7 @@ type SelectProps = Omit<JSX.IntrinsicElements['select'], 'children' | 'role'> & 
   readonly options: readonly (readonly [value: string, words: string])[];
 };
 
-/** A list of which one is chosen. */
+/** A menu of options, one of which is chosen. */
 export function Select({ options, ...rest }: SelectProps): JSX.Element {
   return (
     <select {...rest}>

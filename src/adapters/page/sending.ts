@@ -25,7 +25,7 @@ export type Unsent = {
   readonly channel: string;
   readonly text: string;
   readonly replyTo: string | null;
-  /** Why the server refused it; `null` while it has not. */
+  /** Why the server refused the message; `null` if it did not. */
   readonly refusal: string | null;
 };
 
@@ -47,10 +47,10 @@ const asked = new Map<string, Pending>();
 
 type Pending = Told & { readonly line: string; readonly typed: boolean; readonly channel: string };
 
-/** Called if the command is refused, instead of a toast. */
+/** `refused`: called when the command is refused. The refusal is then not shown elsewhere. */
 type Told = { readonly refused?: (answer: Answer) => void };
 
-/** Takes a frame of the server. */
+/** Handles a frame of the server. After a `state`, sends messages again that were neither confirmed nor refused. */
 export function hear(frame: ServerFrame): void {
   if (frame.type === 'accepted') discard(frame.key);
   else if (frame.type === 'refused') refused(frame.key, frame.text);
@@ -67,12 +67,12 @@ export function ask(frame: PageFrame): void {
   transmit(frame);
 }
 
-/** Asks for the messages of the open channel before or after one. */
+/** Asks the server for messages of the open channel before or after a seq. */
 export function askFor(stretch: { readonly before?: number | undefined; readonly after?: number | undefined }): void {
   if (channel.peek() !== null) transmit({ type: 'history', channel: channel.peek() ?? '', ...defined(stretch) });
 }
 
-/** Scrolls to the end; asks the server for it if the page does not have it. */
+/** Scrolls to the newest message. If the page lacks the newest messages, asks the server for them instead. */
 export function showEnd(): void {
   unread.value = 0;
   following.value = true;
@@ -83,7 +83,7 @@ export function showEnd(): void {
   document.querySelector('.conversation')?.scrollTo({ top: Number.MAX_SAFE_INTEGER });
 }
 
-/** Scrolls to the beginning; asks the server for it if the page does not have it. */
+/** Scrolls to the oldest message. If the page lacks the oldest messages, also asks the server for them. */
 export function showBeginning(): void {
   following.value = false;
   if (hasEarlier.peek()) askFor({ after: 0 });
@@ -98,13 +98,16 @@ export function sendWords(text: string, replyTo: string | null): void {
   transmitSay(message);
 }
 
-/** Removes a confirmed or refused message. */
+/** Removes a message from `unsent`. */
 export function discard(key: string): void {
   if (unsent.value.some((message) => message.key === key))
     unsent.value = unsent.value.filter((message) => message.key !== key);
 }
 
-/** Runs a command line, by default in the open channel. The answer is a toast, or with `typed` an entry in the conversation. */
+/**
+ * Runs a command line, by default in the open channel. The answer is a toast, or with `typed` an entry in the
+ * conversation.
+ */
 export function sendCommand(
   line: string,
   options: Told & { readonly drawnFor?: string; readonly typed?: boolean; readonly channel?: string } = {},
@@ -120,13 +123,16 @@ export function sendCommand(
   if (!sent) answered(key, { ok: false, text: 'Conch is unreachable. Retrying…' });
 }
 
-/** Runs the command line of a button; it is refused if the floor has changed since the button was drawn. */
+/**
+ * Runs the command line of a button for the turn that the page shows. If that turn is over, the server refuses commands
+ * that act on a turn, such as skip, pause and stop.
+ */
 export function pressButton(line: string, options: { readonly channel?: string } = {}): void {
   const floor = view.value;
   sendCommand(line, floor === null ? options : { ...options, drawnFor: forFloor(floor) });
 }
 
-/** Sends the new text of a message that this person wrote. Returns false when nothing was sent: there is no connection. */
+/** Sends the new text of a message that this person wrote. Without a connection, sends nothing and returns false. */
 export function sendEdit(id: string, text: string): boolean {
   const sent = transmit({ type: 'edit', channel: channel.value ?? '', key: crypto.randomUUID(), id, text });
   if (!sent) toast('refused', 'Conch is unreachable. Nothing was changed.');
@@ -160,7 +166,7 @@ function answered(key: string, answer: Answer): void {
   answers.value = [...answers.value, spoken].slice(-20);
 }
 
-/** Shows a toast, for 5 s or 9 s. */
+/** Shows a toast: an answer for 5 s, a refusal or notice for 9 s. At most four are shown. */
 export function toast(kind: Word['kind'], text: string): void {
   const key = crypto.randomUUID();
   toasts.value = [...toasts.value, { key, kind, text: inLocalTime(text, Date.now()) }].slice(-4);
@@ -195,7 +201,7 @@ export function isUnfinished(id: string): boolean {
   return (allUnfinished.value[id] ?? NOTHING).text.trim() !== '';
 }
 
-/** Changes the unsent text of the open channel. */
+/** Changes the unsent text of the open channel, or the message that the text replies to. */
 export function keepUnfinished(change: Partial<Unfinished>): void {
   const id = channel.peek();
   if (id === null) return;

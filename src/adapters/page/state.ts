@@ -8,7 +8,7 @@ import { takeCalls } from './audit/calls.ts';
 
 /** The most messages that the page keeps and draws. */
 export const SHOWN = 400;
-/** The most journal entries that stay while new ones come. */
+/** When new journal entries come, the page keeps at most this many of all. */
 const ENTRIES_KEPT = 1_000;
 
 /** State of the connection to the server. */
@@ -33,27 +33,30 @@ export const { person, channels, agents, channel, view, outlook, review, turns, 
 
 const KEYS = Object.keys(told) as readonly (keyof PageState)[];
 
-/** A stretch of the open channel's messages, oldest first, at most `SHOWN`. */
+/** The messages of the open channel that the page shows, without gaps, oldest first, at most `SHOWN`. */
 export const messages = signal<readonly ChatMessage[]>([]);
-/** Messages older than the stretch exist. */
+/** Whether the open channel has messages older than `messages`. */
 export const hasEarlier = signal(false);
-/** Messages newer than the stretch exist. */
+/** Whether the open channel has messages newer than `messages`. */
 export const hasLater = signal(false);
 /** How many messages came while the reader was not at the end. */
 export const unread = signal(0);
-/** The reader is at the end and follows new messages. */
+/** Whether the reader is at the end and follows new messages. */
 export const following = signal(true);
-/** The reader asked for the end, and the server has yet to send it. */
+/** Whether the reader asked for the newest messages and the server has not sent them yet. */
 export const returning = signal(false);
 export const journal = signal<readonly JournalEntry[]>([]);
 export const journalHasEarlier = signal(false);
-/** Messages in channels that are not open, since they were last open. */
+/** By channel id: how many messages came while the channel was not open. Zero once it is opened. */
 export const activity = signal<Readonly<Record<string, number>>>({});
 
 /** An open question of any channel. */
 export type OpenQuestion = OpenRequest & { readonly channel: ChannelEntry };
 
-/** Open questions; the open channel's precede the others. For the open channel, `view` is newer than `channels`. */
+/**
+ * The open questions: all of the open channel, then the first one of each other channel. For the open channel, `view`
+ * is newer than `channels`.
+ */
 export const openQuestions = computed<readonly OpenQuestion[]>(() =>
   channels.value
     .flatMap((entry) => {
@@ -74,7 +77,7 @@ export const reviewersWords = computed(() => {
 export const holder = computed(() => view.value?.holder ?? null);
 
 const openChannel = computed(() => channels.value.find(({ id }) => id === channel.value));
-/** Whether people can write in the open channel; windows into other platforms take only commands. */
+/** Whether people can write messages in the open channel. Channels of other platforms take only commands. */
 export const writable = computed(() => openChannel.value?.writable === true);
 /** Whether the open channel is the thread of a finished ticket. */
 export const isPast = computed(() => openChannel.value?.past === true);
@@ -82,7 +85,7 @@ export const isPast = computed(() => openChannel.value?.past === true);
 export const crewAsks = computed(() => openChannel.value?.crew);
 /** The worker that asks people in the open channel, a ticket's thread. */
 export const askingHere = computed(() => crewAsks.value?.find(({ thread }) => thread === channel.value));
-/** The channel's name as people call it. */
+/** The name of the open channel; empty without one. */
 export const channelName = computed(() => openChannel.value?.name ?? '');
 
 /** An agent as the page shows it; unknown ids are shown by their id. */
@@ -101,7 +104,7 @@ export function channelNameOf(id: string): string {
   return channels.value.find((entry) => entry.id === id)?.name ?? id;
 }
 
-/** Takes a frame of the server that describes its state. */
+/** Applies a frame of the server to the page's state. Frames that answer one request change nothing here. */
 export function take(frame: ServerFrame): void {
   batch(() => {
     if ('now' in frame) clockOffset.value = frame.now - Date.now();
@@ -162,7 +165,7 @@ function takeState(frame: Of<'state'>): void {
     returning.value = false;
     return;
   }
-  // The reader is in older messages: keeps the stretch and counts the new messages.
+  // The reader is in older messages: keeps these in place and counts the new ones.
   unread.value = newer(frame.messages).length;
   hasLater.value = unread.value > 0;
   messages.value = renewed(frame.messages);
@@ -193,7 +196,7 @@ function renewed(changed: readonly ChatMessage[]): readonly ChatMessage[] {
   return messages.value.map((message) => byId.get(message.id) ?? message);
 }
 
-/** Keeps at most `SHOWN` messages: those at the end, or those at the beginning. */
+/** Shows the messages, at most `SHOWN` of them: the newest (`end`) or the oldest (`beginning`). */
 function extend(all: readonly ChatMessage[], kept: 'end' | 'beginning'): void {
   const isCut = all.length > SHOWN;
   if (kept === 'end') hasEarlier.value ||= isCut;
@@ -224,7 +227,7 @@ function takeJournal({ part, entries, more }: Of<'journal'>): void {
   journalHasEarlier.value = more;
 }
 
-/** Address of the view of the tool calls. */
+/** The fragment of the page's address while the tool calls are shown. */
 export const AUDIT_PLACE = '#audit';
 
 /** The open tab of the panel. */

@@ -42,7 +42,7 @@ const THEMES = ['system', 'light', 'dark'] as const;
 /** The chosen theme; `system` follows the operating system. */
 const theme = signal<(typeof THEMES)[number]>(THEMES.find((each) => each === stored(THEME)) ?? 'system');
 
-/** Applies the theme, now and after each change. */
+/** Applies and stores the theme, now and after each change. */
 export function startTheme(): void {
   effect(() => {
     if (theme.value === 'system') delete document.documentElement.dataset['theme'];

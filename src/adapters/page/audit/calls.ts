@@ -9,11 +9,11 @@ const MOST_KEPT = 2_000;
 export const calls = signal<readonly ShownCall[]>([]);
 /** Whether older calls may exist. */
 export const hasEarlierCalls = signal(false);
-/** Calls asked for at or after this time have been read; `null` at the end. */
+/** All calls whose request is at or after this time have been read; `null` when all calls have, or no call has. */
 export const readUpTo = signal<number | null>(null);
-/** Whether the server has yet to answer. */
+/** Whether the page waits for calls from the server. */
 export const isReading = signal(false);
-/** Open requests and always-allow rules; `null` until the server has told. */
+/** Open requests and always-allow rules; `null` until the server has sent them. */
 export const standing = signal<AuditStanding | null>(null);
 /** Whether the page shows as many calls as it keeps. */
 export const isFull = computed(() => calls.value.length >= MOST_KEPT);
@@ -34,7 +34,10 @@ export function takeCalls(frame: Extract<ServerFrame, { readonly type: 'audit' }
   });
 }
 
-/** Returns the calls with the changed ones replaced and the removed ones removed. Changed calls older than the reading are left out. */
+/**
+ * Returns the calls with the changed ones replaced and the removed ones removed. Leaves out changed calls that are
+ * older than the oldest call read, while older ones may still be read.
+ */
 function renewed(changed: readonly ShownCall[], removed: readonly string[]): readonly ShownCall[] {
   const replaced = new Set([...removed, ...changed.map(({ key }) => key)]);
   const kept = calls.value.filter(({ key }) => !replaced.has(key));

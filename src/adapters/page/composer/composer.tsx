@@ -27,7 +27,7 @@ import {
   writable,
 } from '../state.ts';
 
-/** The longest message that the server takes. */
+/** The longest message that the server takes, in UTF-16 units. */
 const TEXT_LIMIT = 16_000;
 /** The tallest field, in pixels; a longer text scrolls. */
 const TALLEST_PX = 220;
@@ -37,7 +37,7 @@ const offered = signal<readonly Completion[]>([]);
 /** Index of the marked completion. */
 const marked = signal(0);
 
-/** Where people write: messages, and commands that begin with a slash. */
+/** Where people write messages, and commands, which begin with "/" or "!". */
 export function Composer(): JSX.Element {
   const { text } = unfinished.value;
   if (isPast.value)
@@ -186,7 +186,7 @@ function press(event: KeyboardEvent): void {
   submit();
 }
 
-/** Moves the mark or closes the completions; true if it used the key. */
+/** Moves the mark in the completions or closes them. Returns whether the key did so. */
 function movesMark(event: KeyboardEvent): boolean {
   const { length } = offered.value;
   if (length === 0) return false;
@@ -258,7 +258,7 @@ function deliveryPreview(line: boolean): string {
   return why === null ? preview : `${preview}. ${why}`;
 }
 
-/** Whether the fate needs no reason. */
+/** Whether the preview shows a message's fate without the reason. */
 function isPlain(fate: Fate): boolean {
   if (fate.state === 'held') return fate.until === 'turn' || fate.until === 'exchange';
   return fate.state !== 'unrouted' || fate.why !== NOBODY;

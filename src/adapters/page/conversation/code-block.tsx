@@ -5,18 +5,18 @@ import type { ComponentChild, JSX } from 'preact';
 import { Button } from '../parts.tsx';
 import type { highlighted } from './highlight.ts';
 
-/** Colours code. Loaded with the first complete block: most conversations have none. */
+/** Colours code. Loaded with the first complete block that names a language: most conversations have none. */
 const highlighter = signal<typeof highlighted | null>(null);
 let asked = false;
 
-/** How long the button shows that it copied. */
+/** How long the copy button shows whether it copied, in milliseconds. */
 const SAID_MS = 2_000;
 
 /** A scrollable block of code with its language, colours and a copy button. */
 export const CodeBlock = memo(function CodeBlock(props: {
   readonly code: string;
   readonly language: string;
-  /** The block is complete; one that is still being written is not coloured. */
+  /** True when the block is complete. A block that is still being written is not coloured. */
   readonly closed: boolean;
 }): JSX.Element {
   const [language = ''] = props.language.split(/\s/, 1);

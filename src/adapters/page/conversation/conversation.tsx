@@ -75,7 +75,7 @@ function Asked({ id }: { readonly id: string }): JSX.Element {
   );
 }
 
-/** A message, the day that begins with it, and what came after it: answers to typed commands and to agents' requests. */
+/** A message, the day that begins with it, and then the answers to typed commands and to agents' requests. */
 function drawMessage(message: ChatMessage, place: number, all: readonly ChatMessage[]): JSX.Element {
   const { id, seq, sentAt, asks } = message;
   const before = all[place - 1];
@@ -176,7 +176,10 @@ function hold(element: HTMLElement, anchor: Place['anchor']): void {
   element.scrollTop += found.getBoundingClientRect().top - element.getBoundingClientRect().top - anchor.at;
 }
 
-/** Scrolling up by hand stops following; a change of sizes does not. */
+/**
+ * Called on each scroll. At the end, asks for later messages, or follows if there are none. Scrolling up by hand stops
+ * following; a change of sizes does not.
+ */
 function scrolled(element: HTMLElement, before: Place): void {
   const { scrollTop: top, scrollHeight: height, clientHeight: seen } = element;
   const atEnd = height - top - seen < NEAR_PX;

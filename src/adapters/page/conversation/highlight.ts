@@ -12,7 +12,7 @@ import xml from 'highlight.js/lib/languages/xml';
 import yaml from 'highlight.js/lib/languages/yaml';
 import { createLowlight } from 'lowlight';
 
-/** Longer code is not coloured: it would block the page. */
+/** Code with more UTF-16 units is not coloured: that would block the page. */
 const LONGEST = 30_000;
 
 const lowlight = createLowlight({ bash, css, diff, go, javascript, json, python, rust, sql, typescript, xml, yaml });
@@ -21,7 +21,7 @@ lowlight.registerAlias({ bash: ['shell', 'console', 'zsh'], javascript: ['node']
 /** Consecutive code of one kind ("keyword", "string"); `null` is plain. */
 export type Stretch = { readonly kind: string | null; readonly text: string };
 
-/** Splits code into stretches; `null` if the language is unknown. */
+/** Splits code into stretches; `null` if the language is unknown or the code too long. */
 export function highlighted(code: string, language: string): readonly Stretch[] | null {
   if (code.length > LONGEST || !lowlight.registered(language)) return null;
   return lowlight.highlight(language, code).children.flatMap((node) => stretches(node, null));

@@ -45,7 +45,7 @@ type Shown = {
   readonly goesOn: boolean;
 };
 
-/** One message; redrawn only when it changes. */
+/** One message. Not redrawn when other messages change. */
 export const Message = memo(function Message({ message, goesOn }: Shown): JSX.Element {
   const { id, kind, speaker, text, sentAt, deleted } = message;
   const common = { 'data-testid': 'message', 'data-id': id, 'data-kind': kind };
@@ -199,13 +199,13 @@ function MessageActions({ message, isOwn }: { readonly message: ChatMessage; rea
   );
 }
 
-/** How long a deletion can be undone. */
+/** How long a deletion can be undone, in milliseconds. */
 const UNDO_MS = 5_000;
-/** Without an answer of the server in this time, the message is shown again. */
+/** Without an answer of the server in this time, in milliseconds, the deleted message is shown again. */
 const ANSWER_MS = 3_000;
 
 type Deletion = {
-  /** Cannot be undone any more. */
+  /** True when the deletion was sent: it cannot be undone any more. */
   readonly isSent: boolean;
   readonly timer: ReturnType<typeof setTimeout>;
   readonly send: () => void;
@@ -238,7 +238,7 @@ addEventListener('pagehide', () => {
   for (const { isSent, send } of deletions.peek().values()) if (!isSent) send();
 });
 
-/** What stands after the last message: messages on their way, and what agents are writing. */
+/** Drawn below the last message: unconfirmed messages of this page, and what agents are writing. */
 export function Afterwards(): JSX.Element {
   const onTheirWay = unsent.value.filter(
     ({ key, channel: where }) => where === channel.value && messages.value.every((one) => one.key !== key),
@@ -288,7 +288,7 @@ function OnItsWay({ message }: { readonly message: Unsent }): JSX.Element {
   );
 }
 
-/** An agent's draft; without text, that it is thinking. */
+/** An agent's draft. Without text, says that the agent is thinking. */
 function Writing({ agent: id, text }: { readonly agent: string; readonly text: string }): JSX.Element {
   const agent = agentOf(id);
   const dots = (

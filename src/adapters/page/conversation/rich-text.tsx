@@ -16,8 +16,8 @@ const TOO_DEEP = new RegExp(
 );
 
 /**
- * Draws Markdown as on GitHub, with line breaks as typed and mentions of agents. It creates elements, never HTML: tags are shown as
- * typed, images are links, and only web and mail addresses are links.
+ * Draws Markdown as on GitHub, with line breaks as typed and mentions of agents. Creates elements, never HTML: tags are
+ * shown as typed, images become links, and only web and mail addresses become links.
  */
 export function RichText(props: { readonly text: string }): JSX.Element {
   const before = useRef<Lexed>(NOTHING);
@@ -75,7 +75,7 @@ function drawAll(tokens: readonly Token[] | undefined): ComponentChild[] {
 /** Elements of tokens that only wrap their own tokens. */
 const ELEMENTS = { strong: 'strong', em: 'em', del: 'del', paragraph: 'p', blockquote: 'blockquote' } as const;
 
-/** The lexer's type includes tokens of extensions; there are none. */
+/** Draws one token. The lexer's type includes tokens of extensions, but the page has no extensions. */
 function draw(any: Token, key: number): ComponentChild {
   const token = any as MarkedToken;
   switch (token.type) {

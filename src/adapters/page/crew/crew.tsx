@@ -17,13 +17,13 @@ const crew = signal<CrewView | 'reading' | 'none' | 'lost'>('reading');
 /** The server's clock at the last answer. */
 const asOf = signal(0);
 const chosen = signal<TicketState>('in work');
-/** Tickets of each state that are asked for. */
+/** How many tickets of each state the page asks for. */
 const most = signal(20);
 /** The worker whose log is shown; empty for all. */
 const logOf = signal('');
 
 const READ_MS = 1_000;
-/** Further tickets per press, and the most that are drawn. */
+/** How many more tickets "Show more" asks for, up to `MOST_DRAWN`. */
 const FURTHER = 100;
 const MOST_DRAWN = 500;
 
@@ -52,7 +52,7 @@ export function CrewDashboard(): JSX.Element {
   );
 }
 
-/** What the crew of the open channel asks, or in the thread of a ticket its worker, in the panel. */
+/** The crew in the panel: the workers that ask people, or in the thread of a ticket the ticket's worker. */
 export function CrewBlock(): JSX.Element {
   useSignalEffect(() => reading(channel.value, 0).stop);
   const shown = crew.value;
@@ -85,10 +85,10 @@ const UNSHOWN = {
   lost: 'Conch is unreachable. Retrying…',
 } as const;
 
-/** The channel whose crew is known. */
+/** The channel whose crew was read last. */
 let readOf: string | null = null;
 
-/** Reads the crew of a channel every second while the page is visible. */
+/** Reads the crew of a channel into `crew`, at once and again 1 s after each answer, while the page is visible. */
 function reading(where: string | null, tickets: number): { readonly stop: () => void } {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let isOver = false;
@@ -279,7 +279,7 @@ function Waits({ waits, since, asksPeople, landsAt }: CrewWorkerView): JSX.Eleme
   );
 }
 
-/** An age, to the minute after the first one. */
+/** Returns an age or a wait in words: seconds below one minute, then minutes, hours and days. */
 function ageText(ms: number): string {
   if (ms < 60_000) return durationText(Math.max(0, ms));
   const minutes = Math.floor(ms / 60_000);
@@ -288,7 +288,7 @@ function ageText(ms: number): string {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
 }
 
-/** Shows a button that opens the thread of a worker's ticket. Shows nothing inside that thread. */
+/** A button that opens the thread of a worker's ticket. Nothing while that thread is shown, or if it is not listed. */
 function OpenThread({ name, asksPeople, status, isQuestion, thread }: ThreadProps): JSX.Element | null {
   const isOpen = channel.value === thread && openView.value !== 'crew';
   if (isOpen || !channels.value.some(({ id }) => id === thread)) return null;
@@ -315,7 +315,7 @@ type ThreadProps = CrewWorkerView & { readonly thread: string };
 
 type ActProps = { readonly button: CrewButton; readonly shown: CrewView; readonly worker?: string };
 
-/** A button that gives a command. What resets a worker is asked twice. */
+/** A button that runs a command. A dangerous button of a worker asks for confirmation first. */
 function Act({ button: { label, line, what, style, mark }, shown, worker }: ActProps): JSX.Element {
   const [isAsked, setAsked] = useState(false);
   const give = (): void => {

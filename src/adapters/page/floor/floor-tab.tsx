@@ -210,7 +210,7 @@ function Controls(): JSX.Element {
             options={values.map((each) => [each, each])}
             onChange={({ currentTarget }) => {
               const chosen = currentTarget.value;
-              // The setting of now stays, until the floor has the chosen one.
+              // Shows the current setting until the floor has the chosen one.
               currentTarget.value = value;
               pressButton(`/floor ${id} ${chosen}`);
             }}

@@ -183,13 +183,13 @@ function sentence(turn: TurnRecord): string {
   return `#${epoch} ${words} · ${timeToTheSecond(startedAt)}, ${durationText(lengthOf(turn))}${waited}`;
 }
 
-/** Duration of a turn; an open turn counts until now. */
+/** Duration of a turn in milliseconds; an open turn counts until now. */
 function lengthOf({ startedAt, endedAt }: TurnRecord): number {
   return (endedAt ?? now.value) - startedAt;
 }
 
 const DRAWN = 1500;
-/** Facts that are hidden by default: signs of work are many and say little. */
+/** Whether a fact is hidden by default: signs of work, costs and presence are many and say little. */
 function isQuiet({ fact }: JournalEntry): boolean {
   return fact.type === 'worked' || fact.type === 'spent' || (fact.type === 'seatMarked' && fact.mark === 'present');
 }

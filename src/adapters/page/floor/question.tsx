@@ -27,7 +27,10 @@ import { Button, Time } from '../parts.tsx';
 import { sendCommand } from '../sending.ts';
 import { channel, nameOf, view } from '../state.ts';
 
-/** Keys pressed within this time after a question is drawn are ignored: they were meant for what stood there before. */
+/**
+ * The keys "a" and "r" are ignored for this long after a question is drawn, in milliseconds: they may be meant for an
+ * earlier question.
+ */
 const SETTLED_MS = 500;
 
 /** An open question with its answers; nothing once it is answered. */
@@ -106,7 +109,7 @@ function Title({ asked: { agent, isAside, question } }: RequestProps): JSX.Eleme
   return <p class="asked-title">{[`${who} wants to run `, title, ` ${number}`]}</p>;
 }
 
-/** The whole input; above it stands a form unless `folded` is undefined. */
+/** The whole input of a request. `folded`: whether the input begins folded, below a form; undefined without a form. */
 function Detail({ text, folded }: { readonly text: string; readonly folded: boolean | undefined }): JSX.Element | null {
   if (text === '') return null;
   const whole = <CodeBlock code={text} language={isDiff(text) ? 'diff' : ''} closed={true} />;
@@ -145,7 +148,7 @@ function untilOf({ agent, isAside }: FloorQuestion): number | undefined {
 
 type BoxProps = Omit<JSX.IntrinsicElements['section'], 'id'> & { readonly id: string };
 
-/** The frame of a question. It takes the focus when a person asked to see it. */
+/** The frame of a question. When a person asks to see the question, scrolls here and focuses the button that denies. */
 function QuestionBox({ id, ...rest }: BoxProps): JSX.Element {
   const box = useRef<HTMLElement>(null);
   useFocusWhenWanted(id, box);
@@ -175,7 +178,10 @@ type AnswersProps = {
   readonly below?: ComponentChildren;
 };
 
-/** The buttons that answer a question at once. Buttons that open a form elsewhere are left out: the page shows the form itself. */
+/**
+ * The buttons that answer a question at once. Buttons that open something on other platforms are left out: the page
+ * shows forms, rules, the reason and the input in place.
+ */
 function Answers({ buttons, shown, answer, isForm, children, below }: AnswersProps): JSX.Element {
   return (
     <div role="group" aria-label="Your answer">
@@ -210,7 +216,7 @@ function Answers({ buttons, shown, answer, isForm, children, below }: AnswersPro
   );
 }
 
-/** Test id and key of an answer, by its command line. `needsAll`: disabled until the channel shows the whole question. */
+/** Test id and key of an answer, by its command line. `needsAll`: disabled until the whole question is shown. */
 const MEANT: readonly {
   readonly begins: string;
   readonly id: string;
@@ -286,7 +292,7 @@ function Trust(question: TrustQuestion): JSX.Element {
   );
 }
 
-/** Why a filled-in form is not accepted: in all, and by the names of fields. */
+/** Why a form was refused: `text` for the whole form, `fields` by field name. */
 type Wrong = { readonly text: string; readonly fields?: Readonly<Record<string, string>> };
 
 /** Unsent form values, by channel and question; kept while another channel is shown. */
@@ -385,7 +391,7 @@ function isList({ kind, options }: AskedField): boolean {
 
 type ControlProps<Value> = Pick<FieldProps, 'id' | 'field'> & { readonly value: Value; readonly told: object };
 
-/** The first box has the field's id, because errors focus it. */
+/** Checkboxes, one per option. The first one has the field's id, so that an error can focus the field. */
 function Boxes({ id, field, value, told }: ControlProps<readonly string[]>): JSX.Element {
   return (
     <>

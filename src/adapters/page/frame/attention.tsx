@@ -25,7 +25,7 @@ export const notifies = signal<boolean | null>(
 /** The question that takes the focus as soon as it is drawn. */
 const wantedQuestion = signal<{ readonly channel: string; readonly id: string } | null>(null);
 
-/** Notifies of questions that are not on the screen, if notifications are on. */
+/** Notifies of new questions in other channels, or in any channel while the page is hidden, if notifications are on. */
 export function startAttention(): void {
   let known = new Set<string>();
   effect(() => {
@@ -60,7 +60,7 @@ export function showOpen(where: string, id: string): void {
   wantedQuestion.value = { channel: where, id };
 }
 
-/** Scrolls to the wanted question and focuses it. */
+/** When the question with this id is wanted, scrolls to its box and focuses the button that denies. */
 export function useFocusWhenWanted(id: string, box: RefObject<HTMLElement | null>): void {
   useSignalEffect(() => {
     const wanted = wantedQuestion.value;
@@ -98,7 +98,7 @@ function keyOf(open: OpenQuestion): string {
   return `${open.channel.id} ${open.id}`;
 }
 
-/** Messages within this time are announced together: a screen reader cannot keep up with many. */
+/** Messages within this time, in milliseconds, are announced together: a screen reader cannot keep up with many. */
 const GATHER_MS = 1_500;
 
 const floorWords = computed(() => {
@@ -108,7 +108,7 @@ const floorWords = computed(() => {
 });
 const messageWords = signal('');
 
-/** Announces holders, messages and questions to screen readers. */
+/** Announces holders, messages, questions and a lost connection to screen readers. Also sets the page's title. */
 export function Announcer(): JSX.Element {
   useEffect(() => {
     const ends = [effect(showTitle), watchMessages()];

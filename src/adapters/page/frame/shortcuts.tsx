@@ -12,7 +12,7 @@ type Shortcut = {
   /** The keys as the list shows them. */
   readonly keys: string;
   readonly what: string;
-  /** Actions by key. Keys with Alt go by `code`; keys without it work outside of text fields. */
+  /** Actions by key; keys with Alt are named by `code`. Keys without Alt work only outside of text fields. */
   readonly acts?: Readonly<Record<string, () => void>>;
 };
 
@@ -39,7 +39,7 @@ const SHORTCUTS: readonly Shortcut[] = [
   { keys: 'Esc', what: 'Close what is open' },
 ];
 
-/** On Apple's keyboards Alt types letters, such as ß and ź. */
+/** On Apple's keyboards Alt types letters, such as ß and ź. So shortcuts with Alt do not work in text fields there. */
 const IS_APPLE = /^Mac|^iP/.test(navigator.platform);
 
 /** Listens for the shortcuts. */

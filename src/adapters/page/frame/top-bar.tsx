@@ -100,7 +100,7 @@ function Place(): JSX.Element {
   );
 }
 
-/** Opens or closes the panel; it is shown with a channel only. */
+/** Opens or closes the panel. If the tool calls or the crew are shown, closes them and opens the panel. */
 function toggleDrawer(): void {
   drawerOpen.value = openView.value !== null || !drawerOpen.value;
   openView.value = null;
