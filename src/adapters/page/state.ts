@@ -104,7 +104,7 @@ export function channelNameOf(id: string): string {
   return channels.value.find((entry) => entry.id === id)?.name ?? id;
 }
 
-/** Applies a frame of the server to the page's state. Frames that answer one request change nothing here. */
+/** Applies a frame of the server to the page's state: clock, channels, messages, journal and tool calls. */
 export function take(frame: ServerFrame): void {
   batch(() => {
     if ('now' in frame) clockOffset.value = frame.now - Date.now();

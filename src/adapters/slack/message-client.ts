@@ -80,7 +80,7 @@ export function createMessageClient(ports: MessageClientPorts): SlackMessageClie
   };
 }
 
-/** Whether Slack shows a status there: only in threads and direct messages. In channels, the card shows the holder. */
+/** Whether Slack can show a status: only in threads and direct messages. In channels, the card shows the holder. */
 function hasStatus(channel: ChannelId): boolean {
   return platformChannel(channel).thread !== null || isDirect(channel);
 }

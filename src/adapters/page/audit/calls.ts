@@ -9,7 +9,7 @@ const MOST_KEPT = 2_000;
 export const calls = signal<readonly ShownCall[]>([]);
 /** Whether older calls may exist. */
 export const hasEarlierCalls = signal(false);
-/** All calls whose request is at or after this time have been read; `null` when all calls have, or no call has. */
+/** All calls whose request is at or after this time have been read; `null` when all have been, or none. */
 export const readUpTo = signal<number | null>(null);
 /** Whether the page waits for calls from the server. */
 export const isReading = signal(false);

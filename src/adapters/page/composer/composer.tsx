@@ -234,7 +234,7 @@ function submit(): void {
   showEnd();
 }
 
-/** Whether a text is a command, or a slash with an unknown word: its answer suggests commands. */
+/** Whether a text is a command, or begins with "/" and an unknown word: the server then suggests commands. */
 function isCommand(value: string): boolean {
   return isCommandLine(value, COMMAND_WORDS) || /^\s*\/[a-z]*(\s|$)/i.test(value);
 }

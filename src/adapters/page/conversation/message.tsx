@@ -45,7 +45,7 @@ type Shown = {
   readonly goesOn: boolean;
 };
 
-/** One message. Not redrawn when other messages change. */
+/** One message, memoized: most changes of other messages do not redraw it. */
 export const Message = memo(function Message({ message, goesOn }: Shown): JSX.Element {
   const { id, kind, speaker, text, sentAt, deleted } = message;
   const common = { 'data-testid': 'message', 'data-id': id, 'data-kind': kind };
