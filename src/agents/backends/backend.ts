@@ -8,8 +8,8 @@ import { retry } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
 
 /**
- * The content of one prompt. ACP agents and text commands get `text`. LLM backends get `system` and `parts`. Scripts
- * and JSON commands read the other fields.
+ * The content of one prompt. ACP agents and text commands get `text`. LLM backends send `system` and `parts`. JSON
+ * commands get every field except `parts` and `longest`.
  */
 export type TurnPrompt = {
   readonly channel: ChannelId;
@@ -19,9 +19,12 @@ export type TurnPrompt = {
    * `again`: messages that could not be injected into a running generation.
    */
   readonly reason: 'grant' | 'resume' | 'again';
-  /** Messages posted since this agent's last prompt, oldest first. */
+  /** The lines of the conversation that the session lacks, oldest first. A new session also gets earlier lines. */
   readonly lines: readonly Line[];
-  /** The human messages that this prompt answers. They are also in `lines`, unless an earlier prompt held them. */
+  /**
+   * The messages of people that this prompt must answer. `lines` leaves out those that the session already received,
+   * and the order of a background run.
+   */
   readonly messages: readonly Line[];
   /** The ids from `messages` that an earlier prompt of this turn held and no generation answered. */
   readonly open: readonly MessageId[];
@@ -34,11 +37,14 @@ export type TurnPrompt = {
     readonly status: string;
     readonly description: string;
   }[];
-  /** The agent's part in the open task. `member`: the task has another turn of the agent; `other`: it has none. */
+  /**
+   * The agent's part in the open task. `primary`, `reviewer`: its part in this turn. `member`: its part is not in this
+   * turn. `other`: the agent has no part. Absent: no task is open.
+   */
   readonly task?: {
     readonly role: 'primary' | 'reviewer' | 'member' | 'other';
     readonly signals: SignalWords;
-    /** The task is a ticket of a crew. */
+    /** Set for the `primary` or `reviewer` of a task that is a ticket of a crew. */
     readonly isTicket?: true;
   };
   /**
@@ -47,15 +53,15 @@ export type TurnPrompt = {
    */
   readonly system: string;
   /**
-   * The new content in the order of the conversation. `own: true`: a message of this agent. `own: false`: messages of
-   * others, and the instructions for this prompt.
+   * The new content in the order of the conversation. `own: true`: a message of this agent, only in sessions with
+   * `posted` history. `own: false`: other messages, and the instructions for this prompt.
    */
   readonly parts: readonly { readonly own: boolean; readonly text: string }[];
   /** Maximum length of a whole request in characters, including the history. */
   readonly longest: number;
   /**
-   * The whole prompt as one text with speakers' names, cut to its limit. Contains `system` only if the session has not
-   * received it.
+   * The whole prompt as one text with speakers' names. The oldest messages are cut to keep a request within `longest`.
+   * Leaves `system` out when the session keeps history and received this `system` before.
    */
   readonly text: string;
 };
@@ -63,7 +69,7 @@ export type TurnPrompt = {
 /** Usage of one model call, or usage that an agent reports for a turn. The caller adds who requested it. */
 export type Usage = {
   readonly tokens: number;
-  /** Cost in millionths of a dollar. 0 when `use` says `unpriced`. */
+  /** Cost in millionths of a dollar. 0 when `use.source` is `unpriced`. */
   readonly costMicros: number;
   readonly use: Omit<ModelUse, 'requestedBy' | 'run'>;
 };
@@ -75,18 +81,18 @@ export type Report = {
   /** Ends the current message. Text after it becomes a new message. */
   flush(): void;
   /**
-   * Reports how many silent operations (tool calls, permission requests) are open now. Every call counts as a sign of
-   * work, even if `open` is unchanged. `host`: Conch reports its own operation, which proves no work of the agent.
+   * Reports how many silent operations (tool calls, permission requests) are open now. A report of the agent always
+   * counts as a sign of work. `host`: Conch reports its own operation, which counts only when `open` changes.
    * `limitMs`: the longest time that the operation may take; then the turn ends.
    */
   work(open: number, by?: 'host', limitMs?: number): void;
-  /** Checks each tool call of the agent before it runs. */
+  /** Decides about the agent's tool calls and records them. */
   readonly gate: ToolGate;
   usage(usage: Usage): void;
   now(): Instant;
-  /** Proposes a ticket to the crew of the floor. Resolves with the answer in words. Absent: there is no crew. */
+  /** Proposes a ticket to the crew of the floor. Resolves with the answer in words, also when there is no crew. */
   propose?(ticket: ProposedTicket): Promise<string>;
-  /** Returns in milliseconds how long the turn lasts if the agent sends no other sign of work. */
+  /** Returns in milliseconds how long the turn lasts without another sign of work. `Infinity`: no deadline. */
   leftMs(): number;
 };
 
@@ -122,7 +128,7 @@ export type InjectOutcome = 'injected' | 'next-prompt' | 'refused';
 export type AgentSession = {
   /** Resolves when the generation ends. Rejects with a `BackendError` when the session failed. */
   prompt(turn: TurnPrompt, report: Report): Promise<Ending>;
-  /** Injects a message into the running generation and returns what really happened to it. */
+  /** Injects a message into the running generation. `observed`: the message is not addressed to the agent. */
   inject(message: Line, observed: boolean): Promise<InjectOutcome>;
   /** Stops the running generation and resolves when it stopped. After `graceMs` it is stopped by force. */
   interrupt(graceMs: number): Promise<void>;
@@ -142,7 +148,10 @@ export type AgentSession = {
   close(): Promise<void>;
   /** The agent's program and version, if the agent reports them. */
   readonly program?: string | null;
-  /** True when the agent continues an earlier conversation and remembers what it read there. Absent means false. */
+  /**
+   * True when the agent continues an earlier conversation and remembers what it read there. False: it could not.
+   * Absent: sessions of this backend never continue an earlier one.
+   */
   readonly resumed?: boolean;
   /**
    * Identifies the agent's memory: a different object means that the agent has forgotten the conversation. Default:
@@ -164,8 +173,8 @@ export type AgentBackend = {
   /** True when the model must print a signal at the end of its turn, because the backend has no other way to end it. */
   readonly needsSignal: boolean;
   /**
-   * True when its agents ask people before they change anything on the machine. Such an agent is stopped when it acts
-   * without asking.
+   * True when its agents ask Conch before they change anything on the machine. An ACP agent that acts without asking is
+   * stopped.
    */
   readonly promisesToAsk: boolean;
   /**
@@ -178,7 +187,7 @@ export type AgentBackend = {
   /** True when its agents connect to Conch. Idle sessions of such agents are not closed. */
   readonly connectsItself?: boolean;
   open(seat: SeatContext): Promise<AgentSession>;
-  /** The next session of this seat remembers nothing. Absent: no session remembers an earlier one. */
+  /** Makes the next session of this seat start without memory. Absent: the backend drops no memory. */
   forget?(seat: Pick<SeatContext, 'channel' | 'agent'>): void;
 };
 
@@ -187,14 +196,14 @@ type FailureParts = {
   readonly terminal?: boolean;
   readonly retryAfterMs?: number | null;
   readonly cause?: unknown;
-  /** `code` of `SessionFailure`. Default: the first code found in `cause` and its causes. */
+  /** `code` of `SessionFailure`. Default: the first code in `cause` and its causes, else `EXECUTION_ERROR`. */
   readonly code?: string;
 };
 
 /** Why a session was lost, in one line. `final`: no session is reopened automatically. */
 export type SessionFailure = {
   readonly message: string;
-  /** "HTTP_401" when a service refused, the system's error name such as "ENOENT", else "AGENT_EXECUTION_ERROR". */
+  /** A status such as "HTTP_401", a system error such as "ENOENT", else "AGENT_EXECUTION_ERROR". */
   readonly code: string;
   readonly final: boolean;
 };
@@ -221,12 +230,12 @@ export class BackendError extends Error {
   }
 }
 
-/** Returns the code of a failure, for programs that read Conch's output. */
+/** Returns the code of a failure, for programs that read Conch's output. Default: `EXECUTION_ERROR`. */
 export function codeOf(error: unknown): string {
   return error instanceof BackendError ? error.code : codeIn(error);
 }
 
-/** Returns the first code in an error and its causes. */
+/** Returns the first code in an error and its causes, up to five errors deep. Default: `EXECUTION_ERROR`. */
 function codeIn(error: unknown): string {
   let inner = error;
   for (let depth = 0; depth < DEEPEST && typeof inner === 'object' && inner !== null; depth += 1) {
@@ -245,8 +254,9 @@ const DEEPEST = 5;
 export class UnaskedError extends BackendError {}
 
 /**
- * The agent is not connected and Conch cannot start it: it must connect itself. Does not count as a failure. The
- * session is opened again when `returns` resolves. After `graceMs` milliseconds the floor treats the agent as gone.
+ * Conch cannot start the agent now: the agent must connect itself, or a person must trust its folder. Does not count as
+ * a failure. The session is opened again when `returns` settles. After `graceMs` milliseconds the floor treats the
+ * agent as gone.
  */
 export class AbsentError extends BackendError {
   readonly returns: Promise<unknown>;
@@ -260,8 +270,8 @@ export class AbsentError extends BackendError {
 }
 
 /**
- * The agent is not started or continued, because its folder is untrusted and holds files that act before anybody is
- * asked.
+ * The agent is not started or prompted: its folder holds files that act before anybody is asked, and no operator trusts
+ * these files.
  */
 export class UntrustedError extends AbsentError {}
 
@@ -272,14 +282,14 @@ type RetryPorts = {
   /** Aborted when somebody stops the generation. */
   readonly signal: AbortSignal;
   readonly failureOf: (error: unknown) => BackendError;
-  /** Called after each failure that will be retried. */
+  /** Called after each temporary failure whose wait fits into the turn, also after the tenth, which is final. */
   readonly failed: () => void;
 };
 
 /**
  * Calls a service and retries temporary failures (`retryAfterMs`) within the turn. Waits at least as long as the
- * service asks. Gives up when the wait would outlast the turn. Rejects with the last failure, or with the signal's
- * reason.
+ * service asks. Gives up after ten attempts, or when the wait would outlast the turn. Rejects with the last failure, or
+ * with the signal's reason.
  */
 export async function retryWithinTurn<T>(work: () => Promise<T>, ports: RetryPorts): Promise<T> {
   const { report, failureOf, failed } = ports;

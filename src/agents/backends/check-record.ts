@@ -10,7 +10,7 @@ const agentCheck = z.strictObject({
   profile: z.string(),
   /** The program's name and version as it reports them, else the command line that started it. */
   program: z.string(),
-  /** ISO 8601. */
+  /** When the agent was checked, in ISO 8601. */
   at: z.string(),
   verdict,
   attempts: z.array(z.strictObject({ way: z.string(), verdict, words: z.string() })).readonly(),
@@ -22,7 +22,7 @@ const agentCheck = z.strictObject({
  */
 export type CheckVerdict = z.infer<typeof verdict>;
 
-/** One check of one agent. `attempts` lists the actions it was told to try, in order. */
+/** One check of one agent. `attempts`: the actions that the agent was told to try, in order. */
 export type AgentCheck = Readonly<z.infer<typeof agentCheck>>;
 
 /** Each verdict in words that follow the agent's name. */
@@ -41,8 +41,8 @@ export const REMEDIES: Readonly<Record<CheckVerdict, string | null>> = {
 };
 
 /**
- * Returns the recorded checks of a data folder, oldest first. Returns `[]` when the file cannot be read: a new check
- * is quick.
+ * Returns the recorded checks of a data folder, oldest first. Returns `[]` when the file cannot be read or parsed: a
+ * new check is quick.
  */
 export function readChecks(dataDir: string): readonly AgentCheck[] {
   try {
@@ -53,8 +53,8 @@ export function readChecks(dataDir: string): readonly AgentCheck[] {
 }
 
 /**
- * Returns why the agent's present release needs a check, in words that follow its name. Returns `null` when a check
- * showed that it asks. An agent that reports no release (`program` is `null`) is judged by its profile's last check.
+ * Returns why the agent's present release needs a check, in words that follow the agent's name. Returns `null` when the
+ * last check of the release showed that the agent asks. `program` `null`: the last check of any release counts.
  */
 export function uncheckedWords(
   dataDir: string,
@@ -68,7 +68,8 @@ export function uncheckedWords(
 }
 
 /**
- * Records a check and replaces an earlier one of the same agent, profile and program. Throws the file system's error.
+ * Records a check and replaces an earlier check of the same agent, profile and program. Keeps the newest 200 checks.
+ * Throws the file system's error.
  */
 export function recordCheck(dataDir: string, check: AgentCheck): void {
   const others = readChecks(dataDir).filter(

@@ -17,10 +17,10 @@ type ConnectionParts = {
   readonly say: (line: string) => void;
 };
 
-/** How a connection ended; `final`: it must not be tried again. */
+/** How a connection ended. `final`: the bridge must not connect again. */
 type ConnectionEnd = { readonly connected: boolean; readonly why: string; readonly final: boolean };
 
-/** Connects and carries messages. Resolves when the connection ended or failed. Never rejects. */
+/** Connects to the host and carries messages. Resolves when the connection ended or failed. Never rejects. */
 export function connectOnce(parts: ConnectionParts): Promise<ConnectionEnd> {
   return new Connection(parts).ended;
 }
@@ -115,7 +115,7 @@ const DEFAULT_BEAT_MS = 15_000;
 const SILENT_BEATS = 3;
 const GOING_AWAY = 1001;
 
-/** HTTP answers after which the connection must not be tried again. */
+/** HTTP answers after which the bridge must not connect again, each with its reason for people. */
 const REASONS: Readonly<Record<number, string>> = {
   400: 'the address is wrong: it ends in /agent and holds nothing else',
   401: 'the token is unknown there',

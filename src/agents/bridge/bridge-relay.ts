@@ -5,7 +5,7 @@ import { sessionIn } from '../backends/acp/acp-stream.ts';
 
 type Send = (message: AnyMessage) => unknown;
 
-/** What to do about an agent that does not end a cancelled prompt. */
+/** `stuck` is called when a prompt waited `graceMs` milliseconds for the end of a cancelled prompt. */
 export type Patience = { readonly timers: Timers; readonly graceMs: number; readonly stuck: () => void };
 
 type Id = string | number | null;
@@ -14,9 +14,9 @@ type Response = Exclude<AnyMessage, { method: string }>;
 type Asked = { readonly to: Send; readonly id: Id; readonly method: string; readonly session: string | null };
 
 /**
- * Relays messages between one agent and hosts that reconnect. For a new connection it repeats the agent's greeting,
- * resumes sessions also for an agent that cannot, and cancels the former connection's prompts before the next prompt of
- * the same session.
+ * Relays messages between one agent and hosts that reconnect. Repeats the agent's greeting for a new connection, and
+ * answers `session/resume` for an agent that cannot resume. Cancels prompts when the connection is lost. The next
+ * prompt of a session waits for their end.
  */
 export class BridgeRelay {
   readonly #toAgent: Send;
@@ -24,7 +24,7 @@ export class BridgeRelay {
   readonly #patience: Patience;
   readonly #sessions = new Set<string>();
   readonly #asked = new Map<number, Asked>();
-  /** The agent's requests without an answer of the host. */
+  /** The agent's requests that the host has not answered: the method by id. */
   readonly #open = new Map<Id, string>();
   /** Prompts that wait for the end of their session's former prompt. */
   #waiting: { readonly message: Request; readonly to: Send }[] = [];
@@ -44,7 +44,7 @@ export class BridgeRelay {
     this.#host = host;
   }
 
-  /** Called when the connection to the host was lost: cancels its prompts, and declines the agent's open requests. */
+  /** Called when the connection to the host was lost: cancels the host's prompts, declines the agent's requests. */
   disconnect(): void {
     const host = this.#host;
     this.#host = null;
@@ -56,7 +56,7 @@ export class BridgeRelay {
     }
   }
 
-  /** A message from the host. */
+  /** Takes a message from the host. Drops the message when no host is connected. */
   fromHost(message: AnyMessage): void {
     const to = this.#host;
     if (to === null) return;
@@ -71,7 +71,7 @@ export class BridgeRelay {
     else this.#ask(message, to);
   }
 
-  /** A message from the agent. Resolves once it is sent, so that a slow host slows the agent down. */
+  /** Takes a message from the agent. Waits until a request or notification is sent: a slow host slows the agent. */
   async fromAgent(message: AnyMessage): Promise<void> {
     if (!('method' in message)) return this.#answered(message);
     if ('id' in message) {
@@ -81,7 +81,7 @@ export class BridgeRelay {
     await this.#host?.(message);
   }
 
-  /** Queues a prompt behind a cancelled one. An agent that does not end that in time is stuck. */
+  /** Queues a prompt behind a cancelled prompt. Calls `stuck` when the cancelled prompt does not end in time. */
   #wait(next: { readonly message: Request; readonly to: Send }): void {
     this.#waiting.push(next);
     const { timers, graceMs, stuck } = this.#patience;
@@ -110,7 +110,7 @@ export class BridgeRelay {
     for (const { message: waited, to } of next) this.#ask(waited, to);
   }
 
-  /** Returns an answer with the host's request id. A greeting is stored, and promises that sessions can be resumed. */
+  /** Returns an answer with the host's request id. Stores a greeting, and adds that sessions can be resumed. */
   #withHostId(message: Response, { id, method }: Asked): AnyMessage {
     if (!('result' in message) || method !== 'initialize') return { ...message, id };
     const greeting = greetingOf.safeParse(message.result);
@@ -130,7 +130,7 @@ export class BridgeRelay {
     to({ jsonrpc: '2.0', id: message.id, ...(known ? { result: {} } : { error }) });
   }
 
-  /** True while a prompt of a former connection runs in this session. */
+  /** True for a prompt whose session still runs a prompt of a former connection. */
   #isBusy({ method, params }: Request, to: Send): boolean {
     const session = sessionIn(params);
     const before = [...this.#asked.values()].filter((asked) => asked.session === session && asked.to !== to);
@@ -155,7 +155,7 @@ export class BridgeRelay {
 
 const INVALID_PARAMS = -32_602;
 const UNAVAILABLE = -32_000;
-/** Requests that name a folder. It is replaced by the folder on this machine. */
+/** Requests that name a folder. The bridge replaces the folder by its own working folder. */
 const PLACED: ReadonlySet<string> = new Set(['session/new', 'session/load', 'session/resume']);
 
 const greetingOf = z.looseObject({

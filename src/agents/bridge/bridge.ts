@@ -28,14 +28,17 @@ type BridgeOptions = {
 };
 
 /**
- * The wait before the next attempt: at most 3 s for the first five minutes, then at most 30 s. A host that restarts
- * gives its agents `reconnectGraceSeconds` to keep their turn.
+ * Returns the wait before the next attempt, in milliseconds: at most 3 s for the first 100 failures (about five
+ * minutes), then at most 30 s. A host that restarts gives its agents `reconnectGraceSeconds` to keep their turn.
  */
 export function reconnectMs(failures: number): number {
   return backoffMs(failures <= SOON ? { ...RETRY, longestMs: 3_000 } : RETRY, failures);
 }
 
-/** Runs `conch-agent`. Exit code 0: stopped by a signal. 1: refused by the host. 2: wrong command line. */
+/**
+ * Runs `conch-agent`. Exit code 0: stopped by a signal, or help was printed. 1: the host refused for good, or the agent
+ * cannot be started. 2: wrong command line.
+ */
 export async function bridgeMain(argv: readonly string[]): Promise<number> {
   process.stderr.on('error', () => undefined);
   const say = (line: string) => void process.stderr.write(`${line}\n`);
@@ -54,8 +57,9 @@ export async function bridgeMain(argv: readonly string[]): Promise<number> {
 }
 
 /**
- * Runs an agent and keeps it connected until the signal (0) or a final refusal of the host (1). The process survives
- * reconnects, and is restarted when it ends. Its whole process group ends with the bridge.
+ * Runs an agent and keeps it connected. Resolves with 0 after the signal, with 1 after a final refusal of the host or
+ * when the agent cannot be started. The process survives reconnects, and is restarted when it ends. Its whole process
+ * group ends with the bridge.
  */
 export async function runBridge(options: BridgeOptions): Promise<number> {
   const { signal, say, waitMs: waitAfter = reconnectMs } = options;
@@ -83,7 +87,10 @@ export async function runBridge(options: BridgeOptions): Promise<number> {
   return 0;
 }
 
-/** Keeps one process connected until it or the bridge ends. Resolves with true after a final refusal of the host. */
+/**
+ * Keeps one process connected until the process ends, is stuck or closes its output, or the bridge ends. Resolves with
+ * true after a final refusal of the host.
+ */
 async function serve(group: ProcessGroup, options: BridgeOptions): Promise<boolean> {
   const { signal, say, waitMs: waitAfter = reconnectMs } = options;
   const over = new AbortController();
@@ -117,17 +124,17 @@ async function listen(readable: ReadableStream<AnyMessage>, relay: BridgeRelay):
   try {
     for await (const message of readable) await relay.fromAgent(message);
   } catch {
-    // The agent's output is unreadable. It is stopped and started again.
+    // The agent's output is unreadable. The caller then stops the agent and starts it again.
   }
 }
 
 const STOP_GRACE_MS = 2_000;
-/** How long a cancelled prompt may take to end before its process is restarted, in milliseconds. */
+/** How long a prompt waits for the end of a cancelled prompt before the process is restarted, in milliseconds. */
 const CANCEL_GRACE_MS = 10_000;
 const STEADY_MS = 60_000;
 
 const RETRY: RetryPolicy = { firstMs: 1_000, longestMs: 30_000 };
-/** Attempts of the first five minutes, one every 3 s. */
+/** Number of failures with a wait of at most 3 s: about five minutes. */
 const SOON = 100;
 
 /** Resolves after the time, or when the signal aborts. */
@@ -146,7 +153,7 @@ Example: CONCH_AGENT_TOKEN=... conch-agent --url ws://127.0.0.1:7421/agent --tok
 
 type Parsed = Pick<BridgeOptions, 'url' | 'token' | 'command' | 'args'> & { readonly tokenEnv: string };
 
-/** The parsed command line, or its error in words. */
+/** Returns the parsed command line. Returns the error, or the usage for `--help`, as a string. */
 function parse(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Parsed | string {
   let given;
   try {
@@ -180,7 +187,7 @@ function unsafeAddress(url: string): string | null {
   return `"${url}" is not encrypted: the token would be read on the way. Use wss://`;
 }
 
-/** The environment without the token. */
+/** Returns the environment without the token's variable. */
 function withoutToken(env: Readonly<Record<string, string | undefined>>, without: string): Record<string, string> {
   const entries = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined);
   return Object.fromEntries(entries.filter(([name]) => name !== without));

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vite';
 
-/** `conch-agent` as one file that needs only Node, to be copied to the machine of an agent. */
+/** Builds `conch-agent` as one file that needs only Node, to be copied to the machine of an agent. */
 export default defineConfig({
   build: {
     ssr: fileURLToPath(new URL('../../conch-agent.js', import.meta.url)),

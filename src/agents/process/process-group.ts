@@ -25,8 +25,8 @@ type ProcessOptions = {
 
 /**
  * How a process ended. `words`: for people, with the line of standard error that names the reason, without this
- * machine's paths. `stderr`: the last 4 KiB of standard error, for the log. Secrets of the environment are redacted in
- * both.
+ * machine's paths. `stderr`: the last 4,096 characters of standard error, for the log. Secrets of the environment are
+ * redacted in both.
  */
 export type ProcessEnd = {
   readonly code: number | null;
@@ -36,8 +36,8 @@ export type ProcessEnd = {
 };
 
 /**
- * Starts a process as the leader of its own process group. Rejects with a `BackendError` when it cannot start; a
- * missing folder or program is terminal.
+ * Starts a process as the leader of its own process group. Rejects with a `BackendError` when it cannot start. The
+ * error is terminal when the folder, the program, the permission to run it, or the sandbox is missing.
  */
 export async function startProcessGroup(options: ProcessOptions): Promise<ProcessGroup> {
   if (!isFolder(options.cwd)) throw new BackendError(`there is no folder ${options.cwd}`, { terminal: true });
@@ -65,15 +65,15 @@ const LIVING = new Set<number>();
 type Child = ChildProcessByStdio<Writable, Readable, Readable>;
 
 /**
- * A process and all its child processes. When the first process ends, the others get SIGTERM, and SIGKILL half a
- * second later. All of them are killed when Conch ends.
+ * A process and the child processes that stay in its group. When the first process ends, the others get SIGTERM, and
+ * SIGKILL half a second later. All of them are killed when Conch ends.
  */
 export class ProcessGroup {
   /** The id of the first process and of the group. */
   readonly pid: number;
   readonly stdin: Writable;
   readonly stdout: Readable;
-  /** Resolves when the first process and its group ended. */
+  /** Resolves when the first process and its group ended, at the latest about 0.7 s after the first process. */
   readonly exited: Promise<ProcessEnd>;
   readonly #timers: Timers;
   #over = false;
@@ -102,7 +102,7 @@ export class ProcessGroup {
     });
   }
 
-  /** Sends SIGTERM to the group, and SIGKILL after `graceMs`. Resolves when the group ended. */
+  /** Sends SIGTERM to the group, and SIGKILL after `graceMs` milliseconds. Resolves like `exited`. */
   async stop(graceMs: number): Promise<void> {
     if (this.#over) return void (await this.exited);
     sendSignal(-this.pid, 'SIGTERM');
@@ -138,7 +138,8 @@ function wordsOf(code: number | null, signal: string | null, reason: string): st
 }
 
 /**
- * Returns the line that names an error, else the last line outside a stack trace. Paths are shortened to file names.
+ * Returns the last line that names an error, else the last line outside a stack trace, cut to 160 characters. Paths are
+ * shortened to file names.
  */
 function reasonIn(lines: readonly string[]): string {
   const messages = lines.filter((line) => !TRACE.test(line));
@@ -147,7 +148,10 @@ function reasonIn(lines: readonly string[]): string {
   return plain.length > LONGEST_REASON ? `${plain.slice(0, LONGEST_REASON)}…` : plain;
 }
 
-/** Reads standard error to its end, so that the process never blocks on a full pipe. Keeps only the last 4 KiB. */
+/**
+ * Reads standard error to its end, so that the process never blocks on a full pipe. Returns a function for the lines of
+ * the last 4,096 characters, without secrets.
+ */
 function lastLinesOf(stderr: Readable, secrets: readonly string[]): () => readonly string[] {
   let tail = '';
   stderr.setEncoding('utf8').on('data', (text: string) => void (tail = (tail + text).slice(-TAIL)));
@@ -160,8 +164,8 @@ function lastLinesOf(stderr: Readable, secrets: readonly string[]): () => readon
 }
 
 /**
- * Ends the processes of a group that live longer than its first process: SIGTERM, then SIGKILL. Calls `ended` when none
- * is left, or when SIGKILL does not end them.
+ * Ends the processes of a group that live longer than its first process: SIGTERM, then SIGKILL. Calls `ended` when no
+ * process is left, or when SIGKILL does not end them within 200 ms.
  */
 function endRest(pid: number, ended: () => void): void {
   const look = (leftMs: number): void => {
@@ -172,7 +176,7 @@ function endRest(pid: number, ended: () => void): void {
   look(REST_GRACE_MS);
 }
 
-/** Time between SIGTERM and SIGKILL for the rest of a group, between two looks, and after SIGKILL, in milliseconds. */
+/** Times for the rest of a group, in milliseconds: from SIGTERM to SIGKILL, between two checks, after SIGKILL. */
 const REST_GRACE_MS = 500;
 const REST_LOOK_MS = 20;
 const REST_KILL_MS = 200;
@@ -184,14 +188,14 @@ let guard: Guard | null = null;
 const GUARD =
   'groups=$1; while read -r line; do groups=$line; done; for group in $groups; do kill -s KILL -- "-$group"; done';
 
-/** Tells the guard which groups live. Each line replaces the one before. */
+/** Writes the ids of the living groups to the guard, and starts the guard if none runs. Each line replaces the last. */
 function tellGuard(): void {
   const groups = [...LIVING].join(' ');
   if (guard === null) guard = startGuard(groups);
   else guard.stdin.write(`${groups}\n`);
 }
 
-/** A new guard has the groups from its start: Conch could be killed before it writes them. */
+/** Starts a guard that knows the groups from its start: Conch could be killed before it writes them. */
 function startGuard(groups: string): Guard {
   const shell = spawn('/bin/sh', ['-c', GUARD, 'sh', groups], {
     detached: true,
@@ -232,9 +236,9 @@ type EnvironmentParts = {
 };
 
 /**
- * Returns the environment of a child process. It inherits only the default variables and those in `pass`, so that no
- * secret of Conch reaches an agent. Throws a terminal `BackendError` for variables that change how programs are loaded
- * or how Git runs.
+ * Returns the environment of a child process. It inherits only the default variables and those in `pass`, so that other
+ * secrets of Conch do not reach an agent. Throws a terminal `BackendError` when `set` or `pass` names a variable that
+ * changes how programs are loaded or how Git runs.
  */
 export function childEnvironment(parts: EnvironmentParts): Record<string, string> {
   const set = parts.set ?? {};
@@ -251,7 +255,10 @@ export function childEnvironment(parts: EnvironmentParts): Record<string, string
   return { ...Object.fromEntries(inherited), ...set };
 }
 
-/** Returns the values of an environment to redact: those with secret-sounding names, and passwords in URLs. */
+/**
+ * Returns the values of an environment to redact: values of at least 6 characters with secret-sounding names, and
+ * passwords in URLs.
+ */
 export function secretsOf(environment: Readonly<Record<string, string>>): readonly string[] {
   const secret = Object.entries(environment).filter(([name, value]) => SECRET.test(name) && value.length >= SHORTEST);
   const passwords = Object.values(environment).flatMap((value) => PASSWORD.exec(value)?.[1] ?? []);

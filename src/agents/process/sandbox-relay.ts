@@ -1,8 +1,8 @@
 /**
- * Runs inside a sandbox, as the parent of the sandboxed program. The sandbox's network is empty. This process forwards
- * connections to the proxy port, and to each port of Conch, to the socket of Conch's proxy. Imports only Node: the
- * sandbox shows no other file of Conch. Arguments: the socket, the proxy port, the other ports joined by commas, then
- * the program with its arguments.
+ * Runs inside a sandbox, as the parent of the sandboxed program. The sandbox's network is empty. The relay forwards
+ * connections to the proxy port and to the other ports, to the socket of Conch's proxy. Imports only Node: the sandbox
+ * may hide every other file of Conch. Arguments: the socket, the proxy port, the other ports joined by commas, then the
+ * program with its arguments.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -11,11 +11,11 @@ import { programBeside } from '../../lib/installation.ts';
 
 /** What a sandboxed program can use of this machine. All paths are absolute. */
 export type SandboxPlan = {
-  /** The agent's own home folder, mounted over this user's home. The program can write to it. Created if missing. */
+  /** The agent's own home folder, mounted over the program's home. The program can write to it. Created if missing. */
   readonly home: string;
   /** Files and folders of Conch that appear empty in the sandbox. */
   readonly hidden: readonly string[];
-  /** Files and folders that stay readable although they lie in hidden ones. */
+  /** Files and folders that stay readable although they lie in hidden folders. */
   readonly readable: readonly string[];
   /** What the program can reach over the network. `null`: nothing. */
   readonly network: SandboxNetwork | null;
@@ -48,7 +48,7 @@ type SandboxedProgram = Program & { close(): void };
 
 /**
  * Returns the program wrapped in a sandbox. Rejects with a terminal `BackendError` that says what to do when this
- * machine cannot start a sandbox.
+ * machine cannot start a sandbox, or when the program's folder contains a folder that a sandbox hides.
  */
 export async function sandboxed(program: Program, plan: SandboxPlan): Promise<SandboxedProgram> {
   await checkSandbox();
@@ -72,7 +72,7 @@ export async function checkSandbox(): Promise<void> {
   if (why !== null) throw new BackendError(`its sandbox cannot start: ${why}. ${SANDBOX_REMEDY}`, { terminal: true });
 }
 
-/** Starts a sandbox as a test. Returns why it failed, or `null` when it worked. */
+/** Starts a sandbox as a test. Resolves with the reason why it failed, or `null` when it worked. */
 export async function sandboxFault(): Promise<string | null> {
   const path = bwrapPath();
   if (path === null) return 'bubblewrap (bwrap) is not installed';
@@ -90,9 +90,10 @@ const NAMESPACES = ['--die-with-parent', '--unshare-pid', '--unshare-ipc', '--un
 const DEVICES = ['--dev', '/dev', '--proc', '/proc'];
 
 /**
- * Returns the arguments of `bwrap` for a program. The whole machine is readable except homes, sockets in `/run`,
- * temporary files and `hidden`. Only the program's folder and its own home are writable. Mounts are ordered by depth:
- * an inner mount comes after, and so overrides, the outer one.
+ * Returns the arguments of `bwrap` for a program. The whole machine is readable except homes, `/run`, temporary folders
+ * and `hidden`. Only the program's folder and its own home keep what is written: hidden folders are empty and in
+ * memory. Mounts are ordered by depth, so that an inner mount overrides the outer mount. Throws a terminal
+ * `BackendError` when the program's folder contains a home, `/run` or a temporary folder, or is itself hidden.
  */
 export function sandboxArgs(
   program: Program,
@@ -148,8 +149,8 @@ function mount(path: string, flags: readonly string[], rank = 0): Mount {
 }
 
 /**
- * Returns the paths that must stay readable: folders of the PATH, the program's own folder, DNS settings, and those of
- * the plan.
+ * Returns the existing paths that must stay readable: folders of the PATH, the folder of the program's file, DNS
+ * settings, and `readable` of the plan.
  */
 function readablePaths(
   { command, cwd, env }: Program,
@@ -196,7 +197,7 @@ function bwrapPath(): string | null {
 export type SandboxNetwork = {
   /**
    * Allowed hosts: a name, `*.name` for its subdomains, or an address, each with an optional `:port`. `null`: every
-   * host except this machine. This machine is reachable only by an address with a port in this list.
+   * host except this machine. Besides `ports`, this machine is reachable only by an address with a port in this list.
    */
   readonly hosts: readonly string[] | null;
   /** Ports of Conch on 127.0.0.1 that are reachable: those of its tool server. */
@@ -253,7 +254,7 @@ export async function openSandboxExit(
 
 type Request = { readonly hostname: string; readonly port: number };
 
-/** The proxy of this machine, or `null`, and the error that refuses a request with a text. */
+/** `upstream`: the proxy of this machine, or `null`. `refusal` makes the error that refuses a request. */
 type Exit = { readonly upstream: string | null; readonly refusal: (text: string) => Error };
 
 /** Throws a refusal when the host is not allowed. Returns how to connect otherwise. */
@@ -277,8 +278,8 @@ function isNamedBy(named: string, host: string, port: number): boolean {
 }
 
 /**
- * Returns the ports that are allowed at 127.0.0.1. The relay listens on them, because programs do not use the proxy
- * for 127.0.0.1.
+ * Returns the ports of the `hosts` entries for 127.0.0.1. The relay listens on these ports, because programs do not use
+ * the proxy for 127.0.0.1.
  */
 function localPorts({ hosts }: SandboxNetwork): readonly number[] {
   return (hosts ?? []).flatMap((named) => {
@@ -288,8 +289,8 @@ function localPorts({ hosts }: SandboxNetwork): readonly number[] {
 }
 
 /**
- * Works like `dns.lookup`, but fails for a name that resolves to this machine. Prevents a bypass of the rule against
- * this machine.
+ * Works like `dns.lookup`, but fails for a name that resolves to this machine or to an address in `LINKS`. Otherwise a
+ * name could bypass the rule against addresses of this machine.
  */
 function foreignLookup(
   hostname: string,
@@ -312,7 +313,7 @@ function isOfThisMachine(address: string): boolean {
   return LINKS.check(address, family) || own.some((each) => each.address === address);
 }
 
-/** Addresses that always mean this machine, its local links, or that embed another address. */
+/** Addresses refused like this machine's own: loopback, link-local, multicast, broadcast, IPv6 that embeds IPv4. */
 const LINKS = new BlockList();
 for (const [net, bits] of [
   ['127.0.0.0', 8],
@@ -330,7 +331,7 @@ for (const [net, bits] of [
 ] as const)
   LINKS.addSubnet(net, bits, 'ipv6');
 
-/** Returns the proxy that this machine uses, or `null`. */
+/** Returns the proxy that the program's environment names, or `null`. */
 function upstreamOf(env: Readonly<Record<string, string>>): string | null {
   const named = env['HTTPS_PROXY'] ?? env['https_proxy'] ?? env['HTTP_PROXY'] ?? env['http_proxy'] ?? '';
   return named === '' ? null : named;
@@ -350,7 +351,7 @@ type PrivateFolder = {
   remove(): void;
 };
 
-/** Creates the folder among temporary files, never in the folder that an agent works in. */
+/** Creates a private folder in the system's temporary folder, never in the folder that an agent works in. */
 export function openPrivateFolder(): PrivateFolder {
   const path = mkdtempSync(join(tmpdir(), 'conch-agent-'));
   return {
