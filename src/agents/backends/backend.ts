@@ -149,8 +149,8 @@ export type AgentSession = {
   /** The agent's program and version, if the agent reports them. */
   readonly program?: string | null;
   /**
-   * True when the agent continues an earlier conversation and remembers what it read there. False: it could not.
-   * Absent: sessions of this backend never continue an earlier one.
+   * True when the agent continues an earlier conversation and remembers what it read there. False: the conversation is
+   * new. Absent: the backend does not report it.
    */
   readonly resumed?: boolean;
   /**

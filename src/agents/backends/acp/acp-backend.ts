@@ -41,7 +41,7 @@ export type AcpBackendOptions = AcpSettings & {
   readonly cwd?: string;
   /** The sandbox of the agent's process. Default: none. */
   readonly sandbox?: SandboxPlan | undefined;
-  /** Time for a process to exit by itself when its session is closed. */
+  /** Time between SIGTERM and SIGKILL when a process is ended. Default: 2,000. */
   readonly stopGraceMs?: number;
   /** Serves the floor's tools to the agents. */
   readonly toolServer?: ToolServer;
@@ -50,13 +50,15 @@ export type AcpBackendOptions = AcpSettings & {
   readonly limits?: LineLimits;
   /** Guards the agent's folder. Without a gate, a folder that holds files which configure agents is refused. */
   readonly gate?: FolderGate;
-  /** Environment of this process. */
+  /** Environment of Conch. Default: `process.env`. */
   readonly inherited?: Readonly<Record<string, string | undefined>>;
   /** Called after a session was opened, with the agent's name and version if it reports them. */
   readonly opened?: (program: string | null) => void;
-  /** Called with every line of an agent that is no message. */
+  /**
+   * Called with each output line that is no message, cut to 200 characters. `seat`: the seat that started the process.
+   */
   readonly noise?: (seat: SeatContext, line: string) => void;
-  /** Called with the end of standard error when an agent exits by itself. */
+  /** Called with the end of standard error when a request fails because the agent exited by itself. */
   readonly lastWords?: (seat: SeatContext, stderr: string) => void;
 };
 
@@ -90,9 +92,9 @@ export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
 }
 
 /**
- * A session that outlives its process. When an interrupt ended the process, here or in another channel, the next
- * prompt starts a new one. A prompt that was in progress elsewhere is sent again. An agent that cannot load its old
- * session gets the last prompt first.
+ * A session that outlives its process. When the process was ended by force, here or in another channel, the next prompt
+ * starts a new process. A prompt that another channel broke off is sent again, at most twice. An agent that cannot load
+ * its old session gets the text of the last prompt before the next prompt.
  */
 class LastingSession implements AgentSession {
   readonly history = 'own';
@@ -168,7 +170,9 @@ class LastingSession implements AgentSession {
     await this.#opened?.session.close();
   }
 
-  /** Ends the process with the sessions of all channels when its folder is not trusted. */
+  /**
+   * Ends the process with the sessions of all channels when its folder is not trusted. Rejects with the gate's error.
+   */
   async #unlessUntrusted(admitted: Promise<void>): Promise<void> {
     try {
       await admitted;
@@ -187,7 +191,7 @@ class LastingSession implements AgentSession {
     return this.#opened?.session.program ?? null;
   }
 
-  /** True when the process was ended by force, so another one may start. */
+  /** True when the process was ended by force, so that a new process may start. False for a distrusted agent. */
   get #isEnded(): boolean {
     if (this.#opened === null) return false;
     const { session, process } = this.#opened;
@@ -213,19 +217,19 @@ type Kind = {
 /** The one process of an agent, started when a session needs it. */
 class Processes {
   readonly #kind: Kind;
-  /** Name of the floor's tool server. A process learns it at its start, so all sessions share it. */
+  /** Name of the floor's tool server. A process learns the name at its start, so all sessions share the name. */
   #server: string | undefined;
-  /** Port of the tool server. A sandbox must let its process reach it. */
+  /** Port of the tool server, which a sandboxed process must reach. `null`: no tool server. */
   #toolPort: number | null = null;
   #current: Promise<AgentProcess> | null = null;
-  /** Id of the agent's last session for each seat. */
+  /** Id of the agent's last session for each seat and model. */
   readonly #sessions = new Map<string, string>();
 
   constructor(kind: Kind) {
     this.#kind = kind;
   }
 
-  /** Opens a session. Loads the previous one if the agent can. */
+  /** Opens a session. Loads the previous session if the agent can. */
   async open(seat: SeatContext): Promise<Opened> {
     const { starts = (work) => work() } = this.#kind.options;
     const previous = this.#sessions.get(sessionKeyOf(seat)) ?? null;
@@ -234,7 +238,7 @@ class Processes {
     return opened;
   }
 
-  /** Makes the next session of this seat a new one. */
+  /** Makes the next session of this seat and model a new one. */
   forget(seat: Pick<SeatContext, 'channel' | 'agent' | 'model'>): void {
     this.#sessions.delete(sessionKeyOf(seat));
   }
@@ -299,7 +303,7 @@ function sessionKeyOf({ channel, agent, model = '' }: Pick<SeatContext, 'channel
   return `${channel}\n${agent}\n${model}`;
 }
 
-/** Starts the agent with the settings that make it ask. They precede all settings of the configuration. */
+/** Starts the agent with the settings that make it ask. These settings override those of the configuration. */
 async function startAsking(
   { options, profile, command, args }: Kind,
   server: string | null,
@@ -333,7 +337,7 @@ async function startAsking(
   }
 }
 
-/** The sandbox of one process. It can read the private folder and reach the tool server. */
+/** Returns the sandbox plan of one process, which can also read the private folder and reach the tool server. */
 function sandboxWith(plan: SandboxPlan, folder: string, toolPort: number | null): SandboxPlan {
   const { readable, network } = plan;
   const ports = [...(network?.ports ?? []), ...(toolPort === null ? [] : [toolPort])];
@@ -354,7 +358,7 @@ function asTrusted(profile: AcpProfile): AcpProfile {
   return { ...profile, asks: { ...asks, kinds: asks.kinds.filter((kind) => !actsUnasked.kinds.includes(kind)) } };
 }
 
-/** How often a prompt is sent again to a new process. */
+/** Most times that a prompt is sent again to a new process. */
 const MOST_LOSSES = 2;
 const STOP_GRACE_MS = 2_000;
 
@@ -363,7 +367,7 @@ type StartedAgent = {
   readonly group: ProcessGroup;
   /** `_meta` of the requests that open a session. */
   readonly meta: object | undefined;
-  /** Called when the process has ended. */
+  /** Deletes the private folder. Called after the process was stopped. */
   readonly removeFolder: () => void;
 };
 
@@ -388,7 +392,7 @@ class AgentProcess {
   #sessions = 0;
   #over = false;
   #isForced = false;
-  /** Why the process's output cannot be read; `null` while it can. */
+  /** The error that ended the reading of the process's output. `null`: no error. */
   #broken: BackendError | null = null;
   #stopped: Promise<void> | null = null;
 
@@ -419,7 +423,7 @@ class AgentProcess {
     return this.#isForced;
   }
 
-  /** A connection to the process for one more session. */
+  /** Returns a connection to the process for one more session. */
   peer(seat: SeatContext): AcpPeer {
     this.#sessions += 1;
     return {
@@ -448,7 +452,7 @@ class AgentProcess {
     await this.#stopped;
   }
 
-  /** Output that is left in the pipe can still be read for a while after the process exits. */
+  /** Closes the output 1 s after the process exits: until then the rest of the pipe can be read. */
   async #watch(): Promise<void> {
     const { exited, stdout } = this.#started.group;
     await exited;

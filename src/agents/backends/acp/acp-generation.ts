@@ -10,7 +10,7 @@ type PermissionOutcome =
   | { readonly outcome: 'cancelled' }
   | { readonly outcome: 'selected'; readonly optionId: string };
 
-/** A request for permission. `isOwn`: for a floor tool, proven by fields that the agent cannot forge. */
+/** A request for permission. `isOwn`: for a tool that Conch serves, by names that the model cannot write. */
 export type Asked = Permission & { readonly isOwn: boolean };
 
 /**
@@ -31,7 +31,7 @@ export class AcpGeneration {
   #isHeld = false;
   /** Asks the agent to stop. */
   readonly #cancel: () => void;
-  /** True when the agent wrote text since the last step. */
+  /** True at the start, and when the agent wrote text since the last step. */
   #isAnswering = true;
   /** Resolves with whether the agent may continue after the last step. */
   #stepped: Promise<boolean> = Promise.resolve(true);
@@ -43,7 +43,7 @@ export class AcpGeneration {
   readonly #asks = new Map<AbortController, string>();
   #asked: Promise<unknown> = Promise.resolve();
   #asking = 0;
-  /** The last call that was not allowed, with the length of the text at that time. */
+  /** The last denied call, with the length of the text at that time. */
   #refused: { readonly title: string; readonly written: number } | null = null;
   #message: string | null = null;
   #worked = false;
@@ -83,7 +83,7 @@ export class AcpGeneration {
     return this.#stop.signal;
   }
 
-  /** Returns the next prompt after the model service failed. The text written so far counts as said. */
+  /** Returns the prompt for a retry after the model service failed: `text` unless the agent had begun to work. */
   breakOff(text: string): string {
     const begun = this.#written.trim() !== '' || this.#worked || this.#tools.size > 0;
     this.#tools.clear();
@@ -92,7 +92,7 @@ export class AcpGeneration {
     return begun ? GO_ON : text;
   }
 
-  /** Returns the next prompt after people continued the run. The text written so far counts as said. */
+  /** Returns the next prompt after people continued the run. Later text starts a new message. */
   goOn(): string {
     this.floorTools.apart();
     return LET_GO_ON;
@@ -107,7 +107,7 @@ export class AcpGeneration {
     return this.#over.promise;
   }
 
-  /** Resolves when no request for permission is open. */
+  /** Resolves when no request for permission is open, or when the generation is over. */
   async answered(): Promise<void> {
     while (this.#asking > 0 && !this.#ended) await Promise.race([this.#asked, this.over]);
   }
@@ -120,8 +120,8 @@ export class AcpGeneration {
   }
 
   /**
-   * Lets the gate decide, except for floor tools. Answers "cancelled" when the generation is over or interrupted, or
-   * when the agent withdrew the request or ended the call or the prompt.
+   * Lets the gate decide, except for tools that Conch serves. Answers "cancelled" when the generation is over or
+   * interrupted, the run must stop, or the agent withdrew the request, ended the call or offers no fitting option.
    */
   async permission({ toolCall, options, isOwn }: Asked, withdrawn: AbortSignal): Promise<PermissionOutcome> {
     if (this.#ended || this.#interrupted) return CANCELLED;
@@ -132,27 +132,26 @@ export class AcpGeneration {
   }
 
   /**
-   * Counts a step for a call of a tool that Conch runs. Conch itself records such a call. Resolves with whether the
-   * agent may continue.
+   * Counts a step for a call of a tool that Conch runs and records. Resolves with whether the agent may continue.
    */
   async called(): Promise<boolean> {
     this.floorTools.counted();
     return !this.#ended && !this.#interrupted && (await this.#step(this.#report.gate));
   }
 
-  /** Cancels open requests for permission, and all later ones. */
+  /** Cancels open and later requests for permission, and refuses messages that wait for a restart. */
   interrupt(): void {
     this.#interrupted = true;
     this.#stop.abort();
     for (const { taken } of this.#restarts.splice(0)) taken(false);
   }
 
-  /** Restarts the generation with a message. Resolves with whether that happened. */
+  /** Queues a message for a restart when the prompt ends. Resolves with false when the generation ends instead. */
   restartWith(text: string): Promise<boolean> {
     return new Promise((taken) => void this.#restarts.push({ text, taken }));
   }
 
-  /** Takes the messages of the restart. */
+  /** Returns and removes the messages that wait for a restart, and resolves their `restartWith` with true. */
   takeRestarts(): readonly string[] {
     const taken = this.#restarts.splice(0);
     for (const each of taken) each.taken(true);
@@ -160,7 +159,7 @@ export class AcpGeneration {
     return taken.map(({ text }) => text);
   }
 
-  /** Waits until no update came for `quietMs`, because updates may follow the end of a prompt. */
+  /** Waits until no update came for `quietMs`, at most ten times: updates may follow the end of a prompt. */
   async quiet(quietMs: number): Promise<void> {
     for (let waits = 0, seen = -1; seen !== this.#updates && waits < MOST_WAITS; waits += 1) {
       seen = this.#updates;
@@ -170,7 +169,7 @@ export class AcpGeneration {
 
   /**
    * Resolves with people's decision to continue or stop, when the run is paused or the agent reached its own limit.
-   * Returns `null` when nothing holds the generation.
+   * Resolves with `stop` when the generation is interrupted. Returns `null` when nothing holds the generation.
    */
   held(stopReason: string): Promise<'go' | 'stop'> | null {
     const { gate } = this.#report;
@@ -195,7 +194,8 @@ export class AcpGeneration {
   }
 
   /**
-   * Ends the generation. Calls without a reported end may have run, so the session counts as having read their output.
+   * Ends the generation. Records open calls that nobody was asked about with an unknown outcome: they may have run, and
+   * the session may have read their output.
    */
   end(): void {
     if (!this.#ended) for (const [id, begun] of this.#tools) this.#record(id, begun, true);
@@ -271,8 +271,8 @@ export class AcpGeneration {
   }
 
   /**
-   * Reports the open tool calls. A call during which a floor tool was called is that floor tool, and no work of its
-   * own.
+   * Notes that the agent used a tool of its own, and separates the text before and after the call. Does nothing when a
+   * floor tool was called since `calls` calls: then the call was that floor tool.
    */
   #tell(calls: number): void {
     if (this.floorTools.calls !== calls) return;
@@ -280,7 +280,9 @@ export class AcpGeneration {
     this.floorTools.apart();
   }
 
-  /** Records a call that the agent ran, also one without a request. Floor tools are no part of a run. */
+  /**
+   * Records a call that the agent ran, also without a request, but no floor tool. `isOpen`: its end was not reported.
+   */
   #record(id: string, begun: number | undefined, isOpen = false): void {
     const { gate } = this.#report;
     const known = this.#calls.get(id);
@@ -328,7 +330,7 @@ export class AcpGeneration {
     this.#calls.set(call.toolCallId, { ...call, ...known, ...Object.fromEntries(fields), ...output });
   }
 
-  /** Closes the requests for approval of a call that has ended. */
+  /** Forgets a call that has ended, and closes its requests for approval. */
   #close(id: string): void {
     this.#tools.delete(id);
     this.#calls.delete(id);
@@ -336,7 +338,7 @@ export class AcpGeneration {
   }
 }
 
-/** The newest title of a tool call. */
+/** The newest title of a tool call. Default: "use a tool". */
 function titleOf(updates: readonly ToolCall[]): string {
   return updates.findLast(({ title }) => title)?.title ?? 'use a tool';
 }
@@ -368,13 +370,13 @@ function outcomeOf(optionId: string | null): PermissionOutcome {
   return optionId === null ? CANCELLED : { outcome: 'selected', optionId };
 }
 
-/** A prompt's hint at the floor tools of this server, for agents that do not list tools. */
+/** Returns the part of a prompt that names the floor tools of this server. */
 export function toolHint(server: string): string {
   const names = Object.keys(FLOOR_TOOLS).join(', ');
   return `The server "${server}" has tools with which you act on the floor: ${names}. A plain answer needs no tool.`;
 }
 
-/** A prompt with the system text, for an agent that lost its memory. */
+/** Returns a prompt that holds the system text once, for an agent that lost its memory. */
 export function withSystem({ system }: TurnPrompt, text: string): string {
   return text.includes(system) ? text : `${system}\n\n${text}`;
 }

@@ -41,8 +41,9 @@ type HandshakeParts = {
 };
 
 /**
- * Agrees on the protocol version, loads the previous session or opens a new one, and sets the mode in which the agent
- * asks. Opens a new session when loading fails. Throws a terminal `BackendError` for another protocol version.
+ * Agrees on the protocol version, loads the previous session or opens a new one, selects the model, and sets the mode
+ * in which the agent asks. Opens a new session when loading fails. Rejects with a terminal `BackendError` for another
+ * protocol version, a missing model or a missing mode.
  */
 export async function initialize(parts: HandshakeParts): Promise<Handshake> {
   const { link, profile, limitMs } = parts;
@@ -93,7 +94,7 @@ async function again(parts: HandshakeParts, agent: Agent, common: Common): Promi
   }
 }
 
-/** Signs in by the profile's method when the agent asks for a login and credentials are configured. */
+/** Opens a session. Signs in by the profile's method when the agent asks for a login and offers that method. */
 async function signedIn(parts: HandshakeParts, agent: Agent, open: () => Promise<NewSession>): Promise<NewSession> {
   try {
     return await open();
@@ -108,7 +109,7 @@ async function signedIn(parts: HandshakeParts, agent: Agent, open: () => Promise
 
 /**
  * Selects one of the agent's models for the session. Rejects with a terminal `BackendError` when the agent does not
- * offer it.
+ * offer or does not take the model.
  */
 async function withModel(
   { link, profile, limitMs }: HandshakeParts,
@@ -151,7 +152,8 @@ type ModesOf = Pick<z.output<typeof newSession>, 'sessionId' | 'modes' | 'config
 type ModeParts = { readonly link: AcpLink; readonly profile: AcpProfile; readonly limitMs: number };
 
 /**
- * A setting that must not change: an option of the session, or its mode (`null`). The first value is the one to set.
+ * A setting that must keep one of `values`; the first value is set. `option`: the id of the session's option. `null`:
+ * the session's mode.
  */
 type Hold = {
   readonly option: string | null;
@@ -159,7 +161,9 @@ type Hold = {
   readonly values: readonly [string, ...string[]];
 };
 
-/** Keeps a session in modes in which its agent asks before it changes things. */
+/**
+ * Keeps a session in modes in which its agent asks before it changes things, and its options at the profile's values.
+ */
 export class AskingModes {
   readonly #parts: ModeParts;
   readonly #session: ModesOf;
@@ -172,12 +176,12 @@ export class AskingModes {
     this.#holds = [...modeHolds(parts.profile, session), ...optionHolds(parts.profile, session)];
   }
 
-  /** Sets the required modes. Rejects when the agent refuses, because it might act without asking. */
+  /** Sets the required modes and options. Rejects when the agent refuses, because it might act without asking. */
   async set(): Promise<void> {
     for (const hold of this.#holds) await this.#set(hold);
   }
 
-  /** The forbidden value that an update reports; `null` when the modes are as required. */
+  /** Returns the forbidden value of a mode or option that an update reports; `null` when it reports none. */
   drift(update: Update): string | null {
     return this.#holds.map((hold) => unheldValue(update, hold)).find((value) => value !== undefined) ?? null;
   }
@@ -217,8 +221,8 @@ function isMode({ id, category }: Option): boolean {
 }
 
 /**
- * Options report their value after a change, so they come before modes. A loaded session may not report its modes
- * again.
+ * Returns the mode to keep, as an option where the session has a mode option: an option reports its value after a
+ * change. A loaded session may not report its modes again. Throws when the agent offers none of the profile's modes.
  */
 function modeHolds(profile: AcpProfile, { modes, configOptions, resumed }: ModesOf): readonly Hold[] {
   if (profile.modes.length === 0) return [];
@@ -271,7 +275,8 @@ export function acpFailure(error: unknown, profile: AcpProfile): BackendError {
 }
 
 /**
- * The waiting time in an error's words, in milliseconds; `null` when there is none. Agents quote their model service.
+ * Returns the wait before a retry, in milliseconds, from an error's words: agents quote their model service. 0 when the
+ * words name no time. `null` when they name no temporary failure.
  */
 function waitOf(words: string): number | null {
   const [, after, unit] = /(?:retry|try again)[^.]{0,20}?(\d+(?:\.\d+)?) ?(ms|s)/i.exec(words) ?? [];
@@ -292,7 +297,7 @@ const reasons = z.union([
   z.object({ error: z.string() }).transform(({ error }) => error),
 ]);
 
-/** The reason of an error. Agents put it in `data` beside the message "Internal error". */
+/** The reason of an error. Agents put the reason in `data` beside the message "Internal error". */
 function reasonOf(error: RequestError): string {
   const reason = reasons.safeParse(error.data);
   if (!reason.success || error.message.includes(reason.data)) return error.message;
@@ -324,7 +329,7 @@ export class AcpUsage {
     this.#counted = null;
   }
 
-  /** Reads usage from an update. */
+  /** Reads the model, the context size or the cost from an update. */
   update(update: Update): void {
     if (update.sessionUpdate === 'config_option_update' && 'configOptions' in update)
       this.#model = modelIn(update.configOptions) ?? this.#model;

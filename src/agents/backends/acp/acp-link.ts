@@ -7,7 +7,7 @@ import { BackendError } from '../backend.ts';
 /** The other end of a connection: a process on this machine, or a remote agent. */
 export type AcpPeer = {
   readonly stream: Stream;
-  /** Why the connection broke, in one line for people. Called once, after it broke. */
+  /** Returns why the connection broke, in one line for people. Called at most once, after the connection broke. */
   cause(error: unknown): Promise<string>;
   /**
    * Called when this session needs the peer no longer. `by force` ends the peer for all its users. Resolves when done.
@@ -22,7 +22,7 @@ type AcpListener = {
   permission(params: unknown, withdrawn: AbortSignal): Promise<unknown>;
 };
 
-/** A request with its timeout; `null` for none. */
+/** A request. `answer`: the schema of its answer. `limitMs`: the timeout in milliseconds; `null` for none. */
 type AcpRequest<T> = {
   readonly method: string;
   readonly params: object;
@@ -30,7 +30,7 @@ type AcpRequest<T> = {
   readonly limitMs: number | null;
 };
 
-/** A connection to one agent. Every request has a timeout, and every answer is checked. */
+/** A connection to one agent. Checks every answer against its schema. */
 export class AcpLink {
   readonly #peer: AcpPeer;
   readonly #timers: Timers;
@@ -61,12 +61,12 @@ export class AcpLink {
     throw new BackendError(`answered "${method}" with something that is not an answer to it`, { cause: parsed.error });
   }
 
-  /** Sends a notification. Drops it when the connection is closed. */
+  /** Sends a notification. Drops the notification when the connection is closed. Never rejects. */
   async tell(method: string, params: object): Promise<void> {
     await this.#connection.agent.notify(method, params).catch(() => undefined);
   }
 
-  /** Closes the connection for this reason, then the peer. Resolves when the peer is gone. */
+  /** Closes the connection for this reason, then the peer. Later calls wait for the first one, whatever their `how`. */
   close(why: string, how: 'in order' | 'by force' = 'in order'): Promise<void> {
     this.#connection.close(new BackendError(why));
     this.#closing ??= this.#peer.close(how);

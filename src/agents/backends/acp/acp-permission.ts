@@ -10,9 +10,9 @@ import { OMIT_HEADERS, formatPatch, structuredPatch } from 'diff';
 import type { StructuredPatch } from 'diff';
 
 /**
- * A tool call as the gate sees it. `updates`: all updates and the request; people are shown every part that says what
- * would run, because some agents shorten the request. `options`: the agent's answers to choose from. Without an option
- * that allows once, nobody can be asked.
+ * Returns a tool call for the gate. `updates`: the updates of the call and the request. People are shown every part
+ * that says what would run, because some agents shorten the request. `options`: the agent's answers to choose from.
+ * Without an option that allows once, nobody can be asked.
  */
 export function gatedCall(
   title: string,
@@ -48,7 +48,10 @@ export function resultOf({ status, content, rawOutput }: ToolCall): CallResult {
   return { status: code === null ? 'complete' : 'error', output, code, durationMs: null };
 }
 
-/** Output of a call so far, for agents that report it piece by piece (Codex); `null` for other agents. */
+/**
+ * Returns the output of a call so far, for agents that report output in pieces (Codex). `null`: the update holds no
+ * piece. Drops pieces after 1,000,000 characters.
+ */
 export function outputSoFar(known: ToolCall | undefined, { _meta }: ToolCall): string | null {
   const piece = terminalPiece.safeParse(_meta).data?.terminal_output_delta.data;
   if (piece === undefined) return null;
@@ -64,8 +67,8 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
 }
 
 /**
- * Id of the option for a choice. Allows once only, because an agent stores "always" in its own files, where nobody can
- * revoke it. `null` cancels the request: the agent offers no such option.
+ * Returns the id of the option for a choice. Allows once only, because an agent stores "always" in its own files, where
+ * nobody can revoke the decision. `null` cancels the request: the agent offers no such option.
  */
 export function optionFor(choice: Choice, options: readonly PermissionOption[]): string | null {
   return sent(choice, options)?.optionId ?? null;
@@ -74,8 +77,8 @@ export function optionFor(choice: Choice, options: readonly PermissionOption[]):
 /**
  * Whether a `session/request_permission` is for a floor tool, which needs no approval. All names that the agent itself
  * gives the tool must be one floor tool of this session's server, and the input must be valid for that tool. The title
- * does not count, because models write it. `offers`: tools that Conch runs; Conch decides about those when the call
- * arrives.
+ * does not count, because models write it. `offers`: whether Conch runs a tool of that name itself. Such a tool counts
+ * too: Conch decides when its call arrives.
  */
 export function isForOwnTool(
   params: unknown,
@@ -93,14 +96,14 @@ export function isForOwnTool(
 }
 
 /**
- * The call as requests for rules: each account with an input, or the last account, under all its names and kinds. Some
- * agents tell the fields of one input in several accounts: fields that an account lacks are taken from the others. The
- * title is no name, because models write it.
+ * Returns the call as requests for rules: each update with an input or a path, else the last update, under all names
+ * and kinds of the call. Some agents spread one input over several updates, so fields that an update lacks are taken
+ * from the others. The title is no name, because models write it.
  */
 export function toolRequestsOf(updates: readonly ToolCall[]): readonly ToolRequest[] {
   const names = new Set(updates.flatMap(({ name, _meta }) => [...(name ? [name] : []), ...toolNames(_meta)]));
   const kinds = new Set(updates.flatMap(({ kind }) => TOOL_KINDS.filter((each) => each === kind)));
-  // A title can make a call stricter. It never allows one.
+  // A title can make a verdict stricter. A title never allows a call.
   const isVague = [...kinds].every((kind) => VAGUE.has(kind));
   if (isVague && updates.some(({ title, toolCallId }) => OF_THE_WEB.test(`${toolCallId} ${title ?? ''}`)))
     kinds.add('fetch');
@@ -116,7 +119,7 @@ export function toolRequestsOf(updates: readonly ToolCall[]): readonly ToolReque
   );
 }
 
-/** Kinds under which some agents report a web search, with words of its title or id. */
+/** Kinds under which some agents report a web search. The title or id must then match `OF_THE_WEB`. */
 const VAGUE: ReadonlySet<string> = new Set(['search', 'other', 'think']);
 const OF_THE_WEB =
   /\bweb[-_ ]?(?:search|fetch|page)|\bsearch\w* (?:on |in )?(?:the )?(?:web|internet)\b|google_web_search|\bgoogle\b/i;
@@ -137,7 +140,10 @@ const INSTEAD: Readonly<Record<Choice, readonly PermissionOption['kind'][]>> = {
 };
 const NO_ALLOW_ONCE = 'its agent cannot allow this call only once';
 
-/** Of several options the last one: agents list the widest first (Qwen's "Yes, restore previous mode (yolo)"). */
+/**
+ * Returns the option for a choice, or `null`. Of several options of one kind the last: agents list the widest first
+ * (Qwen's "Yes, restore previous mode (yolo)").
+ */
 function sent(choice: Choice, options: readonly PermissionOption[]): PermissionOption | null {
   const found = INSTEAD[choice].map((kind) => options.findLast((each) => each.kind === kind));
   return found.find((option) => option !== undefined) ?? null;
@@ -145,7 +151,10 @@ function sent(choice: Choice, options: readonly PermissionOption[]): PermissionO
 
 const LONGEST_TITLE = 300;
 
-/** The parts of a request without repetitions. File changes come first, because people decide about them. */
+/**
+ * Returns a request in words without repetitions: titles, file changes, other parts, and the agent's answers. File
+ * changes come before other parts, because people decide about the changes.
+ */
 function detailOf(title: string, updates: readonly ToolCall[], options: readonly PermissionOption[]): string {
   const titles = updates.flatMap((call) => (call.title ? [call.title] : []));
   const blocks = updates.flatMap(({ content }) => blocksIn(content));
@@ -164,7 +173,7 @@ function detailOf(title: string, updates: readonly ToolCall[], options: readonly
 
 const NOTHING_SHOWN = '⚠ Its agent shows nothing of what it would do.';
 
-/** The input with a reference in place of each text that is shown as a change. */
+/** Returns the input with a reference in place of each text that is shown as a file change. */
 function referring(input: unknown, changed: ReadonlySet<string>): unknown {
   if (!isRecord(input)) return input;
   const isChanged = (value: unknown): boolean => typeof value === 'string' && changed.has(value);
@@ -248,15 +257,15 @@ const ownCall = z.object({
   }),
 });
 
-/** The floor tool of this server with that name; '' for none. */
+/** Returns a tool's name without the prefix of this server. Returns '' for a name without that prefix. */
 function toolIn(name: string, server: string): string {
   const spelling = [`mcp__${server}__`, `mcp_${server}_`, `${server}_`].find((prefix) => name.startsWith(prefix));
   return spelling === undefined ? '' : name.slice(spelling.length);
 }
 
 /**
- * A file change: a line with the path and the numbers of added and removed lines, then a unified diff with three lines
- * of context. `before` is `null` for a new file.
+ * Returns a file change: a line with the path and the numbers of added and removed lines, then a unified diff with
+ * three lines of context. `before` is `null` for a new file.
  */
 export function unifiedDiff(path: string, before: string | null, after: string): string {
   const patch = structuredPatch(path, path, before ?? '', after, '', '', LIMITS) ?? replaced(path, before ?? '', after);
@@ -269,7 +278,7 @@ export function unifiedDiff(path: string, before: string | null, after: string):
 /** Comparing takes time quadratic in `maxEditLength`, the maximum number of changed lines. */
 const LIMITS = { context: 3, maxEditLength: 1_500 };
 
-/** The patch of two texts that differ in too many lines: all old lines removed, all new lines added. */
+/** Returns the patch of two texts that differ in too many lines: removes all old lines and adds all new lines. */
 function replaced(path: string, before: string, after: string): StructuredPatch {
   const [removal, addition] = [structuredPatch(path, path, before, ''), structuredPatch(path, path, '', after)];
   const [old, fresh] = [removal.hunks[0], addition.hunks[0]];

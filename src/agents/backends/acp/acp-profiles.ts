@@ -29,13 +29,13 @@ export type AcpProfile = {
   /** True when the agent accepts a second prompt during a turn. */
   readonly takesSecondPrompt?: true;
   /**
-   * Modes in which the agent asks before it changes things, best first. The first available one is set. Without any of
-   * them no session is opened.
+   * Modes in which the agent asks before it changes things, best first. The first available mode is set. No session is
+   * opened when none is available. An empty list sets no mode.
    */
   readonly modes: readonly string[];
-  /** Options besides the mode that must keep these values, by id. */
+  /** Options besides the mode that must keep these values, by id. Options that a session lacks are skipped. */
   readonly holds?: Readonly<Record<string, string>>;
-  /** Settings besides the mode that make the agent ask. */
+  /** Returns settings besides the mode that make the agent ask. */
   readonly asking?: (context: AskingContext) => Asking;
   /**
    * Files in a working folder that configure the agent. A folder with such files must be trusted before a session is
@@ -44,9 +44,9 @@ export type AcpProfile = {
   readonly repositoryFiles: RepositoryFiles;
   /** The calls for which the agent promises to ask with these settings; `null` for none. */
   readonly asks: AcpPromise | null;
-  /** Changes that the agent makes without asking in any mode. Without `trusted` no session is opened. */
+  /** Changes that a local agent makes without asking in any mode. Without `trusted` no session is opened. */
   readonly actsUnasked?: ActsUnasked;
-  /** The login method to use when one of these variables is set. */
+  /** The login method for an agent that asks for a login. `when`: variables with its key, for the error message. */
   readonly signIn?: { readonly method: string; readonly when: readonly string[] };
 };
 
@@ -202,7 +202,7 @@ export type AcpProfileName = keyof typeof ACP_PROFILES;
 export type AskingContext = {
   /** Name of the floor's tool server, whose tools need no approval; `null` when the agent has none. */
   readonly server: string | null;
-  /** The private folder for `files`. It lies outside the agent's working folder. */
+  /** The private folder for `files`, outside the agent's working folder. Empty when the agent runs elsewhere. */
   readonly folder: string;
   /** The agent's working folder; `null` when it runs elsewhere. */
   readonly cwd: string | null;
@@ -214,7 +214,7 @@ export type AskingContext = {
   readonly asked: readonly ToolKind[];
 };
 
-/** Settings that make an agent ask, besides its mode. They take precedence over the configuration's. */
+/** Settings that make an agent ask, besides its mode. These settings override those of the configuration. */
 export type Asking = {
   /** Arguments after all others. */
   readonly args?: readonly string[];
@@ -294,7 +294,8 @@ function askingQwen({ server, folder, denied, asked }: AskingContext): Asking {
 
 /**
  * OpenCode: permissions in the configuration that OpenCode reads last, and no configuration from the working folder.
- * Keeps other settings in the variable. Throws a terminal `BackendError` when the variable is not JSON.
+ * Keeps other settings in `OPENCODE_CONFIG_CONTENT`. Throws a terminal `BackendError` when that variable is not a
+ * configuration in JSON.
  */
 function askingOpenCode({ server, env, denied, asked }: AskingContext): Asking {
   const permission = {
@@ -316,7 +317,7 @@ function askingOpenCode({ server, env, denied, asked }: AskingContext): Asking {
   };
 }
 
-/** Copilot CLI asks by itself. Only the floor's tools need no approval. */
+/** Copilot CLI asks by itself: allows the floor's tools, and denies or hides the tools of denied kinds. */
 function askingCopilot({ server, denied }: AskingContext): Asking {
   const hidden = toolsOf(COPILOT_HIDDEN, denied);
   const args = [
@@ -343,7 +344,7 @@ const CLAUDE_TOOLS: ToolNames = {
   execute: ['Bash'],
   fetch: ['WebFetch', 'WebSearch'],
 };
-/** As for Claude Code. A rule for "Read" would deny searches too. */
+/** Qwen Code's tool names. "ReadFile" in place of "Read", because a rule for "Read" would deny searches too. */
 const QWEN_TOOLS: ToolNames = {
   read: ['ReadFile'],
   search: ['Grep', 'Glob', 'ListFiles'],
@@ -369,7 +370,7 @@ const COPILOT_DENIED: ToolNames = { edit: ['write'], execute: ['shell'], fetch: 
 /** Copilot reads and searches without checking permissions, so these tools are hidden. */
 const COPILOT_HIDDEN: ToolNames = { read: ['view'], search: ['grep', 'glob'] };
 
-/** Tools that Gemini CLI runs without asking by default: reading, plans and notes. */
+/** Tools that Conch's policy lets Gemini CLI run without asking, unless a rule denies or asks about their kind. */
 const GEMINI_READS = [
   ...toolsOf(GEMINI_TOOLS, ['read', 'search']),
   'google_web_search',

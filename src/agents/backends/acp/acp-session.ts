@@ -23,13 +23,13 @@ import { injectedPrompt } from '../../prompt/prompt.ts';
 /** Settings of an agent's sessions. Durations are in milliseconds. */
 export type AcpSettings = {
   /**
-   * Handling of a message that the agent cannot read mid-turn. `queue` (default) leaves it for the next prompt;
-   * `cancel` interrupts.
+   * Handling of a message that the agent cannot read mid-turn. `queue` (default) leaves the message for the next
+   * prompt. `cancel` stops the agent and restarts its prompt with the message.
    */
   readonly injectFallback?: 'queue' | 'cancel';
-  /** Timeout of every request except prompts and pings. */
+  /** Timeout of every request except prompts and pings. Default: 30,000. */
   readonly requestTimeoutMs?: number;
-  /** Idle time after a prompt's result before the turn counts as over. */
+  /** Idle time after a prompt's result before the turn counts as over. Default: 100. */
   readonly quietMs?: number;
   /** Kinds of tools that the agent may not use. Default: none. */
   readonly denied?: readonly ToolKind[];
@@ -43,7 +43,7 @@ export type AcpSettings = {
 /** Options of one session over the Agent Client Protocol. */
 type AcpSessionOptions = {
   readonly seat: SeatContext;
-  /** The backend's kind, for messages. */
+  /** The backend's kind, for the records of usage. */
   readonly kind: string;
   readonly profile: AcpProfile;
   readonly settings: AcpSettings;
@@ -53,7 +53,7 @@ type AcpSessionOptions = {
   readonly floorTools: ToolEndpoint | null;
   /** Tools of MCP servers that Conch runs; `null` when the agent has none. */
   readonly tools: SessionTools | null;
-  /** Id of an earlier session to load if the agent can; `null` for a new session. */
+  /** Id of an earlier session, which is loaded if the agent can; `null` for a new session. */
   readonly previous: string | null;
   /** `_meta` of the requests that open the session. */
   readonly meta?: object | undefined;
@@ -78,7 +78,7 @@ export class AcpSession implements AgentSession {
   readonly #told = new Set<string>();
   /** Why the session was ended for good: its agent acts without asking. `null` otherwise. */
   #distrusted: UnaskedError | null = null;
-  /** True after the agent failed a prompt: the next session must not load this one. */
+  /** True after the agent answered a prompt with an error: the next session must not load this one. */
   needsNewSession = false;
 
   private constructor(peer: AcpPeer, options: AcpSessionOptions) {
@@ -190,7 +190,7 @@ export class AcpSession implements AgentSession {
 
   /**
    * Cancels the prompt in progress before closing, because the process may serve other channels. Ends a process that
-   * does not answer.
+   * does not stop within 1 s, or has not answered a ping.
    */
   async close(): Promise<void> {
     if (this.#link.open && !this.#pinging) await this.interrupt(CLOSE_GRACE_MS);
@@ -263,7 +263,7 @@ export class AcpSession implements AgentSession {
     return outcome === 'injected' || outcome === 'startedNewTurn' ? 'injected' : 'next-prompt';
   }
 
-  /** Sends a second prompt into the turn in progress; both end together. An immediate refusal means "not taken". */
+  /** Sends a second prompt into the turn in progress; both end together. A refusal within 0.5 s is `next-prompt`. */
   async #promptBeside(run: AcpGeneration, text: string): Promise<InjectOutcome> {
     const second: Promise<InjectOutcome> = this.#ask(text)
       .then(() => 'injected' as const)
@@ -284,7 +284,7 @@ export class AcpSession implements AgentSession {
     this.#run?.update(update);
   }
 
-  /** Ends the session of an agent that acts without asking, or is about to. */
+  /** Ends the session of an agent that ran a tool without asking. Sets back a mode that changed. */
   #watch(update: Update): void {
     const ran = 'toolCallId' in update ? this.#tripwire?.seen(update, update.sessionUpdate) : null;
     if (typeof ran === 'string') this.#distrust(`ran ${quoted(ran)} without asking`);
@@ -292,7 +292,7 @@ export class AcpSession implements AgentSession {
     if (mode !== null) void this.#setBack(mode, update.sessionUpdate);
   }
 
-  /** Sets a changed mode back, once. Agents may report one change twice, as a mode and as an option. */
+  /** Sets a changed mode back, once; a second change ends the session. Agents may report one change in two updates. */
   async #setBack(mode: string, update: string): Promise<void> {
     const why = `went into the mode ${quoted(mode)}, in which it may act unasked`;
     const isKnown = this.#settingBack && !this.#told.has(update);
@@ -311,7 +311,7 @@ export class AcpSession implements AgentSession {
     void this.#link.close(why, 'by force');
   }
 
-  /** Runs the agent's calls of server tools while the agent holds the floor. */
+  /** Returns the function that runs the agent's calls of server tools. `undefined`: the agent has no server tools. */
   #callsOf(run: AcpGeneration, { gate }: Report): ToolCalls | undefined {
     const { tools: session } = this.#options;
     if (session === null) return undefined;
@@ -368,8 +368,8 @@ type Call = {
 };
 
 /**
- * Detects a tool that ran without its approval, or with another command than approved. Watches all updates of one
- * session.
+ * Detects a tool that ran without its approval, or with another command than the approved command. Watches all updates
+ * of one session.
  */
 export class Tripwire {
   readonly #asks: AcpPromise;
@@ -393,7 +393,7 @@ export class Tripwire {
     call.ended = false;
   }
 
-  /** Reads an update. Returns the title of the call if it ran without approval, else `null`. */
+  /** Reads an update. Returns the title, kind or other command of a call that ran without approval, else `null`. */
   seen(
     { toolCallId, kind, title, status, rawInput }: ToolCall,
     update: 'tool_call' | 'tool_call_update',
@@ -445,7 +445,7 @@ export class Tripwire {
 
 const MOST_CALLS = 1_000;
 
-/** The commands in a tool's input, with single spaces, because agents format the same command in two ways. */
+/** Returns the command in a tool's input, if any, with single spaces: agents format one command in two ways. */
 function commandsIn(input: unknown): readonly string[] {
   if (typeof input !== 'object' || input === null || !('command' in input)) return [];
   const { command } = input;

@@ -14,8 +14,8 @@ type Answer = { readonly result: unknown } | { readonly error: { readonly code: 
 
 /**
  * Runs several conversations of the Agent Client Protocol over one connection. Each request gets a new id, and its
- * answer goes back to the conversation that sent it. Other messages of the agent go to the conversation with their
- * `sessionId`. `initialize` is sent once; all conversations get its answer.
+ * answer goes back to the conversation that sent the request. Other messages of the agent go to the conversation with
+ * their `sessionId`. `initialize` is sent once, or again after an error; all conversations get its answer.
  */
 export class AcpMultiplexer {
   readonly #send: (message: AnyMessage) => void;
@@ -33,7 +33,9 @@ export class AcpMultiplexer {
     this.#send = send;
   }
 
-  /** Opens one more conversation. `asked` is called with the method of every outgoing request. */
+  /**
+   * Opens one more conversation. `asked` is called with the method of each of its requests that is sent to the agent.
+   */
   stream(asked: (method: string) => void): Stream {
     let incoming: ReadableStreamDefaultController<AnyMessage> | null = null;
     const conversation: Conversation = {
@@ -64,7 +66,7 @@ export class AcpMultiplexer {
     return { readable, writable };
   }
 
-  /** Delivers a message from the agent. */
+  /** Delivers a message from the agent to its conversation. Answers a request for an unknown session with an error. */
   take(message: AnyMessage): void {
     if (!('method' in message)) return this.#answered(message);
     const session = sessionIn(message.params);
@@ -78,7 +80,7 @@ export class AcpMultiplexer {
     }
   }
 
-  /** The conversation of the request that the agent cancels. */
+  /** Returns the conversation of the request that the agent cancels; `undefined` for other messages. */
   #takenBack(message: AnyMessage): Conversation | undefined {
     if (!('method' in message) || message.method !== '$/cancel_request') return undefined;
     const params = cancelParams.safeParse(message.params);
@@ -122,7 +124,7 @@ export class AcpMultiplexer {
     this.#number(conversation, message);
   }
 
-  /** A cancellation must name the id under which the agent knows the request. */
+  /** Returns a cancellation with the id under which the agent knows the request. Other messages stay unchanged. */
   #cancelling(conversation: Conversation, message: AnyMessage): AnyMessage {
     if (!('method' in message) || message.method !== '$/cancel_request') return message;
     const { requestId } = cancelParams.parse(message.params);
@@ -165,7 +167,7 @@ export class AcpMultiplexer {
   }
 }
 
-/** Parses a frame. Returns `null` when it holds no message. */
+/** Parses a frame as a message. Returns `null` when the frame holds no valid message. */
 export function messageIn(text: string): AnyMessage | null {
   const parsed = jsonOrNull(text);
   return envelope.safeParse(parsed).success ? (parsed as AnyMessage) : null;
@@ -196,8 +198,8 @@ export type LineLimits = {
 const LINE_LIMITS: LineLimits = { messageBytes: 8 * 1024 * 1024, messagesPerSecond: 10_000 };
 
 /**
- * Options for reading an agent. `now` is a monotonic clock in milliseconds; `noise` is called with every line that is
- * no message.
+ * Options for reading an agent. `now`: a monotonic clock in milliseconds. `noise`: called with each line that is no
+ * message, cut to 200 characters; not with blank lines.
  */
 type LineOptions = {
   readonly limits?: LineLimits;
@@ -207,9 +209,9 @@ type LineOptions = {
 };
 
 /**
- * Messages of the Agent Client Protocol over two byte streams, one JSON object a line. Skips lines that are no
- * messages. Pauses reading when the agent sends too many messages. Ends with a `BackendError` for a message that is
- * too long, or after half a minute of too many.
+ * Returns streams of messages over two byte streams, one JSON object a line. Skips lines that are no messages. Pauses
+ * reading when the agent exceeds the rate limit. Ends with a `BackendError` for a message that is too long, or when the
+ * agent exceeds the rate limit for 30 s.
  */
 export function lineStream(input: Readable, output: Writable, options: LineOptions = {}): Stream {
   return {
@@ -241,7 +243,7 @@ export class MessageRate {
 
   /**
    * Counts one message. Returns how long to pause reading, in milliseconds, or `null` when the agent exceeded the rate
-   * for too long.
+   * for 30 s.
    */
   count(): number | null {
     const now = this.#now();

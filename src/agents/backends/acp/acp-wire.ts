@@ -2,8 +2,9 @@ import { z } from 'zod';
 import { oneLine } from '../../../lib/visible.ts';
 
 /**
- * Parts of the protocol that agents send and Conch reads. Agents differ, so most fields are optional. A malformed
- * optional field counts as missing; unknown fields are ignored.
+ * This file has the schemas of what agents send and Conch reads. Agents differ, so most fields are optional. A
+ * malformed optional field counts as missing; unknown fields are ignored. `flag`: a missing or malformed boolean is
+ * false.
  */
 const flag = z.boolean().catch(false);
 const present = z.unknown().transform((value) => value !== undefined && value !== null && value !== false);
@@ -34,7 +35,7 @@ const modes = z
   .nullable()
   .catch(null);
 
-/** Values are listed alone or in groups. */
+/** An entry in an option's list: one value, or a group of values. */
 const optionValue = z.union([
   z.object({ value: z.string() }).transform(({ value }) => [value]),
   z
@@ -49,7 +50,7 @@ const configOption = z.object({
   options: z.array(optionValue).transform((values) => values.flat()),
 });
 
-/** Options of a session. Options that are no choice among values are skipped. */
+/** The options of a session. Options without a list of values are skipped. */
 const configOptions = z
   .array(configOption.nullable().catch(null))
   .transform((options) => options.filter((option) => option !== null))
@@ -132,7 +133,7 @@ const usage = z.object({
 const modeUpdate = z.object({ sessionUpdate: z.literal('current_mode_update'), currentModeId: z.string() });
 const optionsUpdate = z.object({ sessionUpdate: z.literal('config_option_update'), configOptions });
 
-/** A `session/update`. Unknown kinds become `other`. */
+/** A `session/update`. Unknown kinds and malformed updates become `other`. */
 export const sessionUpdate = z.object({
   sessionId: z.string(),
   update: z.union([

@@ -4,8 +4,8 @@ import type { Report, TurnPrompt } from '../backend.ts';
 import { withSystem } from './acp-generation.ts';
 
 /**
- * Records what an agent reported and was told in one prompt. When the agent is lost, it gets the same prompt again with
- * this record, so that it repeats no text and misses no message.
+ * Records the text and the injected messages of one prompt. An agent that was lost gets the same prompt again with this
+ * record, so that the agent repeats no text and misses no message.
  */
 export class PromptRecord {
   readonly report: Report;
@@ -29,14 +29,14 @@ export class PromptRecord {
     this.#injected = [...this.#injected, message];
   }
 
-  /** Ends the lost generation's message. Resolves when no approval is open: before that the floor accepts no output. */
+  /** Ends the lost generation's message. Resolves when no approval is open: until then the floor accepts no output. */
   async breakOff(): Promise<void> {
     this.report.flush();
     this.report.work(0, 'host');
     await this.#asked;
   }
 
-  /** Returns the prompt for the agent that was lost. `fresh`: it has forgotten the session. */
+  /** Returns the prompt for the agent that was lost. `fresh`: the agent has forgotten the session. */
   repeated(turn: TurnPrompt, fresh: boolean): TurnPrompt {
     const part = this.#reported.trim().slice(-MOST_HEARD);
     const arrived =
