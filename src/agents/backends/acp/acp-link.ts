@@ -66,7 +66,7 @@ export class AcpLink {
     await this.#connection.agent.notify(method, params).catch(() => undefined);
   }
 
-  /** Closes the connection for this reason, then the peer. Later calls wait for the first one, whatever their `how`. */
+  /** Closes the connection for this reason, then the peer. Resolves when the peer is gone. The first `how` counts. */
   close(why: string, how: 'in order' | 'by force' = 'in order'): Promise<void> {
     this.#connection.close(new BackendError(why));
     this.#closing ??= this.#peer.close(how);

@@ -23,11 +23,12 @@ export type CommandOptions = {
   /** A name looked up on the PATH, or a path relative to `cwd`. No shell is used. */
   readonly command: string;
   /**
-   * The arguments. An argument `{session}` becomes `--session-id <id>` in the first prompt of a session and
-   * `--resume <id>` afterwards. The id is the value of `CONCH_SESSION`; when it is not set, the argument is left out.
+   * The arguments. An argument `{session}` becomes `--session-id <id>` until a prompt of that session was started, and
+   * `--resume <id>` afterwards or when `set` has `CONCH_SESSION_RESUMES`. The id is `CONCH_SESSION` of `set`. Without
+   * an id the argument is left out.
    */
   readonly args: readonly string[];
-  /** Default: the working folder of Conch. */
+  /** The command's working folder. Default: the working folder of Conch. */
   readonly cwd?: string | undefined;
   /** Names of Conch's environment variables that the command inherits besides the default ones. */
   readonly env?: readonly string[] | undefined;
@@ -47,16 +48,16 @@ export type CommandOptions = {
   /** The variables to inherit from. Default: those of Conch. */
   readonly environment?: Readonly<Record<string, string | undefined>>;
   readonly timers?: Timers;
-  /** Default: no sandbox. */
+  /** The sandbox of the process. Default: none. */
   readonly sandbox?: SandboxPlan | undefined;
-  /** Called with the end of standard error when a command fails. */
+  /** Called with the end of standard error, unless empty, when a command exits with an error. */
   readonly lastWords?: (seat: SeatContext, stderr: string) => void;
 };
 
 /**
  * Runs agents that are a command: one process for each prompt. Exit code 0 ends the turn. In JSON the process receives
- * the fields of the prompt and answers with `{ text?, pass?, hand_to?, wait_for?, ask? }`. Messages that arrive during
- * a turn wait for the next prompt.
+ * the fields of the prompt, except `parts` and `longest`, and answers with `{ text?, pass?, hand_to?, wait_for?, ask?
+ * }`. Messages that arrive during a turn wait for the next prompt.
  */
 export function createCommandBackend(options: CommandOptions): AgentBackend {
   const gate = options.gate ?? closedGate({ cwd: options.cwd ?? '.', files: ALL_FILES.files });
@@ -79,7 +80,7 @@ export function createCommandBackend(options: CommandOptions): AgentBackend {
   };
 }
 
-/** The options, and what all sessions share. `begun`: ids of the program's sessions that exist already. */
+/** The options and the state that all sessions share. `begun`: ids of the program's sessions that exist already. */
 type SharedOptions = CommandOptions & { readonly gate: FolderGate; readonly begun: Set<string> };
 
 type Place = { readonly env: Readonly<Record<string, string>>; readonly cwd: string };
@@ -122,7 +123,7 @@ class CommandSession implements AgentSession {
     }
   }
 
-  /** The arguments that name the session: a new one in its first prompt, a resumed one afterwards. */
+  /** Returns the arguments in place of `{session}`; none without `CONCH_SESSION`. */
   #sessionArguments(): readonly string[] {
     const { CONCH_SESSION: id, CONCH_SESSION_RESUMES: resumes } = this.#options.set ?? {};
     if (id === undefined) return [];
@@ -154,7 +155,7 @@ class CommandSession implements AgentSession {
 /** The argument that stands for the session. */
 const SESSION = '{session}';
 
-/** Returns the prompt as an argument. Removes NUL, which an argument cannot hold. */
+/** Returns the prompt as an argument, without NUL, which no argument can hold. Throws when it reaches 128 KiB. */
 function argumentOf(text: string): string {
   const plain = text.replaceAll('\0', '');
   if (Buffer.byteLength(plain) < LONGEST_ARGUMENT) return plain;
@@ -183,7 +184,7 @@ type CommandCall = Parameters<typeof startProcessGroup>[0] &
   Pick<CommandOptions, 'output' | 'timeoutMs' | 'maxOutputBytes'> & {
     /** Text written to the standard input. */
     readonly stdin: string;
-    /** Called with the end of standard error when the command fails. */
+    /** Called with the end of standard error, unless empty, when the command exits with an error. */
     readonly lastWords: (stderr: string) => void;
   };
 
@@ -216,14 +217,14 @@ class CommandGeneration {
     return this.#over.promise;
   }
 
-  /** Ends the process, after `graceMs` by force. */
+  /** Ends the process: SIGTERM, then SIGKILL after `graceMs` milliseconds. */
   stop(graceMs: number): void {
     this.#end('interrupted', graceMs);
   }
 
   /**
-   * Runs the command. Rejects with a `BackendError` when it fails or writes too much. The floor interrupts it at its
-   * timeout.
+   * Runs the command. Rejects with a `BackendError` when the command fails, writes too much or writes an invalid
+   * answer. The floor interrupts the command after `timeoutMs`.
    */
   async perform(): Promise<Ending> {
     try {
@@ -290,15 +291,15 @@ async function closed(stream: Readable): Promise<void> {
 }
 
 const GRACE_MS = 2_000;
-/** How long output is still read after the process ended, in ms. */
+/** How long output is still read after the process ended, in milliseconds. */
 const DRAIN_MS = 1_000;
 
 /** How a command writes its answer: plain text, one JSON object, or one JSON object per line. */
 type OutputFormat = 'text' | 'json' | 'jsonl';
 
 /**
- * Reads a command's output in chunks and applies it to the floor. Both functions throw a `BackendError` on a wrong
- * format.
+ * Reads a command's output in chunks and applies the answer to the floor. The readers of JSON throw a `BackendError` on
+ * a wrong format.
  */
 type OutputReader = { push(piece: string): void; end(): void };
 
@@ -322,7 +323,7 @@ const answer = z.object({
   ask: z.object({ agent: z.string(), question: z.string() }).nullish(),
 });
 
-/** Removes terminal codes, also those that arrive in two pieces. */
+/** Returns a reader of plain text that removes terminal codes, also a code that arrives in two pieces. */
 function textReader(floorTools: FloorTools): OutputReader {
   let rest = '';
   return {

@@ -19,15 +19,15 @@ export type LlmOptions = ModelSettings &
   ModelPrices & {
     /** Limit of output tokens for one step. Default: the provider's limit. */
     readonly maxOutputTokens?: number | undefined;
-    /** Limit of model calls in a turn without a run. Default: 8. */
+    /** Limit of model calls in one generation that calls no tool of a server. Default: 8. */
     readonly maxSteps?: number | undefined;
     /** The tools of MCP servers. Default: only the floor's tools. */
     readonly serverTools?: ServerTools | undefined;
     /** Whether the model accepts images returned by tools. Default: false. */
     readonly images?: boolean | undefined;
     /**
-     * Whether the floor's tools are offered to the model. Default: true. Turned off when the service answers that the
-     * model takes no tools.
+     * Whether any tools are offered to the model. Default: true. Turned off when the service answers that the model
+     * takes no tools.
      */
     readonly tools?: boolean | undefined;
     /** Timeout of one step in milliseconds. */
@@ -69,11 +69,11 @@ class LlmSession implements AgentSession {
   readonly #seat: SeatContext;
   readonly #tools: SessionTools | null;
   readonly #settings: GenerationSettings;
-  /** The prompts sent and the texts that the agent posted, as in the prompts' `parts`. */
+  /** The conversation as messages of the model: the `parts` of all prompts, without those that were cut. */
   #history: readonly ModelMessage[] = [];
   #run: LlmGeneration | null = null;
 
-  /** Summary of the tool calls of this turn, for the turn's next generation. */
+  /** Summary of the tool calls of this turn, for the turn's next generation: at most the last 8,000 characters. */
   #callSummary = '';
   #definitions = 0;
 

@@ -17,9 +17,9 @@ import type { ModelCall, ModelTool } from '../../tools/toolbox.ts';
 export type GenerationSettings = LlmPrices & {
   readonly model: LanguageModel;
   readonly maxOutputTokens: number | undefined;
-  /** Limit of model calls in one turn without a run. A run has its own limit of steps. */
+  /** Limit of model calls in one generation that calls no tool of a server. Other generations have the run's limit. */
   readonly maxSteps: number;
-  /** Whether the floor's tools are offered. Set to false when the service answers that the model takes no tools. */
+  /** Whether any tools are offered. Set to false when the service answers that the model takes no tools. */
   readonly tools: { offered: boolean };
   readonly stepTimeoutMs: number;
   readonly timers: Timers;
@@ -47,7 +47,7 @@ export class LlmGeneration {
   readonly #abort = new AbortController();
   readonly #stopped = Promise.withResolvers<void>();
   readonly #over = Promise.withResolvers<void>();
-  /** Injected messages not yet sent in a request. `taken(true)` reports that a request holds the message. */
+  /** Injected messages that wait for the next request. `taken(true)` reports that the request holds the message. */
   readonly #injected: { readonly text: string; readonly taken: (taken: boolean) => void }[] = [];
   /** Messages after the prompt: answers, tool results and injected messages. */
   #since: ModelMessage[] = [];
@@ -145,7 +145,9 @@ export class LlmGeneration {
     });
   }
 
-  /** Calls the model and runs its tool calls, until it makes no more calls. */
+  /**
+   * Calls the model and runs its tool calls, until no call is left, a floor tool ends the turn, or a limit is reached.
+   */
   async #rounds(): Promise<void> {
     const { maxSteps } = this.#parts.settings;
     await this.#resumeStep();
@@ -184,14 +186,13 @@ export class LlmGeneration {
     this.#since.push(...(await this.#toolbox.resume(left, turn.saidSoFar)));
   }
 
-  /** Posts that the step limit ended the turn, because tool calls were left undone. */
-  /** Adds a note in brackets after the agent's text. */
+  /** Posts a note in parentheses as a message of its own, after the agent's text. */
   #note(text: string): void {
     this.#floorTools.apart();
     this.#floorTools.text(`(${text})`);
   }
 
-  /** Notes why the provider cut the answer off, if it did. */
+  /** Posts a note when the provider cut the answer off, with the reason. */
   #noteCut(): void {
     const { maxOutputTokens } = this.#parts.settings;
     if (this.#finishReason === 'content-filter')
@@ -273,7 +274,7 @@ export class LlmGeneration {
         return;
       case 'start':
       case 'start-step':
-        return; // Of the library, before the model has answered.
+        return; // The library sends these before the model has answered.
       case 'abort':
         throw stepTimedOut(this.#parts.settings.stepTimeoutMs);
       case 'error':
@@ -351,7 +352,7 @@ function withObjects(message: ModelMessage): ModelMessage {
 
 /**
  * Shortens tool results, oldest first, until the messages fit into `room` characters. Keeps at least 200 characters of
- * each.
+ * each result, and its closing boundary.
  */
 function trimmed(messages: readonly ModelMessage[], room: number): ModelMessage[] {
   let over = sizeOfAll(messages) - room;

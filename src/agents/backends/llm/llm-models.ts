@@ -8,7 +8,7 @@ import { APICallError, RetryError } from 'ai';
 import type { Instant } from '../../../lib/time.ts';
 import type { Report, Usage } from '../backend.ts';
 
-/** The AI SDK prints warnings in its own format, which would break the log. Turned off. */
+/** Turns off the warnings of the AI SDK, whose format would break the log. */
 globalThis.AI_SDK_LOG_WARNINGS = false;
 
 /** Which model to call, and where. */
@@ -19,7 +19,7 @@ export type ModelSettings = {
    */
   readonly provider: 'openai' | 'anthropic' | 'openai-compatible';
   readonly model: string;
-  /** Default: the provider's environment variable. An `openai-compatible` endpoint may need no key. */
+  /** The API key. Default: the provider's environment variable. An `openai-compatible` endpoint may need no key. */
   readonly apiKey?: string | undefined;
   /** The URL with the version, such as `https://api.openai.com/v1`. Default: the provider's own. */
   readonly baseUrl?: string | undefined;
@@ -49,8 +49,8 @@ export function modelOf(settings: ModelSettings): LanguageModel {
 const KEYS: Readonly<Record<string, string>> = { openai: 'OPENAI_API_KEY', anthropic: 'ANTHROPIC_API_KEY' };
 
 /**
- * Converts a model's failure to a `BackendError`. A rejected key, a missing model or a used-up quota is terminal. The
- * message is one line with the provider's reason. API keys are redacted.
+ * Converts a model's failure to a `BackendError`. A rejected key, refused access, a missing model or a used-up quota is
+ * terminal. The message is one line. API keys that begin with "sk-", "pk-" or "key-" are redacted.
  */
 export function failureOf(error: unknown, model: string): BackendError {
   if (error instanceof BackendError) return error;
@@ -90,7 +90,8 @@ function ofCall(error: APICallError, model: string): BackendError {
 }
 
 /**
- * Returns whether a failure is temporary: a broken connection, or an error that the provider reports during an answer.
+ * Returns whether a failure is temporary: a broken connection, or an overload or internal error that the provider
+ * reports during an answer.
  */
 function isTemporary(error: unknown): boolean {
   if (error instanceof Error)
@@ -99,8 +100,8 @@ function isTemporary(error: unknown): boolean {
 }
 
 /**
- * Returns the wait that Retry-After asks for, in milliseconds. Reads seconds and dates. 0 when it is missing or
- * invalid.
+ * Returns the wait that Retry-After-Ms or Retry-After asks for, in milliseconds. Reads seconds and dates. 0 when the
+ * header is missing or invalid.
  */
 function waitOf({ responseHeaders = {} }: APICallError): number {
   const { 'retry-after-ms': ms, 'retry-after': after } = responseHeaders;
@@ -176,7 +177,7 @@ export type ModelPrices = {
 /** Length of request and answer in characters. Used to estimate tokens when the provider reports none. */
 export type CallSize = { readonly request: number; readonly answer: number };
 
-/** The size of a refused request: no usage. */
+/** The size of a call that failed before any output: no usage. */
 export const NO_USAGE: CallSize = { request: 0, answer: 0 };
 
 /** Reports the usage of each model call once, however the call ended. */
@@ -196,8 +197,8 @@ export class LlmCall {
   }
 
   /**
-   * Ends the running call and reports its usage; does nothing when none is running. Tokens that the provider does not
-   * report are estimated as 1 per 4 characters.
+   * Ends the running call and reports its usage; does nothing when no call is running. Estimates 1 token per 4
+   * characters unless the provider reports both input and output tokens.
    */
   end(outcome: Usage['use']['outcome'], counted: LanguageModelUsage | null, { request, answer }: CallSize): void {
     if (this.#beganAt === null) return;
@@ -225,7 +226,7 @@ type Counted = {
   readonly cacheWrite: number;
 };
 
-/** Returns the cost in millionths of a dollar. `null`: the model has no price. */
+/** Returns the cost in millionths of a dollar. `null`: the price of input or output is not configured. */
 function costOf({ input, output, cacheRead, cacheWrite }: Counted, prices: ModelPrices): number | null {
   const { inputUsdPerMTok: plain, outputUsdPerMTok: outputPrice } = prices;
   if (plain === undefined || outputPrice === undefined) return null;

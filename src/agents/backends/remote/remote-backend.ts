@@ -13,7 +13,7 @@ import { offeredTools, sessionTools } from '../../mcp/session-tools.ts';
 import type { SessionTools } from '../../mcp/session-tools.ts';
 import { openRemoteSession } from './remote-session.ts';
 
-/** Options of one remote agent. Durations in milliseconds. */
+/** Options of one remote agent. Durations are in milliseconds. */
 export type RemoteBackendOptions = AcpSettings & {
   readonly host: RemoteHost;
   readonly agentId: AgentId;
@@ -24,9 +24,9 @@ export type RemoteBackendOptions = AcpSettings & {
 };
 
 /**
- * Runs agents on other machines that connect to Conch. Each agent has one connection, and one session per channel.
- * While the agent is disconnected, `open` rejects with an `AbsentError`, which says when to retry and counts as no
- * failure.
+ * Runs agents on other machines that connect to Conch. Each agent has one connection, and one session per channel and
+ * model. While the agent is disconnected, `open` rejects with an `AbsentError`, which says when to retry and counts as
+ * no failure.
  */
 export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend {
   const { host, agentId, reconnectGraceMs: graceMs, timers = systemTimers } = options;
@@ -51,7 +51,7 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
 
   async function openSession(peer: AcpPeer, link: RemoteLink, { seat, tools, key }: Seated) {
     const { profile = 'generic', denied = [], asked = [] } = options;
-    // Also after a reconnect: the agent may come back with another token.
+    // Checked after each reconnect: the agent may come back with another token.
     if (!host.mayServe(agentId, seat.channel)) {
       throw new BackendError(`the token of ${agentId} does not allow ${seat.channel}`, { terminal: true });
     }

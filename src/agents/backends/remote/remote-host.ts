@@ -25,9 +25,9 @@ import { TOOL_PATH, ToolEndpoints } from '../../tools/tool-server.ts';
 import type { ToolEndpoint } from '../../tools/tool-server.ts';
 import { createHash } from 'node:crypto';
 
-/** Options of the server that remote agents connect to. Durations in milliseconds. */
+/** Options of the server that remote agents connect to. Durations are in milliseconds. */
 export type RemoteHostOptions = {
-  /** 0 selects a free port. */
+  /** The port to listen on. 0 selects a free port. */
   readonly port: number;
   readonly host: string;
   readonly tokens: TokenBook;
@@ -41,8 +41,8 @@ export type RemoteHostOptions = {
    */
   readonly tls?: { readonly key: string; readonly cert: string };
   /**
-   * True when a proxy in front ends TLS. Then X-Forwarded-Proto must say "https", and X-Forwarded-For names the
-   * client.
+   * True when a proxy in front ends TLS. Then X-Forwarded-Proto must say "https" or "wss", and X-Forwarded-For names
+   * the client.
    */
   readonly behindProxy?: boolean;
   /** `heartbeatMs`: interval of pings. `heartbeatTimeoutMs`: an agent silent for this long is disconnected. */
@@ -149,7 +149,7 @@ export class RemoteHost {
     return this.#scopes.get(agent)?.includes(channel) ?? true;
   }
 
-  /** Closes all connections and stops listening. */
+  /** Closes all connections and stops listening. Connections that stay open for 2 s are cut. */
   async stop(): Promise<void> {
     this.#heartbeat.stop();
     this.#endpoints.closeAll();
@@ -190,8 +190,8 @@ export class RemoteHost {
 
   #authorize(request: IncomingMessage, address: string): Caller | UpgradeRefusal {
     const caller = this.#identify(request);
-    // Attempts with a valid token are counted per address and token. Other clients of the same address cannot use up
-    // the limit.
+    // Attempts with a valid token are counted per address and token, so that other clients of that address cannot use
+    // up the limit.
     const retryAfter = this.#limiter.admit('entry' in caller ? `${address} ${caller.entry.sha256}` : address);
     if (retryAfter > 0) {
       const headers = { 'Retry-After': String(retryAfter) };
@@ -283,7 +283,7 @@ const HANDSHAKE_CHECKS = 5;
 const MOST_CONNECTIONS = 10_000;
 const STOP_MS = 2_000;
 const GOING_AWAY = 1001;
-/** The close code for a revoked token. Reconnecting is pointless. */
+/** The close code for a revoked or replaced token. Reconnecting with that token is pointless. */
 export const REVOKED = 4401;
 
 function serverOf({ tls, limits }: RemoteHostOptions): Server {
@@ -330,17 +330,16 @@ export class ConnectionSlot {
 }
 
 /**
- * The close code for a connection replaced by another one of the same agent. The agent must not reconnect: both would
- * replace each other forever.
+ * The close code for a connection that another connection of the same agent replaced. The agent must not reconnect: the
+ * two connections would replace each other forever.
  */
 export const REPLACED = 4409;
 
 /**
- * Limits of handshakes for one client, which is an address, or an address with a valid token. Durations in
- * milliseconds.
+ * Limits of handshakes for one client: an address, or an address with a valid token. Durations are in milliseconds.
  */
 export type HandshakeLimits = {
-  /** How many different wrong tokens lock an address out. */
+  /** How many different wrong tokens within `lockoutMs` lock an address out for `lockoutMs`. */
   readonly wrongTokens: number;
   readonly lockoutMs: number;
   /** How many handshakes are allowed within `windowMs`. */
@@ -348,7 +347,7 @@ export type HandshakeLimits = {
   readonly windowMs: number;
 };
 
-/** 10 wrong tokens lock an address out for 60 s. 60 handshakes are allowed in 10 s. */
+/** Default limits: 10 wrong tokens lock an address out for 60 s. 60 handshakes are allowed in 10 s. */
 export const HANDSHAKE_LIMITS: HandshakeLimits = {
   wrongTokens: 10,
   lockoutMs: 60_000,
@@ -359,8 +358,8 @@ export const HANDSHAKE_LIMITS: HandshakeLimits = {
 type CallerRecord = { since: number; handshakes: number; wrong: Set<string>; wrongSince: number; lockedUntil: number };
 
 /**
- * Counts handshakes and wrong tokens in memory. Different wrong tokens count as guesses. The same wrong token sent
- * again counts once: it is a misconfigured agent.
+ * Counts handshakes and wrong tokens in memory. Different wrong tokens count as guesses. A wrong token that is sent
+ * again counts once: its sender is a misconfigured agent.
  */
 export class HandshakeLimiter {
   readonly #clock: Clock;
@@ -372,7 +371,7 @@ export class HandshakeLimiter {
     this.#limits = limits;
   }
 
-  /** Counts a handshake. Returns how many seconds the client must wait; 0 when it is admitted. */
+  /** Counts a handshake. Returns how many seconds the client must wait; 0 when the client is admitted. */
   admit(by: string): number {
     const now = this.#clock.now();
     const caller = this.#caller(by, now);
@@ -432,7 +431,7 @@ function isEncrypted({ headers }: Headers, { behindProxy }: Ingress): boolean {
   return behindProxy !== true || /^(?:https|wss)$/i.test(lastOf(headers['x-forwarded-proto']) ?? '');
 }
 
-/** Returns the client's address. */
+/** Returns the client's address, behind a proxy by X-Forwarded-For. */
 function callerOf({ headers, socket }: IncomingMessage, { behindProxy }: Ingress): string {
   const forwarded = behindProxy === true ? headers['x-forwarded-for'] : undefined;
   return lastOf(forwarded) ?? socket.remoteAddress ?? 'unknown';

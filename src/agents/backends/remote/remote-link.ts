@@ -46,7 +46,7 @@ export class RemoteLink {
   #open = true;
   #hasHeard = true;
   #missed = 0;
-  /** The timer during which nothing is read from a too fast agent. `null`: reading. */
+  /** The timer of a pause in which nothing is read from an agent that sends too fast. `null`: no pause. */
   #pauseTimer: Timer | null = null;
 
   constructor(socket: WebSocket, { limits, clock, timers, log, toolsUrl }: LinkParts) {
@@ -75,14 +75,16 @@ export class RemoteLink {
   }
 
   /**
-   * Opens a separate ACP stream over this connection. `asked` is called with the method of each request sent in it.
-   * The stream ends with the connection.
+   * Opens a separate ACP stream over this connection. `asked` is called with the method of each request of the stream
+   * that is sent to the agent. The stream ends with the connection.
    */
   stream(asked: (method: string) => void = () => undefined): Stream {
     return this.#multiplexer.stream(asked);
   }
 
-  /** Sends a ping on each beat. Closes the connection when too many pings in a row were unanswered. */
+  /**
+   * Called on each beat. Sends a ping, or closes the connection when the agent was silent for too many beats in a row.
+   */
   beat({ allowed, overslept, cause }: Beat): void {
     this.#missed = this.#hasHeard || overslept || this.#pauseTimer !== null ? 0 : this.#missed + 1;
     this.#hasHeard = false;
@@ -108,7 +110,7 @@ export class RemoteLink {
 
   /**
    * Counts a message or a tool call against the rate limit. Returns false above the limit: the agent is told to slow
-   * down, and reading pauses. An agent that stays above it for 30 s is disconnected.
+   * down, and reading pauses. An agent that stays above the limit for 30 s is disconnected.
    */
   countMessage(): boolean {
     const waitMs = this.#rate.count();

@@ -40,8 +40,9 @@ export async function openRemoteSession(ports: RemoteSessionPorts, link: RemoteL
 
 /**
  * A session that survives a short disconnect. An agent that reconnects within the grace period keeps its turn. Its
- * unfinished generation is lost. The agent gets the same prompt again, with the part of its answer that arrived. After
- * the grace period, or after a disconnect for misconduct, all calls reject with the cause.
+ * unfinished generation is lost. The agent gets the same prompt again, at most three times, with the part of its answer
+ * that arrived. After the grace period, or after a disconnect for misconduct, `prompt` and `ping` reject with the
+ * cause.
  */
 class RemoteSession implements AgentSession {
   readonly history = 'own';
@@ -116,7 +117,7 @@ class RemoteSession implements AgentSession {
     await this.#current?.session.interrupt(graceMs);
   }
 
-  /** Resolves while the agent is disconnected within its grace period, so no missed beats are counted. */
+  /** Resolves at once while the agent is disconnected within its grace period, so that no missed beats are counted. */
   async ping(): Promise<void> {
     if (this.#lost !== null) throw this.#lost;
     const now = this.#current;
@@ -173,7 +174,9 @@ class RemoteSession implements AgentSession {
     }
   }
 
-  /** Opens a session over the agent's next connection. Retries with the following connection when one breaks. */
+  /**
+   * Opens a session over the agent's next connection. Retries with the following connection when a connection breaks.
+   */
   async #next(late: Promise<never>): Promise<AttachedSession> {
     for (;;) {
       const link = await Promise.race([this.#ports.slot.arrival(), late]);
@@ -188,7 +191,9 @@ class RemoteSession implements AgentSession {
   }
 }
 
-/** How often a prompt is sent again after a lost connection. Prevents that an unstable agent keeps the floor. */
+/**
+ * Most times that a prompt is sent again after a lost connection, so that an unstable agent does not keep the floor.
+ */
 const MOST_LOSSES = 3;
 const CLOSE_GRACE_MS = 1_000;
 

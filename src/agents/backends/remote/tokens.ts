@@ -12,20 +12,23 @@ import { defined } from '../../../lib/defined.ts';
  */
 export type TokenEntry = {
   readonly sha256: string;
-  /** ISO 8601. */
+  /** When the token was made, in ISO 8601. */
   readonly createdAt: string;
   readonly channels?: readonly ChannelId[] | undefined;
 };
 
-/** When a token is made, and the channels to which it is limited. */
+/** `at`: when a token is made, in milliseconds since 1970. `channels`: where the token is valid. Absent: everywhere. */
 type TokenMaking = { readonly at: number; readonly channels?: readonly ChannelId[] };
 
-/** An agent's token could not be made, changed or read. The message says what to do. */
+/** An agent's token could not be made, changed or read. The message says why. */
 export class TokenError extends Error {
   override readonly name = 'TokenError';
 }
 
-/** Makes and returns the agent's token: 256 random bits. It cannot be read again later. */
+/**
+ * Makes and returns the agent's token: 256 random bits, which cannot be read again later. Throws a `TokenError` when
+ * the agent has a token.
+ */
 export function addAgentToken(dataDir: string, agent: AgentId, making: TokenMaking): string {
   const entries = readTokens(dataDir);
   if (Object.hasOwn(entries, agent)) {
@@ -34,14 +37,14 @@ export function addAgentToken(dataDir: string, agent: AgentId, making: TokenMaki
   return put(dataDir, agent, { entries, ...making });
 }
 
-/** Replaces the agent's token. Its connection with the old token is closed. */
+/** Replaces and returns the agent's token. A running Conch closes the agent's connection at its next heartbeat. */
 export function rotateAgentToken(dataDir: string, agent: AgentId, at: number): string {
   const entries = readTokens(dataDir);
   const { channels } = entryOf(entries, agent);
   return put(dataDir, agent, { entries, at, ...defined({ channels }) });
 }
 
-/** Deletes the agent's token. Its connection is closed. */
+/** Deletes the agent's token. A running Conch closes the agent's connection at its next heartbeat. */
 export function revokeAgentToken(dataDir: string, agent: AgentId): void {
   const entries = readTokens(dataDir);
   entryOf(entries, agent);
@@ -62,11 +65,11 @@ export function listAgentTokens(
 /** The tokens of a running Conch. Reads the file again when it changed. */
 export type TokenBook = {
   /**
-   * Returns the agent of a token, or `null` when it is unknown. Compares digests in constant time. Throws a
-   * `TokenError`.
+   * Returns the agent of a token, or `null` for an unknown token. Compares digests in constant time. Throws a
+   * `TokenError` when the file cannot be read.
    */
   holderOf(token: string): { readonly agent: AgentId; readonly entry: TokenEntry } | null;
-  /** Returns the digest of an agent's present token, or `null`. Throws a `TokenError`. */
+  /** Returns the digest of an agent's present token, or `null`. Throws a `TokenError` when the file cannot be read. */
   digestOf(agent: AgentId): string | null;
 };
 

@@ -2,7 +2,7 @@ import type { TurnPrompt } from '../backend.ts';
 import { sayAndEnd } from './demo-words.ts';
 import type { Step } from './demo-words.ts';
 
-/** Tasks of a review that make the demo's agents show one course of it. Any other task takes the first course. */
+/** Tasks that make the demo's agents show one course of a review. Any other task takes the first course. */
 export const DEMO_REVIEWS = [
   {
     task: 'pass',
@@ -29,7 +29,7 @@ type Course = (typeof DEMO_REVIEWS)[number]['task'];
 const FINDING = '[major] An empty input is accepted';
 const FINDING_LINE = /^(?<id>F\d+) \[\w+\] .*\((?<status>new|persisting|reappeared|fixed|disputed)(?:: .*)?\)$/gm;
 
-/** The steps of a turn that the open review asks for; `null` in any other turn. */
+/** Returns the steps of a turn that the open review asks for; `null` in any other turn. */
 export function reviewSteps({ task, text }: Pick<TurnPrompt, 'task' | 'text'>): readonly Step[] | null {
   const brief = text.slice(Math.max(0, text.lastIndexOf('\nTask: ') + 1));
   if (task === undefined || !brief.startsWith('Task: ')) return null;

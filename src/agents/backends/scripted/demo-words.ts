@@ -2,7 +2,7 @@ import type { Ending } from '../backend.ts';
 
 /** One action of a scripted agent. */
 export type Step =
-  /** Streams a text word by word, with a pause of `wordMs` (default: typing speed) after each word. */
+  /** Streams a text word by word, with a pause of `wordMs` (default: typing speed) before each word. */
   | { readonly do: 'say'; readonly text: string; readonly wordMs?: number }
   /** Ends the message: the next text starts a new one. */
   | { readonly do: 'flush' }
@@ -44,7 +44,7 @@ const LONG = [
   'That was all of it.',
 ].join('\n\n');
 
-/** Messages that make a demo agent show one state of the floor. The prefix `{agent}: ` picks the agent. */
+/** Messages that make a demo agent show one state of the floor. `example`: with the name of an agent in front. */
 export const DEMO_WORDS = [
   {
     word: 'hang',
@@ -115,9 +115,9 @@ export const DEMO_WORDS = [
   { word: 'hand to', example: 'pm: hand to qa', shows: 'hands the floor to the agent named', steps: PASS },
 ] as const satisfies readonly { word: string; example: string; shows: string; steps: readonly Step[] }[];
 
-/** Returns the steps of the demo word that a message consists of, `null` for any other message. */
+/** Returns the steps of the demo word that is the whole message; `null` for any other message. */
 export function demoSteps(text: string): readonly Step[] | null {
-  // Background runs append a note in brackets to the message; it is cut off here.
+  // Cuts off the note in parentheses that background runs append to the message.
   const [asked = ''] = text.split('\n\n(');
   if (asked.length > LONGEST_WORD) return null;
   const words = asked

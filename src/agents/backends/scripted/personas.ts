@@ -13,14 +13,14 @@ export type Wish = {
   readonly to: readonly AgentId[];
   /** The subject without greeting and request words, such as "a login page with email". */
   readonly title: string;
-  /** The first five words that are not filler words, in order. */
+  /** The first five different words that are not filler words, in order. */
   readonly words: readonly string[];
   readonly kind: 'greeting' | 'question' | 'request';
-  /** Two options between which the message leaves the choice. */
+  /** The two options of a message such as "A or B"; `null` for other messages. */
   readonly choice: readonly [string, string] | null;
 };
 
-/** What a session remembers between prompts: the last request, and the request that it asked a question about. */
+/** What a session remembers: the last request, and the request about which the agent asked a question. */
 export type ScriptMemory = { readonly request: Wish | null; readonly question: Wish | null };
 
 export type Scene = ScriptMemory & {
@@ -88,7 +88,7 @@ const OPENING =
   /^(?:(?:hi|hello|hey|ok|okay|so|well|team|all|everyone|please|now)\b[\s,!.]*)*(?:(?:can|could|would|will) (?:you|we|someone) |(?:i|we) (?:want|need|would like|'d like) (?:you )?(?:to (?:have )?)?|let'?s |help (?:me|us) (?:to )?)?(?:please )?(?:(?:build|make|create|add|write|design|implement|develop|plan|do) (?!(?:it|this|that|them|sure)\b)(?:me |us )?)?/i;
 const KINDS = [
   ['greeting', /^(?:hi|hello|hey|good (?:morning|evening|afternoon)|moin|yo)\b[^.?!]{0,20}[.?!]?$/i],
-  // Thanks get the answer of a greeting.
+  // Thanks count as a greeting.
   ['greeting', /^(?:thanks?|thank you|thx|great|nice|perfect|cool|well done|ok|okay)\b[^?]{0,30}$/i],
   ['request', /^(?:please |hey |hi |hello )?(?:can|could|would|will) (?:you|we|someone|anybody) /i],
   ['question', /\?\s*$|^(?:what|why|how|who|when|where|which|is|are|does|do|should)\b/i],
@@ -148,7 +148,7 @@ const pm: Persona = {
 
 /**
  * Returns the steps that post a specification. `answer`: the reply to pm's question. `null`: pm asked and nobody
- * answered.
+ * answered. Absent: pm did not ask.
  */
 function specified({ title, words, by }: Wish, answer?: string | null): readonly Step[] {
   const start = answer === null ? 'I go on without an answer.\n\n' : answer && `**${capital(answer)}** it is.\n\n`;
@@ -221,7 +221,7 @@ function identifier(...words: readonly string[]): string {
 
 const capital = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
-/** The tester: tests the code in the last message and lists the checks. Passes when there is nothing to test. */
+/** The tester: lists checks of the code in another agent's last message, else of the request. Passes without both. */
 const qa: Persona = {
   reply: ({ asked, heard }) => {
     const [, name, list] = /export function (\w+)\(([^)]*)\)/.exec(heard?.text ?? '') ?? [];

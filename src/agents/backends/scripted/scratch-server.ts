@@ -4,7 +4,7 @@ import { McpServer } from '@modelcontextprotocol/server';
 import { StdioServerTransport } from '@modelcontextprotocol/server/stdio';
 import { z } from 'zod';
 
-// The demo's MCP server. It keeps notes as files in the folder given as its argument.
+// The demo's MCP server. Keeps notes as files in the folder that is its argument. Default: the working folder.
 const [, , folder = '.'] = process.argv;
 mkdirSync(folder, { recursive: true });
 const name = z.string().regex(/^\w[\w-]{0,40}\.txt$/, 'Expected a name such as "note.txt"');

@@ -32,7 +32,8 @@ export function typingSpeed(wordMs = TYPIST_WORD_MS): TypingSpeed {
 type Options = { readonly script: Persona; readonly speed?: TypingSpeed; readonly serverTools?: ServerTools };
 
 /**
- * Runs agents without a model. They answer by a script, and show any state of the floor when asked with a demo word.
+ * Runs agents without a model. Each agent answers by a script, and shows a state of the floor when a message is a demo
+ * word.
  */
 export function createScriptedBackend(options: Options): AgentBackend {
   return {
@@ -51,7 +52,7 @@ class ScriptedSession implements AgentSession {
   readonly #tools: SessionTools | null;
   #memory: ScriptMemory = { request: null, question: null };
   #generation: Generation | null = null;
-  /** The last generation's texts and remaining steps in order, and its notes not yet posted. */
+  /** Posted texts and remaining steps of the last generation, in order. `null`: its turn was complete. */
   #open: readonly Step[] | null = null;
   #notes: readonly string[] = [];
   /** The steps for a turn of the open review; `null` in any other turn. */
@@ -71,7 +72,7 @@ class ScriptedSession implements AgentSession {
     await this.ping();
     if (this.#generation) throw new Error(`impossible: ${this.#seat.agent} is prompted twice at a time`);
     this.#roster = turn.roster;
-    // A repair names no task: the last turn is repeated.
+    // A prompt that asks for a usable verdict again names no task: the steps of the last review turn are repeated.
     this.#review = turn.task === undefined ? null : (reviewSteps(turn) ?? this.#review);
     const scene = sceneOf(turn, this.#seat.agent, this.#memory);
     const steps = [...this.#recalled(), ...this.#plan(turn, scene)];
@@ -166,8 +167,8 @@ class ScriptedSession implements AgentSession {
   }
 
   /**
-   * Returns the remaining steps of the turn. After an interrupt they come from memory; after a restart the reply is
-   * generated again.
+   * Returns the remaining steps of the turn. After an interrupt the steps come from memory; after a restart the reply
+   * is generated again.
    */
   #remaining(turn: TurnPrompt, { request, ...scene }: Scene): readonly Step[] {
     const again = () =>
@@ -245,7 +246,7 @@ class Generation {
     }
   }
 
-  /** Reports usage as of a model that costs nothing. */
+  /** Reports 1 output token per 4 characters, at no cost. */
   #tellUsage(ms: number): void {
     const output = Math.ceil(this.#spent / 4);
     const free = { model: null, input: null, cached: null, source: 'computed' } as const;
@@ -329,7 +330,8 @@ class Generation {
 }
 
 /**
- * Returns whether a note can follow the text: at the start, or after a whole sentence outside code blocks and lists.
+ * Returns whether a note can follow the text: at the start, or after a sentence outside a code block. The number of a
+ * list item, such as "1.", ends no sentence.
  */
 function interruptible(streamed: string): boolean {
   const lastLine = streamed.slice(streamed.lastIndexOf('\n') + 1);
@@ -337,8 +339,8 @@ function interruptible(streamed: string): boolean {
 }
 
 /**
- * Returns the steps without the texts already in the channel (`said`). A partly posted code block is posted again from
- * its start.
+ * Returns the steps without the texts already in the channel (`said`), without `work` steps, and without `flush` steps
+ * before the first text. A partly posted code block is posted again from its start.
  */
 export function remainder(steps: readonly Step[], said: readonly string[]): readonly Step[] {
   if (said.length === 0) return steps;
