@@ -66,7 +66,7 @@ export type TurnPrompt = {
   readonly text: string;
 };
 
-/** Usage of one model call, or usage that an agent reports for a turn. The caller adds who requested it. */
+/** Usage of one model call, or usage that an agent reports for a turn. The run adds the person who requested it. */
 export type Usage = {
   readonly tokens: number;
   /** Cost in millionths of a dollar. 0 when `use.source` is `unpriced`. */
@@ -117,7 +117,7 @@ export type SeatContext = {
    * tools can be allowed.
    */
   readonly reaches?: (server: string, tool: string | null) => boolean;
-  /** Tells people that a server's tools are unavailable and why. `null`: they are available again. */
+  /** Tells people that a server's tools are unavailable and why. `null`: the tools are available again. */
   readonly tellTools?: (server: string, why: string | null) => void;
 };
 
@@ -130,7 +130,7 @@ export type AgentSession = {
   prompt(turn: TurnPrompt, report: Report): Promise<Ending>;
   /** Injects a message into the running generation. `observed`: the message is not addressed to the agent. */
   inject(message: Line, observed: boolean): Promise<InjectOutcome>;
-  /** Stops the running generation and resolves when it stopped. After `graceMs` it is stopped by force. */
+  /** Stops the running generation, at the latest after `graceMs` by force. Resolves when the generation has stopped. */
   interrupt(graceMs: number): Promise<void>;
   /** Passes on a message of others while this agent does not hold the floor. */
   observe?(message: Line): void;

@@ -24,8 +24,9 @@ type ServerQuestion = Pick<GatedCall, 'detail' | 'input' | 'unaskable' | 'form' 
 };
 
 /**
- * Asks people a server's question in the middle of a call. They answer in words that fill in its form, if it has one. A
- * denial declines; no answer, or the end of the turn, cancels.
+ * Asks people a server's question in the middle of a call. People answer in words that fill in the question's form, if
+ * any. A denial by people or by a rule declines. No answer, an answer that does not fit the form, or the end of the
+ * turn cancels.
  */
 export async function askPeople(asked: ElicitRequestParams, asking: ServerAsking): Promise<ElicitResult> {
   const { gate, withdrawn } = asking;
@@ -40,7 +41,7 @@ export async function askPeople(asked: ElicitRequestParams, asking: ServerAsking
   return read.ok ? { action: 'accept', content: read.content } : { action: 'cancel' };
 }
 
-/** The question as a gated call: the rules of its call can deny it, and it is asked even if they allow it. */
+/** Returns the question as a call for the gate. The rules of its call can deny the question, but never answer it. */
 function callOf(
   { detail, ...question }: ServerQuestion,
   { call, redact, title }: ServerAsking & { readonly title: string },
@@ -60,7 +61,7 @@ function callOf(
   };
 }
 
-/** A question with a link. Conch does not fetch the link; people can open it. */
+/** Returns a question with a link. Conch does not fetch the link; people can open the link. */
 function linkQuestion({ message, url }: { readonly message: string; readonly url: string }): ServerQuestion {
   const isWeb = URL.canParse(url) && /^https?:$/.test(new URL(url).protocol);
   const { host, href } = isWeb ? new URL(url) : { host: '', href: '' };
@@ -92,8 +93,8 @@ function formQuestion(
 }
 
 /**
- * Why a form must not be asked: a free text could be a secret, or its names would not show unchanged in the channel;
- * `null` when it can be asked.
+ * Returns why people must not be asked: a free text could be a secret, or names or choices of the form would not show
+ * unchanged in the channel. `null` when people can be asked.
  */
 function whyUnaskable(message: string, form: readonly AskedField[], redact: ServerAsking['redact']): string | null {
   const free = form.filter(({ kind, options }) => kind === 'text' || (kind === 'some' && options.length === 0));
@@ -170,5 +171,5 @@ const SECRET =
 const FOR_SECRETS = 'it asks for what looks like a secret, and nobody should write one into a channel';
 const NOT_FLAT = 'its form has other fields than texts, numbers, yes or no, and choices';
 const HIDDEN = 'its form has names or choices that do not read as they are';
-/** In characters. */
+/** Longest title of a question, in characters. */
 const LONGEST_TITLE = 80;

@@ -34,21 +34,21 @@ export const keptClient = z.object({
 });
 
 const loginSchema = z.strictObject({
-  /** The MCP server. The tokens are sent to it only. */
+  /** The address of the MCP server. Access tokens are sent only there. */
   url: z.string(),
-  /** The resource that tokens are requested for (RFC 8707). */
+  /** The resource for which tokens are requested (RFC 8707). */
   resource: z.string(),
-  /** The issuer of the tokens. Refresh tokens are sent to it only. */
+  /** The issuer of the tokens. Refresh tokens are sent only to its token endpoint. */
   issuer: z.string(),
   authorizationServer: z.string(),
   /** The issuer's metadata at sign-in; `null` for none. */
   metadata: keptMetadata.nullable(),
   client: keptClient,
-  /** `null` once the service refused to renew them. */
+  /** The tokens; `null` once the service refused to renew the tokens, or once refused tokens cannot be renewed. */
   tokens: tokensSchema.nullable(),
   /** Why a person must sign in again; `null` while the tokens are valid. */
   refused: z.string().nullable(),
-  /** The scope that the server wants beyond the granted one; `null` for none. */
+  /** The scope that the server wants beyond the granted scope; `null` for none. */
   wanted: z.string().nullable(),
   /** Time of the sign-in, in milliseconds since 1970. */
   signedInAt: z.number(),
@@ -64,13 +64,13 @@ export class LoginError extends Error {
 
 /**
  * The logins at MCP servers, in the data folder: one file per server, readable by this user only. A running Conch and a
- * command can use them at the same time.
+ * command can use the store at the same time.
  */
 export class LoginStore {
   readonly #dataDir: string;
   readonly #folder: string;
   #secrets: readonly string[] = [];
-  /** Logins that could not be written. The file still has tokens that are already used up. */
+  /** Logins that could not be written, by path. The file still has tokens that are already used up. */
   readonly #unsaved = new Map<string, Login>();
 
   constructor(dataDir: string) {
@@ -79,12 +79,12 @@ export class LoginStore {
     for (const file of filesIn(this.#folder)) if (file.endsWith('.json')) this.#readFile(join(this.#folder, file));
   }
 
-  /** Every token and secret seen so far, the newest last. Returns a new array when the set changes. */
+  /** The newest 256 tokens and secrets seen, the newest last. Returns a new array when the set changes. */
   get secrets(): readonly string[] {
     return this.#secrets;
   }
 
-  /** The login at a server; `null` without one. Throws a `LoginError`. */
+  /** Returns the login at a server; `null` for none. Throws a `LoginError` for an unreadable or damaged file. */
   read(url: string): Login | null {
     const path = this.#pathOf(url, 'json');
     const login = this.#readFile(path);
@@ -99,7 +99,7 @@ export class LoginStore {
     return unsaved;
   }
 
-  /** Stores a login. Returns an error when it could not be written; this process then keeps it in memory. */
+  /** Stores a login. Returns an error when it could not be written; this process then keeps the login in memory. */
   save(login: Login): LoginError | null {
     const path = this.#pathOf(login.url, 'json');
     this.#know(login);
@@ -178,7 +178,7 @@ export class LoginStore {
   }
 }
 
-/** How often the lock is tried. In total longer than a service may take to renew a token. */
+/** Most attempts to take the lock. Together longer than the 30 s that a service may take to renew a token. */
 const MOST_TRIES = 400;
 const TRY_AGAIN_MS = 100;
 /** Most secrets that are remembered; older tokens have expired. */

@@ -37,7 +37,7 @@ export type McpPorts = {
   readonly stopGraceMs?: number;
   /** Stores the definitions of tools over restarts. Absent: they are known until the program ends. */
   readonly memory?: { recall(name: string): string | null; remember(name: string, text: string): void };
-  /** The name under which they are stored. Default: the server's id. */
+  /** The name under which the definitions are stored. Default: the server's id. */
   readonly name?: string;
   /** Called with the reason when the server is given up, and with `null` each time it has listed its tools. */
   readonly turned?: (why: string | null) => void;
@@ -89,8 +89,8 @@ export type McpConnection = {
 };
 
 /**
- * Starts or reaches a server, in the newest protocol that both know. Rejects with an error for people, after everything
- * started has ended.
+ * Starts or reaches a server, in the newest protocol that both sides know. Rejects with an error for people, after
+ * every started program has ended.
  */
 export async function connectServer(parts: ConnectParts): Promise<McpConnection> {
   try {
@@ -159,7 +159,7 @@ function transportOf({ id, config, ports }: ConnectParts): Transport {
   });
 }
 
-/** Lets a server in a sandbox read the paths of its arguments, also in a hidden home. */
+/** Returns the sandbox plan of a server, which can also read the absolute paths among its arguments. */
 function showing({ plan }: AgentSandbox, args: readonly string[]): SandboxPlan {
   return { ...plan, readable: [...plan.readable, ...args.filter((arg) => isAbsolute(arg))] };
 }
@@ -175,7 +175,8 @@ async function list(client: Client, { id, config, ports }: ConnectParts): Promis
 type OpenCalls = Set<NonNullable<McpCall['ask']>>;
 
 /**
- * Answers a server's question. A question does not name its call, so it is cancelled when several calls are under way.
+ * Answers a server's question. A question does not name its call, so the question is cancelled unless exactly one call
+ * is under way.
  */
 async function answer(open: OpenCalls, asked: ElicitRequestParams, withdrawn: AbortSignal): Promise<ElicitResult> {
   const [ask, ...others] = open;
@@ -204,7 +205,8 @@ async function send(client: Client, sent: Sent): Promise<CallOutcome> {
     progressed();
   };
   const params = { name: tool.name, arguments: input, _meta: { 'conch/call': id } };
-  // Without its output schema: the client would report a result that breaks it as a call that failed, although the tool has run.
+  // Leaves out the output schema: the client would report a result that breaks the schema as a failed call, although
+  // the tool has run.
   const toolDefinition = { name: tool.name, inputSchema: { ...tool.schema, type: 'object' as const } };
   open.add(ask);
   try {
@@ -219,7 +221,7 @@ async function send(client: Client, sent: Sent): Promise<CallOutcome> {
   }
 }
 
-/** The timeouts of a call: without progress, and in all. */
+/** The timeouts of a call: without progress, and in total. The time of open questions does not count. */
 class CallTime {
   readonly #limitMs: number;
   readonly #ports: McpPorts;
@@ -268,7 +270,7 @@ class CallTime {
   }
 }
 
-/** The outcome of a failed call: the server's error, or unknown when the connection broke. */
+/** The outcome of a failed call: the server's or the login's error, else unknown, because the connection broke. */
 function broken(error: unknown, sent: Sent): CallOutcome {
   const login = loginOf(error, sent);
   if (login instanceof LoginNeededError && !login.isWider) sent.lost(login);
@@ -277,7 +279,7 @@ function broken(error: unknown, sent: Sent): CallOutcome {
   return error instanceof ProtocolError ? failure(words, 'TOOL_FAILED') : failure(`${words}. ${UNKNOWN}`, 'UNKNOWN');
 }
 
-/** The login's error if a login is why a request failed; else `null`. */
+/** Returns the login's error if a request failed because of a login; else `null`. */
 function loginOf(error: unknown, { id, config, ports: { logins } }: ConnectParts): LoginError | null {
   if (error instanceof LoginError) return error;
   if (logins === undefined || logins.presented(id, config) === null) return null;
@@ -311,7 +313,7 @@ function endOf(transport: Transport): Error | null {
   return transport instanceof StdioTransport && transport.ended !== null ? new Error(transport.ended) : null;
 }
 
-/** True when the protocol could not be negotiated: some servers end at that request. */
+/** True when the protocol could not be negotiated: some servers end at the request to negotiate. */
 function isEraUnknown(error: unknown): boolean {
   return error instanceof SdkError && error.code === SdkErrorCode.EraNegotiationFailed;
 }
@@ -320,7 +322,7 @@ const UNAUTHORIZED = 401;
 const UNKNOWN = 'Nobody knows what it has done: look before you try it again.';
 const LONGEST_WORDS = 500;
 
-/** Timeouts in milliseconds: of a start, a probe, a list of tools, and a whole call. */
+/** Timeouts in milliseconds: of a start, a probe, a list of tools, and a whole call; then the default `stopGraceMs`. */
 const START_MS = 20_000;
 const PROBE_MS = 5_000;
 const LIST_MS = 10_000;
@@ -328,7 +330,7 @@ const LONGEST_CALL_MS = 600_000;
 const STOP_MS = 2_000;
 /** Most questions that a server may ask by its answers to one call. */
 const MOST_ROUNDS = 3;
-/** A timeout that never fires in practice. Turns the library's timers off, because ours use the injected clock. */
+/** A timeout that never fires in practice. Replaces the library's timers, because Conch uses the injected timers. */
 const NEVER_MS = 2_147_483_647;
 
 /** The invalid entries of a server's list of tools, each with the reason. `take` returns and clears them. */
@@ -356,7 +358,7 @@ export function sieved(transport: Transport): BadTools {
 
 const UNREAD = /^notifications\/(?:message$|resources\/|prompts\/|tasks)/;
 
-/** Most invalid entries of a list that are reported, and the longest name of one. */
+/** Most invalid entries of a list that are reported, and the longest name of an entry, in characters. */
 const MOST_TOLD = 20;
 const LONGEST_NAME = 100;
 
@@ -373,7 +375,7 @@ function withoutBadTools(message: JSONRPCMessage, bad: string[]): JSONRPCMessage
   return { ...message, result: { ...message.result, tools } };
 }
 
-/** The entry if it is a valid tool, else `null`. Its output schema is removed if only newer protocols allow it. */
+/** Returns the entry if it is a valid tool, else `null`. Removes an output schema that is not of an object. */
 function toolIn(entry: unknown): object | null {
   const read = z
     .looseObject({ inputSchema: ofObject, outputSchema: ofObject.optional().catch(undefined) })

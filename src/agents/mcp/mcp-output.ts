@@ -10,7 +10,7 @@ export type ToolOutput = { readonly text: string; readonly images: readonly Tool
 /** Longest output that a model gets at once, in bytes of UTF-8. */
 const LONGEST_OUTPUT = 32 * 1_024;
 
-/** The result of a call as text and pictures. Links are named, never fetched. */
+/** Returns the result of a call as text and at most four pictures. Links are named, never fetched. */
 export function outputOf({ content, structuredContent, isError = false }: CallToolResult): ToolOutput {
   const images = content.flatMap((block) => (block.type === 'image' ? (imageOf(block.data) ?? []) : []));
   const kept = images.slice(0, MOST_IMAGES);
@@ -20,7 +20,7 @@ export function outputOf({ content, structuredContent, isError = false }: CallTo
   return { text: hasText ? texts.join('\n') : structured, images: kept, isError };
 }
 
-/** The newest outputs that were cut, so that a model can read the rest. */
+/** The newest outputs that were cut, at most 16 MiB or one output, so that a model can read the rest. */
 export class KeptOutputs {
   readonly #texts = new Map<string, Buffer>();
   #count = 0;
@@ -29,7 +29,9 @@ export class KeptOutputs {
     return this.#texts.size === 0;
   }
 
-  /** Returns a text for the model. Cuts a long text in the middle and stores it, so that the model can read the rest. */
+  /**
+   * Returns a text for the model. Cuts a long text in the middle and stores it, so that the model can read the rest.
+   */
   shorten(text: string): string {
     const bytes = Buffer.from(text);
     if (bytes.length <= LONGEST_OUTPUT) return text;
@@ -43,7 +45,7 @@ export class KeptOutputs {
     return [textAt(bytes, 0, head), left, textAt(bytes, tail, bytes.length)].join('\n');
   }
 
-  /** A piece of a stored text, with the position of the next one. */
+  /** Returns a piece of a stored text, with the position of the next piece if any; a sentence when no piece is left. */
   read(id: string, from: number): string {
     const bytes = this.#texts.get(id);
     if (bytes === undefined) return `There is no output "${id}" any more.`;
@@ -73,7 +75,7 @@ export const READ_OUTPUT_TOOL = {
   }),
 };
 
-/** In bytes. */
+/** Most bytes of the stored outputs together. A single output may be larger. */
 const MOST_KEPT = 16 * 1_024 * 1_024;
 const HEAD = 0.6;
 const MOST_IMAGES = 4;
@@ -98,7 +100,7 @@ function textOf(block: ContentBlock, images: readonly ToolImage[]): string {
   }
 }
 
-/** The picture; `null` for a type that models do not take, and for a large one. */
+/** Returns the picture; `null` for a type that models do not take, and for more than 1.5 MB. */
 function imageOf(base64: string): ToolImage | null {
   if (base64.length * 0.75 > LARGEST_IMAGE) return null;
   const begin = Buffer.from(base64.slice(0, 24), 'base64').toString('latin1');

@@ -15,7 +15,7 @@ export type Reaches = (server: string, tool: string | null) => boolean;
 /** The tools of the next round of an agent's model, with notes for it. */
 export type OfferedTools = {
   readonly tools: readonly ServerTool[];
-  /** Tools that the rules always deny: a call of one is answered, not run. */
+  /** Tools that the rules always deny: their calls are answered, not run. */
   readonly withheld: readonly ServerTool[];
   /**
    * Servers for which the rules deny every tool. They are not started. Calls to their tools are answered with a
@@ -36,28 +36,28 @@ export type SeatTools = {
   offer(reaches: Reaches): Promise<OfferedTools>;
   /** Notes for the agent about servers whose tools are missing. Starts nothing. */
   absent(reaches: Reaches): ReadonlyMap<string, string>;
-  /** What changed in a tool's definition; `null` for nothing. */
+  /** Returns what changed in a tool's definition since it was accepted; `null` for nothing. */
   changeOf(tool: ServerTool): string | null;
-  /** Carries out an allowed call, once; not when the tool's definition changed after it was shown. Never rejects. */
+  /** Carries out an allowed call, once, unless the tool's definition changed after it was shown. Never rejects. */
   call(tool: ServerTool, call: McpCall): Promise<CallOutcome>;
   configOf(tool: ServerTool): McpServerConfig | null;
   /** Releases the seat's servers. Servers without another seat end. */
   close(): Promise<void>;
 };
 
-/** Most tools of one agent, and the longest definitions in bytes. From `MANY_TOOLS` on the operator is warned. */
+/** Most tools of one agent, most bytes of their definitions, and the number of tools from which the log warns. */
 const MOST_TOOLS = 64;
 const LONGEST_DEFINITIONS = 64 * 1_024;
 const MANY_TOOLS = 25;
 
-/** All running MCP servers: one for each agent that uses it, or one for each of its seats. */
+/** All running MCP servers. Each agent has its own server, or each of its seats with `share: seat`. */
 export class McpPool {
   readonly #config: () => McpConfig;
   readonly #ports: McpPorts;
   /** Servers by id and agent, and by channel unless the agent's channels share the server. */
   readonly #servers = new Map<string, { readonly server: McpServer; readonly seats: Set<Seat> }>();
   readonly #warned = new Set<string>();
-  /** The channels that were told that a server is given up: keys of server, agent and channel. */
+  /** Keys of server, agent and channel, for each channel that was told that the server is given up. */
   readonly #toldChannels = new Set<string>();
 
   constructor(config: () => McpConfig, ports: McpPorts) {
@@ -65,7 +65,7 @@ export class McpPool {
     this.#ports = ports;
   }
 
-  /** Gives a seat access to the servers. Starts nothing. */
+  /** Gives a seat access to the servers. Starts nothing, but lets servers that were given up start again. */
   open(seat: Seat): SeatTools {
     const { agent } = seat;
     const servers = (): readonly McpServer[] => {
@@ -133,7 +133,7 @@ export class McpPool {
     return server;
   }
 
-  /** Tells each channel once that a server is given up, until it is back. New sessions do not repeat it. */
+  /** Tells each channel once that a server is given up, and once that it is back. New sessions repeat nothing. */
   #tell(key: string, id: string, why: string | null): void {
     for (const { channel, tellTools, reaches } of this.#servers.get(key)?.seats ?? []) {
       const told = `${key} ${placeOf(channel).channel}`;
@@ -189,7 +189,7 @@ export class McpPool {
     };
   }
 
-  /** Warns once for each number of tools. */
+  /** Logs a warning about too many tools, once for each agent and number of tools. */
   #warn(agent: AgentId, tools: number, offered: number): void {
     const key = `${agent} ${tools} ${offered}`;
     if (this.#warned.has(key)) return;
@@ -223,7 +223,7 @@ function absenceOf(server: string, why: string): string {
   return `The tools of ${server} are not there now: ${why}`;
 }
 
-/** The tools that fit the limits, in the order of the configuration. */
+/** Returns the tools that fit the limits, in the order given. */
 function fitting(tools: readonly ServerTool[]): readonly ServerTool[] {
   let left = LONGEST_DEFINITIONS;
   return tools.slice(0, MOST_TOOLS).filter(({ alias, description, schema }) => {

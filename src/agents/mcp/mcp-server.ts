@@ -9,15 +9,16 @@ import { LoginNeededError } from './server-logins.ts';
 import { parsedJson } from '../../lib/defined.ts';
 
 /**
- * One MCP server: started at its first use, stopped after 10 minutes without use. After a failure it starts again at
- * its next use, at the earliest after its backoff. After five failures in a row it stays down.
+ * One MCP server: started at its first use, stopped after 10 minutes without use. After a failure the server starts
+ * again at its next use, at the earliest after its backoff. After five failures without a successful call between them
+ * it stays down until `reset`.
  */
 export class McpServer {
   readonly id: string;
   readonly config: McpServerConfig;
   readonly #ports: McpPorts;
   #connection: Promise<McpConnection> | null = null;
-  /** The last list of tools; `null` when it has changed since. */
+  /** The last list of tools; `null` before the first list, and when the server's tools changed since. */
   #list: Promise<readonly ServerTool[]> | null = null;
   #closing: Promise<unknown> = Promise.resolve();
   #idle: Timer | null = null;
@@ -28,7 +29,7 @@ export class McpServer {
   #isTrouble = false;
   #needsLogin = false;
   #over = false;
-  /** The accepted definitions of tools: the first ones, or those accepted since. `null` before they are loaded. */
+  /** The first or last accepted definition of each tool, by name. `null` before the definitions are loaded. */
   #known: Map<string, KnownTool> | null = null;
 
   constructor(id: string, config: McpServerConfig, ports: McpPorts) {
@@ -42,12 +43,12 @@ export class McpServer {
     return this.#failures < MOST_FAILURES ? null : this.#why;
   }
 
-  /** Why the tools were missing at their last use; `null` when they were there. */
+  /** Why the server failed since it last listed its tools; `null` when it did not fail. */
   get trouble(): string | null {
     return this.#isTrouble ? this.#why : null;
   }
 
-  /** Failures since the last success. */
+  /** Failures since the last successful call or `reset`. */
   get failures(): number {
     return this.#failures;
   }
@@ -57,13 +58,13 @@ export class McpServer {
     return await this.#use((connection) => (this.#list ??= this.#read(connection)));
   }
 
-  /** The server's instructions for its use; empty before it is started. */
+  /** Returns the server's instructions for its use; empty while the server is not running. */
   async instructions(): Promise<string> {
     const connection = await this.#connection?.catch(() => null);
     return connection?.instructions ?? '';
   }
 
-  /** How a tool's definition differs from the accepted one; `null` when it does not. */
+  /** Returns how a tool's definition differs from the accepted definition; `null` when it does not. */
   changeOf(tool: ServerTool): string | null {
     const known = this.#definitions.get(tool.name);
     return known === undefined || known.digest === tool.digest ? null : differenceOf(known, tool);
@@ -82,7 +83,7 @@ export class McpServer {
     }
   }
 
-  /** Accepts a tool's current definition. */
+  /** Accepts this definition of a tool: `changeOf` compares later definitions with it. */
   accept(tool: ServerTool): void {
     if (this.#definitions.get(tool.name)?.digest === tool.digest) return;
     this.#keep([tool]);
@@ -100,14 +101,14 @@ export class McpServer {
     }
   }
 
-  /** Clears all failures, so that the server can start at once. */
+  /** Clears all failures and the need for a login, so that the server can start at once. */
   reset(): void {
     this.#needsLogin = false;
     this.#failures = 0;
     this.#notBefore = -Infinity;
   }
 
-  /** Ends the server and its calls. It starts again at its next use. Resolves when it has ended. */
+  /** Ends the server and its calls. A later use starts the server again. Resolves when the server has ended. */
   async stop(): Promise<void> {
     this.#idle?.cancel();
     const connection = this.#forget();
@@ -172,7 +173,7 @@ export class McpServer {
     return opened;
   }
 
-  /** Notes that a login is needed. The connection and its calls go on. */
+  /** Notes that a login is needed: new uses fail, and the calls under way go on. */
   #shutOut(error: LoginNeededError): void {
     this.#list = null;
     this.#note(error);
@@ -183,7 +184,7 @@ export class McpServer {
     this.#note(error);
   }
 
-  /** Counts a failure. A server that needs a login is not tried again before the login. */
+  /** Counts and logs a failure. A server that needs a login is not tried again before the login or `reset`. */
   #note(error: unknown): void {
     const why = wordsOf(error);
     this.#needsLogin = error instanceof LoginNeededError;
@@ -257,7 +258,7 @@ const knownTool = z.object({
 });
 type KnownTool = z.output<typeof knownTool>;
 
-/** The stored definitions; empty when they cannot be read, so that the next ones are accepted. */
+/** Returns the stored definitions; empty when they cannot be parsed: then the next definitions are accepted. */
 function readKnown(text: string | null): Readonly<Record<string, KnownTool>> {
   return parsedJson(text ?? '{}', z.record(z.string(), knownTool)) ?? {};
 }
@@ -265,7 +266,7 @@ function readKnown(text: string | null): Readonly<Record<string, KnownTool>> {
 const LONGEST_WORDS = 500;
 /** Most stored definitions of one server. */
 const MOST_KNOWN = 1_000;
-/** In milliseconds. */
+/** Time without use after which a server is stopped, in milliseconds. */
 const IDLE_MS = 600_000;
 const BACKOFF = { firstMs: 1_000, longestMs: 60_000 };
 const MOST_FAILURES = 5;

@@ -7,9 +7,9 @@ import { wildcard } from '../../rules/rule.ts';
 /** A tool of a server, as rules, people and models know it. */
 export type ServerTool = {
   readonly server: string;
-  /** The server's name for it. */
+  /** The server's name for the tool. */
   readonly name: string;
-  /** The name in rules. */
+  /** The name in rules, such as `mcp__files__write_file`. */
   readonly rule: string;
   /** The name for models: at most 64 letters, digits, "_" and "-", because providers take no others. */
   readonly alias: string;
@@ -17,7 +17,7 @@ export type ServerTool = {
   readonly schema: Readonly<Record<string, unknown>>;
   /** Digest of the server's whole definition. */
   readonly digest: string;
-  /** The server's hints: the tool changes nothing, reaches only the server, can destroy something. */
+  /** The server's hints: the tool changes nothing, reaches only the server, can destroy something (the default). */
   readonly claims: { readonly readOnly: boolean; readonly closedWorld: boolean; readonly destructive: boolean };
 };
 
@@ -25,8 +25,8 @@ export type ServerTool = {
 export type ReadTools = { readonly tools: readonly ServerTool[]; readonly refused: readonly string[] };
 
 /**
- * The configured tools of a server's list, without those whose definition holds invisible characters. Throws when two
- * tools would have one alias.
+ * Returns the configured tools of a server's list. Refuses tools whose definition holds invisible characters. Throws
+ * when two tools would have one alias.
  */
 export function readTools(server: string, listed: readonly Tool[], wanted: readonly string[]): ReadTools {
   const fits = wanted.map(wildcard);
@@ -57,7 +57,7 @@ export function unlistedTool(servers: readonly string[], alias: string): ServerT
 
 type Said = Pick<ServerTool, 'description' | 'schema' | 'claims'>;
 
-/** The differences between two definitions of a tool, in words for people. */
+/** Returns the differences in description, input and hints between two definitions of a tool, in words for people. */
 export function differenceOf(before: Said, now: Said): string {
   const parts = [
     ['description', before.description, now.description],
@@ -69,10 +69,10 @@ export function differenceOf(before: Said, now: Said): string {
   return lines.length === 0 ? 'something that is not shown' : lines.join('\n');
 }
 
-/** Longer descriptions are cut, in UTF-16 units. */
+/** Longest description, in UTF-16 units. Longer descriptions are cut. */
 const LONGEST_DESCRIPTION = 2_000;
 
-/** Longest name that all providers take, in characters; `KEPT` of a longer one stay. */
+/** Longest name that all providers take, in characters. Of a longer name `KEPT` characters stay, before a hash. */
 const LONGEST_ALIAS = 64;
 const KEPT = 55;
 

@@ -4,15 +4,17 @@ import { delay } from '../../lib/retry.ts';
 import { childEnvironment, startProcessGroup } from '../process/process-group.ts';
 import type { ProcessGroup } from '../process/process-group.ts';
 
-/** An MCP server that is a program. `stopGraceMs`: grace after the end of its input, and after SIGTERM. */
+/**
+ * An MCP server that is a program. `stopGraceMs`: grace after the end of its input and after SIGTERM, in milliseconds.
+ */
 type ServerProgram = Parameters<typeof startProcessGroup>[0] & { readonly stopGraceMs: number };
 
-/** Most bytes that a server may send between two answers, and in one HTTP answer. */
+/** Most bytes that a server may send without an answer or a message to the server between, and in one HTTP answer. */
 const LONGEST_MESSAGE = 8 * 1_024 * 1_024;
 
 /**
- * An MCP server as a program of this machine. Its process group ends with it. Lines that are no JSON are skipped; a
- * server that sends too much is closed.
+ * An MCP server as a program of this machine. The server's process group ends with the server. Lines that are no
+ * messages are skipped. A server that sends more than `LONGEST_MESSAGE` is ended.
  */
 export class StdioTransport implements Transport {
   onclose?: () => void;
@@ -25,7 +27,7 @@ export class StdioTransport implements Transport {
   readonly #line = new UnfinishedLine(LONGEST_MESSAGE);
   #group: ProcessGroup | null = null;
   #stopped: Promise<void> | null = null;
-  /** Bytes since the last answer. */
+  /** Bytes that the server sent since the last message to the server or the last answer of the server. */
   #received = 0;
   #ended: string | null = null;
 
@@ -33,12 +35,12 @@ export class StdioTransport implements Transport {
     this.#program = program;
   }
 
-  /** Why the server ended by itself, in words for people; else `null`. */
+  /** Why the server ended by itself or was ended for sending too much, in words for people; else `null`. */
   get ended(): string | null {
     return this.#ended;
   }
 
-  /** Rejects with a terminal `BackendError` when there is no such program. */
+  /** Starts the program. Rejects with a `BackendError` when it cannot start, a terminal error when it is missing. */
   async start(): Promise<void> {
     const { env: set, ...program } = this.#program;
     const env = childEnvironment({ from: process.env, set });
@@ -88,7 +90,7 @@ export class StdioTransport implements Transport {
   #hear(chunk: Buffer): void {
     if (this.#stopped !== null) return;
     this.#received += chunk.length;
-    // `#received` starts again with each answer. A line that has not ended can be longer.
+    // `#received` starts again with each message. A line that has not ended can be longer than `#received`.
     if (Math.max(this.#received, this.#line.length + chunk.length) > LONGEST_MESSAGE)
       return this.#break('it sent more than 8 MiB without an answer');
     let from = 0;
@@ -98,11 +100,11 @@ export class StdioTransport implements Transport {
       from = end + 1;
     }
     this.#line.add(chunk.subarray(from));
-    // Frees the bytes at once. The garbage collector does not count them, so it would free them late.
+    // Frees the bytes at once. The garbage collector does not count such bytes, so it would free them late.
     if (chunk.buffer instanceof ArrayBuffer && chunk.length === chunk.buffer.byteLength) chunk.buffer.transfer(0);
   }
 
-  /** Passes a message on. Other lines are skipped. */
+  /** Passes the message of a line to `onmessage`. Other lines go to `onerror` and are skipped. */
   #take(line: string): void {
     let message: JSONRPCMessage;
     try {
@@ -127,11 +129,11 @@ export class StdioTransport implements Transport {
 const NEWLINE = 0x0a;
 
 /**
- * A line that comes in pieces. Frees its bytes as soon as it is whole: the garbage collector would keep a long line
- * beside its text, message and picture.
+ * A line that comes in pieces. Frees its bytes as soon as the line is whole: the garbage collector would keep a long
+ * line beside its text, message and picture.
  */
 class UnfinishedLine {
-  /** Resized to the bytes that it holds. */
+  /** The bytes so far. Resized with each piece. */
   readonly #memory: ArrayBuffer;
   readonly #bytes: Uint8Array;
 
@@ -162,8 +164,8 @@ class UnfinishedLine {
 }
 
 /**
- * An MCP server over HTTP. Never followed to another host. No answer is longer than `LONGEST_MESSAGE`. `auth`: the
- * login's tokens; `null` for none.
+ * Returns the transport to an MCP server over HTTP. Follows no redirect to another host. An answer longer than
+ * `LONGEST_MESSAGE` fails. `auth`: the login's tokens; `null` for none.
  */
 export function httpTransport(
   url: string,
@@ -178,7 +180,7 @@ export function httpTransport(
   });
 }
 
-/** Fetches. An answer longer than `LONGEST_MESSAGE` fails. */
+/** Works like `fetch`. An answer with a body longer than `LONGEST_MESSAGE` fails while it is read. */
 export async function limitedFetch(url: string | URL, init?: RequestInit): Promise<Response> {
   const response = await fetch(url, init);
   if (response.body === null) return response;

@@ -7,13 +7,13 @@ import type { AgentLog } from '../session/floor-port.ts';
 import { LoginError } from './login-store.ts';
 import type { Login, LoginStore } from './login-store.ts';
 
-/** Shown to people and models in place of a token. */
+/** The words that people and models see in place of a token. */
 export const TOKEN_NAME = 'the token of a login';
 
 /** Dependencies of logins. */
 export type LoginPorts = { readonly clock: Clock; readonly timers: Timers; readonly log: AgentLog };
 
-/** A person must sign in before a server can be used, or used for this call. The message names the command. */
+/** A person must sign in before a server can be used, or before this call can run. The message names the command. */
 export class LoginNeededError extends LoginError {
   /** True when the present login has too little scope for this call. */
   readonly isWider: boolean;
@@ -47,12 +47,12 @@ export class ServerLogins {
     this.#ports = ports;
   }
 
-  /** Every token seen so far. Returns a new array when the set changes. */
+  /** The newest 256 tokens and secrets seen. Returns a new array when the set changes. */
   get secrets(): readonly string[] {
     return this.#store.secrets;
   }
 
-  /** Redacts tokens. */
+  /** Returns the text with each token and secret replaced. */
   redact(text: string): string {
     const { secrets } = this.#store;
     if (this.#known.of !== secrets) {
@@ -62,7 +62,10 @@ export class ServerLogins {
     return this.#known.secrets.redact(text);
   }
 
-  /** The tokens for a connection to a server; `null` for a server with configured headers in place of a login. */
+  /**
+   * Returns the source of tokens for a connection to a server. `null`: the server is a program, or its configured
+   * headers replace a login.
+   */
   presented(id: string, config: McpServerConfig): AuthProvider | null {
     const { url, headers, oauth } = config;
     if (url === undefined || Object.keys(headers).some(isAuthorization)) return null;
@@ -75,7 +78,9 @@ export class ServerLogins {
     };
   }
 
-  /** Stores the scope that a server wants beyond the granted one, for the next sign-in. */
+  /**
+   * Stores the scope that a server wants beyond the granted scope, for the next sign-in. Returns the error to report.
+   */
   widen(id: string, { url }: McpServerConfig, { requiredScope }: InsufficientScopeError): LoginNeededError {
     const scope = (requiredScope ?? '').replaceAll(/[^\x21\x23-\x5B\x5D-\x7E ]+/g, '').slice(0, LONGEST_SCOPE);
     const needed = narrow(id, scope);
@@ -86,7 +91,7 @@ export class ServerLogins {
     return needed;
   }
 
-  /** True when the next connection has a valid login. */
+  /** True when a login is stored that has tokens and lacks no scope. */
   isReady({ url }: McpServerConfig): boolean {
     const login = seen(this.#store, url);
     return login !== null && !(login instanceof LoginError) && login.tokens !== null && login.wanted === null;
@@ -97,7 +102,10 @@ export class ServerLogins {
     return waitingServers(this.#store, servers, this.#wanting);
   }
 
-  /** An access token that is valid for at least `SOON_MS`; `undefined` without a login. */
+  /**
+   * Returns the access token, renewed when it ends within `SOON_MS` and can be renewed. `undefined` without a login.
+   * Rejects with a `LoginError` when the login is over, or when an expired token cannot be renewed now.
+   */
   async #token(id: string, url: string): Promise<string | undefined> {
     const login = this.#store.read(url);
     if (login === null) return undefined;
@@ -113,7 +121,10 @@ export class ServerLogins {
     }
   }
 
-  /** Called when the server refused the token: renews it. */
+  /**
+   * Called when the server answered 401: renews the presented token, unless the store has another token already.
+   * Rejects with a `LoginError`.
+   */
   async #replace(id: string, url: string, presented: string | undefined): Promise<void> {
     const login = this.#store.read(url);
     if (login === null) {
@@ -133,7 +144,7 @@ export class ServerLogins {
     return renewing;
   }
 
-  /** Renews a token under the lock. Reads the login again first, because another program may have changed it. */
+  /** Renews a token under the lock. Reads the login again first: another program may have renewed it already. */
   async #renewAlone(id: string, url: string, stale: string): Promise<string> {
     const login = this.#store.read(url);
     if (login === null) throw nobody(id);
@@ -172,7 +183,7 @@ export class ServerLogins {
   }
 }
 
-/** The line about a waiting server among the warnings of a configuration. */
+/** Returns the warning about a waiting server, for the list of warnings about a configuration. */
 export function loginLine({ server, why }: WaitingServer): string {
   return `mcp.${server}: ${why}`;
 }
@@ -213,7 +224,7 @@ function seen(store: LoginStore, url: string | undefined): Login | LoginError | 
 
 type Servers = Readonly<Record<string, McpServerConfig>>;
 
-/** A token with less time left is renewed before use, in milliseconds. */
+/** A token that ends within this time, in milliseconds, is renewed before use. */
 const SOON_MS = 30_000;
 const LONGEST_SCOPE = 500;
 

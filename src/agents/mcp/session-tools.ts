@@ -15,14 +15,14 @@ export type SessionTools = {
   readonly images: boolean;
   readonly kept: KeptOutputs;
   /**
-   * News for an agent that keeps its own conversation: servers whose tools are missing, or are back, since the last
-   * call.
+   * Returns news for an agent that keeps its own conversation: servers whose tools are missing, or are back, since the
+   * last call. Empty without news.
    */
   readonly absences: () => string;
   readonly clock: Clock;
 };
 
-/** The servers' tools as all agents share them. */
+/** The pool of MCP servers and its companions, which all agents share. */
 export type ServerTools = {
   readonly pool: McpPool;
   /** Secrets that need approval before they are sent. */
@@ -30,20 +30,20 @@ export type ServerTools = {
   readonly clock: Clock;
 };
 
-/** The tools of an agent that keeps its own conversation: the servers' tools, and `read_output`. */
+/** Returns the servers' tools and `read_output` for an agent that keeps its own conversation; `[]` without servers. */
 export async function offeredTools({ servers, seat }: SessionTools): Promise<readonly OfferedTool[]> {
   const { tools } = await servers.offer(seat.reaches ?? (() => true));
   const { description, input } = READ_OUTPUT_TOOL;
   return tools.length === 0 ? [] : [...tools, { alias: READ_OUTPUT, description, schema: z.toJSONSchema(input) }];
 }
 
-/** The servers' tools for a new session; `images`: its model takes pictures. */
+/** Makes the tools of a new session. `images`: the session's model takes pictures. */
 export function sessionTools(seat: SeatContext, { pool, ...rest }: ServerTools, images: boolean): SessionTools {
   const servers = pool.open(seat);
   return { ...rest, seat, images, servers, kept: new KeptOutputs(), absences: absenceTeller(servers, seat) };
 }
 
-/** Returns the news since its last call. An agent that keeps its own conversation lists its tools only once. */
+/** Returns the function `absences`. An agent that keeps its own conversation lists its tools only once. */
 function absenceTeller(servers: SeatTools, { reaches = () => true }: SeatContext): () => string {
   const told = new Set<string>();
   return () => {

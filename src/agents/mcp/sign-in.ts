@@ -60,7 +60,7 @@ export async function beginSignIn(order: SignInOrder): Promise<SignIn> {
   }
 }
 
-/** Renews the tokens of a login. Rejects with the library's errors; `refusalOf` reads them. */
+/** Renews the tokens of a login. Rejects with a `LoginError`, or with the library's errors; `refusalOf` reads those. */
 export async function renewed(login: Login, at: Instant): Promise<Login> {
   const { authorizationServer, metadata, client, tokens, resource, url } = login;
   if (tokens === null || tokens.refresh === null) throw new Error('impossible: there is nothing to renew it by');
@@ -74,7 +74,7 @@ export async function renewed(login: Login, at: Instant): Promise<Login> {
   return { ...login, tokens: tokensOf(made, tokens.scope, at) };
 }
 
-/** The service's error code when it refused to renew a login; `null` when it is worth a retry. */
+/** Returns the service's error code for a final refusal; `null` for an error that is worth a retry. */
 export function refusalOf(error: unknown): string | null {
   return !(error instanceof OAuthError) || PASSING.has(error.code) ? null : codeOf(error.code);
 }
@@ -121,7 +121,7 @@ async function begin(order: SignInOrder): Promise<SignIn> {
 
 type Challenge = Pick<ReturnType<typeof extractWWWAuthenticateParams>, 'resourceMetadataUrl' | 'scope'>;
 
-/** The server's answer to a request without a token: the address of its metadata, and the scope it wants. */
+/** Reads a server's answer to a request without a token: the address of its metadata, and the scope that it wants. */
 async function challengeOf(url: string, fetchFn: FetchLike): Promise<Challenge> {
   const response = await fetchFn(url, { headers: { accept: 'text/event-stream' }, redirect: 'manual' });
   await response.body?.cancel();
@@ -138,7 +138,7 @@ function issuerOf({ oauth }: SignInOrder, info: OAuthServerInfo): string {
   );
 }
 
-/** The resource to request tokens for. Throws when the server's metadata names another server. */
+/** Returns the resource for which tokens are requested. Throws when the server's metadata names another server. */
 function resourceOf(url: string, { resourceMetadata }: OAuthServerInfo): string {
   const requestedResource = resourceUrlFromServerUrl(url);
   const configuredResource = resourceMetadata?.resource ?? requestedResource.href;
@@ -147,8 +147,8 @@ function resourceOf(url: string, { resourceMetadata }: OAuthServerInfo): string 
 }
 
 /**
- * The scope to request: the configured one, else the server's, with the scope that calls have lacked since the last
- * login.
+ * Returns the scope to request: the configured scope, else the server's, with the scope that calls have lacked since
+ * the last login. Adds `offline_access` where the service supports it.
  */
 function scopeOf({ oauth, earlier }: SignInOrder, info: OAuthServerInfo, challenged?: string): string | undefined {
   const asked = oauth?.scopes?.join(' ') ?? challenged ?? info.resourceMetadata?.scopes_supported?.join(' ');
@@ -160,8 +160,8 @@ function scopeOf({ oauth, earlier }: SignInOrder, info: OAuthServerInfo, challen
 }
 
 /**
- * The client to sign in with. Registers a new one each time: a service that forgot an old one would only say so in the
- * browser.
+ * Returns the client to sign in with. Registers a new client each time unless the configuration names a client: a
+ * service that forgot an old client would only say so in the browser.
  */
 async function clientOf(
   { oauth, redirectUrl }: SignInOrder,
@@ -194,7 +194,7 @@ async function clientOf(
 const NOT_REGISTERED =
   'its service registers no programs by itself: make an app of yours there, and write its id as oauth.clientId';
 
-/** The code of an answer, after a check of its issuer. */
+/** Returns the code of an answer, after a check of its issuer. Throws when the answer is an error or has no code. */
 function codeIn(
   answer: URLSearchParams,
   metadata: OAuthServerInfo['authorizationServerMetadata'],
@@ -209,7 +209,7 @@ function codeIn(
   return { authorizationCode, ...defined({ iss }) };
 }
 
-/** The tokens as they are stored. A service names the granted scope only when it differs from the requested one. */
+/** Returns tokens as they are stored. A service names the granted scope only if it differs from `asked`. */
 function tokensOf(made: OAuthTokens, asked: string | null, at: Instant): NonNullable<Login['tokens']> {
   const { access_token: access, refresh_token: refresh = null, expires_in, scope = asked, token_type } = made;
   if (token_type.toLowerCase() !== 'bearer') {
@@ -218,7 +218,7 @@ function tokensOf(made: OAuthTokens, asked: string | null, at: Instant): NonNull
   return { access, refresh, expiresAt: expires_in === undefined ? null : at + expires_in * SECOND_MS, scope };
 }
 
-/** A fetch that reaches only TLS addresses, and this machine only for a server on it. */
+/** Returns a `fetch` with a timeout of 30 s for TLS addresses only. Reaches this machine only for a server on it. */
 function safeFetch(server: string): FetchLike {
   return async (url, init) => {
     assertSafe(new URL(url), server);
@@ -269,12 +269,12 @@ const OTHER_ISSUER = {
   authorization_response: 'the answer comes from another service than the one that was asked: nothing was sent to it',
 } as const;
 
-/** A short code. Sentences are replaced, because codes are shown in channels. */
+/** Returns a code of at most 40 characters. Replaces any other text, because codes are shown in channels. */
 function codeOf(text: string): string {
   return /^[\w.-]{1,40}$/.test(text) ? text : 'for a reason of its own';
 }
 
-/** A foreign text in printable ASCII, cut to a limit. */
+/** Returns a text of a service in printable ASCII, cut to 200 characters. */
 function plain(text: string): string {
   return text.replaceAll(/[^\x20-\x7E]+/g, ' ').slice(0, LONGEST_WORDS);
 }

@@ -381,8 +381,8 @@ type ProcessPorts = {
 };
 
 /**
- * One process of an agent, with a session for each channel. Ends with its last session. When one session ends it by
- * force, it ends for all.
+ * One process of an agent, with a session for each channel. Ends with its last session. When one session ends the
+ * process by force, it ends for all.
  */
 class AgentProcess {
   readonly meta: object | undefined;

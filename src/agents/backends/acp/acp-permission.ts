@@ -224,7 +224,7 @@ function placeWords({ locations }: ToolCall): string {
   return (locations ?? []).map(({ path, line }) => `at ${path}${line == null ? '' : `:${line}`}`).join('\n');
 }
 
-/** The agent's own words for each option, quoted. They never label a button. */
+/** The agent's own words for each option, quoted. These words never label a button. */
 function answerWords(options: readonly PermissionOption[]): string {
   const words = (choice: Choice): string => {
     const option = sent(choice, options);

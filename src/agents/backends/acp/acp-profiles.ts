@@ -216,7 +216,7 @@ export type AskingContext = {
 
 /** Settings that make an agent ask, besides its mode. These settings override those of the configuration. */
 export type Asking = {
-  /** Arguments after all others. */
+  /** Arguments, added after all other arguments. */
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   /** Contents of files in the private folder, by file name. */

@@ -35,7 +35,7 @@ export type AcpSettings = {
   readonly denied?: readonly ToolKind[];
   /** Kinds of tools that the agent must ask for each time. Default: none. */
   readonly asked?: readonly ToolKind[];
-  /** Tools of MCP servers. Conch runs them, and the agent reaches them through the floor's tool server. */
+  /** Tools of MCP servers. Conch runs these tools, and the agent reaches them through the floor's tool server. */
   readonly serverTools?: ServerTools;
   readonly timers?: Timers;
 };

@@ -90,7 +90,8 @@ export class LlmGeneration {
   }
 
   /**
-   * Queues a message for the next request. Resolves with `injected` when a request held it, else with `next-prompt`.
+   * Queues a message for the next request. Resolves with `injected` when the message joins a request, else with
+   * `next-prompt`.
    */
   async inject(text: string): Promise<InjectOutcome> {
     const { promise, resolve } = Promise.withResolvers<boolean>();

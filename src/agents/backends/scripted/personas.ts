@@ -221,7 +221,7 @@ function identifier(...words: readonly string[]): string {
 
 const capital = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
-/** The tester: lists checks of the code in another agent's last message, else of the request. Passes without both. */
+/** The tester: lists checks of the code in another agent's last message, else answers the request, else passes. */
 const qa: Persona = {
   reply: ({ asked, heard }) => {
     const [, name, list] = /export function (\w+)\(([^)]*)\)/.exec(heard?.text ?? '') ?? [];
