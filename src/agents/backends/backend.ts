@@ -66,7 +66,7 @@ export type TurnPrompt = {
   readonly text: string;
 };
 
-/** Usage of one model call, or usage that an agent reports for a turn. The run adds the person who requested it. */
+/** Usage of one model call, or usage that an agent reports for a turn. Conch adds the person who requested it. */
 export type Usage = {
   readonly tokens: number;
   /** Cost in millionths of a dollar. 0 when `use.source` is `unpriced`. */

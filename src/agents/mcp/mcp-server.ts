@@ -11,7 +11,7 @@ import { parsedJson } from '../../lib/defined.ts';
 /**
  * One MCP server: started at its first use, stopped after 10 minutes without use. After a failure the server starts
  * again at its next use, at the earliest after its backoff. After five failures without a successful call between them
- * it stays down until `reset`.
+ * the server stays down until `reset`.
  */
 export class McpServer {
   readonly id: string;
@@ -29,7 +29,9 @@ export class McpServer {
   #isTrouble = false;
   #needsLogin = false;
   #over = false;
-  /** The first or last accepted definition of each tool, by name. `null` before the definitions are loaded. */
+  /**
+   * The last accepted definition of each tool, by name; the first counts as accepted. `null` before they are loaded.
+   */
   #known: Map<string, KnownTool> | null = null;
 
   constructor(id: string, config: McpServerConfig, ports: McpPorts) {
