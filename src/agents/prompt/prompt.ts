@@ -12,14 +12,14 @@ import type { FloorView, Line } from '../../turns/view.ts';
 import type { AgentSession, SeatContext, TurnPrompt } from '../backends/backend.ts';
 import type { FloorPort } from '../session/floor-port.ts';
 
-/** What prompts are made with, apart from the floor. */
+/** The inputs of a prompt that do not come from the floor. */
 type PromptSettings = {
   readonly describe: (agent: AgentId) => { readonly name: string; readonly description: string };
   /** The channel's name and topic; '' without a topic. */
   readonly place: { readonly name: string; readonly topic: string };
   /** The text that ends the agent's turn; `null` when its turn ends with its answer. */
   readonly signal: string | null;
-  /** An answer of only this word is a pass. */
+  /** An answer of only this word is a pass, unless a task is open. */
   readonly passWord: string;
   readonly contextTokens: number;
   readonly at: Instant;
@@ -27,31 +27,34 @@ type PromptSettings = {
   readonly knowledge: SessionKnowledge;
 };
 
-/** What a session knows: the lines up to `upto`, its own messages, and the messages in its prompts. */
+/** Records which lines and messages of the conversation a session has received. */
 export class SessionKnowledge {
   /**
-   * Random letters and digits around the conversation. The same for a whole session, so that providers can cache its
-   * prompts.
+   * Random letters and digits around the conversation. Unchanged while the session keeps its memory, so that providers
+   * can cache its prompts.
    */
   boundary = '';
   /** True when the last answer was stopped or failed. */
   cut = false;
-  /** How the session keeps the conversation. */
+  /** The session's `history`: `posted`, `own`, or `undefined` when each prompt stands alone. */
   history: AgentSession['history'];
   /** Size of a request apart from its prompt, in characters. */
   overhead = 0;
   #memory: object | null = null;
-  /** True when the session was never prompted: its prompt holds what an earlier session had read, too. */
+  /** True when the session's memory was never prompted. The next prompt then repeats earlier lines. */
   fresh = true;
-  /** True when this session replaced a lost one, so the prompt must repeat the history. */
+  /**
+   * True when the session remembers no earlier conversation, so the seat's taint from reading is cleared. The first
+   * session of a seat counts only if it reports `resumed: false`.
+   */
   replacesLostSession = false;
-  /** The last line of its last prompt. */
+  /** The number of the last conversation line that the last prompt covered. */
   upto = 0;
   #system = '';
-  /** The newest messages of its prompts. Older ones are before the last prompt and never looked up. */
+  /** The newest messages that the session received, at most `MESSAGES_KNOWN`. */
   readonly #messages = new BoundedMap<MessageId, true>(MESSAGES_KNOWN);
 
-  /** Called before a session is prompted. Clears this knowledge when the session's memory is a different object. */
+  /** Called before a session is prompted. Clears this record when the session's memory is a different object. */
   begin(session: AgentSession, boundary: () => string): void {
     const memory = session.memory ?? session;
     this.history = session.history;
@@ -65,7 +68,7 @@ export class SessionKnowledge {
     this.cut = false;
   }
 
-  /** Called after a prompt. `upto`: the last line of the conversation in it. */
+  /** Called when a prompt was made. `upto`: the number of the last conversation line that the prompt covers. */
   prompted({ lines, messages, system }: TurnPrompt, upto: number): void {
     this.upto = upto;
     this.#system = system;
@@ -77,7 +80,7 @@ export class SessionKnowledge {
     this.#messages.set(message, true);
   }
 
-  /** True when the session knows the current rules and roster. */
+  /** True when the session keeps history and its last prompt had this system prompt. */
   hasHeard(system: string): boolean {
     return this.history !== undefined && !this.fresh && this.#system === system;
   }
@@ -92,16 +95,17 @@ export class SessionKnowledge {
   }
 }
 
-/** A piece of work for a session: a granted or resumed turn, or a background run. */
+/** The work of one prompt: a turn that was granted, resumed or continued, or a background run. */
 export type Work = {
   readonly epoch: number;
   readonly reason: TurnPrompt['reason'];
-  /** The lines that the session lacks, oldest first, and the number of the last line. */
+  /** The lines that the session lacks, oldest first. */
   readonly lines: readonly Line[];
+  /** The number of the last conversation line that the prompt covers. */
   readonly uptoLine: number;
   /** The messages to answer. */
   readonly messages: readonly Line[];
-  /** The messages of `messages` that an earlier prompt of this turn held. */
+  /** The ids in `messages` that an earlier prompt of this turn held and no generation answered. */
   readonly open: readonly MessageId[];
   /** The agent's messages in this turn so far. */
   readonly said: readonly Line[];
@@ -178,7 +182,7 @@ function taskRole({ view, ask }: Work, agent: AgentId): TurnPrompt['task'] {
   return { role, signals, ...(open.kind === 'ticket' ? { isTicket: true } : {}) };
 }
 
-/** What a prompt is made of. */
+/** The inputs of `buildPrompt`. */
 export type PromptParts = Omit<PromptSettings, 'describe'> &
   Omit<Work, 'epoch' | 'uptoLine' | 'view'> & {
     readonly seat: SeatContext;
@@ -190,11 +194,11 @@ export type PromptParts = Omit<PromptSettings, 'describe'> &
 type BuiltPrompt = Pick<TurnPrompt, 'text' | 'system' | 'parts'> & { readonly left: readonly MessageId[] };
 
 /**
- * What a model is told: who it is, the rules of the floor and who is here, then the conversation inside the boundary, each
- * message under a line `[from NAME (id)]` that only the host can write, then what is to be done. What people and agents wrote
- * is changed where it looks like the host's. A request is no longer than `contextTokens`, at four characters a token: the
- * conversation is cut from its oldest message, but to no less than 1,000 characters. A message to answer now stands in it
- * whole or not at all: as many as there is room for, from the oldest on, and the first one in any case; the others are `left`.
+ * Builds a prompt: persona, rules and roster, then the conversation inside the boundary, then the instructions. Each
+ * message inside the boundary stands under a host's line `[from NAME (id)]`. Lines of messages that look like a host's
+ * line are escaped. The conversation is cut so that the request has about `contextTokens`, at 4 characters a token, but
+ * gets at least 1,000 characters. The oldest lines are cut first. Messages to answer are never shortened: the first one
+ * always stays, and those without room are `left`.
  */
 export function buildPrompt(parts: PromptParts): BuiltPrompt {
   const { knowledge, contextTokens } = parts;
@@ -213,14 +217,15 @@ export function buildPrompt(parts: PromptParts): BuiltPrompt {
 }
 
 /**
- * Returns a message that arrives while its agent works as prompt text. `observed`: it is not addressed to the agent.
+ * Returns prompt text for a message that arrives while the agent works. `observed`: the message is not addressed to
+ * the agent.
  */
 export function injectedPrompt(line: Line, observed: boolean): string {
   const use = observed ? 'It is for you to know, not addressed to you.' : 'Take it into account now.';
   return `${WHILE_WORKING} ${use}\n${quotedLines([line])}`;
 }
 
-/** Returns messages between two lines with a boundary of their own, each under the host's line that says who wrote it. */
+/** Returns messages between two lines with a new random boundary, each under a host's line that names its author. */
 export function quotedLines(lines: readonly Line[]): string {
   const boundary = randomUUID();
   const texts = lines.flatMap((line) => {
@@ -230,7 +235,7 @@ export function quotedLines(lines: readonly Line[]): string {
   return [`=== ${boundary} ===`, ...texts, `=== end ${boundary} ===`].join('\n');
 }
 
-/** A text of a person or agent, with each line escaped that looks like a host's line. */
+/** Returns a text without the boundary, and with a backslash before each line that looks like a host's line. */
 export function neutralised(text: string, boundary: string): string {
   return text
     .replaceAll(boundary, '[boundary]')
@@ -239,7 +244,10 @@ export function neutralised(text: string, boundary: string): string {
     .join('\n');
 }
 
-/** True when a line looks like a host's line: an attribution, or a boundary of the conversation. */
+/**
+ * True when a line looks like a host's line: an author's name, a boundary, an attachment, or the number of messages
+ * that were cut. Ignores invisible characters and spaces.
+ */
 export function looksLikeHost(line: string): boolean {
   if (PLAIN_START.test(line)) return false;
   const plain = line.normalize('NFKC').replace(INVISIBLE, '');
@@ -249,7 +257,7 @@ export function looksLikeHost(line: string): boolean {
 /** Most messages that are remembered as known to a session. */
 const MESSAGES_KNOWN = 2_000;
 
-/** Most lines for a session that starts in the middle of a conversation; `contextTokens` can cut them further. */
+/** The number of newest lines that a new session gets, although the agent's earlier prompts held them. */
 const LINES_FOR_A_NEW_SESSION = 50;
 
 /** How many lines back the lines of one turn are searched. */
@@ -262,7 +270,7 @@ const DATE = new Intl.DateTimeFormat('en-GB', { dateStyle: 'full', timeZone: 'UT
 const MARGIN = 200;
 const LINE_END = /\r\n|[\n\r\v\f\u0085\u2028\u2029]/u;
 const INVISIBLE = /[\p{C}\p{Z}\s\p{M}]/gu;
-/** Most lines begin with a letter or digit, and no host's line does. */
+/** A line that begins with a letter or digit is no host's line. Spares most lines the slower test. */
 const PLAIN_START = /^[a-z\d]/i;
 const LOOK_ALIKE = /^(?:[\p{Ps}<|]+from|={3}|\(\d+older|\(attached:)/iu;
 const WHILE_WORKING =
@@ -313,7 +321,7 @@ function task(parts: PromptParts): string {
   const { feedback, brief = '' } = parts.ask;
   const retried = feedback === undefined ? '' : retriedWords(feedback);
   const told = joined([now(parts), wasCut(parts), words, saidBefore(parts), retried], ' ');
-  // Task and findings stand in the brief as people and agents wrote them.
+  // The brief quotes people and agents, so its lines are escaped.
   return joined([told, neutralised(brief, parts.knowledge.boundary)], '\n\n');
 }
 
@@ -330,7 +338,7 @@ function dateOf(at: Instant): string {
   return today.date;
 }
 
-/** Returns the facts that change with every turn: date, next agent, remaining turns. */
+/** Returns the facts that change with every turn: date, next agents, absent agents, remaining turns. */
 function now({ at, view, roster, seat }: PromptParts): string {
   const away = roster.filter(({ id, status }) => status === 'OFFLINE' && id !== seat.agent).map(({ id }) => id);
   const after = (view?.next ?? []).filter((id) => id !== seat.agent).slice(0, SHOWN_NEXT);
@@ -368,7 +376,10 @@ function resumed({ messages, open, ask: { asked, decided } }: PromptParts, answe
   return `${from}Your turn goes on. First answer ${answer}, then finish what was open.${known}`;
 }
 
-/** The conversation in order: open messages, lines since then, new messages. */
+/**
+ * Returns the blocks in order: messages that an earlier prompt left open, the lines, then the other messages to answer.
+ * A message that is among the lines stands there only.
+ */
 function conversation(parts: PromptParts): readonly Block[] {
   const told = new Set(parts.lines.map(({ message }) => message));
   const { history, fresh, upto } = parts.knowledge;
@@ -402,7 +413,7 @@ function block(line: Line, parts: PromptParts, asked: boolean): Block {
   return { own: false, ...attributed(line, boundary, marks.join('')), answers };
 }
 
-/** A message under the host's line that says who wrote it. */
+/** Returns a message for a prompt. `head`: the host's line with the author. `text`: the escaped text with its files. */
 function attributed(line: Line, boundary: string, marks: string): Pick<Block, 'head' | 'text'> {
   const { author, attachments } = line;
   const isDeleted = line.change === 'deleted';
@@ -418,13 +429,13 @@ function described(file: Attachment, boundary: string): string {
   return `(attached: ${name}, ${oneLine(file.contentType ?? 'unknown type')}, ${size}, ${oneLine(file.url).replaceAll(boundary, '')})`;
 }
 
-/** A platform's name on one line of limited length, without brackets. */
+/** Returns a text on one line, without brackets and control characters, cut to `longest` characters. */
 function oneLine(text: string, longest = 500): string {
   const plain = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').replace(/[\p{Ps}\p{Pe}]/gu, '');
   return plain.length > longest ? `${plain.slice(0, longest)}…` : plain.trim();
 }
 
-/** The conversation as parts: the agent's own messages, and those of others inside the boundary. */
+/** Joins the blocks to parts: blocks that are `own` as plain text, all others inside the boundary. */
 function piecesOf({ blocks, cut }: Fitted, { boundary }: SessionKnowledge): TurnPrompt['parts'] {
   const note = cut === 0 ? [] : [`(${cut} older ${cut === 1 ? 'message was' : 'messages were'} cut)`];
   const runs: { own: boolean; texts: string[] }[] = [{ own: false, texts: note }];
@@ -445,7 +456,10 @@ function piecesOf({ blocks, cut }: Fitted, { boundary }: SessionKnowledge): Turn
 
 type Fitted = { readonly blocks: readonly Block[]; readonly cut: number; readonly left: readonly MessageId[] };
 
-/** The blocks that fit, in order: messages to answer from the oldest on, then the newest other lines. */
+/**
+ * Returns the blocks that fit, in their order. Room goes first to messages to answer, from the oldest on, then to other
+ * lines, from the newest on.
+ */
 function fit(all: readonly Block[], room: number): Fitted {
   let free = room;
   const kept = new Set<Block>();

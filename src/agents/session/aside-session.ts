@@ -10,7 +10,7 @@ import type { SessionKnowledge, Work } from '../prompt/prompt.ts';
 import { SessionExecutor } from './session-executor.ts';
 import type { AgentSpec, SessionPorts } from './session-executor.ts';
 
-/** What a background run is asked to do. */
+/** The order that a background run carries out. */
 export type AsideOrder = {
   readonly channel: ChannelId;
   readonly session: number;
@@ -21,15 +21,15 @@ export type AsideOrder = {
   /** The model of the run; default: the agent's model. */
   readonly model?: string;
   /**
-   * Returns whether this run may use the tool. The agent's rules hold besides. `tool: null` asks for any tool of the server.
-   * Default: every tool.
+   * Returns whether this run may use the tool. The agent's rules also apply. `tool: null` asks for any tool of the
+   * server. Default: every tool.
    */
   readonly reaches?: (server: string, tool: string | null) => boolean;
 };
 
 /**
- * Callbacks of a background run. `told`: reports costs and missing tools for the floor. The others report its draft,
- * its signs of work, its end with the whole text, and its loss.
+ * Callbacks of a background run. `told`: reports costs, and tools that are missing or back, for the floor. The others
+ * report its draft (`null` removes it), its signs of work, its end with the whole text, and its loss.
  */
 export type AsideListener = {
   drafted(text: string | null): void;
@@ -40,8 +40,8 @@ export type AsideListener = {
 };
 
 /**
- * A background run: a session of its own with one prompt. It reads the conversation and posts nothing; its texts are
- * kept until it ends. After a restart only the stored run is left.
+ * The session of a background run, with one prompt. The session gets the conversation and posts nothing: its texts stay
+ * in memory until the end. A restart loses the session and its texts.
  */
 export class AsideSession {
   readonly #spec: AgentSpec;
@@ -82,12 +82,12 @@ export class AsideSession {
     return [...this.#texts, ...(draft.trim() === '' ? [] : [draft])].join('\n\n');
   }
 
-  /** True when the listener hears nothing more. */
+  /** True once the run has ended, was lost or was stopped. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** Ends the run without calling the listener. */
+  /** Ends the run without a report. Only the removal of a shown draft still reaches the listener. */
   async stop(): Promise<void> {
     this.#isOver = true;
     this.executor.generation?.abandon();
@@ -103,7 +103,7 @@ export class AsideSession {
     executor.prompt(executor.promptFor(session, (knowledge) => this.#work(knowledge)).turn);
   }
 
-  /** Returns the run's work: the conversation, and its order as a message to answer that is not part of it. */
+  /** Returns the work of the prompt: the conversation, and the order as a message to answer that is no line of it. */
   #work(knowledge: SessionKnowledge): Work {
     const { channel, session: epoch, by, prompt } = this.#order;
     const { floors, clock } = this.#ports;
@@ -132,7 +132,7 @@ export class AsideSession {
     };
   }
 
-  /** Passes commands to the listener. Commands about a floor are dropped: a background run has none. */
+  /** Passes on costs, tool news and signs of work, collects texts, and reports the end. Drops other commands. */
   #hear(command: AgentCommand): void {
     if (this.#isOver) return;
     if (command.type === 'say') this.#texts.push(command.text);
@@ -151,7 +151,7 @@ export class AsideSession {
   }
 }
 
-/** The id of the order. No platform gives a message such an id. */
+/** The message id of the order. No platform gives such an id. */
 const ORDER = '\u0001order';
 const ABSENT: SessionFailure = { message: 'it is not there', code: EXECUTION_ERROR, final: false };
 

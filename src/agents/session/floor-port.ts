@@ -5,11 +5,14 @@ import type { Line, FloorView } from '../../turns/view.ts';
 
 /** What agents read from floors and change in them. */
 export type FloorPort = {
-  /** Applies a command. Resolves once its facts are durable; a refusal is a value. Rejects when nothing was written. */
+  /**
+   * Applies a command. Resolves once its facts are durable, for a sign of work at once: signs are stored later. A
+   * refusal is a value. Rejects when nothing was written.
+   */
   apply(channel: ChannelId, command: AgentCommand): Promise<Applied>;
   /** The lines from `after` (excluded) to `upto` (included), oldest first. */
   linesBetween(channel: ChannelId, after: number, upto: number): readonly Line[];
-  /** The newest lines, oldest first. */
+  /** The newest lines, at most `limit`, oldest first. */
   lines(channel: ChannelId, limit: number): readonly Line[];
   /** A person's message in its latest wording; `null` for an unknown id. */
   message(id: MessageId): Line | null;
@@ -18,14 +21,15 @@ export type FloorPort = {
   briefOf(channel: ChannelId, agent: AgentId): string;
   /** The agents with an enabled seat in a channel, from the configuration or from an operator. */
   seatedIn(channel: ChannelId): readonly AgentId[];
-  /** The agents of `seatedIn` whose seat is OFFLINE. */
+  /** The agents of `seatedIn` that the floor does not count as connected. */
   missingIn(channel: ChannelId): readonly AgentId[];
   /** The channels in which an agent has a seat. */
   seatsOf(agent: AgentId): readonly ChannelId[];
   /** The holder, as in the view; `null` when the floor is free, `undefined` when there is no floor. */
   holder(channel: ChannelId): FloorView['holder'] | undefined;
   /**
-   * Shows the holder's draft: text that is generated and not yet posted. `null` removes it. Drafts are never stored.
+   * Shows the holder's draft: text that is generated and not yet posted. `null` removes the draft. A shown draft is
+   * stored within a second, so that a crash does not lose it.
    */
   draft(channel: ChannelId, agent: AgentId, epoch: number, text: string | null): void;
 };
@@ -33,8 +37,8 @@ export type FloorPort = {
 /** Sends one agent's commands to its floor. */
 export type CommandSender = {
   /**
-   * Sends a command. Resolves when it was applied or refused. Resolves with `null` when the queue was closed first.
-   * Never rejects.
+   * Sends a command. Resolves when the command was applied or refused, or with `null` when the last attempt to write it
+   * failed. Never rejects.
    */
   send(command: AgentCommand): Promise<Applied | null>;
   /** Stops all retries after one more attempt. Resolves when every command sent so far has an outcome. */
@@ -44,7 +48,7 @@ export type CommandSender = {
 /** A structured logger with the methods of pino. */
 export type AgentLog = Record<'debug' | 'info' | 'warn' | 'error', (fields: object, message: string) => void>;
 
-/** The taint of one seat: whether its session has read text that nobody vouches for. Stored with its runs. */
+/** The taint of one seat: whether its session has read untrusted or private text. Stored with the seat's runs. */
 export type SeatTaint = {
   /** Called before the session reads these lines: lines written by a tainted session taint this one. */
   read(lines: readonly Line[]): void;

@@ -19,9 +19,9 @@ type GenerationPorts = {
   readonly signal: string;
   /** A message of only one pass word is not posted. A turn without any other message is a pass. */
   readonly passWords: readonly string[];
-  /** True when only the signal ends a turn, because the backend's protocol has no end of a turn. */
+  /** True when the agent must end its turn with the signal, because the backend's protocol has no end of a turn. */
   readonly needsSignal: boolean;
-  /** The session that generates. New messages are injected into it; those within `coalesceMs` go together. */
+  /** The session that generates. Messages that arrive within `coalesceMs` milliseconds are injected together. */
   readonly session: AgentSession;
   readonly coalesceMs: number;
   readonly clock: Clock;
@@ -47,7 +47,7 @@ export class Generation {
   readonly #ports: GenerationPorts;
   /** The other agents of the roster. */
   readonly #others: TurnPrompt['roster'];
-  /** Resolves when the generation and all its reports are over. */
+  /** Resolves when the generation is closed: after its last report, or at once when its session is dropped. */
   readonly done: Promise<void>;
   readonly #close: () => void;
   #generating = true;
@@ -69,24 +69,25 @@ export class Generation {
   /** True when the last message was a pass word. */
   #isPass = false;
   #open = 0;
-  /** The number of calls that wait for the gate's verdict. */
+  /** The number of requests to the gate without an answer: calls, steps and paused runs. */
   #openRequests = 0;
   /** Ends the wait for the decision on a paused run. */
   #endPauseWait: (() => void) | null = null;
   /** Aborted when the generation is over or muted. Made lazily: most generations call no tools. */
   #over: AbortController | null = null;
-  /** Made for the first tool call. */
+  /** Made at its first use: most generations use no tools. */
   #gate: ToolGate | null = null;
   /** Made for the first injected message. */
   #injections: Injections | null = null;
   #beatAt = -Infinity;
   /**
-   * Shortest time between two reported signs of work, in milliseconds; shorter for an agent with a short time limit.
+   * Shortest time between two reported signs of work, in milliseconds: 1 s, or less for an agent with a short time
+   * limit.
    */
   #beatMs: number | null = null;
   /** True while a delayed report of a sign of work is scheduled. */
   #isReportPending = false;
-  /** When the agent last gave a sign of work. */
+  /** When the last sign of work came, or the gate last answered. */
   #workedAt: Instant;
   #textAt = 0;
   #quiet: Timer | null = null;
@@ -128,7 +129,7 @@ export class Generation {
     return this.#whole;
   }
 
-  /** The text that is streamed and not yet posted; `null` without text, or when it is a pass word. */
+  /** The text that is streamed and not yet posted; `null` without text, for a pass word, and when muted. */
   get draft(): TurnDraft | null {
     return this.#isPassWord ? null : this.#unposted();
   }
@@ -152,7 +153,7 @@ export class Generation {
     return draft;
   }
 
-  /** Drops all further output, and removes the shown draft. */
+  /** Drops all further output, removes the shown draft, and withdraws open requests for approval. */
   mute(): void {
     if (!this.#muted) this.#show(null);
     this.#muted = true;
@@ -176,8 +177,8 @@ export class Generation {
   }
 
   /**
-   * Posts the rest of the text and reports the end of the turn, in one commit. A pass posts nothing; output of only the
-   * signal is a pass.
+   * Waits for injected messages and for a paused run. Then posts the rest of the text and reports the end of the turn,
+   * or its question, in one commit. A pass posts nothing; output of only the signal is a pass. Does nothing when muted.
    */
   async finish(ending: Ending): Promise<void> {
     await this.#injections?.close();
@@ -195,7 +196,7 @@ export class Generation {
     this.#whole = ending.how !== 'interrupted';
   }
 
-  /** Waits for the decision on a paused run: the floor refuses the end of a turn before it. */
+  /** Waits for the decision on a paused run: the floor refuses the end of a turn before that decision. */
   async #stands(): Promise<void> {
     const standing = this.#gate?.standing() ?? null;
     if (standing === null || this.#muted) return;
@@ -204,14 +205,14 @@ export class Generation {
     await Promise.race([standing, muted.promise]);
   }
 
-  /** Called when the session was lost: posts the shown draft and drops the rest. `cut`: marks the text as cut off. */
+  /** Ends the generation early: posts the text so far and drops later output. `cut`: marks the text as cut off. */
   abandon(cut: 'cut' | null = null): void {
     this.generated();
     void this.#say(cut);
     this.mute();
   }
 
-  /** Resolves `done` at once, without waiting for reports. */
+  /** Ends the generation at once: drops output and outcomes that are not reported yet, and resolves `done`. */
   close(): void {
     this.mute();
     this.generated();
@@ -219,7 +220,7 @@ export class Generation {
     this.#close();
   }
 
-  /** A gate that posts the text written before a call first. Text written during an approval is posted after it. */
+  /** Returns a gate that posts the text so far before each call. Text written during an approval is posted after it. */
   #gated(make: () => ToolGate): ToolGate {
     const made = (): ToolGate => (this.#gate ??= make());
     const waiting = async <Answer>(ask: () => Promise<Answer>): Promise<Answer> => {
@@ -251,7 +252,7 @@ export class Generation {
     };
   }
 
-  /** Returns a signal that aborts when approvals are no longer needed. */
+  /** Returns a signal that aborts when the generation is over or muted: approvals are then no longer needed. */
   #untilOver(): AbortSignal {
     const over = (this.#over ??= new AbortController());
     if (this.#muted || !this.#generating) over.abort();
@@ -270,7 +271,10 @@ export class Generation {
     this.#beat();
   };
 
-  /** Records a sign of work. A sign from the host counts only when the number of open calls changes. */
+  /**
+   * Records a sign of work. A sign from the host counts only when the number of open calls changes. Such a change is
+   * reported at once.
+   */
   #work(
     open: number,
     { by, limitMs }: { readonly by: 'host' | undefined; readonly limitMs: number | undefined },
@@ -290,7 +294,10 @@ export class Generation {
     void commands.send({ type: 'spend', agent, epoch, ...spent, use: isPass ? { ...use, outcome: 'passed' } : use });
   }
 
-  /** Reports a sign of work, at most once per `#beatMs`. Returns whether it was reported. */
+  /**
+   * Reports a sign of work, at most once per `#beatMs`, and never while the gate decides. Returns whether the sign was
+   * reported.
+   */
   #beat(limitMs?: number): boolean {
     const { agent, epoch, clock, leftMs, commands } = this.#ports;
     const now = clock.now();
@@ -319,7 +326,7 @@ export class Generation {
     else void this.#say();
   }
 
-  /** Ends the message under way and removes its signal. The signal counts only in the last message. */
+  /** Posts the message under way without its signal; drops a pass word. The signal counts only in the last message. */
   async #endMessage(): Promise<void> {
     const { text, signalled, argument } = this.#scanner.end();
     this.#scanner = new SignalScanner(this.#ports.signal);
@@ -337,7 +344,7 @@ export class Generation {
     return isPassWord(this.#text, this.#ports.passWords);
   }
 
-  /** Posts the draft. During an approval it waits, unless the session has stopped generating. */
+  /** Posts the draft. Does nothing while the gate decides, unless the output has ended: the draft is posted later. */
   async #say(cut: 'cut' | null = null): Promise<void> {
     if (this.#openRequests > 0 && this.#generating) return;
     const draft = this.takeDraft();
@@ -396,7 +403,7 @@ function closed(text: string): string {
   return isEmpty ? text.slice(0, last.index).trimEnd() : `${text}\n${last[0]}`;
 }
 
-/** A message to inject into a turn; `report` is called once, with its outcome. */
+/** A message to inject into a generation. `report` is called with its outcome, at most once. */
 type Injection = {
   readonly line: Line;
   readonly observed: boolean;

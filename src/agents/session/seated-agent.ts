@@ -37,7 +37,7 @@ export class SeatedAgent {
   #fence = 0;
   /** The epoch for which the session was replaced last. */
   #renewed = 0;
-  /** Ids of the rows and messages passed to the session. Prevents that one is passed on twice. */
+  /** Ids of the rows and messages passed to the session. Prevents a second delivery. */
   readonly #delivered = new BoundedMap<string, true>(REMEMBERED);
 
   constructor(spec: AgentSpec, channel: ChannelId, ports: SeatedAgentPorts) {
@@ -67,7 +67,10 @@ export class SeatedAgent {
     return this.spec.backend.connectsItself !== true && now - this.#busyAt >= afterMs;
   }
 
-  /** Hands over a prompt. Resolves once the session has it, not when it has answered. */
+  /**
+   * Hands over a prompt. Does not wait for the answer. Resolves with `retry` while no session is open or an answer is
+   * under way, with `failed` when the session is stopped, else with `confirmed`, also for a past turn.
+   */
   async prompt(row: OutboxRow, effect: Of<'prompt'>): Promise<Settlement> {
     if (this.#isPast(row, effect)) return CONFIRMED;
     await this.#former(effect.epoch);
@@ -85,13 +88,16 @@ export class SeatedAgent {
     const { turn, left } = this.executor.promptFor(session, (knowledge) =>
       floorWork(effect, this.#ports.floors, this.channel, knowledge),
     );
-    // A message without room in the prompt goes into the next one.
+    // A message without room in this prompt goes into the next prompt.
     for (const id of left) void this.#commands.send({ type: 'injected', agent, epoch, id, outcome: 'no-room' });
     this.executor.prompt(turn);
     return CONFIRMED;
   }
 
-  /** Injects a message into the generation under way and reports the outcome to the floor. */
+  /**
+   * Injects a message into the generation under way and reports the outcome to the floor. Not reported: outcomes of
+   * edits and deletions, and of observed messages that were not injected.
+   */
   inject(row: OutboxRow, effect: Of<'inject'>): Settlement {
     const { message, epoch, observed, change } = effect;
     const key = change === undefined ? `${message}#${epoch}` : row.id;
@@ -112,7 +118,10 @@ export class SeatedAgent {
     return CONFIRMED;
   }
 
-  /** Interrupts the generation of an epoch. Sends `interrupted` when it has stopped. */
+  /**
+   * Interrupts the generation of this epoch or an earlier one. When the generation has stopped and a person interrupted
+   * the turn, sends `interrupted`. `hung`: ends the session.
+   */
   interrupt(effect: Of<'interrupt'>): Settlement {
     this.#fence = Math.max(this.#fence, effect.epoch);
     const { generation } = this.executor;
@@ -128,8 +137,8 @@ export class SeatedAgent {
   }
 
   /**
-   * Called after a turn timed out: the floor counts the agent as absent. It joins again with its next session, or at
-   * once if its session is not hung.
+   * Called after a turn timed out: the floor counts the agent as absent. Ends the session if its generation still runs.
+   * The agent joins again with its next session, or at once if the session stays.
    */
   #hung(epoch: number): Settlement {
     const { generation } = this.executor;
@@ -140,7 +149,10 @@ export class SeatedAgent {
     return CONFIRMED;
   }
 
-  /** Drops late prompts and messages of this epoch. */
+  /**
+   * Drops prompts and messages of this epoch and earlier epochs that come later. Does nothing while this epoch's
+   * generation runs.
+   */
   cancel(epoch: number): Settlement {
     if (this.executor.generation?.epoch !== epoch) this.#fence = Math.max(this.#fence, epoch);
     return CONFIRMED;
@@ -173,7 +185,7 @@ export class SeatedAgent {
     return draft;
   }
 
-  /** Closes the session and opens another, with the error counters at zero. */
+  /** Leaves the floor, closes the session, and opens another with the error counters at zero, which joins again. */
   async restart(why: string): Promise<void> {
     this.#goOffline(why);
     await this.executor.restart();
@@ -185,14 +197,14 @@ export class SeatedAgent {
     await Promise.all([this.executor.stop(), this.#commands.close()]);
   }
 
-  /** Closes an idle session. Clears its taint, unless the agent can resume the conversation. */
+  /** Closes the session until the next turn. Clears its taint, unless the agent can resume the conversation. */
   rest(): Promise<void> {
     const { session } = this.executor;
     if (session !== null && session.resumed === undefined) this.executor.taint?.forget();
     return this.close();
   }
 
-  /** Posts the shown draft, then closes the session without a command to the floor. */
+  /** Posts the text so far, then closes the session. The agent does not leave the floor. */
   async close(): Promise<void> {
     this.executor.generation?.abandon();
     await Promise.all([this.executor.close(), this.#commands.close()]);
@@ -213,7 +225,7 @@ export class SeatedAgent {
     void this.#commands.send({ type: 'leave', agent: this.spec.id, cause, ...error });
   }
 
-  /** True when the floor counts the agent as present, from before this program started. */
+  /** True when the floor counts the agent as present. The agent may have joined before this program started. */
   #isOnFloor(): boolean {
     const seats = this.#ports.floors.view(this.channel)?.seats ?? [];
     return seats.some(({ agent, status }) => agent === this.spec.id && status !== 'OFFLINE');
@@ -227,7 +239,7 @@ export class SeatedAgent {
     await this.executor.restart();
   }
 
-  /** Waits for the end of an earlier epoch's generation, and interrupts it if nobody has. */
+  /** Waits for the end of the running generation. Interrupts a generation of an earlier epoch, if nobody has. */
   async #former(epoch: number): Promise<void> {
     const { generation } = this.executor;
     if (generation === null) return;

@@ -52,7 +52,7 @@ export type SessionSettings = {
   readonly contextTokens: number;
   /** The signal that ends a turn when the output ends with it. */
   readonly signal: string;
-  /** An answer of only one of these words is a pass. Prompts name the first. */
+  /** An answer of only one of these words is a pass, unless a task is open. Prompts name the first word. */
   readonly passWords: readonly string[];
   /** The channel's name and topic. */
   readonly place: { readonly name: string; readonly topic: string };
@@ -108,8 +108,8 @@ type SessionPlace = {
 };
 
 /**
- * One heartbeat check. `allowed`: heartbeats that an agent may miss. `overslept`: the check came late, so it counts no
- * misses. `cause`: the error for an agent that missed too many.
+ * One heartbeat check. `allowed`: the number of misses in a row that ends a session. `overslept`: the check came late,
+ * so the misses before it do not count. `cause`: the error of a session that is ended.
  */
 export type Beat = { readonly allowed: number; readonly overslept: boolean; readonly cause: string };
 
@@ -138,7 +138,7 @@ export class SessionExecutor {
   #untrusted: string | null = null;
   #lastCause: string | null = null;
   #ping: { readonly session: AgentSession; missed: number } | null = null;
-  /** True once the session is stopped for good. Its counters start at zero after that. */
+  /** True once `stop` was called. Later transitions are not stored. */
   #isLeaving = false;
   #closed = false;
 
@@ -165,7 +165,7 @@ export class SessionExecutor {
     return this.#generation;
   }
 
-  /** Why the last session was lost, in one line. */
+  /** Why the last session was lost or could not be opened, in one line; `null` when unknown. */
   get lastCause(): string | null {
     return this.#lastCause;
   }
@@ -176,8 +176,8 @@ export class SessionExecutor {
   }
 
   /**
-   * Starts from the stored state: opens a session at once, or after the rest of its backoff. A stopped session stays
-   * closed. Resolves after the attempt, successful or not.
+   * Starts from the stored state: opens a session at once, or after the rest of its backoff. A session that too many
+   * errors stopped stays closed. Resolves after the attempt, successful or not; without an attempt at once.
    */
   async begin(): Promise<void> {
     const { clock } = this.#ports;
@@ -214,7 +214,10 @@ export class SessionExecutor {
     return this.#settings.taint?.(this.#spec.id);
   }
 
-  /** Makes a prompt for the open session; `prompt` hands it over. `left`: the messages that did not fit. */
+  /**
+   * Makes a prompt for the open session and records its lines as read. `prompt` hands the prompt over. `left`: the
+   * messages that did not fit.
+   */
   promptFor(session: AgentSession, workFor: (knowledge: SessionKnowledge) => Work): MadePrompt {
     const { clock, describe, boundary } = this.#ports;
     const { contextTokens, signal, passWords, place } = this.#settings;
@@ -249,8 +252,8 @@ export class SessionExecutor {
   }
 
   /**
-   * Ends the session after its turn timed out without a sign of work. The floor ended that turn itself, so it is told
-   * only when this stops the session for good.
+   * Ends the session after its turn timed out without a sign of work. The floor ended that turn itself, so `lost` is
+   * called only when the session stops for good.
    */
   timedOut(): void {
     this.#generation?.mute();
@@ -279,8 +282,8 @@ export class SessionExecutor {
   }
 
   /**
-   * Closes the session because the program ends; its stored state stays. Resolves when it is closed, at the latest
-   * after 5 s.
+   * Closes the session; its stored state stays. Resolves when the session is closed and its transitions are stored, at
+   * the latest after 5 s.
    */
   async close(): Promise<void> {
     this.#closed = true;
@@ -291,7 +294,10 @@ export class SessionExecutor {
     await Promise.all([this.#closing, this.#inTime(this.#record?.settled ?? Promise.resolve())]);
   }
 
-  /** Sends a heartbeat. A session that misses too many in a row is lost. Late checks count no misses. */
+  /**
+   * Sends a heartbeat, or counts a miss while the last heartbeat is unanswered. A session that misses too many in a row
+   * is lost. A late check sets the count to 0.
+   */
   beat({ allowed, overslept, cause }: Beat): void {
     const session = this.#session;
     if (session === null) return;
@@ -308,7 +314,7 @@ export class SessionExecutor {
     });
   }
 
-  /** Called at each sign of work of a generation. Only the first call after the session was opened has an effect. */
+  /** Called at each sign of work of a generation. Only the first call after each prompt has an effect. */
   readonly started = (): void => {
     const { phase, sessionSeq } = this.#state;
     if (phase.name === 'Spawning') this.#step({ type: 'SessionStarted', seq: sessionSeq });
@@ -329,7 +335,7 @@ export class SessionExecutor {
     const generation = new Generation({
       ...this.#ports,
       ...this.#settings,
-      // The configured pass words can be verdicts of a review.
+      // Configured pass words could be verdicts of a review.
       ...(task === undefined ? {} : { passWords: [REVIEW_PASS_WORD] }),
       agent,
       epoch,
@@ -402,13 +408,13 @@ export class SessionExecutor {
       case 'LogFatal':
         return this.#logFatal(effect.message);
       case 'IncrementSession':
-        return; // The state has counted it.
+        return; // The state already counts the session.
     }
   }
 
   /**
-   * Takes the machine's next steps while it is idle: marks the workspace as ready, and opens a session before the
-   * first prompt.
+   * Sends the machine the event that needs no cause from outside: the workspace is ready, or a session must be opened
+   * because none is open.
    */
   #goOn(): void {
     const { phase } = this.#state;
@@ -489,7 +495,10 @@ export class SessionExecutor {
     this.#session?.interrupt(graceMs).catch((error: unknown) => this.#warn({ err: error }, 'could not be interrupted'));
   }
 
-  /** Called when the session failed: reports it to the listener, unless it was being interrupted, and opens another. */
+  /**
+   * Called when the session failed. Calls `lost`, except for a failure during an interrupt that a retry can mend. The
+   * machine then decides when another session opens. An agent whose folder is no longer trusted is waited for.
+   */
   #failed(error: unknown, how: 'Error' | 'Timeout'): void {
     const message = oneLine(error);
     if (error instanceof UntrustedError && HAS_PROMPT.has(this.#state.phase.name)) {
@@ -561,7 +570,7 @@ export class SessionExecutor {
 
 const HAS_PROMPT: ReadonlySet<Phase['name']> = new Set(['Spawning', 'Running']);
 const HAVE_NO_SESSION: ReadonlySet<Phase['name']> = new Set(['Initializing', 'CoolingDown', 'Stopped']);
-/** Longest wait for a session to close and for its last moves to be stored, in milliseconds. */
+/** Longest wait for a session to close, and for its transitions to be stored, in milliseconds. */
 const CLOSE_MS = 5_000;
 const TIMED_OUT = 'its turn timed out without a sign of work';
 const UNKNOWN_CAUSE = 'its session failed';

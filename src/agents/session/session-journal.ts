@@ -38,8 +38,8 @@ export type SessionJournal = {
 };
 
 /**
- * The session machine as the engine hosts it. Only the moves of `outlives` are stored; everything else ends with the
- * program. Stored moves were decided by the session machine, so `decide` accepts them all.
+ * The machine that stores sessions in the engine. Stored are the moves for which `outlives` is true, and one move of
+ * any kind after a failed store. The session machine decided each move, so `decide` accepts all.
  */
 export const sessionJournal = {
   name: 'session',
@@ -55,7 +55,7 @@ export const sessionJournal = {
 
 /**
  * The state that a session starts with. A session stopped by a fatal error gets one new attempt, because the error may
- * be over. A clock that was set back adds at most one whole delay.
+ * be over. The rest of a backoff is at most one whole delay, also when the clock was set back.
  */
 export function resumed(kept: KeptSession, at: Instant): SessionState {
   const { phase: before, trigger: by, lastCause: _cause, ...counted } = kept;
@@ -77,7 +77,7 @@ type RecordPorts = {
 export class SessionRecord {
   /** True after a move could not be stored: the next move of any kind is stored. */
   isBehind = false;
-  /** Resolves when all added moves are stored. */
+  /** Resolves when each added move is stored or has failed. Never rejects. */
   settled: Promise<unknown> = Promise.resolve();
   readonly #ports: RecordPorts;
 

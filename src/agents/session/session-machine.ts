@@ -6,7 +6,7 @@ import type { Instant } from '../../lib/time.ts';
 import { foundOnce } from '../../lib/keyed.ts';
 import type { TurnPrompt } from '../backends/backend.ts';
 
-/** The names of the specification's table. */
+/** The phases of a session, named as in the specification. */
 export const PHASES = [
   'Initializing',
   'BuildingPrompt',
@@ -33,18 +33,19 @@ export type Phase = Readonly<z.infer<typeof phaseSchema>>;
 
 const count = z.int().nonnegative();
 
-/** One session's state: plain JSON. */
+/** The schema of one session's state: plain JSON. */
 export const sessionState = z.object({
   phase: phaseSchema,
-  /** Counts the generations; the first is 1. */
+  /** The number of the generation: 1, and one more after each generation that ended by itself. */
   sessionSeq: z.int().positive(),
   consecutiveErrors: count,
   totalErrors: count,
 });
 
+/** The state of one session. */
 export type SessionState = Readonly<z.infer<typeof sessionState>>;
 
-/** How a backend session ended. */
+/** How a generation ended, or how its session was lost. */
 export type Exit =
   | { readonly how: 'Success' }
   | { readonly how: 'Error'; readonly message: string }
@@ -83,7 +84,7 @@ export type SessionFact = Counters & {
 /** An event's name, with how a session ended. */
 type SessionTrigger = Exclude<SessionEvent['type'], 'SessionExited'> | `SessionExited(${Exit['how']})`;
 
-/** The specification's defaults. */
+/** The specification's default thresholds of errors. */
 export const DEFAULT_THRESHOLDS: Thresholds = { maxConsecutiveErrors: 5, maxTotalErrors: 20 };
 
 /** The specification's backoff: `min(2000 * 2^(n-1), 60000)` ms after the n-th error in a row. */
@@ -116,9 +117,9 @@ const UNTRUSTED = 'a session whose folder is no longer trusted ends, counts no e
 const IDLE = 'a session that is lost between two prompts counts no error: another is opened';
 
 /**
- * The specification's table, row for row (`SessionExited(*)` written out), then the rows that depart from it. A row to CoolingDown
- * goes to Stopped with LogFatal when a counter reaches its threshold; CancelSession from any state only concerns a session
- * that is Running or Interrupting.
+ * The specification's table, row for row (`SessionExited(*)` written out), then the additional rows. A row to
+ * CoolingDown goes to Stopped with LogFatal when a counter reaches its threshold. In the rows from `any`, CancelSession
+ * has an effect only in the phases Running and Interrupting.
  */
 export const SESSION_TRANSITIONS = [
   { from: 'Initializing', trigger: 'WorktreeReady', to: 'BuildingPrompt', effect: 'None' },
@@ -297,7 +298,7 @@ function countersOf({ sessionSeq, consecutiveErrors, totalErrors }: SessionState
   return { sessionSeq, consecutiveErrors, totalErrors };
 }
 
-/** Returns the exceeded threshold in words, or `null`. */
+/** Returns the reached threshold in words, or `null`. */
 function exceeded({ consecutiveErrors, totalErrors }: Counters, thresholds: Thresholds): string | null {
   if (consecutiveErrors >= thresholds.maxConsecutiveErrors) return `${consecutiveErrors} errors in a row`;
   return totalErrors >= thresholds.maxTotalErrors ? `${totalErrors} errors in all` : null;

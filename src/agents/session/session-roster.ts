@@ -6,7 +6,8 @@ import type { AgentSpec } from './session-executor.ts';
 import type { Phase } from './session-machine.ts';
 
 /**
- * An agent's seats: the channels of its seats, the channels where an operator disabled it, and its running sessions.
+ * An agent's seats: the channels of its seats, the channels where an operator disabled it, and the seats whose session
+ * is not at rest.
  */
 export type Presence = {
   readonly channels: readonly ChannelId[];
@@ -34,7 +35,10 @@ export function rosterEntry({ id, name, backend }: AgentSpec, presence: Presence
   return { id, name, backend: kindWords(backend), state, channels };
 }
 
-/** The status of one agent, a line for each of its channels. */
+/**
+ * The status of one agent: a line about the agent, a line for each channel that is disabled or not at rest, and one line
+ * for all channels at rest.
+ */
 export function statusLines(spec: AgentSpec, { channels, disabled, seated }: Presence): readonly string[] {
   const { id, name, backend, description } = spec;
   const resting = channels.length - seated.length - disabled.length;

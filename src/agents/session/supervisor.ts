@@ -33,7 +33,7 @@ type SupervisorOptions = {
   readonly boundary?: () => string;
 };
 
-/** The settings of all sessions; durations in milliseconds. `channel` is called again for every turn. */
+/** The settings of all sessions; durations in milliseconds. `channel` is called at each use, so changes apply at once. */
 export type SupervisorSettings = {
   readonly heartbeatMs: number;
   readonly heartbeatTimeoutMs: number;
@@ -53,8 +53,8 @@ type CommandQueuePorts = {
 type Waiting = { readonly command: AgentCommand; readonly resolve: (applied: Applied | null) => void };
 
 /**
- * Sends commands to a floor in order. Commands that wait together share a commit. A refused command is dropped. When
- * the floor cannot be written, the rest is retried until it can; a close leaves it one more attempt.
+ * Sends commands to a floor in order. Commands that wait together share a commit. A refused command is dropped. Commands
+ * that could not be written are retried for about an hour (120 attempts) or until a close, and then once more.
  */
 export class CommandQueue implements CommandSender {
   readonly #ports: CommandQueuePorts;
@@ -99,7 +99,7 @@ export class CommandQueue implements CommandSender {
       log.error({ channel, agent, command: type, attempt: failures, err: failed.reason }, 'floor could not be written');
       throw failed.reason;
     };
-    // The close ends `retry`, also before its first attempt or between two. The batch gets one more attempt then.
+    // A close ends `retry`, also before its first attempt. The batch then gets one more attempt, as after the 120th.
     const tried = retry(attempt, POLICY, { timers, signal }).catch(attempt);
     await tried.catch(() => left.forEach(({ resolve }) => resolve(null)));
   }
@@ -113,7 +113,7 @@ export class CommandQueue implements CommandSender {
   }
 }
 
-/** Runs all agents: opens their sessions, carries out the effects that the floors send them, and reports to the floors. */
+/** Runs all agents: opens their sessions, carries out the floors' effects for agents, and reports to the floors. */
 export class Supervisor implements Roster {
   #agents: readonly AgentSpec[];
   readonly #ports: Omit<SeatedAgentPorts, 'commands'>;
@@ -140,9 +140,10 @@ export class Supervisor implements Roster {
   }
 
   /**
-   * Opens a session for every agent in each of its channels, or in these channels only. A stopped session stays closed until
-   * `restart`. A session that is idle for 15 minutes is closed and opened again for its next turn.
-   * Resolves after the first attempts, successful or not.
+   * Opens a session for every agent that is not connected, in each of its channels or in these channels only. A session
+   * that too many errors stopped stays closed until `restart`. A session that is idle for 15 minutes is closed and
+   * opened again for its next turn, unless its agent connects itself. Resolves after the first attempts, successful or
+   * not.
    */
   async start(channels?: readonly ChannelId[]): Promise<void> {
     this.#running = true;
@@ -150,7 +151,10 @@ export class Supervisor implements Roster {
     await Promise.all([...new Set(all)].map((channel) => this.seat(channel)));
   }
 
-  /** Ends all sessions without a message to the floors: their turns resume at the next start. Streamed text is posted. */
+  /**
+   * Closes the sessions of all seats. The agents do not leave their floors, so their turns resume at the next start.
+   * Streamed text is posted.
+   */
   async stop(): Promise<void> {
     this.#running = false;
     this.#heartbeat.stop();
@@ -161,8 +165,8 @@ export class Supervisor implements Roster {
   }
 
   /**
-   * Applies a new configuration: opens sessions for new agents, closes those of removed agents, and replaces those whose
-   * settings changed. Resolves as `start` does.
+   * Applies a new configuration: opens sessions for new agents, closes those of removed agents, and replaces those of
+   * agents with another backend, name or persona. Resolves as `start` does.
    */
   async configure(agents: readonly AgentSpec[]): Promise<void> {
     const before = this.#agents;
@@ -182,8 +186,8 @@ export class Supervisor implements Roster {
   }
 
   /**
-   * Adjusts a channel's sessions to its seats. Agents without a seat lose their session. Agents whose seat is OFFLINE get
-   * a session now, other agents when they have work. Resolves as `start` does.
+   * Adjusts a channel's sessions to its seats. Agents without an enabled seat lose their session. Agents that the floor
+   * does not count as connected get a session now, others when they have work. Resolves as `start` does.
    */
   async seat(channel: ChannelId): Promise<void> {
     if (!this.#running) return;
@@ -199,7 +203,7 @@ export class Supervisor implements Roster {
     ]);
   }
 
-  /** Carries out one outbox row for an agent; resolves once it is handed over. Rows of other lanes fail. */
+  /** Carries out one outbox row for an agent. Resolves once the row is handed over. Rows that are not for agents fail. */
   async deliver(row: OutboxRow): Promise<Settlement> {
     const { effect } = row;
     if (!('agent' in effect) || effect.type === 'post' || effect.type === 'offerTrust')
@@ -223,12 +227,12 @@ export class Supervisor implements Roster {
     }
   }
 
-  /** The text that the holder of a channel has streamed and not yet posted. */
+  /** The text that the holder of a channel has streamed and not yet posted; `null` for none. */
   draft(channel: ChannelId): TurnDraft | null {
     return this.#newestOf(channel, ({ executor }) => executor.generation?.draft ?? null);
   }
 
-  /** Returns the holder's draft and removes it: the caller posts it. */
+  /** Returns the holder's draft and removes the draft: the caller posts it. `null` for none. */
   takeDraft(channel: ChannelId): TurnDraft | null {
     return this.#newestOf(channel, (seated) => seated.takeDraft());
   }
@@ -238,7 +242,7 @@ export class Supervisor implements Roster {
     return this.#seated.get(keyOf(channel, agent))?.executor.lastCause ?? null;
   }
 
-  /** Starts a background run of an agent; `null` when there is no such agent. */
+  /** Starts the session of a background run; `null` when there is no such agent, or when the supervisor is stopped. */
   aside(agent: AgentId, order: AsideOrder, listener: AsideListener): AsideSession | null {
     const spec = this.#specOf(agent);
     if (spec === undefined || !this.#running) return null;
@@ -295,8 +299,8 @@ export class Supervisor implements Roster {
   }
 
   /**
-   * Returns the seated agent that an effect is for. Opens a resting agent's session only for effects with work: others
-   * are read later from the channel.
+   * Returns the seated agent that an effect is for; `null` for an agent without an enabled seat. `wakes`: opens the
+   * session of an agent at rest. A message to observe does not: the agent reads it later from the channel.
    */
   async #seatedFor(channel: ChannelId, id: AgentId, wakes: boolean): Promise<SeatedAgent | 'at rest' | null> {
     const seated = this.#seated.get(keyOf(channel, id));
@@ -320,7 +324,7 @@ export class Supervisor implements Roster {
     return agent;
   }
 
-  /** Returns a seated agent. A resting one keeps its seat. */
+  /** Returns the seated agent. Makes one without a session for an agent at rest, so that it can leave the floor. */
   #known(spec: AgentSpec, channel: ChannelId): SeatedAgent {
     return this.#seated.get(keyOf(channel, spec.id)) ?? this.#make(spec, channel);
   }
