@@ -41,11 +41,11 @@ export class SessionKnowledge {
   /** Size of a request apart from its prompt, in characters. */
   overhead = 0;
   #memory: object | null = null;
-  /** True when the session's memory was never prompted. The next prompt then repeats earlier lines. */
+  /** True for the first prompt of the session's memory: it repeats lines of earlier prompts of the agent. */
   fresh = true;
   /**
-   * True when the session remembers no earlier conversation, so the seat's taint from reading is cleared. The first
-   * session of a seat counts only if it reports `resumed: false`.
+   * True for the first prompt of a session that remembers no earlier conversation. The seat's taint from reading is then
+   * cleared. The first session of a seat counts only if it reports `resumed: false`.
    */
   replacesLostSession = false;
   /** The number of the last conversation line that the last prompt covered. */

@@ -36,8 +36,8 @@ export function rosterEntry({ id, name, backend }: AgentSpec, presence: Presence
 }
 
 /**
- * The status of one agent: a line about the agent, a line for each channel that is disabled or not at rest, and one line
- * for all channels at rest.
+ * The status of one agent: a line about the agent, a line for each channel that is disabled or not at rest, and one
+ * line for all channels at rest.
  */
 export function statusLines(spec: AgentSpec, { channels, disabled, seated }: Presence): readonly string[] {
   const { id, name, backend, description } = spec;

@@ -33,7 +33,7 @@ type SupervisorOptions = {
   readonly boundary?: () => string;
 };
 
-/** The settings of all sessions; durations in milliseconds. `channel` is called at each use, so changes apply at once. */
+/** The settings of all sessions; durations in milliseconds. `channel` is called at each use: changes apply at once. */
 export type SupervisorSettings = {
   readonly heartbeatMs: number;
   readonly heartbeatTimeoutMs: number;
@@ -53,8 +53,8 @@ type CommandQueuePorts = {
 type Waiting = { readonly command: AgentCommand; readonly resolve: (applied: Applied | null) => void };
 
 /**
- * Sends commands to a floor in order. Commands that wait together share a commit. A refused command is dropped. Commands
- * that could not be written are retried for about an hour (120 attempts) or until a close, and then once more.
+ * Sends commands to a floor in order. Commands that wait together share a commit. A refused command is dropped. After a
+ * failed write, the commands are retried for about an hour (120 attempts) or until a close, and then once more.
  */
 export class CommandQueue implements CommandSender {
   readonly #ports: CommandQueuePorts;
@@ -203,7 +203,7 @@ export class Supervisor implements Roster {
     ]);
   }
 
-  /** Carries out one outbox row for an agent. Resolves once the row is handed over. Rows that are not for agents fail. */
+  /** Carries out an outbox row for an agent. Resolves once the row is handed over. Rows for others fail. */
   async deliver(row: OutboxRow): Promise<Settlement> {
     const { effect } = row;
     if (!('agent' in effect) || effect.type === 'post' || effect.type === 'offerTrust')

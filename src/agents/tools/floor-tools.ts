@@ -24,7 +24,7 @@ type Signalled = {
 const text = z.string().min(1).max(20_000);
 const agent = z.string().min(1).max(100).describe('the id of an agent that sits at this floor');
 
-/** The floor tools for models: the same for every kind of backend. `done`, `review` and `ticket_new` are for turns of a task. */
+/** The floor tools for models, with the same names for all backends. `done`, `review` and `ticket_new` need a task. */
 export const FLOOR_TOOLS = {
   say: {
     description:
@@ -78,14 +78,17 @@ type FloorToolName = keyof typeof FLOOR_TOOLS;
 /** An agent's part in the open task, if any. */
 export type TaskPart = Pick<NonNullable<TurnPrompt['task']>, 'role' | 'isTicket'> | undefined;
 
-/** The floor tools of a turn. In a task its agents have the tool of their part in place of `pass`. */
+/**
+ * The floor tools of a turn. In a task its agents have no `pass`; the primary agent has `done`, and `ticket_new` for a
+ * ticket, and the reviewer has `review`.
+ */
 export function offeredFloorTools(task: TaskPart): readonly FloorToolName[] {
   return Object.keys(FLOOR_TOOLS)
     .filter(isFloorTool)
     .filter((name) => whyNot(name, task) === null);
 }
 
-/** Why a floor tool is of no use in this turn; `null` when it is. */
+/** Why a floor tool cannot be used in this turn, in words for the model; `null` when it can. */
 function whyNot(name: FloorToolName, task: TaskPart): string | null {
   const role = task?.role ?? 'other';
   if (name === 'pass' && role !== 'other')
@@ -103,8 +106,8 @@ export function isFloorTool(name: string): name is FloorToolName {
 }
 
 /**
- * The floor tools of one generation: passes text and tool calls to the report, and decides how the turn ends. Text
- * after `pass`, `wait_for`, `done` or `review` is dropped. A text that was both written and said is posted once.
+ * The floor tools of one generation: passes texts and proposed tickets to the report, and decides how the turn ends.
+ * Text after `pass`, `wait_for`, `ask`, `done` or `review` is dropped. A text both written and said is posted once.
  */
 export class FloorTools {
   readonly #report: Report;
@@ -140,7 +143,7 @@ export class FloorTools {
     this.#calls += 1;
   }
 
-  /** True once a floor tool has ended the turn. Further output is dropped. */
+  /** True once a floor tool has ended the turn. Later calls of floor tools do nothing. */
   get over(): boolean {
     return this.#end !== null;
   }
@@ -155,7 +158,7 @@ export class FloorTools {
     return this.#end.how === 'passed' && this.#posted ? { how: 'completed' } : this.#end;
   }
 
-  /** A piece of the plain answer. */
+  /** Takes a piece of the plain answer. */
   text(chunk: string): void {
     if (chunk === '' || this.#isSignalled || this.#end?.how === 'passed' || this.#end?.how === 'waiting') return;
     if (this.#apart) this.#flush();
@@ -168,7 +171,7 @@ export class FloorTools {
     this.#apart = true;
   }
 
-  /** Posts a separate message, unless the current text says the same. */
+  /** Posts a message of its own, after the text so far. Posts only that text if it contains the message. */
   say(message: string): void {
     if (this.#written.trim() !== '') {
       const repeated = this.#written.includes(message.trim());
@@ -181,7 +184,7 @@ export class FloorTools {
   }
 
   /**
-   * Carries out a floor tool and answers in words for the model: later, when the answer must be stored first. Invalid
+   * Carries out a floor tool and returns the answer in words for the model. `ticket_new` can return a promise. Invalid
    * input is answered, never thrown.
    */
   apply(name: Exclude<FloorToolName, 'ticket_new'>, input: unknown): string;

@@ -1,6 +1,6 @@
 /**
- * A tool's input for people: one line per key. A text of several lines is indented below its key, so that it cannot
- * look like another key.
+ * Returns a tool's input for people. Each key of an object begins a line; further lines of a value are indented, so
+ * that none looks like a key. A text is returned as it is, any other input as JSON.
  */
 export function inputWords(input: unknown): string {
   if (typeof input === 'string') return input;
@@ -17,7 +17,7 @@ function valueWords(value: unknown): string {
 
 const PLAIN_KEY = /^[\w-]+$/;
 
-/** A value as JSON on several lines; empty for a value that JSON cannot hold. */
+/** A value as JSON on several lines; empty for `undefined` and functions. */
 export function asJson(value: unknown): string {
   return JSON.stringify(value, null, 1) ?? '';
 }

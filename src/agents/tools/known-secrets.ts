@@ -1,7 +1,7 @@
 /** A secret and its name. */
 type NamedSecret = { readonly name: string; readonly value: string };
 
-/** The secrets that this program knows. Finds them in a text in all forms of `secretForms`. */
+/** Finds named secrets in texts, in all forms of `secretForms`. Secrets shorter than 8 characters are ignored. */
 export class KnownSecrets {
   readonly #known: readonly { readonly name: string; readonly forms: RegExp }[];
 
@@ -25,12 +25,12 @@ export class KnownSecrets {
   }
 }
 
-/** Shorter secrets would match plain words. In characters. */
+/** The shortest secret that is searched for, in characters. Shorter secrets would match plain words. */
 const SHORTEST = 8;
 
 /**
- * Expressions for a secret in all forms in which a text can hold it: plain, in JSON at any depth, URL-encoded, in Base64. Finds
- * each line of a key by itself, because a text may indent the lines.
+ * Returns regular expressions for the forms of a secret in a text: plain, in JSON at any depth, URL-encoded, in Base64.
+ * Each line of a key is a form of its own, because a text may indent the lines.
  */
 export function secretForms(secret: string): readonly string[] {
   const url = encodeURIComponent(secret.toWellFormed());
@@ -49,8 +49,8 @@ function literal(text: string): string {
 }
 
 /**
- * The forms of a value inside a longer Base64 text, one for each offset modulo 3. Characters at its start and end are cut, because
- * they also hold bits of neighbouring text.
+ * The forms of a value inside a longer Base64 text, for each offset modulo 3 and both alphabets. Characters at the
+ * start and end are cut, because they also hold bits of neighbouring text.
  */
 function base64Of(secret: string): readonly string[] {
   const bytes = Buffer.from(secret);
@@ -61,5 +61,5 @@ function base64Of(secret: string): readonly string[] {
   });
 }
 
-/** Shortest part of a Base64 form that is searched for. */
+/** Shortest Base64 form that is searched for, in characters. */
 const SHORTEST_BASE64 = 8;

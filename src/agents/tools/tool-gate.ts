@@ -10,7 +10,7 @@ export type GatedCall = {
   readonly input: Readonly<Record<string, unknown>>;
   /** Digest of the definition that the model was shown; `null` for tools without one. */
   readonly definition: string | null;
-  /** True when a trusted person declared that the tool changes nothing. */
+  /** True when the tool's server says that the tool changes nothing, and an operator vouches for the server. */
   readonly repeatable: boolean;
   /** The call in words for people. Default: the tool's name. */
   readonly title?: string;
@@ -29,7 +29,7 @@ export type GatedCall = {
   readonly accounts?: readonly ToolRequest[];
   /** The program that carries the call out, by its own name and version. */
   readonly program?: string;
-  /** Why people cannot be asked. The call is then refused. */
+  /** Why people cannot be asked. A call that needs approval is then refused. */
   readonly unaskable?: string;
   /** An example answer. Present when the call is a question that people answer in words. */
   readonly answer?: string;
@@ -39,7 +39,7 @@ export type GatedCall = {
   readonly showsAnswer?: true;
 };
 
-/** One answer of the model. `kept`: what is stored to resume here after a restart; `null` when it cannot resume. */
+/** One answer of the model. `kept`: stored, so that a restart resumes here; `null` when the turn cannot resume here. */
 export type ModelStep = { readonly text: string; readonly kept: KeptStep | null };
 
 /** The conversation since the step before, and the calls of this step, in the backend's own form. */
@@ -59,7 +59,7 @@ export type GateVerdict =
   | { readonly verdict: 'go'; readonly words?: string }
   | { readonly verdict: 'refused'; readonly code: RefusalCode; readonly words: string };
 
-/** Refused by a rule, denied by people, or undecided when the generation ended. */
+/** Refused by a rule, denied by people, or withdrawn before a decision, as at the end of the generation. */
 type RefusalCode = 'AGENT_TOOL_NOT_ALLOWED' | 'DENIED' | 'CANCELLED';
 
 /** The outcome of an allowed call. */
@@ -75,11 +75,14 @@ export type CallResult = {
 
 /** The gate between an agent and its tools, for one generation. */
 export type ToolGate = {
-  /** Called with every answer of the model, before its calls. `stop`: the generation must end here. */
+  /**
+   * Called with each answer of the model before its calls run, from the first one that calls a server's tool.
+   * `stop`: the generation must end here.
+   */
   step(step: ModelStep): Promise<'go' | 'stop'>;
   /** Called when the agent's own step limit is reached. Resolves with people's decision whether it continues. */
   spent(): Promise<'go' | 'stop'>;
-  /** Resolves with people's decision on a paused run. `null` when the run is not paused. */
+  /** Resolves with people's decision on a paused run. `null` when the run does not wait for people. */
   standing(): Promise<'go' | 'stop'> | null;
   /**
    * Returns the work that a restart interrupted, or `null`. Calls without a result must be requested again under the

@@ -26,8 +26,8 @@ export type OfferedTool = {
 /** An MCP server on 127.0.0.1 with the floor tools, for all sessions. */
 export type ToolServer = {
   /**
-   * Admits one more session. `name`: the server's name in the session that this one continues. The first session starts
-   * the server. Rejects when no port is free.
+   * Admits one more session. `name`: the server's name in the earlier session that the new session continues. The first
+   * session starts the server. Rejects when no port is free.
    */
   open(name?: string): Promise<ToolEndpoint>;
   /** Ends the server and revokes every token. */
@@ -42,7 +42,7 @@ type ToolServerRules = {
   readonly longestCall: number;
 };
 
-/** Makes the server. It listens from its first session on. Faults go to `log`. */
+/** Makes the tool server. The server listens from its first session on. Faults go to `log`. */
 export function createToolServer(log: FaultLog = { error() {} }): ToolServer {
   const endpoints = new ToolEndpoints(LOCAL_RULES);
   let listening: Promise<{ readonly server: Server; readonly url: string }> | null = null;
@@ -67,7 +67,7 @@ export const TOOL_PATH = '/mcp';
 /** Where one session finds the floor tools. */
 type EndpointAddress = {
   readonly url: string;
-  /** The server's name in the earlier session that this one continues. */
+  /** The server's name in the earlier session that the new session continues. Default: a random name. */
   readonly name?: string | undefined;
   /** Checked before every call; false refuses it with 429. */
   readonly mayCall?: () => boolean;
@@ -78,11 +78,11 @@ type CallRequest = { readonly id: RequestId; readonly signal: AbortSignal };
 
 /** One session's access to the floor tools. */
 export class ToolEndpoint {
-  /** The server's name in this session. Random, so that no earlier text can name its tools. */
+  /** The server's name in this session. Random for a new session, so that no earlier text can name its tools. */
   readonly name: string;
   /** The tools' address for this agent. */
   readonly url: string;
-  /** The agent sends it as `Authorization: Bearer`. */
+  /** The secret that the agent sends as `Authorization: Bearer`. */
   readonly token = randomBytes(TOKEN_BYTES).toString('base64url');
   readonly mayCall: () => boolean;
   readonly #byToken: Map<string, ToolEndpoint>;
@@ -103,15 +103,15 @@ export class ToolEndpoint {
   }
 
   /**
-   * Sets the turn that calls belong to, and what carries out the calls of other tools; `null` while the agent does not
-   * hold the floor.
+   * Sets the floor tools of the present turn, and the function that runs other tools. `null`: the agent does not hold
+   * the floor, and calls do nothing.
    */
   serve(floorTools: FloorTools | null, calls: ToolCalls | null = null): void {
     this.#floorTools = floorTools;
     this.#calls = floorTools === null ? null : calls;
   }
 
-  /** Sets the further tools that Conch runs; called whenever the agent lists its tools. */
+  /** Sets the further tools that Conch runs. `tools` is called when the agent lists its tools, and before each call. */
   offer(tools: () => Promise<readonly OfferedTool[]>): void {
     this.#tools = tools;
   }
@@ -144,7 +144,7 @@ export class ToolEndpoint {
         return result(await this.#calls?.(name, input, withdrawn));
       });
     });
-    // It comes as a request of its own, so its server does not know the call.
+    // A cancellation is a request of its own, with a server object of its own, which does not know the call.
     server.setNotificationHandler('notifications/cancelled', ({ params: { requestId } }) => {
       if (requestId !== undefined) this.#calling.get(requestId)?.abort();
     });
@@ -188,7 +188,7 @@ export class ToolEndpoints {
     this.#byToken.clear();
   }
 
-  /** Answers one call; rejects when that fails. No state is kept between requests, so a reconnect loses nothing. */
+  /** Answers one request; rejects when that fails. Keeps no MCP session between requests: a reconnect loses nothing. */
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { origin, authorization = '' } = request.headers;
     const [, token = ''] = /^Bearer (\S{1,200})$/.exec(authorization) ?? [];

@@ -31,14 +31,14 @@ export type ModelTool = { readonly description: string } & (
   | { readonly schema: Readonly<Record<string, unknown>> }
 );
 
-/** The parts of its tools that one generation needs. */
+/** The inputs of a `Toolbox`. */
 type ToolboxParts = {
   /** `null`: the model gets only the floor tools. */
   readonly session: SessionTools | null;
   readonly floorTools: FloorTools;
   readonly report: Pick<Report, 'work' | 'gate'>;
   readonly stopped: AbortSignal;
-  /** The messages since the step before, with this one. Absent: steps are not stored. */
+  /** Returns the messages since the last reported step, with those of the present step. Absent: steps are not stored. */
   readonly since?: () => readonly ModelMessage[];
 };
 
@@ -60,7 +60,7 @@ export class Toolbox {
   #isStepping = false;
   #offered: OfferedTools = NOTHING;
   #size = 0;
-  /** One line for each call with its outcome. */
+  /** One line for each call of a server's tool, with its outcome. */
   readonly #done: string[] = [];
 
   constructor(parts: ToolboxParts) {
@@ -69,7 +69,7 @@ export class Toolbox {
     this.#served = session === null ? null : { session, gate: report.gate };
   }
 
-  /** The calls so far with their outcomes, for a later prompt of the same turn; empty without calls. */
+  /** The calls of servers' tools so far with their outcomes, for a later prompt of the turn; empty without calls. */
   get summary(): string {
     return this.#done.join('\n');
   }
@@ -128,7 +128,7 @@ export class Toolbox {
 
   /**
    * Returns the interrupted turn: its messages, and the calls of its last step. Returns `null` when no restart
-   * interrupted it.
+   * interrupted the turn, or when that step had no calls.
    */
   async unfinished(): Promise<UnfinishedTurn | null> {
     const left = (await this.#served?.gate.unfinished()) ?? null;
@@ -140,7 +140,10 @@ export class Toolbox {
     return { said, calls, results: left.results, steps: left.steps.length };
   }
 
-  /** Finishes the calls that a restart interrupted. Calls before the last one with a result are not run again. */
+  /**
+   * Answers the calls of an interrupted step. Not run again: calls up to the last one with a stored result, and a `say`
+   * whose text was posted.
+   */
   async resume({ calls, results }: UnfinishedTurn, said: readonly string[]): Promise<readonly ModelMessage[]> {
     await this.offer();
     const last = calls.findLastIndex(({ key }) => results.has(key));
@@ -170,7 +173,8 @@ export class Toolbox {
   }
 
   /**
-   * Carries out the calls of a round in order. Each call gets an answer; calls after the end of the turn are not run.
+   * Carries out the calls of a round in order. Each call gets an answer. `known`: answers of calls that need no run.
+   * Calls after the end of the turn, and from the 33rd on, are not run.
    */
   async run(
     calls: readonly ModelCall[],
@@ -243,7 +247,7 @@ export class Toolbox {
     return absent === undefined ? `There is no tool "${name}".` : `It was not run. ${absent[1]}`;
   }
 
-  /** Finds a tool by name, even one that is not offered: the gate answers its calls. */
+  /** Finds a server's tool by name, even one that is not offered: the gate answers its calls. `null` for none. */
   #find(name: string): ServerTool | null {
     const { tools, withheld, unused } = this.#offered;
     return [...tools, ...withheld].find(({ alias }) => alias === name) ?? unlistedTool(unused, name);
@@ -256,7 +260,7 @@ type Found = {
   readonly session: SessionTools;
 };
 
-/** Returns a call for the gate, with the tool's present definition. */
+/** Returns a call for the gate, with the digest of the definition that the model was shown. */
 function gatedCall({ key }: ModelCall, { found, input, session }: Found): GatedCall {
   const secrets = session.secrets();
   const words = inputWords(input);
@@ -287,7 +291,7 @@ function cautionOf(found: ServerTool, { servers }: SessionTools, sent: readonly 
   return reasons.length === 0 ? null : reasons.join('; ');
 }
 
-/** A tool's output without its fence, to show to people. */
+/** The output of the first call without its fence, to show to people. */
 export function unfenced(results: readonly ModelMessage[]): string {
   const [first] = results;
   const part = first?.role === 'tool' ? first.content[0] : undefined;
@@ -295,7 +299,7 @@ export function unfenced(results: readonly ModelMessage[]): string {
   return /^=== \S+ ===\n([\s\S]*)\n=== end \S+ ===$/m.exec(text)?.[1] ?? text;
 }
 
-/** Untrusted text between two lines with a random boundary. */
+/** Returns untrusted text between two lines with a random boundary, without control tokens of chat templates. */
 export function fenced(head: string, text: string): string {
   const boundary = randomUUID();
   const plain = neutralised(text.replaceAll(TEMPLATE, '[…]'), boundary);

@@ -11,7 +11,7 @@ export function obeyedFiles(profile: keyof typeof ACP_PROFILES): readonly Reposi
 
 /**
  * The folder of a configured agent, and the files that it obeys there; `null` for an agent that runs in no folder of
- * this machine. An unknown program, and one of kind `command`, may obey the files of every known agent.
+ * this machine. An unknown program, and one of kind `command`, counts as obeying the files of every known agent.
  */
 export function folderOf({ backend }: Pick<AgentConfig, 'backend'>): AgentFolder | null {
   if (backend.kind !== 'acp' && backend.kind !== 'command') return null;

@@ -14,7 +14,7 @@ export type FoundFile = {
   readonly note: string;
   /** In bytes; `null` when unknown. */
   readonly size: number | null;
-  /** The first `MOST_TEXT` characters; `null` when the file cannot be read. */
+  /** The first `MOST_TEXT` characters; `null` when the content is unknown. */
   readonly text: string | null;
   /** The target of a link, or why the content is unknown, in words; `null` for an ordinary file. */
   readonly remark: string | null;
@@ -41,9 +41,9 @@ export function idOf(digest: string): string {
 }
 
 /**
- * Looks for these files where an agent would. `home`: the folder of the agent's own settings, which the repository does
- * not control. Names match in any letter case and Unicode form, links are followed, and an unreadable file counts as
- * present. Never rejects.
+ * Looks for these files where an agent would. `home`: the folder of the agent's own settings. As a parent it is not
+ * searched, because the repository does not control it. Names match in any letter case and Unicode form, links are
+ * followed, and an unreadable file counts as present. Never rejects.
  */
 export async function scanFolder(
   cwd: string,
@@ -90,7 +90,7 @@ async function keep(
   found.set(hit.at, { at: hit.at, print, files });
 }
 
-/** True when a file counts by its contents. A file that was not read whole counts. */
+/** True when a file counts: its text holds one of the words of `holding`, or the text is not known whole. */
 function isHeld({ text, size }: FilePrint, { holding }: RepositoryFile): boolean {
   if (holding === undefined || text === null || size === null || size > MOST_TEXT) return true;
   const plain = text.toLowerCase();
@@ -106,7 +106,7 @@ function digestOf(folder: string, found: readonly Found[]): string {
 
 type Places = Readonly<Record<RepositoryFile['searched'], readonly string[]>>;
 
-/** The folders in which an agent looks. Every folder that it could take for the repository's root is included. */
+/** The folders in which an agent looks, with every folder that the agent could take for the repository's root. */
 async function placesOf(starts: readonly string[], home: string): Promise<Places> {
   const own = await real(home);
   const isForeign = (folder: string): boolean => folder !== own && folder !== resolve(home);
@@ -146,12 +146,12 @@ async function upToRoot(chain: readonly string[]): Promise<readonly string[]> {
 
 async function gitEntries(folder: string): Promise<readonly string[]> {
   const names = await readdir(folder).catch(() => []);
-  // A cheap first test: a name that begins with a letter or digit is never a form of ".git".
+  // A cheap first test: a name that begins with a letter, a digit or "_" is never a form of ".git".
   const found = names.filter((name) => !/^\w/.test(name) && folded(name) === '.git');
   return found.length > 0 || !(await isThere(join(folder, '.git'))) ? found : ['.git'];
 }
 
-/** The main working tree of a linked working tree, whose `.git` is a file that names it. */
+/** The main working tree of a linked working tree, whose `.git` is a file; `null` for any other folder. */
 async function mainTree(folder: string): Promise<string | null> {
   for (const name of await gitEntries(folder)) {
     const text = await readFile(join(folder, name), 'utf8').catch(() => '');
@@ -194,13 +194,13 @@ function escaped(text: string): string {
 /** A match; `remark`: why it counts although its content is unknown. */
 type Hit = { readonly at: string; readonly remark: string | null };
 
-/** The entries of a folder with their folded names; see `listed`. */
+/** The entries of a folder with their folded names; `null` when the folder cannot be listed. */
 type Listing = readonly { readonly entry: Dirent; readonly plain: string }[] | null;
 
 /** The folders listed during one scan: each folder is read once, however many patterns are looked for in it. */
 type Listings = Map<string, Promise<Listing>>;
 
-/** One search for one pattern. Visits each folder once, also when several links lead to it. */
+/** One search for one pattern. Below a `**`, each folder is visited once, also when several links lead to it. */
 class Walk {
   readonly #place: string;
   readonly #seen = new Set<string>();
@@ -293,10 +293,10 @@ function isAbsence(error: unknown): boolean {
 
 const ABSENT: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR']);
 
-/** The content of a file, or why it is unknown. `mark` changes whenever the file does. */
+/** The content of a file, or why the content is unknown. `mark` changes with the content, if that is known. */
 type FilePrint = Pick<FoundFile, 'size' | 'text' | 'remark'> & { readonly mark: string };
 
-/** A cache of file hashes. A file is hashed again when its size or times on the disk change. */
+/** A cache of file hashes. A file is hashed again when its size, times or inode change. */
 export class FileHashes {
   readonly #known = new Map<string, { readonly by: string; readonly print: FilePrint }>();
 
@@ -356,7 +356,7 @@ async function read(
   }
 }
 
-/** Most folder entries that are visited for one pattern. */
+/** Most folder entries that one search visits below a `**`. */
 const MOST_ENTRIES = 200_000;
 const MOST_KEPT = 10_000;
 const PIECE_BYTES = 65_536;

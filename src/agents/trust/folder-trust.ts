@@ -28,8 +28,8 @@ type Seat = { readonly agent: AgentId; readonly channel: ChannelId };
 /** The trust check before every start and every prompt of one agent. */
 export type FolderGate = {
   /**
-   * Resolves when the agent may work in its folder. Otherwise asks the people of the channel and rejects with an
-   * `UntrustedError`.
+   * Resolves when the agent may work in its folder. Otherwise rejects with an `UntrustedError`, and asks the people of
+   * the channel, unless an operator left these files untrusted.
    */
   admit(seat: Seat): Promise<void>;
   /** Like `admit`, but skips the scan when the last scan was recent. Cheap enough for frequent calls. */
@@ -45,11 +45,13 @@ type TrustChannels = {
   readonly clean: (text: string) => string;
 };
 
+/** The commands about trust that floors get. */
 export type TrustCommand = Extract<SystemCommand, { type: 'askTrust' | 'answerTrust' | 'dropTrust' }>;
 
 /** The scan of an agent's folder, and the decision about it. */
 export type FolderStanding = { readonly scan: FolderScan; readonly decision: TrustDecision | null };
 
+/** Dependencies of `FolderTrust`. */
 export type FolderTrustPorts = { readonly store: TrustStore; readonly clock: Clock; readonly timers: Timers };
 
 /**
@@ -82,8 +84,8 @@ export class FolderTrust implements TrustCommands {
   }
 
   /**
-   * The trust check of an agent in this folder. A later folder of the same agent replaces it. `owner`: decisions count
-   * for all agents with this owner, such as the workers of a crew. Default: for the agent alone.
+   * Returns the trust check of an agent in this folder. A later call for the same agent replaces the folder. `owner`:
+   * decisions count for all agents with this owner, such as the workers of a crew. Default: for the agent alone.
    */
   gateFor(agent: AgentId, folder: AgentFolder, owner: string = agent): FolderGate {
     const watched = new WatchedFolder(folder, this.#ports.clock);
@@ -157,7 +159,7 @@ export class FolderTrust implements TrustCommands {
     return this.#owners.get(agent) ?? agent;
   }
 
-  /** Refuses an answer about files that have changed since, and asks again. */
+  /** Refuses an answer about files that have changed since. Asks again, unless the present files are decided. */
   #refusal(seat: Seat, { id, known }: { readonly id: string; readonly known: FolderStanding }): Answer {
     if (known.decision === null) this.#ask(seat, known.scan);
     const text = `Not done: the files in ${seat.agent}'s folder changed since ${id} was asked about. /agent trust ${seat.agent} shows those that are there now.`;
@@ -205,7 +207,7 @@ export class FolderTrust implements TrustCommands {
     return this.#channels?.clean ?? ((text) => text);
   }
 
-  /** Scans the folders of waiting agents every 5 s, because their files may change. */
+  /** Scans the folders of waiting agents every 5 s, slow ones less often, because their files may change. */
   #watch(): void {
     if (this.#poll !== null || this.#isStopped || this.#channels === null) return;
     this.#poll = this.#ports.timers.after(POLL_MS, () => {
@@ -225,7 +227,7 @@ export class FolderTrust implements TrustCommands {
   }
 }
 
-/** A check that nobody can answer: for agents without a channel where people decide. */
+/** A trust check that refuses each folder with such files, because no channel exists in which people could decide. */
 export function closedGate(folder: AgentFolder): FolderGate {
   const store: TrustStore = { recall: () => null, remember: async () => {} };
   const trust = new FolderTrust({ store, clock: systemClock(), timers: systemTimers });
@@ -306,7 +308,7 @@ const POWERS: Readonly<Record<FilePower, string>> = {
   allow: 'free the agent from asking',
 };
 
-/** The names of some files, the first few in full: ".claude/settings.json, opencode.json and 3 more". */
+/** The names of the first three files, and the number of the others: "opencode.json, .mcp.json, .env and 3 more". */
 export function namesOf(files: readonly FoundFile[]): string {
   const named = files.slice(0, MOST_IN_A_LINE).map(({ path }) => shown(path));
   const more = files.length - named.length;
@@ -314,8 +316,8 @@ export function namesOf(files: readonly FoundFile[]): string {
 }
 
 /**
- * The files of a folder for operators: names, powers, and first lines. Invisible characters are shown; `clean` redacts
- * secrets. A long text is cut, with its whole size.
+ * The files of a folder for operators, at most 20: names, powers, and the beginnings of texts. Invisible characters are
+ * shown; `clean` redacts secrets. A text that was cut has its whole size.
  */
 export function foundDetail({ files }: Pick<FolderScan, 'files'>, clean: (text: string) => string): string {
   const listed = files.slice(0, MOST_LISTED).map((file) => `${headOf(file)}\n  ${powersOf(file)}`);

@@ -1,23 +1,23 @@
 import { defined } from '../../lib/defined.ts';
 
 /**
- * What a file can do to whoever opens its folder with an agent, before anybody is asked. `run`: starts a program. `load`:
- * loads code or a tool server into the agent. `redirect`: sends requests, and the keys with them, to another host. `allow`:
- * frees the agent from asking.
+ * What a file can do when an agent opens the file's folder, before anybody is asked. `run`: starts a program. `load`:
+ * loads code or a tool server into the agent. `redirect`: sends requests, and the keys with them, to another host.
+ * `allow`: frees the agent from asking.
  */
 export type FilePower = 'run' | 'load' | 'redirect' | 'allow';
 
 /** A file in the agent's folder that its program obeys. */
 export type RepositoryFile = {
   /**
-   * Its path from a folder that is searched, with `/`: `*` stands for any letters of a name, `**` as a whole name for any
-   * folders, and at the end for all that lies below. Letter case does not matter. A folder is named by `…/**`.
+   * The path from a searched folder, with `/`. `*` stands for any characters of a name. `**` as a whole name stands for
+   * any folders, and at the end for everything below. Letter case does not matter. A folder is named by `…/**`.
    */
   readonly path: string;
   /**
-   * `folder`: the agent's folder alone. `up-to-repository-root`: also its parents, up to the folder that holds `.git`;
-   * without `.git`, the agent's folder alone. `up-to-disk-root`: also all its parents. `any-depth`: also all folders
-   * below.
+   * `folder`: the agent's folder alone. `up-to-repository-root`: also its parents, up to the outermost with `.git`, and
+   * the main tree of a linked working tree; without `.git`, the agent's folder alone. `up-to-disk-root`: also all its
+   * parents. `any-depth`: also all folders below. The agent's home is left out as a parent.
    */
   readonly searched: 'folder' | 'up-to-repository-root' | 'up-to-disk-root' | 'any-depth';
   readonly can: readonly FilePower[];
@@ -25,7 +25,7 @@ export type RepositoryFile = {
   readonly note: string;
   /** The file counts only if its text holds one of these, in any letter case. Absent: it always counts. */
   readonly holding?: readonly string[];
-  /** How Conch switches the file off, shown by a real run. Nobody is asked about a file that is off. Absent: it is on. */
+  /** How Conch switches the file off, shown by a real run. Nobody is asked about such a file. Absent: it is on. */
   readonly offBy?: string;
 };
 
@@ -72,7 +72,7 @@ const CLAUDE_SETTINGS =
   'runs apiKeyHelper and hooks; its env can send the key to another host; loads plugins; allows tools';
 const CLAUDE_AGENTS = 'agents with tool servers, hooks and a mode of their own';
 
-/** Read from its documentation of settings, hooks, MCP, subagents and skills, from the SDK's `Settings`, and from its program. */
+/** From Claude Code's documentation (settings, hooks, MCP, subagents, skills), the SDK's `Settings`, and the program. */
 export const CLAUDE_FILES: RepositoryFiles = {
   release: '@agentclientprotocol/claude-agent-acp 0.101.0',
   files: rows([
@@ -87,7 +87,7 @@ export const CLAUDE_FILES: RepositoryFiles = {
 
 const CODEX_CONFIG = 'sets tool servers, a program for notices, the host of the model, the sandbox and what is asked';
 
-/** Read from the documentation of its configuration, hooks and rules, and from the adapter, which trusts every folder. */
+/** From Codex's documentation of configuration, hooks and rules, and the ACP adapter, which trusts every folder. */
 export const CODEX_FILES: RepositoryFiles = {
   release: '@agentclientprotocol/codex-acp 2.6.0',
   files: rows([
@@ -104,7 +104,7 @@ const OPENCODE_CODE = 'loaded as code when the session opens';
 const OPENCODE_AGENTS = 'agents with permissions of their own';
 const OPENCODE_MODES = 'modes with permissions of their own';
 
-/** Read from its documentation of configuration, plugins, tools, commands and agents, and from its program. */
+/** From OpenCode's documentation of configuration, plugins, tools, commands and agents, and from the program. */
 export const OPENCODE_FILES: RepositoryFiles = {
   release: 'opencode-ai 1.18.33',
   files: rows([
@@ -128,7 +128,7 @@ export const OPENCODE_FILES: RepositoryFiles = {
 
 const GEMINI_SETTINGS = 'runs tools.discoveryCommand, hooks and tool servers; writes telemetry.outfile; allows tools';
 
-/** Read from the documentation that it brings (settings, hooks, policies, extensions, agents, commands) and from its bundle. */
+/** From Gemini CLI's documentation (settings, hooks, policies, extensions, agents, commands) and its bundle. */
 export const GEMINI_FILES: RepositoryFiles = {
   release: '@google/gemini-cli 0.61.0',
   files: rows([
@@ -146,7 +146,7 @@ export const GEMINI_FILES: RepositoryFiles = {
 const QWEN_SETTINGS =
   'runs hooks and tool servers; its env can send the key to another host; writes telemetry.outfile; allows tools';
 
-/** Read from its documentation of settings, hooks, extensions, agents, commands and trusted folders, and from its bundle. */
+/** From Qwen Code's documentation (settings, hooks, extensions, agents, commands, trusted folders) and its bundle. */
 export const QWEN_FILES: RepositoryFiles = {
   release: '@qwen-code/qwen-code 0.24.4',
   files: rows([
@@ -165,7 +165,7 @@ export const QWEN_FILES: RepositoryFiles = {
 
 const COPILOT_SETTINGS = 'runs hooks, loads plugins, names a proxy';
 
-/** Read from `copilot help config` and `help environment`, and from its program. */
+/** From `copilot help config`, `copilot help environment`, and the program. */
 export const COPILOT_FILES: RepositoryFiles = {
   release: '@github/copilot 1.0.102',
   files: rows([
@@ -183,7 +183,7 @@ export const COPILOT_FILES: RepositoryFiles = {
   ]),
 };
 
-/** Read from its bundle: the first three count only in a folder that Kimi Code was told to trust. */
+/** From Kimi Code's bundle. The files count only in a folder that Kimi Code was told to trust. */
 export const KIMI_FILES: RepositoryFiles = {
   release: '@moonshot-ai/kimi-code 2.1.0',
   files: rows([

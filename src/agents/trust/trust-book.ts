@@ -81,7 +81,7 @@ export async function eraseDecider(
 
 /** The owner of the decisions in the database; each agent has one entry. */
 export const OWNER = 'trust';
-/** Older decisions are deleted: their files are asked about again. */
+/** Most decisions that are kept for one agent. Older ones are deleted: people are asked again about their files. */
 const MOST_KEPT = 100;
 
 /** Returns the decisions of a stored entry; none when the entry cannot be parsed. */
