@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 
 /**
- * Returns the first 16 hexadecimal digits of the SHA-256 of these words. Equal lists give equal digests; the words
- * cannot be recovered.
+ * Returns the first 16 hexadecimal digits of the SHA-256 of these words. Equal lists give equal digests; the digest
+ * does not show the words.
  */
 export function shortDigest(...words: readonly string[]): string {
   return hash('sha256', JSON.stringify(words)).slice(0, 16);

@@ -19,12 +19,12 @@ const LIMIT_MS = 60_000;
 const REST_MS = 60_000;
 /** The most bytes of one object. */
 const MOST_BYTES = 64 * 1_048_576;
-/** The most bytes of standard error that an error shows. */
+/** The most characters of standard error that an error shows. */
 const STDERR_TAIL = 4_096;
 
 /**
- * Reads refs and objects of a repository through one process, `git cat-file --batch`, which answers all requests. This saves
- * a start of git for each request. The process ends after a minute without a request, and when Conch ends.
+ * Reads refs and objects of a repository through one process, `git cat-file --batch`, which answers all requests. This
+ * saves a start of git for each request. The process ends after a minute without a request, and when Conch ends.
  */
 export class GitObjects {
   readonly #folder: string;
@@ -38,9 +38,9 @@ export class GitObjects {
   }
 
   /**
-   * Returns what each name stands for now, in the order of the names; `null` where nothing has the name. A name is what
-   * git takes for one object: an id, a full ref, `<commit>:<path>`. `^{commit}` after it follows tags. A name with a
-   * newline, which git would take for two, stands for nothing. Rejects when git does not answer.
+   * Returns the present object of each name, in the order of the names; `null` for a name without an object. A name is
+   * an id, a full ref or `<commit>:<path>`. A name that ends with `^{commit}` follows tags. A name with a newline has no
+   * object, because git would read two names. Rejects when git does not answer, or when an object exceeds 64 MiB.
    */
   async read(names: readonly string[]): Promise<readonly (GitObject | null)[]> {
     const asked = names.filter((name) => !name.includes('\n'));
@@ -68,8 +68,8 @@ export class GitObjects {
 }
 
 /**
- * Returns the state of the files that hold packed refs: inode, size and times, as a text to compare. A running git reads
- * such a file again only when its time of change has another second, so it misses a second change in the same second.
+ * Returns the state of the files that hold packed refs (inode, size and times) as a text to compare. A running git
+ * reads such a file again only in another second than before, so git misses the later of two changes in one second.
  */
 function packedRefs(folder: string): string {
   const shared = gitFoldersOf(folder)?.at(-1) ?? folder;
@@ -94,10 +94,10 @@ class BatchProcess {
   #needed = 1;
   #request: { readonly count: number; readonly found: (GitObject | null)[]; end(error?: Error): void } | null = null;
 
-  /** `key`: a text of all that git reads only at its start. The process is for requests with the same key. */
+  /** `key`: a text of everything that git reads only at its start. The process serves requests with the same key. */
   constructor(command: GitCommand, key: string) {
     this.#key = key;
-    // A group of its own: Ctrl-C in a terminal ends Conch, which reads while it stops.
+    // A process group of its own: Ctrl-C in a terminal must not end git, because Conch reads objects while it stops.
     const options = { env: command.env, detached: true, stdio: ['pipe', 'pipe', 'pipe'] as ['pipe', 'pipe', 'pipe'] };
     this.#child = spawn('git', command.args, options);
     this.#child.once('error', (error) => this.#fail(error.message));

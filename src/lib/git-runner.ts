@@ -22,11 +22,11 @@ export type GitEnd = {
   readonly stdout: Buffer;
   readonly stderr: string;
   readonly isMissing: boolean;
-  /** The limit that git passed, in words, for which it was ended. `null` when git passed none. */
+  /** The exceeded limit in words, when git was ended because of it. `null` when git exceeded none. */
   readonly limit: string | null;
 };
 
-/** The answer to the call with the same id. Only `stderr` is known when git could not be started. */
+/** The answer to the call with the same id. Only `stderr` and `isMissing` are known when git could not be started. */
 export type GitAnswer = Partial<GitEnd> & { readonly id: number };
 
 const STDERR_TAIL = 4_096;

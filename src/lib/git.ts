@@ -15,7 +15,7 @@ export type GitEnvironment = Readonly<Record<string, string | undefined>>;
 
 /** How one command of git runs. */
 export type GitOptions = {
-  /** Runs the hooks and filters of the repository. Default: false. */
+  /** Lets the programs run that a configuration names, such as hooks, filters and merge drivers. Default: false. */
   readonly hooks?: boolean;
   /** The index file to work on. Default: the index of the worktree. */
   readonly index?: string;
@@ -34,7 +34,7 @@ export type GitOptions = {
 /** Runs one command of git in a folder. Returns standard output. Throws `GitError`. */
 export type Git = (args: readonly string[], options?: GitOptions) => Promise<string>;
 
-/** Thrown when git is missing, exits with another code than 0, or passes a limit. */
+/** Thrown when git is missing or could not be run, exits with another code than 0, or exceeds a limit. */
 export class GitError extends Error {
   readonly args: readonly string[];
   /** `null` when git did not start or was ended by a signal. */
@@ -65,8 +65,8 @@ const LIMIT_MS = 60_000;
 const MOST_OUTPUT = 64 * 1_048_576;
 
 /**
- * The settings of every git command. None of them runs a program, asks a person or starts a task in the background. Those
- * of diffs replace the user's: Conch parses and applies diffs, so it needs one form.
+ * The settings of every git command. They switch off programs, questions and background tasks. The settings of diffs
+ * replace the user's, because Conch parses and applies diffs of one form only.
  */
 const ALWAYS: readonly string[] = [
   'core.fsmonitor=false',
@@ -89,10 +89,11 @@ const ALWAYS: readonly string[] = [
 ];
 
 /**
- * Returns a function that runs git in a folder. No shell is used. Programs named by the repository's configuration do
- * not run: hooks, filters, monitors, merge drivers, credential helpers, commands for ssh. Those of the user's own
- * configuration run only for the connection to a remote. The configuration is read again whenever one of its files has
- * changed. The environment loses every variable that changes git. `set`: variables added for every command.
+ * Returns a function that runs git in a folder. No shell is used. Unless `hooks` is set, programs named by the
+ * repository's configuration do not run: hooks, filters, monitors, merge drivers, credential helpers, commands for ssh.
+ * Danger: diff drivers do, so a diff needs `--no-ext-diff --no-textconv`. Programs of the user's own configuration run
+ * only for the connection to a remote. The configuration is read again whenever one of its files has changed. Variables
+ * such as `GIT_*` are removed from the environment. `set`: variables added for every command.
  */
 export function gitIn(folder: string, environment: GitEnvironment, set: Readonly<Record<string, string>> = {}): Git {
   return async (args, options = {}) => {
@@ -106,7 +107,7 @@ export function gitIn(folder: string, environment: GitEnvironment, set: Readonly
 /** All arguments of git for one command, and its environment. */
 export type GitCommand = { readonly args: readonly string[]; readonly env: GitEnvironment };
 
-/** Returns a command of git in a folder that runs no program which a configuration names, as `gitIn` says. */
+/** Returns the arguments and the environment of a git command, with programs switched off as `gitIn` says. */
 export async function gitCommand(
   folder: string,
   environment: GitEnvironment,
@@ -182,7 +183,10 @@ const REPLACED_LOCAL: readonly (readonly [RegExp, string])[] = [
 
 /** Settings by the folder, the environment, and the files of the configuration. */
 const KNOWN = new BoundedMap<string, Settings>(200);
-/** Settings of files changed less than this long ago are read once more later: the files could change back meanwhile. */
+/**
+ * In milliseconds. Settings of files that changed less than this long ago are read once more later, because the files
+ * could have changed for a moment while git read them.
+ */
 const RACY_MS = 1_000;
 /** Bytes of a file of the configuration that are compared. Settings of larger files are read each time. */
 const MOST_TEXT = 1_048_576;
@@ -203,7 +207,7 @@ async function settingsOf(folder: string, env: GitEnvironment): Promise<Settings
 
 /**
  * Returns a key that changes when the text or the time of a file of git's configuration changes. Returns `null` when
- * one of these files cannot be read, or is too large to compare.
+ * the folder has no `.git`, or when one of these files cannot be read or is too large to compare.
  */
 function configFiles(folder: string, env: GitEnvironment): string | null {
   const places = gitFoldersOf(folder);
@@ -289,7 +293,7 @@ function programsOff(all: readonly GitSetting[]): Pick<Settings, 'off' | 'ssh'> 
   return { off: isReset ? [...off, ...helpers] : off, ssh: `${ssh} -o BatchMode=yes` };
 }
 
-/** Runs git, and ends it at a limit. Never throws. */
+/** Runs git, and ends git at a limit. Never rejects. */
 function ended(args: readonly string[], env: GitEnvironment, options: GitOptions): Promise<GitEnd> {
   const { input = '', limitMs = LIMIT_MS, mostOutput = MOST_OUTPUT } = options;
   return new Promise((resolve) => {

@@ -30,8 +30,8 @@ type RequestLimits = { readonly headMs: number; readonly wholeMs: number };
 const REQUEST_LIMITS: RequestLimits = { headMs: 60_000, wholeMs: 300_000 };
 
 /**
- * Makes a server that closes connections whose request times out. It has no timer while nobody is connected; Node's own
- * servers check every 30 s.
+ * Makes a server that closes connections whose request times out, and idle ones. Nothing is checked while nobody is
+ * connected; Node's own servers check every 30 s.
  */
 export function createQuietServer(limits: Partial<RequestLimits> = {}): Server {
   const { headMs, wholeMs } = { ...REQUEST_LIMITS, ...limits };
@@ -125,7 +125,7 @@ const NEVER_MS = 2_147_483_647;
 
 /**
  * Attaches listeners to a server so that a fault in them cannot end the program. A fault is logged and answered with
- * 500 (400 for an upgrade). If an answer was begun, the connection is closed.
+ * 500 (400 for an upgrade). If an answer was begun, the connection is closed. Not logged: faults after the caller left.
  */
 export function guardServer(server: Server, { request: answer, upgrade }: Listeners, log: FaultLog): void {
   server.on('error', (error) => {

@@ -48,7 +48,7 @@ export function installCommand(packages: readonly string[], here: Installation =
   }
 }
 
-/** What npm installed Conch from, when it runs once: a packed file by its path, or a version. */
+/** Returns what npx installed Conch from: the path of a packed file, or `conch@` with the version. */
 function sourceOf(here: Installation): string {
   const project = dirname(dirname(here.folder));
   const [, file] = /"conch": "file:([^"]+)"/.exec(readFileSync(join(project, 'package.json'), 'utf8')) ?? [];

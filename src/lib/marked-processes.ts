@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 /** The variable of the environment that names the run which started a process. Child processes inherit it. */
 export const RUN_MARK = 'CONCH_RUN';
 
-/** A living process with a mark. `group`: the id of its process group. `folder`: its working folder; empty if unknown. */
+/** A living process with a mark. `group`: the id of its process group. `folder`: its working folder, or empty. */
 export type MarkedProcess = {
   readonly pid: number;
   readonly group: number;
@@ -15,7 +15,7 @@ export type MarkedProcess = {
 };
 
 /**
- * Returns the living processes of this user that have a mark, also those that left their process group. Returns none
+ * Returns the other living processes of this user that have a mark, also those that left their process group. None
  * where the system does not show the environment of processes (outside Linux).
  */
 export function markedProcesses(): readonly MarkedProcess[] {
@@ -30,8 +30,8 @@ export function markedProcesses(): readonly MarkedProcess[] {
 type IsMeant = (found: MarkedProcess) => boolean;
 
 /**
- * Sends SIGTERM to processes, and SIGKILL to those that still live after `graceMs`. Resolves with the processes that got
- * SIGTERM, when all have ended, or when SIGKILL does not end the rest.
+ * Sends SIGTERM to processes, and SIGKILL to those that still live after `graceMs`. Resolves when all have ended, or
+ * when SIGKILL does not end the rest, with the processes that got SIGTERM.
  */
 export async function endProcesses(isMeant: IsMeant, graceMs: number): Promise<readonly MarkedProcess[]> {
   const living = (): readonly MarkedProcess[] => markedProcesses().filter(isMeant);
@@ -54,7 +54,7 @@ const LOOK_MS = 20;
 /** The most attempts to kill a process. One that waits for a device cannot be killed. */
 const MOST_KILLS = 50;
 
-/** Sends a signal to a process, or to the group with this id when the id is negative. Returns whether one received it. */
+/** Sends a signal to a process, or to a process group when `pid` is negative. Returns whether any process got it. */
 export function sendSignal(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(pid, signal);
@@ -63,7 +63,7 @@ export function sendSignal(pid: number, signal: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** Whether a process was started by another one, also through others between them, and all of these still live. */
+/** True when `pid` is `ancestor` or its descendant through processes that all live. Needs `/proc`, so Linux. */
 export function isDescendant(pid: number, ancestor: number): boolean {
   for (let at = pid; at > 1; at = Number(statOf(at)[1])) if (at === ancestor) return true;
   return false;

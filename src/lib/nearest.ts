@@ -1,6 +1,7 @@
 /**
- * Returns the word of a list that a mistyped word most likely means, or `null`. A word is near when it begins with the
- * mistyped one (the shortest such word), or when at most a third of its letters differ.
+ * Returns the word of a list that a mistyped word most likely means, or `null`. First choice: the shortest word that
+ * begins with the mistyped one, if that has at least 2 letters. Second choice: the word with the fewest differences, at
+ * most a third of the mistyped letters, but at least one.
  */
 export function nearest(word: string, known: readonly string[]): string | null {
   const meant = word.toLowerCase().slice(0, MAX_LETTERS);

@@ -55,7 +55,7 @@ export function writePrivately(path: string, text: string): void {
   renameSync(beside, path);
 }
 
-/** Returns a name that no file has: this one, or this one with a number appended. */
+/** Returns a path that no file has: `name`, or `name` with `-2`, `-3` and so on appended. */
 export function unusedName(name: string, count = 1): string {
   const tried = count === 1 ? name : `${name}-${count}`;
   return existsSync(tried) ? unusedName(name, count + 1) : tried;

@@ -1,15 +1,15 @@
 import { execFile } from 'node:child_process';
 import type { Timer, Timers } from './time.ts';
 
-/** Tells the service manager that started this program how it is. Does nothing when no service manager did. */
+/** Reports the program's state to the service manager that started the program. Without one, does nothing. */
 export type ServiceManager = {
   /** Says that the start is complete, and begins to report to the watchdog. `status` is a sentence for people. */
   ready(status: string): void;
   /** Sets what is checked before each report to the watchdog. While the check throws, the watchdog gets no report. */
   watch(check: () => void): void;
   /**
-   * Does work that blocks the event loop for longer than a period of the watchdog. The watchdog waits a day for the next
-   * report meanwhile. Resolves and rejects as the work does.
+   * Does work that can block the event loop for longer than a period of the watchdog. During the work, the watchdog
+   * waits a day for the next report. Resolves and rejects as the work does.
    */
   withoutWatchdog<Result>(work: () => Promise<Result>): Promise<Result>;
   /** Says that the program ends. The watchdog gets no more reports. */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** A value that is only read: nothing of it can be changed. */
+/** A type whose fields and lists are readonly at every depth. */
 export type Frozen<T> = T extends readonly (infer E)[]
   ? readonly Frozen<E>[]
   : T extends object
@@ -33,6 +33,6 @@ export function taggedUnion<Tag extends string, S extends Shapes>(tag: Tag, shap
     z.strictObject({ ...shape, [tag]: z.literal(name) }),
   );
   if (first === undefined) throw new Error('impossible: a union of nothing');
-  // The shapes are known one by one, and zod infers from a list of them what they have in common.
+  // Asserted, because zod infers from a list of shapes only their common fields.
   return z.discriminatedUnion(tag, [first, ...others]) as unknown as z.ZodType<Tagged<Tag, S>>;
 }

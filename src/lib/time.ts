@@ -94,7 +94,7 @@ export function isoTime(at: Instant): string {
   return new Date(at).toISOString();
 }
 
-/** The instant that an ISO time names; `null` when it names none. */
+/** Parses a time such as ISO 8601 with `Date.parse`; `null` when the text is no time. */
 export function instantOf(iso: string): Instant | null {
   const at = Date.parse(iso);
   return Number.isNaN(at) ? null : at;
@@ -110,7 +110,9 @@ export const systemTimers: Timers = {
   after: (ms, run) => pausedTimer(ms, { run, look: lookAtThisProcess, timers: longTimers }),
 };
 
-/** A timer that is delayed by each standstill, so that data waiting in sockets and pipes is read first. */
+/**
+ * A timer that each standstill delays, by at most `ms`, so that data waiting in sockets and pipes is read first.
+ */
 export function pausedTimer(
   ms: number,
   { run, look, timers }: { readonly run: () => void; readonly look: () => number; readonly timers: Timers },
@@ -160,7 +162,7 @@ export class Alarm {
     this.#ring = ring;
   }
 
-  /** Sets the alarm for this instant, unless it is set for an earlier one. */
+  /** Sets the alarm for this instant, unless it is set for an earlier one. `null` changes nothing. */
   noLaterThan(at: Instant | null): void {
     if (at === null || (this.#at !== null && this.#at <= at)) return;
     this.#timer?.cancel();
@@ -211,7 +213,7 @@ export class Deadlines {
     return this.#at.get(key) ?? null;
   }
 
-  /** The keys that are due, the earliest first, and the earliest deadline that remains. */
+  /** The keys with a deadline up to `before`, earliest first, and the next later deadline. Removes none. */
   due(before: Instant): Due {
     const soonest = this.#first();
     if (soonest === null || soonest.at > before) return { keys: [], next: soonest?.at ?? null };

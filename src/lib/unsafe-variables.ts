@@ -1,4 +1,4 @@
-/** True for variables that change how programs are loaded or how Git runs. No child process gets them. */
+/** True for variables that change how programs are loaded or how git runs. Agents and git do not inherit them. */
 export function isUnsafeVariable(name: string): boolean {
   return UNSAFE.test(name);
 }

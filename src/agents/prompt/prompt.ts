@@ -44,8 +44,8 @@ export class SessionKnowledge {
   /** True for the first prompt of the session's memory: it repeats lines of earlier prompts of the agent. */
   fresh = true;
   /**
-   * True for the first prompt of a session that remembers no earlier conversation. The seat's taint from reading is then
-   * cleared. The first session of a seat counts only if it reports `resumed: false`.
+   * True for the first prompt of a session that remembers no earlier conversation. The seat's taint from reading is
+   * then cleared. The first session of a seat counts only if it reports `resumed: false`.
    */
   replacesLostSession = false;
   /** The number of the last conversation line that the last prompt covered. */

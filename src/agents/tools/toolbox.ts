@@ -38,7 +38,7 @@ type ToolboxParts = {
   readonly floorTools: FloorTools;
   readonly report: Pick<Report, 'work' | 'gate'>;
   readonly stopped: AbortSignal;
-  /** Returns the messages since the last reported step, with those of the present step. Absent: steps are not stored. */
+  /** Returns the messages since the last reported step, the present one included. Absent: steps are not stored. */
   readonly since?: () => readonly ModelMessage[];
 };
 

@@ -72,7 +72,7 @@ const CLAUDE_SETTINGS =
   'runs apiKeyHelper and hooks; its env can send the key to another host; loads plugins; allows tools';
 const CLAUDE_AGENTS = 'agents with tool servers, hooks and a mode of their own';
 
-/** From Claude Code's documentation (settings, hooks, MCP, subagents, skills), the SDK's `Settings`, and the program. */
+/** From Claude Code's documentation (settings, hooks, MCP, subagents, skills), its SDK's `Settings` and the program. */
 export const CLAUDE_FILES: RepositoryFiles = {
   release: '@agentclientprotocol/claude-agent-acp 0.101.0',
   files: rows([
