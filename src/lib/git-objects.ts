@@ -39,8 +39,8 @@ export class GitObjects {
 
   /**
    * Returns the present object of each name, in the order of the names; `null` for a name without an object. A name is
-   * an id, a full ref or `<commit>:<path>`. A name that ends with `^{commit}` follows tags. A name with a newline has no
-   * object, because git would read two names. Rejects when git does not answer, or when an object exceeds 64 MiB.
+   * an id, a full ref or `<commit>:<path>`. A name that ends with `^{commit}` follows tags. A name with a newline has
+   * no object, because git would read two names. Rejects when git does not answer, or for an object over 64 MiB.
    */
   async read(names: readonly string[]): Promise<readonly (GitObject | null)[]> {
     const asked = names.filter((name) => !name.includes('\n'));
@@ -69,7 +69,7 @@ export class GitObjects {
 
 /**
  * Returns the state of the files that hold packed refs (inode, size and times) as a text to compare. A running git
- * reads such a file again only in another second than before, so git misses the later of two changes in one second.
+ * reads such a file again only when the second of its last change differs, so git misses a second change in one second.
  */
 function packedRefs(folder: string): string {
   const shared = gitFoldersOf(folder)?.at(-1) ?? folder;

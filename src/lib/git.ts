@@ -37,9 +37,9 @@ export type Git = (args: readonly string[], options?: GitOptions) => Promise<str
 /** Thrown when git is missing or could not be run, exits with another code than 0, or exceeds a limit. */
 export class GitError extends Error {
   readonly args: readonly string[];
-  /** `null` when git did not start or was ended by a signal. */
+  /** `null` when git did not start, was ended by a signal, or ended in an unknown way. */
   readonly exitCode: number | null;
-  /** The last 4 KiB of standard error. */
+  /** The last 4 KiB of standard error, or why git could not be run. */
   readonly stderr: string;
   readonly isMissing: boolean;
 
@@ -91,9 +91,9 @@ const ALWAYS: readonly string[] = [
 /**
  * Returns a function that runs git in a folder. No shell is used. Unless `hooks` is set, programs named by the
  * repository's configuration do not run: hooks, filters, monitors, merge drivers, credential helpers, commands for ssh.
- * Danger: diff drivers do, so a diff needs `--no-ext-diff --no-textconv`. Programs of the user's own configuration run
- * only for the connection to a remote. The configuration is read again whenever one of its files has changed. Variables
- * such as `GIT_*` are removed from the environment. `set`: variables added for every command.
+ * Danger: diff drivers run, unless the command has `--no-ext-diff --no-textconv`. The user's own programs for remotes
+ * run, too. The configuration is read again whenever one of its files has changed. Variables such as `GIT_*` are
+ * removed from the environment. `set`: variables added for every command.
  */
 export function gitIn(folder: string, environment: GitEnvironment, set: Readonly<Record<string, string>> = {}): Git {
   return async (args, options = {}) => {

@@ -125,7 +125,8 @@ const NEVER_MS = 2_147_483_647;
 
 /**
  * Attaches listeners to a server so that a fault in them cannot end the program. A fault is logged and answered with
- * 500 (400 for an upgrade). If an answer was begun, the connection is closed. Not logged: faults after the caller left.
+ * 500 (400 for an upgrade). If an answer was begun, the connection is closed. Not logged: faults of
+ * requests that the caller broke off.
  */
 export function guardServer(server: Server, { request: answer, upgrade }: Listeners, log: FaultLog): void {
   server.on('error', (error) => {

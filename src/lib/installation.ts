@@ -6,7 +6,8 @@ import type { Timer, Timers } from './time.ts';
 
 /**
  * How this Conch is installed. `repository`: its source, run by Node as it is. `project`: a package in the folder of a
- * project. `npx`: a package in npm's folder for programs that are run once. `global`: a package for the whole machine.
+ * project. `npx`: a package in npm's folder for programs that are run once. `global`: another package, as for the whole
+ * machine.
  */
 export type InstallationKind = 'repository' | 'project' | 'npx' | 'global';
 

@@ -31,7 +31,7 @@ type ServicePorts = {
 
 /**
  * The service manager by the protocol of `sd_notify`. Reports to the watchdog twice in each of its periods
- * (`WATCHDOG_USEC`). They come from the event loop, so a program that hangs or is suspended sends none.
+ * (`WATCHDOG_USEC`). The reports come from the event loop, so a program that hangs sends none.
  */
 export function serviceManager(ports: ServicePorts): ServiceManager {
   const isManaged = (ports.env['NOTIFY_SOCKET'] ?? '') !== '';

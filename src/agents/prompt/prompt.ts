@@ -41,7 +41,7 @@ export class SessionKnowledge {
   /** Size of a request apart from its prompt, in characters. */
   overhead = 0;
   #memory: object | null = null;
-  /** True for the first prompt of the session's memory: it repeats lines of earlier prompts of the agent. */
+  /** True for the first prompt of the session's memory. That prompt repeats lines of the agent's earlier prompts. */
   fresh = true;
   /**
    * True for the first prompt of a session that remembers no earlier conversation. The seat's taint from reading is
@@ -85,7 +85,7 @@ export class SessionKnowledge {
     return this.history !== undefined && !this.fresh && this.#system === system;
   }
 
-  /** True when a line belongs in the next prompt. `afterLine`: the last line of the floor's last prompt. */
+  /** True when a line belongs in the next prompt. `afterLine`: the number of the last line that the agent got. */
   lacks({ line, author, message, change }: Line, agent: AgentId, afterLine: number): boolean {
     if (this.fresh) return true;
     if (this.history === 'posted') return line > this.upto;
@@ -260,7 +260,7 @@ const MESSAGES_KNOWN = 2_000;
 /** The number of newest lines that a new session gets, although the agent's earlier prompts held them. */
 const LINES_FOR_A_NEW_SESSION = 50;
 
-/** How many lines back the lines of one turn are searched. */
+/** The number of newest lines in which the agent's lines of one turn are searched. */
 const TURN_LINES = 500;
 const CHARACTERS_PER_TOKEN = 4;
 const SMALLEST = 1_000;

@@ -103,7 +103,7 @@ export class AsideSession {
     executor.prompt(executor.promptFor(session, (knowledge) => this.#work(knowledge)).turn);
   }
 
-  /** Returns the work of the prompt: the conversation, and the order as a message to answer that is no line of it. */
+  /** Returns the work of the prompt: the conversation, and the order as a message to answer. */
   #work(knowledge: SessionKnowledge): Work {
     const { channel, session: epoch, by, prompt } = this.#order;
     const { floors, clock } = this.#ports;

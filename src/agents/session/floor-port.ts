@@ -50,8 +50,8 @@ export type AgentLog = Record<'debug' | 'info' | 'warn' | 'error', (fields: obje
 
 /** The taint of one seat: whether its session has read untrusted or private text. Stored with the seat's runs. */
 export type SeatTaint = {
-  /** Called before the session reads these lines: lines written by a tainted session taint this one. */
+  /** Called before the session reads these lines: lines that a tainted session wrote taint the reader. */
   read(lines: readonly Line[]): void;
-  /** Called when the session ends: clears its taint from reading. Taint on messages it wrote stays. */
+  /** Called when the session ends: clears the taint from reading. Messages that the session wrote stay tainted. */
   forget(): void;
 };

@@ -36,7 +36,7 @@ type GenerationPorts = {
   readonly leftMs: (epoch: number) => number;
   /** Makes the gate between the agent and its tools. */
   readonly gate: () => ToolGate;
-  /** `propose` of `SessionSettings`. */
+  /** Proposes a ticket to the agent's crew. Resolves with the answer in words. Absent: there is no crew. */
   readonly propose?: (agent: AgentId, ticket: ProposedTicket) => Promise<string>;
 };
 

@@ -170,14 +170,15 @@ export class SessionExecutor {
     return this.#lastCause;
   }
 
-  /** Why the agent's folder is not trusted, in one line. `null`: the agent may start. */
+  /** Why the agent's folder is not trusted, in one line; `null` unless the agent waits for trust. */
   get untrusted(): string | null {
     return this.#state.phase.name === 'Initializing' ? this.#untrusted : null;
   }
 
   /**
    * Starts from the stored state: opens a session at once, or after the rest of its backoff. A session that too many
-   * errors stopped stays closed. Resolves after the attempt, successful or not; without an attempt at once.
+   * errors stopped stays closed. Calls `lost` when no session is opened now. Resolves after the attempt, successful or
+   * not; without an attempt at once.
    */
   async begin(): Promise<void> {
     const { clock } = this.#ports;
@@ -245,7 +246,7 @@ export class SessionExecutor {
     this.#step({ type: 'PromptReady', prompt });
   }
 
-  /** Interrupts the generation. It is stopped by force after the grace, in milliseconds. */
+  /** Interrupts the generation. A generation that goes on is stopped by force after the grace, in milliseconds. */
   interrupt(graceMs: number): void {
     this.#generation?.mute();
     if (this.#generation?.generating) this.#step({ type: 'UrgentMessage', graceMs });

@@ -20,7 +20,7 @@ export const PHASES = [
 
 const phaseSchema = z.discriminatedUnion('name', [
   z.object({ name: z.enum(['Initializing', 'BuildingPrompt', 'SessionComplete']) }),
-  /** `opensBy`: when the backend must have opened the session; `null` once the session has its prompt. */
+  /** `opensBy`: the instant until which the backend may open the session; `null` once the session has its prompt. */
   z.object({ name: z.literal('Spawning'), opensBy: z.number().nullable() }),
   z.object({ name: z.literal('Running'), sessionSeq: z.int().positive() }),
   z.object({ name: z.literal('Interrupting'), sessionSeq: z.int().positive(), graceEndsAt: z.number() }),
@@ -81,7 +81,7 @@ export type SessionFact = Counters & {
   readonly effect: SessionEffect | null;
 };
 
-/** An event's name, with how a session ended. */
+/** The name of an event; for `SessionExited` with the kind of exit. */
 type SessionTrigger = Exclude<SessionEvent['type'], 'SessionExited'> | `SessionExited(${Exit['how']})`;
 
 /** The specification's default thresholds of errors. */

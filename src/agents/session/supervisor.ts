@@ -79,7 +79,7 @@ export class CommandQueue implements CommandSender {
   }
 
   async #carryAll(): Promise<void> {
-    // Waits for the other commands sent in this task, so that they share the commit.
+    // Waits for the other commands that the running task sends, so that all share a commit.
     await Promise.resolve();
     while (this.#waiting.length > 0) await this.#carry(this.#waiting.splice(0));
     this.#carrying = null;

@@ -76,8 +76,8 @@ export type CallResult = {
 /** The gate between an agent and its tools, for one generation. */
 export type ToolGate = {
   /**
-   * Called with each answer of the model before its calls run, from the first one that calls a server's tool.
-   * `stop`: the generation must end here.
+   * Called with each answer of the model before its calls run, from the first answer on that calls a tool besides the
+   * floor tools. `stop`: the generation must end here.
    */
   step(step: ModelStep): Promise<'go' | 'stop'>;
   /** Called when the agent's own step limit is reached. Resolves with people's decision whether it continues. */

@@ -111,7 +111,7 @@ export class ToolEndpoint {
     this.#calls = floorTools === null ? null : calls;
   }
 
-  /** Sets the further tools that Conch runs. `tools` is called when the agent lists its tools, and before each call. */
+  /** Sets the further tools that Conch runs. `tools` is called for each list and before each call of one. */
   offer(tools: () => Promise<readonly OfferedTool[]>): void {
     this.#tools = tools;
   }

@@ -164,7 +164,10 @@ async function mainTree(folder: string): Promise<string | null> {
   return null;
 }
 
-/** A name in a form that is equal for all names that some file system treats as the same. */
+/**
+ * Returns a name in lower case and one Unicode form, without invisible characters, and without dots and spaces at its
+ * end: some file systems take such names for the same.
+ */
 function folded(name: string): string {
   return name
     .normalize('NFKD')

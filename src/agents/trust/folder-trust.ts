@@ -342,7 +342,7 @@ function powersOf({ can, note }: FoundFile): string {
   return `can ${can.map((power) => POWERS[power]).join(', ')}: ${note}`;
 }
 
-/** The beginning of a text; `null` when nothing can be shown. */
+/** The text of a file for operators, cut to `most` characters; `null` without a text or room. */
 function cut({ path, text, size }: FoundFile, clean: (text: string) => string, most: number): string | null {
   if (text === null || most <= 0) return null;
   const whole = visible(clean(withoutValues(path, text.replaceAll('\r\n', '\n'))));

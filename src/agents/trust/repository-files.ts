@@ -17,7 +17,7 @@ export type RepositoryFile = {
   /**
    * `folder`: the agent's folder alone. `up-to-repository-root`: also its parents, up to the outermost with `.git`, and
    * the main tree of a linked working tree; without `.git`, the agent's folder alone. `up-to-disk-root`: also all its
-   * parents. `any-depth`: also all folders below. The agent's home is left out as a parent.
+   * parents. `any-depth`: also all folders below. The home folder is never searched as a parent.
    */
   readonly searched: 'folder' | 'up-to-repository-root' | 'up-to-disk-root' | 'any-depth';
   readonly can: readonly FilePower[];

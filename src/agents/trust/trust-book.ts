@@ -40,7 +40,7 @@ export class TrustBook {
     return this.of(agent).find((decision) => decision.digest === digest) ?? null;
   }
 
-  /** Stores a decision. It replaces an earlier one about the same digest. Resolves once it is durable. */
+  /** Stores a decision, in place of an earlier one about the same digest. Resolves once the decision is durable. */
   async record(agent: AgentId, decision: TrustDecision): Promise<void> {
     const others = this.of(agent).filter(({ digest }) => digest !== decision.digest);
     await this.#keep(agent, [...others, decision].slice(-MOST_KEPT));
