@@ -9,14 +9,14 @@ import { isAbout, isNamed } from './verdict.ts';
 import type { LabelRules } from './verdict.ts';
 
 /**
- * The labels of a call: sources of untrusted text, sources of private data, and whether the call may send data away or
- * change something.
+ * The labels of a call. `untrusted` and `private` name the first source of such text, or are `null`. `outward`: the
+ * call may send data away.
  */
 export type CallLabels = {
   readonly untrusted: string | null;
   readonly private: string | null;
   readonly outward: boolean;
-  /** True when the call does more than look at the agent's own files. */
+  /** True when the call needs approval in a session that has read untrusted text. */
   readonly acts: boolean;
 };
 
@@ -28,7 +28,7 @@ export type ServerFacts = {
   readonly isHarmless: boolean;
 };
 
-/** The labels of a call, over all its parts. A part that a `trusted` rule covers adds no labels. */
+/** Joins the labels of all parts of a call. A part that a `trusted` rule covers adds only its `private` label. */
 export function labelsOf(use: ToolUse, rules: LabelRules, server: ServerFacts): CallLabels {
   const parts = use.parts.map((part) => labelsOfPart(part, rules, server));
   return {
@@ -56,7 +56,7 @@ function labelsOfPart(part: UsePart, rules: LabelRules, server: ServerFacts): Ca
 
 const LOOKING: ReadonlySet<UsePart['kind']> = new Set(['read', 'search', 'think']);
 
-/** The source of a part's result, for people: a command's first words. */
+/** Names the source of a part's result for people: a tool, host, path, two words of a command, or the kind. */
 function sourceOf(part: UsePart): string {
   const { kind, mcp, about } = part;
   if (mcp !== null) return `mcp__${mcp.server}__${mcp.name}`;
@@ -93,7 +93,7 @@ function comesFromElsewhere(part: UsePart, server: ServerFacts): boolean {
   }
 }
 
-/** True for the agent's own list of tasks, under any tool name. */
+/** True when the input has only the keys `todos` and `plan`: the agent's own list of tasks. */
 function isOwnList(about: UsePart['about']): boolean {
   return about.of === 'input' && about.keys.length > 0 && about.keys.every((key) => /^(?:todos|plan)$/.test(key));
 }
@@ -143,7 +143,7 @@ const NETWORK_VERBS: Readonly<Record<string, RegExp>> = {
   docker: /^(?:pull|push|login|search)$/,
 };
 
-/** Files with keys, in any folder, as one rule with a line per file. */
+/** One rule with a line per pattern: files with keys and secrets, anywhere on the disk. */
 const PRIVATE_FILES = ruleOf('read', [
   ...PRIVATE_NAMES.map((name) => `/**/${name}`),
   ...'/**/.env.* /**/.docker/config.json /**/.config/gh /**/.config/gcloud /**/*.pem /**/*.key /**/*.p12 /**/*.pfx /**/*.kdbx /proc/*/environ /run/secrets'.split(

@@ -10,22 +10,22 @@ import type { ToolVerdict } from './verdict.ts';
 /** An always-allow rule on offer, and its meaning in words. */
 export type AlwaysOffer = { readonly rule: string; readonly words: string };
 
-/** Facts beside the rules that decide whether a rule may be offered. */
+/** Facts, besides the rules, that decide whether an always-allow rule is offered. */
 export type OfferFacts = {
-  /** True when people saw the whole input. */
+  /** True when the request shows people the whole input. */
   readonly shownWhole: boolean;
-  /** True when the session has read untrusted text. */
+  /** True when a caution makes the call a request, such as untrusted text in the session. */
   readonly tainted: boolean;
-  /** True when an operator trusts the tool's server. */
+  /** True when the configuration trusts the tool's server. */
   readonly trusted: boolean;
-  /** The server's own hint; absent when it gives none. */
+  /** False when the server says that the tool destroys nothing; absent for tools without a server. */
   readonly destructive?: boolean;
 };
 
 /**
- * The always-allow rules for a call that became a request, narrowest first. No rule is offered for a call that cannot
- * be parsed, that has several parts, runs code, deletes, changes a mode, or leaves the folder; nor against a rule that
- * always asks, nor in a run of somebody who is not an operator.
+ * Returns the always-allow rules to offer for a call that became a request, narrowest first. Returns none for a call
+ * of several parts, after a rule that always asks, in a run of a requester who is not an operator, and where `facts`
+ * forbid offers. Also none for commands that are uncertain or run code, for deleting, and outside the folder.
  */
 export function offersFor(use: ToolUse, { by }: ToolVerdict, facts: OfferFacts): readonly AlwaysOffer[] {
   const [part, more] = use.parts;
@@ -39,7 +39,7 @@ export function offersFor(use: ToolUse, { by }: ToolVerdict, facts: OfferFacts):
 }
 
 const LONGEST_VALUE = 200;
-/** Characters with a meaning of their own in a rule. */
+/** Characters with a meaning of their own in a rule, and spaces at an end. */
 const SPECIAL = /[*\\,()!\n[\]?#]|^\s|\s$/;
 
 function offersOf({ kind, about }: UsePart): readonly AlwaysOffer[] {
@@ -75,7 +75,7 @@ function pathOffers(kind: UsePart['kind'], path: string): readonly AlwaysOffer[]
   ];
 }
 
-/** Offers the whole input if it is short and plain, then the path or place in it, then the tool with any input. */
+/** Offers the tool with all plain values of its input, with only its paths and places, and with any input. */
 function mcpOffers({ mcp, about }: UsePart): readonly AlwaysOffer[] {
   if (mcp === null || about.of !== 'input' || SPECIAL.test(mcp.name)) return [];
   const tool = `mcp__${mcp.server}__${mcp.name}`;

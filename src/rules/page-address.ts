@@ -2,8 +2,9 @@ import { BlockList, isIP } from 'node:net';
 import { readShell } from './shell.ts';
 
 /**
- * Returns whether texts of one call name a port of this machine, in any spelling that programs take: each text as it is, and each
- * word that Bash makes of it. A host and a port count as named also when they stand in different words.
+ * Returns whether the texts of one call may name this port of this machine, in any spelling that programs take. Reads
+ * each text and each word that Bash makes of it. Host and port may stand in different words. Any host name directly
+ * before the port counts, because the name may lead to this machine.
  */
 export function namesOwnPort(texts: readonly string[], port: number): boolean {
   const words = new Set(texts.flatMap((text) => [text, ...readShell(text).seen.flat()]).map(plain));
@@ -12,10 +13,10 @@ export function namesOwnPort(texts: readonly string[], port: number): boolean {
   return [...tokens].some((token) => isWithPort(token, port) || hostsIn(token).some(isThisMachine));
 }
 
-/** What addresses are made of, brackets left out. */
+/** Characters of hosts and ports, without brackets. */
 const TOKEN = /[\p{L}\p{N}_.:%-]+/gu;
 
-/** A text as address parsers read it: letters and digits of any width, without what cannot be seen. */
+/** Normalizes a text as address parsers do: full-width letters, invisible characters, dots and `%` escapes. */
 function plain(text: string): string {
   return decoded(
     text
@@ -33,13 +34,13 @@ function namesPort(token: string, port: number): boolean {
   return (token.match(/\d+/g) ?? []).some((digits) => Number(digits) === port);
 }
 
-/** Whether a host stands before the port, whichever it is: a name may lead to this machine. */
+/** Returns whether the token is a host with a letter or dot, and this port. Any such name may lead to this machine. */
 function isWithPort(token: string, port: number): boolean {
   const { name, digits } = /^(?<name>.*[\p{L}.].*):0*(?<digits>\d+)$/su.exec(token)?.groups ?? {};
   return name !== undefined && Number(digits) === port;
 }
 
-/** The hosts that a token may be, between colons too (`name:port:address`). */
+/** Returns the texts in a token that may be a host: between colons (`name:port:address`), or several groups of IPv6. */
 function hostsIn(token: string): readonly string[] {
   const trimmed = token.replaceAll(/^\.+|\.+$/g, '');
   const pieces = trimmed.split(':');
@@ -47,10 +48,10 @@ function hostsIn(token: string): readonly string[] {
   return [...new Set([...pieces, ...(pieces.length > MOST_GROUPS ? [] : groups)])].filter((each) => each !== '');
 }
 
-/** An IPv6 address has at most 8 groups; a port may stand on either side. */
+/** The most texts between colons in an IPv6 address with a port on either side. */
 const MOST_GROUPS = 11;
 
-/** Whether a host is this machine, as browsers read it: octal, hexadecimal and shortened addresses too. */
+/** Returns whether a host is localhost, a loopback or an unspecified address, also in octal, hexadecimal or short. */
 function isThisMachine(host: string): boolean {
   const read = (text: string): string => URL.parse(`http://${text}/`)?.hostname.replace(/^\[|\]$/g, '') ?? '';
   const name = read(host.includes(':') ? `[${host.replace(/%.*$/, '')}]` : host).replace(/\.$/, '');
@@ -64,7 +65,7 @@ THIS_MACHINE.addSubnet('127.0.0.0', 8, 'ipv4');
 THIS_MACHINE.addAddress('0.0.0.0', 'ipv4');
 THIS_MACHINE.addAddress('::', 'ipv6');
 THIS_MACHINE.addAddress('::1', 'ipv6');
-// Those that hold an address of the fourth version: compatible, mapped, translated.
+// IPv6 addresses that hold an IPv4 address: compatible, mapped and translated.
 for (const prefix of ['::', '::ffff:', '::ffff:0:', '64:ff9b::'])
   THIS_MACHINE.addSubnet(`${prefix}127.0.0.0`, 104, 'ipv6');
 for (const prefix of ['::ffff:', '64:ff9b::']) THIS_MACHINE.addAddress(`${prefix}0.0.0.0`, 'ipv6');

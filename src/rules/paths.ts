@@ -4,7 +4,7 @@ import { basename, dirname, isAbsolute, join, parse, relative, resolve, sep } fr
 export type WorkPlace = {
   readonly folder: string;
   readonly home: string;
-  /** Resolves the links of a path, also of a missing one; `null` for a missing file itself. */
+  /** Resolves the links of a path, also of a link whose target is missing; `null` for other missing paths. */
   readonly realpath: (path: string) => string | null;
   /** A folder with the work that the agent reviews. A path in it counts as the same path in the agent's folder. */
   readonly shown?: string;
@@ -18,12 +18,12 @@ export type WorkPlace = {
 export type PathFrom = { readonly folder: string | null; readonly home: string | null; readonly disk: string };
 
 /**
- * A path of a call: as written, and resolved. It has two resolved forms when the system and a program read its links
+ * A path of a call: as written, and resolved. `real` has two forms when the system and programs resolve its `..`
  * differently.
  */
 export type NamedPath = { readonly written: PathFrom; readonly real: readonly PathFrom[] };
 
-/** A path in all its relative forms. */
+/** Returns a path as written and with its links resolved, each relative to the folder, the home and the root. */
 export function namedPath(path: string, place: WorkPlace): NamedPath {
   return {
     written: pathFrom(absolute(path, place), place),
@@ -33,14 +33,14 @@ export function namedPath(path: string, place: WorkPlace): NamedPath {
 
 /**
  * Resolves a path, or its nearest existing parent. Behind a link, `..` differs for the system and for programs that
- * shorten paths themselves, so both results are returned.
+ * shorten paths themselves; then both results are returned.
  */
 function realPathsOf(path: string, place: WorkPlace): readonly string[] {
   const direct = followed(absolute(path, place), place);
   return path.split(/[\\/]/).includes('..') ? [...new Set([direct, walked(path, place)])] : [direct];
 }
 
-/** Which of Conch's own files a path is, or lies in. */
+/** Returns which of Conch's own files a path is or lies in, in any letter case. `null`: none, or reviewed work. */
 export function ownAt({ written, real }: NamedPath, { own, ...place }: WorkPlace): 'config' | 'data' | null {
   const shown = [place, resolved(place)].flatMap((each) => each.shown ?? []);
   const isAt = (files: readonly string[] = []): boolean =>
@@ -50,12 +50,12 @@ export function ownAt({ written, real }: NamedPath, { own, ...place }: WorkPlace
   return isAt(own?.data) ? 'data' : isAt(own?.config) ? 'config' : null;
 }
 
-/** The names in a folder that may be given by a relative path. */
+/** Returns the names in a folder. A relative path starts at the agent's folder. */
 export function namesIn(folder: string, place: WorkPlace): readonly string[] {
   return place.namesIn?.(absolute(folder === '' ? '.' : folder, place)) ?? [];
 }
 
-/** True when a file exists at the path, links resolved. */
+/** True when the path exists, also as a link whose target is missing. */
 export function isThere(path: string, place: WorkPlace): boolean {
   return place.realpath(absolute(path, place)) !== null;
 }
@@ -98,7 +98,7 @@ function pathFrom(path: string, { folder, home, shown }: Roots): PathFrom {
   return { folder: inShown ?? below(folder, path), home: below(home, path), disk: below('/', path) ?? '' };
 }
 
-/** The path relative to a root, with slashes; empty for the root; `null` outside. */
+/** Returns the path relative to a root, with slashes; empty for the root itself; `null` outside of the root. */
 function below(root: string, path: string): string | null {
   const from = relative(root, path);
   if (from === '..' || from.startsWith(`..${sep}`) || isAbsolute(from)) return null;

@@ -9,14 +9,14 @@ type RuleFinding = {
   readonly list: (typeof LISTS)[number] | (typeof LABEL_LISTS)[number] | 'default';
   /** The position in the list, from 0; `null` for `default`. */
   readonly index: number | null;
-  /** True when Conch must not start with it. */
+  /** True for an error, with which Conch does not start; false for a warning. */
   readonly wrong: boolean;
   readonly message: string;
 };
 
 /**
- * Finds rules that cannot be parsed, never decide, never fit, or allow more than they seem to. `wider`: the lists of
- * wider scopes, which also apply.
+ * Finds rules that cannot be parsed, never decide, never match, or allow more or deny less than they seem to.
+ * `wider`: the lists of wider scopes, which also apply.
  */
 export function lintRules(lists: ToolLists, wider: readonly ToolLists[] = []): readonly RuleFinding[] {
   const entriesOf = (each: ToolLists): readonly Entry[] =>
@@ -52,7 +52,7 @@ type Entry = {
   readonly message: string;
 };
 
-/** Checks a rule of a label list. A `trusted` rule that covers everything removes all labels. */
+/** Checks a rule of a label list. Warns of a `trusted` rule for all tools, or for every use of a kind of tools. */
 function lintLabel(list: (typeof LABEL_LISTS)[number], index: number, text: string): readonly RuleFinding[] {
   const { place, rule, message } = entryOf(list, index, text);
   if (rule === null) return [{ ...place, wrong: true, message }];
@@ -73,7 +73,7 @@ function entryOf(list: Entry['place']['list'], index: number, text: string): Ent
   return read.ok ? { place, text, rule: read.rule, message: '' } : { place, text, rule: null, message: read.message };
 }
 
-/** Deny precedes ask, and ask precedes allow. In one list, the wider rule is enough. */
+/** True when the first rule decides before the other: deny, `ask!`, ask, allow. In one list, the wider rule does. */
 function isBefore(one: Entry, other: Entry): boolean {
   const orderOf = ({ place }: Entry): number => LISTS.findIndex((list) => list === place.list);
   const [first, second] = [orderOf(one), orderOf(other)];
@@ -87,7 +87,7 @@ function shadowed({ place, text }: Entry): string {
   return `It never decides: "${text}" of "${place.list}" goes before it and covers it; take one away`;
 }
 
-/** True when one rule covers everything that another covers, by their texts. */
+/** True when the texts show that one rule covers everything that another covers. False proves nothing. */
 function contains(wider: ToolRule | null, narrower: ToolRule | null): boolean {
   if (wider === null || narrower === null || !coversAll(wider, narrower)) return false;
   if (wider.spec === null) return true;
@@ -112,14 +112,14 @@ function specOf({ text }: ToolRule): string {
   return text.slice(text.indexOf('('));
 }
 
-/** Returns a warning for a rule that allows commands when they can reach files of a rule on paths. */
+/** Returns a warning when a rule allows commands that can reach files of a rule on paths; else `null`. */
 function halfHeld(entry: Entry, others: readonly Entry[]): string | null {
   const path = others.find((other) => reaches(entry, other));
   if (path === undefined) return null;
   return `"${path.text}" of "${path.place.list}" holds here only for files that a command names: one that it reaches by a folder, or writes, is not seen`;
 }
 
-/** Returns a warning for a rule on paths when a rule of a wider scope allows commands that can reach these files. */
+/** Returns a warning for a rule on paths when a wider scope allows commands that can reach its files; else `null`. */
 function halfHolds(entry: Entry, wider: readonly Entry[]): string | null {
   const commands = wider.find((other) => reaches(other, entry));
   if (commands === undefined) return null;

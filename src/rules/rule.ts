@@ -41,16 +41,16 @@ export type Covered =
 
 /** The part of a rule in brackets. */
 export type RuleSpec =
-  /** The first words of a command; `open`: more words may follow. */
+  /** The words of a command. `open`: more words may follow. */
   | { readonly of: 'words'; readonly words: readonly string[]; readonly open: boolean }
-  /** Paths below a root. `wide` ignores letter case, for rules that deny; `exact` does not, for rules that allow. */
+  /** Paths below a root. Rules that allow use `exact`; other rules use `wide`, which ignores letter case. */
   | { readonly of: 'path'; readonly root: 'folder' | 'home' | 'disk'; readonly exact: Paths; readonly wide: Paths }
   /** A host, or every host below it. */
   | { readonly of: 'host'; readonly host: string; readonly below: boolean }
-  /** Required values in the input, by key. */
+  /** Patterns for values of the input, by key. Every key must be there and its value match. */
   | { readonly of: 'input'; readonly wanted: ReadonlyMap<string, Wildcard> };
 
-/** A rule as text and parsed. Without brackets it covers every use of its tools. */
+/** A rule as text and parsed. `spec` is `null` without brackets: the rule covers every use of its tools. */
 export type ToolRule = {
   readonly text: string;
   readonly tool: string;
@@ -67,8 +67,8 @@ export type Paths = (path: string) => boolean;
 type RuleReading = { readonly ok: true; readonly rule: ToolRule } | { readonly ok: false; readonly message: string };
 
 /**
- * Parses `tool` or `tool(spec)`. A trailing `!`, which only rules that ask may have, must be removed before. The
- * message says what was expected.
+ * Parses `tool` or `tool(spec)`. The caller removes the trailing `!` of a rule that asks. For other texts, `message`
+ * says what is wrong.
  */
 export function parseRule(text: string): RuleReading {
   const { tool = '', spec } = /^(?<tool>[^()\s]+)(?:\((?<spec>[\s\S]*)\))?$/.exec(text.trim())?.groups ?? {};
@@ -81,7 +81,7 @@ export function parseRule(text: string): RuleReading {
   return typeof read === 'string' ? wrong(read) : right({ text: text.trim(), tool, covers, spec: read });
 }
 
-/** A pattern in which `*` stands for any text, also an empty one. */
+/** Compiles a pattern in which `*` matches any text, also the empty text. */
 export function wildcard(pattern: string): Wildcard {
   const [head = '', ...rest] = pattern.split('*');
   const tail = rest.pop();
@@ -99,7 +99,7 @@ export function wildcard(pattern: string): Wildcard {
   };
 }
 
-/** The server and tool of a name such as `mcp__github__create_issue`; `null` for other names. */
+/** Returns the server and tool of a name such as `mcp__github__create_issue`; `null` for other names. */
 export function mcpToolOf(name: string): McpTool | null {
   const { server, tool } = /^mcp__(?<server>[^_]+)__(?<tool>.+)$/s.exec(name)?.groups ?? {};
   return server === undefined || tool === undefined ? null : { server, name: tool };
@@ -161,7 +161,7 @@ function readPath(spec: string): RuleSpec | string {
   return { of: 'path', root, exact: pathsOf(pattern, false), wide: pathsOf(pattern, true) };
 }
 
-/** Compiles `.gitignore` patterns. Without letter case, letters with two spellings are equal, too. */
+/** Compiles lines of `.gitignore`. `isWide` ignores letter case and Unicode normalization (NFC, NFD). */
 function pathsOf(pattern: string, isWide: boolean): Paths {
   const fold = (text: string): string => (isWide ? text.normalize('NFC') : text);
   const patterns = ignore({ ignorecase: isWide, allowRelativePaths: true }).add(fold(pattern));
@@ -175,7 +175,7 @@ function readHost(spec: string): RuleSpec | string {
   return { of: 'host', host: name, below: below !== undefined };
 }
 
-/** The host of a web address, as browsers parse it; `null` for other texts. */
+/** Returns the host of an http or https address, as browsers parse it; `null` for other texts. */
 export function hostOf(address: string): string | null {
   const url = URL.parse(address);
   if (url === null || !/^https?:$/.test(url.protocol)) return null;

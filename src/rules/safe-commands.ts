@@ -17,7 +17,7 @@ type Known = {
   readonly never?: RegExp;
   /** True when no option starts, writes or sends anything; then a file may be named like an option. */
   readonly plain?: true;
-  /** The verbs of the program. Options before the verb are those above. */
+  /** The safe verbs of the program, each with its own options. The options above may stand before the verb. */
   readonly verbs?: Readonly<Record<string, Known>>;
 };
 
@@ -30,7 +30,7 @@ export function isSafe(words: Argv): boolean {
   return words.length > 0 && isSafeBeginning(words);
 }
 
-/** True when some safe command begins with these words. No words begin any command. */
+/** True when some safe command begins with these words, and for an empty list. */
 export function isSafeBeginning([program, ...given]: Argv): boolean {
   if (program === undefined) return true;
   const known = knownOf(program);
@@ -44,24 +44,24 @@ export function isSafeBeginning([program, ...given]: Argv): boolean {
   return knownVerb !== undefined && after.every((word) => isKnown(word, knownVerb));
 }
 
-/** True when options can change what the program does. */
+/** False when no option of the program starts, writes or sends anything. True for programs that are not listed. */
 export function heedsOptions(program: string): boolean {
   return knownOf(program)?.plain !== true;
 }
 
-/** The verbs of a program of which only some are safe; `null` for a program without verbs. */
+/** Returns the safe verbs of a program; `null` for a program without verbs and one that is not listed. */
 export function safeVerbs(program: string): readonly string[] | null {
   const verbs = knownOf(program)?.verbs;
   return verbs === undefined ? null : Object.keys(verbs);
 }
 
-/** Finds a program by its plain name or its system path. `./ls` is unknown. */
+/** Finds a program by its plain name or its path in `/bin` or `/usr/bin`; `undefined` for `./ls`. */
 function knownOf(program: string): Known | undefined {
   const name = program.replace(/^(?:\/usr)?\/bin\//, '');
   return Object.hasOwn(SAFE, name) ? SAFE[name] : undefined;
 }
 
-/** `--` does not end the options here: it may be the value of the option before. */
+/** Words after `--` are checked as options, too: `--` may be the value of the option before. */
 function isKnown(word: string, known: Known): boolean {
   const { flags = '', valued = '', long, dashed, operand = /^/, never } = known;
   if (never?.test(word) === true) return false;
@@ -107,7 +107,7 @@ const TEST: Known = { dashed: /^-(?:[abcdefghknoprstuwxzGLNOS]|eq|ne|lt|le|gt|ge
 const DIFF_OPTIONS =
   'patch no-patch unified raw patch-with-raw indent-heuristic no-indent-heuristic minimal patience histogram anchored diff-algorithm stat compact-summary numstat shortstat dirstat cumulative summary patch-with-stat name-only name-status submodule color no-color color-moved no-color-moved color-moved-ws word-diff word-diff-regex color-words no-renames rename-empty no-rename-empty check ws-error-highlight full-index binary abbrev no-abbrev break-rewrites find-renames find-copies find-copies-harder irreversible-delete diff-filter pickaxe-all pickaxe-regex relative no-relative text ignore-cr-at-eol ignore-space-at-eol ignore-space-change ignore-all-space ignore-blank-lines ignore-matching-lines inter-hunk-context function-context exit-code quiet no-ext-diff no-textconv ignore-submodules src-prefix dst-prefix no-prefix default-prefix line-prefix';
 
-/** `%G` in a format starts a program that checks signatures. A sign may precede the letter. */
+/** `%G` in a format starts a program that checks signatures. `-`, `+` or a space may precede the letter. */
 const SIGNATURE = /%[-+ ]?G/;
 
 const LOG: Known = {
@@ -169,9 +169,10 @@ const GIT: Known = {
 };
 
 /**
- * Programs, verbs and options that start no other program, write nothing and send nothing. Left out on purpose: `sed`, `awk`
- * (run and write), `tee`, `xargs`, `less` (run), `sort -o -T`, `diff -l`, `tree -o -R`, `file -C -z`, `date -s`, `uniq` with a
- * second file, `find -exec -delete -fprint`, `rg --pre -z`, `git --output --ext-diff --textconv -c -C -p`.
+ * Programs, verbs and options that start no other program, write nothing and send nothing. Left out on purpose: `sed`,
+ * `awk` (run and write), `tee` (writes), `xargs`, `less` (run), `sort -o -T`, `diff -l`, `tree -o -R`, `file -C -z`,
+ * `date -s`, `uniq` with a file, `find -exec -delete -fprint`, `rg --pre -z`, and of `git` `--output`, `--ext-diff`,
+ * `--textconv`, and `-c`, `-C`, `-p` before the verb.
  */
 const SAFE: Readonly<Record<string, Known>> = {
   cat: {
@@ -275,7 +276,7 @@ const SAFE: Readonly<Record<string, Known>> = {
   echo: { ...ANY, plain: true },
   true: { ...ANY, plain: true },
   false: { ...ANY, plain: true },
-  // `%n` sets a variable, `PATH` among them. A pattern may match a file whose name contains it.
+  // `%n` sets a variable, for example `PATH`. `*` and `?` may become a file name that contains `%n`.
   printf: { never: /[$`*?]|%[^a-zA-Z%]*[hjlLqtz]*n/ },
   test: TEST,
   '[': TEST,

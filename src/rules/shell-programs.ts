@@ -8,7 +8,7 @@ export function programOf(program: string): string {
 
 /**
  * True when a program is known to run code, a command or a script from its words; also `python3.12` and `node.exe`.
- * The list is incomplete: it widens rules that deny, and never allows anything.
+ * The list is incomplete: use it to deny, to ask and to withhold offers, never to allow.
  */
 export function isRunner(program: string): boolean {
   const name = programOf(program).toLowerCase();
@@ -27,12 +27,12 @@ const RUNNERS: ReadonlySet<string> = new Set(
   ).split(' '),
 );
 
-/** Programs that delete data. */
+/** Programs that delete or overwrite data. */
 export const DELETERS: ReadonlySet<string> = new Set('rm rmdir unlink shred srm dd mkfs truncate wipefs'.split(' '));
 
 /**
- * True when a command starts a program that its words name. Used by rules that deny and by offers; `isSafe` decides
- * what is allowed.
+ * True when a command may start a program that its words name. Use it to deny, to ask and to withhold offers; `isSafe`
+ * decides what is allowed.
  */
 export function startsOther(words: Argv): boolean {
   const [program = '', ...given] = words;
@@ -61,7 +61,7 @@ const STARTING: Readonly<Record<string, RegExp>> = {
   '[': CARRIED_OUT,
 };
 
-/** The index of the last word that sets another working folder (`git -C`); -1 for none. */
+/** Returns the index of the last word that sets another working folder (`git -C`); -1 for none or a safe command. */
 export function elsewhereAt(words: Argv): number {
   return isSafe(words) ? -1 : words.findLastIndex((word, at) => at > 0 && ELSEWHERE.test(word));
 }
@@ -75,7 +75,7 @@ export function changesFolder(words: Argv): boolean {
 
 const FOLDER_CHANGERS: ReadonlySet<string> = new Set(['cd', 'chdir', 'pushd', 'popd']);
 
-/** True when a command leaves the named files unchanged, by its words. */
+/** True for safe commands except `cd` and the like, and for `git add` and `git commit`: files stay as they are. */
 export function onlyReads(words: Argv): boolean {
   const [program = '', verb = ''] = words;
   return (isSafe(words) && !changesFolder(words)) || (program === 'git' && /^(?:add|commit)$/.test(verb));

@@ -9,17 +9,18 @@ import type { Argv } from './safe-commands.ts';
 type ShellReading = {
   /** Its simple commands; `null` when they are not certain. Without certainty, no rule with words allows the call. */
   readonly parts: readonly Argv[] | null;
-  /** Every list of words in it, and the commands that other programs may start: for rules that deny. */
+  /** The words of all its commands, and of commands that they may start. Used by rules that deny, ask or label. */
   readonly seen: readonly Argv[];
   /** Files that its output is redirected to, as written. */
   readonly written: readonly string[];
 };
 
 /**
- * Takes a command line apart as Bash reads it. Known with certainty are simple commands of literal words, joined by `&&`,
- * `||`, `;`, `|`, `|&`, `&` or line feeds. Substitution, variables, braces, here-documents, assignments, compound commands,
- * redirection to a file, what cannot be seen and what is no Bash are not; nor, but in a rule (`asWritten`), are `eval` and the
- * like, and words for which names of files are filled in where a program could take one for an option.
+ * Parses a command line as Bash does. `parts` is certain for simple commands of literal words, joined by `&&`, `||`,
+ * `;`, `|`, `|&`, `&` or line feeds. `parts` is `null` for substitutions, variables, braces, here-documents,
+ * assignments, compound commands, redirection of files, invisible characters, syntax errors and long texts. Unless
+ * `asWritten` (for rules), `parts` is also `null` for `eval` and the like, and for a pattern that may match a file
+ * named like an option.
  */
 export function readShell(text: string, asWritten = false): ShellReading {
   const script = isSmall(text) ? parse(text) : null;
@@ -35,8 +36,8 @@ export function readShell(text: string, asWritten = false): ShellReading {
 }
 
 /**
- * Words that execute other words in the shell, or change their meaning. The brackets of a variable's name are
- * executed, too.
+ * Shell words that execute other words or change the meaning of later ones. Some execute the index of an array, which
+ * is in the brackets of a variable's name.
  */
 const EVALUATORS: ReadonlySet<string> = new Set(
   (
@@ -45,12 +46,12 @@ const EVALUATORS: ReadonlySet<string> = new Set(
   ).split(' '),
 );
 
-/** Limits for commands inside the words of commands: depth, words that may begin one, and their length. */
+/** Limits for commands inside a command: depth, words at which one may begin, and words of each. */
 const NESTED = 3;
 const SUFFIXES = 256;
 const LONGEST_SUFFIX = 64;
 
-/** Texts longer than this, in UTF-16 units, or with more brackets or substitutions, take too long to parse. */
+/** Texts with more UTF-16 units, or with `MOST_OPENED` opening brackets and backquotes, take too long to parse. */
 const LONGEST_SCRIPT = 65_536;
 const MOST_OPENED = 500;
 
@@ -58,7 +59,7 @@ function isSmall(text: string): boolean {
   return text.length <= LONGEST_SCRIPT && text.split(/[({`[]/, MOST_OPENED + 1).length <= MOST_OPENED;
 }
 
-/** Possible commands in a text that was not parsed. */
+/** Splits a text that is too large to parse into possible commands. */
 function roughly(text: string): Found {
   const lines = text.replaceAll(/["'\\]/g, '').split(/[;&|()`{}<>\n$]+/);
   const lists = lines.map((line) => line.trim().split(/\s+/)).filter(([program]) => program !== '');
@@ -95,8 +96,8 @@ function literalWords(command: Command, asWritten: boolean): Argv | null {
 }
 
 /**
- * True when file names that replace a pattern may begin like an option: somebody may have created such a file. Empty quotes before
- * the pattern (`''*`) add no letter.
+ * True when a pattern may match a file whose name begins like an option. Somebody may have created such a file. Empty
+ * quotes before the pattern (`''*`) add no letter.
  */
 function mayBeOption({ value, parts = [] }: Word): boolean {
   return /^[-*?]/.test(value) && parts.some(({ type }) => type === 'Glob');
@@ -112,7 +113,7 @@ function isLiteral({ parts = [] }: Word): boolean {
   );
 }
 
-/** True for streams that are joined or discarded. */
+/** True for a redirection that joins, closes or discards a stream: `2>&1`, `2>&-`, `>/dev/null`. */
 function isHarmless(redirection: Command['redirects'][number]): boolean {
   if (redirection.type !== 'Redirect' || redirection.descriptor?.type === 'FileDescriptorVariable') return false;
   const { operator, target } = redirection;
@@ -146,13 +147,13 @@ function wordsIn(script: SyntaxNode): Found {
   return { lists, written };
 }
 
-/** Braces expand to several words. */
+/** Returns the command that braces in a name expand to (`{rm,-r}`); none without braces. */
 function alternatives({ text, parts = [] }: Word, args: Argv): readonly Argv[] {
   if (!parts.some(({ type }) => type === 'BraceExpansion')) return [];
   return [[...text.replaceAll(/[{}"'\\]/g, '').split(','), ...args]];
 }
 
-/** The words that may be scripts. */
+/** Returns the texts in a command's words that may be scripts: those with a space. */
 function scriptsIn(words: Argv): readonly string[] {
   return words
     .slice(1, SUFFIXES)
@@ -167,7 +168,7 @@ function meantBy(word: string): readonly string[] {
   return [...meant].map((text) => text.replace(/^!/, ''));
 }
 
-/** Commands that other programs may start: each of their words may begin one, or be a script. */
+/** Adds the commands that other commands may start: each of their words may begin a command or be a script. */
 function inner(lists: readonly Argv[], depth: number): readonly Argv[] {
   if (depth === 0) return lists;
   return lists.flatMap((words) => {

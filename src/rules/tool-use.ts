@@ -32,15 +32,15 @@ export type UsePart = {
   readonly kind: ToolKind;
   readonly mcp: McpTool | null;
   readonly about: About;
-  /** Every path that the part names, as far as known. */
+  /** Paths that the part may name. The first part of a command line holds the paths of the whole line. */
   readonly paths: readonly UsedPath[];
 };
 
-/** The object of a part. */
+/** The object of a part: a command, a path, a host, an input, or nothing that is known. */
 export type About =
   /**
-   * `words` is `null` when they are uncertain. `seen`: other commands that may run. `outside`: the command names a
-   * path outside the folder.
+   * `words` is `null` when they are uncertain. `seen`: all commands that may run; only in the first part of a command
+   * line. `outside`: the line names a path outside the folder.
    */
   | { readonly of: 'words'; readonly words: Argv | null; readonly seen: readonly Argv[]; readonly outside: boolean }
   | ({ readonly of: 'path' } & NamedPath)
@@ -57,8 +57,8 @@ export type ToolUse = {
 };
 
 /**
- * Splits a tool call into parts. A command in the input counts as a command for any kind of tool. Without a place (an
- * agent on another machine), paths cannot be resolved.
+ * Splits a tool call into parts. A call of a server's tool is one part. For other tools, each command in the input is
+ * a part. Without a place (an agent on another machine), paths cannot be resolved.
  */
 export function toolUse(request: ToolRequest, place: WorkPlace | null): ToolUse {
   const { name } = request;
@@ -85,8 +85,8 @@ const NO_COMMAND: About = { of: 'words', words: null, seen: [], outside: false }
 const LONGEST_TITLE = 80;
 
 /**
- * The kind by the tool's own name, else the reported kind. An unknown name has no kind, except that a name about the
- * web is `fetch`.
+ * Returns the kind by the tool's own name, else the reported kind, else `other`. An unknown name about the web is
+ * `fetch`, unless the reported kind is `execute`.
  */
 function kindOf({ name, kind }: ToolRequest): ToolKind {
   const named = TOOL_KINDS.find((each) => each === name);
@@ -101,7 +101,7 @@ function kindOf({ name, kind }: ToolRequest): ToolKind {
 
 const WEB_NAME = /web[-_ ]?(?:search|fetch|page|get|read)|google|browse|^fetch(?:[-_]|$)|[-_]fetch$/i;
 
-/** `elsewhere`: another working folder. Then the words do not tell what the command does. */
+/** Splits a command line into parts. `elsewhere`: another working folder; then the words of the line are uncertain. */
 function commandParts(
   command: string,
   { place, elsewhere }: { readonly place: WorkPlace | null; readonly elsewhere: string | null },
@@ -125,8 +125,8 @@ function commandParts(
 }
 
 /**
- * The parts, with `null` for those that do not run in the agent's folder as their words say: behind a change of the folder, or of
- * git where the folder itself would be taken for a repository, whose configuration starts programs.
+ * Returns the commands, with `null` for each that may run in another folder: those after a change of the folder. Also
+ * `null` for `git` in a folder that git takes for a bare repository, because its configuration starts programs.
  */
 function inFolder(parts: readonly Argv[], place: WorkPlace | null): readonly (Argv | null)[] {
   const change = parts.findIndex((words) => changesFolder(words) && !staysIn(words, place));
@@ -147,7 +147,7 @@ function staysIn([program, folder = '', more]: Argv, place: WorkPlace | null): b
   );
 }
 
-/** One part per object of the call. Where no path is known, every text of the input may be a path. */
+/** Returns one part per object. Every text of the input may be a path, unless the call only reads a known path. */
 function partsOf(kind: ToolKind, request: ToolRequest, place: WorkPlace | null): readonly UsePart[] {
   const changed = !READING_KINDS.has(kind);
   return aboutOf(kind, request, place).map((about, at) => {
@@ -159,7 +159,7 @@ function partsOf(kind: ToolKind, request: ToolRequest, place: WorkPlace | null):
 }
 
 const READING_KINDS: ReadonlySet<ToolKind> = new Set(['read', 'search', 'fetch', 'think']);
-/** Names of server tools that only read. */
+/** Matches names of server tools that read. */
 const READING_NAME = /^(?:read|get|list|search|find|view|show|stat|describe|query|glob|grep|directory)(?:[_-]|$)/i;
 /** Words in a name of `READING_NAME` that mean writing: `search_and_replace`. */
 const WRITING_NAME =
@@ -210,13 +210,13 @@ function aboutOf(kind: ToolKind, { name, input, locations }: ToolRequest, place:
 /** Characters in an address that browsers drop or replace and other programs do not. */
 const NOT_PLAIN = /[\\\s\p{Cc}]/u;
 
-/** Keys of paths, without `_`, `-` and capitals, as tools name them. */
+/** Keys under which tools give paths, in small letters without `_` and `-`. */
 const PATH_KEY = /(?:path|file|filename|dir|directory|folder)s?$|^(?:source|destination|src|dst|dest|from|to|target)$/;
 const ADDRESS_KEY = /^(?:url|uri|urls|uris|address|link|href)$/;
 const PATTERN_KEY = /^(?:pattern|glob|globpattern|include)$/;
 const PATCH_KEY = /patch|diff/;
 
-/** Codex names the files of a patch as the keys of `changes`. */
+/** Returns the paths that an input names. Codex names the files of a patch as the keys of `changes`. */
 function pathsIn(input: unknown): readonly string[] {
   const changes = isRecord(input) ? input['changes'] : null;
   const files = stringsAt(input, ADDRESS_KEY).filter((each) => /^file:/i.test(each));
@@ -229,7 +229,10 @@ function pathsIn(input: unknown): readonly string[] {
   return [...stringsAt(input, PATH_KEY), ...files, ...changed, ...patches.flatMap(patchedPaths)];
 }
 
-/** File patterns that lead out of the folder. The patterns of `Grep` match contents, not files. */
+/**
+ * Returns `..` for each file pattern that contains it, and the beginning of each absolute pattern. The patterns of
+ * `Grep` match contents, not files.
+ */
 function patternsIn(input: unknown, name: string | null): readonly string[] {
   const patterns = stringsAt(input, PATTERN_KEY).filter(
     (each) => name !== 'Grep' || !stringsAt(input, PATTERN).includes(each),
@@ -243,7 +246,7 @@ const PATTERN = /^pattern$/;
 const ABSOLUTE = /^[~/]/;
 const ASIDE = /(?:^|[/{,])\.\.(?:[/},]|$)/;
 
-/** Shell lines and lists of words under every key that tools use for commands. All of them may run. */
+/** Returns the command lines under every key that tools use for commands. Each may run. */
 function commandsIn(input: unknown): readonly string[] {
   if (!isRecord(input)) return [];
   const given = Object.entries(input).flatMap(([key, each]) => {
@@ -264,7 +267,7 @@ function argsIn(given: unknown): readonly string[] {
   return typeof given === 'string' && given !== '' ? [given] : [];
 }
 
-/** `bash -c` with one script is that script. */
+/** Returns a command as a shell line. For `sh -c` or `bash -c` with one script, returns the script. */
 function commandOf(given: unknown): string {
   if (typeof given === 'string') return given;
   if (!Array.isArray(given)) return '';
@@ -284,8 +287,8 @@ const FOLDER_KEYS = ['workdir', 'cwd', 'working_directory', 'workingDirectory', 
 const OWN_SHELL = /^(?:\/(?:usr\/(?:local\/)?)?bin\/)?(?:ba|z|da|k)?sh$/;
 
 /**
- * Returns the folder in which a command runs, when it is not the agent's folder. A custom shell, variables or standard
- * input count as another folder. `null`: the command runs in the agent's folder, or nothing says otherwise.
+ * Returns the folder in which a command runs, unless that is the agent's folder. A custom shell, variables or standard
+ * input count as another folder, `.`. `null`: the agent's folder, or no folder is named.
  */
 function folderOf(input: unknown, place: WorkPlace | null): string | null {
   if (!isRecord(input)) return null;
@@ -303,7 +306,7 @@ function isFolderOf(place: WorkPlace, folder: string): boolean {
   return namedPath(folder, place).real.every((path) => path.folder === '');
 }
 
-/** All texts under such keys, at any depth: a call may hold a list. */
+/** Returns the texts, and the texts in lists, under matching keys at any depth. */
 function stringsAt(value: unknown, keys: RegExp, isMeant = false): readonly string[] {
   if (typeof value === 'string') return isMeant && value !== '' ? [value] : [];
   if (Array.isArray(value)) return value.flatMap((each: unknown) => stringsAt(each, keys, isMeant));

@@ -3,14 +3,14 @@ import type { NamedPath, WorkPlace } from './paths.ts';
 import { wildcard } from './rule.ts';
 import type { Argv } from './safe-commands.ts';
 
-/** A path of a call. `known`: it is certainly a path. `changed`: its target may change later. */
+/** A path of a call. `known`: the text is certainly a path. `changed`: the call may change the file. */
 export type UsedPath = NamedPath & {
   readonly known: boolean;
   readonly changed: boolean;
   readonly own: ReturnType<typeof ownAt>;
 };
 
-/** Names of files that grant permissions or run programs when an agent, git or Conch's agents find them. */
+/** Names of files and folders that grant permissions or run programs when agents, git or a shell find them. */
 export const GRANTING_NAMES =
   '.git .claude .mcp.json .opencode opencode.json opencode.jsonc .qwen .gemini .codex .copilot .kimi .husky .envrc'.split(
     ' ',
@@ -23,8 +23,8 @@ export const PRIVATE_NAMES = (
 ).split(' ');
 
 /**
- * The paths that texts of a call may name. Texts that no disk accepts as a path are dropped. At most 512 texts and
- * 4,096 folder names are followed; the rest may be any file that grants something.
+ * Returns the paths that texts of a call may name. Texts that no disk accepts as a path are dropped. At most
+ * 512 paths with 4,096 names in all are taken, then patterns are expanded. If `changed`, `.git` stands for the rest.
  */
 export function usedPaths(texts: readonly string[], changed: boolean, place: WorkPlace | null): readonly UsedPath[] {
   const paths = new Set(texts.flatMap(pathsMeant).map(shortened).filter(isPath));
@@ -37,19 +37,19 @@ export function usedPaths(texts: readonly string[], changed: boolean, place: Wor
   });
 }
 
-/** A path with how the call uses it. */
+/** Adds to a path how the call uses it, and which of Conch's own files it is. */
 export function usedPath(path: NamedPath, place: WorkPlace | null, how: Pick<UsedPath, 'known' | 'changed'>): UsedPath {
   return { ...path, ...how, own: place === null ? null : ownAt(path, place) };
 }
 
-/** The first paths, up to the limit. */
+/** Returns the first paths: at most 512, with at most 4,096 names in all. */
 export function within(paths: readonly string[]): readonly string[] {
   let names = 0;
   const last = paths.findIndex((path, at) => at === MOST_PATHS || (names += path.split('/').length) > MOST_NAMES);
   return last === -1 ? paths : paths.slice(0, last);
 }
 
-/** The paths that a text may mean: as written, without a leading `@`, and as a file address. */
+/** Returns the paths that a text may mean: as written, without a leading `@`, and as a file address. */
 export function pathsMeant(text: string): readonly string[] {
   const [written = ''] = text.split('\0', 1);
   const readings = [...new Set([written, written.replace(/^@/, '')])];
@@ -60,7 +60,7 @@ export function pathsMeant(text: string): readonly string[] {
   return [...new Set([...readings, ...addressed])];
 }
 
-/** The folders in which path patterns are expanded. */
+/** Returns the folder in which each path pattern is expanded; none for a text without a pattern behind a slash. */
 export function foldersOfPatterns(texts: readonly string[]): readonly string[] {
   return texts.flatMap((text) => {
     const at = text.search(/[*?[{]/);
@@ -78,8 +78,8 @@ export function isOutside({ known, real }: UsedPath): boolean {
 const OF_PROGRAMS = /^(?:dev|usr|bin|sbin|lib|lib64|nix\/store)(?:\/|$)/;
 
 /**
- * The paths that a command's words may name: each word, the text between and after separators (`--opt=path`,
- * `user@host:path`, `src=a,dst=b`), and text joined to option letters (`-vtpath`).
+ * Returns the paths that the words after the program may name: each word that is no option, the text between and after
+ * separators (`--opt=path`, `user@host:path`, `src=a,dst=b`), and text joined to option letters (`-vtpath`).
  */
 export function pathWords(words: Argv): readonly string[] {
   return words.slice(1).flatMap((word) => {
@@ -93,7 +93,7 @@ export function pathWords(words: Argv): readonly string[] {
 
 const SEPARATORS = /[=:,;@]/g;
 
-/** The files of a patch, in the formats of Codex and `diff`. */
+/** Returns the files of a patch, in the formats of Codex and `diff`. */
 export function patchedPaths(patch: string): readonly string[] {
   const [ours, theirs] = [/^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$/gm, /^--- (.+)\n\+\+\+ (.+)$/gm];
   const named = [...patch.matchAll(ours)].map(([, path = '']) => path);
@@ -103,7 +103,7 @@ export function patchedPaths(patch: string): readonly string[] {
   return [...new Set([...named, ...plain, ...moved].map((path) => path.trim()))].filter((path) => path !== '/dev/null');
 }
 
-/** How many paths of a call are followed, and how many names in each. */
+/** Most paths of a call that are followed, and most names in all of them. */
 const MOST_PATHS = 512;
 const MOST_NAMES = 4_096;
 /** The longest name that disks accept, in UTF-16 units. */
@@ -117,13 +117,13 @@ function isPath(path: string): boolean {
   return path !== '' && path.length <= LONGEST_PATH && path.split('/').every((name) => name.length <= LONGEST_NAME);
 }
 
-/** Removes `.` and doubled slashes. */
+/** Removes `.`, doubled slashes and a trailing slash. */
 function shortened(path: string): string {
   const names = path.split('/').filter((name, at) => (name !== '' && name !== '.') || at === 0);
   return names.length === 1 && names[0] === '' && path !== '' ? '/' : names.join('/');
 }
 
-/** Expands the patterns of a path: by the names that matter, and by existing names. */
+/** Expands the patterns of a path to existing names. Without a place, to names of granting and private files. */
 function filledIn(path: string, place: WorkPlace | null): readonly string[] {
   const filled: string[] = [];
   const open = [path];

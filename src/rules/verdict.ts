@@ -8,13 +8,13 @@ import type { NamedPath, PathFrom } from './paths.ts';
 import type { ToolUse, UsePart } from './tool-use.ts';
 import { GRANTING_NAMES } from './used-paths.ts';
 
-/** The verdict on a tool call: run it, ask people, or deny it. */
+/** The verdicts on a tool call, mildest first: run it, ask people, or deny it. */
 export const VERDICTS = ['allow', 'ask', 'deny'] as const;
 
-/** The verdict for calls beyond reading in a run of somebody who is not an operator. */
+/** What holds beyond reading in a run of a requester who is not an operator. `same`: the rules alone decide. */
 export const MEMBERS = ['ask', 'deny', 'same'] as const;
 
-/** Lists that label calls: what a session reads, and what a call may send away. `trusted` removes labels. */
+/** Lists of rules that label calls. `trusted` removes all labels but `private`. */
 export const LABEL_LISTS = ['untrusted', 'private', 'outward', 'trusted'] as const;
 
 /**
@@ -57,14 +57,14 @@ export type Remembered = {
   readonly definition: string | null;
 };
 
-/** The always-allow rules, and the definition to compare with. */
+/** The always-allow rules, the time of the call, and the digest of the tool's present definition. */
 export type RuleMemory = {
   readonly at: Instant;
   readonly definition: string | null;
   readonly remembered: readonly Remembered[];
 };
 
-/** The verdict, the list that decided, and its rule if there was one. */
+/** The verdict, the list that decided, and the rule of the list; `null` for no rule. */
 export type ToolVerdict = {
   readonly verdict: (typeof VERDICTS)[number];
   readonly by: 'deny' | 'run' | 'ask!' | 'remembered' | 'ask' | 'allow' | 'default' | 'members' | ReadOnly;
@@ -84,21 +84,21 @@ function kindsIn(rules: readonly ToolRule[]): readonly ToolKind[] {
 }
 
 /**
- * The kinds of tools that an agent must ask for, so that rules can be applied: some use is denied or asked, and not
- * all is denied.
+ * The kinds of tools for which an agent must ask, so that rules can be applied: a rule denies or asks for some use, and
+ * no rule denies every use.
  */
 export function kindsAsked(rules: Pick<ToolRules, 'deny' | 'mustAsk' | 'ask'>): readonly ToolKind[] {
   const denied = kindsDenied(rules);
   return kindsIn([...rules.deny, ...rules.mustAsk, ...rules.ask]).filter((kind) => !denied.includes(kind));
 }
 
-/** The rules of an empty configuration: reading in the agent's folder is allowed, everything else asks. */
+/** Rules without configuration: reading and searching in the agent's folder are allowed, everything else asks. */
 const WITHOUT_RULES: ToolLists = { allow: ['read(**)', 'search(**)'], default: 'ask' };
 
 /**
- * Joins the lists of all scopes. A narrower scope can add denials and requests. The narrowest `default` and `members`
- * apply; else "deny" if any list exists, and "ask". `only` limits a run further. Throws for a text that is no rule,
- * because texts are checked when they are read.
+ * Joins the lists of all scopes, given widest first. The narrowest `default` applies, else "deny"; the narrowest
+ * `members`, else "ask". Without any list or `default`, the built-in rules apply. `only` limits a run further. Throws
+ * for a text that is no rule, because texts are checked when they are read.
  */
 export function uniteRules(
   scopes: readonly { readonly scope: RuleScope; readonly lists: ToolLists | undefined }[],
@@ -128,8 +128,8 @@ export function uniteRules(
 }
 
 /**
- * Decides a call part by part: deny, `ask!`, always-allow, ask, allow, default. The strictest part decides, so a call
- * is allowed only if every part is.
+ * Decides a call part by part: deny, not in `only`, `ask!`, always-allow, ask, allow, default. The strictest part
+ * decides, so a call is allowed only if every part is.
  */
 export function decideUse(use: ToolUse, rules: ToolRules, memory: RuleMemory): ToolVerdict {
   const [first, ...rest] = use.parts.map((part) => decidePart(part, rules, memory));
@@ -138,8 +138,8 @@ export function decideUse(use: ToolUse, rules: ToolRules, memory: RuleMemory): T
 }
 
 /**
- * The verdict in a run of somebody who is not an operator: beyond reading, no rule and no always-allow rule allows a
- * call. Reading is decided by the tool's kind, or by a trusted person (`isHarmless`).
+ * Returns the verdict in a run of a requester who is not an operator. Unless `members` is `same`, no rule allows more
+ * than reading: tools of the kinds `read` and `search`, and tools that a trusted person calls harmless.
  */
 export function decideForMember(
   { parts }: ToolUse,
@@ -156,15 +156,15 @@ export function decideForMember(
 /** A turn in which an agent may not change the work: it reviews, or speaks for a merged ticket in a meeting. */
 export type ReadOnly = 'review' | 'meeting';
 
-/** The verdict in a turn in which the work may not be changed: tools that edit, delete or move are denied. */
+/** Returns the verdict in a turn that may not change the work: tools that edit, delete or move are denied. */
 export function decideReadOnly({ parts }: ToolUse, by: ReadOnly, decided: ToolVerdict): ToolVerdict {
   const isChanging = parts.some(({ kind }) => kind === 'edit' || kind === 'delete' || kind === 'move');
   return isChanging ? { verdict: 'deny', by, rule: null } : decided;
 }
 
 /**
- * True when some input of a server's tool can pass. A tool that is always denied is not offered. `null` asks for any
- * tool of the server.
+ * True when the rules may allow or ask for some call of a server's tool. A tool that is always denied is not offered.
+ * `tool: null` stands for any tool of the server.
  */
 export function reachesTool(rules: ToolRules, server: string, tool: string | null): boolean {
   const covers = ({ covers: each }: ToolRule): boolean => {
@@ -177,7 +177,7 @@ export function reachesTool(rules: ToolRules, server: string, tool: string | nul
   return rules.default !== 'deny' || [...rules.mustAsk, ...rules.ask, ...rules.allow].some(covers);
 }
 
-/** Why a call is denied, without "because". */
+/** Returns why a call is denied, in words for people and agents. */
 export function whyDenied({ by, rule }: Pick<ToolVerdict, 'by' | 'rule'>): string {
   return DENIED[by] ?? `rule "${rule?.text ?? ''}"`;
 }
@@ -200,14 +200,14 @@ export function toolRefusalText({ title }: ToolUse, decided: ToolVerdict, rules:
   return `AGENT_TOOL_NOT_ALLOWED: ${title} ${reason}. You may: ${may || 'use no tools'}.`;
 }
 
-/** The text of an `ask` rule without its `!`. */
+/** Returns the text of a rule without a trailing `!`. */
 export function withoutMark(text: string): string {
   return text.trim().replace(/!$/, '');
 }
 
 /**
- * True when a rule covers a part. Rules that deny or ask cover every command that may run, a path as written or
- * resolved, and any letter case. Rules that allow cover only certain matches.
+ * True when a rule covers a part. `isWide`, for rules that deny, ask or label: every command that may run counts, and a
+ * path as written or resolved, in any letter case. Otherwise, for rules that allow, only certain matches count.
  */
 export function isAbout(rule: ToolRule, part: UsePart, isWide: boolean): boolean {
   const { covers, spec } = rule;
@@ -250,10 +250,10 @@ function namesRead(rule: ToolRule, { kind, mcp, paths }: UsePart): boolean {
   return paths.some((path) => isNamed(rule, path));
 }
 
-/** Matches a value that may leave its folder: `docs/../x` is not in `docs`. */
+/** Matches a value that may leave its folder: `docs/../x` is not in `docs`. Escaped dots and slashes count, too. */
 const LEADS_ASIDE = /(?:^|[\\/])\.\.(?:[\\/]|$)|%(?:2e|2f|5c)/i;
 
-/** True when a rule with a path covers this path, read widely. */
+/** True when a rule with a path covers this path, as written or resolved, in any letter case. */
 export function isNamed({ spec }: ToolRule, { written, real }: NamedPath): boolean {
   return spec?.of === 'path' && [written, ...real].some((path) => lies(path, spec, true));
 }
@@ -281,8 +281,8 @@ function decidePart(part: UsePart, rules: ToolRules, memory: RuleMemory): ToolVe
 }
 
 /**
- * True when an always-allow rule covers more than *Always…* offers: any command after unsafe words, or a path outside
- * the folder.
+ * True when an always-allow rule for commands covers more than *Always…* offers: any words after an unsafe beginning,
+ * or with more words a command that names a path outside the folder.
  */
 function isTooWide({ spec }: ToolRule, { about }: UsePart): boolean {
   if (spec?.of !== 'words' || !spec.open || about.of !== 'words') return false;
@@ -297,8 +297,8 @@ const OWN_CONFIG = scopedRule('Edit(turnConfig.json)!', 'built in');
 const OWN_DATA = scopedRule('Read(.conch)!', 'built in');
 
 /**
- * The built-in rule for a file that a call may change, with any tool, in any folder; for Conch's data folder also for
- * reading.
+ * Returns the built-in rule for a protected file that a call may change, with any tool, in any folder. Conch's data
+ * folder is protected from reading, too.
  */
 function granting({ paths }: UsePart): ScopedRule | undefined {
   if (paths.some(({ own }) => own === 'data')) return OWN_DATA;
@@ -314,8 +314,8 @@ function strictness({ verdict, by }: ToolVerdict): number {
 }
 
 /**
- * True when a rule that gives a command's beginning allows the rest. After a safe command, `*` allows safe commands
- * only. After any other words it allows anything in the same folder.
+ * True when a rule that gives a command's beginning allows the rest. After a safe beginning, `*` allows safe commands
+ * only. After other words, `*` allows all words that set no other folder.
  */
 function allowsMore(words: Argv, spec: Extract<RuleSpec, { of: 'words' }>): boolean {
   if (!spec.open) return true;
@@ -329,10 +329,10 @@ function begins(words: Argv, spec: Extract<RuleSpec, { of: 'words' }>, isWide: b
   );
 }
 
-/** A name that no rule can mean: what holds for it holds for every file of a folder. */
+/** A path that no rule names: a rule that covers it covers every file of a folder. */
 const ANYTHING = '\u0001/\u0001';
 
-/** A search (`isWhole`) reads the whole folder. A change of a folder changes everything in it. */
+/** True when a rule covers a path. `isWhole`: also when the rule covers everything in a folder at that path. */
 function lies(
   path: PathFrom,
   { root, exact, wide }: Extract<RuleSpec, { of: 'path' }>,
