@@ -8,7 +8,7 @@ import { StoreError } from './engine/errors.ts';
 import { EXIT_CODES, STORE_CODES } from './runtime/exit-codes.ts';
 import type { ExitCode } from './runtime/exit-codes.ts';
 
-/** Does what the command line asks; resolves with the exit code. A user's mistake is one clear line, never a stack trace. */
+/** Runs a command line and resolves with the exit code. Prints the message of a known error; rejects with any other. */
 export async function main(argv: readonly string[]): Promise<ExitCode> {
   const understood = parseCall(argv);
   if (!understood.ok) return printError(understood.message);
@@ -22,13 +22,13 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     if (missing !== null) return printError(missing, EXIT_CODES.configuration);
     const code = codeOf(error);
     if (code === null || !(error instanceof Error)) throw error;
-    // A StoreError says itself what to do.
+    // The message of a StoreError says what to do.
     const isOfFile = code === EXIT_CODES.diskFull && !(error instanceof StoreError);
     return printError(isOfFile ? `${error.message}: ${MAKE_ROOM}` : error.message, code);
   }
 }
 
-/** Ends the program when the reader of its output has ended, as "head" does when it has read enough. */
+/** Ends the program with exit code 0 when the reader of its output has ended, as "head" does after some lines. */
 function endWithReader(): void {
   process.stdout.on('error', (error) => {
     if ('code' in error && error.code === 'EPIPE') process.exit(EXIT_CODES.ok);
@@ -36,7 +36,7 @@ function endWithReader(): void {
   });
 }
 
-/** The exit code of a mistake that its message explains; `null` for any other error. */
+/** Returns the exit code of an error whose message explains it; `null` for any other error. */
 function codeOf(error: unknown): ExitCode | null {
   if (error instanceof ConfigError) return EXIT_CODES.configuration;
   if (error instanceof AdapterError) return EXIT_CODES.platformRefused;
@@ -50,7 +50,7 @@ function codeOf(error: unknown): ExitCode | null {
 const MAKE_ROOM = 'free disk space, or set CONCH_DATA_DIR to a folder that you can write to.';
 const NOT_WRITTEN: ReadonlySet<string> = new Set(['EACCES', 'EDQUOT', 'EISDIR', 'ENOSPC', 'ENOTDIR', 'EPERM', 'EROFS']);
 
-/** The port is taken, or this user may not use it; the error itself says which in plain words. */
+/** True when a server could not listen, for example because its port is taken. The message of the error says why. */
 function isAboutListening(error: Error): boolean {
   return [error, error.cause].some((each) => each instanceof Error && 'syscall' in each && each.syscall === 'listen');
 }

@@ -1,4 +1,7 @@
-/** Every kind of announcement that the configuration can change: its built-in template, and when it is posted. Names in braces are replaced. */
+/**
+ * Every kind of announcement that the configuration can change: its built-in template, and when it is posted. Names in
+ * braces are replaced.
+ */
 export const ANNOUNCEMENTS = {
   timeout: { text: '⏱️ {agent} turn timed out', when: 'a turn times out' },
   waitTimeout: { text: '⏱️ {agent} waited too long, skipping turn', when: 'the wait of an agent times out' },
@@ -82,7 +85,7 @@ const QUESTION_TEXTS = {
 /** Templates in the configuration file, by kind; `false` switches a kind off. */
 export type OwnTexts = { readonly [Changed in ChangeableKind]?: string | false };
 
-/** The template of each kind of announcement; `false` when the kind is switched off. Requests cannot be switched off. */
+/** The template of each kind of announcement; `false` for a kind that is off. Requests cannot be switched off. */
 export type AnnouncementTexts = {
   readonly [Other in Exclude<Kind, 'limit' | 'approval'>]: string | false;
 } & {

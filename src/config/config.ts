@@ -19,7 +19,7 @@ export type BackendConfig = Readonly<FileAgent['backend']>;
 export type AgentConfig = Readonly<Omit<FileAgent, 'name' | 'backend'>> & {
   readonly name: string;
   readonly backend: BackendConfig;
-  /** The crew that the agent is a worker of. */
+  /** The id of the crew whose worker the agent is; absent for other agents. */
   readonly crew?: string;
 };
 
@@ -41,7 +41,7 @@ export type ChannelConfig = DeepReadonly<Pick<FileChannel, 'id' | 'topic' | 'age
     /** The part of the id before the colon. */
     readonly adapter: (typeof ADAPTERS)[number];
     readonly name: string;
-    /** The channel whose settings a thread uses that has its own floor. */
+    /** For a thread with its own floor: the id of the channel whose settings it uses. */
     readonly parent?: string;
     readonly seats: readonly SeatConfig[];
   };
@@ -57,7 +57,7 @@ export type Config = DeepReadonly<FromFile> & {
   readonly agents: readonly AgentConfig[];
   readonly channels: readonly ChannelConfig[];
   readonly crews: readonly CrewConfig[];
-  /** What the environment says about the platforms. */
+  /** The credentials of the platforms, from the environment. */
   readonly credentials: Credentials;
   /** Servers of tools, by their ids. */
   readonly mcp: Readonly<Record<string, McpServerConfig>>;
@@ -67,16 +67,16 @@ export type Config = DeepReadonly<FromFile> & {
   readonly secrets: readonly Secret[];
   /** The model that the demo's agents speak through; `null` when they play their scripts, or the file names agents. */
   readonly demoModel: DemoModel | null;
-  /** What is allowed but unwise, each with what to do. */
+  /** Warnings about settings that are allowed but unwise, each with what to do. */
   readonly warnings: readonly string[];
 };
 
-/** Settings from the environment. */
+/** Settings from the environment, and the file's path, secrets and warnings. */
 type Surround = Environment['settings'] & Pick<Config, 'file' | 'secrets' | 'warnings'>;
 
 /**
- * Completes a checked file: adds the demo where the file names no agents, applies the environment and the channels'
- * overrides, and freezes the result.
+ * Completes a checked file: adds the demo's agents or channel where the file has none, applies the environment and the
+ * channels' overrides, and freezes the result.
  */
 export const completeConfig = (file: ConfigFile, surround: Surround): Config => {
   const { $schema: _, ...settings } = file;
@@ -99,7 +99,7 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
   return freeze(Object.defineProperty({ ...complete, secrets, warnings: unwise }, 'secrets', { enumerable: false }));
 };
 
-/** The tool servers and their rules. The demo's are used when the file names neither agents nor servers. */
+/** Returns the tool servers and the general rules: the demo's when the file names neither agents nor servers. */
 const toolsOf = (file: ConfigFile, dataDir: string): Pick<Config, 'mcp' | 'tools'> => {
   const isDemo = file.agents === undefined && Object.keys(file.mcp).length === 0;
   const tools: ToolLists | undefined = file.tools ?? (isDemo ? DEMO_TOOLS : undefined);
@@ -107,7 +107,7 @@ const toolsOf = (file: ConfigFile, dataDir: string): Pick<Config, 'mcp' | 'tools
   return { mcp, ...defined({ tools }) };
 };
 
-/** The tool rules of an agent in a channel; `channel` is `null` for none. `only`: the only tools of a run. */
+/** Returns an agent's tool rules in a channel, or in none. `only`: the only tools of a run; `null` for no limit. */
 export const toolRulesOf = (
   { tools }: Pick<Config, 'tools'>,
   agent: Pick<AgentConfig, 'tools'>,
@@ -123,7 +123,7 @@ export const toolRulesOf = (
     only,
   );
 
-/** The verdict for requests of people who are no operators: the channel's, else the agent's, else the general one. */
+/** Returns `members` of the channel, else of the agent, else the general one, else "ask". */
 export const membersOf = (
   config: Pick<Config, 'tools' | 'agents' | 'channels'>,
   seat: { readonly agent: string; readonly channel: string },
@@ -133,14 +133,14 @@ export const membersOf = (
   config.tools?.members ??
   'ask';
 
-/** Whether an agent connects itself: an agent of the configuration, or a worker of a crew, which has its id as prefix. */
+/** Returns whether an agent, or a worker of a crew, connects itself. A worker's id begins with the id of its crew. */
 export const connectsItself = ({ agents, crews }: Pick<Config, 'agents' | 'crews'>, agent: string): boolean =>
   agents.some(({ id, backend }) => id === agent && backend.kind === 'remote') ||
   crews.some(({ id, backend }) => backend.kind === 'remote' && agent.startsWith(`${id}-`));
 
 /**
- * The step limit of a run: the channel's, else the agent's, else `maxSteps` of its model for a turn, else the general
- * one; `undefined` for none.
+ * Returns the step limit of a run: the channel's, else the agent's, else `maxSteps` of its model for a turn, else the
+ * general one; `undefined` for none.
  */
 export const stepsOf = (
   config: Pick<Config, 'runs' | 'agents' | 'channels'>,
@@ -152,7 +152,7 @@ export const stepsOf = (
   return channelIn(config, seat.channel)?.runs?.[type] ?? runs?.[type] ?? asked ?? config.runs?.[type];
 };
 
-/** The settings of reviews in a channel; the defaults where it has none. */
+/** Returns the settings of reviews in a channel; the defaults for a channel without such settings. */
 export const reviewConfigOf = (
   config: Pick<Config, 'channels'>,
   channel: string,
@@ -161,11 +161,11 @@ export const reviewConfigOf = (
 
 const channelsById = idIndex<ChannelConfig>();
 
-/** A channel of the configuration; `undefined` when it has none with this id. */
+/** Returns the channel with this id; `undefined` for none. */
 export const channelIn = ({ channels }: Pick<Config, 'channels'>, id: string): ChannelConfig | undefined =>
   channelsById(channels).get(id);
 
-/** The seat of an agent at a floor with these settings. */
+/** Returns the seat of an agent at a floor with these settings. */
 export const seatSettingsOf = (agent: AgentConfig, turnConfig: TurnConfig) => ({
   agent: agent.id,
   priority: agent.priority,
@@ -183,7 +183,7 @@ const impossible = (id: string): never => {
 
 type General = Pick<Config, 'turnConfig' | 'agents' | 'budgets' | 'retention'>;
 
-/** Channels without overrides share their objects, because there may be thousands of channels. */
+/** Channels with the same agents and no overrides share objects, because there may be thousands of channels. */
 const channelsOf = (channels: readonly FileChannel[], general: General): readonly ChannelConfig[] => {
   const seatings = new Map<string, Pick<ChannelConfig, 'agents' | 'seats'>>();
   return channels.map((channel) => {
@@ -237,7 +237,7 @@ const completeAgent = (agent: FileAgent, keys: Surround['keys']): AgentConfig =>
   return { ...agent, name, backend: apiKey === null ? backend : { ...backend, apiKey } };
 };
 
-/** The demo's model at OPENAI_BASE_URL uses OPENAI_API_KEY. */
+/** Returns the demo's agents. A model at OPENAI_BASE_URL gets OPENAI_API_KEY, if it is set. */
 const demoAgents = (demo: DemoModel | null, { openai }: Surround['keys']): readonly FileAgent[] => {
   const key = demo?.baseUrl === undefined || openai === null ? {} : { apiKey: openai };
   const backend = demo === null ? {} : { backend: backendSchema.parse({ kind: 'llm', ...demo, ...key }) };

@@ -2,7 +2,8 @@ import { join } from 'node:path';
 import { programBeside } from '../lib/installation.ts';
 
 /**
- * The demo's agents, for a configuration without agents: a product manager, a developer and a tester without a model.
+ * The agents of a configuration without agents: a product manager, a developer and a tester. They play scripts, unless
+ * the environment names a model.
  */
 export const DEMO_AGENTS = [
   {
@@ -39,8 +40,8 @@ export type DemoModel = {
 };
 
 /**
- * Returns the model from the environment: OPENAI_BASE_URL, else OpenAI, else Anthropic; `null` for none. CONCH_MODEL
- * overrides the default model.
+ * Returns the model of the first of these variables that is set: OPENAI_BASE_URL, OPENAI_API_KEY, ANTHROPIC_API_KEY;
+ * `null` for none. CONCH_MODEL overrides the default model.
  */
 export const demoModel = (env: Readonly<Record<string, string | undefined>>): DemoModel | null => {
   const { OPENAI_BASE_URL: baseUrl, OPENAI_API_KEY: openai, ANTHROPIC_API_KEY: anthropic, CONCH_MODEL: model } = env;

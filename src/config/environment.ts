@@ -13,7 +13,7 @@ import type { Env, World } from './world.ts';
 /** One environment variable that Conch reads. */
 type Variable = { readonly name: string; readonly byDefault: string; readonly meaning: string };
 
-/** The environment variables that Conch reads, in the order in which people need them. */
+/** The documented environment variables of Conch, in the order in which people need them. */
 export const VARIABLES = [
   { name: 'CONCH_CONFIG', byDefault: 'turnConfig.json', meaning: 'The configuration file. Without one, the demo.' },
   { name: 'CONCH_DATA_DIR', byDefault: '.conch', meaning: "Where the database and the console's token are." },
@@ -38,7 +38,7 @@ export const VARIABLES = [
 /** The result of reading the environment and `.env`. */
 export type Environment = ReturnType<typeof readEnvironment>;
 
-/** Reads the environment and `.env`. The environment overrides `.env`. */
+/** Reads the environment and `.env`; the first wins. Throws a `ConfigError` for an unreadable `.env`. */
 export const readEnvironment = (world: World) => {
   const path = resolve(world.cwd, '.env');
   const reading = readIn(world, path);
@@ -116,11 +116,11 @@ const outOfRange = (issue: z.core.$ZodIssue, env: Env): Problem => {
   return { path, line: null, message: `Expected ${expected}, got "${env[path]}": change the environment or .env` };
 };
 
-/** The secret value of a variable, or the password in an address. */
+/** Returns the secret value of a variable, or the password in an address. */
 const secretsOf = (name: string, value = ''): readonly Secret[] =>
   (isSecretName(name) && value !== '' ? [value] : passwordsIn(value)).map((each) => new Secret(each, name));
 
-/** Variables that hold something else by mistake, each with what to do. Messages do not contain the value. */
+/** Returns a problem for each variable whose value is a common mistake. Messages do not contain the value. */
 const faultsIn = (env: Env, names: readonly string[]): readonly Problem[] =>
   names.flatMap((path) => {
     const value = env[path];

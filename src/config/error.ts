@@ -1,6 +1,6 @@
 /** A problem of the configuration. */
 export type Problem = {
-  /** Such as `channels[0].agents[2]`, the name of a variable, or empty for the whole file. */
+  /** A path in the file such as `channels[0].agents[2]`, or the name of a variable; empty for the whole file. */
   readonly path: string;
   /** The line in the file, from 1; `null` when the problem is not in the file. */
   readonly line: number | null;
@@ -12,7 +12,8 @@ export type Found = {
   readonly path: readonly PropertyKey[];
   readonly message: string;
   /**
-   * `absent`: missing on this machine for now. `unwise`: allowed but probably a mistake. Without it Conch cannot start.
+   * `absent`: missing on this machine for now. `unwise`: allowed but probably a mistake. Without a weight
+   * Conch cannot start.
    */
   readonly weight?: 'absent' | 'unwise' | undefined;
 };
@@ -29,7 +30,7 @@ export const below =
 /** The configuration cannot be used. The message lists every problem. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
-  /** The configuration file; `null` when only the environment was read. */
+  /** The file with the problems, or the configuration file; `null` for the built-in demo. */
   readonly file: string | null;
   readonly problems: readonly Problem[];
 

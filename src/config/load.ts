@@ -21,14 +21,14 @@ import { readIn } from './world.ts';
 import type { Env, FileReading, World } from './world.ts';
 
 /**
- * Why a configuration is loaded. `start`: keys and tokens must exist. `check`: missing programs and folders are errors
- * too. `look`: only the file's content is checked.
+ * Why a configuration is loaded. `start`: keys, tokens and packages must exist; missing programs and folders are
+ * warnings. `check`: programs and folders must exist, too. `look`: none of these is checked.
  */
 export type Purpose = 'start' | 'check' | 'look';
 
 /**
  * Loads the file that CONCH_CONFIG names, else `./turnConfig.json`, else the built-in demo. The environment overrides
- * `.env`, and both override the file. Throws one `ConfigError` with every problem.
+ * `.env`, and both override the file. Throws one `ConfigError` with all problems that are found.
  */
 export const loadConfig = (world: World, purpose: Purpose = 'start'): Config => {
   const environment = readEnvironment(world);
@@ -54,7 +54,7 @@ export const loadConfig = (world: World, purpose: Purpose = 'start'): Config => 
   return completeConfig(checked.file, { ...environment.settings, file: where, secrets, warnings });
 };
 
-/** Loads one given file. A missing file is a `ConfigError`; the demo is not used. */
+/** Loads one given file, to start with it. Throws a `ConfigError` when the file is missing or has problems. */
 export const loadConfigFrom = (world: World, path: string): Config =>
   loadConfig({ ...world, env: { ...world.env, CONCH_CONFIG: path } });
 

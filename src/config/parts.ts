@@ -1,8 +1,8 @@
 import { conchCommand, installCommand, readManifest } from '../lib/installation.ts';
 
 /**
- * The parts of Conch that need packages which only some use. The package `conch` does not bring them, and they load
- * when they are configured.
+ * The parts of Conch that need further packages. The package `conch` does not bring these packages. They are loaded
+ * only for a part that is configured.
  */
 export const PARTS = {
   discord: { label: 'Discord', packages: ['discord.js', '@discordjs/ws'] },
@@ -22,7 +22,7 @@ export type PartName = keyof typeof PARTS;
 /** All parts by name. */
 export const PART_NAMES = Object.keys(PARTS) as readonly PartName[];
 
-/** A part that a configuration needs, and the first place in it that does. */
+/** A part that a configuration needs, and the first path in the configuration that needs the part. */
 export type NeededPart = { readonly part: PartName; readonly path: readonly PropertyKey[] };
 
 type Wanting = {
@@ -36,7 +36,7 @@ type Wanting = {
   readonly store?: unknown;
 };
 
-/** The parts that a configuration needs, each once. */
+/** Returns the parts that a configuration needs, each once. */
 export function neededParts({ agents = [], channels = [], crews, store }: Wanting): readonly NeededPart[] {
   const found = [
     ...channels.map(({ id }, index) => ({ part: PLATFORMS[id.split(':')[0] ?? ''], path: ['channels', index, 'id'] })),
@@ -56,7 +56,7 @@ export function neededParts({ agents = [], channels = [], crews, store }: Wantin
 const PLATFORMS: Readonly<Record<string, PartName>> = { discord: 'discord', slack: 'slack' };
 const BACKENDS: Readonly<Record<string, PartName>> = { llm: 'models', acp: 'agents', remote: 'agents' };
 
-/** The packages of a part that are not installed. */
+/** Returns the packages of a part that are not installed. */
 export function missingPackages(part: PartName, isInstalled: (name: string) => boolean): readonly string[] {
   return PARTS[part].packages.filter((name) => !isInstalled(name));
 }
@@ -68,7 +68,7 @@ export function missingText(part: PartName, missing: readonly string[]): string 
   return `${label} needs ${missing.join(', ')}, ${verb}. Run: ${installPartCommand([part])}`;
 }
 
-/** The command that installs the packages of parts, in the major versions that Conch is tested with. */
+/** Returns the command that installs the packages of parts, in the major versions that Conch is tested with. */
 export function installPartCommand(parts: readonly PartName[]): string {
   const manifest = readManifest();
   const packages = parts.flatMap((part) => PARTS[part].packages.map((name) => withMajor(name, manifest)));

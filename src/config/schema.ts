@@ -131,7 +131,7 @@ export const turnKeys = {
   maxHeld: integer(1, 100_000, 'The most human messages that a channel holds for later.').default(500),
 };
 
-/** The specification's `turnConfig` object. */
+/** The schema of `turnConfig`: the specification's keys and others. */
 export const turnConfigSchema = z.strictObject(turnKeys);
 
 /** A type whose fields cannot be changed, at any depth. */
@@ -340,7 +340,7 @@ const slackSchema = z.strictObject({
   userGroups: textMap('Slack user groups that mean an agent: the id of the group, then the id of the agent.'),
 });
 
-/** An address, an emoji by Slack's name for it, or a text with a picture in it. */
+/** An https address, Slack's name of an emoji (`:tada:`), or up to 16 characters with an emoji. */
 const PICTURE = /^https:\/\/\S+$|^:[\w+-]{1,100}:$|^(?=.*(?:\p{Extended_Pictographic}|\p{RI}|\p{So}))\P{ASCII}{1,16}$/u;
 
 const rules = (meaning: string) => z.array(z.string().max(1_000)).max(10_000).exactOptional().describe(meaning);
@@ -671,7 +671,7 @@ const POSTGRES_ADDRESS =
 const store = z.strictObject({
   postgres: z
     .url({ protocol: /^postgres(?:ql)?$/, error: POSTGRES_ADDRESS })
-    // Another character of these in the password would end it, and the rest of it would be taken for the database.
+    // An unescaped `/`, `@`, `#` or `?` would end the password, and the rest would be read as the database.
     .refine((url) => !URL.canParse(url) || (!new URL(url).pathname.includes('@') && new URL(url).hash === ''), {
       error: POSTGRES_ADDRESS,
     })

@@ -4,7 +4,7 @@ import type { Env } from './world.ts';
 
 /** A secret value. It prints as `[secret]`; only `reveal` returns it. */
 export class Secret {
-  /** The variable that holds it; `null` when it is written in the file. */
+  /** The variable that holds the value; `null` when it is unknown or the value is written in the file. */
   readonly name: string | null;
   readonly #value: string;
 
@@ -34,11 +34,11 @@ export class Secret {
 /** True when a variable's name says that it holds a secret. */
 export const isSecretName = (name: string): boolean => /TOKEN|KEY|SECRET|PASSWORD/i.test(name);
 
-/** Parts of a text that look like tokens of known services. */
+/** Returns parts of a text that look like tokens of known services. */
 const secretsIn = (text: string): readonly string[] =>
   text.match(/(?<![\w-])(?:(?:xox[a-z]-|xapp-|sk-)[\w-]{10,}|[MNO][\w-]{22,28}\.[\w-]{6,7}\.[\w-]{27,})/g) ?? [];
 
-/** Passwords in an address, such as a proxy's. */
+/** Returns the password in an address, such as a proxy's; empty for none. */
 export const passwordsIn = (text: string): readonly string[] =>
   [...text.matchAll(/^\w+:\/\/[^\s/:@]*:([^\s/@]+)@/g)].flatMap(([, password]) => password ?? []);
 
@@ -53,8 +53,8 @@ export const withoutSecrets = (text: string, secrets: readonly Secret[]): string
 type TextPlace = { readonly path: readonly PropertyKey[]; readonly before: unknown };
 
 /**
- * Secrets written in a text of the file: tokens of known services, values of fields and options with secret names,
- * passwords and keys in addresses. A value from `${NAME}` is not one.
+ * Returns secrets written in a text of the file: tokens of known services, values of fields and options with secret
+ * names, passwords and keys in addresses. The value of a `${NAME}` does not count.
  */
 const writtenSecrets = (text: string, { path, before }: TextPlace): readonly string[] => {
   const written = text.replaceAll(/\$\{[^{}]*\}/g, '');
@@ -73,14 +73,14 @@ const writtenSecrets = (text: string, { path, before }: TextPlace): readonly str
   );
 };
 
-/** True for fields for secrets, and for variables and headers with secret names. */
+/** True for `apiKey` and `clientSecret`, for keys of `env` and `headers` with secret names, and for login headers. */
 const isSecretField = (path: readonly PropertyKey[]): boolean => {
   const [group, field] = path.slice(-2).map(String);
   if (group === 'headers') return /^(?:authorization|cookie)$/i.test(field ?? '') || isSecretName(field ?? '');
   return group === 'env' ? isSecretName(field ?? '') : field === 'apiKey' || field === 'clientSecret';
 };
 
-/** Filters out placeholder keys of local servers, such as "ollama". Redacting them would spoil the log. */
+/** False for placeholder keys of local servers, such as "ollama". Redacting such words would spoil the log. */
 const looksSecret = (value: string): boolean => value.length >= 10 && /\d/.test(value);
 
 const queryKeys = (text: string): readonly string[] =>
@@ -98,7 +98,8 @@ export type Filled = ReturnType<typeof fillReferences>;
  * variable is a problem.
  */
 export const fillReferences = (value: unknown, env: Env) => {
-  // `secrets`: values of referenced variables with secret names. `written`: secrets in the file; `tokens`: warnings of them.
+  // `secrets`: values of referenced variables with secret names. `written`: secrets in the file. `tokens`: warnings of
+  // these.
   const found = { problems: [] as Found[], secrets: [] as Secret[], written: [] as Secret[], tokens: [] as Found[] };
   const fill = (part: unknown, path: readonly PropertyKey[], before: unknown = null): unknown => {
     if (typeof part === 'string') return text(part, path, before);

@@ -1,6 +1,6 @@
 import type { PartName } from './parts.ts';
 
-/** What a new configuration is made of. */
+/** The answers from which a new configuration is made. */
 export type StarterAnswers = {
   readonly platform: (typeof STARTER_PLATFORMS)[number];
   /** The channel's id on its platform; on the page, its name. */
@@ -33,18 +33,18 @@ export const STARTER_MODES = ['inject', 'queue', 'interrupt', 'parallel'] as con
 const SCRIPTS = ['pm', 'dev', 'qa'] as const;
 const MODELS = { anthropic: 'claude-sonnet-4-5', openai: 'gpt-5-mini' } as const;
 
-/** The ids of agents when nobody names them. */
+/** Returns the ids of agents when nobody names the agents. */
 export function starterNames(agents: StarterAnswers['agents']): readonly string[] {
   return agents === 'demo' ? SCRIPTS : ['dev', 'qa'];
 }
 
-/** The parts that the configuration needs besides the program itself. */
+/** Returns the parts that the new configuration needs besides the program itself. */
 export function starterParts({ platform, agents }: StarterAnswers): readonly PartName[] {
   const ofAgents: readonly PartName[] = agents === 'demo' ? [] : agents in MODELS ? ['models'] : ['agents'];
   return platform === 'page' ? ofAgents : [platform, ...ofAgents];
 }
 
-/** The variables that the configuration needs, each with the place where its value is found. */
+/** Returns the variables that the new configuration needs, each with the place where its value is found. */
 export function starterVariables({ platform, agents }: StarterAnswers): readonly (readonly [string, string])[] {
   const ofAgents = agents === 'anthropic' || agents === 'openai' ? [KEYS[agents]] : [];
   return [...VARIABLES[platform], ...ofAgents];
@@ -64,7 +64,7 @@ const VARIABLES: Readonly<Record<StarterAnswers['platform'], readonly (readonly 
   ],
 };
 
-/** The text of `turnConfig.json`: JSON with comments. It loads without a warning. */
+/** Returns the text of `turnConfig.json`: JSON with comments. */
 export function starterConfig({ platform, channel, agents, names, mode }: StarterAnswers): string {
   const id = `${platform === 'page' ? 'console' : platform}:${channel}`;
   const entries = names.map((name, index) => `    ${spaced({ id: name, backend: backendOf(agents, index) })}`);
@@ -94,7 +94,7 @@ ${entries.join(',\n')}
 
 const LABELS = { page: 'Discord or Slack', discord: 'Discord', slack: 'Slack' } as const;
 
-/** The text of `.env` for the variables, without values. */
+/** Returns the text of `.env` for the variables, without values. */
 export function starterVariablesText(variables: readonly (readonly [string, string])[]): string {
   return variables.map(([name, place]) => `# From ${place}:\n${name}=\n`).join('');
 }
@@ -116,7 +116,7 @@ function backendOf(agents: StarterAnswers['agents'], index: number): object {
   }
 }
 
-/** JSON on one line, with a space after each comma and colon outside texts. The texts here hold neither. */
+/** Returns JSON on one line with spaces for people. The texts must contain no brace, and no quotes after `:` or `,`. */
 function spaced(value: object): string {
   return JSON.stringify(value)
     .replaceAll(/":(?=["{[\d])/g, '": ')

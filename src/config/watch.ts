@@ -3,7 +3,7 @@ import type { Timer, Timers } from '../lib/time.ts';
 import { ConfigError, pathText } from './error.ts';
 import type { Config } from './config.ts';
 
-/** Paths of changed keys that take effect only at the next start. */
+/** Returns the paths of changed keys that take effect only at the next start. */
 export const changedUntilRestart = (first: Config, next: Config): readonly string[] => {
   const before = atStart(first);
   return [...atStart(next)].flatMap(([path, value]) => (before.get(path) === value ? [] : [path]));
@@ -32,7 +32,7 @@ type Watched = {
   readonly load: () => Config;
   /** Called with each new configuration. The next change waits until it resolves. Must not reject. */
   readonly onChange: (config: Config) => Promise<void>;
-  /** The changed file cannot be used; the old configuration stays. */
+  /** Called when the changed file cannot be used. The old configuration stays. */
   readonly onInvalid: (error: ConfigError) => void;
   readonly timers: Timers;
 };
@@ -41,8 +41,9 @@ type Watched = {
 const LOOK_MS = 400;
 
 /**
- * Reads the configuration file until the timer is cancelled. Loads a changed text when two reads in a row return it: the
- * editor has then finished saving. Events of the file system have limits, and miss links, mounted files and replaced folders.
+ * Reads the configuration file until the timer is cancelled. Loads a changed text when two reads in a row return it:
+ * the editor has then finished saving. Events of the file system are not used: they miss links, mounted files and
+ * replaced folders.
  */
 export const watchConfig = ({ read, text, load, onChange, onInvalid, timers }: Watched): Timer => {
   let [known, last] = [text, text];

@@ -31,7 +31,7 @@ export const thisWorld = (): World => ({
   machine: { isFolder, isProgram, isInstalled },
 });
 
-/** Reads a file. Throws a `ConfigError` when it exists and cannot be read. */
+/** Reads a file; returns `null` for a missing file. Throws a `ConfigError` when it exists and cannot be read. */
 export const readIn = (world: World, path: string): FileReading | null => {
   try {
     return world.readFile(path);

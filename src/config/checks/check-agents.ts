@@ -12,7 +12,8 @@ type Program = Extract<Backend, { kind: 'acp' | 'command' }>;
 
 /**
  * Checks each agent's backend against the file, the environment and this machine: addresses, keys, models, commands,
- * folders, variables. Checks that approvers are people. Skips backends that the schema refuses.
+ * folders, variables. Checks that approvers are people. Of a backend that the schema refuses, only settings that stop
+ * an agent from asking are checked.
  */
 export const checkAgents = ({ agents = [], operators }: Draft, around: Around, tell: Tell): void => {
   const ids = agents.map(({ id }) => id);
@@ -27,7 +28,7 @@ export const checkAgents = ({ agents = [], operators }: Draft, around: Around, t
   }
 };
 
-/** Agents cannot approve. Without operators, only the person at this machine can, so "other" is nobody. */
+/** Reports agents among the approvers. Warns of "other" without operators: only the person at this machine approves. */
 const checkApprovers = (
   { approvers = [] }: AgentDraft,
   { ids, canApprove }: { readonly ids: readonly AgentDraft['id'][]; readonly canApprove: boolean },
@@ -64,8 +65,8 @@ export const ACTS_UNASKED = { kimi: 'writes files of a Git repository without as
 const unaskedBy: ReadonlyMap<string, string> = new Map(Object.entries(ACTS_UNASKED));
 
 /**
- * Reports settings that stop an agent from asking although its profile promises to. Agents of a profile that never asks
- * start only when `trusted`, with a warning.
+ * Reports settings that stop an agent from asking although its profile promises to. Warns of a profile that acts
+ * without asking: Conch starts its agents only when `trusted`.
  */
 const checkAsking = ({ backend: { started }, trusted = false }: AgentDraft, tell: Tell): void => {
   if (started === null) return;
@@ -108,7 +109,7 @@ const checkModel = (backend: Llm, around: Around, tell: Tell): void => {
     tell(['model'], `"${model}" is not a model of ${provider}: set provider to ${instead}, or choose another model`);
 };
 
-/** How models of each provider begin. */
+/** How the names of each provider's models begin. */
 const MODELS: readonly (readonly [RegExp, Llm['provider']])[] = [
   [/^claude\b/i, 'anthropic'],
   [/^(?:gpt-(?!oss)|o\d\b|chatgpt\b|codex\b)/i, 'openai'],

@@ -54,7 +54,7 @@ const hasRemote = ({ agents = [] }: ConfigFile): boolean => agents.some(({ backe
 const has = ({ channels = [] }: ConfigFile, ...adapters: readonly string[]): boolean =>
   channels.some(({ id }) => adapters.some((adapter) => id.startsWith(`${adapter}:`)));
 
-/** Two servers of this program cannot share a port. */
+/** Reports servers of this program that would share a port. */
 const checkPorts = (file: ConfigFile, consolePort: number | null, tell: Tell): void => {
   const { console: page, slack } = file.adapters;
   const doors = [
@@ -132,7 +132,7 @@ const SHAPES = {
   },
 } as const;
 
-/** Operators are identified by id, because anybody could take a name. */
+/** Checks that operators are named by id, because anybody could take a name. */
 const checkOperators = (file: ConfigFile, tell: Tell): void => {
   const isSomewhere = has(file, 'discord', 'slack');
   for (const list of ['users', 'roles'] as const) {

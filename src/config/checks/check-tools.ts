@@ -40,7 +40,7 @@ const WITHOUT_TOOLS: Readonly<Record<string, string>> = {
 
 const LISTS = ['allow', 'ask', 'deny', ...LABEL_LISTS] as const;
 
-/** The servers there are, and whether rules can mean no others. */
+/** Ids of the configured servers. `isSure`: rules can mean no other servers. */
 type Servers = { readonly ids: readonly string[]; readonly isSure: boolean };
 
 /** Reports rules for tools of servers that do not exist. */
@@ -65,8 +65,8 @@ type Server = z.output<typeof serverSchema>;
 const GIVEN_TOOLS: ReadonlySet<string> = new Set(['llm', 'acp', 'remote']);
 
 /**
- * Checks the tool servers: each is an installed program or a safe address, and some agent can use it. Skips servers
- * that the schema refuses.
+ * Checks the tool servers: each is an installed program or a safe address, and some agent gets tools of servers. Of a
+ * server that the schema refuses, only the id is checked.
  */
 export const checkServers = ({ mcp, agents = [] }: Draft, around: Around, tell: Tell): void => {
   for (const [id, draft] of Object.entries(mcp)) {
@@ -85,7 +85,7 @@ export const checkServers = ({ mcp, agents = [] }: Draft, around: Around, tell: 
 const badId = (id: string): string =>
   `Expected an id of up to 31 small letters, digits and "-" that begins with a letter, got "${id}": rules name its tools "mcp__<id>__<tool>"`;
 
-/** Programs that fetch the newest version of a package at every start. */
+/** Programs that may fetch another version of a package at every start. */
 const FETCHERS = /(?:^|\/)(?:npx|pnpx|bunx|uvx)$/;
 
 const checkLocal = (server: Server, command: string, around: Around, tell: Tell): void => {

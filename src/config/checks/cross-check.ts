@@ -39,7 +39,7 @@ export const crossCheck = (draft: Draft, tell: Tell): void => {
   }
 };
 
-/** A crew has a channel, and a repository that no other crew has. */
+/** Checks that a crew has a channel and a repository that no other crew has, and votes that people can reach. */
 const checkCrews = ({ crews = [], operators }: Draft, channels: readonly ChannelDraft[], tell: Tell): void => {
   checkIds(crews, 'crews', tell);
   for (const [index, { channel, repo, merge, votes }] of crews.entries()) {
@@ -67,7 +67,7 @@ const votersText = (voters: number): string =>
     ? 'only the person at the console can vote here. Set "votes" to 1, or use a channel of Discord or Slack with operators'
     : `only ${voters} people can vote, the person at the console among them. Name more under "operators"`;
 
-/** The agent that reviews the work of a crew exists. */
+/** Checks that the agent that reviews the work of a crew exists. */
 const checkCrewReviews = ({ crews = [] }: Draft, agents: readonly Id[], tell: Tell): void => {
   for (const [index, { review }] of crews.entries()) {
     const by = review?.by;
@@ -132,7 +132,7 @@ const checkSeats = ({ channel, agents }: Site, tell: Tell): void => {
 
 const ROLES = ['facilitator', 'interruptResponder', 'defaultAgent'] as const;
 
-/** The channel's own setting, else the general one. */
+/** Returns the channel's own setting, else the general one. */
 const settingOf = <Key extends keyof TurnConfigDraft>({ channel, general }: Site, key: Key): TurnConfigDraft[Key] =>
   channel[key] === undefined ? general[key] : channel[key];
 
@@ -156,7 +156,7 @@ const checkFacilitator = (site: Site, tell: Tell, at: Tell): void => {
   if (isMissing) tellIt(['order'], `"facilitator" needs the key facilitator, with the id of an agent of ${where}`);
 };
 
-/** The agents of a channel's reviews have seats in it, and are two. */
+/** Checks that a channel's reviews name agents with seats there, and that worker and reviewer are two agents. */
 const checkReview = ({ channel, general }: Site, tell: Tell): void => {
   const { review, agents, id = 'the channel' } = channel;
   for (const role of ['primary', 'reviewer', 'fallback'] as const) {
@@ -184,7 +184,7 @@ const TIME_KEYS = [
 
 type Times = Pick<TurnConfig, (typeof TIME_KEYS)[number]>;
 
-/** Relations between times, reported at each place that sets one of them. */
+/** Relations between times. A fault is reported in `turnConfig`, and at each channel that sets one of the times. */
 const RELATIONS: readonly {
   readonly keys: readonly [keyof Times, ...(keyof Times)[]];
   readonly fault: (times: Times, endsSilent: boolean) => string | null;

@@ -35,7 +35,7 @@ const lists = z
   .nullable()
   .catch(null);
 
-/** The program of an agent, also when the rest of its backend is wrong; `null` for other backends. */
+/** The program of an `acp` backend, also when the rest of the backend is wrong; `null` for other kinds. */
 const started = z
   .object({
     kind: z.literal('acp'),
