@@ -6,11 +6,11 @@ import type { RunState } from './run.ts';
 export type AgUiEvent = { readonly type: string; readonly timestamp?: number; readonly [field: string]: unknown };
 
 /**
- * Translates the runs of one seat into events of the Agent User Interaction protocol. A request for approval is that
- * protocol's interrupt: it finishes the run, and the rest of the run is another one there (`…#1.2`).
+ * Translates the runs of one seat into events of the Agent User Interaction protocol. A pause is an interrupt of the
+ * protocol, which finishes the protocol's run. The rest of the run is another run of the protocol (`…#1.2`).
  */
 export class AgUiStream {
-  /** The protocol's current run; `null` between runs. */
+  /** The protocol's last run; `null` before the first. */
   #run: { readonly id: string; readonly times: number } | null = null;
   #isOpen = false;
   #isInterrupted = false;
@@ -21,7 +21,7 @@ export class AgUiStream {
   #text: string | null = null;
   #texts = 0;
 
-  /** The present state for a new reader. A run that is in progress begins for the reader here. */
+  /** Returns the present state. For a new reader (`isNew`), a run that is in progress begins first. */
   snapshot(
     now: { readonly at: number; readonly channel: string; readonly payload: object },
     isNew: boolean,
@@ -34,8 +34,8 @@ export class AgUiStream {
   }
 
   /**
-   * The events of one message. Messages that a reader already has are translated, too, and dropped, so that the state
-   * is right.
+   * Returns the events of one message. Callers also pass messages that a reader already has, and drop the events, so
+   * that the state is right.
    */
   tell({ message, state }: FeedItem): readonly AgUiEvent[] {
     // Calls that an agent reports while its run is paused belong to no run of the protocol.
@@ -45,7 +45,7 @@ export class AgUiStream {
     return events.map((event) => ({ ...event, timestamp: message.at }));
   }
 
-  /** The event of a piece of text while it is generated. */
+  /** Returns the events of a piece of text while it is generated; none outside of a run. */
   token(message: RunMessage): readonly AgUiEvent[] {
     if (message.type !== 'stream:token' || !this.#isOpen) return [];
     const begin = this.#text === null;
@@ -58,7 +58,7 @@ export class AgUiStream {
       : [piece];
   }
 
-  /** Begins another run of the protocol after an interrupt or an error. */
+  /** Begins another run of the protocol when a run continues after an interrupt or an error. */
   #goOn({ run, channel }: RunMessage, { status }: RunState): readonly AgUiEvent[] {
     const goesOn = !this.#isOpen && this.#isInterrupted && status === 'running' && this.#run?.id === run;
     return goesOn ? this.#begin(run, channel) : [];
@@ -110,7 +110,7 @@ export class AgUiStream {
     }
   }
 
-  /** The state follows an event that ends a run. In the protocol, nothing follows the end. */
+  /** Returns a state change, then the event that ends the run: in the protocol, nothing follows the end. */
   #updated(payload: { readonly status: RunState['status'] }, run: object): readonly AgUiEvent[] {
     if (!this.#isOpen) return [];
     const delta = Object.entries(payload).map(([key, value]) => ({ op: 'add', path: `/${key}`, value }));

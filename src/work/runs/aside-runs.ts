@@ -18,7 +18,7 @@ import { defined } from '../../lib/defined.ts';
 export type AsideTask = {
   readonly seat: RunSeat;
   readonly session: number;
-  /** Name of the person whose words the prompt is. */
+  /** Id of the person whose words the prompt is. */
   readonly by: string;
   readonly prompt: string;
   /** Model of the run. Absent: the agent's model. */
@@ -60,16 +60,15 @@ type AtWork = {
   finished: string | null;
   /** Number of open tool calls. */
   openWork: number;
-  /** When the agent counts as lost without a sign of work; a paused run has no such deadline. */
+  /** Instant at which the agent counts as lost; `null` for none. Does not apply while the run is paused. */
   deadlineAt: Instant | null;
   /** Total standstill of the process when `deadlineAt` was set. Later standstills move the deadline. */
   stoodStillMs: number;
 };
 
 /**
- * Carries out background runs. Each continues until it is over, also after a restart, which ends running calls and
- * requests of agents. The resumed agent is told what it did. Calls that ran at the restart are never repeated by
- * Conch.
+ * Carries out background runs. Each continues until it is over, also after a restart. The resumed agent is told what it
+ * did. Calls that ran at the restart get an unknown outcome, and Conch never repeats them.
  */
 export class AsideRuns {
   readonly #ports: AsideRunsPorts;
@@ -100,7 +99,7 @@ export class AsideRuns {
     await Promise.all(all.flatMap(({ worker }) => (worker === null ? [] : [worker.stop()])));
   }
 
-  /** The text of a seat's background run so far. Nobody has seen it. */
+  /** Returns the text of a seat's background run so far. The text is not posted yet. */
   written(seat: RunSeat): string {
     const { worker = null, finished = null } = this.#atWork.get(runKeyOf(seat)) ?? {};
     return finished ?? worker?.written() ?? '';
@@ -195,7 +194,7 @@ export class AsideRuns {
     }
   }
 
-  /** Completes the run. A paused run is completed when it continues. */
+  /** Completes the run; aborts a run with a running call. A paused run is completed when it continues. */
   #done(key: string, text: string): void {
     const { status, run } = this.#ports.runs.state(key) ?? {};
     const at = this.#atWork.get(key);
@@ -216,7 +215,7 @@ export class AsideRuns {
       .catch(this.#ports.failed);
   }
 
-  /** Announces the unfinished report, because nobody has seen it. */
+  /** Announces the text of a run that ended without a report. Announces nothing for an empty text. */
   #tellLost(key: string, written: string): void {
     const lost = lostWords(written);
     const state = this.#ports.runs.state(key);
@@ -233,7 +232,7 @@ export class AsideRuns {
     return written;
   }
 
-  /** The person and the prompt of a run. A run that began before gets its calls and decisions so far. */
+  /** Returns the person and the prompt of a run. After the first step, the prompt lists calls and decisions so far. */
   #told(key: string, { turn, grants }: Run): Pick<AsideTask, 'by' | 'prompt'> {
     const entries: { seq: number; at: Instant; fact: RunFact }[] = [];
     for (const entry of this.#ports.runs.newest(key)) {
@@ -279,7 +278,7 @@ export class AsideRuns {
   }
 }
 
-/** The announcement of an unfinished report; `null` for an empty one. */
+/** Returns the announcement of an unfinished report; `null` for an empty report. */
 export function lostWords(written: string): string | null {
   const text = written.trim();
   if (text === '') return null;
@@ -303,7 +302,7 @@ function grantWords(
   return decidedWords({ title, choice: choice === 'allow' ? 'allow' : 'reject', ...why });
 }
 
-/** The words of the person who retried the run. */
+/** Returns the words of the person who retried a run; empty for other facts. */
 function retriedIn(fact: RunFact): readonly string[] {
   if (fact.type !== 'resumed' || fact.feedback === null) return [];
   return [retriedWords({ name: fact.told?.name ?? fact.by ?? 'somebody', words: fact.feedback })];

@@ -3,14 +3,14 @@ import { ERASED_TEXT } from '../../engine/reading.ts';
 import type { RunFact } from './run-events.ts';
 
 /**
- * The steps and call outcomes that the newest generation of a run stored before it was interrupted, from the facts of its journal, newest first.
- * Call outcomes have the ids that the agent gave. `null` when no step was stored, when the last step was not, or when
- * one was erased.
+ * Returns the steps and call outcomes that the newest generation of a run stored, from the facts of the journal, newest
+ * first. Call outcomes have the ids that the agent gave. `null` when no step was stored, when the last step was not
+ * stored, or when a step was erased.
  */
 export function unfinishedSteps(newest: Iterable<Pick<StoredFact<RunFact>, 'fact'>>): UnfinishedSteps | null {
   const facts: RunFact[] = [];
   for (const { fact } of newest) {
-    // What was said before the turn waited for a person is not part of it.
+    // Facts before the turn waited for an answer belong to an earlier generation.
     const isBefore = fact.type === 'paused' && fact.reason === 'user_input' && fact.muted === undefined;
     if (isBefore || fact.type === 'runStarted') break;
     facts.push(fact);
@@ -30,7 +30,7 @@ export function unfinishedSteps(newest: Iterable<Pick<StoredFact<RunFact>, 'fact
   return isKept ? { steps, results } : null;
 }
 
-/** The person's decision in a fact, with the words; `null` when the fact has none. */
+/** Returns the decision in a fact, with the person's words; `null` when the fact has no decision. */
 function peopleSaid(fact: RunFact): Decided | null {
   const said = fact.type === 'grantUsed' ? fact.said : fact.type === 'approvalClosed' ? fact : undefined;
   return said === undefined ? null : { by: said.by, reason: said.reason };
@@ -42,7 +42,7 @@ type UnfinishedSteps = { readonly steps: readonly Step[]; readonly results: Read
 type Decided = { readonly by: string | null; readonly reason: string | null };
 type Ended = Decided & { readonly code: string | null };
 
-/** The answer to the agent about a denied call, or one that nobody could be asked about. */
+/** Returns the answer to the agent about a denied call, or about a call for which nobody could be asked. */
 function deniedWords(tool: string, { by, reason }: Decided): string {
   const why = reason === null ? '' : ` These are their words: ${reason}`;
   const who = by === null ? 'Nobody could be asked' : 'People denied it';
@@ -66,12 +66,12 @@ function resultOf(
 const CUT_SHORT =
   'It was cut short by a restart: nobody knows what it did, and it may have done all of it. It is not tried again by itself.';
 
-/** Follows the facts of a run until a call is allowed or refused. */
+/** Follows the facts of a run. `next` resolves each time the call is cleared, and when the call ends. */
 export class AskedOutcome {
   readonly #call: string;
   readonly #heard: ('cleared' | Ended)[] = [];
   #wake: (() => void) | null = null;
-  /** The person who decided, and the words. */
+  /** The last decision that was heard, with the person's words. */
   said: Decided = { by: null, reason: null };
 
   constructor(call: string) {
@@ -96,7 +96,7 @@ export class AskedOutcome {
   }
 }
 
-/** The answer to the agent for a call that ended before it was allowed; `words`: for a call that the rules denied. */
+/** Returns the answer to a call that ended before it ran. `words`: the answer to a call denied by rules. */
 export function refusedBy(
   { code, by, reason }: Ended,
   tool: string,

@@ -5,13 +5,13 @@ import type { Instant } from '../../lib/time.ts';
 import type { ToolCallRow } from '../../turns/tool-calls.ts';
 import type { RunCommand, RunFact } from './run-events.ts';
 
-/** The digest of everything that makes two calls equal. Approvals are bound to it. */
+/** Returns the digest of everything that makes two calls equal. Approvals are bound to the digest. */
 export function callDigest(parts: readonly unknown[]): string {
   const plain: unknown = JSON.parse(JSON.stringify(parts));
   return createHash('sha256').update(canonical(plain)).digest('base64url');
 }
 
-/** The input as it is recorded, with secrets redacted by `clean`. */
+/** Returns the input as it is recorded: `clean` redacts secrets in its keys and texts. */
 export function redactedInput(
   input: Readonly<Record<string, unknown>>,
   clean: (text: string) => string,
@@ -25,7 +25,7 @@ function redact(value: unknown, clean: (text: string) => string): unknown {
   return typeof value === 'object' && value !== null ? redactedInput({ ...value }, clean) : value;
 }
 
-/** The record of a call that an agent ran by itself, with secrets redacted. */
+/** Returns the commands that record a call that an agent ran by itself, with secrets in the output redacted. */
 export function reported(
   about: Pick<Extract<RunCommand, { type: 'REPORT' }>, 'session' | 'call' | 'brings'>,
   result: SettledCall,
@@ -35,7 +35,7 @@ export function reported(
   return [{ type: 'REPORT', ...about, result: settled }, ...marks];
 }
 
-/** The record of a call's outcome, with secrets redacted. Output that held a secret is private. */
+/** Returns the commands that record a call's outcome, with secrets redacted. Output with a secret marks the session. */
 export function settlement(
   call: { readonly id: string; readonly tool: string },
   { output, durationMs, status, code }: SettledCall,
@@ -59,7 +59,7 @@ type SettledCall = Pick<Extract<RunCommand, { type: 'SETTLE' }>, 'status' | 'cod
   readonly durationMs: number | null;
 };
 
-/** The beginning of a long output, its length, and its digest. */
+/** Returns an output; of a long one the beginning, with the length in bytes and the digest of the whole. */
 function cutOutput(output: string): string {
   if (output.length <= LONGEST_OUTPUT) return output;
   const digest = createHash('sha256').update(output).digest('hex');
@@ -68,7 +68,7 @@ function cutOutput(output: string): string {
 
 const LONGEST_OUTPUT = 65_536;
 
-/** The tool calls in a part of a seat's journal, oldest first. Calls that were requested before it are left out. */
+/** Returns the tool calls in a part of a seat's journal, oldest first. Calls requested before the part are left out. */
 export function toolCallRows(entries: readonly Entry[]): readonly ToolCallRow[] {
   const rows: ToolCallRow[] = [];
   const open = new Map<string, number>();
@@ -89,7 +89,7 @@ export function toolCallRows(entries: readonly Entry[]): readonly ToolCallRow[] 
   return rows;
 }
 
-/** Adds a call. A call that waited and is requested again keeps its row and gets the new time. */
+/** Adds a call. A call that waited and is requested again keeps the place, number and time of its first request. */
 function takeIn(rows: ToolCallRow[], open: Map<string, number>, row: ToolCallRow): void {
   const index = open.get(row.call) ?? rows.length;
   const { seq, askedAt } = rows[index] ?? row;
@@ -99,7 +99,7 @@ function takeIn(rows: ToolCallRow[], open: Map<string, number>, row: ToolCallRow
 
 type Entry = Pick<StoredFact<RunFact>, 'seq' | 'at' | 'fact'>;
 
-/** The place of a call in a seat's journal. */
+/** The run, session, step and open request at an entry of a seat's journal. */
 type Place = {
   run: string;
   session: string;
@@ -165,7 +165,7 @@ function requested(
     rule,
     remembered,
     decidedBy: null,
-    // The rule itself is told beside the decision.
+    // A row with a rule shows the rule in place of a reason.
     reason: rule === null ? why : null,
     taint: taint ?? null,
     status: 'pending',
@@ -199,7 +199,7 @@ function told(row: ToolCallRow, { fact, at }: Entry, { asked, askedAt }: Place):
     case 'callSettled': {
       const { status, outcome, duration, output, code } = fact;
       const tookMs = duration ?? (row.startedAt === null ? null : at - row.startedAt);
-      // Requests of waiting calls are void when the run ends.
+      // A call that ends while it waits, or before people decide, has no decision.
       const decision = row.decision === 'open' && row.call !== asked ? 'void' : row.decision;
       return { ...row, decision, status, outcome, endedAt: at, durationMs: tookMs, output, code };
     }

@@ -34,11 +34,11 @@ export function seatOfRuns(key: string): RunSeat {
 }
 
 /**
- * The facts of a floor that its runs are told: what happens to a turn happens to its run in the same transaction. A run
- * begins with the first tool of a turn. Its session is the turn's epoch, so requests of an older generation are refused.
+ * Facts of a floor that cause commands in runs, in the same transaction. The run of a turn begins with the turn's first
+ * tool. The session of such a run is the turn's epoch, so commands of an older generation are refused.
  */
 export const RUN_CAUSES = {
-  /** Types of these facts. */
+  /** Types of the facts that may cause commands. */
   types: [
     'runBegun',
     'runLeft',
@@ -55,8 +55,8 @@ export const RUN_CAUSES = {
 } as const satisfies Causes<Floor, Fact> & { readonly types: readonly Fact['type'][] };
 
 /**
- * The run machine as hosted beside floors: a run's requests are made to people by its floor, whose turn waits
- * meanwhile.
+ * The run machine with its commands to floors. The floor asks people about a run's requests; the turn of a run on the
+ * floor waits meanwhile.
  */
 export const runOnFloor = { ...runMachine, causes: floorCommands } satisfies Machine<
   RunState,
@@ -83,7 +83,7 @@ function delayedAsides({ ms }: FactOf<'stoodStill'>, { channel, asides = [] }: F
   return keys.map((key) => ({ machine: runMachine.name, key, command }));
 }
 
-/** People's decisions about background runs. */
+/** Returns the commands for a decision about a background run, or for its stop. */
 function asideCommands(fact: FactOf<'asideAnswered' | 'asideStopped'>, { channel }: Floor): readonly CommandFor[] {
   const key = runKeyOf({ channel, agent: fact.agent, aside: true });
   const commands: readonly RunCommand[] =
@@ -130,7 +130,7 @@ function hasRun(floor: Floor, agent: AgentId): boolean {
   return findTurn(floor, agent)?.run === true;
 }
 
-/** Begins the run of a turn. A failed run of an earlier turn is aborted first. */
+/** Begins the run of a turn. A run of an earlier turn that is failed or still open is aborted first. */
 function begun(fact: FactOf<'runBegun'>, floor: Floor): readonly RunCommand[] {
   const { epoch, agent, maxTurns, requestedBy, prompt, output } = fact;
   const turn = `turn #${epoch} of ${agent} in ${floor.channel}`;
@@ -147,8 +147,8 @@ function begun(fact: FactOf<'runBegun'>, floor: Floor): readonly RunCommand[] {
 }
 
 /**
- * Ends the run of a turn. A run with an open call cannot complete; calls of the agent were ended before, with an
- * unknown outcome. A paused run cannot fail by the specification's table, so it is aborted.
+ * Ends the run of a turn. A run with a running call cannot complete, so it is aborted. A paused run cannot fail by the
+ * specification's table, so it is aborted, too.
  */
 function left(fact: FactOf<'runLeft'>): readonly RunCommand[] {
   const session = `${fact.epoch}`;
@@ -228,7 +228,7 @@ function toldRevoked({ told }: Extract<RunFact, { type: 'ruleRevoked' }>, key: s
   return command === null ? [] : [{ machine: floorMachine.name, key: channel, command }];
 }
 
-/** The person who continued a run, for the announcement. */
+/** Returns the person who continued a run, for the announcement; nothing when no person did. */
 function decidedOf({ by, told }: Extract<RunFact, { type: 'resumed' }>) {
   return by === null || told === undefined ? {} : { decided: { by, ...told } };
 }

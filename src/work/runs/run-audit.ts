@@ -164,13 +164,13 @@ function* stepsOf(run: readonly Entry[], read: number): Generator<Step, void> {
     yield { at: row.askedAt, row, read: index === 0 ? read : 0 };
 }
 
-/** Number of journal entries read at once. */
+/** Number of journal entries read between two yields. */
 const STRETCH = 200;
 
-/** Number of newest entries in which uses of a rule are counted. */
+/** Number of newest entries of a journal in which uses of a rule are counted. */
 const LOOKED_AT = 2_000;
 
-/** How often an always-allow rule allowed a call, and when last, in each of these journals. */
+/** Returns how often a rule allowed a call since an instant, and when last, in the newest entries of all journals. */
 function usesOf(ruleId: string, journals: readonly Iterable<Entry>[], since: Instant): Uses {
   const used: Instant[] = [];
   for (const newest of journals) {
@@ -187,7 +187,8 @@ function usesOf(ruleId: string, journals: readonly Iterable<Entry>[], since: Ins
 type Uses = Pick<AlwaysAllowRule, 'uses' | 'usedAt'>;
 
 /**
- * The narrowest offered rules that people allowed at least three times, with the counts. Rules in force are left out.
+ * Returns the narrowest rules on offer for requests that people allowed at least three times, with the counts. Rules
+ * that are stored already are left out.
  */
 export function habits(
   entries: readonly Entry[],
@@ -208,7 +209,7 @@ export function habits(
 
 const HABIT = 3;
 
-/** The totals of a seat's runs in words. */
+/** Returns the totals of runs in words. */
 export function totalWords({ runs, completed, steps, tools }: RunState['totals']): string {
   return `${counted(runs, 'run')}, ${completed} completed, ${counted(steps, 'step')}, ${counted(tools, 'tool call')}`;
 }
@@ -222,7 +223,7 @@ export function totalsText(agent: AgentId, runs: Pick<AuditPorts['runs'], 'keys'
   return totals.runs === 0 ? null : `${totalWords(totals)} in all; conch cost --by agent tells tokens and money`;
 }
 
-/** One run with its facts, newest first; its requester; and its sessions, which are epochs of turns. */
+/** One run with its facts, newest first, its requester and its sessions. A session of a turn is the turn's epoch. */
 type RecordedRun = {
   readonly requestedBy: string | null;
   readonly sessions: readonly string[];

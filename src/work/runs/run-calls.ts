@@ -53,7 +53,7 @@ export function requestCalls(decision: RunDecision, command: Of<'REQUEST'>): Run
   return null;
 }
 
-/** The waiting calls that no earlier decision covers. */
+/** Returns the waiting calls that need an approval and that no earlier decision covers. */
 export function behind({ calls, grants }: Pick<Run, 'calls' | 'grants'>): readonly OpenCall[] {
   const answered = new Set(grants.map(({ call }) => call));
   return calls.filter((call) => isWaiting(call) && call.verdict === 'ask' && !answered.has(call.id));
@@ -64,7 +64,7 @@ export function isWaiting({ waits }: Pick<OpenCall, 'waits'>): boolean {
   return waits === true;
 }
 
-/** Claims a call under the rules in force. A call that was changed or denied meanwhile does not start. */
+/** Claims a call under the rules in force. Ends a changed or denied call. Requests an approval if one is needed now. */
 export function claimCall(decision: RunDecision, command: Of<'CLAIM'>): RunRefusal | null {
   const { call: id, digest, verdict, brings = {} } = command;
   if (decision.state.status !== 'running') return 'AGENT_NOT_RUNNING';
@@ -96,8 +96,8 @@ export function settleCall(decision: RunDecision, command: Of<'SETTLE'>): RunRef
 }
 
 /**
- * Records a call that an agent ran by itself, in any state of its run. The third equal call in a row makes the next
- * one need an approval.
+ * Records a call that an agent ran by itself, in any state of its run. The third equal call in a row pauses a running
+ * run.
  */
 export function reportCall(
   decision: RunDecision,
@@ -227,8 +227,8 @@ function grantFor({ run, at }: RunDecision, { id, digest }: OpenCall): Run['gran
 }
 
 /**
- * Pauses a run whose turn a restart interrupted: nobody is asked until the turn resumes. Requests that outlive a
- * restart stay open.
+ * Pauses a run whose turn a restart or a wait interrupted: nobody is asked until the turn resumes. An open request
+ * stays open. Changes nothing unless the run is running or paused.
  */
 export function standStill(decision: RunDecision): void {
   const { status } = decision.state;
@@ -245,7 +245,7 @@ export function isForPeople({ type, pause }: Run): boolean {
   return type !== 'task' && (pause?.reason === 'turn_limit' || pause?.reason === 'confirmation');
 }
 
-/** Applies what was reported during the pause. `isMuted`: the turn has not resumed. */
+/** Continues a run after a pause, or fails a run whose agent is lost. `isMuted`: pauses again until the turn resumes. */
 export function goOnAfterPause(decision: RunDecision, isMuted = false): void {
   const { lastError } = decision.run;
   if (isMuted) return standStill(decision);
@@ -262,7 +262,7 @@ export function takeCall(decision: RunDecision, call: RequestedCall): void {
   endCall(decision, open, { code: 'AGENT_TOOL_NOT_ALLOWED', outcome: 'known' });
 }
 
-/** Drops calls that have not started. Calls of a lost agent get an unknown outcome. */
+/** Ends calls that have not started, and the agent's own running calls with an unknown outcome. Other calls go on. */
 export function dropCalls(decision: RunDecision, code: string): void {
   for (const call of decision.run.calls) {
     if (call.status === 'pending') endCall(decision, call, { code, outcome: 'known' });
@@ -312,13 +312,13 @@ export function pauseRun(decision: RunDecision, reason: Of<'PAUSE'>['reason'], c
   decision.record({ type: 'paused', reason, context, until: untilOf(decision), approval: null });
 }
 
-/** Fails the run. Calls that have not started are dropped. */
+/** Fails the run. Ends its calls, except calls that Conch is running. */
 export function failRun(decision: RunDecision, error: RunError): void {
   dropCalls(decision, LOST);
   decision.record({ type: 'errored', error, until: untilOf(decision) });
 }
 
-/** Deadline for people's decision. */
+/** Returns the deadline for people's decision; `null` when the floor's turn has the deadline. */
 function untilOf({ at, run: { waitMs } }: RunDecision): Instant | null {
   return waitMs === null ? null : at + waitMs;
 }
@@ -332,7 +332,10 @@ const LOST = 'LOST';
 /** Number of equal calls in a row after which people are asked. */
 const EQUAL_CALLS = 3;
 
-/** Whether a call needs an approval. An allowed call needs one, too, when an equal call had an unknown outcome. */
+/**
+ * Returns whether a call needs an approval that it does not have. An allowed call needs approval when an equal call had
+ * an unknown outcome, unless the call is repeatable.
+ */
 function needsYes(
   { state }: RunDecision,
   { approved, digest, repeatable }: OpenCall,

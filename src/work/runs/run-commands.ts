@@ -49,7 +49,7 @@ export type RunCommandPorts = {
   readonly readTools: (
     text: string,
   ) => { readonly ok: true; readonly rules: readonly string[] } | { readonly ok: false; readonly why: string };
-  /** The people who caused the agent's turn. */
+  /** Returns the ids of the people who caused the seat's turn or background run. */
   readonly requesters: (seat: RunSeat) => readonly string[];
 };
 
@@ -178,7 +178,7 @@ const DO: Readonly<Record<Verb, Doing>> = {
   },
 };
 
-/** Ends a run. The shown draft of a turn is posted first; a background run has none. */
+/** Ends a run. The shown draft of a turn is posted first. A background run has no draft. */
 async function end(
   agent: AgentId,
   request: Request,
@@ -236,7 +236,7 @@ async function apply(
   return refused(first?.ok === false ? first.refusal : last.refusal, agent, ports);
 }
 
-/** Starts a background run. An agent has at most one. */
+/** Starts a background run. An agent has at most one open background run in a channel. */
 async function begun(agent: AgentId, { channel, person, values }: Request, ports: RunCommandPorts): Promise<Answer> {
   const sits = ports.floors.view(channel)?.seats.find((seat) => seat.agent === agent);
   const name = ports.nameOf(agent);
@@ -300,8 +300,8 @@ const INSTEAD: Readonly<Record<RunOption, string>> = {
 };
 
 /**
- * The key of the runs that are meant: of background runs with "+", else of turns, unless only a background run is open
- * or ever was.
+ * Returns the key of the runs that a command means: of background runs for a name with "+", else of turns. While no run
+ * of a turn is open, an open background run is meant; also a closed one, if no turn had a run.
  */
 function keyFor(agent: AgentId, request: Request, { runs }: RunCommandPorts): string {
   const [named, aside] = [keyNamed(agent, request), runKeyOf({ channel: request.channel, agent, aside: true })];
@@ -321,7 +321,7 @@ function holderOf({ floors }: RunCommandPorts, channel: ChannelId): AgentId | nu
   return floors.view(channel)?.holder?.agent ?? floors.turns(channel, 1).at(-1)?.agent ?? null;
 }
 
-/** The last tool calls of an agent in a channel; without a name, those of all its agents. */
+/** Returns the last tool calls of an agent in a channel; for `null`, those of all agents of the channel. */
 function logText(agent: AgentId | null, request: Request, ports: RunCommandPorts): string {
   const { clock, nameOf, runs } = ports;
   const ofChannel = (key: string): boolean => seatOfRuns(key).channel === request.channel;
@@ -397,7 +397,7 @@ function ruleLines({ key, run, remembered }: RunState, { nameOf, clock }: RunCom
   ];
 }
 
-/** The calls that people allowed most often, with the narrowest rule that would allow them. */
+/** Returns a line for each rule that would allow calls which people allowed at least three times. */
 function habitLines({ key }: RunState, { runs, nameOf }: RunCommandPorts): readonly string[] {
   const remembered = runKeysOf(seatOfRuns(key)).flatMap((each) => runs.state(each)?.remembered ?? []);
   return habits(runs.journal(key, LOG_FACTS), remembered).map(

@@ -241,8 +241,8 @@ function attach(decision: RunDecision, { session }: Of<'ATTACH'>): RunRefusal | 
 }
 
 /**
- * Why a run cannot resume now. A run on a floor resumes with its turn; a failed one starts anew with another turn. A
- * background run is retried by people.
+ * Returns why a run cannot resume now; `null` when it can. A run on a floor resumes with its turn. After a failure,
+ * another turn begins another run. People retry a failed background run.
  */
 function floorRefusal({ status }: RunState, run: Run, { by }: Of<'RESUME'>): RunRefusal | null {
   if (run.type === 'task') return null;
@@ -268,14 +268,14 @@ function recover(decision: RunDecision): RunRefusal | null {
   const running = decision.run.calls.filter(({ source, status }) => source === 'conch' && status === 'running');
   for (const call of running) endCall(decision, call, { code: 'RESTARTED', outcome: 'unknown' });
   forgetAgent(decision);
-  // A background run stays open to decisions.
+  // A background run with a lasting request stays open to a decision.
   if (isOnFloor && !(isLasting && type === 'background')) standStill(decision);
   if (decision.facts.length === 0) return 'NOT_DUE';
   goOnWithRun(decision);
   return null;
 }
 
-/** Whether the floor's turn no longer waits for this request of the run. */
+/** Returns whether the turn of a paused run now waits for an answer, and no longer for the run's request. */
 function isCutOff({ state }: RunDecision, { reason }: Of<'PAUSE'>): boolean {
   const isAsking = state.run?.pause?.reason !== 'user_input' && state.run?.pause?.muted !== true;
   return state.status === 'paused' && state.run?.waitMs === null && reason === 'user_input' && isAsking;

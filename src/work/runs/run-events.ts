@@ -60,7 +60,7 @@ const settled = {
 /** Name of the person who continues a run. `completes`: the run ends at once with its results so far. */
 const resumedBy = z.strictObject({ name: text, completes: z.literal(true).exactOptional() }).exactOptional();
 
-/** Commands of a run: the specification's seven events, then those about calls, approvals, lost agents and restarts. */
+/** Commands of a run: the specification's seven events, and those about calls, approvals, lost agents and restarts. */
 const COMMANDS = {
   START: {
     cause,
@@ -133,7 +133,7 @@ const COMMANDS = {
     reason: words,
     /** Text of the always-allow rule that the decision adds. */
     always: words,
-    /** For a call whose session was lost: deadline until which the decision counts for an equal call. */
+    /** Deadline until which the decision counts for equal calls, if it does. Absent: the deadline of the request. */
     until: z.number().exactOptional(),
   },
   /** Revokes an always-allow rule. `name`: name of the person, for the announcement. */
@@ -142,7 +142,7 @@ const COMMANDS = {
   ATTACH: { cause, session },
   /** Reports that the agent was lost while its run is paused. */
   LOST: { cause, session, error: runErrorSchema },
-  /** Reports that the process restarted: running calls and open requests of agents are lost. */
+  /** Reports that the process restarted. Calls that were running get an unknown outcome. */
   RECOVER: { cause },
   /** Moves all deadlines by a standstill of the process, in milliseconds. */
   STANDSTILL: { cause, ms: z.number() },

@@ -5,10 +5,10 @@ import { defined } from '../../lib/defined.ts';
 
 type Of<Type extends RunFact['type']> = Extract<RunFact, { type: Type }>;
 
-/** Number of closed approvals, unknown outcomes and causes that the state keeps. */
+/** Number of closed approvals, always-allow rules, unknown outcomes and causes that the state keeps, of each. */
 const KEPT = 100;
 
-/** Lifetime of an always-allow rule. */
+/** Lifetime of an always-allow rule: 30 days, in milliseconds. */
 const REMEMBERED_MS = 30 * 86_400_000;
 
 /** The state after a fact. Throws "impossible: …" when the fact does not fit the state. */
@@ -26,7 +26,7 @@ export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState
     case 'stepped':
       return stepped(expecting(state, ['starting', 'running'], fact), run, fact);
     case 'paused':
-      // A new session pauses again what the session before it had paused.
+      // A paused run may pause again, for example when another session takes over.
       return paused(expecting(state, ['running', 'paused'], fact), run, fact);
     case 'resumed':
       return resumed(expecting(state, ['paused', 'error'], fact), run, fact);
@@ -80,7 +80,7 @@ function withSpan(wrote: Spans, span: Spans[number]): Spans {
   return [...joined, span];
 }
 
-/** Number of time spans that the state keeps for each seat. */
+/** Number of time spans that the state keeps of each label. */
 const KEPT_SPANS = 20;
 
 /** The run with all deadlines later by `ms` milliseconds. */

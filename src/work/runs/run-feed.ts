@@ -15,8 +15,8 @@ import type { RunState } from './run.ts';
 type RunToken = { readonly type: 'stream:token'; readonly text: string };
 
 /**
- * An event of a seat's runs as sent to programs. `seq` grows with the seat's journal, with gaps; a token has the
- * number of the event before it.
+ * An event of a seat's runs as sent to programs. `seq` grows with the seat's journal, with gaps. A token has the `seq`
+ * of the newest fact.
  */
 export type RunMessage = {
   readonly v: 1;
@@ -34,8 +34,8 @@ export type FeedItem = { readonly message: RunMessage; readonly state: RunState 
 type FeedReader = { durable(item: FeedItem): void; token(message: RunMessage): void };
 
 /**
- * The start of a reading: the messages since the reader's number or since the current run began, and the state.
- * `gone`: the journal was pruned that far. `unknown`: no message had that number.
+ * The start of a reading. `before`: messages since a run began that the reader has or does not need. `missed`: messages
+ * after the reader's number. `gone`: the journal was pruned that far. `unknown`: no message had that number.
  */
 export type Opening =
   | {
@@ -52,7 +52,7 @@ export type Opening =
 /** Dependencies of feeds. */
 type FeedPorts = { readonly runs: Pick<RunStore, 'newest' | 'state' | 'onChange'>; now(): Instant };
 
-/** The most messages of one fact. */
+/** Number of messages that each fact can have: a message's number is the fact's, times this, plus its index. */
 const PER_FACT = 4;
 
 type Entry = Pick<StoredFact<RunFact>, 'seq' | 'at' | 'fact'>;
@@ -143,7 +143,7 @@ export class RunFeeds {
   }
 }
 
-/** The messages of one fact, each with the state right after it, however facts were grouped. */
+/** Returns the messages of one fact, each with the state right after the fact, also within a larger commit. */
 function itemsOf(fold: Fold, seat: RunSeat, { seq, at, fact }: Entry): readonly FeedItem[] {
   fold.state = evolveRun(fold.state, fact, at);
   fold.seq = seq;

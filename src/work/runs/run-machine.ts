@@ -55,7 +55,7 @@ export const runMachine = {
   isCommand: isRunCommand,
 } satisfies Machine<RunState, RunCommand, RunFact, never, RunRefusal>;
 
-/** Whether the last of these commands would be accepted, if all were given in order. */
+/** Returns whether the last of these commands would be accepted, if all were given in order. */
 export function isTaken(state: RunState | null, commands: readonly RunCommand[], at: Instant): boolean {
   let [after, taken] = [state, false];
   for (const command of commands) {
@@ -67,12 +67,12 @@ export function isTaken(state: RunState | null, commands: readonly RunCommand[],
   return taken;
 }
 
-/** Deadline for people's decision, or for a failed run. */
+/** Returns the deadline for people's decision, or of a failed run; `null` for none. */
 function runDeadline({ run }: RunState): Instant | null {
   return run?.pause?.until ?? run?.errorUntil ?? null;
 }
 
-/** At rest, no run is open and no always-allow rule is in force. A start skips such seats. */
+/** Returns '' when no run is open and no always-allow rule is stored, else `null`. A start skips seats at rest. */
 function restOfRuns({ status, remembered }: RunState): string | null {
   return (status === 'idle' || status === 'completed') && remembered.length === 0 ? '' : null;
 }

@@ -142,7 +142,7 @@ function toolOf({ calls }: Run): string | null {
   return calls.find((call) => call.status === 'running')?.tool ?? null;
 }
 
-/** The tool after a fact in a run that continues. A refused call never ran. */
+/** Returns the running tool after a fact, while the run is running; nothing for a refused call, which never ran. */
 function toolUpdate(
   fact: Extract<RunFact, { type: 'callClaimed' | 'callSettled' }>,
   { status, run }: Pick<RunState, 'status' | 'run'>,
@@ -198,7 +198,7 @@ export function aboutOf(
 const CUT_SHORT = 'an identical call has an unknown outcome and may have worked';
 const CHANGED = 'the rules for it changed after the request';
 
-/** The number of open requests, with equal ones counted once, and the number of calls that this decision covers. */
+/** Returns the number of open requests, equal ones counted once, and of calls that a decision covers; none for 1. */
 function countsOf(run: Run, others: RunApproval['others']): Pick<AboutCall, 'questions' | 'times'> {
   const same = Array.isArray(others) ? others : [];
   const next = behind(run).filter(({ id }) => !same.includes(id));

@@ -7,16 +7,16 @@ export type RunEventName = 'START' | 'STEP' | 'PAUSE' | 'RESUME' | 'ERROR' | 'CO
 type Of<Type extends RunCommand['type']> = Extract<RunCommand, { type: Type }>;
 
 /**
- * Conditions of a transition, by the specification's names. Its `canPause` and `canResume` are rows of the table
- * (`isListed`); `withinTurnLimit` and `notAtTurnLimit` are `!atTurnLimit`.
+ * Conditions of a transition, by the specification's names. The specification's `canPause` and `canResume` are rows of
+ * the table (`isListed`); its `withinTurnLimit` and `notAtTurnLimit` are `!atTurnLimit`.
  */
 export const RUN_GUARDS = {
   hasValidTask: ({ task }: Of<'START'>) =>
     task !== null && (task.column === 'backlog' || task.column === 'in_progress'),
-  /** True unless the rules and the run's `allowedTools` deny the call. A call that asks people counts as allowed. */
+  /** False when the rules or the run's `allowedTools` deny the call. A call that asks people counts as allowed. */
   isToolAllowed: ({ verdict }: { readonly verdict: 'allow' | 'ask' | 'deny' }) => verdict !== 'deny',
   isRecoverable: ({ recoverable }: { readonly recoverable: boolean }) => recoverable,
-  /** Commands of an earlier session of the agent are refused. */
+  /** True for a command of the run's present session. Commands of other sessions are refused. */
   hasValidSession: (run: Run, { session }: { readonly session: string }) => run.session === session,
   atTurnLimit: (run: Run, { turn }: Of<'STEP'>) => turn >= run.maxTurns,
 } as const;

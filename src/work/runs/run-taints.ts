@@ -10,11 +10,11 @@ import { LABELS } from './run.ts';
 import type { RunState } from './run.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** What the labels of sessions are read from. */
+/** Dependencies of `RunTaints`. */
 export type TaintPorts = {
   readonly runs: Pick<RunStore, 'apply' | 'state' | 'keys' | 'onChange'>;
   readonly clock: Clock;
-  /** Whether an operator vouches for a person's text, for this seat, under the present configuration. */
+  /** Returns whether a person's text is trusted: of an operator, or of anybody where `members` is `same`. */
   readonly vouched: (seat: RunSeat, author: Requester) => boolean;
   /** The newest lines of a channel, oldest first. Older lines are left out. */
   readonly said: (channel: ChannelId) => readonly Pick<Line, 'at' | 'author'>[];
@@ -31,15 +31,15 @@ type Label = (typeof LABELS)[number];
 
 /**
  * Labels of what seats' sessions have read, stored with their runs, so that they survive a restart. Text that a
- * session writes has its labels: each reader inherits them, the same agent in a later session included. People's
- * messages are checked when the session uses a tool: those since the session began, or all that are kept for a session
- * of an earlier program.
+ * session writes has the session's labels: each session that reads the text inherits them, also a later session of the
+ * same agent. People's messages are checked when the session uses a tool: those since 50 lines before the session
+ * began, or all newest lines for a session of an earlier program.
  */
 export class RunTaints {
   readonly #ports: TaintPorts;
   /** Known labels by key of runs. */
   readonly #known = new Map<string, Kept>();
-  /** Seats with stored labels at the first look. Other seats are not looked up. */
+  /** Keys of runs that were stored at the first look; `null` before. Other keys are not looked up. */
   #recorded: ReadonlySet<string> | null = null;
   /** When this program began new sessions, by key of runs. */
   readonly #began = new Map<string, Instant>();
@@ -83,7 +83,7 @@ export class RunTaints {
     this.#apply(key, { type: 'TAINT', from, label }, { ...known, [isPrivate ? 'secret' : 'taint']: mark });
   }
 
-  /** Called before a session reads these lines. */
+  /** Marks a session with the labels of lines that agents wrote. Called before the session reads these lines. */
   read(seat: RunSeat, lines: readonly Pick<Line, 'author' | 'at' | 'aside'>[]): void {
     for (const { author, at, aside } of lines) {
       if (author.kind !== 'agent') continue;
@@ -100,7 +100,7 @@ export class RunTaints {
     }
   }
 
-  /** The first message of a person that nobody vouches for and that the session has read. */
+  /** Returns the mark of the first untrusted message of a person that the session may have read; `null` for none. */
   #heard(seat: RunSeat): ReadMark | null {
     const { vouched, said } = this.#ports;
     const all = said(seat.channel);
@@ -126,7 +126,7 @@ export class RunTaints {
     return kept;
   }
 
-  /** A mark counts at once and is stored soon after. */
+  /** Applies labels at once, and stores them soon after. */
   #apply(key: string, command: Parameters<RunStore['apply']>[1], after: Kept): void {
     const { runs, clock, failed } = this.#ports;
     this.#known.set(key, after);

@@ -8,12 +8,12 @@ export const RUN_STATUSES = ['idle', 'starting', 'running', 'paused', 'error', '
 export type RunStatus = (typeof RUN_STATUSES)[number];
 
 /**
- * Kinds of runs with their step limits (the specification's defaults): a task of a crew, a turn on a floor, a
- * background run.
+ * Kinds of runs with their step limits (the specification's defaults). Turns of a crew's worker are `conversational`
+ * runs with the limit of `task`.
  */
 export const TURN_LIMITS = { task: 50, conversational: 100, background: 200 } as const;
 
-/** The largest number of steps that one command can add. */
+/** The largest number of steps with which a run can start, or that one command can add. */
 export const MOST_TURNS = 200;
 
 /** Reasons of a pause. The specification has `turn_limit` in its executor and lacks it in its schema. */
@@ -42,8 +42,8 @@ export const openCallSchema = z.strictObject({
   /** Verdict of the rules. Denied calls are never open. */
   verdict: z.enum(['allow', 'ask']),
   /**
-   * True when a trusted person declared that the tool changes nothing. Such a call may run again after an unknown
-   * outcome.
+   * True when a trusted person declared that the tool changes nothing, and for calls that an agent ran by itself. An
+   * equal call may run again without approval after an unknown outcome.
    */
   repeatable: z.boolean(),
   status: z.enum(['pending', 'running']),
@@ -99,8 +99,8 @@ export const approvalSchema = z.strictObject({
 });
 
 /**
- * A decision about a call that was gone, or about one of several equal calls. It decides an equal call of this run
- * once.
+ * A decision about a call that was lost with its session, or about one of several equal calls. The decision applies
+ * once to an equal call of this run.
  */
 const grantSchema = z.strictObject({
   approval: id,
@@ -116,7 +116,7 @@ const grantSchema = z.strictObject({
   call: id.exactOptional(),
 });
 
-/** A decided request, for people who click later. */
+/** A closed request, so that later clicks get the right answer. */
 export const closedApprovalSchema = z.strictObject({
   id,
   state: z.enum(['allowed', 'denied', 'expired', 'void']),
@@ -136,12 +136,12 @@ const rememberedSchema = z.strictObject({
 
 const pauseSchema = z.strictObject({
   reason: z.enum(PAUSE_REASONS),
-  /** The person's or the agent's words about the pause. */
+  /** Words about the pause, such as a person's, or the kind of wait; `null` for none. */
   context: text.nullable(),
   /** Instant at which the run is aborted if nobody decides; `null` when the floor's turn has the deadline. */
   until: instant.nullable(),
   approval: approvalSchema.nullable(),
-  /** Set when nobody is asked, because a restart cut the turn and the turn has not resumed. */
+  /** Set when nobody is asked, because the turn was interrupted and has not resumed. */
   muted: z.literal(true).exactOptional(),
 });
 
@@ -171,7 +171,7 @@ const runSchema = z.strictObject({
   /** Instant at which a failed run is aborted if nobody decides. */
   errorUntil: instant.nullable(),
   calls: z.array(openCallSchema),
-  /** How often in a row the last call was requested. */
+  /** The digest of the last call, and how often in a row equal calls were requested; `null` for none. */
   repeated: z.strictObject({ digest: text, times: z.number() }).nullable(),
   /** Decisions that still count for later calls. */
   grants: z.array(grantSchema),
@@ -180,7 +180,7 @@ const runSchema = z.strictObject({
   refused: id.exactOptional(),
 });
 
-/** Labels of text that a session has read: from an untrusted source, or not to leave the machine. */
+/** Labels of text that a session has read: from an untrusted source, or private. */
 export const LABELS = ['untrusted', 'private'] as const;
 
 const mark = { since: instant, from: text };
