@@ -49,7 +49,8 @@ const INSTEAD = {
 
 /**
  * Starts an agent, trusted, in a new Git repository, asks it to make files there, denies all its requests, and looks
- * for new files. Its processes and the folder are gone when this resolves; `null` when `signal` aborted.
+ * for new files. Before it resolves, the agent's processes and the folder are removed. Resolves with `null` when
+ * `signal` aborted.
  */
 export async function checkAgent(agent: CheckedAgent, parts: CheckParts): Promise<AgentCheck | null> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'conch-check-')));
@@ -240,7 +241,7 @@ function startOf({ profile, command, args }: AcpConfig): string {
   return [command ?? own.command ?? '', ...(args ?? own.args)].join(' ');
 }
 
-/** Files that Git and agents keep in a repository, except hooks. */
+/** Files in `.git`, except hooks: Git and agents keep their own data there. */
 const OWN = /^\.git\/(?!hooks\/)/;
 const CHANNEL = 'console:check';
 const LIMIT_MS = 120_000;

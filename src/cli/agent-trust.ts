@@ -10,7 +10,7 @@ import { isoTime, systemClock, systemTimers } from '../lib/time.ts';
 import { databaseIn } from '../runtime/data-folder.ts';
 import { quoted } from '../turns/commands/parse.ts';
 
-/** Reads the decisions of a data folder, also while Conch runs; none without a database. Cannot write decisions. */
+/** Opens the recorded decisions of a data folder, also while Conch runs; none without a database. Cannot write any. */
 export function recordedTrust(place: Pick<Config, 'dataDir' | 'store'>): FolderTrust {
   const path = databaseIn(place);
   const store: TrustStore = {
@@ -32,7 +32,8 @@ export function recordedTrust(place: Pick<Config, 'dataDir' | 'store'>): FolderT
 }
 
 /**
- * The files in an agent's folder and whether they are trusted; `null` for an agent without a folder on this machine.
+ * Returns the files in an agent's folder and whether they are trusted; `null` for an agent without a folder on this
+ * machine.
  */
 export async function folderStanding(agent: AgentConfig, trust: FolderTrust): Promise<FolderStanding | null> {
   const folder = folderOf(agent);
@@ -41,7 +42,7 @@ export async function folderStanding(agent: AgentConfig, trust: FolderTrust): Pr
   return await trust.standing(agent.id);
 }
 
-/** A line for every agent whose folder has files that the agent obeys. */
+/** Returns a line for every agent whose folder has files that the agent obeys. */
 export async function folderLines(config: Config): Promise<readonly string[]> {
   const trust = recordedTrust(config);
   const lines = await Promise.all(
@@ -53,7 +54,7 @@ export async function folderLines(config: Config): Promise<readonly string[]> {
   return lines.flat();
 }
 
-/** The files in every agent's folder, and every recorded decision. */
+/** Returns the files that agents obey in their folders, and all recorded decisions; with `json`, only the decisions. */
 export async function listTrust(config: Config, json: boolean): Promise<string> {
   const { book } = recordedTrust(config);
   const decisions = config.agents.flatMap(({ id }) => book.of(id).map((decision) => ({ agent: id, ...decision })));

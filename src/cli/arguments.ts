@@ -33,7 +33,7 @@ export function parseCall(argv: readonly string[]): Understood {
   return { ok: true, call: understood };
 }
 
-/** A longer usage does not fit into a line of `--help`. */
+/** The longest usage that is shown with its options, in characters. */
 const LONGEST_USAGE = 90;
 
 /** Every command as it is typed, with a summary, for `--help` and the docs. */
@@ -47,7 +47,7 @@ function usageOf({ command, options = [] }: Row): string {
   return whole.length > LONGEST_USAGE ? `${command} [options]` : whole;
 }
 
-/** Sets up commander: writes errors, help and version by `write`. Calls `onCall` with the parsed call, or throws. */
+/** Returns the parser. Parsing calls `onCall`, or throws a `CommanderError`; `write` gets errors, help and version. */
 function programOf(onCall: (call: ProgramCall) => void, write: (text: string) => void): Command {
   const program = new Command('conch')
     .version(versionIn(readManifest()), '-v, --version')
@@ -65,7 +65,7 @@ function programOf(onCall: (call: ProgramCall) => void, write: (text: string) =>
     for (const parameter of parameters) command.addArgument(parameter);
     for (const name of row.options ?? []) command.addOption(OPTIONS[name]);
     command.action(() => onCall({ row, words: command.args, options: optionsSchema.parse(command.opts()) }));
-    // Its help is the running bot's list of commands.
+    // The help of `conch ctl` is the running bot's list of commands.
     if (row.command.startsWith('ctl')) command.helpOption(false).option('-h, --help');
   }
   return program;
@@ -84,7 +84,7 @@ function wordsOf({ command }: Row): readonly [readonly string[], readonly Argume
 const LEFT_WIDTH = 30;
 const TEXT_WIDTH = 66;
 
-/** What `conch --help` prints. */
+/** Returns the text of `conch --help`. */
 export function usageText(): string {
   const codes = Object.entries(EXIT_CODES).map(([name, code]) => [String(code), meaningOf(name)] as const);
   return [
@@ -108,7 +108,7 @@ export function usageText(): string {
   ].join('\n');
 }
 
-/** A variable's meaning, with its default if the line has room for it. */
+/** The meaning of each variable, with the default if the line has room for it. */
 const ENVIRONMENT = VARIABLES.map(({ name, byDefault, meaning }) => {
   const whole = byDefault === '' ? meaning : `${meaning} (${byDefault})`;
   return [name, whole.length > TEXT_WIDTH ? meaning : whole] as const;

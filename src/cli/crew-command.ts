@@ -13,7 +13,7 @@ export type CrewCall = {
   readonly json: boolean;
 };
 
-/** The parts of the machine that the command needs. */
+/** What `conch crew` uses besides its arguments: the running Conch, the terminal, a signal to end, a timer. */
 type CrewWorld = CtlWorld & {
   readonly signal: AbortSignal;
   sleep(ms: number): Promise<void>;
@@ -22,10 +22,10 @@ type CrewWorld = CtlWorld & {
 };
 
 const REDRAW_MS = 1_000;
-/** Moves the cursor to the first place and clears the rest of the screen. */
+/** Moves the cursor to the top left and clears the screen. */
 const CLEAR = '\u001B[H\u001B[J';
 
-/** Gives a command to a crew, as `/crew` does in its channel. `dashboard` and `d` show it until Ctrl+C in a terminal. */
+/** Gives a command to a crew, as `/crew` does there. In a terminal, `dashboard` and `d` redraw until Ctrl+C. */
 export async function runCrew(call: CrewCall, config: Pick<Config, 'crews'>, world: CrewWorld): Promise<ExitCode> {
   const { crews } = config;
   const crew = call.crew === null && crews.length === 1 ? crews[0] : crews.find(({ id }) => id === call.crew);

@@ -43,7 +43,7 @@ export async function runCtl(call: CtlCall, world: CtlWorld): Promise<ExitCode> 
   return answer.ok ? EXIT_CODES.ok : EXIT_CODES.refused;
 }
 
-/** Sends one command line to the bot on this machine. Returns its answer, or why none was reached. */
+/** Sends one command line to the bot on this machine. Returns the bot's answer, or why no bot answered. */
 export async function askBot(call: CtlCall, world: CtlWorld): Promise<Outcome> {
   const token = await readToken(world);
   if (token === null) return { reached: false, why: `there is no ${world.dataDir}/${TOKEN_FILE}` };
@@ -51,7 +51,7 @@ export async function askBot(call: CtlCall, world: CtlWorld): Promise<Outcome> {
   return ask({ body: JSON.stringify(bodyOf(call)), token, timeoutMs }, world);
 }
 
-/** Reads the token for commands; `null` when the file is missing. */
+/** Reads the token for commands; `null` when the file cannot be read. */
 export function readToken({ readFile, dataDir }: Pick<CtlWorld, 'readFile' | 'dataDir'>): Promise<string | null> {
   return readFile(`${dataDir}/${TOKEN_FILE}`).then(
     (text) => text.trim(),
@@ -126,7 +126,7 @@ function print(
   else world.err(`${harmless(answer.text)}\n`);
 }
 
-/** Removes control characters, which could control the terminal. */
+/** Removes control characters except line feeds and tabs. Others could control the terminal. */
 export function harmless(text: string): string {
   return text.replaceAll(/[\p{Cc}--[\n\t]]/gv, '');
 }
@@ -139,7 +139,8 @@ type Message = z.output<typeof messageSchema>;
 
 /**
  * Prints the runs of an agent as they happen until `signal` aborts: a line for each event, or the event with `json`. A
- * broken connection is reopened and continues where it was. Refusals are printed to `err`.
+ * broken connection is reopened and continues where it was. Ends when Conch refuses or cannot be reached at first;
+ * prints the reason.
  */
 export async function watchRuns(call: RunWatch, world: CtlWorld, signal: AbortSignal): Promise<ExitCode> {
   const token = await readToken(world);

@@ -11,14 +11,17 @@ import { runOnFloor, seatOfRuns } from '../work/runs/floor-binding.ts';
 import { toolCallRows } from '../work/runs/call-record.ts';
 import { callWords } from '../turns/tool-calls.ts';
 
-/** What costs can be summed by. */
+/** The groups by which costs can be summed. */
 export const COST_GROUPS = ['agent', 'channel', 'person', 'model'] as const;
 type CostGroup = (typeof COST_GROUPS)[number];
 
 /** The result of a command: a text for standard output or, if not `ok`, for standard error. */
 export type Done = { readonly ok: boolean; readonly text: string; readonly code: ExitCode };
 
-/** Checks a database or a backup. Throws a `StoreError` that says what to do when the file cannot be used. */
+/**
+ * Checks a database or a backup. `background` skips the replay of journals. Throws a `StoreError` that says what to do
+ * when the file cannot be used.
+ */
 export function verified(
   file: string,
   { json, background }: { readonly json: boolean; readonly background: boolean },
@@ -97,7 +100,10 @@ export async function restored(file: string, path: string): Promise<Done> {
   return { ok: true, text: `${path} was restored from ${file}.${kept} ${next}`, code: EXIT_CODES.ok };
 }
 
-/** What each column counts of one call. `…Micros` are millionths of a dollar. `unpricedTokens`: tokens whose cost nobody knows. */
+/**
+ * What each column counts of one call. `…Micros` are millionths of a dollar. `unpricedTokens`: tokens with an unknown
+ * cost.
+ */
 const COLUMNS = {
   calls: () => 1,
   answered: ({ outcome }) => Number(outcome === 'answered' || outcome === null),

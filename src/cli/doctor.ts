@@ -33,12 +33,13 @@ import { oneLine } from '../lib/visible.ts';
 /** Everything that backends need except the configuration. */
 type ExaminationParts = Omit<BackendsParts, 'config'>;
 
-/** The findings and the exit code. A fault of the configuration or of an agent decides the code. */
+/** The findings and the exit code. Faults of the configuration, an agent or a tool server decide the code first. */
 type Examination = { readonly findings: readonly CheckResult[]; readonly code: ExitCode };
 
 /**
- * Checks everything that a start needs and changes nothing. It opens and closes a session of each agent and sends each
- * model one short prompt. `load` reads the configuration.
+ * Checks everything that a start needs, and changes nothing. Of agents with a seat, opens and closes a session of each
+ * program, and sends each model one short prompt. Tries no agent while packages are missing. `load` reads the
+ * configuration.
  */
 export async function examine(load: () => Config, parts: ExaminationParts): Promise<Examination> {
   const found = readConfig(load);
@@ -102,7 +103,7 @@ function readConfig(load: () => Config): { readonly config: Config | null; reado
   }
 }
 
-/** One finding for each configured part whose packages are missing. Agents and platforms are not tried before. */
+/** Returns a finding for each configured part whose packages are missing. */
 function missingParts(config: Config): readonly CheckResult[] {
   return neededParts(config).flatMap(({ part }) => {
     const absent = missingPackages(part, isInstalled);
@@ -112,7 +113,7 @@ function missingParts(config: Config): readonly CheckResult[] {
   });
 }
 
-/** Starts a sandbox to see whether it works here. Reported where an agent could use one. */
+/** Starts a sandbox to see whether it works here. Returns no finding when no agent could use a sandbox. */
 async function sandbox({ agents }: Config): Promise<readonly CheckResult[]> {
   const wanting = agents.filter(
     ({ backend }) => (backend.kind === 'acp' || backend.kind === 'command') && backend.sandbox,
@@ -128,7 +129,7 @@ async function sandbox({ agents }: Config): Promise<readonly CheckResult[]> {
 
 type Kept = { readonly finding: CheckResult; readonly isRunning: boolean };
 
-/** The result of the last check of the database. A database in use is read without its lock. */
+/** Finds the result of the database's last check, and whether Conch runs. A used database is read without lock. */
 function database(config: Config): Kept {
   const { dataDir } = config;
   const path = databaseIn(config);
@@ -145,7 +146,7 @@ function database(config: Config): Kept {
   }
 }
 
-/** The database that processes share. */
+/** Checks the database in PostgreSQL that processes share: its version and settings. */
 async function postgres({ postgres: url, schema }: NonNullable<Config['store']>): Promise<readonly CheckResult[]> {
   const { examinePostgres } = await import('../engine/postgres/examine.ts');
   try {
@@ -182,7 +183,7 @@ function checked(path: string, isRunning: boolean): CheckResult {
   }
 }
 
-/** Checks that the data folder can be made, by making and removing a temporary folder beside it. */
+/** Checks that the data folder can be made: makes and removes a temporary folder in the nearest existing folder. */
 function dataFolder(dataDir: string): CheckResult {
   let existing = dataDir;
   while (!existsSync(existing) && dirname(existing) !== existing) existing = dirname(existing);
@@ -195,7 +196,7 @@ function dataFolder(dataDir: string): CheckResult {
   }
 }
 
-/** Checks that the ports are free, unless a running Conch uses them. */
+/** Checks that the configured ports are free. Not called while Conch runs. */
 async function ports({ adapters, channels, agents, remote }: Config): Promise<readonly CheckResult[]> {
   const { console: page, slack: events } = adapters;
   const isSigned = events.mode === 'http' && channels.some(({ adapter }) => adapter === 'slack');
@@ -268,7 +269,7 @@ function tokenInUse(what: string, token: string): CheckResult {
   return warning(what, 'a running Conch on this machine uses it', 'Do not start a second Conch with the same token.');
 }
 
-/** The newest check of each coding agent. None prevents a start. */
+/** Returns the newest recorded check of each coding agent: good or a warning, never a fault. */
 function checks({ agents: all, dataDir }: Config): readonly CheckResult[] {
   const known = readChecks(dataDir);
   return all.flatMap(({ id, backend }) => {
@@ -368,7 +369,7 @@ async function tryOne(agent: AgentConfig, parts: BackendsParts, backends: Backen
   }
 }
 
-/** Warns when only another release was checked. A missing check is reported elsewhere. */
+/** Returns the finding about an agent that started. Warns when only another release was checked. */
 function started({ id, backend }: AgentConfig, program: string | null | undefined, dataDir: string): CheckResult {
   if (program === undefined) return good(START, 'its program was found');
   const text = `it starts: ${program ?? 'its release is unknown'}`;

@@ -71,7 +71,7 @@ export function newFile(path: string, text: string): boolean {
   }
 }
 
-/** Returns a function that asks questions on the terminal. Call `close` after the last one, or the process does not exit. */
+/** Opens the terminal for questions. Call `close` after the last question; else the process does not exit. */
 export function typedAnswers(): { readonly ask: NonNullable<InitWorld['ask']>; readonly close: () => void } {
   const terminal = createInterface({ input: process.stdin, output: process.stdout });
   const ended = new Promise<null>((end) => terminal.once('close', () => end(null)));
@@ -142,7 +142,7 @@ const QUESTIONS: Readonly<Record<keyof StarterAnswers, Question>> = {
 
 const ORDER = ['platform', 'channel', 'agents', 'names', 'mode'] as const;
 
-/** All answers; or a text that says which one is wrong or missing. */
+/** Returns all answers, or a text that says which answer is wrong or missing. */
 async function askAll(flags: InitFlags, world: InitWorld): Promise<StarterAnswers | string> {
   const known: Record<keyof StarterAnswers, string> = { platform: '', channel: '', agents: '', names: '', mode: '' };
   for (const key of ORDER) {
@@ -161,7 +161,7 @@ async function askAll(flags: InitFlags, world: InitWorld): Promise<StarterAnswer
 
 type Answer = { readonly answer: string } | { readonly wrong: string };
 
-/** Takes the flag, else asks until the answer fits, else takes the default. */
+/** Takes the flag. Without a flag, asks until the answer fits. Where nobody can be asked, takes the default. */
 async function answerTo(question: Question, flag: string | null, known: Known, world: InitWorld): Promise<Answer> {
   const { flag: name, text, byDefault, fault } = question;
   const preset = byDefault(known);
@@ -192,7 +192,7 @@ function choice(flag: string, text: string, options: readonly [string, ...string
   };
 }
 
-/** What remains to be done, each as a sentence or a command. */
+/** Returns what remains to be done after `conch init`, one step each. */
 function nextSteps(answers: StarterAnswers, { isInstalled, cwd }: InitWorld): readonly string[] {
   const parts = starterParts(answers).filter((part) => missingPackages(part, isInstalled).length > 0);
   const labels = parts.map((part) => PARTS[part].label).join(', ');

@@ -97,7 +97,7 @@ async function logout({ id, url }: Place, { store, timers, out }: LoginCallPorts
   return EXIT_CODES.ok;
 }
 
-/** The stored login; `null` when there is none or it cannot be read. A new sign-in replaces it. */
+/** Returns the stored login, which a new sign-in replaces; `null` when there is none or it cannot be read. */
 function earlierOf({ url }: Place, store: LoginStore): Login | null {
   try {
     return store.read(url);
@@ -124,7 +124,7 @@ function invitation({ id, url }: Place, { address, issuer }: SignIn): string {
 /** The query of the redirect, and how to answer the browser. */
 type Answer = { readonly answer: URLSearchParams; readonly tell: (text: string) => void };
 
-/** Waits for the redirect, or for its pasted address. */
+/** Waits for the redirect, or for its pasted address. Rejects with a `LoginError` after 10 minutes or when stopped. */
 async function firstAnswer(signIn: SignIn, browser: Browser, ports: LoginCallPorts): Promise<Answer> {
   const { timers, signal, lines, err } = ports;
   const found = Promise.withResolvers<Answer>();
@@ -164,7 +164,7 @@ const OTHER_SIGN_IN = 'That address belongs to another sign-in: open the one abo
 /** The local server for the redirect. */
 type Browser = {
   readonly redirectUrl: string;
-  /** `take` returns true when this is the answer. */
+  /** Offers each redirect to `take`, until `take` returns true for the expected answer. */
   listen(take: (offered: Answer) => boolean): void;
   close(): void;
 };

@@ -40,7 +40,7 @@ const LIMIT_MS = 30_000;
 const LATER = 'Check that the service is running, and try again.';
 const KEYS = { openai: 'OPENAI_API_KEY', anthropic: 'ANTHROPIC_API_KEY', 'openai-compatible': null } as const;
 
-/** The advice for a model that does not answer. The demo's model is configured by variables. */
+/** Returns the advice for a model that does not answer. The demo's model is configured by variables. */
 async function remedyFor(failure: BackendError, backend: Llm, { config }: BackendsParts): Promise<string> {
   const { cause } = failure;
   const isDemo = config.demoModel !== null;
@@ -72,7 +72,7 @@ type Names = { readonly model: string; readonly baseUrl: string };
 
 const listSchema = z.object({ data: z.array(z.object({ id: z.string() })) });
 
-/** The advice after a 404, which can mean the model or the address. The list of models tells which. */
+/** Returns the advice after a 404, which can mean the model or the address. The list of models tells which. */
 async function remedyForMissing({ baseUrl, apiKey, model }: Llm, names: Names): Promise<string> {
   if (baseUrl === undefined) return `Set ${names.model} to a model that your key may use.`;
   const here = baseUrl.replace(/\/+$/, '');
@@ -92,7 +92,7 @@ async function remedyForMissing({ baseUrl, apiKey, model }: Llm, names: Names): 
 const SHOWN_MODELS = 8;
 const LIST_LIMIT_MS = 10_000;
 
-/** Reads the models of an endpoint; `null` when it has no list. */
+/** Reads the models of an endpoint; `null` when no list can be read. */
 async function modelsAt(baseUrl: string, apiKey: string | undefined): Promise<readonly string[] | null> {
   try {
     const headers = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };

@@ -333,7 +333,7 @@ async function service(verb: ServiceCall['verb'], options: Options): Promise<Exi
   return told(await runService(call, thisMachine(dataDir)));
 }
 
-/** Runs `conch init`. It asks questions only on a terminal; elsewhere the flags must answer them. */
+/** Runs `conch init`. Asks questions only on a terminal; elsewhere, flags and defaults answer them. */
 async function init({ platform, channel, agents, names, mode }: Options): Promise<ExitCode> {
   const { runInit, newFile, typedAnswers } = await import('./init.ts');
   const cwd = process.cwd();
@@ -379,7 +379,7 @@ export function printLine(text: string): ExitCode {
   return EXIT_CODES.ok;
 }
 
-/** Prints a line to standard error; returns the exit code, of a wrong call unless given. */
+/** Prints a line to standard error; returns `code`, by default that of a wrong command line. */
 export function printError(text: string, code: ExitCode = EXIT_CODES.usage): ExitCode {
   process.stderr.write(`${text}\n`);
   return code;
@@ -397,7 +397,7 @@ function database(): string {
   return resolve(databaseIn(look()));
 }
 
-/** Aborted by the first signal to end; a second signal ends this program at once. */
+/** Returns a signal that SIGINT, SIGTERM or SIGHUP aborts. The same one a second time ends the program at once. */
 function endSignal(): AbortSignal {
   const ending = new AbortController();
   const end = () => ending.abort();
@@ -412,14 +412,14 @@ async function logTo({ level, pretty }: Config['log'], secrets: readonly string[
 
 const QUIET: Config['log'] = { level: 'fatal', pretty: false };
 
-/** Only a start loads the platforms' libraries, which are large. */
+/** Starts the bot. Only here the whole runtime is loaded, because its libraries are large. */
 async function start(): Promise<ExitCode> {
   const config = look('start');
   const { runBot } = await import('../runtime/process.ts');
   return runBot(config);
 }
 
-/** Returns the line for the running bot; its list of commands without words or with `--help`. */
+/** Returns the call for the running bot. Without words or with `--help`, the call asks for the list of commands. */
 export function ctlCall(words: readonly string[], { channel, json, help }: Options): CtlCall {
   if (help || words.length === 0) return { line: 'help', channel: null, json };
   const line = operatorLine(words);
@@ -454,7 +454,7 @@ function worldOf({ dataDir, adapters }: Config): CtlWorld {
   };
 }
 
-/** Which journals `conch replay` replays: floors unless the first word names a machine; `key` null is all. */
+/** Returns which journals `conch replay` replays: of floors unless the first word names a machine. `key: null`: all. */
 export function replayed([first, second]: readonly string[]): {
   readonly machine: 'floor' | 'session';
   readonly key: string | null;
@@ -480,7 +480,7 @@ async function backup(name: string): Promise<ExitCode> {
   return printError(`There is no folder ${dirname(file)}: create it, or choose another file.`);
 }
 
-/** Works on the database, in the bot if it runs. */
+/** Carries out an order on the database. While the bot runs, the bot carries it out. */
 async function maintenance(order: MaintenanceOrder): Promise<ExitCode> {
   const { carryOut } = await import('../runtime/maintenance.ts');
   const config = look();
@@ -495,8 +495,8 @@ async function maintenance(order: MaintenanceOrder): Promise<ExitCode> {
 }
 
 /**
- * Opens the database, which one process owns. While the running bot owns it, the bot gets `inBot` instead; without
- * `inBot` that is an error.
+ * Opens the database, which one process owns. While the running bot owns the database, or the store is in PostgreSQL,
+ * the bot gets `inBot` instead. Without `inBot`, throws a `StoreError` then.
  */
 async function withStore(
   use: (store: FloorStore) => ExitCode | Promise<ExitCode>,
@@ -618,7 +618,7 @@ async function checkAgent(id: string, json: boolean): Promise<ExitCode> {
   return done.verdict === 'asks' ? EXIT_CODES.ok : EXIT_CODES.mustBeMended;
 }
 
-/** A running bot stops the agent. Otherwise people are asked at the next start. */
+/** Revokes the trust in an agent's folder. A running bot gets `agent distrust`; else the next start asks people. */
 async function revokeTrust(agent: string): Promise<ExitCode> {
   const trust = await import('./agent-trust.ts');
   if (!look().agents.some(({ id }) => id === agent))

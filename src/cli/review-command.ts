@@ -26,11 +26,11 @@ export type ReviewCall = {
   readonly iterations: number | null;
   readonly channel: string | null;
   readonly json: boolean;
-  /** The channel of a review to follow, or the data folder of a private Conch. */
+  /** The id of a review to follow, or the data folder of a private Conch; `null` for a new review. */
   readonly resume: string | null;
 };
 
-/** The parts of the machine that the command needs. */
+/** What `conch review` uses besides its arguments: the running Conch, the terminal, a signal to end, a timer. */
 export type ReviewWorld = CtlWorld & {
   /** The configuration file; `null` for the demo. */
   readonly file: string | null;
@@ -56,8 +56,8 @@ const PRIVATE_CHANNEL = 'console:review';
 
 /**
  * Runs a review, prints its conversation and its report, and resolves with the exit code: 0 passed, 20 failed or at a
- * limit, 21 a person is needed, 130 cancelled. It is a command to the running Conch. Without one, a private Conch runs
- * it in a data folder of its own.
+ * limit, 21 a person is needed, 130 cancelled, another code when the review could not be followed. The running Conch
+ * runs the review. Without a running Conch, a private Conch runs the review in a data folder of its own.
  */
 export async function runReview(call: ReviewCall, world: ReviewWorld): Promise<ExitCode> {
   const isFolder = call.resume !== null && existsSync(join(call.resume, 'conch.db'));
@@ -82,7 +82,7 @@ export async function runReview(call: ReviewCall, world: ReviewWorld): Promise<E
   return inPrivate(call, world);
 }
 
-/** What a person can decide about a review that is resumed. */
+/** Matches decisions of a person about a review that is resumed. */
 const DECISION = /^(?:accept|uphold|more|cancel)(?: |$)/;
 
 function channelOf({ resume, channel }: ReviewCall): string | null {
@@ -102,7 +102,7 @@ async function followed(call: ReviewCall, world: ReviewWorld): Promise<Ended> {
   const { channel, task, primary, reviewer, iterations } = call;
   if (call.resume === null || task !== null) {
     const count = iterations === null ? '' : ` ${iterations}`;
-    // Without quotes, a number at its beginning would be the number of iterations.
+    // Without quotes, a number at the beginning of the task would be the number of iterations.
     const what = count === '' && /^\d+(?:\s|$)/.test(task ?? '') ? `"${task?.replaceAll('"', "'")}"` : task;
     const line = call.resume === null ? `review start ${primary} ${reviewer}${count} ${what}` : `review ${task}`;
     const started = await ask(line, channel, world);
@@ -126,7 +126,7 @@ function hinted(code: ExitCode, id: string, world: ReviewWorld): ExitCode {
 }
 
 const POLL_MS = 500;
-/** How often in a row Conch may not answer, or may still be ending. */
+/** Most tries in a row, `POLL_MS` apart, while Conch does not answer or is still ending. */
 const MOST_SILENT = 25;
 
 /** Prints what is said in a review until it ends or waits for people. */
@@ -171,7 +171,7 @@ class Follower {
     return EXIT_CODES.refused;
   }
 
-  /** The review; why Conch does not show it; or `null` when Conch does not answer. */
+  /** Reads the review. Returns why Conch does not show the review, or `null` when Conch does not answer. */
   async #read(): Promise<Manifest | string | null> {
     const after = this.#line === 0 ? '' : ` ${this.#line}`;
     const answer = await ask(`review export${after}`, this.#call.channel, this.#world);
@@ -208,7 +208,7 @@ function codeOf({ outcome, waiting }: Manifest): ExitCode | null {
   return outcome.kind.startsWith('passed') ? EXIT_CODES.ok : EXIT_CODES.reviewFailed;
 }
 
-/** What only people can end. */
+/** Kinds of waiting that only people can end. */
 const PEOPLE: ReadonlySet<string> = new Set(['arbiter', 'fail', 'budget']);
 
 /** The file with the folder in which a private Conch began. Its agents work there after a resumption, too. */
@@ -236,7 +236,7 @@ async function inPrivate(call: ReviewCall, world: ReviewWorld): Promise<ExitCode
       CONCH_LOG_LEVEL: 'fatal',
     },
     cwd: readFileSync(join(dataDir, STARTED_IN), 'utf8'),
-    // Through the channel it learns when this program is killed, and ends.
+    // The private Conch ends when this channel closes, also when this program is killed.
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     // A Ctrl+C is for this program, which cancels the review first.
     detached: true,
@@ -256,7 +256,7 @@ async function inPrivate(call: ReviewCall, world: ReviewWorld): Promise<ExitCode
   }
 }
 
-/** Deletes what a private Conch has stored. Work that has not passed stays, because the report names it. */
+/** Deletes all that a private Conch stored. Called after a pass only: other reports name the work that is stored. */
 async function forget(dataDir: string, file: string): Promise<void> {
   process.chdir(readFileSync(join(dataDir, STARTED_IN), 'utf8'));
   const config = { ...loadConfigFrom(thisWorld(), file), dataDir };
@@ -292,7 +292,7 @@ function privateConfig({ primary, reviewer }: ReviewCall, file: string | null): 
   return { ...settings, channels: [{ id: PRIVATE_CHANNEL, agents: [primary, reviewer] }] };
 }
 
-/** A port that nobody listens on. */
+/** Returns a port on which nobody listens at the moment. */
 async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -1,6 +1,6 @@
 import { RESTART_CANNOT_HELP } from '../runtime/exit-codes.ts';
 
-/** What a unit of systemd is made from. All paths are absolute. */
+/** The settings from which a unit of systemd is made. All paths are absolute. */
 export type UnitPlan = {
   /** The unit belongs to the machine, or to one user. */
   readonly scope: 'system' | 'user';
@@ -24,12 +24,12 @@ export const SYSTEM_DATA_DIR = '/var/lib/conch';
 const SYSTEM_HOME = '/var/lib/conch-home';
 
 /**
- * Longest times of a unit in seconds. A start may bring a large database up to date. A stop takes up to 10 s in Conch,
- * then its agents are ended.
+ * Times of a unit, in seconds: limits for the watchdog, a start and a stop, and the pause before a restart. A start may
+ * bring a large database up to date. A stop takes up to 10 s in Conch, then its agents are ended.
  */
 const SECONDS = { watchdog: 30, start: 600, stop: 30, restart: 10 };
 
-/** The text of the unit. */
+/** Returns the text of the unit. */
 export function unitText(plan: UnitPlan): string {
   const isSystem = plan.scope === 'system';
   return [
@@ -53,12 +53,12 @@ export function unitText(plan: UnitPlan): string {
   ].join('\n\n');
 }
 
-/** The line of a unit that names the program. Two units with the same line belong to the same installation. */
+/** Returns the line of a unit that names the program. Units with the same line belong to the same installation. */
 export function commandLine({ command }: Pick<UnitPlan, 'command'>): string {
   return `ExecStart=${command.map((word) => unitWord(word).replaceAll('$', '$$$$')).join(' ')}`;
 }
 
-/** The data folder that a unit names; `null` when it names none. */
+/** Returns the data folder that the text of a unit names; `null` for none. */
 export function dataDirIn(unit: string): string | null {
   const [, quoted, bare] = /^Environment=(?:"CONCH_DATA_DIR=(.*)"|CONCH_DATA_DIR=(.*))$/m.exec(unit) ?? [];
   return quoted?.replaceAll(/\\(["\\])/g, '$1').replaceAll('%%', '%') ?? bare ?? null;
@@ -128,8 +128,8 @@ const SYSTEM_PROTECTIONS = [
 ];
 
 /**
- * Options for a service without the sandbox of agents. They deny privileged system calls. They allow the group `@resources`,
- * because Conch and its agents lower the priority of background work.
+ * Options for a service without the sandbox of agents. They deny privileged system calls. They allow the group
+ * `@resources`, because Conch and its agents lower the priority of background work.
  */
 const WITHOUT_SANDBOX = ['RestrictNamespaces=yes', 'SystemCallFilter=@system-service', 'SystemCallFilter=~@privileged'];
 

@@ -59,7 +59,7 @@ function refused(text: string): Done {
   return { ok: false, text, code: EXIT_CODES.refused };
 }
 
-/** Why the call cannot be carried out here; `null` when it can. */
+/** Returns why the call cannot be carried out here; `null` when it can. */
 function refusalOf(call: ServiceCall, world: ServiceWorld): string | null {
   if (call.printsOnly) return problemOfPlan(call, world);
   if (!world.isSystemd)
@@ -73,7 +73,7 @@ function refusalOf(call: ServiceCall, world: ServiceWorld): string | null {
   return call.verb === 'install' ? problemOfPlan(call, world) : null;
 }
 
-/** The program that a unit starts, when it is not this one; `null` when there is no unit or it is ours. */
+/** Returns the program of a unit that starts another Conch; `null` without a unit, or for a unit of this Conch. */
 function otherInstallation(path: string, world: ServiceWorld): string | null {
   if (!existsSync(path)) return null;
   const line = /^ExecStart=.*$/m.exec(readFileSync(path, 'utf8'))?.[0] ?? '';
@@ -96,7 +96,7 @@ function problemOfPlan(call: ServiceCall, world: ServiceWorld): string | null {
     : `The user that systemd makes for Conch cannot enter ${closed}. Install Node and Conch where all users may read, run the command in a folder such as /etc/conch, or name a user: --run-as ann`;
 }
 
-/** The first folder on the way to one of the paths that other users cannot enter. */
+/** Returns the first folder above one of the paths that other users cannot enter; `null` for none. */
 function closedTo(paths: readonly string[]): string | null {
   const folders = paths.flatMap((path) => foldersAbove(path));
   return folders.find((folder) => existsSync(folder) && (statSync(folder).mode & 0o001) === 0) ?? null;
@@ -137,7 +137,7 @@ function hints({ scope }: ServiceCall): readonly string[] {
   return scope === 'user' ? ['It ends when you log out, unless you run: loginctl enable-linger'] : [];
 }
 
-/** The nearest existing folder at or above a path, when this process may not write there; `null` when it may. */
+/** Returns the nearest existing folder at or above a path if this process may not write there; else `null`. */
 function firstUnwritable(path: string): string | null {
   if (!existsSync(path)) return firstUnwritable(dirname(path));
   try {
@@ -182,7 +182,7 @@ async function status(call: ServiceCall, world: ServiceWorld): Promise<Done> {
   return isActive ? done(answer) : { ok: false, text: answer, code: EXIT_CODES.notRunning };
 }
 
-/** How the last process ended, in the words of `conch --help`. */
+/** Returns how the last process ended, in the words of `conch --help`. */
 function endOf(code: number): string {
   const name = Object.entries(EXIT_CODES).find(([, each]) => each === code)?.[0];
   const meaning = Object.entries(EXIT_MEANINGS).find(([each]) => each === name)?.[1];
@@ -222,10 +222,10 @@ export function thisMachine(dataDir: string): ServiceWorld {
   };
 }
 
-/** The longest run of systemctl, in milliseconds: longer than a stop and a start of the unit. */
+/** The longest run of systemctl, in milliseconds. A start of the unit that takes longer counts as failed. */
 const LIMIT_MS = 180_000;
 
-/** Absolute paths of a list with commas. */
+/** Returns the absolute paths of a list with commas. Relative paths start at `cwd`. */
 export function foldersOf(list: string, cwd: string): readonly string[] {
   return list
     .split(',')

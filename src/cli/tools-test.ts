@@ -26,7 +26,7 @@ type ToolTestResult =
   | { readonly ok: true; readonly verdict: ToolVerdict; readonly text: string }
   | { readonly ok: false; readonly message: string };
 
-/** Judges a tool call by the rules of an agent, without always-allow rules. */
+/** Judges a tool call by an agent's rules, without always-allow rules. Labels assume that a tool makes no claims. */
 export function testTool(test: ToolTest, config: Config): ToolTestResult {
   const agent = config.agents.find(({ id }) => id === test.agent);
   if (agent === undefined) return unknown('agent', test.agent, config.agents);
@@ -63,7 +63,7 @@ const PLACES: Readonly<Record<RuleScope, string>> = {
   run: 'of this run',
 };
 
-/** The labels of a call. Assumes that a server's tool makes no claims. */
+/** Returns a line for each label of a call, and a line if earlier untrusted text does not matter for the call. */
 function labelLines({ untrusted, private: secret, outward, acts }: CallLabels): readonly string[] {
   return [
     ...(untrusted === null ? [] : [`untrusted: it reads untrusted text (${untrusted})`]),
