@@ -19,7 +19,7 @@ import { oneLine } from '../lib/visible.ts';
 
 type AcpConfig = Extract<BackendConfig, { kind: 'acp' }>;
 
-/** An agent that can be checked. */
+/** A coding agent on this machine. Only such agents can be checked. */
 type CheckedAgent = AgentConfig & { readonly backend: AcpConfig };
 
 /** `signal` ends the check early. `limitMs`: the timeout of each prompt, 2 minutes by default. */
@@ -248,8 +248,8 @@ const LIMIT_MS = 120_000;
 const GRACE_MS = 2_000;
 
 /**
- * Makes a Git repository like one at work: with a commit, a branch, a remote and a changed file. Some agents ask only
- * in an empty folder. Throws when Git fails or is missing.
+ * Makes a Git repository like one at work: with a commit, a branch, a remote and a changed file, because some agents
+ * ask only in an empty folder. Throws when Git fails or is missing.
  */
 export function makeRepository(folder: string): void {
   mkdirSync(folder, { recursive: true });

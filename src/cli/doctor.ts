@@ -129,7 +129,7 @@ async function sandbox({ agents }: Config): Promise<readonly CheckResult[]> {
 
 type Kept = { readonly finding: CheckResult; readonly isRunning: boolean };
 
-/** Finds the result of the database's last check, and whether Conch runs. A used database is read without lock. */
+/** Returns the last check of the database, and whether Conch runs. A database in use is read without its lock. */
 function database(config: Config): Kept {
   const { dataDir } = config;
   const path = databaseIn(config);

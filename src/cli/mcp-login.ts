@@ -27,7 +27,7 @@ type LoginCallPorts = LoginPorts & {
   readonly err: (text: string) => void;
   /** Typed or pasted lines. */
   readonly lines: AsyncIterable<string>;
-  /** Ends the command. */
+  /** Ends the command when it aborts. */
   readonly signal: AbortSignal;
 };
 

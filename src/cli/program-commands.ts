@@ -397,7 +397,7 @@ function database(): string {
   return resolve(databaseIn(look()));
 }
 
-/** Returns a signal that SIGINT, SIGTERM or SIGHUP aborts. The same one a second time ends the program at once. */
+/** Returns an `AbortSignal` for SIGINT, SIGTERM and SIGHUP. A second one of the same kind ends the program at once. */
 function endSignal(): AbortSignal {
   const ending = new AbortController();
   const end = () => ending.abort();

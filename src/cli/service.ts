@@ -27,7 +27,7 @@ export type ServiceWorld = {
   readonly command: readonly string[];
   /** The folder in which the command was typed. */
   readonly cwd: string;
-  /** The data folder of a service of this user. Read by an installation only. */
+  /** The data folder of a service of this user. Used only by `install`. */
   readonly dataDir: string;
   /** Folders of the units of the machine and of this user. */
   readonly unitFolders: Readonly<Record<UnitPlan['scope'], string>>;
@@ -37,7 +37,7 @@ export type ServiceWorld = {
   readonly systemctl: (args: readonly string[]) => Promise<{ readonly code: number; readonly text: string }>;
 };
 
-/** Installs, shows or removes the service. A refusal is one line that says what to do. */
+/** Installs, shows or removes the service. Refuses with a reason. */
 export async function runService(call: ServiceCall, world: ServiceWorld): Promise<Done> {
   const refusal = refusalOf(call, world);
   if (refusal !== null) return refused(refusal);

@@ -12,7 +12,7 @@ import { defined } from '../lib/defined.ts';
 type FileAgent = NonNullable<ConfigFile['agents']>[number];
 type FileChannel = NonNullable<ConfigFile['channels']>[number];
 
-/** What runs an agent, told apart by `kind`. */
+/** The backend that runs an agent; its keys depend on `kind`. */
 export type BackendConfig = Readonly<FileAgent['backend']>;
 
 /** One agent of the configuration. */
@@ -50,7 +50,7 @@ type FromFile = Omit<ConfigFile, 'crews' | '$schema' | 'agents' | 'channels' | '
 
 /** The checked, complete, deep-frozen configuration. */
 export type Config = DeepReadonly<FromFile> & {
-  /** The file it was read from; `null` for the built-in demo. */
+  /** The path of the configuration file; `null` for the built-in demo. */
   readonly file: string | null;
   /** The data folder; an absolute path. */
   readonly dataDir: string;

@@ -38,7 +38,7 @@ export const VARIABLES = [
 /** The result of reading the environment and `.env`. */
 export type Environment = ReturnType<typeof readEnvironment>;
 
-/** Reads the environment and `.env`; the first wins. Throws a `ConfigError` for an unreadable `.env`. */
+/** Reads the environment, then `.env` for other variables. Throws a `ConfigError` for an unreadable `.env`. */
 export const readEnvironment = (world: World) => {
   const path = resolve(world.cwd, '.env');
   const reading = readIn(world, path);

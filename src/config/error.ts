@@ -27,7 +27,7 @@ export const below =
   (path, message, weight) =>
     tell([...place, ...path], message, weight);
 
-/** The configuration cannot be used. The message lists every problem. */
+/** Thrown when the configuration cannot be used. The message lists every problem. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
   /** The file with the problems, or the configuration file; `null` for the built-in demo. */

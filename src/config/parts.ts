@@ -1,8 +1,8 @@
 import { conchCommand, installCommand, readManifest } from '../lib/installation.ts';
 
 /**
- * The parts of Conch that need further packages. The package `conch` does not bring these packages. They are loaded
- * only for a part that is configured.
+ * The parts of Conch that need further packages. The package `conch` does not bring these packages. Packages
+ * are loaded only for parts that are configured.
  */
 export const PARTS = {
   discord: { label: 'Discord', packages: ['discord.js', '@discordjs/ws'] },

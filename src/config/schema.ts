@@ -5,7 +5,7 @@ import { MEMBERS, VERDICTS } from '../rules/verdict.ts';
 /** The adapters that a channel's id can begin with. */
 export const ADAPTERS = ['console', 'discord', 'slack'] as const;
 
-// Descriptions stand before defaults: a channel takes the keys of `turnConfig` without their defaults.
+// `describe` is called before `default`, because a channel takes the keys of `turnConfig` without their defaults.
 
 const flag = (byDefault: boolean, meaning: string) => z.boolean().describe(meaning).default(byDefault);
 const integer = (min: number, max: number, meaning: string) => z.int().min(min).max(max).describe(meaning);
@@ -149,7 +149,7 @@ const withoutDefaults = <Keys extends Record<string, z.ZodDefault | z.ZodPrefaul
     Object.entries(keys).map(([key, schema]) => [key, z.exactOptional(schema.def.innerType)]),
   ) as Overrides<Keys>;
 
-/** The keys of a program that Conch starts. */
+/** Arguments and working folder of a program that Conch starts. */
 const program = {
   args: texts('Its arguments, one by one.').default([]),
   cwd: text('Its working folder. Default: the folder in which Conch was started.').exactOptional(),
@@ -244,7 +244,7 @@ const command = z.strictObject({
   maxOutputBytes: integer(1_024, 100_000_000, 'The most bytes that it may print.').default(1_048_576),
 });
 
-/** What runs an agent, told apart by `kind`. */
+/** The backend that runs an agent; its keys depend on `kind`. */
 export const backendSchema = z.discriminatedUnion('kind', [scripted, llm, acp, remote, command]);
 
 const scope = z.string().regex(/^[\x21\x23-\x5B\x5D-\x7E]+$/, 'Expected the name of one scope, without spaces');

@@ -22,7 +22,7 @@ const leaves = (value: object, path: readonly string[]): readonly (readonly [str
       : [[pathText([...path, key]), JSON.stringify(part)] as const],
   );
 
-/** A file to watch. */
+/** The configuration file to watch, and what to do when its text changes. */
 type Watched = {
   /** Returns the text of the file; `null` without a file. */
   readonly read: () => string | null;
@@ -30,7 +30,7 @@ type Watched = {
   readonly text: string | null;
   /** Reads the file again (`loadConfigFrom`). Throws a `ConfigError` when it cannot be used. */
   readonly load: () => Config;
-  /** Called with each new configuration. The next change waits until it resolves. Must not reject. */
+  /** Called with each new configuration. The next change waits until the promise resolves. Must not reject. */
   readonly onChange: (config: Config) => Promise<void>;
   /** Called when the changed file cannot be used. The old configuration stays. */
   readonly onInvalid: (error: ConfigError) => void;

@@ -25,7 +25,8 @@ export type OfferFacts = {
 /**
  * Returns the always-allow rules to offer for a call that became a request, narrowest first. Returns none for a call
  * of several parts, after a rule that always asks, in a run of a requester who is not an operator, and where `facts`
- * forbid offers. Also none for commands that are uncertain or run code, for deleting, and outside the folder.
+ * forbid offers. Of an agent's own tools, also none for commands that are uncertain
+ * or run code, for deleting, and outside the folder.
  */
 export function offersFor(use: ToolUse, { by }: ToolVerdict, facts: OfferFacts): readonly AlwaysOffer[] {
   const [part, more] = use.parts;

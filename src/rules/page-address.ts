@@ -51,7 +51,7 @@ function hostsIn(token: string): readonly string[] {
 /** The most texts between colons in an IPv6 address with a port on either side. */
 const MOST_GROUPS = 11;
 
-/** Returns whether a host is localhost, a loopback or an unspecified address, also in octal, hexadecimal or short. */
+/** Returns whether a host is localhost, loopback or unspecified, also in octal, hexadecimal or short form. */
 function isThisMachine(host: string): boolean {
   const read = (text: string): string => URL.parse(`http://${text}/`)?.hostname.replace(/^\[|\]$/g, '') ?? '';
   const name = read(host.includes(':') ? `[${host.replace(/%.*$/, '')}]` : host).replace(/\.$/, '');

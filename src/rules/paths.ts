@@ -69,7 +69,7 @@ function followed(path: string, { realpath }: WorkPlace): string {
   if (whole !== null) return whole;
   const parent = realpath(dirname(path));
   if (parent !== null) return join(parent, basename(path));
-  // Searched from the root down, so that a long path of missing folders takes few look-ups.
+  // Searches from the root down, so that a long path of missing folders takes few look-ups.
   const { root } = parse(path);
   const names = relative(root, path).split(sep);
   const missing = names.findIndex((_, at) => realpath(join(root, ...names.slice(0, at + 1))) === null);

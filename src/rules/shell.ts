@@ -7,11 +7,11 @@ import type { Argv } from './safe-commands.ts';
 
 /** A parsed command line. */
 type ShellReading = {
-  /** Its simple commands; `null` when they are not certain. Without certainty, no rule with words allows the call. */
+  /** The simple commands of the line; `null` when they are uncertain. Then no rule with words allows the call. */
   readonly parts: readonly Argv[] | null;
-  /** The words of all its commands, and of commands that they may start. Used by rules that deny, ask or label. */
+  /** The words of all commands of the line, and of commands that these may start. For rules that deny, ask or label. */
   readonly seen: readonly Argv[];
-  /** Files that its output is redirected to, as written. */
+  /** Files to which output of the line is redirected, as written. */
   readonly written: readonly string[];
 };
 

@@ -147,7 +147,7 @@ function staysIn([program, folder = '', more]: Argv, place: WorkPlace | null): b
   );
 }
 
-/** Returns one part per object. Every text of the input may be a path, unless the call only reads a known path. */
+/** Returns one part per object. Every text may be a path, unless the call only reads known paths or fetches. */
 function partsOf(kind: ToolKind, request: ToolRequest, place: WorkPlace | null): readonly UsePart[] {
   const changed = !READING_KINDS.has(kind);
   return aboutOf(kind, request, place).map((about, at) => {

@@ -281,8 +281,8 @@ function decidePart(part: UsePart, rules: ToolRules, memory: RuleMemory): ToolVe
 }
 
 /**
- * True when an always-allow rule for commands covers more than *Always…* offers: any words after an unsafe beginning,
- * or with more words a command that names a path outside the folder.
+ * True when an always-allow rule that ends in `*` covers more than *Always…* offers: unsafe words before the `*`, or a
+ * command that names a path outside the folder.
  */
 function isTooWide({ spec }: ToolRule, { about }: UsePart): boolean {
   if (spec?.of !== 'words' || !spec.open || about.of !== 'words') return false;

@@ -35,7 +35,7 @@ export class AgUiStream {
 
   /**
    * Returns the events of one message. Callers also pass messages that a reader already has, and drop the events, so
-   * that the state is right.
+   * that this object follows the runs from their beginning.
    */
   tell({ message, state }: FeedItem): readonly AgUiEvent[] {
     // Calls that an agent reports while its run is paused belong to no run of the protocol.

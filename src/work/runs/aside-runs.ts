@@ -33,7 +33,7 @@ export type AsideTask = {
 export type AsideReports = {
   worked(sign: Pick<CommandOf<'work'>, 'open' | 'limitMs'>): void;
   done(text: string): void;
-  /** `final`: no session of the agent can be opened. */
+  /** `final`: the agent was stopped after errors, so that a retry cannot help. */
   lost(failure: { readonly message: string; readonly code: string; readonly final: boolean }): void;
 };
 

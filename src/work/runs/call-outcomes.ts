@@ -96,7 +96,7 @@ export class AskedOutcome {
   }
 }
 
-/** Returns the answer to a call that ended before it ran. `words`: the answer to a call denied by rules. */
+/** Returns the reply to the agent for a call that ended before it ran. `words`: the reply if the rules denied it. */
 export function refusedBy(
   { code, by, reason }: Ended,
   tool: string,

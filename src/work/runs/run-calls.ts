@@ -245,7 +245,7 @@ export function isForPeople({ type, pause }: Run): boolean {
   return type !== 'task' && (pause?.reason === 'turn_limit' || pause?.reason === 'confirmation');
 }
 
-/** Continues a run after a pause, or fails a run whose agent is lost. `isMuted`: pauses again until the turn resumes. */
+/** Continues a run after a pause, or fails a run whose agent is lost. `isMuted`: pauses anew until the turn resumes. */
 export function goOnAfterPause(decision: RunDecision, isMuted = false): void {
   const { lastError } = decision.run;
   if (isMuted) return standStill(decision);

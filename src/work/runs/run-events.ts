@@ -66,7 +66,7 @@ const COMMANDS = {
     cause,
     ...started,
     maxTurns: turns.exactOptional(),
-    /** The ticket of the run; `null` for none. */
+    /** The task of the run, with its column, `backlog` or `in_progress`. Others and `null` are refused. */
     task: z.strictObject({ id, column: text }).nullable(),
   },
   STEP: { cause, session, turn: z.int().min(1), toolCalls: z.array(requestedCallSchema), output: words },
@@ -138,7 +138,7 @@ const COMMANDS = {
   },
   /** Revokes an always-allow rule. `name`: name of the person, for the announcement. */
   REVOKE: { cause, id, by: text, name: text },
-  /** Continues the run in another session of the agent. */
+  /** Binds the run to another session of the agent. Open calls that depend on the earlier session are dropped. */
   ATTACH: { cause, session },
   /** Reports that the agent was lost while its run is paused. */
   LOST: { cause, session, error: runErrorSchema },

@@ -198,7 +198,7 @@ export function aboutOf(
 const CUT_SHORT = 'an identical call has an unknown outcome and may have worked';
 const CHANGED = 'the rules for it changed after the request';
 
-/** Returns the number of open requests, equal ones counted once, and of calls that a decision covers; none for 1. */
+/** Returns the number of open requests (equal ones count once) and of calls that the decision covers. Omits a 1. */
 function countsOf(run: Run, others: RunApproval['others']): Pick<AboutCall, 'questions' | 'times'> {
   const same = Array.isArray(others) ? others : [];
   const next = behind(run).filter(({ id }) => !same.includes(id));

@@ -39,7 +39,7 @@ export const openCallSchema = z.strictObject({
   digest: text,
   /** Who runs the call: Conch, or the agent itself. */
   source: z.enum(['conch', 'agent']),
-  /** Verdict of the rules. Denied calls are never open. */
+  /** Verdict of the rules. Denied calls never stay open. */
   verdict: z.enum(['allow', 'ask']),
   /**
    * True when a trusted person declared that the tool changes nothing, and for calls that an agent ran by itself. An
