@@ -1,6 +1,6 @@
 /**
  * Serializes a value as JSON with sorted keys and without spaces. Equal values give equal bytes. Drops keys with the
- * value `undefined`. Throws for values that JSON cannot represent.
+ * value `undefined`. Throws for functions, symbols, bigints, numbers that are not finite, and `undefined` elsewhere.
  */
 export function canonical(value: unknown): string {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return JSON.stringify(value);

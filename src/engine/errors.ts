@@ -14,7 +14,7 @@ export type StoreFault =
   | 'unavailable'
   | 'unreached';
 
-/** Thrown when the database cannot be used. Nothing of the refused work was written. The message says what to do. */
+/** Thrown when the store cannot be used or refuses work. `code` is the fault; the message is for people. */
 export class StoreError extends Error {
   override readonly name = 'StoreError';
   readonly code: StoreFault;
@@ -25,7 +25,7 @@ export class StoreError extends Error {
   }
 }
 
-/** True when the file, the disk or another process caused the error, not the command. */
+/** True when the database, the disk or another process caused the error, not the command. */
 export function isEnvironmental(error: unknown): boolean {
   return (
     error instanceof StoreError ||
@@ -34,12 +34,15 @@ export function isEnvironmental(error: unknown): boolean {
   );
 }
 
-/** True when nothing was written and the same write may succeed later. */
+/** True when the disk is full or another process uses the database, so that a later attempt may succeed. */
 export function willPass(error: unknown): error is StoreError & { readonly code: 'full' | 'locked' } {
   return error instanceof StoreError && (error.code === 'full' || error.code === 'locked');
 }
 
-/** True when this database handle must not be used again: what it knows of the file may be wrong. */
+/**
+ * True when this database handle must not be used again: its view of the file may be wrong, or this process was
+ * declared dead.
+ */
 export function isFatal(error: unknown): boolean {
   return (
     isLostRace(error) ||
@@ -49,7 +52,7 @@ export function isFatal(error: unknown): boolean {
   );
 }
 
-/** True when another process used the same number for a journal row. Only one process may number rows. */
+/** True when another process wrote a journal row with the same number or command id. Only one process may write. */
 function isLostRace(error: unknown): boolean {
   return (
     error instanceof Database.SqliteError &&
@@ -65,7 +68,7 @@ export function storeError(error: unknown, path: string): StoreError {
   return new StoreError(code, sentence(code, path, error instanceof Error ? error.message : String(error)), error);
 }
 
-/** One sentence: what is wrong with the file at `path`, and what to do. */
+/** Returns what is wrong with the store, and what to do, for people. `path`: its file. `detail`: inserted, such as the cause. */
 export function sentence(code: StoreFault, path: string, detail: string): string {
   switch (code) {
     case 'locked':
@@ -93,7 +96,7 @@ export function sentence(code: StoreFault, path: string, detail: string): string
   }
 }
 
-/** The cause in words for a channel, without file paths; `null` when the store did not cause the error. */
+/** The cause in words for a channel, without file paths; `null` when the error is no `StoreError`. */
 export function storeWords(error: unknown): string | null {
   return error instanceof StoreError ? STORE_WORDS[error.code] : null;
 }
@@ -124,7 +127,7 @@ const FAULTS: readonly (readonly [RegExp, StoreFault])[] = [
   [/^SQLITE_(BUSY|LOCKED)/u, 'locked'],
   [/^SQLITE_(CORRUPT|NOTADB)/u, 'corrupt'],
   [/^(SQLITE_READONLY|SQLITE_PERM|EACCES$|EPERM$|EROFS$)/u, 'read-only'],
-  // SQLite reports a full disk this way when it cannot grow the index of the log (`-shm`).
+  // SQLITE_IOERR_SHMSIZE: a full disk keeps SQLite from growing the index of the log (`-shm`).
   [/^(SQLITE_FULL|SQLITE_IOERR_SHMSIZE|ENOSPC$|EDQUOT$)/u, 'full'],
   [/^SQLITE_(IOERR|CANTOPEN|NOMEM|PROTOCOL|NOLFS)/u, 'unavailable'],
 ];

@@ -6,13 +6,13 @@ import Database from 'better-sqlite3';
 import type { Timer, Timers } from '../lib/time.ts';
 import { StoreError } from './errors.ts';
 
-/** A file that this process has locked until it releases it or ends. */
+/** A file that this process has locked, until `release` or the end of the process. */
 export type FileLock = { release(): void };
 
 /**
  * Locks a file for this process, and creates it if missing. The system releases the lock when the process ends in any
- * way. Returns `null` when another process holds it longer than `waitMs`. Throws the file system's error when the file
- * cannot be created.
+ * way. Returns `null` when another process holds the lock longer than `waitMs`. Throws the file system's error when the
+ * file cannot be created or opened.
  */
 export function lockFile(path: string, waitMs = 0): FileLock | null {
   const db = openLock(path, waitMs);
@@ -32,13 +32,13 @@ export function lockOf(path: string): string {
   return `${path.replace(/\.db$/u, '')}.lock`;
 }
 
-/** SQLite alone may open the file: closing it anywhere else in this process would release the lock. */
+/** Opens an existing file by SQLite alone: closing another descriptor of it in this process would release the lock. */
 function openLock(path: string, waitMs: number): Database.Database {
   if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));
   try {
     return new Database(path, { timeout: waitMs });
   } catch (error) {
-    // Called when SQLite could not open the file. The file system's error says why.
+    // SQLite could not open the file. The file system's error, thrown here, says why.
     closeSync(openSync(path, 'a'));
     throw error;
   }
@@ -46,7 +46,7 @@ function openLock(path: string, waitMs: number): Database.Database {
 
 /**
  * Checks the lock file once a second. Calls `lost` once when the path names another file, or none: another process
- * could lock the new file. Cancel the timer to stop.
+ * could lock a new file at the path. Cancel the timer to stop.
  */
 export function watchLock(
   path: string,
@@ -70,8 +70,8 @@ function fileAt(path: string): string | null {
 }
 
 /**
- * Locks a token on this machine; `null` when another process uses it. The token itself is not written. Throws a
- * `StoreError` when another user made the lock file, and this user cannot see whether it is locked.
+ * Locks a token on this machine; `null` when another process uses the token. The token itself is not written. Throws a
+ * `StoreError` when another user made the lock file, and this user may not open the file.
  */
 export function lockInstance(token: string, folder = tmpdir()): FileLock | null {
   const path = join(folder, `conch-${hash('sha256', token).slice(0, 24)}.lock`);

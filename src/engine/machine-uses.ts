@@ -1,6 +1,6 @@
 import type { Instant } from '../lib/time.ts';
 
-/** What an effect adds to the outbox: one entry for each text, in order, or one entry without a text. */
+/** What an effect adds to the outbox: one entry for each element of `texts`, in order. */
 export type Debt = {
   readonly type: 'owe';
   /**
@@ -15,8 +15,8 @@ export type Debt = {
   readonly effect: unknown;
   readonly texts: readonly (string | null)[];
   /**
-   * The key of an announcement that repeats, and its count so far. From the second time on, the entry edits the
-   * earlier post.
+   * The key of an announcement, and how often it was made so far; `null` and 0 for other entries. From the second time
+   * on, the entry edits the announcement's earlier post.
    */
   readonly key: string | null;
   readonly repeats: number;
@@ -25,7 +25,7 @@ export type Debt = {
   readonly epoch: number | null;
 };
 
-/** Cancels pending entries of a lane: those of these kinds with at most this epoch. */
+/** Cancels pending entries of a lane that are not lasting: those of these `kinds` with an epoch of at most `upto`. */
 export type Cancel = {
   readonly type: 'cancel';
   readonly channel: string;
@@ -40,9 +40,9 @@ export type KnownMessage = { readonly channel: string; readonly fate: unknown };
 /** Finds accepted messages. */
 export type KnownMessages = { read(id: string): KnownMessage | null };
 
-/** How a machine uses the inbox. A command about a message is carried out only if that message was accepted. */
+/** How a machine uses the inbox: refuses commands about messages, and decides the fates of messages. */
 type InboxUse<Command, Fact, Refusal> = {
-  /** Why a command about a message is refused, or `null`. */
+  /** Why a command is refused before it is decided; `null` when it is not. */
   refusal(key: string, command: Command, inbox: KnownMessages): Refusal | null;
   /** The fate that a fact decides for a message, or `null`. */
   fate(fact: Fact): { readonly message: string; readonly fate: unknown } | null;
@@ -61,12 +61,12 @@ export type MachineUses<Command, Fact, Effect, Refusal> = {
   stamp?(command: Command): Command;
 };
 
-/** One model call in the ledger. `null` means unknown. */
+/** One model call in the ledger. `null` means unknown or none. */
 export type LedgerEntry = {
   readonly agent: string;
   readonly epoch: number | null;
   readonly run: string | null;
-  /** The person whose message caused the call. */
+  /** The id of the person who caused the call. */
   readonly requestedBy: string | null;
   readonly backend: string | null;
   readonly model: string | null;

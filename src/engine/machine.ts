@@ -6,14 +6,14 @@ import type { KnownMessages, LedgerEntry, MachineUses } from './machine-uses.ts'
 export type Schema<Value> = { parse(stored: unknown): Value };
 
 /**
- * The result of a command: facts, with the folded state if deciding has computed it; or a refusal. The facts of a
- * refusal only record it.
+ * The result of a command: facts, with the state after them if deciding has computed it; or a refusal. The facts of a
+ * refusal only record the refusal.
  */
 export type MachineDecision<Fact, Refusal, State = never> =
   | { readonly ok: true; readonly facts: readonly Fact[]; readonly state?: State }
   | { readonly ok: false; readonly refusal: Refusal; readonly facts: readonly Fact[] };
 
-/** The answer to one command. Its facts and effects are durable when the answer arrives. */
+/** The answer to one command. The facts, and the effects that are stored, are durable when the answer arrives. */
 export type CommandResult<State, Fact, Effect, Refusal> =
   | { readonly ok: true; readonly state: State; readonly facts: readonly Fact[]; readonly effects: readonly Effect[] }
   | { readonly ok: false; readonly state: State; readonly refusal: Refusal };
@@ -39,7 +39,7 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   evolve(state: State, fact: Fact, at: Instant): State;
   /** The effects of a fact, for the outbox. `state` is the state after the whole decision. */
   react?(fact: Fact, state: State): readonly Effect[];
-  /** The commands that a fact causes in other machines, in the same transaction. `state` as in `react`. */
+  /** The commands that a fact causes in other machines, in the same transaction. `state`: after the whole decision. */
   causes?(fact: Fact, state: State): readonly CommandFor[];
   /** Types of the facts for which `causes` is called; all types by default. */
   readonly causing?: ReadonlySet<string>;
@@ -53,25 +53,30 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   readonly state: Schema<State>;
   readonly fact: Schema<Fact>;
   /**
-   * Fields of facts that hold texts or names, by fact type. They are stored apart so that they can be erased; values
-   * that are no texts are stored as JSON. `checkpoint`: fields of states that are erased with their person.
+   * Fields of facts that hold texts or names, by fact type. They are stored apart so that they can be erased; objects
+   * and lists are stored as JSON. `checkpoint`: fields of a checkpoint's state that are emptied when any of its texts
+   * is erased.
    */
   readonly texts?: FactFields;
   /** The ledger row of a fact that reports a model call; `null` for other facts. */
   ledger?(fact: Fact): LedgerEntry | null;
   /** Fields of states and facts that hold configuration. Equal configurations are stored once. */
   readonly configs?: { readonly state: readonly string[]; readonly facts: FactFields };
-  /** Returns whether a value is a command of this machine. Without it, the machine takes no commands of other machines. */
+  /**
+   * Returns whether a value is a command of this machine. Without this function, the machine takes no commands of other
+   * machines.
+   */
   readonly isCommand?: (command: unknown) => command is Command;
   /**
-   * Command given to every state of a restored backup, because the state does not know what happened after the copy.
+   * Command given to every state when the store may have lost its last commits, as after a restore: the state does not
+   * know what happened since.
    */
   readonly restored?: Command;
   /** Converts values stored by an earlier version. */
   readonly upcast?: Upcast;
 };
 
-/** `version` is the version that wrote the value. */
+/** Converts stored values to the machine's present version. `version`: the version that wrote the value. */
 export type Upcast = {
   state(stored: unknown, version: number): unknown;
   fact(stored: unknown, version: number): unknown;
@@ -93,8 +98,8 @@ export type ConfigTable = {
 };
 
 /**
- * Facts in their stored form. Each text that is not empty is in `body` with a salt, and the fact holds the hash of both.
- * A configuration is replaced by its id.
+ * Facts in their stored form. Each text that is not empty is in `body` with a salt, and the fact holds the hash of
+ * both. A configuration is replaced by its id.
  */
 export function recordOf(
   { texts, configs }: Pick<Reading<unknown, unknown>, 'texts' | 'configs'>,
@@ -144,7 +149,7 @@ export type Causes<State, Fact> = {
   readonly commands: (fact: Fact, state: State) => readonly CommandFor[];
 };
 
-/** The machine with what its facts cause in others, besides what they cause by themselves. */
+/** Returns the machine with further commands that its facts cause, after those that `machine.causes` returns. */
 export function withCauses<
   State,
   Command,
@@ -175,7 +180,7 @@ const isCausing = ({ causing }: { readonly causing?: ReadonlySet<string> }, fact
 /** A text and the salt that is hashed with it. */
 export type Body = readonly [salt: string, text: string];
 
-/** The listed fields of this fact, by its type. */
+/** The fields that `fields` lists for the type of a fact; `undefined` for none. */
 export function fieldsOf(fields: FactFields | undefined, fact: unknown): readonly string[] | undefined {
   return fields !== undefined && fact instanceof Object && 'type' in fact ? fields[String(fact.type)] : undefined;
 }
@@ -206,7 +211,7 @@ function configPlaceOf(config: unknown, table: ConfigTable): unknown {
   return config instanceof Object ? { config: table.idOf(config) } : config;
 }
 
-/** A command and everything that it causes: decided, not yet written. */
+/** A command and everything that it causes, while they are decided. Nothing of them is written yet. */
 export type Chain = {
   readonly at: Instant;
   /** Machines with facts to write. */
@@ -218,13 +223,13 @@ export type Chain = {
 /** A machine without its types, as a chain uses it. */
 export type Deciding = {
   take(next: CommandFor, chain: Chain): void;
-  /** Discards facts that were decided and not written. */
+  /** Discards the decisions of the current chain. */
   drop(): void;
 };
 
 /** Reads what the store has about one machine's keys. */
 type KnownStates<State> = {
-  /** The newest state of a key, and the number of its last fact. */
+  /** The newest written state of a key, and the number of its last fact. */
   state(key: string): { readonly state: State; readonly seq: number };
   /** True when the command with this id was already carried out for this key. */
   isDone(key: string, id: string): boolean;
@@ -271,7 +276,7 @@ export function decideChain<T>(
 
 /**
  * Collects the decisions of one machine until they are written. Each command sees the state after the earlier ones.
- * Decisions for one key and instant share a journal row.
+ * Decisions for one key and instant share a journal row, unless both have a command id.
  */
 export class Decided<State, Command, Fact, Effect, Refusal extends string> {
   readonly #machine: Machine<State, Command, Fact, Effect, Refusal>;
@@ -333,7 +338,7 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     return true;
   }
 
-  /** Decides a command of another machine. */
+  /** Decides a command of another machine. Throws when `isCommand` does not accept the command. */
   take({ key, command }: CommandFor, by: By): void {
     const { isCommand, name } = this.#machine;
     if (isCommand?.(command) !== true) throw new Error(`impossible: ${name} is given a command that it does not take`);

@@ -19,13 +19,13 @@ type DeliveryPorts<Effect> = {
   readonly broken: (error: unknown) => void;
 };
 
-/** How many entries are delivered at once. */
+/** The most entries that one call of `owed` returns. Entries of earlier calls may still be in delivery. */
 const BATCH = 256;
 /** After this many milliseconds of handing out entries, timers and sockets get a turn. */
 const SLICE_MS = 8;
 const AGAIN: RetryPolicy = { firstMs: 500, longestMs: 60_000 };
 
-/** How long to wait before the next attempt, in milliseconds. `attempts` counts the failed ones. */
+/** The wait before the next attempt: 500 ms for 0 or 1 failed `attempts`, twice as long for each more, at most 60 s. */
 export function deliveryBackoffMs(attempts: number): number {
   return backoffMs(AGAIN, Math.max(1, attempts));
 }
@@ -62,11 +62,11 @@ export class Delivery<Effect> {
       });
   }
 
-  /** Stops taking entries. Resolves when all entries in delivery are settled. */
+  /** Stops taking entries. Resolves when all attempts in progress have ended. */
   async stop(): Promise<void> {
     this.#running = false;
     await this.#pumping;
-    // The last lease may have set it.
+    // The last lease may have set the alarm.
     this.#alarm.cancel();
     await Promise.all(this.#flying);
   }
@@ -95,7 +95,7 @@ export class Delivery<Effect> {
         }
         const serving: Promise<void> = this.#serve(row).finally(() => this.#flying.delete(serving));
         this.#flying.add(serving);
-        // Lets the carriers of earlier entries run up to their first wait.
+        // Lets the carriers of earlier entries go on before the next entry is handed out.
         await Promise.resolve();
       }
     }

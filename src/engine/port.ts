@@ -2,7 +2,7 @@ import type { Due, Instant } from '../lib/time.ts';
 import type { CommandResult, Machine } from './machine.ts';
 import type { MachineUses } from './machine-uses.ts';
 
-/** A file of a message. Agents read this description. The file is fetched only on request. */
+/** A file of a message. Agents read this description; Conch does not fetch the file. */
 export type Attachment = {
   readonly name: string;
   readonly url: string;
@@ -23,14 +23,14 @@ export type HumanMessage = {
   readonly sentAt: Instant;
   /** Sorts the messages of one channel in the platform's order. */
   readonly order: string;
-  /** Agents that the platform's own means address: a mention, a role, a reply to the agent's message. */
+  /** Agents that the message addresses by means of the platform: a mention, a role, a reply to the agent's message. */
   readonly addressed: readonly string[];
   readonly attachments: readonly Attachment[];
   /** The message that this one is a reply to, if the platform names it. It is not stored. */
   readonly replyTo?: string;
   /** The rule that keeps the message from agents (another bot, for example); absent for ordinary messages. */
   readonly ignore?: string;
-  /** True when a program wrote the message. It does not renew budgets. */
+  /** True when a program wrote the message. Such a message does not renew budgets. */
   readonly bot?: boolean;
   /** When this wording was written, if the message was edited before Conch received it. Sorts as text. */
   readonly version?: string;
@@ -43,7 +43,7 @@ export type MessageChange =
       readonly id: string;
       readonly channel: string;
       readonly text: string;
-      /** When it was written, by the platform's clock. Sorts as text. */
+      /** When the new text was written, by the platform's clock. Sorts as text. */
       readonly version?: string;
     }
   | { readonly change: 'deleted'; readonly id: string; readonly channel: string };
@@ -53,7 +53,7 @@ export type StoredMessage<Fate = unknown> = HumanMessage & {
   readonly fate: Fate | null;
   readonly edited: boolean;
   readonly deleted: boolean;
-  /** For `newest`: no earlier fact names this message. */
+  /** The last journal row before the message arrived: no row up to it names the message. For `newest`. */
   readonly since: number;
 };
 
@@ -80,11 +80,11 @@ export type OwedEffect<Effect> = {
   readonly attempts: number;
   /** True when an earlier attempt may have reached the platform. Search for the post before sending it again. */
   readonly uncertain: boolean;
-  /** The platform id of the last confirmed post in the channel before this entry. */
+  /** The platform id of the channel's last confirmed post; `null` for none, and for entries that are not stored. */
   readonly afterId: string | null;
-  /** The platform id of the announcement to edit, for an announcement that repeats. */
+  /** The platform id of the announcement to edit, for an announcement that repeats; else `null`. */
   readonly editsId: string | null;
-  /** The platform ids of its further parts, in order; absent when it has one part. */
+  /** The platform ids of that announcement's further parts, in order; absent when it has one part. */
   readonly editsParts?: readonly string[];
 };
 
@@ -114,7 +114,7 @@ export type Recovery = {
   readonly unapplied: readonly HumanMessage[];
 };
 
-/** Entries to deliver now, and when a waiting lane may continue. */
+/** Entries to deliver now. `next`: when to ask again at the latest; `null` when only a change brings more. */
 export type Lease<Effect> = { readonly rows: readonly OwedEffect<Effect>[]; readonly next: Instant | null };
 
 /** The outbox, as the delivery sees it. */
@@ -162,7 +162,7 @@ export type TextStretch = {
   readonly upto: number;
 };
 
-/** Further texts to erase: ranges of facts, and texts for which `isTheirs` is true. */
+/** Further texts to erase: ranges of facts, and, with a person, texts for which `isTheirs` is true. */
 export type AlsoErased = {
   readonly stretches: readonly TextStretch[];
   readonly isTheirs: (text: string, type: string) => boolean;
@@ -171,7 +171,7 @@ export type AlsoErased = {
 /** How many messages, posts and records of agents' work lost a text or a name. */
 export type Erased = { readonly messages: number; readonly posts: number; readonly acts: number };
 
-/** How much was pruned, or would be. `calls`: ledger rows. `configs`: configurations without a user. */
+/** How much was pruned, or would be. `entries`: journal rows. `calls`: ledger rows. `configs`: those nothing names. */
 export type Pruned = {
   readonly entries: number;
   readonly messages: number;
@@ -181,8 +181,8 @@ export type Pruned = {
 };
 
 /**
- * Stores machines, messages and outbox entries. One command is one transaction with everything that it causes:
- * journal, states, inbox and outbox. Callers must not assume that this process is the only one.
+ * Stores machines, messages and outbox entries. A command and everything that it causes in journal, states, inbox and
+ * outbox are in one transaction. Callers must not assume that this process is the only one.
  */
 export type Store = OutboxStore<unknown> & {
   /** Adds a machine: once each, before `recover`. */
@@ -202,8 +202,8 @@ export type Store = OutboxStore<unknown> & {
   /** A name of this process that no other start has. */
   readonly owner: string;
   /**
-   * Takes over the entries that a dead owner had in flight: they become uncertain and are handed out again. Entries of
-   * living owners stay theirs. Without a name, takes over from all earlier owners; called once at the start, before
+   * Takes over the open entries of a dead owner. Entries that may have been in flight become uncertain. Entries of
+   * living owners stay theirs. Without a name, takes over from all dead owners; called once at the start, before
    * anything else.
    */
   recover(dead?: string): Promise<Recovery>;
@@ -211,7 +211,10 @@ export type Store = OutboxStore<unknown> & {
   close(): Promise<void>;
 };
 
-/** True when a change is newer than the known message. An edit that a later edit overtook is not. */
+/**
+ * True when a change changes the known message. False for a deleted message, for a version that is not newer, and for
+ * an equal text.
+ */
 export function isNewerEdit(
   change: MessageChange,
   known: Pick<StoredMessage, 'deleted' | 'text' | 'version'>,

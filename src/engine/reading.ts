@@ -8,7 +8,7 @@ export const ERASED_TEXT = '[erased]';
 /** The facts of a journal row, or the state of a checkpoint. */
 type Recorded<State, Fact> = { readonly checkpoint: State } | { readonly facts: readonly Fact[] };
 
-/** Parses a journal row. Throws when neither this version nor an earlier one wrote it. */
+/** Parses a journal row. Throws when the row is damaged, or when a newer version wrote it. */
 export function readRecord<State, Fact>(
   machine: Reading<State, Fact>,
   { facts, body = null, version }: { readonly facts: string; readonly body?: string | null; readonly version: number },
@@ -92,7 +92,7 @@ export function withoutStrings(value: unknown, isGone: (text: string) => boolean
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, withoutStrings(each, isGone)]));
 }
 
-/** Converts a stored value to this version. Throws when a newer version wrote it. */
+/** Converts a stored value to this version. Throws when a newer version wrote it, or the machine has no upcaster. */
 function upcast(
   machine: { readonly name: string; readonly version: number; readonly upcast?: Upcast },
   part: keyof Upcast,
@@ -110,13 +110,16 @@ const bodiesSchema = z.array(z.tuple([z.string(), z.string()]).nullable());
 const textPlace = z.strictObject({ body: z.int(), hash: z.string(), empty: z.enum(['[]', '{}']).exactOptional() });
 const configPlace = z.strictObject({ config: z.string() });
 
-/** Accepts a configuration inside the row itself, too. */
+/** Returns the configuration that `place` names by its id, or `place` itself: it may be a whole configuration. */
 function configOf(place: unknown, table: ConfigTable): unknown {
   const { data } = configPlace.safeParse(place);
   return data === undefined ? place : table.find(data.config);
 }
 
-/** Accepts a text inside the fact itself, too. `null` means no text. */
+/**
+ * Returns the text that `place` names; when that was erased, `[erased]` or an empty list or object. Returns `place`
+ * itself when it names none: it may be the text.
+ */
 function textOf(place: unknown, bodies: readonly (Body | null)[]): unknown {
   const { data } = textPlace.safeParse(place);
   if (data === undefined) return place;

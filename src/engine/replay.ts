@@ -20,11 +20,11 @@ export type ReplayStep<State, Fact> = {
 /** The result of a replay. */
 export type Replayed = {
   readonly steps: number;
-  /** The first row that breaks the hash chain; `null` when none does. */
+  /** The number of the first fact that breaks the hash chain or has a wrong deadline; `null` for none. */
   readonly brokenAt: number | null;
   /** Why the replay stopped before the end; `null` when it did not. */
   readonly stoppedBy: string | null;
-  /** True when folding the journal gives the stored state, byte for byte. */
+  /** True when folding the journal gives the stored state and its deadline. */
   readonly equal: boolean;
   /** True when the ledger has exactly the model calls that the facts report. */
   readonly booked: boolean;
@@ -44,8 +44,8 @@ type Folded<State, Fact> = Reading<State, Fact> &
   Pick<Machine<State, never, Fact, never>, 'empty' | 'evolve' | 'nextDeadline' | 'ledger'>;
 
 /**
- * Folds a journal from the start and compares the result with the stored state. Never throws: damage is part of the
- * result.
+ * Folds a journal from the start and compares the result with the stored state and the ledger. Damage of the journal is
+ * part of the result, not an error.
  */
 export function replayJournal<State, Fact>(
   { key, rows, snapshot, configs, ledger }: Recording,

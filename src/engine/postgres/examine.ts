@@ -6,7 +6,7 @@ import type { PostgresOptions } from './postgres-log.ts';
 /** A process that shares the store. `silentMs`: the time since its last beat. */
 export type SharingProcess = { readonly name: string; readonly silentMs: number; readonly leads: boolean };
 
-/** What a database says of itself. It is asked without a change to it. */
+/** The state of a PostgreSQL database, and the processes that share the store in it. */
 export type PostgresState = {
   readonly version: string;
   readonly isTooOld: boolean;
@@ -14,13 +14,13 @@ export type PostgresState = {
   readonly unsafe: readonly string[];
   /** The median time of a request, in milliseconds. */
   readonly requestMs: number;
-  /** The living processes, oldest first. */
+  /** The living processes, by slot. */
   readonly processes: readonly SharingProcess[];
 };
 
 const REQUESTS = 9;
 
-/** Asks a database about its settings and the processes that share the store. Throws a `StoreError`. */
+/** Reads the state of a database and changes nothing. Rejects with a `StoreError` when a request fails. */
 export async function examinePostgres({ url, schema = 'conch' }: PostgresOptions): Promise<PostgresState> {
   const client = new Client({ connectionString: url, connectionTimeoutMillis: CONNECT_MS, query_timeout: CONNECT_MS });
   try {

@@ -5,12 +5,12 @@ import type { SharedRow } from '../shared/shared-log.ts';
 import { CONNECT_MS, openPostgresLog, hostAndDatabase, unreached } from './postgres-log.ts';
 import type { PostgresOptions } from './postgres-log.ts';
 
-/** The most rows, and characters, of one portion. A process reads whole portions at its start. */
+/** A portion ends when it has this many rows or characters. A process reads whole portions at its start. */
 const PORTION = { rows: 2_000, characters: 4_000_000 } as const;
 
 /**
- * Fills an empty log in PostgreSQL with the rows of a store, in one transaction. Each portion is read back and compared.
- * Rejects with a `StoreError` when the log holds another store, or a process uses it.
+ * Returns what fills an empty log in PostgreSQL with the rows of a store, in one transaction. Each portion is read back
+ * and compared. Rejects with a `StoreError` when the log holds another store, or a process uses the log.
  */
 export function fillPostgres(options: PostgresOptions): FillLog {
   return (moved) =>
@@ -29,7 +29,8 @@ export function fillPostgres(options: PostgresOptions): FillLog {
 }
 
 /**
- * Gives a log a new name, which begins the id of each later post. Rejects with a `StoreError` when a process uses the log.
+ * Gives a log a new name, which begins the id of each later post. Rejects with a `StoreError` when a process uses the
+ * log.
  */
 export function renamePostgres(options: PostgresOptions, id: string): Promise<void> {
   return withLog(options, async ({ client, schema, refuseInUse }) => {
@@ -43,7 +44,7 @@ export function nameOfLog({ url, schema = 'conch' }: PostgresOptions): string {
   return `PostgreSQL at ${hostAndDatabase(url)}, schema ${schema}`;
 }
 
-/** A log that no process can join meanwhile. */
+/** A locked log: no process can join it, or write to it, before the transaction ends. */
 type LockedLog = {
   readonly client: Client;
   readonly schema: string;

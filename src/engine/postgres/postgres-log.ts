@@ -18,12 +18,12 @@ export type PostgresOptions = {
 /** The version of the tables in `schema.sql`. */
 const SCHEMA_VERSION = 3;
 
-/** The tables and functions, in a schema of this name. */
+/** The SQL of the tables and functions, for a schema of this name. */
 function schemaOf(schema: string): string {
   return readFileSync(new URL('schema.sql', import.meta.url), 'utf8').replaceAll(/\bconch\b/g, schema);
 }
 
-/** Time limits, in milliseconds. The client waits longer than the database works. */
+/** Time limits, in milliseconds. The client gives up a query (5 s) later than the database does (4 s). */
 export const CONNECT_MS = 5_000;
 const LIMITS = {
   connectionTimeoutMillis: CONNECT_MS,
@@ -36,12 +36,13 @@ const LIMITS = {
 /** Rows that one pull reads, besides the rest of the last group. */
 const PULLED_AT_ONCE = 5_000;
 
-/** The oldest PostgreSQL that is tested. */
+/** The oldest version of PostgreSQL that Conch accepts, as `server_version_num`. */
 export const OLDEST = 150_000;
 
 /**
- * Opens the shared log in a PostgreSQL database, and creates its tables at the first use. Throws a `StoreError` when the
- * database cannot be reached, is older than PostgreSQL 15, or has tables of a newer Conch.
+ * Opens the shared log in a PostgreSQL database, and creates its tables at the first use. Rejects with a `StoreError`
+ * when the name of the schema is unfit, or when the database cannot be reached, is older than PostgreSQL 15, or has
+ * tables of a newer Conch.
  */
 export async function openPostgresLog({ url, schema = 'conch' }: PostgresOptions): Promise<SharedLog> {
   if (!/^[a-z_][a-z0-9_]{0,40}$/.test(schema))
@@ -120,8 +121,8 @@ function codeOf(error: unknown): string {
 }
 
 /**
- * Returns the PostgreSQL array literal of JSON texts. JSON texts have no control characters, so quotes and backslashes are
- * the only characters to escape, in the literal as in JSON. `null` becomes NULL.
+ * Returns the PostgreSQL array literal of JSON texts. JSON texts have no control characters, so quotes and backslashes
+ * are the only characters to escape, in the literal as in JSON. `null` becomes NULL.
  */
 function textArray(texts: readonly (string | null)[]): string {
   return `{${JSON.stringify(texts).slice(1, -1)}}`;
@@ -131,7 +132,7 @@ type Pulled = { readonly place: string; readonly id: string; readonly row: strin
 
 class PostgresLog implements SharedLog {
   readonly #pool: Pool;
-  /** Beats wait for nothing else. */
+  /** A connection for beats alone, so that no other request delays a beat. */
   readonly #beats: Pool;
   readonly #options: Required<PostgresOptions>;
 

@@ -9,12 +9,12 @@ export const DEAD_MS = 5_000;
 
 /**
  * A worker is dead after `deadMs` without a beat. Only a worker whose own last beat is newer than `freshMs` may declare
- * that. `freshMs` plus the time between two beats is less than `deadMs`. So a slow log delays a declaration of death, and
- * never causes one.
+ * that. `freshMs` plus the time between two beats is less than `deadMs`. So a slow log delays a declaration of death,
+ * and never causes one.
  */
 const LIMITS = { deadMs: DEAD_MS, freshMs: 3 * BEAT_MS };
 
-/** Time without a beat after which the owner of a worker is told, in milliseconds. */
+/** Time without a beat after which `onSilent` is called, in milliseconds. */
 export const SILENT_MS = DEAD_MS + 2 * BEAT_MS;
 
 /** A worker may post and prompt for this part of `DEAD_MS` after its last beat. */
@@ -26,20 +26,20 @@ export type HeartPorts = {
   readonly worker: string;
   readonly clock: Clock;
   readonly timers: Timers;
-  /** Called after each beat. Call `catchUp` of the store; where several workers post, `recover`. */
+  /** Called after each successful beat. Call `catchUp` of the store; where several workers post, `recover`. */
   readonly onBeat: () => void;
   /** Called once when this worker was declared dead. It must not act any more. */
   readonly onBuried: () => void;
-  /** Called when a beat failed: the log could not be reached. The heart goes on. */
+  /** Called when a request to the log failed: a beat, or a declaration of deaths. The heart goes on. */
   readonly onMissed: (error: unknown) => void;
-  /** Called when there was no beat for so long that another worker can have declared this one dead. */
+  /** Called after `SILENT_MS` without a beat: another worker can have declared this worker dead. */
   readonly onSilent: () => void;
 };
 
 /**
- * Beats for a worker, and declares workers dead that do not beat. It declares others dead only when its own beats had no
- * gap for `DEAD_MS`. A gap, or a beat that waits long for its answer, shows that the log could not be reached, so that the
- * others could not beat either.
+ * Beats for a worker, and declares workers dead that do not beat. Declares others dead only when its own beats had no
+ * gap for `DEAD_MS`. A gap, or a beat that waits long for its answer, shows that the log could not be reached, so that
+ * the others could not beat either.
  */
 export class Heart {
   readonly #ports: HeartPorts;
@@ -94,7 +94,7 @@ export class Heart {
     if (this.#isRunning) this.#timer = timers.after(BEAT_MS, () => void this.#beat());
   }
 
-  /** A process that stood still has a beat under way now, whose answer says whether it was declared dead. */
+  /** Waits once more before `onSilent`. After a standstill, a beat is under way whose answer may still come. */
   #listen(): void {
     const { onSilent, timers } = this.#ports;
     this.#silence = timers.after(SILENT_MS - DEAD_MS, onSilent);

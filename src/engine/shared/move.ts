@@ -12,13 +12,17 @@ export type MovedRows = {
   readonly ready: () => void;
 };
 
-/** Writes all rows into an empty log, or none. Resolves with their number; with `null` when the log is of this store already. */
+/**
+ * Writes all rows into an empty log, or none. Resolves with their number; with `null` when the log is of this store
+ * already.
+ */
 export type FillLog = (rows: MovedRows) => Promise<number | null>;
 
 /**
  * Moves a store from its file to a shared log, and marks the file as moved to `target`, so that no Conch goes on with
  * it. The file must have been closed in good order. Moving again is safe: the log takes the rows of a store once.
- * Rejects with a `StoreError`, and moves nothing, when a process uses the file, or when it was moved elsewhere.
+ * Rejects with a `StoreError`, and moves nothing, when a process uses the file, or when the file was moved elsewhere or
+ * never used.
  */
 export async function moveRows(path: string, target: string, fill: FillLog): Promise<number | null> {
   const db = openDatabase(path);

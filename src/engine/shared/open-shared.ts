@@ -54,19 +54,22 @@ export type LeadParts = {
   readonly timers: Timers;
   /** Called when another process leads and this one waits, and when this one leads. */
   readonly told: (state: 'waits' | 'leads') => void;
-  /** Called once when another process declared this one dead. */
+  /**
+   * Called once when another process declared this one dead, or when this process leads and the log does not answer its
+   * beats for `SILENT_MS`.
+   */
   readonly lost: (error: StoreError) => void;
-  /** Called when the log cannot be read: once, until it can be read again. */
+  /** Called when the log cannot be reached: once, until it can be read again. */
   readonly unreached: (error: unknown) => void;
-  /** Aborted when this process stops: it leaves the store in good order. */
+  /** Aborted when this process stops. Neither `lost` nor `unreached` is called after that. */
   readonly stopping: AbortSignal;
 };
 
 /**
- * Beats for the process that has this store, fills its copy, and resolves when the process leads. One process of a store
- * leads at a time. When it ends, another one leads within about a second; when it dies, within about seven. Resolves with
- * `null` when this process stops before it leads. Rejects with a `StoreError` when the copy cannot be filled, and when
- * this process is declared dead while it waits.
+ * Beats for the process that has this store, fills its copy, and resolves when the process leads. One process of a
+ * store leads at a time. When it ends, another one leads within about a second; when it dies, within about seven.
+ * Resolves with `null` when this process stops before it leads. Rejects with a `StoreError` when the copy cannot be
+ * filled, and when this process is declared dead while it waits.
  */
 export async function lead<Store extends SqliteStore>(
   store: Store,
@@ -119,7 +122,7 @@ export async function lead<Store extends SqliteStore>(
   return { store, mayAct: () => heart.mayAct, stop };
 }
 
-/** Reports one fault of a series: `add` reports the first one, and `over` ends the series. */
+/** Reports one fault of a series: `add` reports the first one, `over` ends the series, `isOn` says if one goes on. */
 export function firstFault(told: (fault: unknown) => void) {
   let isOver = true;
   return {

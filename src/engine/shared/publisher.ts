@@ -9,10 +9,13 @@ type Written = { readonly changes: readonly WrittenRow[]; readonly checks: reado
 
 const AGAIN: RetryPolicy = { firstMs: 50, longestMs: 2_000 };
 
-/** Called after requests to the log: after each failed attempt, and after the first success that follows failures. */
+/** Called after requests to the log: `failed` after each attempt that is repeated, `succeeded` after each success. */
 export type RequestsTold = { readonly failed: (error: unknown) => void; readonly succeeded: () => void };
 
-/** Sends the transactions of one worker to the shared log, and reads the changes. Tries again while the log cannot be reached. */
+/**
+ * Sends the transactions of one worker to the shared log, and reads the changes. Tries again while the log cannot be
+ * reached.
+ */
 export class Publisher {
   readonly #log: SharedLog;
   readonly #worker: string;
@@ -29,9 +32,9 @@ export class Publisher {
   }
 
   /**
-   * Sends the rows of the open transaction to the log. Resolves when the log has written them, with what writes them
-   * into the copy; with `null` when another process changed one of them first. Returns `null` when there is nothing to
-   * write or to check. Rejects when this worker was declared dead.
+   * Sends the rows of the open transaction to the log. When the log has written them, resolves with a function that
+   * writes them into the copy; with `null` when another process changed one of the rows or `checks` first. Returns
+   * `null` when there is nothing to write or to check. Rejects when this worker was declared dead.
    */
   publish(checks: readonly RowCheck[]): Promise<(() => void) | null> | null {
     const changes = this.#replica.changes();
@@ -69,7 +72,7 @@ export class Publisher {
     return workers.filter((worker) => !living.has(worker));
   }
 
-  /** Leaves the log in good order. When it cannot be reached, another process will declare this worker dead. */
+  /** Leaves the log in good order, and closes it. When it cannot be reached, others will declare this worker dead. */
   async leave(): Promise<void> {
     this.#isClosed = true;
     await this.#log.leave(this.#worker).catch(() => undefined);

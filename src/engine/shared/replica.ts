@@ -11,7 +11,10 @@ type Shape = {
   readonly isFree?: boolean;
   /** A column that is not sent to the log, because each process numbers it by itself. */
   readonly own?: string;
-  /** Name of a column. A row replaces the stored row only if its value in this column is not lower. */
+  /**
+   * Name of a column. A row replaces the stored row only if its value in this column is not lower. The log refuses no
+   * change of a known row.
+   */
   readonly rises?: string;
 };
 
@@ -44,7 +47,7 @@ const GONE = 'gone';
 
 const TABLELESS: ReadonlySet<string> = new Set([ENDS, GONE]);
 
-/** What a replica has besides the tables of every store. `line` is the key by which SQLite finds a row. */
+/** SQL of the tables and the index that only a replica has. `line` is the key by which SQLite finds a row. */
 const SCHEMA = `
   CREATE TABLE versions (
     place TEXT NOT NULL, id TEXT NOT NULL, position INTEGER NOT NULL, line ANY, PRIMARY KEY (place, id)
@@ -57,7 +60,7 @@ type Line = number | string;
 type Changed = { readonly place: string; readonly id: string; readonly line: Line };
 type Version = { readonly position: number; readonly line: Line };
 
-/** A row that the current transaction wrote. `values`: its columns; `null` for a deleted one. */
+/** A row that the current transaction wrote. `values`: its columns; `null` for a deleted row and one of no table. */
 export type WrittenRow = RowChange & { readonly values: Row | null };
 
 /** A change of another process, as it was applied to the tables of this one. */
@@ -110,7 +113,10 @@ export class Replica {
     this.#sql.touch.run(GONE, worker);
   }
 
-  /** Returns a check that nobody else has appended to the journal of a key; `id` is its number, `null` for a new key. */
+  /**
+   * Returns a check that nobody else has appended to the journal of a key. `id`: the number of the key; `null` for a
+   * new key.
+   */
   keyCheck(machine: string, key: string, id: number | null): RowCheck {
     return id === null
       ? { table: 'machines', id: JSON.stringify([machine, key]), known: 0 }
@@ -132,7 +138,10 @@ export class Replica {
     if (position === this.position + 1) this.position = position;
   }
 
-  /** Writes rows of other processes into the current transaction, and returns those that were not known. */
+  /**
+   * Writes rows of the log into the current transaction, unless they are known. Returns those that it wrote into
+   * tables.
+   */
   apply(rows: readonly PlacedRow[]): readonly AppliedRow[] {
     const sorted = rows.toSorted(byTableAndNumber);
     const applied = sorted.flatMap((each) => this.#apply(each) ?? []);
@@ -180,7 +189,7 @@ export function* sharedRows(db: Database): Generator<SharedRow> {
 /** The worker of entries that came from a file. */
 const NOBODY = 'moved';
 
-/** Later rows of a key, and later entries of a lane, have higher numbers. */
+/** Sorts rows by table, journal and outbox also by number: later rows of a key or a lane have higher numbers. */
 function byTableAndNumber(one: SharedRow, other: SharedRow): number {
   const tables = TABLES.indexOf(one.table) - TABLES.indexOf(other.table);
   return tables !== 0 || !NUMBERED.has(one.table) ? tables : Number(one.id) - Number(other.id);

@@ -1,4 +1,4 @@
-/** A row of one of the store's tables as text, or `null` for a deleted one. `id` names it among the rows of its table. */
+/** A row of a table of the store as text; `null` for a deleted row. `id` names the row among those of its table. */
 export type SharedRow = { readonly table: string; readonly id: string; readonly row: string | null };
 
 /**
@@ -10,7 +10,7 @@ export type RowChange = SharedRow & { readonly known: number | null };
 /** A row that the writer does not change. The group is written only if `known` is the position of its newest change. */
 export type RowCheck = Pick<SharedRow, 'table' | 'id'> & { readonly known: number };
 
-/** All rows that one transaction of a process writes. */
+/** All rows that one transaction of a process writes, and those that it checks. */
 export type Group = {
   readonly worker: string;
   /** Counts the groups of the worker. A group that is sent again has the same number and is written once. */
@@ -49,8 +49,9 @@ export type Member = {
 export const SLOTS = 1_024;
 
 /**
- * A log of rows that several processes share. It writes one group after the other and gives each the next position.
- * Each method rejects when the log cannot be reached. The group of a rejected `commit` may be written: send it again.
+ * A log of rows that several processes share. It writes one group after the other and gives each group with changes the
+ * next position. Each method rejects when the log cannot be reached. The group of a rejected `commit` may be written:
+ * send it again.
  */
 export type SharedLog = {
   join(): Promise<Member>;
@@ -61,15 +62,16 @@ export type SharedLog = {
   /** Stores that a worker is alive now. Resolves with `false` when it was declared dead. */
   beat(worker: string): Promise<boolean>;
   /**
-   * Declares dead each worker whose last `beat` is older than `deadMs`, by the log's clock. Does nothing when the last beat of
-   * `worker` itself is older than `freshMs`: then the request was long on its way, and so were the beats of others.
+   * Declares dead each worker whose last `beat` is older than `deadMs`, by the log's clock. Does nothing when the last
+   * beat of `worker` itself is older than `freshMs`: then the request was long on its way, and so were the beats of
+   * others.
    */
   burySilent(worker: string, limits: { readonly deadMs: number; readonly freshMs: number }): Promise<void>;
   /** Makes this worker the leader, and resolves with `true`, unless another living worker leads. */
   lead(worker: string): Promise<boolean>;
   /** The workers that are neither buried nor have left. */
   living(): Promise<readonly string[]>;
-  /** Leaves in good order: nothing of this worker is in flight. */
+  /** Ends a worker in good order. Nothing of the worker may be in flight. */
   leave(worker: string): Promise<void>;
   close(): Promise<void>;
 };

@@ -9,7 +9,7 @@ import { openToCopy } from './open.ts';
 
 /**
  * Copies a database in use into a new file, consistent and complete, and marks the copy as a backup. A store that
- * opens the copy gets new outbox ids. Never overwrites a file.
+ * opens the copy gets new outbox ids. Rejects with a `StoreError` when the file exists.
  */
 export async function backUp(db: Database.Database, path: string): Promise<void> {
   if (existsSync(path))
@@ -27,9 +27,9 @@ export async function backUp(db: Database.Database, path: string): Promise<void>
 
 /**
  * Replaces a database that nobody has open with a backup or another store file, and keeps the replaced file under
- * another name. Creates the folder if it is missing. Returns the name of the kept file, or `null` when there was none.
- * An interrupted restore can be run again. Rejects with a `StoreError`, and changes nothing, when the file is no sound
- * database of Conch or the target is in use.
+ * another name. Creates the folder if it is missing. Resolves with the name of the kept file; with `null` when there
+ * was none. An interrupted restore can be run again. Rejects with a `StoreError`, and leaves the database as it is,
+ * when the file is missing or no sound database of Conch, or when a process uses the database.
  */
 export async function restore(file: string, path: string): Promise<string | null> {
   if (!existsSync(file)) throw new StoreError('unavailable', `There is no file ${file}. Name the backup to restore.`);
@@ -71,7 +71,10 @@ async function copySound(file: string, fresh: string): Promise<void> {
   markBackup(fresh);
 }
 
-/** Moves the log first. SQLite refuses a database without its log; another database's log would damage it. */
+/**
+ * Keeps a database under another name. Moves its log first: after a crash in between, a start notices that the log is
+ * missing. A log beside the new file could damage that file.
+ */
 function putAside(path: string): string | null {
   if (!existsSync(path)) return null;
   const aside = unusedName(`${path}.before-restore`);
@@ -96,7 +99,10 @@ export type FileMarks = {
   readonly former: string | null;
 };
 
-/** Called once at each start. A restored file gets a new id and stays marked until `noteTold`. */
+/**
+ * Called once at each start. Gives the start its name. A restored file gets a new id, and stays marked until
+ * `noteTold`.
+ */
 export function readMarks(db: Database.Database, newId: () => string): FileMarks {
   const read = db.prepare<[string], string>('SELECT value FROM meta WHERE name = ?').pluck();
   const write = db.prepare<[string, string]>('INSERT OR REPLACE INTO meta VALUES (?, ?)');

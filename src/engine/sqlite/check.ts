@@ -24,8 +24,8 @@ export function checkAtStart(db: Database, path: string): void {
 }
 
 /**
- * Checks everything that needs no machine: file structure, checksums, and every hash chain from its first row. Another
- * process may write meanwhile: all reads are short, except the structure check of a table.
+ * Checks everything that needs no machine: file structure, checksums, and every hash chain from its first row. Of a
+ * file with an earlier schema, checks the structure only. Another process may write meanwhile.
  */
 export function fileProblems(db: Database): readonly string[] {
   const structure = unlessUnreadable('the structure', () => structureProblems(db));
@@ -38,7 +38,7 @@ export function fileProblems(db: Database): readonly string[] {
   ];
 }
 
-/** True for an older schema. The first start migrates and checks its rows. */
+/** True for an older schema, whose rows this version can check only after a start has migrated them. */
 function isFormer(db: Database): boolean {
   return Number(db.pragma('user_version', { simple: true })) < MIGRATIONS.length;
 }
@@ -47,8 +47,9 @@ function isFormer(db: Database): boolean {
 export type Fold = { readonly name: string; readonly replay: (recording: Recording) => Replayed };
 
 /**
- * All damage in a database file, one sentence per problem. Another process may own the file. Folds the journals of the
- * machines in `folds` and compares them with the stored states. Throws a `StoreError` when the file cannot be opened.
+ * Damage in a database file, one sentence per problem. Another process may own the file. When `fileProblems` finds
+ * none, folds the journals of the machines in `folds` and compares them with the stored states. Throws a `StoreError`
+ * when the file cannot be opened.
  */
 export function databaseProblems(path: string, folds: readonly Fold[]): readonly string[] {
   const db = openToRead(path);
@@ -72,7 +73,7 @@ export function databaseProblems(path: string, folds: readonly Fold[]): readonly
 
 /**
  * The facts of every key of a machine in a database file, oldest first. Another process may own the file. Throws a
- * `StoreError` when it cannot be opened.
+ * `StoreError` when the file cannot be opened.
  */
 export function readJournals<State, Fact>(
   path: string,
@@ -105,8 +106,8 @@ export function* factsBack<State, Fact>(
 }
 
 /**
- * Checks that every journal folds to its stored state. `replay` folds one key; it returns `null` for an unknown
- * machine.
+ * Checks that every journal has an unbroken chain, folds to its stored state, and agrees with the ledger. `replay`
+ * folds one key; it returns `null` for an unknown machine.
  */
 export function foldProblems(rows: Rows, replay: (owner: Owner) => Replayed | null): readonly string[] {
   const problemsOf = ({ key }: Owner, replayed: Replayed | null): readonly string[] => {
@@ -124,7 +125,7 @@ export function foldProblems(rows: Rows, replay: (owner: Owner) => Replayed | nu
   );
 }
 
-/** Reports an unreadable value as a problem, too. */
+/** Returns the problems that `look` finds. When `look` throws, the error is the only problem. */
 function unlessUnreadable(what: string, look: () => readonly string[]): readonly string[] {
   try {
     return look();
@@ -156,8 +157,8 @@ function tableProblems(db: Database, table: (typeof TABLES)[number]): readonly s
 }
 
 /**
- * Reads the journal from its first row. Each row must continue the chain of its key, and each state must belong to an
- * existing row.
+ * Reads the journal from its first row. Each row must continue the chain of an existing key and hold the hashes of its
+ * texts. Each state must belong to an existing row.
  */
 function chainProblems(db: Database): readonly string[] {
   const slice = db.prepare<[number, number], JournalRow>(

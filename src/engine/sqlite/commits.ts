@@ -23,7 +23,7 @@ class Job<Result> {
     this.#told = told;
   }
 
-  /** Decides, then writes. An error of deciding fails this job only. */
+  /** Decides, then writes. An error of deciding fails this job only. Throws errors of writing and of the database. */
   attempt(): void {
     let write;
     try {
@@ -50,7 +50,7 @@ type AnyJob = Pick<Job<unknown>, 'attempt' | 'settle' | 'fail'>;
 
 /** Callbacks around each commit. */
 export type CommitHooks = {
-  /** Writes what belongs into the same transaction. */
+  /** Called before each commit, to write into the same transaction. */
   readonly beforeCommit: () => void;
   /** Called when the writes are durable, before any job resolves. */
   readonly committed: () => void;
@@ -65,16 +65,19 @@ export type CommitHooks = {
 /** Shares transactions with other processes. */
 export type Sharing = {
   /**
-   * Sends the open transaction to the log that processes share. Resolves with what writes its rows when the log has
-   * taken them; with `null` when another process was first, and then the jobs are attempted again. Returns `null` when
-   * there is nothing to send.
+   * Sends the open transaction to the log that processes share. When the log has taken the rows, resolves with a
+   * function that writes them; with `null` when another process was first, and then the jobs are attempted again.
+   * Returns `null` when there is nothing to send.
    */
   readonly publish: () => Promise<(() => void) | null> | null;
   /** Takes in what other processes wrote. Called between two transactions. */
   readonly catchUp: () => Promise<void>;
 };
 
-/** Most jobs per transaction. A larger group saves little, needs more memory, and delays timers and sockets. */
+/**
+ * With this many waiting jobs, a transaction begins at the end of the current task, unless one is under way. A larger
+ * group saves little, needs more memory, and delays timers and sockets.
+ */
 const MOST_TOGETHER = 512;
 
 /**
@@ -97,7 +100,7 @@ export class Commits {
   #closing = false;
   /** A call of `catchUp` that waits for the transaction under way. */
   #catching: Promise<void> | null = null;
-  /** The sync of the last transaction. The next group collects meanwhile. */
+  /** The sync, publication or `catchUp` under way; `null` for none. The next group collects meanwhile. */
   #syncing: Promise<void> | null = null;
 
   /**
@@ -116,7 +119,7 @@ export class Commits {
 
   /**
    * Decides, then writes. Resolves with the result of writing when it is durable. Rejects with the error of either, or
-   * with a `StoreError`, when nothing was written. `told` is called before the promise resolves.
+   * with a `StoreError`. `told` is called with the result before the promise resolves.
    */
   run<T>(decide: () => () => T, told?: (result: T) => void): Promise<T> {
     if (this.#dead !== null) return Promise.reject(this.#dead);
@@ -199,7 +202,9 @@ export class Commits {
     await taken;
   }
 
-  /** The transaction was written for all, or is attempted again on what another process wrote first. */
+  /**
+   * Writes a published transaction into the copy. Without `write`, takes in the other rows and attempts the jobs again.
+   */
   async #shared(jobs: readonly AnyJob[], write: (() => void) | null): Promise<void> {
     if (write !== null) {
       try {
@@ -207,7 +212,7 @@ export class Commits {
         write();
         this.#commit.run();
       } catch (error) {
-        // The log has it, and the copy does not: the next start makes the copy anew.
+        // The log has the transaction, and the copy does not: the next start makes the copy anew.
         return this.#lose(jobs, error);
       }
       return this.#settle(jobs);
@@ -217,7 +222,7 @@ export class Commits {
     this.#jobs.unshift(...jobs);
   }
 
-  /** No transaction begins until this is done. */
+  /** No transaction begins until `busy` has settled. */
   #wait(busy: Promise<void>): void {
     this.#syncing = busy.finally(() => {
       this.#syncing = null;
@@ -360,8 +365,9 @@ function openLog(path: string): number {
 }
 
 /**
- * Records outside the database how far its journal was on disk. A removed log, or an older file in its place, is found
- * by it. The mark is written after the sync, so a crash never leaves it ahead of the file.
+ * Records, in a file beside the database, the last journal row that was on disk. By this mark a start notices that the
+ * log was removed, or that an older file took its place. The mark is written after the sync, so a crash never leaves it
+ * ahead of the database.
  */
 export class Mark {
   readonly #file: number;
@@ -376,7 +382,7 @@ export class Mark {
     this.#storeId = storeId;
   }
 
-  /** Records the last journal row. A failed write is ignored: then less is noticed. */
+  /** Records the last journal row. A failed write is ignored: then a later loss may go unnoticed. */
   note(row: number): void {
     if (row === this.#row) return;
     this.#row = row;

@@ -3,7 +3,7 @@ import type { Database } from 'better-sqlite3';
 import { BoundedMap } from '../../lib/keyed.ts';
 import { canonical } from '../canonical.ts';
 
-/** Configurations in memory. */
+/** The most configurations that stay in memory. */
 const KEPT = 1_000;
 
 /** Rows per commit while looking for used configurations. */
@@ -54,7 +54,9 @@ export class Configs {
     return this.#given(id);
   }
 
-  /** The configuration with an id. Returns the same object while it is in use. Throws when it is missing or damaged. */
+  /**
+   * The configuration with an id. Returns the same object while it is in memory. Throws when it is missing or damaged.
+   */
   find(id: string): unknown {
     const known = this.#stored.get(id);
     if (known !== undefined) return known;
@@ -119,7 +121,7 @@ export class Configs {
   }
 }
 
-/** Damage of the stored configurations, one sentence per problem. */
+/** Returns one sentence if a stored configuration is damaged, else nothing. */
 export function configProblems(db: Database): readonly string[] {
   const rows = db.prepare<[], Row>('SELECT id, json FROM configs').iterate();
   for (const { id, json } of rows) if (idOf(json) !== id) return ['configs: a row is not what was written'];

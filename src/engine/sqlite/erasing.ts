@@ -18,7 +18,8 @@ export type ErasingPorts = RetentionPorts & {
 
 /**
  * Erases texts in short commits: first in the outbox and in posts, then in each journal together with its state, last
- * the author. An interrupted erasure can be run again. What others said stays, even when it quotes the erased text.
+ * the messages with their authors. An interrupted erasure can be run again. What others said stays, even when it quotes
+ * the erased text.
  */
 export async function erase(ports: ErasingPorts, erasure: Erasure, also: AlsoErased): Promise<Erased> {
   const { db, rows, write } = ports;
@@ -78,7 +79,7 @@ function meant(own: readonly TextStretch[], { what, id }: Erasure, { isTheirs }:
   };
 }
 
-/** The journal row of the post with this platform id: all of its texts are erased. */
+/** The facts of the journal rows that made posts with this platform id. All texts of these facts are erased. */
 function postsWith({ db, rows }: ErasingPorts, id: string): readonly TextStretch[] {
   const owners = new Map(rows.owners().map((owner) => [owner.id, owner]));
   const found = new Set(
@@ -128,7 +129,7 @@ function cleanedRow(ports: ErasingPorts, { owner, isMeant }: Doing, row: Journal
 
 type Changed = { readonly row: JournalRow; readonly cleaned: Cleaned };
 
-/** Erases texts in the journal of a key and stores the resulting state. Returns the number of changed rows. */
+/** Erases texts in the journal of a key and stores the resulting state. Resolves with the number of changed rows. */
 async function eraseIn(
   ports: ErasingPorts,
   doing: Doing,
@@ -197,7 +198,7 @@ type Owed = {
   readonly platformId: string | null;
 };
 
-/** Erases the texts of these journal rows in the outbox and in the console's conversation. */
+/** Erases texts of journal rows in the outbox and in the page's conversation. Returns the number of changed texts. */
 function reword({ db, outbox }: ErasingPorts, all: readonly Owed[], erasures: ReadonlyMap<number, RowErasure>): number {
   const sql = erasing(db);
   let count = 0;
@@ -216,7 +217,7 @@ function reword({ db, outbox }: ErasingPorts, all: readonly Owed[], erasures: Re
   return count;
 }
 
-/** Finds a message on the page by the id that an outbox entry keeps for it. Ids of Discord and Slack find nothing. */
+/** The number of a message on the page, from its platform id; -1 for `null` and for ids of Discord and Slack. */
 function shownAs(id: string | null): { readonly seq: number } {
   return { seq: id !== null && /^\d{1,15}$/u.test(id) ? Number(id) : -1 };
 }

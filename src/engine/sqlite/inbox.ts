@@ -25,8 +25,8 @@ type Row = {
 };
 
 /**
- * People's messages: each id once, in its latest wording. The fate of a message says whether the floor delivered, held
- * or ignored it.
+ * People's messages: each id once, in its latest wording. The fate of a message says what the floor did with it, such
+ * as deliver, hold or ignore.
  */
 export class Inbox {
   /**
@@ -80,7 +80,7 @@ export class Inbox {
     this.#accepted = new Map();
   }
 
-  /** `unchanged`: the change is older than the stored wording, or the message is deleted. */
+  /** `unchanged`: the change is not newer than the stored wording or equal to it, or the message is deleted. */
   amend(change: MessageChange): 'changed' | 'unchanged' | 'unknown' {
     this.writeAccepted();
     const row = this.#read.get(change.id);
@@ -105,7 +105,7 @@ export class Inbox {
     return row === undefined ? null : storedMessage(row);
   }
 
-  /** Messages without a fate, in their platform's order. */
+  /** Messages without a fate, by channel, in their platform's order. */
   unapplied(): readonly HumanMessage[] {
     return this.#unapplied.all().map(messageOf);
   }

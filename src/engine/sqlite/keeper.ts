@@ -49,13 +49,13 @@ type Head<State> = {
   readonly at: Instant;
 };
 
-/** A state that did not change for this many milliseconds is evicted from memory at the next change of any state. */
+/** A state that did not change for this many milliseconds is evicted from memory by the next sweep. */
 const REST_MS = 10 * 60_000;
 
-/** How often states are evicted, in milliseconds. */
+/** The least time between two sweeps, in milliseconds. A sweep runs when the machine writes. */
 const SWEEP_MS = 60_000;
 
-/** How many states one commit evicts. A state behind its journal is stored first. */
+/** The most states that one sweep evicts. A state behind its journal is stored first. */
 const LEAVE_AT_ONCE = 50;
 
 /**
@@ -75,7 +75,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
    * log has taken the transaction.
    */
   readonly #replaced = new Map<string, Head<State>>();
-  /** A ring buffer by row number. */
+  /** The newest journal rows of the machine: a ring buffer by row number. */
   #newest: (Row<Fact> | undefined)[] = [];
   readonly #drafts: Decided<State, Command, Fact, Effect, Refusal>;
   readonly #listeners: ((change: StateChange<State, Fact, Effect>) => void)[] = [];
@@ -257,7 +257,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     this.#drafts.drop();
   }
 
-  /** Drops all states from memory after a rollback. */
+  /** Drops states, rows and unwritten decisions from memory: after a rollback, and when stored texts were erased. */
   forget(): void {
     this.drop();
     this.#drafts.takeAll();
@@ -273,7 +273,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     if (owner !== null) this.#store(owner, { state, tail });
   }
 
-  /** Sends the `restored` command to every state of a restored backup. */
+  /** Decides the `restored` command for every key, if the machine has this command. */
   tellRestored(chain: Chain): void {
     const { restored } = this.machine;
     if (restored !== undefined)
@@ -368,7 +368,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     return row === null ? null : { ...row, facts: this.#factsOf(row) };
   }
 
-  /** The place of a row in memory. Processes that share rows leave gaps between their numbers. */
+  /** The index of a row in `#newest`. Processes that share rows leave gaps between the rows' numbers. */
   #place(row: number): number {
     return (this.#shared.isShared ? Math.floor(row / SLOTS) : row) % NEWEST_ROWS;
   }

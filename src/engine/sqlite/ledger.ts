@@ -4,7 +4,7 @@ import type { LedgerEntry, LedgerRow } from '../machine-uses.ts';
 import { openToRead } from './open.ts';
 import { checksum, inserter, rowChecksum } from './rows.ts';
 
-/** The fact that reports a call: the `n`-th of a journal row. */
+/** The fact that reports a call: the `n`-th of a journal row, counted from 0. */
 export type LedgerPlace = { readonly machine: number; readonly row: number; readonly n: number; readonly at: Instant };
 
 /** Model calls, one row each: exactly those that the journal's facts report. */

@@ -67,7 +67,7 @@ export function openToRead(path: string, migrations: readonly URL[] = MIGRATIONS
   );
 }
 
-/** The same, where an earlier schema is no reason to refuse the file: the next start brings the copy up to date. */
+/** Opens a database to copy it, like `openToRead`. Accepts an earlier schema, because a start migrates the copy. */
 export function openToCopy(path: string, migrations: readonly URL[] = MIGRATIONS): Database.Database {
   let db: Database.Database | null = null;
   try {

@@ -8,7 +8,7 @@ import { Deadlines } from '../../lib/time.ts';
 
 const AFTER = 'after:';
 
-/** The last recorded row up to which all rows are settled. */
+/** SQL: the recorded number of a row up to which all rows are settled; 0 when there is none. */
 const SETTLED = "coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'settled'), 0)";
 
 /** SQL condition: the row is not settled. */
@@ -71,7 +71,8 @@ const SETTLED_WITHIN_MS = 1_000;
 const NOTED_EVERY = 10_000;
 
 /**
- * Empty lanes are dropped when there are more of them than of others, and more than this. Most are soon needed again.
+ * Empty lanes are dropped when there are this many lanes more than twice those in use at the last drop. Most empty
+ * lanes are soon needed again.
  */
 const MOST_EMPTY = 1_000;
 
@@ -98,7 +99,7 @@ export class Outbox {
   #settling: readonly Settled[] = [];
   #n = 0;
   readonly #reliedOn = new Set<string>();
-  /** The last confirmed post of each channel, unless it is in the file already. */
+  /** The last confirmed post of each channel, unless the table `posted` has it. */
   readonly #posted = new Map<string, string>();
   #unnoted = 0;
 
@@ -166,7 +167,7 @@ export class Outbox {
     this.#loadNumbers();
   }
 
-  /** Hands out the first entry of every ready lane. `next`: when to call again at the latest. */
+  /** Hands out the first entries of ready lanes, at most `limit`. `next`: when to call again at the latest. */
   lease(limit: number, at: Instant): Lease<unknown> {
     const { keys, next } = this.#later.due(at);
     for (const name of keys) {
@@ -192,9 +193,9 @@ export class Outbox {
   }
 
   /**
-   * Settles an entry that was handed out; ignores others. The settlement is durable before the next entry of the lane
-   * is handed out, so a crash leaves one entry in doubt. The settlement of a lane's last entry is written with the
-   * next transaction.
+   * Settles an entry that was handed out; ignores others. A final settlement is durable before the next entry of the
+   * lane is handed out, so a crash leaves at most one entry of a lane in doubt. The settlement of a lane's last entry
+   * is written with the next transaction.
    */
   settle(row: OwedEffect<unknown>, settlement: Settlement, commit: SettlingCommit): Promise<void> {
     const lane = this.#lanes.get(laneOf(row));
@@ -242,7 +243,10 @@ export class Outbox {
     }
   }
 
-  /** Takes in a row that another process wrote into the same table. One that is not new was taken from a dead worker. */
+  /**
+   * Takes in a row that another process wrote into the same table. An open row that is not new was taken from a dead
+   * worker, so it becomes uncertain.
+   */
   adopt(n: number, isNew: boolean): void {
     this.#n = Math.max(this.#n, n);
     const stored = this.#sql.one.get(n);
@@ -265,7 +269,7 @@ export class Outbox {
   /**
    * Takes over the open entries of workers that are gone. The entries of a channel go to the living worker that has
    * other entries of it, else to this worker. The first entry of each lane becomes uncertain, because it may have been
-   * in flight. Takes effect with `committed`, like new entries of the same transaction: none of those is handed out first.
+   * in flight. Takes effect with `committed`, so that no new entry of the same transaction is handed out first.
    */
   takeOver(gone: readonly string[]): void {
     const lanes = new Set<string>();
@@ -310,14 +314,19 @@ export class Outbox {
     this.#sql.insert.run(...columns, worker, checksumOf(columns));
   }
 
-  /** The entries of a channel are delivered in order by one worker: the one that has open entries, or this one. */
+  /**
+   * Returns the worker that has open entries of a channel, else this worker: one worker delivers them all, in order.
+   */
   #workerFor(channel: string, { worker }: Member): string {
     const other = this.#sql.workerOf.get(channel) ?? worker;
     if (other !== worker) this.#reliedOn.add(other);
     return other;
   }
 
-  /** The workers that got entries in the current transaction; empties the list. The entries count only while those work. */
+  /**
+   * Returns the other workers that got entries in the current transaction, and empties the list. The transaction counts
+   * only while these workers live.
+   */
   reliedOn(): readonly string[] {
     const all = [...this.#reliedOn];
     this.#reliedOn.clear();
@@ -390,7 +399,7 @@ export class Outbox {
     lane.behind = null;
   }
 
-  /** Marks a lane as ready if it has an entry. */
+  /** Marks a lane as ready when it has a first entry that is not in flight, else as not ready. */
   #wake(lane: Lane): void {
     const isReady = lane.entries[0]?.inFlight === false;
     if (isReady && !lane.isReady) this.#ready.push(lane);
@@ -407,7 +416,7 @@ export class Outbox {
     } else this.#sql.remove.run(entry.n);
   }
 
-  /** The key of the newest announcement that a message shows, if it begins with `prefix`; `null` otherwise. */
+  /** The key of the newest announcement that a message shows, among keys that begin with `prefix`; `null` for none. */
   announcementAt(channel: string, id: string, prefix: string): string | null {
     const unwritten = [...this.#settling, ...this.#settled].findLast(
       (each) => each.channel === channel && each.shown === id && each.key?.startsWith(prefix) === true,
@@ -491,7 +500,10 @@ function statements(db: Database) {
          ORDER BY n DESC LIMIT 1`,
       )
       .pluck(),
-    /** The messages of the last confirmed announcement with this key, first part first. Its parts are rows in a row. */
+    /**
+     * The messages of the last confirmed announcement with this key, first part first. Its parts have successive
+     * numbers.
+     */
     announced: db
       .prepare<[{ readonly channel: string; readonly key: string; readonly n: number }], string>(
         `WITH last (first) AS (SELECT n FROM outbox WHERE channel = @channel AND key = @key AND n < @n

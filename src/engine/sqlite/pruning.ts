@@ -7,7 +7,7 @@ import type { Configs } from './configs.ts';
 import { checkpointOf } from './rows.ts';
 import type { JournalRow, Owner, Rows, Snapshot } from './rows.ts';
 
-/** A partly folded state. */
+/** The state after a part of a journal, in its stored form. */
 export type FoldedState = Pick<Snapshot, 'state' | 'version' | 'deadline' | 'rest'>;
 
 /** The parts of the store that pruning needs. */
@@ -33,7 +33,8 @@ export const TAKEN_OUT = 100;
 
 /**
  * Deletes what is older than each key's instant (`null`: nothing), in short commits: journal rows, which a checkpoint
- * replaces; messages that no state names; settled posts. `isDryRun` only counts.
+ * replaces, and their ledger rows; messages that the key's state does not name; settled posts. Then deletes unused
+ * configurations. `isDryRun` only counts.
  */
 export async function prune(
   ports: RetentionPorts,
@@ -159,9 +160,10 @@ async function untilNone(takeOut: () => Promise<number>): Promise<number> {
   return sum;
 }
 
+/** Row numbers of a table: those above `after`, up to `upto`. */
 export type RowRange = { readonly after: number; readonly upto: number };
 
-/** The rows of a table in slices. */
+/** Yields ranges of a table's row numbers. `last` returns the last number of the range after a number. */
 export async function* pages(
   last: { get(after: number): number | null | undefined },
   write: RetentionPorts['write'],
@@ -175,6 +177,7 @@ export async function* pages(
   }
 }
 
+/** Prepares the `last` of `pages` for a table: ranges of `LOOKED_AT` rows, by the column `number`. */
 export function pageOf(db: Database, table: string, number: string) {
   return db
     .prepare<[number], number | null>(

@@ -21,7 +21,7 @@ export type JournalRow = {
   readonly facts: string;
   /** The texts of the facts with their salts; see `recordOf`. */
   readonly body: string | null;
-  /** The id of the command, if another machine sent it. */
+  /** The id of a command that is carried out once (`applyOnce`); `null` for other commands. */
   readonly cause: string | null;
   /** Hexadecimal digits. */
   readonly hash: string;
@@ -54,8 +54,8 @@ export type Owner = { readonly id: number; readonly name: string; readonly key: 
 export const NO_TAIL: Tail = { row: 0, seq: 0, hash: '0'.repeat(64) };
 
 /**
- * The hash of a row: SHA-256 of the previous hash and all stored values, except the texts, whose hashes are in the
- * facts.
+ * The hash of a row: SHA-256 of the previous hash and all stored values, except the row's number and the texts. The
+ * facts hold the hashes of the texts.
  */
 export function rowHash(before: string, row: Omit<JournalRow, 'row' | 'hash' | 'body'>): string {
   const { machine, seq, prev, at, deadline, version, cause, facts } = row;
@@ -105,6 +105,7 @@ const CHECKED = {
     'seq channel kind speaker_id speaker_name avatar text epoch sent_at edited deleted receipts reply_to nonce',
 } as const;
 
+/** A table whose rows have checksums. */
 export type CheckedTable = keyof typeof CHECKED;
 
 /** The checksum of a row as SQL. The columns in `given` are parameters of the statement. */
@@ -141,7 +142,10 @@ export function countBroken(db: Database, table: CheckedTable, condition = 'TRUE
   return Number(db.prepare(sql).pluck().get());
 }
 
-/** Counts rows with a wrong checksum in slices. Returns the count and the last row of the slice. */
+/**
+ * Returns a function that counts wrong checksums among the next `most` rows after a row number. Its result has the
+ * number of the last of these rows; `null` for no more rows.
+ */
 export function brokenRows(
   db: Database,
   table: CheckedTable,
@@ -158,15 +162,21 @@ export function brokenRows(
   };
 }
 
-/** The smallest number above `last` that only the process with this slot uses. Without a slot: the next number. */
+/** A number above `last` that only the process with this slot uses. Without a slot: the next number. */
 export function numberAfter(last: number, slot: number | null): number {
   return slot === null ? last + 1 : (Math.floor(last / SLOTS) + 1) * SLOTS + slot;
 }
 
-/** How many rows a state may be behind its journal before it is stored. A start reads about as many. */
+/**
+ * A state is stored when more rows than this were written, of any key, since the first row that the stored state lacks.
+ * A start reads about as many rows.
+ */
 const MOST_LAG = 20_000;
 
-/** How many states one commit stores, besides a quarter of its rows, so that many due states do not delay others. */
+/**
+ * One commit stores at most this many overdue states, and one more for each four rows that it adds, so that many
+ * overdue states do not delay commits.
+ */
 const STORED_AT_ONCE = 4;
 
 /**
@@ -247,7 +257,7 @@ export class Rows {
     return [...new Set([...this.#sql.awake.all(name), ...lagging.map(({ key }) => key)])];
   }
 
-  /** The `rest` words of all other keys. */
+  /** The `rest` words of the keys of one machine that are at rest and not behind their journal. */
   resting(name: string): ReadonlyMap<string, string> {
     const found = new Map<string, string>();
     for (const { id, key, rest } of this.#sql.resting.iterate(name)) if (!this.isLagging(id)) found.set(key, rest);
@@ -339,7 +349,7 @@ export class Rows {
     this.#lagging.delete(owner.id);
   }
 
-  /** Keys whose states must be stored with this commit. Also records the first row that a start must read. */
+  /** Keys whose states must be stored with this commit, longest behind first. Call it once for each commit. */
   overdue(): readonly Owner[] {
     const most = STORED_AT_ONCE + Math.floor(this.#added / 4);
     this.#added = 0;
@@ -362,7 +372,7 @@ export class Rows {
     return [...this.#lagging.values()].map(({ owner }) => owner);
   }
 
-  /** Records the first row that a start must read. */
+  /** Records the first row that a start must read. Does nothing where several processes share the rows. */
   noteLow(): void {
     const [oldest] = this.#lagging.values();
     if (this.#slot === null) this.#sql.noteLow.run(String(oldest === undefined ? this.last : oldest.first - 1));
@@ -401,7 +411,7 @@ export function checksumOf(values: readonly unknown[]): string {
 
 const CHECKSUM_DIGITS = 32;
 
-/** SQLite replaces ill-formed text. */
+/** A value as SQLite gives it back, for a checksum: SQLite replaces ill-formed text. Bytes as hexadecimal digits. */
 function storedForm(value: unknown): unknown {
   if (typeof value === 'string') return value.toWellFormed();
   return Buffer.isBuffer(value) ? value.toString('hex') : value;

@@ -78,7 +78,7 @@ export type Tables = {
   readonly read: <T>(read: () => T) => T;
 };
 
-/** A key and its facts. */
+/** A key and its facts, newest first. */
 export type KeyFacts<Fact> = readonly [key: string, newest: Iterable<Omit<StoredFact<Fact>, 'hash'>>];
 
 /** A machine without its types. */
@@ -100,8 +100,8 @@ type Hosted = Pick<
 >;
 
 /**
- * Opens the store in a file for this process alone. Throws a `StoreError` that says what to do: within a second when
- * another process owns it; before any write when it is damaged or has a newer schema.
+ * Opens the database of a store for this process alone, and makes the store by `make`. Throws a `StoreError`: within a
+ * second when another process owns the file, and when the file is damaged or has a newer schema.
  */
 export function openSqliteStore<Made>(
   { path, say }: Pick<StoreOptions, 'path' | 'say'>,
@@ -159,7 +159,7 @@ export class SqliteStore implements Store {
     const newId = member === null ? (options.ids ?? newStoreId) : () => member.logId;
     const { storeId, isNew, isRestored, endedWell, owner, former } = readMarks(db, newId);
     [this.id, this.owner, this.#former] = [storeId, member?.worker ?? owner, former];
-    // From now on, a file without its log shows whose it is and that it was in use.
+    // Moves the marks from the log into the file: even without its log, the file shows its owner and that it is in use.
     db.pragma('wal_checkpoint(TRUNCATE)');
     this.#isRestored = isRestored;
     this.#endedWell = endedWell;
@@ -228,7 +228,7 @@ export class SqliteStore implements Store {
     return this.#commits.run(() => () => this.#inbox.accept(message, this.#rows.last));
   }
 
-  /** Called in the same task as the `apply` of the matching command, it is committed together with it. */
+  /** A call in the same task as the `apply` of the matching command is committed together with that command. */
   amend(change: MessageChange): Promise<'changed' | 'unchanged' | 'unknown'> {
     return this.#commits.run(() => () => this.#inbox.amend(change));
   }
@@ -292,7 +292,7 @@ export class SqliteStore implements Store {
     });
   }
 
-  /** All damage that can be found, one sentence per problem. Slow for long journals. */
+  /** Damage of the file and of the journals of hosted machines, one sentence per problem. Slow for long journals. */
   verify(): readonly string[] {
     const replay = ({ name, key }: Owner): Replayed | null => this.#hosted.get(name)?.replay(key) ?? null;
     return this.#reading(() => [...fileProblems(this.#db), ...foldProblems(this.#rows, replay)]);
@@ -317,7 +317,7 @@ export class SqliteStore implements Store {
 
   /**
    * Erases texts from rows, file and log. Backups keep them. Rejects with a `StoreError` when another program reads
-   * the file, which keeps the log in use; erase again later.
+   * the file: the rows are erased then, and the log still holds the texts; erase again later.
    */
   async erase(erasure: Erasure, also: AlsoErased = { stretches: [], isTheirs: () => false }): Promise<Erased> {
     const erased = await this.#taking.run('rows', () => erase(this.#retention(), erasure, also));
@@ -331,7 +331,7 @@ export class SqliteStore implements Store {
     if (error !== null) this.#options.failed?.(error);
   }
 
-  /** Declares a worker dead, and delivers the entries of all workers that are not living. */
+  /** Declares the worker `dead` and takes over its entries; without `dead`, those of all workers that do not live. */
   async #takeOver(publisher: Publisher, dead?: string): Promise<Recovery> {
     if (dead !== undefined) await publisher.bury(dead);
     await this.catchUp();
@@ -391,7 +391,7 @@ export class SqliteStore implements Store {
     return null;
   }
 
-  /** Another process erased texts of a journal: the stored state may still hold them. */
+  /** Called when another process erased texts of a journal: folds it anew, because the state may still hold them. */
   #refold(owner: Owner): void {
     const keeper = this.#hosted.get(owner.name);
     const snapshot = this.#rows.snapshot(owner.name, owner.key);
@@ -462,7 +462,9 @@ export class SqliteStore implements Store {
     };
   }
 
-  /** True when the log holds no erased text any more. */
+  /**
+   * Drops states from memory, then calls `emptied`. Resolves with `true` when the log holds no erased text any more.
+   */
   async #forgetTexts(emptied: typeof giveBack): Promise<boolean> {
     await this.tables.write(() => this.#forgetStates());
     return emptied(this.#retention());
@@ -478,7 +480,7 @@ export class SqliteStore implements Store {
     if (overdue.length > 0) this.#rows.noteLow();
   }
 
-  /** After a clean end no state is behind its journal, so the next start folds nothing. */
+  /** Stores the states of hosted machines and records a clean end, so that the next start folds nothing. */
   #storeAll(): void {
     for (const { name, key } of this.#rows.lagging()) this.#hosted.get(name)?.store(key);
     this.#rows.noteLow();

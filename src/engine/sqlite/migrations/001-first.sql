@@ -1,7 +1,7 @@
 -- "Conc" in ASCII: marks the file as a database of Conch, as released. Files of versions before the first release do not have it.
 PRAGMA application_id = 1131376227;
 
--- Facts about this file: `storeId` begins each outbox id, `backup` marks a copy, `settled` is the last outbox row before the first open one.
+-- Facts about this file: `issuer` begins each outbox id, `backup` marks a copy, `settled` is the last outbox row before the first open one.
 CREATE TABLE meta (
   name TEXT NOT NULL PRIMARY KEY,
   value TEXT NOT NULL
@@ -60,7 +60,7 @@ CREATE INDEX machines_deadline ON machines (deadline) WHERE deadline IS NOT NULL
 CREATE INDEX machines_awake ON machines (name, key) WHERE rest IS NULL;
 
 -- One row for each command with all its facts. `prev` is the key's row before; the hash covers both. `cause` is the id of a command
--- that another machine sent: it is carried out once. `body` holds the texts of people and agents, of which the facts hold a salted
+-- that is carried out once (`applyOnce`). `body` holds the texts of people and agents, of which the facts hold a salted
 -- hash: a text can be erased and the hashes still hold.
 CREATE TABLE journal (
   row INTEGER NOT NULL PRIMARY KEY,
