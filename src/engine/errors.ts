@@ -68,7 +68,7 @@ export function storeError(error: unknown, path: string): StoreError {
   return new StoreError(code, sentence(code, path, error instanceof Error ? error.message : String(error)), error);
 }
 
-/** Returns what is wrong with the store, and what to do, for people. `path`: its file. `detail`: inserted, such as the cause. */
+/** What is wrong with the store, and what to do, for people. `path`: its file. `detail`: for example the cause. */
 export function sentence(code: StoreFault, path: string, detail: string): string {
   switch (code) {
     case 'locked':

@@ -133,7 +133,10 @@ export function plansOf(
   };
 }
 
-/** Reuses an agent's backend until its configuration changes, or the rules by which it is denied or must ask. */
+/**
+ * Reuses an agent's backend until the agent's `backend` or `trusted` changes, or the kinds of tools that it is denied
+ * or must ask for.
+ */
 export function keptBackends(make: Backends['backendFor'], config: () => Config): Backends['backendFor'] {
   const kept = new Map<AgentId, { readonly by: string; readonly backend: AgentBackend }>();
   return (agent) => {
@@ -146,7 +149,7 @@ export function keptBackends(make: Backends['backendFor'], config: () => Config)
   };
 }
 
-/** The same, with the present configuration. */
+/** The parts of all backends, with `inForce`: the present configuration, which a reload replaces. */
 type SharedParts = BackendsParts & {
   readonly inForce: () => Config;
   /** An agent whose backend was asked for, also one of a crew; `undefined` for none. */
@@ -320,7 +323,7 @@ async function command(parts: BackendsParts): Promise<Maker> {
   );
 }
 
-/** The gate before the folder of a local agent. */
+/** The gate before the folder of a local agent: open for the workers of a trusted crew; no gate without `trust`. */
 function gateOf({ trust }: BackendsParts, agent: AgentConfig): { readonly gate?: FolderGate } {
   if (agent.crew !== undefined && agent.trusted === true) return { gate: OPEN_GATE };
   const folder = folderOf(agent);

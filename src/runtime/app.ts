@@ -51,9 +51,9 @@ export type AppParts = Pick<CommandContextPorts, 'waiting'> & {
   readonly localOperators: readonly string[];
   /** Secrets to redact from texts; default: those of the configuration. Returns a new array when the set changes. */
   readonly secrets?: () => readonly string[];
-  /** Called when the store or the program failed, so that writes can no longer be trusted. */
+  /** Called with an error after which the program must end, such as one of the store or a refusal of a platform. */
   readonly onBroken: (error: unknown) => void;
-  /** False while another process may serve the channels in place of this one. Default: never. */
+  /** False while another process may serve the channels in place of this one. Default: always true. */
   readonly mayAct?: () => boolean;
   /** The most rounds of delivery at a shutdown. Default: `ALONE_DRAIN_ROUNDS`. */
   readonly drainRounds?: number;
@@ -71,12 +71,12 @@ const STORE_BACKOFF = { firstMs: 250, longestMs: 5_000 };
 const AFTER_SHUTDOWN_MS = 3_600_000;
 
 /**
- * The time until an outbox entry is tried again, in milliseconds, while another process may have become the leader. This
- * process must neither post nor prompt meanwhile.
+ * The time until an outbox entry is tried again, in milliseconds, while another process may have become the leader.
+ * This process must neither post nor prompt meanwhile.
  */
 const UNCERTAIN_MS = 500;
 
-/** The longest that the first grant of a new channel waits for its agents. */
+/** The longest that the first grant of a new channel waits for its agents, in milliseconds. */
 const SEATING_MS = 5_000;
 
 /** Floors, agents and adapters as one program. */
@@ -104,7 +104,7 @@ export class App {
   #configured: Config;
   #config: Config;
   #isStopping = false;
-  /** True when the crews are opened, which they are at the end of the start. */
+  /** True once `connect` opens the crews. Until then a reload does not open them. */
   #hasCrews = false;
 
   constructor(parts: AppParts) {
@@ -226,7 +226,7 @@ export class App {
 
   /**
    * Starts on this machine. When it resolves, messages of platforms that lose nothing are accepted. Floors with work
-   * in progress resume meanwhile, each before its next command.
+   * in progress resume in `connect`, or before their next command.
    */
   async start(): Promise<void> {
     this.#connectTrust();
@@ -246,8 +246,8 @@ export class App {
   }
 
   /**
-   * Connects the other platforms, with retries. Resolves when all are connected and all floors have resumed. Rejects
-   * with an `AdapterError` when a platform refuses for good.
+   * Connects the other platforms, with retries, then opens the crews. Resolves when all are connected, all floors have
+   * resumed and the crews are opened. Rejects with an `AdapterError` when a platform refuses for good.
    */
   async connect(): Promise<void> {
     const connected = this.#startUp.connect();
@@ -284,7 +284,9 @@ export class App {
     if (this.#hasCrews) void this.crews.begin().catch(this.#parts.onBroken);
   }
 
-  /** Catches up new channels before their first grant. Removed channels lose their seats. */
+  /**
+   * Applies the present configuration. Catches up new channels before their first grant. Removed ones lose their seats.
+   */
   async #reconfigure(): Promise<void> {
     const known = new Set(this.#config.channels.map(({ id }) => id));
     this.#config = this.#complete();
@@ -381,7 +383,7 @@ export class App {
     });
   }
 
-  /** A deadline that could not be written is tried again later. */
+  /** Ends the program, unless the failure will pass: then the manager tries the deadline again. */
   #deadlineFailed(failure: unknown): void {
     if (!willPass(failure)) this.#parts.onBroken(failure);
   }

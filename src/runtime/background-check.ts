@@ -33,7 +33,7 @@ const lastCheck = z.object({ at: z.number(), problems: z.array(z.string()) });
 /** The owner and the name under which the result is stored. */
 export const CHECKED = { owner: 'conch', name: 'checked' } as const;
 
-/** Delay of a check after the start, in milliseconds, and how long a result counts. */
+/** The least delay of a check after the start, and the time between two checks, in milliseconds. */
 const FIRST_MS = 10_000;
 const EVERY_MS = 7 * 86_400_000;
 
@@ -41,8 +41,8 @@ const EVERY_MS = 7 * 86_400_000;
 const MOST_PROBLEMS = 20;
 
 /**
- * Checks the whole database while Conch runs: soon after a start that followed a crash or a check with problems, else
- * once a week. Problems are errors in the log until a check finds none.
+ * Checks the whole database while Conch runs: soon after a start that followed a crash, a check with problems or no
+ * check, and a week after each check. Logs each problem as an error.
  */
 export class BackgroundCheck {
   readonly #parts: BackgroundCheckParts;

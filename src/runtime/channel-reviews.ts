@@ -39,7 +39,7 @@ export class ChannelReviews extends Reviews {
   readonly commands: ReviewCommands;
   readonly #ports: ChannelReviewsPorts;
 
-  /** Before the store recovers. */
+  /** Must be called before the store recovers. */
   constructor(ports: ChannelReviewsPorts) {
     const { store, floors, config, clock, timers, log, clean } = ports;
     const { dataDir } = config();
@@ -78,7 +78,7 @@ export class ChannelReviews extends Reviews {
     });
   }
 
-  /** Goes on with the reviews that were open, and opens those that messages wait for. */
+  /** Goes on with open reviews. Opens one for the first held message of each channel whose order is `review`. */
   override begin(): void {
     super.begin();
     const { store, config, log } = this.#ports;
@@ -91,13 +91,17 @@ export class ChannelReviews extends Reviews {
     }
   }
 
-  /** The open review of a channel or its last one, as people see it. `clean` removes secrets from texts of agents. */
+  /**
+   * The open review of a channel or its last one, for people; `null` for none. `clean` redacts secrets in its texts.
+   */
   shown(channel: ChannelId, clean: (text: string) => string): ReviewView | null {
     const review = this.state(channel)?.review ?? null;
     return review === null ? null : reviewViewOf(review, clean);
   }
 
-  /** Opens a review for a person's message, where the order of the channel says so. */
+  /**
+   * Opens a review for a person's message, if the channel's order is `review`, its agents are named and it has no task.
+   */
   async arrived(message: HumanMessage): Promise<void> {
     const { channel, author } = message;
     const { config, floors } = this.#ports;
@@ -150,7 +154,7 @@ function taskOf({ text }: Pick<HumanMessage, 'text'>): string {
 /** The most lines of a conversation in one answer. */
 const LINES_SHOWN = 200;
 
-/** The folder for the files that reviewers read, in a data folder. git names folders without links. */
+/** The folder for the files that reviewers read, in a data folder. The path has no links, as git names folders. */
 function scratchIn(dataDir: string): string {
   return join(withoutLinks(dataDir), 'reviews');
 }
@@ -196,7 +200,7 @@ function modelOf(config: Config, agent: AgentId): string | null {
   return backend?.kind === 'llm' ? `${backend.provider} ${backend.model}` : null;
 }
 
-/** The agents of the reviews that messages open in a channel; `null` when it names none. */
+/** The agents of the reviews that messages open in a channel; `null` unless its configuration names both. */
 function agentsOf(config: Config, channel: ChannelId): ReturnType<ReviewCommands['agents']> {
   const { primary, reviewer } = reviewConfigOf(config, channel);
   return primary === undefined || reviewer === undefined ? null : { primary, reviewer };

@@ -17,7 +17,7 @@ type ChannelSyncPorts = {
   readonly log: Log;
   readonly channelsOf: (adapter: ChatAdapter) => readonly ChannelId[];
   readonly store: Pick<FloorStore, 'lastSeen'> & { readonly keyValues: Pick<KeptTexts, 'remember' | 'recall'> };
-  /** Retries work while the disk is full. Rejects when the store is broken. */
+  /** Retries work while the disk is full or another process uses the database. Rejects with other errors. */
   readonly retrying: (work: () => Promise<unknown>) => Promise<unknown>;
   readonly onBroken: (error: unknown) => void;
 };
@@ -33,14 +33,20 @@ const positionSchema = z.object({ id: z.string(), order: z.string() });
 type Since = { readonly contact: Contact; readonly link: object | null };
 
 type Contact = {
-  /** The present connection, a new object after each loss; `null` while contact is lost. A read counts only for its own. */
+  /**
+   * The present connection, a new object after each loss; `null` while contact is lost. A read counts only if its
+   * connection is still the present one.
+   */
   link: object | null;
   /** True when a read did not count, so that the next connection reads again. */
   isUnread: boolean;
   /** Settles when all reads that have begun are over. */
   reading: Promise<void>;
   sweep: Timer | null;
-  /** The last message of each channel before contact was lost. Later ones can come in before the missed ones are read. */
+  /**
+   * The last message of each channel before contact was lost. Later messages can come in before the missed ones are
+   * read.
+   */
   readonly before: Map<ChannelId, Position | null>;
 };
 
@@ -57,13 +63,16 @@ export class ChannelSync {
     this.#ports = ports;
   }
 
-  /** Called at the first connection: catches up all channels of the platform, or these. */
+  /**
+   * Called at the first connection: catches up all channels of the platform, or these. Then starts the regular reads of
+   * a platform that may lose events.
+   */
   async begin(adapter: ChatAdapter, channels?: readonly ChannelId[]): Promise<void> {
     await this.#read(adapter, channels);
     if (adapter.capabilities.losesEvents === true) this.#sweepLater(adapter);
   }
 
-  /** Notes the last message of each channel. Call it before the platform is connected. */
+  /** Notes the last message of each channel that has none noted. Call it before the platform is connected. */
   note(adapter: ChatAdapter): void {
     const { before } = this.#contact(adapter);
     for (const channel of this.#ports.channelsOf(adapter))
@@ -92,7 +101,9 @@ export class ChannelSync {
     });
   }
 
-  /** Marks the beginning of a thread. If Conch was in its channel then, the whole thread counts as unread. */
+  /**
+   * Stores that a thread is read from `since` on, if that is after the first read of its channel. Else does nothing.
+   */
   async mark(thread: ChannelId, parent: ChannelId, since: Position): Promise<void> {
     const known = this.#mark(parent);
     if (known === null || compareOrder(since.order, known.order) <= 0) return;
@@ -112,7 +123,9 @@ export class ChannelSync {
     for (const { sweep } of this.#contacts.values()) sweep?.cancel();
   }
 
-  /** Reads the channels one read after another. After a later loss, the next read ends it. */
+  /**
+   * Reads the channels after earlier reads have ended. If contact is lost meanwhile, the next connection reads again.
+   */
   async #read(adapter: ChatAdapter, channels = this.#ports.channelsOf(adapter)): Promise<void> {
     const contact = this.#contact(adapter);
     const { link, reading: before } = contact;
@@ -162,13 +175,16 @@ export class ChannelSync {
     }
   }
 
-  /** The channel's position when Conch first read it. */
+  /** The channel's position when Conch first read it, or the stored start of a thread; `null` for none. */
   #mark(channel: ChannelId): Position | null {
     const kept = this.#ports.store.keyValues.recall(MARKS, channel);
     return kept === null ? null : positionSchema.parse(JSON.parse(kept));
   }
 
-  /** Continues grants after the read, unless contact was lost since this connection. `reading`: the reason for a gap. */
+  /**
+   * Continues grants after the read, unless contact was lost since this connection. `reading`: resolves with the reason
+   * for a gap; `null` when nothing is read.
+   */
   async #lift(channel: ChannelId, reading: Promise<string | null> | null, { contact, link }: Since): Promise<void> {
     const gap = await reading;
     const { manager, retrying } = this.#ports;

@@ -80,8 +80,8 @@ function nameIn(
 }
 
 /**
- * The seat that an agent would have if the channel's configuration named it; `null` for an unknown agent or channel, and
- * for an agent that cannot be added.
+ * The seat that an agent would have if the channel's configuration named it; `null` for an unknown agent or channel,
+ * and for an agent that cannot be added.
  */
 function seatFor(config: Config, channel: ChannelId, agent: AgentId): SeatSettings | null {
   const place = channelIn(config, channel);

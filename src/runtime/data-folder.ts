@@ -172,8 +172,8 @@ function makeDataFolder(dataDir: string, say: (line: string) => void): void {
 }
 
 /**
- * Throws a `StoreError` with the `chown` command when another user owns the folder or a file in it and this user may not write
- * there: a volume that was made by root, or a start by another user before.
+ * Throws a `StoreError` with the `chown` command when another user owns the folder or a file in it and this user may
+ * not write there: a volume that was made by root, or a start by another user before.
  */
 function refuseForeignFolder(dataDir: string): void {
   const [uid, gid] = [process.getuid?.(), process.getgid?.()];
@@ -188,7 +188,7 @@ function refuseForeignFolder(dataDir: string): void {
 }
 
 function filesIn(dataDir: string): readonly string[] {
-  // A folder that refuses to be read is reported itself.
+  // `refuseForeignFolder` checks the folder itself, too.
   return isRefused(dataDir) ? [] : readdirSync(dataDir).map((name) => join(dataDir, name));
 }
 
@@ -222,6 +222,7 @@ export const MACHINES_BESIDE_FLOORS: readonly MachineEntry[] = [
   entryOf(sessionJournal),
 ];
 
+/** All machines: the floor, then the others. */
 export const MACHINES: readonly MachineEntry[] = [entryOf(floorMachine), ...MACHINES_BESIDE_FLOORS];
 
 function entryOf<State, Command, Fact, Effect, Refusal extends string>(

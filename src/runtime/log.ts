@@ -137,7 +137,7 @@ export function redactor(secrets: readonly string[]): (line: string) => string {
   return hasNumbers ? (line) => redactValues(line, redact) : redact;
 }
 
-/** Returns the same for texts, with secrets that the program learned after its start. */
+/** Returns a function that redacts a text, with the secrets as they are at each call. */
 export function textCleaner({ config, secrets }: CleanerParts): (text: string) => string {
   const own = config.secrets.map((secret) => secret.reveal());
   return currentRedactor(secrets ?? (() => own), textRedactor);
@@ -159,7 +159,7 @@ function currentRedactor(
   };
 }
 
-/** Returns the same for a text that is not JSON, such as a message. */
+/** Returns a function that redacts secrets and tokens of known services in any text. */
 function textRedactor(secrets: readonly string[]): (text: string) => string {
   const values = [...new Set(secrets)].filter((secret) => secret.length >= SHORTEST);
   const forms = [...new Set(values.flatMap(secretForms))].sort((a, b) => b.length - a.length);

@@ -31,7 +31,7 @@ type MaintenanceParts = {
 
 const DAY_MS = 86_400_000;
 
-/** Delay of the first pruning after a start, so that the start has the machine to itself. */
+/** Delay of the first pruning after a start, in milliseconds, so that it does not slow the start down. */
 const FIRST_MS = 60_000;
 
 /** Executes a maintenance command of the command line. An error becomes the text of a refusal. */
@@ -196,7 +196,7 @@ class Traces {
     if (name !== null) this.#names.add(name);
   }
 
-  /** Adds a name of the person. */
+  /** Adds a name of the person. Always returns true. */
   isCalled(name: string): true {
     if (name !== ERASED_TEXT) this.#names.add(name);
     return true;

@@ -52,8 +52,8 @@ type Callbacks = {
 
 /**
  * Runs the bot until it is told to stop. Resolves with the exit code. SIGTERM and SIGINT stop it in good order; a
- * second signal stops it at once. Rejects when it cannot start: with a `StoreError`, or an error with code
- * `EADDRINUSE`.
+ * second signal stops it at once. Rejects when it cannot start: for example with a `StoreError`, an `AdapterError`, or
+ * an error with code `EADDRINUSE`.
  */
 export async function runBot(first: Config, { greet = printLink, begun }: Callbacks = {}): Promise<ExitCode> {
   let config = first;
@@ -118,7 +118,7 @@ function ready({ page }: Platforms, tell: () => void): void {
   tell();
 }
 
-/** The service manager of this process. Its reports need only reads of the store: a start anew frees no full disk. */
+/** The service manager of this process, which gets reports and may restart it. */
 function serviceOf(log: Log): ServiceManager {
   const { env, pid } = process;
   return serviceManager({
@@ -195,7 +195,7 @@ function printLink(link: string, { demoModel }: Config): void {
   process.stdout.on('error', () => undefined).write(`${who}Open the page: ${link}\n${ONE_BROWSER}\n`);
 }
 
-/** The exit code when the lock file of the data folder was deleted or replaced. */
+/** Reports that the lock file of the data folder was deleted or replaced. Returns the exit code. */
 function lockLost(path: string, log: Log): ExitCode {
   const words = `${path} was deleted or replaced while Conch ran. Conch ends, so that no second one writes to the same database. Leave that file alone, and start Conch again.`;
   log.fatal({ file: path }, words);
@@ -266,6 +266,7 @@ async function openStore({
     return null;
   }
   const { keyValues } = opened.store;
+  // Only reads, because a restart does not free a full disk.
   service.watch(() => void keyValues.recall('runtime', 'room'));
   health.watch(keyValues);
   return opened;
@@ -273,8 +274,8 @@ async function openStore({
 
 /**
  * Serves health checks and browsers over HTTP while this Conch stands by, and stops it at a signal. `waits` starts the
- * server and listens for signals. `served` ends both, and resolves when the server's port is free for the page. Ends this
- * program when another one has the port: it could not serve the page after a take-over.
+ * server and listens for signals. `served` ends both, and resolves when the server's port is free for the page. Ends
+ * this program when another one has the port: it could not serve the page after a take-over.
  */
 function standby({ current, log, service, stopping }: Pick<StoreParts, 'current' | 'log' | 'service' | 'stopping'>) {
   let close: Promise<() => Promise<void>> | null = null;
@@ -382,7 +383,7 @@ function listen(ports: {
   };
 }
 
-/** Whether the program stopped in time. Otherwise the caller ends the process. */
+/** Resolves with whether `stop` succeeded in time. Otherwise the caller ends the process. */
 async function stopWithin(ms: number, stop: () => Promise<void>, log: Log): Promise<boolean> {
   const late = Promise.withResolvers<false>();
   const timer = systemTimers.after(ms, () => {

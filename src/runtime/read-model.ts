@@ -112,7 +112,7 @@ export function createReadModel(
   };
 }
 
-/** Makes the view of a held floor once for each commit. Only the obstacles change with time. */
+/** Makes the view of a floor with a holder once for each commit. Only the obstacles change with time. */
 function viewsOf(
   store: string,
   floorOf: Readers['floor'],
@@ -163,7 +163,7 @@ function threadsIn(reader: Readers['store'], channelOf: ReadModel['channel']): P
   };
 }
 
-/** A floor at rest has the agents of its configuration. */
+/** The channels in which an agent has a seat. A floor at rest has the agents of its configuration. */
 function seatsOf(
   agent: AgentId,
   { channels }: Config,
@@ -255,7 +255,7 @@ export type KnownPeople = {
   operates(person: Requester): boolean;
 };
 
-/** Number of people who are remembered. */
+/** Number of people whose names and roles stay in memory. */
 const PEOPLE = 10_000;
 
 /** Returns the known people. `localOperators`: ids of operators without an entry in the configuration. */
@@ -345,7 +345,7 @@ export function queriesFor(adapter: ChatAdapter, all: FloorQueries): FloorQuerie
   };
 }
 
-/** The intake of one adapter: takes messages of its own channels, and commands for all channels that concern it. */
+/** The intake of one adapter. Throws for reports of other channels, and for commands of channels not concerning it. */
 export function intakeFor(
   adapter: ChatAdapter,
   people: Pick<KnownPeople, 'met' | 'commanded'>,
@@ -418,7 +418,7 @@ const shownAgents = foundOnce(({ agents }: Config): ReturnType<FloorQueries['age
 function namesOf(config: () => Config) {
   const agent = (wanted: AgentId) => agentsById(config().agents).get(wanted);
   const channel = (wanted: ChannelId) => channelsById(config().channels).get(wanted);
-  // What an agent said may be posted after it has left, as workers of crews do. A configuration has at most 1,000.
+  // A text of an agent may be posted after the agent, such as a worker, has left. A configuration names at most 1,000.
   const known = new BoundedMap<AgentId, AgentConfig>(2_000);
   const keep = foundOnce(({ agents }: Config) => agents.map((each) => known.set(each.id, each)).length);
   return {

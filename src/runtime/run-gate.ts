@@ -29,9 +29,9 @@ type RunGatePorts = {
   readonly judge: (seat: RunSeat, call: GatedCall, remembered: RunState['remembered']) => CallJudgement;
   /** The first step limit of a run; `undefined`: the specification's default. */
   readonly maxTurns: (seat: RunSeat) => number | undefined;
-  /** Id of the person who caused the turn; `null` when an operator granted it. */
+  /** Id of the person who caused the turn; `null` when an operator granted it, '' when nobody is known. */
   readonly requestedBy: (seat: RunSeat) => string | null;
-  /** Text of the messages that the turn answers; `null` for none. */
+  /** Text of the messages that the turn was given; `null` for none. */
   readonly prompt: (seat: RunSeat) => string | null;
   /** Redacts secrets in a text. */
   readonly clean: (text: string) => string;
@@ -209,7 +209,7 @@ class RunGate implements ToolGate {
     return this.#said === '' ? {} : { output: this.#ports.clean(this.#said) };
   }
 
-  /** The command that stores a step. Steps with a secret, and steps that are too long, are not stored. */
+  /** The command that stores a step, redacted. Steps that are too long, or have a secret in calls, are not stored. */
   #keeping(kept: ModelStep['kept']): readonly RunCommand[] {
     if (kept === null) return [];
     const [said, calls] = [this.#ports.clean(kept.said), this.#ports.clean(kept.calls)];

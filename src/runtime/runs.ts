@@ -152,7 +152,7 @@ export class Runs {
     return run === null || status === 'idle' || status === 'completed' ? null : run.turn;
   }
 
-  /** Reads lines and labels anew, because stored texts changed. */
+  /** Drops cached lines and labels. Must be called when stored texts were erased. */
   forget(): void {
     this.#lines.clear();
     this.taints.clearCache();
@@ -234,7 +234,9 @@ export class Runs {
     };
   }
 
-  /** Why the work may not be changed in the turn of a seat: it reviews, or speaks for another ticket. `null`: it may. */
+  /**
+   * Why the work may not be changed in the turn of a seat: it reviews, or speaks for another ticket. `null`: it may.
+   */
   #readOnly({ channel, agent, aside }: RunSeat): ReadOnly | null {
     const floor = this.#ports.manager.floor(channel);
     if (aside === true || floor?.task === undefined || floor.task.primary === agent) return null;

@@ -23,7 +23,7 @@ type StartUpPorts = {
   readonly begin: (adapter: ChatAdapter) => Promise<void>;
   /** Called when threads were removed. */
   readonly forgotten: () => void;
-  /** Retries work while the disk is full. Rejects when the store is broken. */
+  /** Retries work while the disk is full or another process uses the database. Rejects with other errors. */
   readonly retrying: <Result>(work: () => Promise<Result>) => Promise<Result>;
   readonly onBroken: (error: unknown) => void;
 };

@@ -54,11 +54,11 @@ export type CallJudgement = {
   readonly offers: readonly AlwaysOffer[];
   /** Why the call needs approval even if a rule allows it; `null` for no reason. */
   readonly caution: string | null;
-  /** Labels of the text that the agent reads by the call, with their sources. */
+  /** Labels of the text that the agent reads by the call or has read before, with their sources. */
   readonly brings: { readonly untrusted?: string; readonly private?: string };
 };
 
-/** What counts besides the rules: always-allow rules, and a requester who is not an operator (`member`). */
+/** What counts besides the rules. `member`: the requester who is not an operator; `null` for none. */
 export type CallCircumstances = {
   readonly at: Instant;
   readonly remembered: RunState['remembered'];
@@ -67,7 +67,7 @@ export type CallCircumstances = {
   readonly only?: readonly string[] | null;
   /** Why the work may not be changed in the turn; `null`: it may. */
   readonly readOnly?: ReadOnly | null;
-  /** The folder with the files of the work that it reviews, if there is one. */
+  /** The folder with the files of the work that the agent reviews, if there is one. */
   readonly shown?: string;
   /** Labels of what the session has read; default: none. */
   readonly session?: SessionLabels;
@@ -129,7 +129,8 @@ export function judgeCall(
 
 /**
  * The request for a call in words for people: the whole input, with invisible characters spelled out and secrets
- * redacted. `said`: the agent's last words. No always-allow rules are offered when the input is not shown as it is.
+ * redacted. `said`: the agent's last words. No always-allow rules are offered when the input is not shown as it is. A
+ * text longer than `LONGEST_DETAIL` is left out, and `unaskable` says so.
  */
 export function callAsked(
   call: GatedCall,
@@ -192,7 +193,7 @@ export function recordedCall(
   return { ...asked, source, repeatable, ...more, verdict, rule, ...why, ...alone };
 }
 
-/** The digest of the tool, its definition and its raw input. */
+/** The digest of the tool, its definition and its raw input; also of `detail` for a call that the agent carries out. */
 export function digestOf({ tool, definition, input, detail, accounts }: GatedCall): string {
   return callDigest([tool, definition, accounts === undefined ? input : [input, detail]]);
 }
@@ -215,7 +216,9 @@ const UNJUDGED: CallJudgement = {
   brings: {},
 };
 
-/** The labels to record with a call: of what the agent reads by it, and of what the session had read before. */
+/**
+ * The labels to record with a call: of what the agent reads by it; untrusted also if the session had read such text.
+ */
 function broughtBy(labels: CallLabels, session: SessionLabels | undefined): CallJudgement['brings'] {
   const untrusted = session?.untrusted?.from ?? labels.untrusted;
   return {
@@ -236,7 +239,7 @@ function labelsOfAll(uses: readonly ToolUse[], rules: LabelRules, { server, repe
 }
 
 /**
- * Reasons why people are asked whatever the rules say. Danger: the call could send private data out, with untrusted
+ * Reasons why a call that rules allow needs approval. `isDanger`: the call could send private data out, with untrusted
  * text in the session.
  */
 function cautionsAbout(
@@ -268,7 +271,7 @@ export function pageCaution(
   return isNamed ? 'it may reach Conch’s own page, where people decide' : null;
 }
 
-/** The texts and numbers in an input, at any depth. */
+/** The texts, numbers and names of fields in an input, at any depth. */
 function leavesOf(input: unknown): readonly string[] {
   if (typeof input === 'string' || typeof input === 'number') return [String(input)];
   return typeof input === 'object' && input !== null
@@ -276,7 +279,7 @@ function leavesOf(input: unknown): readonly string[] {
     : [];
 }
 
-/** The call in one line: "scratch: write_file note.txt". */
+/** The title of a call for people: "write_file note.txt (scratch)" for a server's tool, else the title itself. */
 function titleWords(title: string, about: Pick<AboutCall, 'call'> | null, shown: (text: string) => string): string {
   const mcp = mcpToolOf(title);
   return mcp === null ? shown(title) : `${about?.call ?? shown(mcp.name)} (${shown(mcp.server)})`;
@@ -289,7 +292,9 @@ function toolWords(tool: string, { parts }: ToolUse): string {
   return tool === kind ? kind : `${kind} (${tool})`;
 }
 
-/** The call in short: a whole command, else the tool and the first path. Cut where secrets are redacted. */
+/**
+ * The call in short: a whole command, else the tool with its first path, host or short input. Not yet redacted or cut.
+ */
 function shortCall({ tool, input, answer }: GatedCall, uses: readonly ToolUse[]): Pick<AboutCall, 'call'> {
   const [use] = uses;
   if (use === undefined || answer !== undefined) return {};

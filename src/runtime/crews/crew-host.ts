@@ -65,14 +65,14 @@ type CrewHostPorts = {
 
 const THREADS = 'crew-threads';
 const MEMORY = 'crew-memory';
-/** Tickets of each state in the answer of a command. */
+/** The most tickets of each state in the answer of a command. */
 const TICKETS_TOLD = 50;
 /** Facts that are looked through for the log of a crew. */
 const FACTS_SHOWN = 200;
 const MICROS = 1_000_000;
 /** How many of a thread's last lines are searched for the question of its worker. */
 const LINES_READ = 20;
-/** Obstacles to the next turn that only a person can remove. */
+/** Obstacles to the next turn with which a worker is shown as asking people. */
 const STOPS: ReadonlySet<Obstacle['why']> = new Set(['paused', 'limit', 'day-limit', 'over-budget', 'stopped']);
 
 /** The crews of a program: opens their repositories, and gives their workers seats in the threads of their tickets. */
@@ -92,7 +92,7 @@ export class CrewHost {
   #isStopped = false;
   #seating: Promise<void> = Promise.resolve();
 
-  /** Before the store recovers. */
+  /** Must be called before the store recovers. */
   constructor(ports: CrewHostPorts) {
     this.#ports = ports;
     this.#crews = ports.store.host(crewOnFloor);
@@ -153,13 +153,16 @@ export class CrewHost {
     return 'Not done: you are no worker of a crew.';
   }
 
-  /** Called when the floor of a channel changed: what holds up a ticket's thread stands in its crew's channel too. */
+  /** Called when a floor changed. Shows the crew's channel anew if the floor is of a ticket's thread. */
   floorChanged(channel: string): void {
     const crew = this.#ports.config().crews.find((each) => this.#hasThread(each, channel));
     if (crew !== undefined) this.#ports.show(crew.channel);
   }
 
-  /** Returns the workers of a crew that ask people or are stuck. `channel`: of the crew, or a ticket's thread. `null`: no crew works there. */
+  /**
+   * Returns the workers of a crew that ask people or are stuck. `channel`: of the crew, or a ticket's thread. `null`:
+   * no crew works there.
+   */
   asks(channel: string): readonly CrewAsk[] | null {
     const runner = this.#at(channel);
     if (runner === null || typeof runner === 'string') return runner === null ? null : [];
@@ -168,7 +171,10 @@ export class CrewHost {
     return crew.workers.flatMap((worker) => crewAskOf(crew, worker, around) ?? []);
   }
 
-  /** The crew of a channel or of a ticket's thread, also of a finished ticket, as people see it; `null` for none. `most`: tickets of each state; 0: no log either. */
+  /**
+   * The crew of a channel or of a ticket's thread, also of a finished ticket, as people see it; `null` for none, or
+   * when it is not open. `most`: tickets of each state; 0: no log either.
+   */
   shown(channel: string, most: number): CrewView | null {
     const runner = this.#at(channel) ?? this.#pastAt(channel);
     if (runner === null || typeof runner === 'string') return null;
@@ -176,7 +182,7 @@ export class CrewHost {
     return this.#viewOf(runner, { clean: this.#ports.clean, most, facts });
   }
 
-  /** The name of a thread whose ticket is finished; `null` for other channels. */
+  /** The id of the finished ticket of a thread, as the thread's name; `null` for other channels. */
   pastThread(channel: string): string | null {
     const finished = this.#ports.config().crews.flatMap(({ id }) => this.#crews.state(id)?.finished ?? []);
     const found = finished.find(({ thread }) => thread === channel);
@@ -203,7 +209,10 @@ export class CrewHost {
     });
   }
 
-  /** What keeps a worker from its step: its question to people, another agent that it asked, or a floor that people stopped. */
+  /**
+   * What keeps a worker from its step: its question or request to people, another agent that holds the floor, or an
+   * obstacle of `STOPS`. `null` for nothing.
+   */
   readonly #whyHeld: CrewSurroundings['whyHeld'] = (channel, agent) => {
     const { floors, store } = this.#ports;
     const view = floors.view(channel);
@@ -223,7 +232,7 @@ export class CrewHost {
     return stop === undefined ? null : { words: obstacleWords(stop, name), asks: true };
   };
 
-  /** All crews whose agents have the same provider wait for it. */
+  /** When a crew pauses, pauses the other open crews with the same provider. A pause for a budget is of one crew. */
   #pauseOthers(crew: string, facts: readonly CrewFact[]): void {
     const { config, clock, log } = this.#ports;
     const { crews } = config();
@@ -241,8 +250,9 @@ export class CrewHost {
   }
 
   /**
-   * Opens the crews that the configuration has added or changed, and closes those that it no longer has. A changed crew
-   * goes on with its workers when its jobs under way have ended. A crew that cannot be opened is told to people.
+   * Opens the crews that the configuration has added or changed and those that could not be opened before. Closes those
+   * that it no longer has. A changed crew goes on with its workers when its jobs under way have ended. Commands and the
+   * log say why a crew cannot be opened.
    */
   begin(): Promise<void> {
     this.#opening = this.#opening.then(() => this.#openChanged()).finally(() => this.#endWaits());
@@ -288,7 +298,7 @@ export class CrewHost {
     return this.#crews.state(crew);
   }
 
-  /** The configuration with an agent and a channel for every worker that has a ticket. */
+  /** The configuration with agents and a channel for every worker whose ticket is prepared and that is not leaving. */
   within(config: Config): Config {
     const added = config.crews.flatMap((crew) =>
       (this.#crews.state(crew.id)?.workers ?? []).flatMap((worker) => {
@@ -314,8 +324,8 @@ export class CrewHost {
   }
 
   /**
-   * The command that a reaction to a message means: 🎫 makes a ticket of it, ✅ chooses a merge, 👎 holds it. Returns
-   * `null` for a reaction that means nothing.
+   * The command that a reaction to a message means: 🎫 makes a ticket of the message, ✅ answers a question with a merge,
+   * 👎 holds the worker. Returns `null` for a reaction that means nothing.
    */
   reaction(channel: string, message: string, kind: ReactionKind): Meant | null {
     const runner = this.#at(channel);
@@ -337,7 +347,7 @@ export class CrewHost {
 
   /**
    * Takes in a message that is about to be stored. A reply to a message of which a ticket was made can name tickets to
-   * wait for. It is taken in once, also when a crash comes before the message is stored.
+   * wait for. The reply is taken in once, also when a crash comes before the message is stored.
    */
   async heard(message: HumanMessage, mayDecide: () => Promise<boolean>): Promise<void> {
     const { id, channel, thread = channel, replyTo, author, text, bot, ignore } = message;
@@ -369,7 +379,10 @@ export class CrewHost {
     return this.#crews.state(id)?.workers.some(({ ticket }) => ticket?.thread === channel) === true;
   }
 
-  /** Whether the session of a worker began before this process seated it. The answer stays, as a change restarts agents. */
+  /**
+   * Whether the session of a worker began before this process seated the worker. The first answer for a session is
+   * kept, because another answer would restart the agent.
+   */
   #resumes(worker: Worker): boolean {
     const session = sessionOf(worker);
     const known = this.#begun.get(session);
@@ -465,7 +478,7 @@ export class CrewHost {
     return null;
   }
 
-  /** Seats one after another, so that each sees the workers of the one before. */
+  /** Applies the configuration with the present workers. Calls run one after the other. */
   #seat(): Promise<void> {
     const seated = this.#seating.then(() => this.#ports.reseat());
     this.#seating = seated.catch(() => undefined);
@@ -600,7 +613,9 @@ function seatOf(
   return { agents, channel };
 }
 
-/** The agent that speaks for the other ticket in a meeting, in a session of its own. Later posts still have its name. */
+/**
+ * The agent that speaks for the other ticket in a meeting, in a session of its own. Later posts still have its name.
+ */
 function sideOf(
   crew: CrewConfig,
   { ticket, meeting, met = [] }: Worker,

@@ -11,9 +11,9 @@ const MOST_OUTPUT = 1_048_576;
 const GRACE_MS = 5_000;
 
 /**
- * Ends processes by their mark, also those outside their process group. Spares the sessions and commands that this program
- * has open, with the child processes that they hold: a process whose starter has ended was left running. `isMeant` returns
- * true for the marks whose processes are ended.
+ * Ends processes by their mark, also those outside their process group. Spares the sessions and commands that this
+ * program has open, with the child processes that they hold: a process whose starter has ended was left running.
+ * `isMeant` returns true for the marks whose processes are ended.
  */
 export async function endMarked(isMeant: (mark: string) => boolean): Promise<void> {
   const isOpen = (pid: number, group: number): boolean => livingGroups().has(group) && isDescendant(pid, group);
@@ -22,8 +22,8 @@ export async function endMarked(isMeant: (mark: string) => boolean): Promise<voi
 
 /**
  * Runs a command line of an operator in a process group of its own: without secrets of Conch, without input, with a
- * temporary folder of its own. At the limit the group ends, and the result says so. All processes with the mark in
- * `set` have ended when the promise resolves.
+ * temporary folder of its own. At the limit the group ends, and the result says so. On Linux, all processes with the
+ * mark in `set` are ended before the promise resolves.
  */
 export function commandRunner(timers: Timers): CrewWorkPorts['run'] {
   return async (line, folder, { set, limitMs }) => {

@@ -38,7 +38,7 @@ export async function ticketsOf(
   }
 }
 
-/** The official client is loaded only where it is configured. */
+/** The tickets of a GitHub repository. The official client is loaded only where it is configured. */
 async function gitHubTicketsOf(
   crew: string,
   tickets: Extract<CrewConfig['tickets'], { kind: 'github' }>,
