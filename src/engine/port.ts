@@ -108,7 +108,7 @@ export type StateChange<State, Fact, Effect> = {
   readonly deadline: Instant | null;
 };
 
-/** What a start finds. */
+/** What `recover` finds. */
 export type Recovery = {
   /** Messages that were accepted and not yet given to their machine. */
   readonly unapplied: readonly HumanMessage[];

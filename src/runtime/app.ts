@@ -100,7 +100,7 @@ export class App {
   readonly #threads: Threads;
   readonly #startUp: StartUp;
   readonly #changes: ChangeLog;
-  /** The configuration, and the same with a channel for every thread that has a floor. */
+  /** The configuration of the file. `#config`: the same with channels of threads, and with the workers of crews. */
   #configured: Config;
   #config: Config;
   #isStopping = false;

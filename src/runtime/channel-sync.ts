@@ -24,7 +24,7 @@ type ChannelSyncPorts = {
 
 /** Time between two reads of the history of platforms that may lose events, in milliseconds. */
 const SWEEP_MS = 300_000;
-/** Number of channels that are read at once. */
+/** The most channels that one call reads at the same time. */
 const AT_ONCE = 4;
 
 const MARKS = 'marks';

@@ -63,7 +63,7 @@ export function createRunGates(ports: RunGatePorts): (seat: RunSeat, epoch: numb
 type Watcher = (facts: readonly RunFact[]) => void;
 type GatePorts = RunGatePorts & { readonly watch: (key: string, watcher: Watcher) => () => void };
 
-/** The gate of one generation. The run is the turn's, and its session is the turn's epoch. */
+/** The gate of one generation. Its run is the run of the seat; the run's session is the epoch of the generation. */
 class RunGate implements ToolGate {
   readonly #ports: GatePorts;
   readonly #seat: RunSeat;

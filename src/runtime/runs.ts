@@ -78,7 +78,7 @@ export class Runs {
   readonly events: EventSource;
   /** Reads the record of all tool calls. */
   readonly audit: AuditSource;
-  /** Shows an agent's draft to readers of events; `null` until there is one. */
+  /** Shows an agent's draft to readers of events; `null` until the first reader comes. */
   drafted: RunFeeds['drafted'] | null = null;
 
   readonly #ports: RunsPorts;

@@ -31,7 +31,7 @@ export class Threads {
       this.#known.set(id, { id, ...keptSchema.parse(JSON.parse(value)) });
   }
 
-  /** Adds a thread; `false` when it is known. */
+  /** Adds a thread. Returns `false` when the thread is known with the same parent. */
   admit(thread: Thread): boolean {
     if (this.#known.get(thread.id)?.parent === thread.parent) return false;
     this.#known.set(thread.id, thread);

@@ -28,7 +28,7 @@ export type HeartPorts = {
   readonly timers: Timers;
   /** Called after each successful beat. Call `catchUp` of the store; where several workers post, `recover`. */
   readonly onBeat: () => void;
-  /** Called once when this worker was declared dead. It must not act any more. */
+  /** Called once when this worker was declared dead. The worker must not act any more. */
   readonly onBuried: () => void;
   /** Called when a request to the log failed: a beat, or a declaration of deaths. The heart goes on. */
   readonly onMissed: (error: unknown) => void;

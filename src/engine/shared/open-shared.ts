@@ -42,7 +42,7 @@ const SILENT = `${SILENT_MS / 1_000} seconds`;
 /** A shared store, in the process that leads. */
 export type Led<Store> = {
   readonly store: Store;
-  /** True while nobody can have declared this process dead. It posts and prompts only while this is true. */
+  /** True while nobody can have declared this process dead. Only then may the process post and prompt. */
   readonly mayAct: () => boolean;
   /** Ends the beats. Call it when the store is closed. */
   readonly stop: () => void;

@@ -20,7 +20,7 @@ export type Group = {
 };
 
 /**
- * What became of a group. `taken`: all its rows are durable, at this position. `overtaken`: another process changed a
+ * The outcome of a group. `taken`: all its rows are durable, at this position. `overtaken`: another process changed a
  * row first, and nothing was written. `buried`: the worker was declared dead, and nothing of it is written any more.
  */
 export type GroupVerdict =

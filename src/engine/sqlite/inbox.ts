@@ -80,7 +80,7 @@ export class Inbox {
     this.#accepted = new Map();
   }
 
-  /** `unchanged`: the change is not newer than the stored wording or equal to it, or the message is deleted. */
+  /** `unchanged`: the message is deleted, has this text, or a version that is not older. `unknown`: not in the channel. */
   amend(change: MessageChange): 'changed' | 'unchanged' | 'unknown' {
     this.writeAccepted();
     const row = this.#read.get(change.id);

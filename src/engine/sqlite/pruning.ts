@@ -27,7 +27,7 @@ export type RetentionPorts = {
   };
 };
 
-/** How many rows one commit reads, and how many it deletes. Takes some milliseconds. */
+/** The most rows that one commit looks at, and the most that it folds or deletes: some milliseconds of work. */
 export const LOOKED_AT = 2_000;
 export const TAKEN_OUT = 100;
 

@@ -347,7 +347,7 @@ export class SqliteStore implements Store {
     return { unapplied: await this.tables.write(() => this.#inbox.unapplied()) };
   }
 
-  /** Publishes the open transaction. Its refusals hold only while nobody else has changed their keys. */
+  /** Publishes the open transaction. A refusal in it counts only while no other process has changed its key. */
   #publish(): Promise<(() => void) | null> | null {
     if (this.#copy === null) return null;
     const { replica, publisher } = this.#copy;

@@ -317,7 +317,7 @@ export class CrewHost {
     const complete = {
       ...config,
       agents: [...agents, ...added.flatMap((each) => each.agents)],
-      // A thread in which people wrote before the worker was seated is a channel like its parent.
+      // Replaces the channel of a thread in which people wrote before the worker was seated.
       channels: [...channels.filter(({ id }) => !seats.has(id)), ...added.map(({ channel }) => channel)],
     };
     return Object.freeze(Object.defineProperty({ ...complete, secrets }, 'secrets', { enumerable: false }));

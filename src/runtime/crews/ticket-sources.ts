@@ -50,7 +50,7 @@ async function gitHubTicketsOf(
   return gitHubTickets(ask, { ...place, label: tickets.label, claimant });
 }
 
-/** Where the crew opens pull requests; `null` where it merges. Rejects when the configuration does not say where. */
+/** Where the crew opens pull requests; `null` where it merges itself. Rejects when the configuration lacks a part. */
 export async function pullsOf(
   { id, merge, fetch, pullRequests, tickets }: CrewConfig,
   clock: Clock,
