@@ -80,7 +80,10 @@ export class Inbox {
     this.#accepted = new Map();
   }
 
-  /** `unchanged`: the message is deleted, has this text, or a version that is not older. `unknown`: not in the channel. */
+  /**
+   * `unchanged`: the message is deleted, has the same text, or has a version that is not older. `unknown`: the channel
+   * has no such message.
+   */
   amend(change: MessageChange): 'changed' | 'unchanged' | 'unknown' {
     this.writeAccepted();
     const row = this.#read.get(change.id);
