@@ -11,7 +11,7 @@ const instant = z.number();
 const number = z.number();
 const limit = z.strictObject({ budget: z.enum(BUDGETS), used: number, max: number });
 
-/** The limit that ended an exchange, with its numbers. */
+/** A limit that was reached, with its numbers. */
 export type Limit = Frozen<z.infer<typeof limit>>;
 
 /** A question about files in an agent's folder. */
@@ -28,7 +28,7 @@ export const trustAnswered = {
 /** How a review ended. */
 const reviewOutcome = z.enum(['passed', 'passed with notes', 'stalled', 'limit', 'failed', 'cancelled']);
 
-/** A review waits for people. `positions`: what each agent said last. */
+/** A review waits for people. `positions`: the reviewer's last verdict, and the primary agent's last dispute. */
 const reviewAsks = z.strictObject({
   kind: z.literal('reviewAsks'),
   id: z.string(),
@@ -40,8 +40,8 @@ const reviewAsks = z.strictObject({
 });
 
 /**
- * A line about a ticket of a crew. The next line with the same `about` edits it. `goesOn`: also when other messages came
- * between them.
+ * A line about a ticket of a crew. The next line with the same `about` edits the post of this line. `goesOn`: also when
+ * other messages came between.
  */
 const ticketLine = z.strictObject({
   kind: z.literal('ticket'),
@@ -54,7 +54,7 @@ const ticketLine = z.strictObject({
 /** Announcements of an open task. */
 export const taskTold = z.discriminatedUnion('kind', [reviewAsks, ticketLine]);
 
-/** The report at the end of a review. `tokens` and `costMicros` count its turns; `detail` lists the findings. */
+/** The report at the end of a review. `tokens`, `costMicros`: of its turns. `detail`: iterations and open findings. */
 const reviewReport = z.strictObject({
   kind: z.literal('reviewOver'),
   id: z.string(),
@@ -114,7 +114,7 @@ const FIELDS = {
   revoked: { agent, rule: z.string(), by: z.string() },
   /** An agent is not started because of these files. `detail`: their names and beginnings. */
   trust: trustAsked,
-  /** The decision that replaces that question. `choice` is `null` when no decision is needed any more. */
+  /** The decision that replaces the question about files. `choice`: `null` when no decision is needed any more. */
   trustAnswered: { ...trustAnswered, at: instant },
   /** The state of a background run. `failed`: true when it waits for Retry or Discard, false when it is retried. */
   aside: { agent, what: z.string(), run: z.number().exactOptional(), failed: z.boolean().exactOptional() },
@@ -123,7 +123,10 @@ const FIELDS = {
   ticket: ticketLine.omit({ kind: true }).shape,
 };
 
-/** Reads an announcement. Earlier versions announced each turn of a review: that is read as a line that changes nothing. */
+/**
+ * Reads an announcement. Earlier versions announced each turn of a review; such an announcement is read as a line that
+ * changes nothing.
+ */
 export const announcementSchema = z.preprocess(
   (read) =>
     read instanceof Object && Reflect.get(read, 'kind') === 'review'
@@ -151,12 +154,12 @@ type Rule<K extends Kind> = {
   readonly shownIf?: Switch;
 };
 
-/** The key of announcements about lost agents, for all agents. */
+/** The key of announcements about lost agents, and about no agent being available. */
 export const OUTAGE = 'outage';
 
 /**
- * The rules of each kind. Announcements with the same key are about the same event, so the later edits the earlier.
- * Texts of people and agents appear in a key as a digest, because erasing does not reach keys.
+ * The rules of each kind. Announcements with the same key are about the same event, so that the later can edit the
+ * earlier. Texts of people and agents appear in a key as a digest, because erasing does not reach keys.
  */
 const RULES: { readonly [K in Kind]: Rule<K> } = {
   timeout: { shownIf: 'announceTimeouts' },

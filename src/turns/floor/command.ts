@@ -19,9 +19,9 @@ const message = z.string();
 const instant = z.number();
 /** The author: a person's id on the platform, or the program. */
 const by = z.string();
-/** The epoch of the turn that a button was drawn for. A button for an older turn is refused. */
+/** The epoch that the command's button was drawn under. The command of an outdated button is refused. */
 const drawn = { epoch: z.number().exactOptional() };
-/** The agent and its epoch. A command with an older epoch is refused and recorded. */
+/** The agent, and the epoch of its turn. Under an older epoch, all commands but `spend` are refused. */
 const act = { agent, epoch: z.number() };
 
 /** The person who continued a paused run or (`completes`) had it completed: id, and name for people. */
@@ -34,17 +34,17 @@ const asking = {
   key: z.string().exactOptional(),
 };
 
-/** Messages of people. Texts are in the inbox; the floor needs ids only. */
+/** Messages of people and programs. Texts are in the inbox; the floor needs ids only. */
 const PERSON = {
   receive: {
     id: message,
-    /** The seated agents that the text addresses, in its order. */
+    /** The agents that the message addresses. */
     addressed: z.array(agent),
-    /** The platform's sort key. Digits of equal length sort as text. */
+    /** The platform's sort key. The shorter key sorts first; keys of equal length sort as text. */
     order: z.string().exactOptional(),
     /** The rule by which the message is not for agents. Such a message is only recorded. */
     ignore: z.string().exactOptional(),
-    /** A program wrote the message. It is routed as a person's, but resets no usage and ends no stop. */
+    /** A program wrote the message. It is routed as a person's, but resets no usage, and ends no stop and no limit. */
     fromProgram: z.boolean().exactOptional(),
   },
   edit: { id: message },
@@ -55,7 +55,7 @@ const PERSON = {
 const OPERATOR = {
   stop: { by, ...drawn },
   start: { by },
-  /** `feedback`: the words of a person who retries a failed run, for the prompt of the turn. */
+  /** `feedback`: the name and words of a person who retries a failed run, for the prompt of the turn. */
   grant: { by, agent, feedback: feedbackSchema.exactOptional() },
   skip: { by, agent: agent.exactOptional(), ...drawn },
   extend: { by, ms: z.number(), ...drawn },
@@ -67,7 +67,7 @@ const OPERATOR = {
     choice: z.enum(CHOICES),
     question: z.number(),
     key: z.string().exactOptional(),
-    /** The reason, for the agent. */
+    /** The operator's reason, or the answer to a request that is answered in words. */
     reason: z.string().exactOptional(),
     /** The always-allow rule to add. */
     always: z.string().exactOptional(),
@@ -97,11 +97,11 @@ const AGENT = {
   /** `workedAt`: the agent's last sign of work, when Conch itself says the remaining text. Default: now. */
   say: { ...act, text: z.string(), mentions: z.array(agent), workedAt: instant.exactOptional() },
   /**
-   * A sign of work. `open`: number of open tool calls, permissions and streams. `limitMs`: the latest end of the
-   * started work.
+   * A sign of work. `open`: number of open tool calls, permissions and streams. `limitMs`: the longest duration of the
+   * open work from now on, in milliseconds.
    */
   work: { ...act, open: z.number(), limitMs: z.number().exactOptional() },
-  /** Reports usage, also after the end of the turn. */
+  /** Reports usage of tokens and money, also after the end of the turn. */
   spend: { ...act, tokens: z.number(), costMicros: z.number(), use: modelUseSchema.exactOptional() },
   /** `signalled`: whether the turn signal or the protocol's own end was seen. */
   end: {
@@ -153,7 +153,7 @@ const SYSTEM = {
   forbidden: { agent, title: z.string(), why: z.string() },
   /** The outcome of an allowed call. `aside`: of a background run. */
   ran: { agent, approval: z.string(), callOutcome: callOutcomeSchema, aside: z.literal(true).exactOptional() },
-  /** A background run begins. It does not need the floor and posts nothing before its end. */
+  /** A background run begins. The run needs no floor; its report is posted after its end. */
   beginAside: { agent, run: z.number(), what: z.string() },
   /** Announces the state of a background run. */
   tellAside: { agent, run: z.number().exactOptional(), what: z.string(), failed: z.literal(true).exactOptional() },
@@ -179,15 +179,15 @@ const SYSTEM = {
   /** A review or a ticket begins: until its end it decides who speaks next. */
   beginTask: taskPartsSchema.shape,
   /**
-   * The task asks for a turn of an agent. `brief`: what the agent has to do in it. `fresh`: the agent gets a new session
-   * for it, which remembers nothing.
+   * The task asks for a turn of an agent. `brief`: the agent's instructions. `fresh`: the agent gets a new session for
+   * the turn, which remembers nothing.
    */
   askTaskTurn: { id: z.string(), agent, ...taskTurnShape },
   /** The task waits, and asks for no turn until it asks for one anew. */
   holdTask: { id: z.string() },
   /** Another agent reviews in the open task from now on. */
   setReviewer: { id: z.string(), reviewer: agent },
-  /** Announces the state of a task, or its request to people. While it waits for people, it asks for no turn. */
+  /** Announces the state of a task, or its request to people. A task that waits for people asks for no turn. */
   tellTask: { announcement: taskTold },
   /** The task is over. `report`: its result, announced once. */
   endTask: { report: taskReport },

@@ -50,8 +50,8 @@ function isWhole({ outcome, by }: Extract<Fact, { type: 'turnEnded' }>): boolean
 }
 
 /**
- * The effect of a command on the holder's draft: `cut` ends the turn with it, `broken` posts it and the turn continues
- * or had spoken; `null` leaves it. The caller posts the draft first.
+ * What a command does to the holder's draft, which the caller posts before the command. `cut`: the answer is cut off.
+ * `broken`: the turn only pauses, or the draft counts as the whole answer. `null`: the draft is not posted.
  */
 export function breakOf(floor: Floor, command: Command, at: Instant): 'cut' | 'broken' | null {
   const { turn } = floor;
@@ -145,7 +145,7 @@ function carryOut<T extends Command['type']>(
   return DECIDERS[type](decision, command);
 }
 
-/** A refusal. Acts without the floor or under an older epoch are recorded. */
+/** A refusal. Recorded only for acts under an epoch, except `withdraw`, and for a facilitator's choice. */
 function refused(command: Command, refusal: Refusal): Refused {
   if (command.type !== 'choose' && (!isAct(command) || command.type === 'withdraw'))
     return { ok: false, refusal, facts: [] };
@@ -157,7 +157,7 @@ function refused(command: Command, refusal: Refusal): Refused {
 
 type Act = Extract<Command, { readonly agent: string; readonly epoch: number }>;
 
-/** Whether a command is an act of the holder under its epoch. */
+/** Whether a command is an act of an agent under the epoch of its turn. */
 function isAct(command: Command): command is Act {
   return 'epoch' in command && !('by' in command);
 }
@@ -166,10 +166,11 @@ function isAct(command: Command): command is Act {
 type Violation = { readonly rule: 'I1' | 'I2' | 'I4' | 'I6' | 'I10'; readonly text: string };
 
 /**
- * What is wrong with a floor after a decision, the first that is found; nothing, unless there is a bug.
- * I1: at most one seat holds, and it is the one whose turn it is. I2: epochs only grow.
- * I4: a free floor does not stand idle while somebody is due. I6: QUEUED is to be in the queue once.
- * I10: no turn begins or goes on under a new epoch before the channel's history has been read.
+ * The first broken invariant of a floor after a decision; `null` unless there is a bug.
+ * I1: a seat is ACTIVE or WAITING exactly when its agent has a turn, and no agent has two turns.
+ * I2: epochs only grow. I4: an open and free floor is granted when an agent is due.
+ * I6: the queue holds exactly the QUEUED agents, each once.
+ * I10: no turn begins or resumes under a new epoch before the channel's history is read.
  */
 function violation(before: Floor, after: Floor, at: Instant): Violation | null {
   return holding(after) ?? epochs(before, after) ?? working(after, at) ?? queue(after);

@@ -40,9 +40,7 @@ import type { taskTurnShape } from './floor.ts';
 import { NOBODY, openMs, today } from './gate.ts';
 import { defined } from '../../lib/defined.ts';
 
-/**
- * The floor after a fact. Throws "impossible: …" with channel, agent and details when the fact does not fit the floor.
- */
+/** The floor after a fact. Throws "impossible: …" with channel and details when the fact does not fit the floor. */
 export function evolve(floor: Floor, fact: Fact, at: Instant): Floor {
   return apply(fact.type, fact, { floor, at });
 }
@@ -127,13 +125,13 @@ const EVOLUTION: Evolution = {
   turnResumed: resumed,
   turnEnded: ended,
   runBegun: (floor, { agent }) => withTurn(floor, { ...turnOf(floor, agent), run: true }),
-  // No change: the turn has ended, and its mark with it.
+  // No change: `turnEnded` has removed the turn with its mark `run`.
   runLeft: (floor) => floor,
   questionShown: (floor, { agent }) => changeWait(floor, agent, shownWait),
   questionClosed: (floor, fact, at) => {
     const turn = waitingTurn(floor, fact.agent);
     const wait = answeredWait(turn.wait, fact);
-    // Without a restart, the generation continues. After one, the wait stores the decision for the next prompt.
+    // Without a restart, the generation continues. After a restart, the wait is over and the agent is prompted anew.
     return withTurn(floor, wait === null ? active(floor, turn, at) : { ...turn, wait });
   },
   waitAnswered: answerWait,
@@ -163,7 +161,10 @@ function goesOn({ held: _held, ...task }: FloorTask): FloorTask {
   return task;
 }
 
-/** The rounds of an exchange end with the task in it. The task around it goes on. */
+/**
+ * Removes the task with this id. Of two tasks, the other one stays open. After the last task, the rounds of the open
+ * exchange count as used up for every agent.
+ */
 function taskOver(before: Floor, { id }: FactOf<'taskOver'>): Floor {
   const { task, ...floor } = before;
   if (task?.outer !== undefined) {
@@ -227,7 +228,7 @@ function announced(before: Floor, { key, repeat, announcement }: FactOf<'announc
   };
 }
 
-/** A background run that is reported as failed waits until it is reported to continue. */
+/** Sets or clears the `failed` mark of a background run, as the announcement says. */
 function asideTold(
   floor: Floor,
   { agent, failed }: Extract<FactOf<'announced'>['announcement'], { kind: 'aside' }>,
@@ -236,7 +237,7 @@ function asideTold(
   return changeAside(floor, agent, ({ failed: _failed, ...aside }) => (failed ? { ...aside, failed } : aside));
 }
 
-/** The outcome replaces the request's post, so the channel's last announcement stays the same. */
+/** Keeps an allowed call until its outcome is known. The announcement edits the request's post, so `notice` stays. */
 function answered(
   floor: Floor,
   { kind: _kind, agent, approval, aside, callOutcome, ...answer }: AnsweredNotice,
@@ -268,12 +269,12 @@ function answered(
 
 type AllowedCall = NonNullable<Turn['allowed']>;
 
-/** The most allowed calls of one agent whose outcome is announced later. */
+/** The most allowed calls of one turn or background run that wait for their outcome. Older calls are dropped. */
 const MOST_AWAITED = 20;
 
 type AnsweredNotice = Extract<FactOf<'announced'>['announcement'], { kind: 'answered' }>;
 
-/** The agents that an announcement calls lost. */
+/** The agents that an announcement calls lost; `undefined` when the announcement is about something else. */
 function lostBy(announcement: FactOf<'announced'>['announcement']): readonly AgentId[] | undefined {
   if (announcement.kind === 'nobody') return announcement.lost?.agents;
   return announcement.kind === 'disconnect' ? [...(announcement.also ?? []), announcement.agent] : undefined;
@@ -335,7 +336,7 @@ function closed(floor: Floor, fact: FactOf<'exchangeClosed'>, at: Instant): Floo
 
 const RANK = { operator: 0, person: 1, agent: 2 } as const;
 
-/** Agents named by people precede agents named by agents. Within a rank, the first named comes first. */
+/** Agents named by operators come first, then those named by people, then by agents. The first named is first. */
 function prioritised(floor: Floor, fact: FactOf<'prioritised'>): Floor {
   const earlier = floor.prioritised.find((named) => named.agent === fact.agent);
   const messages = [...(earlier?.messages ?? []), ...(fact.message === undefined ? [] : [fact.message])];
@@ -357,12 +358,12 @@ function prioritised(floor: Floor, fact: FactOf<'prioritised'>): Floor {
 type Routed = FactOf<'messageRouted'>;
 type Reported = FactOf<'injectReported'>;
 
-/** Whether a message is from a person and was not given to an agent yet. Only such a message resets usage. */
+/** Whether a message is from a person and not yet in the conversation. No other message resets usage. */
 export function isNewFromPerson({ fromProgram, line }: Held): boolean {
   return fromProgram !== true && line === null;
 }
 
-/** Compares two sort keys of a platform: numbers of any length, or texts of equal length. */
+/** Compares two sort keys of a platform. The shorter key sorts first; keys of equal length sort as text. */
 export function compareOrder(a: string, b: string): number {
   if (a.length !== b.length) return a.length - b.length;
   if (a === b) return 0;
@@ -457,7 +458,7 @@ function amended(before: Floor, fact: FactOf<'messageAmended'>): Floor {
   return { ...floor, seats, lines: fact.line, notice: null };
 }
 
-/** The floor without a deleted message in any turn. */
+/** The floor without a deleted message, held or in any turn. */
 function withoutDeleted(before: Floor, id: Held['id']): Floor {
   const floor = withoutMessage(before, id);
   return {
@@ -467,7 +468,7 @@ function withoutDeleted(before: Floor, id: Held['id']): Floor {
   };
 }
 
-/** The floor without a held message that is ignored or was deleted. */
+/** The floor without a message among the held messages, and among those that called agents have to answer. */
 function withoutMessage(floor: Floor, id: Held['id']): Floor {
   return {
     ...floor,
@@ -582,7 +583,7 @@ function delayed(before: Turn, ms: number): Turn {
 
 type TurnBase = Omit<ActiveTurn, 'status' | 'deadlineAt' | 'hardEndAt' | 'silenceAt' | 'openWork'>;
 
-/** The fields that a turn keeps in every status. */
+/** The fields that a turn keeps when its status changes. `fresh` is left out: only the prompt of the grant needs it. */
 function turnBase(turn: Turn): TurnBase {
   return {
     agent: turn.agent,
@@ -626,12 +627,12 @@ function working(
   };
 }
 
-/** A sign of work does not shorten an operator's extension. */
+/** The later of two ends: after a sign of work, and of an operator's extension. */
 function noSooner({ extendedTo = 0 }: Pick<ActiveTurn, 'extendedTo'>, endsAt: Instant): Instant {
   return Math.max(extendedTo, endsAt);
 }
 
-/** What the open task asks the agent of its next turn. */
+/** The open task's order for the turn that it asks for; all `undefined` for none. */
 function briefIn({ task }: Floor): { readonly [K in keyof typeof taskTurnShape]?: Turn[K] | undefined } {
   return { brief: task?.next?.brief, fresh: task?.next?.fresh, apart: task?.next?.apart };
 }
@@ -704,7 +705,7 @@ function waitFor(wait: FactOf<'turnWaited'>['wait']): Wait {
   return { ...rest, ...waiting, ...(of === undefined ? {} : { of: { agent: of, is: 'asked' } }) };
 }
 
-/** Makes a waiting turn active again with the time that it had left. */
+/** Makes a waiting or suspended turn active again: with a full timeout, and the time left until its hard end. */
 function active(floor: Floor, turn: Exclude<Turn, ActiveTurn>, at: Instant): ActiveTurn {
   const next = { ...turnBase(turn), openWork: 0 };
   return { ...next, status: 'active', ...working(floor, next, at), hardEndAt: at + turn.leftMs };
@@ -730,7 +731,7 @@ function resumed(floor: Floor, fact: FactOf<'turnResumed'>, at: Instant): Floor 
   };
 }
 
-/** Refunds one turn, so that a program's message from before the last grant is still answered. */
+/** Counts one more turn of the exchange, up to its limit, for a turn that no person's message resumed. */
 function oneTurnMore({ usageSincePerson, settings }: Floor): Floor['usageSincePerson'] {
   const { turns } = usageSincePerson;
   return { ...usageSincePerson, turns: Math.max(turns, Math.min(turns + 1, settings.maxTurns)) };
@@ -744,7 +745,10 @@ function restarted(floor: Floor, at: Instant): Floor {
   return { ...floor, catchingUp: true, seats, turn: isCut ? suspended(floor, turn, at) : turn };
 }
 
-/** A turn that a restart interrupted. Its time starts again, less the time up to its last sign of work. */
+/**
+ * A turn that a restart interrupted. Its agent has one timeout to return. From now, the hard end is as far away as it
+ * was at the last known sign of work, and at least one timeout.
+ */
 function suspended(floor: Floor, turn: Exclude<Turn, WaitingTurn>, at: Instant): Turn {
   const { timeoutMs } = seatOf(floor, turn.agent);
   const isAtWork = turn.status === 'active' && turn.openWork > 0;
@@ -780,7 +784,7 @@ function ended(floor: Floor, fact: FactOf<'turnEnded'>, at: Instant): Floor {
   return isCounted || turn.brief !== undefined ? over : takenBack(over, floor, fact.agent);
 }
 
-/** Takes an uncounted turn back from usage. Rounds are taken back unless another agent had asked. */
+/** Counts a turn as failed instead of taken. The agent gets its round back, unless another agent had asked for it. */
 function takenBack(floor: Floor, before: Floor, agent: AgentId): Floor {
   const { usageSincePerson } = floor;
   const wasAsked = before.parked.some((asker) => askOf(asker)?.is === 'granted' && askOf(asker)?.agent === agent);
@@ -809,7 +813,7 @@ function said(floor: Floor, fact: FactOf<'said'>, at: Instant): Floor {
   return { ...spoken, seats: shownSeats(spoken, fact.agent, fact.line), lines: fact.line, notice: null };
 }
 
-/** UTF-16 units of a turn's text that its state keeps. */
+/** The most UTF-16 units of a turn's text that its state keeps. The beginning is cut. */
 const LONGEST_WORDS = 32_768;
 
 function joinedWords(before: string | undefined, text: string): string {

@@ -25,7 +25,9 @@ const fromProgram = z.literal(true).exactOptional();
 const outcome = z.enum(['completed', 'passed', 'lapsed', 'expired', 'forfeited', 'revoked']);
 
 const fateSchema = z.discriminatedUnion('state', [
-  /** `to`: the agents that got the message, in a prompt, mid-turn, or as an observer. */
+  /**
+   * `to`: the agents that the message went to. `via`: with a prompt, mid-turn, by interrupting the turn, or to observe.
+   */
   z.strictObject({
     state: z.literal('delivered'),
     to: z.array(agent),
@@ -56,11 +58,11 @@ const answered = {
 
 /** The fields of each fact as stored. */
 export const FACTS = {
-  /** The settings in effect, and the configuration, from which the next one's differences are computed. */
+  /** The settings now in effect, and the configuration itself, with which the next configuration is compared. */
   configured: { ...configSchemas, configuration: z.strictObject(configSchemas) },
   settingsChanged: {
     settings: configSchemas.settings,
-    /** The new queue, if the operator ordered it. */
+    /** The whole new queue, if the operator named its first agents. */
     queue: z.array(agent).exactOptional(),
     by: z.string(),
   },
@@ -80,13 +82,14 @@ export const FACTS = {
     by: z.string().exactOptional(),
   },
   seatDropped: { agent },
-  /** An operator added an agent that the configuration does not name here. */
+  /** An operator added an agent that the channel's configuration does not name. */
   seatCreated: { seat: seatSettingsSchema, by: z.string() },
   /** An exchange began, or the rounds of the open exchange began anew. */
   exchangeOpened: {},
   /**
-   * Usage counts from zero again: a `person` wrote, an `operator` granted the floor, or a person allowed `more` after
-   * a limit, also of the day. `midnight` only ends the limit of a day.
+   * Usage counts from zero again. `person`: a person wrote, or a task began. `operator`: an operator started the floor
+   * or granted a turn. `more`: an operator resumed the floor after a limit; after a day's limit, the day's usage also
+   * counts from zero. `midnight`: usage stays, and the day's limit ends.
    */
   usageReset: { why: z.enum(['person', 'operator', 'more', 'midnight']), by: z.string().exactOptional() },
   exchangeClosed: {
@@ -96,9 +99,9 @@ export const FACTS = {
     /** The person who stopped the floor. */
     by: z.string().exactOptional(),
   },
-  /** Grants stopped, or continue (`on` is false). */
+  /** An operator paused grants (`on`), or let them continue. */
   floorPaused: { on: z.boolean(), by: z.string() },
-  /** `message`: the message to answer in the turn. */
+  /** An agent was called ahead of the queue. `message`: the message that its turn has to answer. */
   prioritised: {
     agent,
     by: z.enum(['operator', 'person', 'agent']),
@@ -115,7 +118,7 @@ export const FACTS = {
     keepsPlace: z.boolean(),
     /** The agent that asked and waits for this turn's text. */
     askedBy: agent.exactOptional(),
-    /** The words of the person who retried the agent's failed run. */
+    /** The name and words of the person who retried the agent's failed run. */
     feedback: feedbackSchema.exactOptional(),
     /** Set when the open task asked for this turn. The turn counts neither as a turn of the exchange nor as a round. */
     forTask: z.literal(true).exactOptional(),
@@ -132,11 +135,12 @@ export const FACTS = {
     /** The turn gives up the floor while it waits. */
     parked: z.literal(true).exactOptional(),
   },
-  /** The channel shows the whole request. From now on it can be allowed. */
+  /** The channel shows the whole request. From now on people can allow the request. */
   questionShown: { ...act, question: number },
   /**
-   * A request was decided. `by` is `null` when nobody could be asked; `choice` is `null` when the agent withdrew the
-   * request. The generation continues under the same epoch.
+   * A request was closed. `by` is `null` when nobody could be asked. `choice` is `null` when the agent withdrew the
+   * request, or a person decided in another way. The generation continues under the same epoch; after a restart of
+   * Conch, the turn resumes under a new epoch.
    */
   questionClosed: { ...act, ...answered },
   /** The holder's first tool call: a run begins, with a limit of steps and the person who caused it, if known. */
@@ -162,9 +166,9 @@ export const FACTS = {
   asideBegun: { agent, run: number.exactOptional() },
   /** A background run made a request. */
   asideAsked: { agent, question: questionSchema, until: number.exactOptional() },
-  /** The channel shows the whole request. */
+  /** The channel shows the whole request of a background run. */
   asideShown: { agent, question: number },
-  /** As `questionClosed`, for a background run. */
+  /** A request of a background run was closed. `choice` and `by` have the same meaning as in `questionClosed`. */
   asideAnswered: { agent, ...answered },
   /** A background run was stopped, by a person or (`by` is `null`) by Conch. */
   asideStopped: { agent, by: z.string().nullable(), why: z.enum(ASIDE_ENDS).exactOptional() },
@@ -172,10 +176,7 @@ export const FACTS = {
   asideEnded: { agent, report: z.string().exactOptional() },
   /** The report of a background run was posted, while nobody held the floor. */
   reported: { agent, line: number, text: z.string() },
-  /**
-   * People are asked about files in the folder of an agent that is not started. Replaces an earlier question about
-   * them.
-   */
+  /** People are asked about files in the folder of an agent that is not started. */
   trustAsked: trustAsked,
   trustShown: { agent, id: z.string() },
   /** The question about an agent's files was decided or withdrawn. */
@@ -185,7 +186,7 @@ export const FACTS = {
   /** The task asks for a turn. */
   taskTurnAsked: { agent, ...taskTurnShape },
   reviewerSet: { reviewer: agent },
-  /** The task waits for people and asks for no turn. */
+  /** The task waits, for people or for a provider, or its step was cut. It asks for no turn meanwhile. */
   taskHeld: {},
   /** The task is over. */
   taskOver: { id: z.string() },
@@ -198,20 +199,20 @@ export const FACTS = {
     parked: z.literal(true).exactOptional(),
   },
   /**
-   * The turn or the wait has `ms` more. `until`: the turn does not time out before this instant. Absent when its end
-   * does not depend on signs of work.
+   * The turn or the wait has `ms` milliseconds more. `until`: the timeout of an active turn is not before this instant.
+   * Absent for any other turn, and while a tool call without a known end is open.
    */
   turnExtended: { agent, ms: number, until: instant.exactOptional(), by: z.string() },
   turnResumed: {
     ...prompted,
-    /** The part of the prompt's messages that an earlier prompt of this turn held and no generation answered. */
+    /** The part of `messages` that the agent already got in this turn, and that no complete generation answered. */
     open: z.array(message),
     why: z.enum(['answered', 'interrupt', 'restart', 'operator']),
     /** The agent that this turn had asked, and whether that agent said something. */
     asked: z.strictObject({ agent, answered: z.boolean() }).exactOptional(),
-    /** The decision made before a restart. */
+    /** The decision about a request that the agent made before it was restarted. */
     decided: decidedSchema.exactOptional(),
-    /** Set when no person's message is in the prompt, so that the turn counts once more. */
+    /** Set when a program or another agent ended the wait, and no person wrote. The turn then counts once more. */
     fromProgram,
   },
   turnEnded: {
@@ -219,16 +220,17 @@ export const FACTS = {
     outcome,
     signalled: z.boolean(),
     said: z.boolean(),
-    /** Messages in a prompt whose generation completed. They count as answered. */
+    /** Messages that count as answered. */
     answered: z.array(message),
-    /** Messages that the agent got and said nothing about. The next agent gets them. */
+    /** Messages that the agent got and said nothing after. The next agent gets these messages. */
     returned: z.array(message),
     /** The operator who completed the turn. Its generation is stopped. */
     by: z.string().exactOptional(),
-    /** Messages that the agent had begun to answer. */
+    /** Messages that the agent had begun to answer when the turn was cut short. */
     cut: z.array(message).exactOptional(),
     /**
      * Set when the agent failed before it said anything. Neither the exchange nor the agent's rounds count the turn.
+     * Absent once as many turns have failed as the exchange allows.
      */
     uncounted: z.literal(true).exactOptional(),
     /** Set when the agent gave no sign of work before the timeout. Its session ends and counts an error. */
@@ -239,12 +241,12 @@ export const FACTS = {
     line: number,
     text: z.string(),
     mentions: z.array(agent),
-    /** The agent's last sign of work, if earlier: Conch itself said the remaining text. */
+    /** The instant of the agent's last sign of work. Set when Conch itself posted the rest of the text, later. */
     workedAt: instant.exactOptional(),
   },
   worked: { ...act, open: number, limitMs: number.exactOptional() },
   spent: { ...act, tokens: number, costMicros: number, use: modelUseSchema.exactOptional() },
-  /** The fate of a message changed. `line` is set when this fact added it to the conversation. */
+  /** The fate of a message changed. `line`: set when this fact added the message to the conversation. */
   messageRouted: {
     id: message,
     fate: fateSchema,
@@ -253,9 +255,9 @@ export const FACTS = {
     order: z.string(),
     /** A program wrote the message. */
     fromProgram,
-    /** Set when the message begins a turn and was not held before. */
+    /** Set when the message found the floor free, and an agent was prompted with the message at once. */
     opens: z.literal(true).exactOptional(),
-    /** The agent that held the floor at this time. */
+    /** The turn that was active at this time; `null` for none, and while the turn waits or is suspended. */
     holder: z.strictObject(act).nullable(),
   },
   injectReported: { ...act, id: message, outcome: z.enum(['injected', 'next-prompt', 'refused', 'no-room']) },
@@ -274,11 +276,11 @@ export const FACTS = {
   },
   /** The epoch was raised after a backup was restored, so that no epoch is used twice. */
   epochRaised: { by: number },
-  /** The connection to the platform was lost, or (`restart`) the process restarted and interrupted the open turn. */
+  /** The connection to the platform was lost, or (`restart`) the process restarted, which interrupts an open turn. */
   disconnected: { restart: z.boolean() },
   /**
-   * The process stood still for `ms` milliseconds. All deadlines of the floor move by that time, and no budget of
-   * minutes counts it.
+   * The process stood still for `ms` milliseconds. The deadlines of turns, requests and the facilitator move by that
+   * time, and no budget of minutes counts that time.
    */
   stoodStill: { ms: number },
   caughtUp: { gap: z.string().nullable() },

@@ -42,9 +42,9 @@ export const seatSchema = z.strictObject({
   disabled: z.boolean(),
   /** True while the agent is connected. */
   present: z.boolean(),
-  /** The last line of the conversation in the agent's prompts. */
+  /** The last line of the conversation that the agent was given. Its next prompt has the lines after that. */
   seenLine: z.number(),
-  /** Turns of the agent in this exchange. */
+  /** Turns of the agent in the present rounds. Turns that another agent or a task asked for do not count. */
   taken: z.number(),
   /** Set when the configuration added the agent during this exchange. Such an agent comes last in the queue. */
   added: z.literal(true).exactOptional(),
@@ -103,7 +103,7 @@ const waitSchema = z.discriminatedUnion('reason', [
 
 /** A task's order for a turn: the agent's instructions, and how the agent is prompted. */
 export const taskTurnShape = {
-  /** Empty: the task's own machine says it when the agent is prompted. */
+  /** The instructions. Empty: the task's own machine gives them when the agent is prompted. */
   brief: z.string(),
   /** The agent gets a new session for the turn. */
   fresh: z.literal(true).exactOptional(),
@@ -118,17 +118,17 @@ const anyTurn = {
   said: z.boolean(),
   /** Text said in the turn, at most the last `LONGEST_WORDS` UTF-16 units. It is the result of the turn's run. */
   words: z.string().exactOptional(),
-  /** Agents mentioned in the turn's last message. */
+  /** Agents mentioned in the turn's last text. */
   mentions: z.array(agent),
   /** Injected messages whose outcome the backend has not reported. */
   injecting: z.array(linedSchema),
-  /** Injected messages that the backend could not deliver. */
+  /** Messages that the agent did not get, because an injection failed or the prompt had no room. */
   unseen: z.array(linedSchema),
   given: z.array(givenSchema),
-  /** Messages in a prompt whose generation completed. They count as answered at the end of the turn. */
+  /** Messages given to an earlier generation of this turn, which completed. They count as answered. */
   answered: z.array(message),
   reprompts: z.number(),
-  /** Time during the turn in which the process stood still. It does not count as minutes. */
+  /** Time during the turn in which the process stood still, in milliseconds. Budgets of minutes leave it out. */
   stoodStillMs: z.number().exactOptional(),
   /** An operator extended the turn until this instant. */
   extendedTo: instant.exactOptional(),
@@ -138,19 +138,19 @@ const anyTurn = {
   place: z.number().nullable(),
   /** Set when the turn uses tools, so that a run belongs to it. */
   run: ran,
-  /** The words of the person who retried the agent's failed run. */
+  /** The name and words of the person who retried the agent's failed run. */
   feedback: feedbackSchema.exactOptional(),
   /** Set on a turn that the open task asked for: what the agent has to do in it. */
   brief: z.string().exactOptional(),
   /** Set on a turn for the open task when the agent gets a new session for it. */
   fresh: taskTurnShape.fresh,
   apart: taskTurnShape.apart,
-  /** The last allowed call of the turn's run until its outcome is known, and those before it. */
+  /** The last allowed call of the turn's run without a known outcome. `alsoAllowed`: the calls before that. */
   allowed: allowedCall.exactOptional(),
   alsoAllowed: allowedCalls,
 };
 
-/** One period of holding the floor. */
+/** A turn: the time from a grant of the floor to its end, also while the turn waits without the floor. */
 const turnSchema = z.discriminatedUnion('status', [
   z.strictObject({
     status: z.literal('active'),
@@ -174,7 +174,7 @@ const turnSchema = z.discriminatedUnion('status', [
     leftMs: z.number(),
     wait: waitSchema,
   }),
-  /** A turn that a restart interrupted. Its agent is not back yet. */
+  /** A turn that a restart interrupted. It resumes when its agent is back and the channel's history is read. */
   z.strictObject({
     status: z.literal('suspended'),
     ...anyTurn,
@@ -184,7 +184,7 @@ const turnSchema = z.discriminatedUnion('status', [
   }),
 ]);
 
-/** A person's message that waits. */
+/** A message of a person or a program that waits. */
 export const heldSchema = z.strictObject({
   id: message,
   addressed: z.array(agent),
@@ -197,17 +197,17 @@ export const heldSchema = z.strictObject({
    * history is read.
    */
   until: z.enum(['turn', 'prompt', 'next', 'exchange', 'agent', 'start']),
-  /** The message's last line in the conversation; `null` before it has one. */
+  /** `null` until the message is in the conversation; then its line, or a later one. */
   line: z.number().nullable(),
   fromProgram,
 });
 
 const exchangeSchema = z.strictObject({
-  /** The start of the exchange, or the last message of a person in it. */
+  /** The start of the exchange, or the last reset of usage in it, moved on by the time of standstills. */
   openedAt: instant,
   /** Turns in a row in which nothing was said. */
   silent: z.number(),
-  /** The epoch of the last grant before the exchange. */
+  /** The floor's epoch when the exchange began. */
   since: z.number(),
 });
 
@@ -224,7 +224,7 @@ const usageSchema = z.strictObject({
 /** The key under which announcements about gaps in the history repeat. */
 export const GAP_KEY = 'history';
 
-/** Usage of nothing. */
+/** The usage after a reset: nothing. */
 export const NOTHING_USED = { turns: 0, tokens: 0, costMicros: 0, ms: 0 };
 
 /** Untrusted files in an agent's folder that people decide about. `shown`: the channel shows the whole question. */
@@ -238,8 +238,8 @@ const trustSchema = z.strictObject({
 
 /**
  * A task on a floor: a review, or a ticket of a crew. Until its end it decides who speaks next. `key`: the key of its
- * machine. `primary`: the agent that works; `reviewer`: the agent that reviews, if any. `signals`: their words.
- * `within`: the id of the open task that rests until this one is over.
+ * machine. `primary`: the agent that works; `reviewer`: the agent that reviews, if any. `signals`: the words by which
+ * they end their work. `within`: the id of the open task that rests until this task is over.
  */
 export const taskPartsSchema = z.strictObject({
   kind: z.enum(['review', 'ticket']),
@@ -256,7 +256,7 @@ const oneTaskSchema = z.strictObject({
   ...taskPartsSchema.shape,
   /** The turn that the task asks for; `null` while it asks for none, or while that turn is under way. */
   next: z.strictObject({ agent, ...taskTurnShape }).nullable(),
-  /** Set while the task waits for people. The floor rests meanwhile. */
+  /** Set while the task waits and asks for no turn. Only agents that people call get a turn meanwhile. */
   held: z.literal(true).exactOptional(),
   /** 1 when the task has asked for a turn, else 0. */
   told: z.number(),
@@ -272,10 +272,10 @@ export const floorSchema = z.strictObject({
   channel: z.string(),
   /** The settings in effect. Operators may have changed them. */
   settings: configSchemas.settings,
-  /** The last configuration. The next one applies only its differences from it. */
+  /** The last configuration. A new configuration changes only the settings in which it differs from the last. */
   configured: z.strictObject(configSchemas).nullable(),
   condition: z.enum(['resting', 'open', 'paused']),
-  /** The number of the last grant. It is the fencing token of the turn. */
+  /** The number of the last grant or resume. As a fencing token: acts of a turn with an older number are refused. */
   epoch: z.number(),
   /** The number of the last question to a facilitator. */
   asks: z.number(),
@@ -323,24 +323,24 @@ export const floorSchema = z.strictObject({
   /** Absent while no task is open. */
   task: openTaskSchema.exactOptional(),
   exchange: exchangeSchema.nullable(),
-  /** Usage of agents since a person or an operator last acted. Budgets are compared with it. */
+  /** Usage of agents since its last reset by a person or an operator. Budgets of an exchange are compared with it. */
   usageSincePerson: usageSchema,
   /** The facilitator that is choosing the next speaker; `null` when none is. */
   facilitation: z.strictObject({ facilitator: agent, ask: z.number(), deadlineAt: instant }).nullable(),
   day: z.strictObject({ startedAt: instant, tokens: z.number(), costMicros: z.number(), ms: z.number() }),
-  /** The budget that ended the exchange. `until`: when the limit ends by itself. */
+  /** The budget that ended the exchange. `until`: when the limit ends by itself; `null`: when a person acts. */
   limit: z.strictObject({ budget: z.enum(BUDGETS), until: instant.nullable() }).nullable(),
-  /** True after a person stopped the floor. Held messages then wait for the next message of a person. */
+  /** True after a person stopped the floor. Held messages wait until a person writes, or an operator or a task acts. */
   stopped: z.boolean(),
   /** True from a start, or from a lost connection, until the channel's history is read. */
   catchingUp: z.boolean(),
-  /** True after people were told that no agent is available. */
+  /** True after people were told that no agent is available, until an agent is queued. */
   outage: z.boolean(),
   /** Set after people were told to address an agent by name, until an agent has had a turn. */
   toldToName: z.literal(true).exactOptional(),
-  /** The last announced gap: how often it recurred, and when it did last. */
+  /** The gaps in the history that count as one outage: how many were announced, and when the last one was. */
   gap: z.strictObject({ count: z.number(), at: instant }).exactOptional(),
-  /** The last announcement in the channel: its key, how often it recurred, and the agents it calls lost. */
+  /** The last announcement: its key, how often it was made, the agents that it calls lost. `null` after a message. */
   notice: z.strictObject({ key: z.string(), count: z.number(), lost: z.array(agent).exactOptional() }).nullable(),
 });
 

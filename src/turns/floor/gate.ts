@@ -11,7 +11,7 @@ export type Obstacle =
   | { readonly why: 'catching-up' }
   | { readonly why: 'paused' }
   | { readonly why: 'taken'; readonly agent: AgentId }
-  /** A reached limit that was announced. A person's message ends `limit`, midnight ends `day-limit`. */
+  /** A reached limit that was announced. A person's message ends `limit`, midnight `day-limit`, an operator both. */
   | { readonly why: 'limit'; readonly budget: Limit['budget'] }
   | { readonly why: 'day-limit'; readonly budget: Limit['budget']; readonly until: Instant }
   /** A reached limit that was not announced yet. */
@@ -19,7 +19,7 @@ export type Obstacle =
   | { readonly why: 'stopped' }
   /** The facilitator is choosing the next speaker. */
   | { readonly why: 'facilitation'; readonly agent: AgentId }
-  /** No agent is queued or would be queued. */
+  /** No agent is queued, and the next message would queue none. */
   | { readonly why: 'nobody-available' }
   /**
    * Why the floor rests, which says how it continues: by its review or the crew of its ticket, by a grant, by naming an
@@ -70,7 +70,7 @@ export function firstFor<A extends Asker>(asker: A, all: readonly Obstacle[]): B
 
 /** All obstacles to a grant now, longest-lasting first. */
 export function obstacles(floor: Floor, at: Instant): readonly Obstacle[] {
-  // An agent with a turn is present, so a message reaches it.
+  // While an agent has a turn, messages have an agent to go to.
   const isSomebodyThere = floor.turn !== null || floor.parked.length > 0;
   const all: Obstacle[] = [];
   for (const why of isSomebodyThere ? WITH_SOMEBODY : KINDS) {

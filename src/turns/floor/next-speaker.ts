@@ -35,7 +35,7 @@ export function nextUp(floor: Floor): Next {
   return { kind: 'agent', agent: first };
 }
 
-/** The next speaker by round-robin, for a facilitator without a usable answer. */
+/** The next speaker when the facilitator has not named one: a called agent, else the next in turn. `null` for none. */
 export function nextInTurn(floor: Floor): AgentId | null {
   return grantable(floor)[0] ?? inTurn(floor, floor.settings.rounds).find((seat) => seat.present)?.agent ?? null;
 }
@@ -86,7 +86,7 @@ function grantable(floor: Floor): readonly AgentId[] {
   return agents;
 }
 
-/** The queued agents that the order calls without being named, until their turns are used up. `rounds` 0: no limit. */
+/** Queued agents with turns left, in the order of speaking; none if only called agents speak. `rounds` 0: no limit. */
 function inTurn(floor: Floor, rounds: number): readonly Seat[] {
   const { goesRound, rank } = policyOf(floor);
   if (!goesRound) return [];

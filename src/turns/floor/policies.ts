@@ -31,15 +31,18 @@ export type Policy = {
   readonly forAgents: string;
   /** Roles whose call precedes the queue. */
   readonly heeds: readonly Caller[];
-  /** True when a message opens an exchange; otherwise only an operator does. */
+  /** True when a message opens an exchange; otherwise only an operator or a task does. */
   readonly opensForMessages: boolean;
-  /** True when every queued agent gets its rounds; otherwise only called agents speak. */
+  /** True when every queued agent gets its rounds; otherwise only agents speak that are called or asked by a task. */
   readonly goesRound: boolean;
-  /** True when a message that names no agent goes to the channel's default agent. */
+  /** True when a message must name an agent. Any other message goes to the default agent, or reaches nobody. */
   readonly needsName: boolean;
   /** True when the facilitator chooses among several agents. */
   readonly asksFacilitator: boolean;
-  /** Compares two queued agents: negative when the first one speaks first, 0 to go by the seats. `null`: the queue is the order. */
+  /**
+   * Compares two queued agents: negative when the first one speaks first, 0 to go by the seats. `null`: the queue is
+   * the order.
+   */
   readonly rank: ((one: Ranked, other: Ranked) => number) | null;
 };
 
@@ -63,7 +66,7 @@ const ROUND_ROBIN: Policy = {
 
 /**
  * The rules while a task is open. The task chooses the next speaker; a hand-over of an agent calls nobody. In a review,
- * whom people call comes first. A ticket alone decides when its worker works, because its files may be under test.
+ * agents that people call come first. A ticket alone decides when its worker works: its files may be under test.
  */
 export const TASK_POLICIES: Readonly<Record<'review' | 'ticket', Policy>> = {
   review: {

@@ -5,7 +5,7 @@ import { findTurn } from './seats.ts';
 import type { AgentId, DecidedRequest, Feedback, MessageId } from './settings.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** The effects of a fact. `floor` is the floor after the whole decision; only its settings, seats and turn are read. */
+/** The effects of a fact. `floor`: the floor after the whole decision, not the floor after this fact. */
 export function react(fact: Fact, floor: Floor): readonly Effect[] {
   return reactTo(fact.type, fact, floor);
 }
@@ -156,8 +156,8 @@ function receiptOf(fact: FactOf<'messageRouted'>): Extract<Effect, { type: 'rece
 }
 
 /**
- * Receipts by delivery. Observed messages have theirs already, and later prompts hold messages with the receipt
- * "held".
+ * The receipt for each way of delivery. `observe`: none, because the message got its receipt while it was held.
+ * `prompt`: only for a message that a prompt held at once.
  */
 const RECEIPT_OF = { prompt: 'held', inject: 'injected', interrupt: 'preempted', observe: null } as const;
 
@@ -184,15 +184,15 @@ export type Effect =
       readonly afterLine: number;
       readonly uptoLine: number;
       readonly messages: readonly MessageId[];
-      /** The part of `messages` that an earlier prompt of this turn held and no generation answered. */
+      /** The part of `messages` that the agent already got in this turn, and that no complete generation answered. */
       readonly open: readonly MessageId[];
       /** The agent that asked for this turn and waits for it. */
       readonly askedBy?: AgentId;
       /** The agent that this turn had asked, and whether that agent said something. */
       readonly asked?: { readonly agent: AgentId; readonly answered: boolean };
-      /** The decision made before a restart. */
+      /** The decision about a request that the agent made before it was restarted. */
       readonly decided?: DecidedRequest;
-      /** The words of the person who retried the agent's failed run. */
+      /** The name and words of the person who retried the agent's failed run. */
       readonly feedback?: Feedback;
       /** The open task's instructions for this turn. */
       readonly brief?: string;
@@ -221,7 +221,7 @@ export type Effect =
       readonly graceMs: number;
       readonly hung?: boolean;
     }
-  /** Comes after a request's text in the same lane. When it is carried out, the channel shows the whole request. */
+  /** Follows a request's text in the same lane. When this effect is carried out, the channel shows the request. */
   | { readonly type: 'offer'; readonly question: number; readonly key?: string }
   /** As `offer`, for the question about an agent's files. */
   | { readonly type: 'offerTrust'; readonly agent: AgentId; readonly id: string }
@@ -238,5 +238,5 @@ export type Effect =
     }
   /** With `repeat` of 2 or more, edits the announcement with this key. */
   | { readonly type: 'announce'; readonly announcement: Announcement; readonly key: string; readonly repeat: number }
-  /** A receipt. With `epoch`, it is shown after all that this ended turn said was posted. */
+  /** A receipt. With `epoch`, the receipt is shown after all texts of that ended turn are posted. */
   | { readonly type: 'receipt'; readonly message: MessageId; readonly receipt: Receipt; readonly epoch?: number };

@@ -11,8 +11,8 @@ type Row = {
 };
 
 /**
- * All transitions of a seat: the specification's thirteen rows, then those of its prose. `evolve` enforces the table,
- * the README's table and diagram are generated from it, and logs use its triggers.
+ * All transitions of a seat: the specification's thirteen rows, then those of its prose. `evolve` refuses all others.
+ * The table and diagram in docs/internals.md are generated from these rows, and logs use their triggers.
  */
 export const TRANSITIONS = [
   { from: ['OFFLINE'], to: 'IDLE', trigger: 'AGENT_STARTED', action: 'register' },
@@ -115,7 +115,7 @@ export type Move = {
   readonly place?: number;
 };
 
-/** The floor after a transition, with the queue changed. Throws for a transition that the table does not list. */
+/** The floor after a transition. Throws when the seat is not `from`, or `TRANSITIONS` does not list the transition. */
 export function moveSeat(floor: Floor, move: Move): Floor {
   const { agent, from, to, trigger } = move;
   const seat = seatOf(floor, agent);
@@ -161,21 +161,21 @@ export function waitOf(turn: Turn | null | undefined): Wait | null {
   return turn?.status === 'waiting' ? turn.wait : null;
 }
 
-/** The agent whose answer a turn waits for, and its progress; `null` when the turn waits for no agent. */
+/** The agent whose answer a turn waits for, and its progress; `null` for no agent, and when the wait is over. */
 export function askOf(turn: Turn): Extract<Wait, { reason: 'answer' }>['of'] | null {
   const wait = waitOf(turn);
   return wait?.reason === 'answer' && !wait.ready ? (wait.of ?? null) : null;
 }
 
-/** A turn whose asked agent was granted the floor, or ended its turn. */
+/** The asking turn after `agent` got the floor or ended its turn. Unchanged when the turn does not wait for `agent`. */
 export function askAdvanced(asker: Turn, agent: AgentId, is: 'granted' | 'answered' | 'silent'): Turn {
   if (asker.status !== 'waiting' || asker.wait.reason !== 'answer' || askOf(asker)?.agent !== agent) return asker;
   return { ...asker, wait: { ...asker.wait, ready: is !== 'granted', of: { agent, is } } };
 }
 
 /**
- * Whether a button that was drawn under an epoch applies now: to a turn of the open exchange, to a waiting turn, or on
- * a resting floor to the last grant.
+ * Whether a button that was drawn under an epoch still applies: the epoch is the floor's last one, or one of the open
+ * exchange, or that of a turn that is not over.
  */
 export function isOfNow(floor: Floor, epoch: number): boolean {
   const { exchange } = floor;
@@ -271,7 +271,7 @@ export function asideAsking(
 /** Changes of a seat that end the agent's background run. */
 export const ASIDE_ENDS = ['disabled', 'removed', 'unconfigured', 'unseated'] as const;
 
-/** The same in words. */
+/** Why a background run was stopped, in words for people. */
 export const ASIDE_END_WORDS: Readonly<Record<(typeof ASIDE_ENDS)[number], string>> = {
   disabled: 'its agent was disabled',
   removed: 'its agent was removed from the channel',
@@ -323,7 +323,7 @@ export function openOn({
   ];
 }
 
-/** A question in one line. */
+/** An open question to people: the agent, the id that ties posts to the question, and a title. */
 export type OpenRequest = { readonly agent: AgentId; readonly id: string; readonly title: string };
 
 /** The open question with a number; `null` for none. */
@@ -352,7 +352,7 @@ export function isGenerating(turn: Turn): boolean {
   return turn.status === 'active' || (wait?.reason === 'approval' && !wait.ready && wait.cut !== true);
 }
 
-/** Messages that a turn's agent did not get: injections that failed, and answers to its wait. */
+/** Messages that a turn's agent may not have: injections that failed or are not reported, and answers to its wait. */
 export function missedBy(turn: Turn): Turn['unseen'] {
   return [...turn.unseen, ...turn.injecting, ...(waitOf(turn)?.answers ?? [])];
 }
@@ -370,7 +370,7 @@ export function turnWithout(turn: Turn, id: MessageId): Turn {
   return { ...turn, ...kept, wait: { ...turn.wait, answers: turn.wait.answers.filter(isOther) } };
 }
 
-/** Messages that a turn got and did not answer, and that no other turn has. */
+/** Messages that a turn's agent got and said nothing after. Leaves out held messages, and those of another turn. */
 export function unclaimed(floor: Floor, turn: Turn): readonly MessageId[] {
   if (turn.given.length === 0) return [];
   const turns = turnsOf(floor);
@@ -380,7 +380,7 @@ export function unclaimed(floor: Floor, turn: Turn): readonly MessageId[] {
   return turn.given.filter(({ id, begun }) => !begun && !claimed.has(id)).map(({ id }) => id);
 }
 
-/** The floor with this turn in place of its agent's. */
+/** The floor with this turn in place of the agent's present turn. */
 export function withTurn(floor: Floor, turn: Turn): Floor {
   if (floor.turn?.agent === turn.agent) return { ...floor, turn };
   return { ...floor, parked: floor.parked.map((parked) => (parked.agent === turn.agent ? turn : parked)) };
@@ -392,8 +392,8 @@ export type Deadline =
   | { readonly kind: 'choose' | 'limit'; readonly at: Instant };
 
 /**
- * All deadlines of a floor, earliest first. Until the channel's history is read, only running turns have deadlines: a
- * wait may have been answered meanwhile.
+ * All deadlines of a floor, earliest first. Until the channel's history is read, waits and limits have none, because a
+ * message may have come meanwhile; while a turn is suspended, nothing has one.
  */
 export function deadlines(floor: Floor): readonly Deadline[] {
   return running(floor).toSorted((a, b) => a.at - b.at);
@@ -412,7 +412,7 @@ function isRunning({ turn }: Floor, { kind }: Deadline): boolean {
   return kind !== 'waitOver' && kind !== 'limit' && turn?.status !== 'suspended';
 }
 
-/** The earliest deadline of a floor; `null` for none. It is the channel's only alarm. */
+/** The earliest deadline of a floor; `null` for none. */
 export function nextDeadline(floor: Floor): Instant | null {
   let next: Instant | null = null;
   for (const { at } of running(floor)) next = next === null ? at : Math.min(next, at);
@@ -438,7 +438,10 @@ function turnDeadlines(turn: Turn): readonly Deadline[] {
   }
 }
 
-/** When silence after this sign of work ends the turn; `null` while tools run. */
+/**
+ * When the turn times out after this sign of work. `open`: pieces of work that are now open. `null` when their end is
+ * not known. A sign that opens and closes nothing keeps the deadline.
+ */
 export function quietUntil(
   { openWork, deadlineAt }: Pick<ActiveTurn, 'openWork' | 'deadlineAt'>,
   { open, limitMs }: { readonly open: number; readonly limitMs?: number },

@@ -5,10 +5,10 @@ import { INTERRUPT_MODES, ORDERS } from './policies.ts';
 export type AgentId = string & { readonly brand?: 'AgentId' };
 /** A channel's id, `<adapter>:<platform id>`. The prefix keeps ids of two platforms apart. */
 export type ChannelId = string & { readonly brand?: 'ChannelId' };
-/** A person's message by the platform's id. */
+/** The platform's id of a message that a person or a program wrote. */
 export type MessageId = string & { readonly brand?: 'MessageId' };
 
-/** The decisions about a request: allow once, or deny. */
+/** The decisions about a request: allow or deny. */
 export const CHOICES = ['allow', 'reject'] as const;
 export type Choice = (typeof CHOICES)[number];
 
@@ -55,11 +55,11 @@ export const aboutSchema = z.strictObject({
   says: z.string().nullable(),
   /** Who may decide, if not every operator. */
   who: z.string().exactOptional(),
-  /** Set when the session has read untrusted text and the call could send data out. */
+  /** Set when the session has read untrusted text and has private data, and the call could send that data out. */
   danger: z.literal(true).exactOptional(),
   /** An example of an answer, for a request that is answered in words. */
   answer: z.string().exactOptional(),
-  /** The fields that such an answer fills in. */
+  /** The fields of the form that the answer fills in. */
   form: z.array(askedFieldSchema.readonly()).readonly().exactOptional(),
   /** Set when the channel shows the answer. */
   showsAnswer: z.literal(true).exactOptional(),
@@ -85,7 +85,7 @@ export const askedApprovalSchema = z.strictObject({
   pause: z.enum(PAUSES).exactOptional(),
   /** Set when the request outlives a restart. `true`: the call itself survives. `answer`: only the decision counts. */
   lasting: z.literal([true, 'answer']).exactOptional(),
-  /** Set when the agent was restarted since. The decision then counts once, for the same request. */
+  /** Set when the agent was restarted after its request. The decision then counts once, for the same request. */
   restarted: z.literal(true).exactOptional(),
   /** Always-allow rules on offer, narrowest first. */
   always: z
@@ -128,21 +128,24 @@ export const answerSchema = z.strictObject({
   at: z.number(),
 });
 
-/** A decision about a request whose agent was restarted since. `reason`: the person's words. */
+/** A decision about a request whose agent was restarted after it. `reason`: the person's words. */
 export const decidedSchema = z.strictObject({
   title: z.string(),
   choice: z.enum(CHOICES),
   reason: z.string().exactOptional(),
 });
 
-/** The words of the person who retried a failed run. */
+/** The name and words of the person who retried a failed run. */
 export const feedbackSchema = z.strictObject({ name: z.string(), words: z.string() });
 
 export type Feedback = Readonly<z.infer<typeof feedbackSchema>>;
 
 export type DecidedRequest = Readonly<z.infer<typeof decidedSchema>>;
 
-/** The outcome of an allowed call. `ms` is its duration. `unrun`: it did not start. `unknown`: a restart hid the outcome. */
+/**
+ * The outcome of an allowed call. `ms`: its duration. `unrun`: the call did not start. `unknown`: a restart hid the
+ * outcome.
+ */
 export const callOutcomeSchema = z.strictObject({
   status: z.enum(['complete', 'error', 'unrun', 'unknown']),
   ms: z.number().nullable(),
@@ -180,13 +183,13 @@ const spending = z.strictObject({
   ms: z.number().nullable(),
 });
 
-/** Settings of one floor. Durations are in milliseconds, money in millionths of a dollar; `null` is no limit. */
+/** Settings of one floor. Durations in milliseconds, money in millionths of a dollar. `null` in a budget: no limit. */
 export const floorSettingsSchema = z.strictObject({
   mode: z.enum(INTERRUPT_MODES),
   order: z.enum(ORDERS),
   /** Turns of each queued agent in one exchange; 0 for no limit. */
   rounds: z.number(),
-  /** Turns of all agents since the last message of a person. */
+  /** The most turns of all agents since the last message of a person. */
   maxTurns: z.number(),
   maxTurnMs: z.number(),
   waitTimeoutMs: z.number(),

@@ -81,7 +81,7 @@ export function askedWords(agent: AgentId, question: Question): Extract<Announce
   return { kind: 'approval', agent, ...told };
 }
 
-/** Withdraws the request of a background run. */
+/** Withdraws the request of a background run. For a failed run, announces that people retry the run. */
 export function withdrawAside(decision: DecisionBuilder, command: CommandOf<'withdrawAside'>): Refusal | null {
   const { agent, decided } = command;
   const aside = asideOf(decision.floor, agent);
@@ -139,7 +139,7 @@ export function endAside(decision: DecisionBuilder, command: CommandOf<'endAside
   return null;
 }
 
-/** Marks a background run's request as shown. With `why`, closes it. Refuses any other request. */
+/** Marks a background run's request as shown. With `why`, denies the request. Refuses an unknown request. */
 export function shownAside(decision: DecisionBuilder, command: CommandOf<'shown'>): Refusal | null {
   const { question, why } = command;
   const aside = asideAsking(decision.floor, command);

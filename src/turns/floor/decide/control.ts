@@ -98,7 +98,7 @@ export function pause(decision: DecisionBuilder, { by, epoch }: CommandOf<'pause
   return null;
 }
 
-/** Continues after a pause or a limit. */
+/** Continues after a pause, a limit or a stop; else begins another round on a resting floor. */
 export function resumeFloor(decision: DecisionBuilder, { by, epoch }: CommandOf<'resume'>): Refusal | null {
   if (epoch !== undefined && !isOfNow(decision.floor, epoch)) return 'stale-epoch';
   const { condition, limit, exchange, stopped, held } = decision.floor;
@@ -123,7 +123,7 @@ export function resumeFloor(decision: DecisionBuilder, { by, epoch }: CommandOf<
   return null;
 }
 
-/** Begins another round on a resting floor for the agents that the order allows a turn. A stopped floor goes on. */
+/** Begins another round, if the order goes round or a person had stopped the floor. Returns whether it did. */
 function beginsAgain(decision: DecisionBuilder): boolean {
   const { floor, at } = decision;
   const goesOn = policyOf(floor).goesRound || floor.stopped;
@@ -175,8 +175,8 @@ export function choose(decision: DecisionBuilder, command: CommandOf<'choose'>):
 }
 
 /**
- * Continues with the facilitator's choice, or by round-robin without one. Before the history is read, the facilitator
- * is asked again.
+ * Continues with the facilitator's choice, or by round-robin without a usable choice. A choice that comes before the
+ * history is read counts for nothing: the facilitator is asked again later.
  */
 export function facilitatorAnswered(
   decision: DecisionBuilder,
@@ -209,7 +209,7 @@ export function skip(decision: DecisionBuilder, command: CommandOf<'skip'>): Ref
   return null;
 }
 
-/** Extends a turn or a wait for an operator. */
+/** Extends the holder's turn or wait for an operator; while nobody has the floor, those of the first parked turn. */
 export function extend(decision: DecisionBuilder, command: CommandOf<'extend'>): Refusal | null {
   const turn = decision.floor.turn ?? decision.floor.parked[0];
   const { by, ms, epoch } = command;

@@ -22,7 +22,7 @@ export type Decision = Accepted | Refused;
 export class DecisionBuilder {
   readonly at: Instant;
   readonly facts: Fact[] = [];
-  /** New messages of this command that no agent got yet. The rest is held at its end. */
+  /** New messages of this command that no agent got yet. At the end of the command, they are held. */
   unplaced: readonly Held[] = [];
   /** The floor after the facts so far. Only `record` changes it. */
   floor: Floor;
@@ -37,7 +37,7 @@ export class DecisionBuilder {
     this.facts.push(fact);
   }
 
-  /** Records the fate of a message. `line` is its line in the conversation, if it joins now. */
+  /** Records the fate of a message. `line`: the line, if the message joins the conversation now; else `null`. */
   route(message: Held, fate: Fate, line: number | null): void {
     const { id, addressed, order, fromProgram } = message;
     const turn = speaking(this.floor);
@@ -49,8 +49,9 @@ export class DecisionBuilder {
   }
 
   /**
-   * Announces an event. An announcement with the key of the channel's last one edits it. A recovered turn is announced
-   * once, and gaps within `SAME_OUTAGE_MS` count as one.
+   * Announces an event. The announcement edits the channel's last one when both have the same key. Answers, requests
+   * after a restart, ticket lines that go on, recoveries of one turn, and gaps within `SAME_OUTAGE_MS` always edit
+   * their earlier announcement.
    */
   announce(announcement: Announcement): void {
     const key = announcementKey(announcement);
@@ -85,7 +86,7 @@ export class DecisionBuilder {
   }
 }
 
-/** Gaps within this time belong to one outage, in milliseconds. */
+/** Gaps in the history that are less than this time apart belong to one outage, in milliseconds. */
 const SAME_OUTAGE_MS = 600_000;
 
 /** Announces that an agent is gone and its turn ended. Agents lost since the last message share one announcement. */
@@ -94,7 +95,7 @@ export function announceLoss(decision: DecisionBuilder, agent: AgentId, cause: s
   decision.announce({ kind: 'disconnect', agent, cause, ...(also.length === 0 ? {} : { also }) });
 }
 
-/** Announces that no agent is available, with the reason if the last one was just lost. */
+/** Announces that no agent is available; with the reason, if this decision's last announcement was of a lost agent. */
 export function announceNobody(decision: DecisionBuilder): void {
   const loss = decision.facts.findLast((fact) => fact.type === 'announced')?.announcement;
   if (loss?.kind !== 'disconnect') return decision.announce({ kind: 'nobody' });
@@ -137,8 +138,8 @@ export function closeExchange(decision: DecisionBuilder): void {
 }
 
 /**
- * Whether a budget forbids another turn. A person's new message in the next grant would reset usage, so none then
- * does.
+ * Returns whether a budget forbids another turn. If so, closes the exchange and announces the limit. A pending new
+ * message of a person first resets the usage of the exchange, so that only the budget of a day can forbid the turn.
  */
 export function isOverBudget(decision: DecisionBuilder): boolean {
   let over = gate(decision.floor, decision.at, 'turn');
@@ -178,7 +179,10 @@ export function grantOnBehalf(decision: DecisionBuilder, agent: AgentId, message
   begin(decision, agent, { messages, keepsPlace: true });
 }
 
-/** Resumes a turn under a new epoch, with its unanswered messages and those that arrived meanwhile. */
+/**
+ * Resumes a turn under a new epoch, with its unanswered messages and the held ones. Messages that are held until a turn
+ * ends stay held.
+ */
 export function resume(
   decision: DecisionBuilder,
   turn: Turn,
@@ -226,7 +230,7 @@ type TurnEnd = {
   readonly by?: string;
 };
 
-/** Ends a turn. Messages of people that the agent did not get wait for the next agent. */
+/** Ends a turn. Messages that its agent did not get, or said nothing after, wait for the next agent. */
 export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): void {
   const { agent, epoch, said } = turn;
   const from = seatOf(decision.floor, agent).status;
@@ -272,7 +276,7 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
   reportAll(decision);
 }
 
-/** Posts the reports of background runs, while nobody holds the floor. */
+/** Posts the reports of background runs, if nobody holds the floor. */
 export function reportAll(decision: DecisionBuilder): void {
   for (const { agent, text } of decision.floor.turn === null ? (decision.floor.reports ?? []) : [])
     decision.record({ type: 'reported', agent, line: decision.floor.lines + 1, text });
@@ -297,7 +301,7 @@ function begin(
   decision.record({ type: 'seatMoved', agent, from: 'QUEUED', to: 'ACTIVE', trigger: 'TURN_GRANTED' });
 }
 
-/** The agent that a turn had asked, and whether that agent said something. */
+/** The agent that a turn had asked, and whether that agent said something; `null` when the turn had asked none. */
 function answerOf(turn: Turn): { readonly agent: AgentId; readonly answered: boolean } | null {
   const wait = waitOf(turn);
   const asked = wait?.reason === 'answer' ? wait.of : undefined;
@@ -310,15 +314,16 @@ function isWord(fact: Fact): boolean {
 }
 
 /**
- * Whether a message counts as answered. A completed generation answered all its messages; an interrupted one those it
- * had begun to answer.
+ * Whether a message counts as answered at the end of its turn. Completed and passed turns answered all their messages;
+ * turns that ended by silence, those after which the agent said something. All other turns answered none.
  */
 function isAnswered({ begun }: Turn['given'][number], outcome: Outcome): boolean {
   return outcome === 'completed' || outcome === 'passed' || (outcome === 'lapsed' && begun);
 }
 
 /**
- * Adds messages to the conversation and delivers them with a prompt. Observed messages need an answer only if `asked`.
+ * Adds messages to the conversation and delivers them with a prompt. Returns the ids of those to answer: all but the
+ * observed ones that are not in `asked`.
  */
 function deliver(
   decision: DecisionBuilder,
@@ -336,12 +341,12 @@ function deliver(
   return toAnswer;
 }
 
-/** Whether a message is for all to observe and addressed to nobody. */
+/** Whether a message is held for all agents to observe. */
 export function isObserved({ until }: Held): boolean {
   return until === 'exchange';
 }
 
-/** The line for a message: its present one, or the next free one. */
+/** The next free line, for a message that joins the conversation; `null` when the message has a line. */
 export function nextLine(decision: DecisionBuilder, { line }: Held): number | null {
   return line === null ? decision.floor.lines + 1 : null;
 }

@@ -11,7 +11,7 @@ import { asideOf, findSeat, findTurn, seatOf, waitOf } from '../seats.ts';
 import type { AgentId, FloorSettings, SeatSettings } from '../settings.ts';
 import { defined } from '../../../lib/defined.ts';
 
-/** Connects an agent: it is queued if the channel lists it, and its open turn continues. */
+/** Connects an agent. An assigned agent is queued, and its open turn continues. A disabled agent is only marked. */
 export function join(decision: DecisionBuilder, { agent }: CommandOf<'join'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
   if (seat === undefined) return 'not-seated';
@@ -114,7 +114,7 @@ export function add(decision: DecisionBuilder, command: CommandOf<'add'>): Refus
   return null;
 }
 
-/** Removes an agent from the queue; ends its turn and its background run. The seat stays, IDLE. */
+/** Removes an agent from the queue; ends its turn and its background run. The seat stays. */
 export function remove(decision: DecisionBuilder, { agent, by }: CommandOf<'remove'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
   if (seat === undefined) return 'not-seated';

@@ -54,8 +54,8 @@ export function standstill(decision: DecisionBuilder, { ms }: CommandOf<'standst
 }
 
 /**
- * Continues grants after the history was read: messages of people are routed first, then the open turn resumes or is
- * forfeited.
+ * Continues grants after the history was read. A suspended turn is forfeited first, where `onRestart` says so. Then the
+ * messages that waited for the history are routed, and the turn of a connected holder continues.
  */
 export function catchUp(decision: DecisionBuilder, command: CommandOf<'catchUp'>): Refusal | null {
   const gap = command.gap ?? null;
@@ -144,8 +144,8 @@ function meet(decision: DecisionBuilder, due: Deadline): void {
 }
 
 /**
- * Ends a turn at its timeout. The agent keeps its place in the queue. After a hang it gets no turn until its session
- * is back.
+ * Ends a turn at its timeout. The agent is queued again. After a hang, the agent gets no turn until its session is
+ * back.
  */
 function expire(decision: DecisionBuilder, turn: Turn): void {
   const { agent } = turn;

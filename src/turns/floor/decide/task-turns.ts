@@ -6,7 +6,7 @@ import type { DecisionBuilder } from './decision-builder.ts';
 import { closeExchange, finish, openExchange, recall } from './decision-builder.ts';
 import { advance, goOn } from './turns.ts';
 
-/** Begins a task, in a resting task if `within` names it. A turn that is under way goes on to its end. */
+/** Begins a task. `within`: the open task, which rests meanwhile. A turn that is under way goes on to its end. */
 export function beginTask(decision: DecisionBuilder, command: CommandOf<'beginTask'>): Refusal | null {
   const { type: _type, ...parts } = command;
   const { primary, reviewer, within } = parts;
@@ -33,7 +33,7 @@ export function askTaskTurn(decision: DecisionBuilder, command: CommandOf<'askTa
   return null;
 }
 
-/** The task waits: its requested turn is dropped. */
+/** The task waits: the turn that it asked for, if not granted yet, is dropped. */
 export function holdTask(decision: DecisionBuilder, { id }: CommandOf<'holdTask'>): Refusal | null {
   if (decision.floor.task?.id !== id) return 'not-asked';
   decision.record({ type: 'taskHeld' });
@@ -49,7 +49,7 @@ export function setReviewer(decision: DecisionBuilder, { id, reviewer }: Command
   return null;
 }
 
-/** Announces the state of a task. While a review waits for people's decision, its requested turn is dropped. */
+/** Announces the state of a task. If a review then waits for people, the turn that it asked for is dropped. */
 export function tellTask(decision: DecisionBuilder, { announcement }: CommandOf<'tellTask'>): Refusal | null {
   if (announcement.kind !== 'ticket' && decision.floor.task?.id !== announcement.id) return 'not-asked';
   decision.announce(announcement);
@@ -59,7 +59,10 @@ export function tellTask(decision: DecisionBuilder, { announcement }: CommandOf<
   return null;
 }
 
-/** Ends the task with its turn, and announces its report. Messages that waited for its agents go on by the channel's order. */
+/**
+ * Ends the task with the turn that it has on the floor, and announces its report. Held messages are then routed by the
+ * channel's order. An outer task ends without a turn.
+ */
 export function endTask(decision: DecisionBuilder, { report }: CommandOf<'endTask'>): Refusal | null {
   const { task } = decision.floor;
   if (task?.outer?.id === report.id) {

@@ -36,7 +36,7 @@ import {
 import type { AgentId, MessageId } from '../settings.ts';
 import { defined } from '../../../lib/defined.ts';
 
-/** Advances a free floor: resumes a turn whose wait is over, else grants the next speaker, else rests. */
+/** Advances a free floor: resumes a turn after its wait, grants the next speaker, asks the facilitator, or rests. */
 export function advance(decision: DecisionBuilder): void {
   releaseAskers(decision);
   const { floor, at } = decision;
@@ -76,7 +76,7 @@ function rest(decision: DecisionBuilder): void {
   advance(decision);
 }
 
-/** Routes held messages on a free floor, then advances it. */
+/** Routes held messages, unless a person stopped the floor. Then advances the floor, if it is free. */
 export function goOn(decision: DecisionBuilder): void {
   if (!decision.floor.stopped) wake(decision);
   advance(decision);
@@ -84,8 +84,8 @@ export function goOn(decision: DecisionBuilder): void {
 
 /**
  * Routes the messages that wait for a free floor: calls the agents they address, opens or restarts the exchange, and
- * announces when no agent is available. `advance` grants afterwards. Messages that a stop kept stay held; only a later
- * message of a person ends a stop or a limit.
+ * announces when no agent is available. `advance` grants afterwards. Messages that a stop kept stay held. Only a later
+ * message of a person, or an operator (`asked`), ends a stop or an exchange's limit.
  */
 export function wake(decision: DecisionBuilder, asked = false): void {
   if (pending(decision).length === 0) return;
@@ -104,12 +104,12 @@ export function wake(decision: DecisionBuilder, asked = false): void {
   for (const message of news) prioritiseFor(decision, message);
 }
 
-/** Whether a person wrote since the stop. Messages that the stop kept do not count. */
+/** Whether a new message of a person is pending. On a stopped floor, messages that the stop kept do not count. */
 function isPersonSince(decision: DecisionBuilder): boolean {
   return (decision.floor.stopped ? decision.unplaced : pending(decision)).some(isNewFromPerson);
 }
 
-/** Calls an agent ahead of the queue, unless it is speaking or cannot be granted. */
+/** Calls a queued agent ahead of the queue, if the order heeds the caller. Changes nothing for other agents. */
 export function prioritise(
   decision: DecisionBuilder,
   agent: AgentId,
@@ -145,7 +145,7 @@ function route(decision: DecisionBuilder, message: Held, why: string): void {
     decision.announce({ kind: 'unaddressed', named: [...message.addressed], example: first });
 }
 
-/** Keeps messages for the next agent that comes online, up to the limit, and announces once that none is available. */
+/** Keeps up to `maxHeld` messages for the next agent that comes online. Announces once that no agent is available. */
 function unroute(decision: DecisionBuilder): void {
   const room = Math.max(0, decision.floor.settings.maxHeld - decision.floor.held.length);
   const kept = [...decision.floor.held.filter((held) => held.until !== 'agent'), ...decision.unplaced.slice(0, room)];
@@ -172,8 +172,8 @@ export function byHolder<A extends Act>(
 }
 
 /**
- * Why an act does not come from the holder; `null` when it does. A waiting turn may still report injections, and more
- * while its request is open.
+ * Why an act does not come from the holder; `null` when it does. A waiting turn may still report injections, and say
+ * texts while its request is open.
  */
 function notHolder(turn: Turn | null, { type, agent, epoch }: Act): Refusal | null {
   if (turn === null || turn.agent !== agent) return 'not-holder';
@@ -217,7 +217,7 @@ export function injected(decision: DecisionBuilder, command: CommandOf<'injected
   return null;
 }
 
-/** Whether a message is being injected or in the prompt. A late report may concern a message of the next prompt. */
+/** Whether a report fits the turn: the message is being injected, or (`no-room`) in the prompt. Late reports do not. */
 function isBeingGiven(turn: Turn, { id, outcome }: CommandOf<'injected'>): boolean {
   const messages = outcome === 'no-room' ? turn.given : turn.injecting;
   return messages.some((message) => message.id === id);
@@ -266,7 +266,7 @@ export function completeTurn(decision: DecisionBuilder, command: CommandOf<'comp
   return null;
 }
 
-/** Whether no other agent is online and the agent has no further turn in this exchange. */
+/** Whether all other agents are OFFLINE or IDLE, and the agent has no further turn in this exchange. */
 function isAlone(floor: Floor, agent: AgentId): boolean {
   const { rounds } = floor.settings;
   const isDone = rounds !== 0 && seatOf(floor, agent).taken >= rounds;
@@ -275,8 +275,8 @@ function isAlone(floor: Floor, agent: AgentId): boolean {
 }
 
 /**
- * Pauses the turn until a person, or the asked agent, answers. A message that could not be injected may be that
- * answer.
+ * Pauses the turn until a person, or the asked agent, answers. A message that could not be injected counts as the
+ * answer of a person and ends the wait at once.
  */
 export function wait(decision: DecisionBuilder, { of }: CommandOf<'wait'>, turn: Turn): Refusal | null {
   if (of !== undefined) return ask(decision, turn, of);
@@ -342,7 +342,10 @@ export function receive(decision: DecisionBuilder, command: CommandOf<'receive'>
   return null;
 }
 
-/** Sends an edit or a deletion to every agent that got the message. */
+/**
+ * Records an edit or a deletion. For a message in the conversation, the change is a new line: the active turn gets the
+ * line now, other agents with their next prompt. A deleted message that is held is ignored.
+ */
 export function amend(decision: DecisionBuilder, { type, id }: CommandOf<'edit' | 'delete'>): null {
   const change = type === 'edit' ? 'edited' : 'deleted';
   const held = decision.floor.held.find((message) => message.id === id);
@@ -378,8 +381,9 @@ function settleUnplaced(decision: DecisionBuilder): void {
 }
 
 /**
- * Called when an interrupted generation has stopped: the message is answered first, then the turn resumes. Both wait
- * until the history is read.
+ * Called when an interrupted generation has stopped. An `interruptResponder` that can be granted answers the message
+ * first, and the turn waits without the floor. Else the turn resumes with the message. Does nothing before the history
+ * is read.
  */
 export function afterInterrupt(decision: DecisionBuilder, turn: Turn): void {
   const answers = waitOf(turn)?.answers ?? [];
@@ -465,8 +469,8 @@ function preempt(decision: DecisionBuilder, turn: Turn, message: Held): void {
 }
 
 /**
- * Routes a message while the holder waits. A message after an interrupt joins it; any other waits for the holder's
- * next prompt.
+ * Routes a message while the holder waits. After an interrupt, the message is answered with the interrupting one; else
+ * the message is held until an agent is prompted.
  */
 function joinWait(decision: DecisionBuilder, turn: Turn, message: Held): void {
   if (waitOf(turn)?.reason === 'human') {
@@ -511,7 +515,10 @@ function deliverAnswer(decision: DecisionBuilder, turn: Turn, message: Held): vo
   else if (seatOf(decision.floor, turn.agent).present) resume(decision, answered, 'answered');
 }
 
-/** Routes a message to a parked agent. While another agent speaks, only a message that names the parked agent. */
+/**
+ * Gives a message to a parked turn that waits for people. Returns whether such a turn took the message. While another
+ * agent has the floor, the message must name the parked agent.
+ */
 function answersParked(decision: DecisionBuilder, message: Held): boolean {
   if (message.fromProgram === true && gate(decision.floor, decision.at, 'aside') !== null) return false;
   const isTaken = decision.floor.turn !== null;

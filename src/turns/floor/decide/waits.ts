@@ -114,7 +114,7 @@ export function decideRequest(decision: DecisionBuilder, command: CommandOf<'dec
   return null;
 }
 
-/** Announces the outcome of an allowed call behind its decision. */
+/** Adds the outcome of an allowed call to the announcement of its decision. */
 export function ran(decision: DecisionBuilder, command: CommandOf<'ran'>): Refusal | null {
   const { agent, approval, callOutcome, aside } = command;
   const turn = findTurn(decision.floor, agent);
@@ -151,7 +151,7 @@ function rejectUnasked(decision: DecisionBuilder, why: string): void {
   decideQuestion(decision, { choice: 'reject', by: null });
 }
 
-/** Continues the generation, with messages that people wrote meanwhile. After a restart, prompts the turn anew. */
+/** Continues the generation, with messages held meanwhile. After a restart, prompts a connected agent anew instead. */
 function goOnAfter(decision: DecisionBuilder, agent: AgentId): void {
   if (waitOf(decision.floor.turn) !== null) {
     if (seatOf(decision.floor, agent).present) comeBack(decision, agent);
