@@ -65,7 +65,7 @@ export function plansWord({ channels }: Pick<Config, 'channels'>): string {
 
 /**
  * The hash of the plan under which a floor rests; `null` when something is in progress or waits, or when its agents
- * are not exactly the plan's.
+ * are not exactly the plan's, each connected or disabled.
  */
 export function restOf(floor: Floor): string | null {
   const { turn, exchange, facilitation, parked, held, seats, asides, configured, catchingUp } = floor;
@@ -100,7 +100,7 @@ function once<Value>(made: Made<Value>, [one, other]: readonly [object, object],
   return value;
 }
 
-/** The floor settings of a channel's configuration. An announcement without a text is switched off. */
+/** The floor settings of a channel's configuration. Seconds and minutes become milliseconds, dollars millionths. */
 function floorSettings({ turnConfig: turns, budgets }: Pick<ChannelConfig, 'turnConfig' | 'budgets'>): FloorSettings {
   return {
     mode: turns.humanInterruptMode,

@@ -17,7 +17,7 @@ export type CrewWorkerView = {
   readonly status: 'idle' | 'ready' | 'working' | 'done' | 'stuck';
   readonly symbol: string;
   readonly ticket: { readonly id: string; readonly title: string; readonly thread: ChannelId } | null;
-  /** Steps of the ticket, and the most that it may use. */
+  /** Steps that the worker took for its ticket, and the most that it may take. */
   readonly steps: number;
   readonly maxSteps: number;
   /** Tool steps inside the present step; `null` for none. */
@@ -26,12 +26,12 @@ export type CrewWorkerView = {
   readonly work: string;
   readonly tokens: number;
   readonly costMicros: number;
-  /** What it waits for, in words, and since when; empty and `null` while it works or has no ticket. */
+  /** What the worker waits for, in words, and since when; empty and `null` while it works or has no ticket. */
   readonly waits: string;
   readonly since: Instant | null;
   /** When the announced merge of its work begins; `null` when none is announced. */
   readonly landsAt: Instant | null;
-  /** Whether it waits for a person, and whether that is a question with choices. */
+  /** Whether the worker waits for a person, and whether it asks a question with choices. */
   readonly asksPeople: boolean;
   readonly isQuestion: boolean;
   readonly buttons: readonly CrewButton[];
@@ -59,13 +59,13 @@ export type TicketView = {
   readonly id: string;
   readonly words: string;
   readonly at: Instant | null;
-  /** Its thread, also when the ticket is finished. */
+  /** The ticket's thread, also when the ticket is finished. */
   readonly thread?: ChannelId;
-  /** What people can do with it; absent for nothing. */
+  /** The commands that people can give about the ticket; absent for none. */
   readonly buttons?: readonly CrewButton[];
 };
 
-/** Tickets of one state: their count, and some of them, the last changed first. Waiting tickets are only counted. */
+/** Tickets of one state: their count, and some of them; finished ones newest first. Waiting ones are only counted. */
 export type TicketGroup = {
   readonly state: TicketState;
   readonly count: number;
@@ -83,7 +83,7 @@ export type CrewView = {
   readonly problems: readonly string[];
   /** Why no step is asked for, and until when; `null` when nothing prevents it. */
   readonly paused: { readonly until: Instant; readonly why: string } | null;
-  /** Those that wait for a person first, the longest wait first. */
+  /** Workers that wait for a person come first, the longest wait first. */
   readonly workers: readonly CrewWorkerView[];
   readonly groups: readonly TicketGroup[];
   readonly steps: number;
@@ -93,7 +93,7 @@ export type CrewView = {
   readonly unpriced: boolean;
   /** The verdict of the last tests of main; `null` before the first ones. */
   readonly base: 'green' | 'red' | 'none' | 'accepted' | null;
-  /** How often the tests of work ended so. `flaky`: green at the second try. */
+  /** How often the tests of workers' work had each result. `flaky`: green at the second try. */
   readonly tests: Readonly<Record<'green' | 'flaky' | 'red' | 'none', number>>;
   readonly merges: { readonly merged: number; readonly conflicts: number; readonly dropped: number };
   /** Private refs of stored work. */

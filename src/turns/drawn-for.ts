@@ -12,7 +12,7 @@ export function forQuestion(key: string): string {
   return `q${key}`;
 }
 
-/** The word that the other buttons carry. `store` is the id of the store, which changes when a backup is restored. */
+/** The word that the buttons of a turn carry. `store`: the store's id, which changes when a backup is restored. */
 export function forTurn(store: string, epoch: number): string {
   return `t${store}.${epoch.toString(36)}`;
 }

@@ -96,7 +96,7 @@ export function floorUses({
   };
 }
 
-/** The ids of the messages in a fact, without repetitions. */
+/** The ids in a fact by which `why` finds the fact, without repetitions. Some are ids of tasks or files. */
 export function messagesOf(fact: Fact): readonly MessageId[] {
   const named = [
     ...('id' in fact ? [fact.id] : []),
@@ -167,11 +167,12 @@ export class FloorStore extends SqliteStore {
   }
 }
 
-/** Texts that other parts of the program store by name. */
+/** The store's methods for texts that other parts of the program store by name. */
 export type KeptTexts = Pick<FloorStore['keyValues'], 'remember' | 'forget' | 'recall' | 'remembered'>;
 
 /**
- * The ledger entry of a fact. Facts without details of the model call have tokens only, and the cost if it was known.
+ * The ledger entry of a fact of usage; `null` for other facts. Without details of the model call, the entry has only
+ * the tokens and, if known, the cost.
  */
 function bookedOf(fact: Fact): LedgerEntry | null {
   if (fact.type !== 'spent') return null;
@@ -201,7 +202,7 @@ function decideFloor(before: Floor, command: Command, at: Instant): Decision & {
   return decision.ok ? { ...decision, state: decision.floor } : decision;
 }
 
-/** A message is received once, and only in the channel that accepted it. */
+/** Why a message command is refused. A message is received once; all such commands need the message's own channel. */
 function refusalOf(channel: string, command: Command, inbox: KnownMessages): Refusal | null {
   if (command.type !== 'receive' && command.type !== 'edit' && command.type !== 'delete') return null;
   const message = inbox.read(command.id);

@@ -34,7 +34,7 @@ export type ManagerPorts = {
   readonly takeDraft: (channel: ChannelId) => TurnDraft | null;
   /** Called after every durable change. */
   readonly changed: (change: Change) => void;
-  /** Called when a deadline could not be met. Nothing was written, and the manager tries again within a second. */
+  /** Called with errors that no caller gets, such as of a failed deadline. The deadline is tried again after 1 s. */
   readonly failed: (error: unknown) => void;
 };
 
@@ -58,7 +58,7 @@ const AGAIN_MS = 1_000;
 /** Number of early edits and deletions that are kept. Most concern messages from before Conch joined. */
 const EARLY_KEPT = 1_000;
 
-/** Number of ticks in one round that may find a moved deadline. */
+/** A tick can find its deadline moved. A channel where this many ticks in a row do nothing has a bug. */
 const MOST_IN_VAIN = 3;
 
 /**
@@ -95,7 +95,7 @@ export class TurnManager {
 
   /**
    * Carries out a command. Resolves when the result is durable; a refusal is a result. Rejects when nothing was
-   * written. A sign of work that only moves a deadline waits for the next command, at most for seconds.
+   * written. A sign of work that only moves a deadline is written with the next command, or after 5 s.
    */
   async apply(channel: ChannelId, command: Command): Promise<Applied> {
     this.#tellStandstill();
@@ -217,7 +217,7 @@ export class TurnManager {
     this.#alarm.cancel();
   }
 
-  /** Tells each floor of a standstill before its next command. */
+  /** Tells each floor that is not resting of a standstill, before its next command. */
   #tellStandstill(): void {
     const total = stoodStillMs(this.#ports.clock);
     const ms = total - this.#stoodStillMs;
@@ -255,7 +255,7 @@ export class TurnManager {
     else await this.apply(channel, { type: 'configure', settings: plan.settings, seats: plan.seats });
   }
 
-  /** One commit. A floor that was not told because the disk was full is told with its next command. */
+  /** Tells a floor and applies the command, in one commit. A floor is told again when that failed. */
   async #applyAfter(type: 'restart' | 'disconnect', channel: ChannelId, command: Command): Promise<Applied> {
     this.#untold.delete(channel);
     const telling = this.apply(channel, { type });
@@ -264,7 +264,7 @@ export class TurnManager {
     return applied;
   }
 
-  /** Reports a change, also one that a run caused. A recorded refusal is no change. */
+  /** Reports a change, also a change that a run or another machine caused. A recorded refusal is no change. */
   readonly #told = ({ key: channel, at, facts, state: floor, deadline }: StateChange<Floor, Fact, unknown>): void => {
     if (facts.every(({ type }) => type === 'actRefused')) return;
     this.#arm(deadline);
@@ -387,7 +387,7 @@ class ShownDrafts {
     this.#alarm.noLaterThan(this.#ports.clock.now() + SHOWN_MS);
   }
 
-  /** Takes the draft that people saw, when the command ends or interrupts its turn; `null` when there is none. */
+  /** Takes the turn's draft, when the command ends or interrupts the turn; `null` when there is none. */
   take(channel: ChannelId, floor: Floor | null, command: Command, at: Instant): TurnDraft | null {
     const broken = floor === null ? null : breakOf(floor, command, at);
     const draft = broken === null ? null : (this.#ports.takeDraft(channel) ?? this.#keptDraft(channel, floor));
@@ -417,7 +417,7 @@ class ShownDrafts {
     }
   }
 
-  /** Deletes the stored draft, in the same commit as the post. */
+  /** Deletes the stored draft, in the same commit as the post. `byItself`: also when no draft is known to be stored. */
   forget(channel: ChannelId, byItself: boolean): Promise<unknown> | null {
     this.#shown.delete(channel);
     const kept = this.#kept.get(channel) ?? (byItself ? {} : null);
@@ -514,7 +514,7 @@ class KnownPlans {
   }
 }
 
-/** Commands by which an agent itself posts the rest of its text. */
+/** Commands before which, or by which, an agent has posted all its text, so that no draft is left. */
 const SAYING: ReadonlySet<Command['type']> = new Set<Command['type']>(['say', 'end', 'wait']);
 
 function isNewerThan(change: MessageChange, earlier: MessageChange | undefined): boolean {

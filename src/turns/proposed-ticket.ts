@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Frozen } from '../lib/tagged.ts';
 
-/** Every word in the shape counts towards the requests of all models, so it has few. */
+/** A list of at most 20 words. This schema goes into the requests to models, so each word in it costs tokens. */
 const list = (each: RegExp) =>
   z
     .array(z.string().refine((word) => each.test(word)))

@@ -18,7 +18,7 @@ type RequesterSources = {
   readonly authorOf: (message: MessageId) => Requester | null;
 };
 
-/** The requester when none is known. Such work counts as untrusted. */
+/** The requester when no author is known. Work of this requester counts as untrusted. */
 const SOMEBODY: Requester = { id: '', name: 'somebody' };
 
 /**
@@ -50,7 +50,7 @@ export function turnsGiven(
   isMeant: (message: MessageId) => boolean,
 ): ReadonlySet<string> {
   const found = new Set<string>();
-  /** Agents that got the message mid-turn. Their grant is an earlier fact. */
+  /** Agents that got such a message mid-turn. The grants of these turns are earlier facts, so they come later here. */
   const given = new Set<AgentId>();
   for (const { fact } of newest) {
     const isGiven = givenBy(fact).some(isMeant);
@@ -118,7 +118,8 @@ export const IN_WORDS = {
 };
 
 /**
- * The facts about an agent's work at these instants, with their decisions. `newest`: facts of the floor, newest first.
+ * The sequence numbers of the facts about the work that is meant, and of the decisions about its requests. `newest`:
+ * facts of the floor, newest first.
  */
 export function toldOf(
   newest: Iterable<Pick<JournalEntry, 'seq' | 'at' | 'fact'>>,

@@ -43,7 +43,7 @@ export type ToolCallRow = {
   readonly program: string | null;
   /** The agent's session: a turn's epoch, or a background run's number. */
   readonly session: string;
-  /** The agent's id of the call; `null` for none. */
+  /** The id that the agent gave the call; `null` for none. */
   readonly agentCall: string | null;
   /** Digest of tool, definition and input. */
   readonly digest: string;
@@ -64,9 +64,9 @@ export type ToolCallRow = {
   readonly askedAt: Instant;
   readonly startedAt: Instant | null;
   readonly endedAt: Instant | null;
-  /** Time that people took, in milliseconds. */
+  /** Time that the call waited for people, in milliseconds. */
   readonly waitMs: number;
-  /** Duration without that time, in milliseconds; `null` while unknown. */
+  /** Duration without `waitMs`, in milliseconds; `null` while unknown. */
   readonly durationMs: number | null;
   readonly output: string | null;
   readonly code: string | null;
@@ -128,7 +128,7 @@ export type AuditStanding = {
 
 /** Reads the tool calls of all channels. */
 export type AuditSource = {
-  /** Iterates the matching calls, newest first. A yielded number is the count of entries read since. */
+  /** Iterates the matching calls, newest first. A yielded number counts the entries read since the last yield. */
   calls(wanted: AuditWanted): Iterator<AuditRow | number, void>;
   standing(): AuditStanding;
   /** Registers a listener for changed calls, approvals and rules. */

@@ -67,7 +67,7 @@ export type FloorView = {
     readonly epoch: number;
     readonly status: 'ACTIVE' | 'WAITING';
     readonly startedAt: Instant;
-    /** When the turn ends by itself: by its timeout or its hard end. */
+    /** When the turn or its wait ends by itself. */
     readonly deadlineAt: Instant | null;
     readonly waitingFor: 'answer' | 'human' | 'approval' | null;
     readonly working: boolean;
@@ -89,7 +89,7 @@ export type FloorView = {
   readonly trust?: readonly TrustQuestion[];
   /** The open review or ticket; absent for none. */
   readonly task?: TaskParts;
-  /** Turns since the last message of a person, and the limit; `null` for no limit. */
+  /** Turns since the last message of a person, and their limit; `null` while no exchange is open. */
   readonly turns: { readonly used: number; readonly allowed: number } | null;
   /** Obstacles to a grant now, longest-lasting first. Empty: the next speaker is granted the floor. */
   readonly obstacles: readonly Obstacle[];
@@ -209,7 +209,7 @@ export type Outlook = {
   readonly controls: Readonly<Record<AgentId, readonly (readonly [line: string, label: string])[]>>;
 };
 
-/** Decides a message, and commands of operators, without storing anything. */
+/** The delivery preview of a floor. Decides imagined messages and commands; stores nothing. */
 export function outlookOf(floor: Floor, at: Instant): Outlook {
   const ids = floor.seats.map(({ agent }) => agent);
   return {
@@ -266,7 +266,7 @@ export type Line = {
   readonly author: { readonly kind: 'person' | 'agent'; readonly id: string; readonly name: string };
   readonly text: string;
   readonly attachments: readonly Attachment[];
-  /** Set on lines of people. */
+  /** The id of the message; `null` on lines of agents. */
   readonly message: MessageId | null;
   readonly change: 'edited' | 'deleted' | null;
 };
@@ -316,7 +316,7 @@ export function threadOf(
   return null;
 }
 
-/** Whether the set of connected agents may have changed with a fact. */
+/** Whether the agents that need a session in the channel may have changed with a fact. */
 export function changesSeats(fact: Fact): boolean {
   const { type } = fact;
   if (type === 'seatMarked') return fact.mark === 'disabled';

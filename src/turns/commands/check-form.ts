@@ -10,7 +10,7 @@ type CheckedForm =
 
 type FieldValue = string | number | boolean | string[];
 
-/** Parses the words that answer a form and checks each value. Empty values are left out. */
+/** Parses the words that answer a form and checks each value. An empty value is the field's default, or left out. */
 export function checkForm(words: string, form: readonly AskedField[]): CheckedForm {
   const values = filledIn(
     words,

@@ -1,6 +1,6 @@
 import type { Instant } from '../../lib/time.ts';
 
-/** Formats an instant in UTC for a report made at `now`: "21:00:05 UTC", with its date if `now` is 12 hours away or more. */
+/** Formats an instant in UTC: "21:00:05 UTC", with its date when the instant is 12 hours or more from `now`. */
 export function timeWords(at: Instant, now: Instant): string {
   const [date = '', time = ''] = new Date(at).toISOString().split(/[T.]/);
   return `${Math.abs(now - at) < HALF_DAY_MS ? '' : `${date} `}${time} UTC`;

@@ -8,7 +8,7 @@ import type { FloorView, InboxRow, JournalEntry, TurnRecord } from '../view.ts';
 import type { COMMANDS } from './command-table.ts';
 import type { Values } from './parse.ts';
 
-/** The parts of the floors that commands need. The TurnManager implements it. */
+/** The parts of the floors that commands need. `createCommandContext` joins manager, views and store to it. */
 export type Floors = {
   apply(channel: ChannelId, command: Command): Promise<Applied>;
   /** Returns `null` when the channel has no floor. */
@@ -29,7 +29,7 @@ export type Audit = {
   readonly text: string;
 };
 
-/** The answer to a command. Only the person who gave the command sees it. */
+/** The answer to a command. Only its author sees the answer; on Discord, all see the answer to a typed message. */
 export type Answer = {
   readonly ok: boolean;
   readonly text: string;
@@ -88,7 +88,7 @@ export type ReviewCommands = {
   start(request: Request, agents: { readonly primary: AgentId; readonly reviewer: AgentId }): Promise<Answer>;
   /** Shows the open review, or the last one; as `export` does with `json`. */
   status(request: Request): Answer;
-  /** Shows it as JSON, with the lines of the conversation after the one that `count` names. */
+  /** Shows the review as JSON, with the lines of its conversation after the line `count`. */
   export(request: Request): Answer;
   /** Shows what changed since the reviewer looked last. */
   diff(request: Request): Promise<Answer>;
@@ -120,7 +120,7 @@ export type CommandContext = {
   readonly roster: Roster;
   /** Returns the present operators. Called on every use, so that a reloaded configuration applies at once. */
   operators(): OperatorSet;
-  /** Display names of agents, people and channels. An unknown id is returned unchanged. */
+  /** Display names of channels, and (`agent`) of agents and people. An unknown id is returned unchanged. */
   readonly names: { readonly agent: (id: AgentId) => string; readonly channel: (id: ChannelId) => string };
   readonly words: { refusal(refusal: Refusal, context: { readonly agent?: string }): string };
   readonly clock: { now(): Instant };

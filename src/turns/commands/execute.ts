@@ -340,7 +340,7 @@ function order(call: Call, view: FloorView): Answering {
   });
 }
 
-/** Moves an agent to the end of the queue. Creates a seat if the channel has none for it and allows one. */
+/** Adds an agent at the end of the queue. Creates a seat if the channel has none for the agent and allows one. */
 function add({ channel, person, context }: Call, agent: AgentId): Act {
   const seat = context.seat?.(channel, agent) ?? null;
   const name = context.names.agent(agent);
@@ -403,7 +403,7 @@ async function decide(call: Call, view: FloorView, how: Choice | 'words'): Promi
 
 const NO_OPEN_REQUEST = 'No request is open here: /floor status shows the floor.';
 
-/** Returns why the answer is invalid, or `null`. Forms require words; other questions accept none. */
+/** Returns why the answer is invalid, or `null`. Forms require valid words. Requests to run a call accept none. */
 function errorIn(
   { question, about }: Question,
   how: 'allow' | 'words',

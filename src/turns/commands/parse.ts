@@ -204,8 +204,8 @@ function countIn(word: string, most: number): number | null {
 }
 
 /**
- * Returns whether an optional argument is missing here. When a count and an agent or words follow each other, digits mean the
- * count.
+ * Returns whether an optional argument is missing at this word. When a count and an agent or words follow each other,
+ * digits mean the count.
  */
 function isLeftOut({ kind, required }: Argument, next: Argument | undefined, word: string): boolean {
   if (required || next === undefined) return false;

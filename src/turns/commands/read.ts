@@ -46,7 +46,7 @@ export function whyText(channel: ChannelId, id: string, context: CommandContext)
 function nowWords({ id, fate }: InboxRow, entries: readonly JournalEntry[], name: NameOf): string {
   const facts = entries.map(({ fact }) => fact);
   for (const fact of facts.toReversed()) {
-    // A later prompt holds the message: its answer is still to come.
+    // A later prompt holds the message, so the answer is still to come.
     const isPrompt = fact.type === 'turnGranted' || fact.type === 'turnContinued' || fact.type === 'turnResumed';
     if (isPrompt && fact.messages.includes(id)) break;
     if (fact.type !== 'turnEnded') continue;
@@ -221,7 +221,10 @@ function notices(view: FloorView, name: NameOf): readonly string[] {
 
 const SAID_FIRST: ReadonlySet<Obstacle['why']> = new Set(['paused', 'taken', 'over-budget', 'facilitation', 'resting']);
 
-/** Returns whether the floor needs a person to resume it, and can be resumed: its history is read, and agents are there. */
+/**
+ * Returns whether a person has to resume the floor, and can: the floor is paused; or a limit or a stop holds it, its
+ * history is read, and agents are available.
+ */
 export function canResume({ condition, holder, obstacles }: FloorView): boolean {
   const isAny = (...kinds: readonly string[]): boolean => obstacles.some(({ why }) => kinds.includes(why));
   if (condition === 'paused') return true;

@@ -9,7 +9,7 @@ export type Addressee = { readonly id: AgentId; readonly name: string };
 /**
  * Returns the agents that a person's text addresses, in the order of first mention. Counts "@id" and "@Name" anywhere,
  * and an id or name at the start before ":" or "," ("dev: …", "dev, qa: …"). Case-insensitive; the longest name wins.
- * Ignores words, e-mail and web addresses, code and quotes.
+ * Ignores names without "@" elsewhere, e-mail and web addresses, code and quotes.
  */
 export function addressedIn(text: string, agents: readonly Addressee[]): AgentId[] {
   const words = folded(text);
@@ -20,8 +20,8 @@ export function addressedIn(text: string, agents: readonly Addressee[]): AgentId
 }
 
 /**
- * Returns the agents that an agent's text mentions by "@id" or "@Name", by the same rules. Sentences with thanks do
- * not count.
+ * Returns the agents that an agent's text mentions by "@id" or "@Name". Sentences with thanks do not count, nor does
+ * text in addresses, code and quotes.
  */
 export function mentionsIn(text: string, agents: readonly Addressee[]): AgentId[] {
   if (!AT.test(text)) return [];
@@ -342,7 +342,7 @@ function linesOf(
 
 type Word = { readonly text: string };
 
-/** Returns the index of the first word of a line after which it holds only signals and their arguments. */
+/** Returns the index of the word from which a line holds only signals and their arguments; `words.length` for none. */
 function lastSignal(
   words: readonly Word[],
   signal: string,

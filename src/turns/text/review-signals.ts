@@ -46,7 +46,7 @@ export type Signalled = { readonly signal: Signal; readonly broken?: string };
 /** The word by which a reviewer asks for another iteration. */
 export const REVISE = 'REVISE';
 
-/** What `ownLines` returns. */
+/** The lines of a text, trimmed and without the empty ones. Lines in code or in quotes are blanks. */
 export type OwnLines = readonly string[];
 
 /** The lines that are not empty, without white space around them. A line in code or in a quote stands as a blank. */
@@ -63,14 +63,15 @@ export function ownLines(text: string): OwnLines {
 }
 
 /**
- * The signal of the primary agent: DONE or FAIL, alone on the last line that is not empty. In code, in a quote and
- * anywhere else, and in other letters, such a word is text. The turn signal is no part of the text here.
+ * The signal of the primary agent: DONE or FAIL, alone on the last line that is not empty. In code, in a quote, within
+ * a line or in another case, such a word is text. `lines` must not have the turn signal. `broken`: the signal stands on
+ * an earlier line, or there are two.
  */
 export function signalOfPrimary(lines: OwnLines, { done, fail }: SignalWords): Signalled {
   return signalIn(lines, { [done]: 'done', [fail]: 'fail' });
 }
 
-/** The verdict of the reviewer: PASS, REVISE or FAIL, read as the primary agent's signal is. */
+/** The verdict of the reviewer: PASS, REVISE or FAIL, alone on the last line. Without a verdict, `broken` says why. */
 export function verdictOfReviewer(lines: OwnLines, { pass, fail }: SignalWords): Signalled {
   const found = signalIn(lines, { [pass]: 'pass', [fail]: 'fail', [REVISE]: 'revise' });
   if (found.signal !== null || found.broken !== undefined) return found;
@@ -78,8 +79,8 @@ export function verdictOfReviewer(lines: OwnLines, { pass, fail }: SignalWords):
 }
 
 /**
- * The signal of another role that a text ends with; `null` when there is none. Such a signal is text. `role`: the part of
- * the agent in the turn that the review waits for; `null` for any other turn.
+ * The signal that a text ends with and that the agent may not give; `null` for none. `role`: the part of the agent in
+ * the turn that the review waits for; `null` for any other turn, in which no signal counts.
  */
 export function foreignSignal(
   lines: OwnLines,
@@ -105,7 +106,7 @@ const FINDING = /^(?:[-*]\s+)?(?:(?<id>F\d+)\s+)?\[(?<severity>blocker|major|min
 const PLACE = /^(?<file>[\w@./-]*[./][\w@./-]+?)(?::(?<line>\d+))?:?\s+(?<title>\S.*)$/;
 const ANSWER = /^(?:[-*]\s+)?(?<id>F\d+):\s*(?<answer>fixed|disputed)\b[\s:,.-]*(?<reason>.*)$/i;
 
-/** The findings that an answer reports in lines such as "[major] src/a.ts:12 It breaks", outside code and quotes. */
+/** At most 50 findings that an answer reports in lines such as "[major] src/a.ts:12 It breaks". */
 export function findingsIn(lines: OwnLines): readonly ReportedFinding[] {
   return groupsIn(lines, FINDING)
     .slice(0, MOST_FINDINGS)

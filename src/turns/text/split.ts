@@ -211,7 +211,7 @@ export function fenceAfter(fence: Fence | null, line: string): Fence | null {
   return afterRuns(fence, line);
 }
 
-/** Returns the inline code of a paragraph, with its backticks. A run of backticks without an equally long one is text. */
+/** Returns the inline code of a paragraph, with backticks. A run of backticks without an equally long one is text. */
 export function codeSpans(paragraph: string): readonly { readonly at: number; readonly end: number }[] {
   const ends = new Map<number, number>();
   const runs = [...paragraph.matchAll(/`+/g)].toReversed().map(({ index: at, 0: { length } }) => {

@@ -33,7 +33,7 @@ export function isDiff(detail: string): boolean {
   return /^@@ -\d/m.test(detail);
 }
 
-/** Returns what the buttons do not show, one line each: offered rules, who decides, the deadline. */
+/** Returns how to decide about a question, one line each: commands, offered rules, who decides, the deadline. */
 export function answersAsked(asked: AskedQuestion, agent: string): readonly string[] {
   const { about, always = [], until } = asked;
   if (until === undefined && about === undefined) return [];

@@ -97,7 +97,7 @@ const LINE_ENDS = /\r\n|[\n\r\v\f\u0085\u2028\u2029]/u;
 const HOW_TO_REPORT =
   'Report each finding on a line of its own: "[major] src/file.ts:12 title", with blocker, major, minor or note in brackets.';
 
-/** "F1 [major] src/a.ts:12 It breaks (disputed: it is meant so)". */
+/** Returns a finding as one line: "F1 [major] src/a.ts:12 It breaks (disputed: it is meant so)". */
 export function findingLine({ id, severity, file, line, title, status, reason }: Finding): string {
   const place = file === undefined ? '' : `${file}${line === undefined ? '' : `:${line}`} `;
   const answer = reason === undefined || status !== 'disputed' ? status : `${status}: ${reason}`;

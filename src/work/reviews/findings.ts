@@ -30,7 +30,7 @@ export function isDisputedAgain({ disputes, status }: Finding): boolean {
 }
 
 /**
- * The ledger after a report. A finding that the reviewer repeats persists, or has reappeared after it was fixed. A
+ * The ledger after a report. A repeated finding persists, stays disputed, or has reappeared after it was fixed. A
  * finding reported twice is added once. `unnamed`: a finding that the report leaves out is fixed, or stays as it is.
  */
 export function ledgerAfter(

@@ -18,7 +18,7 @@ export type StoredReviews = {
   readonly states: () => Iterable<ReviewState>;
   /** Folders in which agents and crews work. */
   readonly folders: () => readonly string[];
-  /** Told why the work in a folder could not be swept. */
+  /** Called with the error when the work in a folder could not be swept. */
   readonly failed: (error: unknown) => void;
 };
 
@@ -78,7 +78,7 @@ export async function sweepReviews(
   return expired.size;
 }
 
-/** Returns whether nobody needs what the review with a path has left. A review that is not known has left nothing. */
+/** Returns a test: whether nobody needs the refs or the folder of the review with a path. Unknown reviews are kept. */
 function leftBehind(
   { states }: Pick<StoredReviews, 'states'>,
   keptSince: (channel: string) => Instant | null,

@@ -54,7 +54,7 @@ export const reviewMachine = {
   isCommand: isReviewCommand,
 } satisfies Machine<ReviewState, ReviewCommand, ReviewFact, never, ReviewRefusal>;
 
-/** The facts of a floor that its review is told. */
+/** The facts of a floor that become commands of the channel's review. */
 export const REVIEW_CAUSES = {
   /** Types of these facts. */
   types: [
@@ -125,12 +125,12 @@ function isMember({ primary, reviewer }: ReviewTask, agent: string): boolean {
   return agent === primary || agent === reviewer;
 }
 
-/** Whether an agent's turn is one that the review asked for. */
+/** Whether the open task, a review, asked for an agent's turn. */
 function isItsTurn(floor: Floor, agent: string): boolean {
   return findTurn(floor, agent)?.brief !== undefined;
 }
 
-/** Whether the agents are there. `fact`: what changed a seat; a turn that begins or ends changes nothing here. */
+/** The commands by which a review learns whether its agents are there. `fact`: how a seat changed, if one did. */
 function attendance(
   floor: Floor,
   review: ReviewTask,
@@ -213,8 +213,8 @@ function floorCommands(fact: ReviewFact, channel: string, review: Review): reado
 }
 
 /**
- * How an agent is prompted. A repair belongs to the review before it, so the session stays. A reviewer reads the work,
- * not what the primary agent says of it; without a repository that is the work.
+ * How an agent is prompted. A repair belongs to the review before it, so the session stays. A reviewer reads the work
+ * without the primary agent's words; without a repository, these words are the work.
  */
 function promptingOf(
   { purpose }: ReviewFactOf<'turnAsked'>,
@@ -243,7 +243,7 @@ function asked(
   return { kind: 'reviewAsks', id, iteration, waits, why, positions, until };
 }
 
-/** The last of the commits with the fewest blocking findings; `null` when no commit has a verdict. */
+/** The newest of the reviewed commits with the fewest blocking findings; `null` when no commit has a verdict. */
 function bestOf(iterations: Review['iterations']): { readonly commit: string; readonly number: number } | null {
   const stored = iterations.flatMap(({ commit, blocking, verdict }, index) =>
     commit === null || verdict === null ? [] : [{ commit, blocking, number: index + 1 }],

@@ -22,7 +22,7 @@ type ReviewCommandsPorts = {
   readonly settings: (channel: string) => ReviewSettings;
   /** The agents of the reviews that messages open in a channel; `null` when it names none. */
   readonly agents: ReviewCommands['agents'];
-  /** The lines of a channel after this one, oldest first. */
+  /** The lines of a channel after the line `after`, oldest first. */
   readonly lines: (channel: string, after: number) => readonly Line[];
 };
 
@@ -107,7 +107,10 @@ async function start(
   return { ok: false, text: `${name} has no seat here. To add it: /floor add ${refusal.notSeated}` };
 }
 
-/** A review as `/review status --json`, `/review export` and `conch review --json` show it. `runState` is the specification's word for its state. */
+/**
+ * A review as `/review status --json`, `/review export` and `conch review --json` show it. `runState`: the
+ * specification's word for the state.
+ */
 export function manifestOf(review: Review, lines: readonly Line[]) {
   const { status, settings, work, turn, waiting, ...rest } = review;
   return {

@@ -75,7 +75,7 @@ function carryOut<T extends ReviewCommand['type']>(
   return DECIDERS[type](decision, command);
 }
 
-/** The states that commands would lead to. */
+/** The states to which commands would move a review, for the refusals of an ended review. */
 const WANTED: { readonly [T in ReviewCommand['type']]?: ReviewStatus } = {
   ACCEPT: 'complete',
   CANCEL: 'failed',
@@ -85,7 +85,7 @@ const WANTED: { readonly [T in ReviewCommand['type']]?: ReviewStatus } = {
   MORE: 'working',
 };
 
-/** An ended review keeps its state. */
+/** The refusal of a command while no review is open. */
 function refusedAtRest(type: ReviewCommand['type'], { state: { review } }: ReviewDecision): ReviewRefusal {
   const to = WANTED[type];
   return review === null || to === undefined ? 'NO_REVIEW' : invalidTransition(review.status, to);
@@ -170,7 +170,7 @@ function ifWaitingFor(
   return null;
 }
 
-/** Asks the primary agent for its first turn; the reviewer, when there is finished work to be reviewed. */
+/** Asks the primary agent for its first turn. A review of finished work asks the reviewer instead. */
 function begin(decision: ReviewDecision): void {
   const { work, reviewer } = decision.review;
   if (work === null) return beginIteration(decision);
@@ -197,7 +197,7 @@ function unable(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'UNABL
   return decision.end('failed', 'failed', `${agent}: ${why}`, null);
 }
 
-/** An agent at its provider's limit has failed nothing. Its turn is asked again when the provider takes work. */
+/** Waits for an absent agent. A provider's limit is no failure: the turn is asked for again when the limit ends. */
 function lose(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'LOST'>): ReviewRefusal | null {
   const { waiting, settings, turn, reviewer } = decision.review;
   if (!isMember(decision.review, agent)) return 'UNCHANGED';
@@ -207,20 +207,20 @@ function lose(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'LOST'>)
     const named = `${agent}: ${why}`;
     return named === waiting.why ? 'UNCHANGED' : decision.wait('agents', named, waiting.until);
   }
-  // The floor may have told first that the agent is away, and why only then.
+  // The floor may tell first that the agent is away, and later that its provider is the reason.
   if (waiting !== null && (until === null || waiting.for !== 'agent')) return 'UNCHANGED';
   if (until !== null && turn?.agent === agent) return decision.wait('provider', `${agent}: ${why}`, until);
   return decision.wait('agent', `${agent}: ${why}`, decision.at + settings.waitMs);
 }
 
-/** Replaces the reviewer with the agent in `settings.fallback`. Returns false when no fallback is set, or it has a role already. */
+/** Replaces the reviewer with `settings.fallback`. Returns false when that is not set, or an agent of the review. */
 function replaceReviewer(decision: ReviewDecision, why: string): boolean {
   const { settings, primary, reviewer, turn, waiting } = decision.review;
   const by = settings.fallback;
   if (by === undefined || by === primary || by === reviewer) return false;
   decision.record({ type: 'reviewerReplaced', reviewer: by, why });
   if (waiting?.for === 'agent') decision.record({ type: 'waitOver', by: null });
-  // A repair belongs to a review that the fallback has not given.
+  // Also instead of a repair: the fallback has given no review that it could repair.
   if (turn?.agent === reviewer) decision.ask(by, 'review');
   return true;
 }
@@ -237,7 +237,7 @@ function granted(decision: ReviewDecision, { agent, epoch }: ReviewCommandOf<'GR
   return null;
 }
 
-/** A turn under an older epoch is late: its signals count for nothing. */
+/** Ends the awaited turn. A turn that failed is asked for once more. Refuses the end of a turn under an older epoch. */
 function ended(decision: ReviewDecision, command: ReviewCommandOf<'ENDED'>): ReviewRefusal | null {
   const { agent, epoch, completed } = command;
   const turn = awaited(decision, command);
@@ -259,7 +259,7 @@ function awaited(
   return turn?.agent === agent && turn.epoch === epoch && turn.ended === undefined ? turn : null;
 }
 
-/** Reads signals, findings and answers from a text. Two texts of a turn that signal two things signal nothing. */
+/** Reads signals, findings and answers from a text. Two different signals in texts of one turn count as no signal. */
 function said(decision: ReviewDecision, command: ReviewCommandOf<'SAID'>): ReviewRefusal | null {
   const turn = awaited(decision, command);
   const { agent, epoch, text } = command;
@@ -332,10 +332,10 @@ function judgeWork(
   if (isUnchanged) decision.record({ type: 'unchangedCounted', unchanged: review.unchanged + 1 });
   else if (review.unchanged > 0) decision.record({ type: 'unchangedCounted', unchanged: 0 });
   decision.move('reviewing');
-  // The newest verdict on this tree is a pass, and now both agree.
+  // The reviewer passed this tree, and now the primary agent signals DONE for it.
   const { verdict, done } = decision.review;
   if (verdict?.verdict === 'pass' && done === work.tree) return pass(decision, verdict.reason);
-  // The reviewer has seen this tree, and nothing was answered that it could read.
+  // The reviewer has seen this tree, and there are no new answers to its findings.
   if (isUnchanged && answers.length === 0) return goOnUnlessStalled(decision);
   decision.ask(review.reviewer, 'review');
 }
@@ -362,7 +362,7 @@ function judgeReview(decision: ReviewDecision, { purpose, heard: turn }: EndedTu
   const findings = ledgerAfter(review, given, work, purpose === 'review' || verdict === 'pass' ? 'fixed' : 'kept');
   keepFindings(decision, findings);
   if (verdict === 'fail' && review.settings.onFail === 'stop') return failed(decision, reason);
-  // From the second iteration on, findings that do not block are notes.
+  // From the second iteration on, a REVISE with findings counts as a pass when no finding blocks.
   const isNotesOnly =
     fault === null && review.iteration > 1 && given.length > 0 && findings.every(({ blocks }) => !blocks);
   const isAgreed = review.settings.until !== 'consensus' || decision.review.done === tree;
@@ -383,7 +383,7 @@ function wasReviewed({ reviewed, iterations }: Review, tree: string): boolean {
   return reviewed?.tree === tree || iterations.some((each) => each.verdict !== null && each.tree === tree);
 }
 
-/** Why a review holds no usable verdict; `null` when it does. A pass beside a finding that must be mended says two things. */
+/** Why a review has no usable verdict; `null` when it has. A pass beside a blocker or major finding is not usable. */
 function faultOf({ signal, broken, findings }: Heard, { settings }: Review): string | null {
   if (broken !== undefined) return broken;
   if (signal === null || signal === 'done') return 'no verdict: you wrote nothing';
@@ -397,7 +397,7 @@ function pass(decision: ReviewDecision, why: string): void {
   decision.end('complete', hasNotes ? 'passed with notes' : 'passed', why, null);
 }
 
-/** A first verdict of FAIL that comes with findings is asked of a person: the reviewer may have meant "not yet". */
+/** A FAIL with open findings in the first iteration waits for a person: the reviewer may have meant "not yet". */
 function failed(decision: ReviewDecision, reason: string): void {
   const { iteration, settings, reviewer } = decision.review;
   const why = reason === '' ? `${reviewer} gave the verdict FAIL` : reason;
@@ -435,7 +435,7 @@ function uphold(decision: ReviewDecision, { by }: ReviewCommandOf<'UPHOLD'>): Re
   return null;
 }
 
-/** A person has decided: disputes and unchanged iterations count from nothing again. */
+/** Called when a person has decided: repeated disputes and unchanged iterations count from 0 again. */
 function settle(decision: ReviewDecision): void {
   const { findings, unchanged } = decision.review;
   if (unchanged > 0) decision.record({ type: 'unchangedCounted', unchanged: 0 });
@@ -459,7 +459,7 @@ function more(decision: ReviewDecision, { by, iterations }: ReviewCommandOf<'MOR
   return null;
 }
 
-/** The provider takes work again: the turn that it refused is asked again, and counts as no failure. */
+/** Called when the provider takes work again. Asks for the refused turn again, which counts as no failure. */
 function askAgain(decision: ReviewDecision): null {
   const { turn } = decision.review;
   decision.record({ type: 'waitOver', by: null });
@@ -471,7 +471,7 @@ function tick(decision: ReviewDecision): ReviewRefusal | null {
   const { waiting } = decision.review;
   if (waiting === null || waiting.until === null || decision.at < waiting.until) return 'NOT_DUE';
   if (waiting.for === 'provider') return askAgain(decision);
-  // Nobody was told why the reviewer is not there, so its fallback gets a try.
+  // An agent is not there in time, for no known reason. The fallback replaces the reviewer, once.
   if (waiting.for === 'agents' && replaceReviewer(decision, waiting.why))
     return decision.wait('agents', waiting.why, decision.at + decision.review.settings.waitMs);
   const kind = waiting.for === 'arbiter' ? 'stalled' : 'failed';

@@ -60,11 +60,11 @@ const COMMANDS = {
   GRANTED: { agent, epoch },
   /** The agent said a text in the turn with this epoch. A signal stands alone on the last line of its last text. */
   SAID: { agent, epoch, text },
-  /** The turn with this epoch has ended. `completed` is false when its agent failed or the turn timed out. */
+  /** The turn with this epoch has ended. `completed`: false when its agent failed, it timed out, or people ended it. */
   ENDED: { agent, epoch, completed: z.boolean() },
   /** The work after the turn with this epoch; `null` when the agents have no repository. */
   MEASURED: { epoch, work: workSchema.nullable() },
-  /** What a turn of the review used. */
+  /** The tokens and the cost that a turn of the review used. */
   SPENT: { epoch, tokens: z.number(), costMicros: z.number() },
   /** A budget of the channel is used up. */
   BUDGET: { why: text },
@@ -73,7 +73,7 @@ const COMMANDS = {
   ACCEPT: { by },
   /** The reviewer is right: the primary agent goes on. */
   UPHOLD: { by },
-  /** More iterations; goes on when the review waits. */
+  /** Allows more iterations. Also ends a wait for a person's decision or for a budget. */
   MORE: { by, iterations: z.int().min(1).max(MOST_ITERATIONS) },
   CANCEL: { by, reason: text },
   TICK: {},
@@ -96,13 +96,13 @@ export const REVIEW_FACTS = {
   turnGranted: { agent, epoch },
   /** `digest`: of the primary agent's texts; empty for the reviewer. */
   turnHeard: { agent, epoch, ...signalled, digest: text },
-  /** An agent wrote the signal of another role. It is text. */
+  /** An agent wrote a signal that it may not give, which counts as text. */
   signalIgnored: { agent, epoch, signal: text },
   turnOver: { agent, epoch },
   workMeasured: { work: workSchema },
   /** The work changed while it was reviewed, so the verdict counts for nothing. */
   verdictVoided: { tree: text },
-  /** `reason`: absent when it is the one of the turn that ended with the verdict. */
+  /** `reason`: absent when it is the reason in the reviewer's turn. */
   verdictGiven: { verdict: z.enum(REVIEW_VERDICTS), tree: text, reason: text.exactOptional() },
   doneSignalled: { tree: text },
   findingsKept: { findings: z.array(findingSchema) },

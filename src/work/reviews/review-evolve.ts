@@ -88,7 +88,7 @@ function moved(review: Review, { from, to }: ReviewFactOf<'reviewMoved'>, at: In
   return { ...review, status: to, iterations: isLeft ? closed(review, at) : review.iterations };
 }
 
-/** Requests a turn. A review turn with a fault, requested after a finished turn, makes the finished verdict void. */
+/** Requests a turn. A review requested with a fault after a finished turn counts that turn's verdict as void. */
 function asked(review: Review, { agent, purpose, retried, fault }: ReviewFactOf<'turnAsked'>): Review {
   const { iterations } = review;
   const { voided = 0 } = iterations.at(-1) ?? {};
@@ -129,7 +129,7 @@ function begun(review: Review, { iteration }: ReviewFactOf<'iterationBegun'>, at
     disputed: 0,
     reappeared: 0,
   };
-  // A DONE counts for its own iteration.
+  // A DONE counts only in the iteration in which it was given.
   return { ...review, iteration, done: null, iterations: [...review.iterations, { startedAt: at, ...fresh }] };
 }
 
@@ -140,7 +140,7 @@ function granted(review: Review, { agent, epoch }: ReviewFactOf<'turnGranted'>):
   return { ...review, turn: { ...turn, epoch } };
 }
 
-/** Later texts and tools add findings and answers. The last signal counts. */
+/** Each text adds its findings and answers; the newest 50 of each are kept. Only the signal of the last text counts. */
 function heard(review: Review, fact: ReviewFactOf<'turnHeard'>): Review {
   const { agent, epoch, signal, digest, broken, reason, findings = [], answers = [] } = fact;
   const turn = turnOf(review, agent, epoch);
@@ -163,7 +163,7 @@ function over(review: Review, { agent, epoch }: ReviewFactOf<'turnOver'>): Revie
   return { ...review, turn: { ...turn, ended: true }, usage, iterations };
 }
 
-/** The turn that is awaited. Throws when it is another one. */
+/** The turn that the review waits for. Throws when that is not the agent's turn with this epoch. */
 function turnOf({ id, turn }: Review, agent: string, epoch: number): ReviewTurn {
   if (turn?.agent !== agent || turn.epoch !== epoch)
     throw new Error(`impossible: review ${id} does not wait for turn ${epoch} of ${agent}`);

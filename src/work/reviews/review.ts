@@ -62,8 +62,8 @@ export const UNTILS = ['signal', 'review', 'consensus'] as const;
 export const ON_FAILS = ['stop', 'revise'] as const;
 export const SESSIONS = ['fresh', 'resume'] as const;
 /**
- * What a review can wait for. `budget`: a limit of the channel was reached. `provider`: an agent's provider takes no work
- * until then.
+ * What a review can wait for. `budget`: a limit of the channel was reached. `provider`: an agent's provider takes no
+ * work until the wait ends.
  */
 export const WAITS = ['agents', 'agent', 'provider', 'arbiter', 'fail', 'budget'] as const;
 /** How a review ended. */
@@ -86,9 +86,9 @@ export const findingSchema = z.strictObject({
   id: text,
   status: z.enum(['new', 'persisting', 'fixed', 'disputed', 'reappeared']),
   blocks: z.boolean(),
-  /** The iteration in which it was first reported. */
+  /** The iteration in which the finding was first reported. */
   opened: count,
-  /** How often the primary agent disputed it, and its last reason. */
+  /** How often the primary agent disputed the finding, and its last reason. */
   disputes: count,
   reason: text.exactOptional(),
 });
@@ -100,7 +100,7 @@ export const findingSchema = z.strictObject({
 export const workSchema = z.strictObject({
   tree: text,
   commit: text.nullable(),
-  /** Files, with lines, that differ from the work before it; absent when that is not known. */
+  /** Files, with lines, that differ from the work that the reviewer saw last; absent when that is not known. */
   changed: z.array(z.strictObject({ file: text, lines: z.array(z.int()).exactOptional() })).exactOptional(),
   /** A folder with the files of the commit, for the reviewer to read. */
   folder: text.exactOptional(),
@@ -122,7 +122,7 @@ export const settingsSchema = z.strictObject({
   waitMs: z.number(),
   /** Whether the reviewer remembers its earlier turns ("resume") or gets a new session for each review ("fresh"). */
   session: z.enum(SESSIONS).exactOptional(),
-  /** The agent that reviews when the reviewer's provider is at its limit or wants a login. */
+  /** The agent that reviews when the reviewer's provider takes no work, or an agent does not come online in time. */
   fallback: text.exactOptional(),
 });
 
@@ -130,7 +130,7 @@ const iterationSchema = z.strictObject({
   startedAt: instant,
   endedAt: instant.nullable(),
   tree: text.nullable(),
-  /** The commit of that tree, and the blocking findings that were open at its end. */
+  /** The commit of the tree, and how many blocking findings were open at the end of the iteration. */
   commit: text.nullable(),
   blocking: count,
   verdict: z.enum(REVIEW_VERDICTS).nullable(),
@@ -138,7 +138,7 @@ const iterationSchema = z.strictObject({
   fixed: count,
   disputed: count,
   reappeared: count,
-  /** Why the primary agent's last turn held no signal although it seemed to. It is told so once. */
+  /** Why the primary agent's last turn held no signal although it seemed to. The agent reads this in its next turn. */
   fault: text.exactOptional(),
   /** Verdicts that count for nothing, because the work changed meanwhile. Absent: none. */
   voided: count.exactOptional(),
@@ -151,7 +151,7 @@ const turnSchema = z.strictObject({
   purpose: z.enum(['work', 'review', 'repair', 'answers']),
   /** The epoch of the turn; `null` until the floor has granted it. A restart gives it another one. */
   epoch: z.number().nullable(),
-  /** It was asked again, because its agent failed the first time. */
+  /** The turn was asked for again, because its agent failed the first time. */
   retried: z.boolean(),
   /** Why the agent's turn before this one was of no use. */
   fault: text.exactOptional(),
@@ -175,7 +175,7 @@ const turnSchema = z.strictObject({
 const waitingSchema = z.strictObject({
   for: z.enum(WAITS),
   why: text,
-  /** When nobody's silence lets the review wait any longer; `null` for no limit. */
+  /** The deadline of the wait; `null` for none. */
   until: instant.nullable(),
 });
 
@@ -184,7 +184,7 @@ export const reviewSchema = z.strictObject({
   primary: agent,
   reviewer: agent,
   task: text,
-  /** Who asked for it: a person's id. */
+  /** The id of the person who asked for the review. */
   by: text,
   /** The agents work in no folder: what the primary agent says is the work. */
   textOnly: z.literal(true).exactOptional(),
@@ -195,7 +195,7 @@ export const reviewSchema = z.strictObject({
   settings: settingsSchema,
   status: z.enum(REVIEW_STATUSES),
   startedAt: instant,
-  /** The number of the iteration under way; 0 before the first. It never restarts. */
+  /** The number of the iteration under way; 0 before the first. The number never falls. */
   iteration: count,
   iterations: z.array(iterationSchema),
   turn: turnSchema.nullable(),
@@ -204,7 +204,7 @@ export const reviewSchema = z.strictObject({
   work: workSchema.nullable(),
   /** The work that the reviewer last saw. */
   reviewed: workSchema.nullable(),
-  /** The newest verdict. It counts for this tree only. */
+  /** The newest verdict. The verdict counts for its tree only. */
   verdict: z.strictObject({ verdict: z.enum(REVIEW_VERDICTS), tree: text, reason: text }).nullable(),
   /** The tree for which the primary agent signalled DONE. */
   done: text.nullable(),
@@ -239,7 +239,7 @@ export function isOpen(review: Review | null): review is RunningReview {
   return review !== null && review.status !== 'complete' && review.status !== 'failed';
 }
 
-/** The findings that the primary agent has to answer. */
+/** The findings that are not fixed, also those that the primary agent disputes. */
 export function openFindings({ findings }: Pick<Review, 'findings'>): readonly Finding[] {
   return findings.filter(({ status }) => status !== 'fixed');
 }

@@ -46,7 +46,7 @@ export class Reviews {
   readonly #alarm: Alarm;
   /** The measurement under way of each channel. Measurements of a channel come one after the other. */
   readonly #measuring = new Map<string, Promise<void>>();
-  /** Deletions under way of what reviews have left. */
+  /** Deletions under way of stored work and folders of reviews. */
   readonly #clearing = new Set<Promise<void>>();
   #isRunning = false;
 
@@ -62,7 +62,7 @@ export class Reviews {
     });
   }
 
-  /** Goes on with the reviews that were open when the program ended, and deletes what those before have left. */
+  /** Continues the reviews that were open when the program ended. Deletes the leftovers of ended reviews. */
   begin(): void {
     this.#isRunning = true;
     const { reviews } = this.#ports;
@@ -75,7 +75,7 @@ export class Reviews {
     this.#clearWith(sweepReviews({ ...this.#ports, states }, () => null));
   }
 
-  /** Resolves when no work is measured or deleted. What is unfinished is repeated after the next start. */
+  /** Resolves when no work is being measured or deleted. Unfinished measurements are repeated after the next start. */
   async stop(): Promise<void> {
     this.#isRunning = false;
     this.#alarm.cancel();
@@ -116,7 +116,7 @@ export class Reviews {
     return refusal;
   }
 
-  /** Starts a review for a message, once. */
+  /** Starts a review for a message, at most once for each message. A refusal is not reported. */
   async startFor(message: string, channel: string, order: ReviewOrder): Promise<void> {
     const id = `${channel}-${(this.state(channel)?.count ?? 0) + 1}`;
     const { reviews, clock } = this.#ports;
@@ -234,7 +234,7 @@ export class Reviews {
     this.#clearing.add(cleared);
   }
 
-  /** Adds why an agent is not there. The floor does not know it of an agent that never came. */
+  /** Tells a review why an agent is not there. The floor does not know the reason for an agent that never connected. */
   async #explain(key: string): Promise<void> {
     const { view, lastCause } = this.#ports;
     const review = this.state(key)?.review ?? null;

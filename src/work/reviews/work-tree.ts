@@ -25,8 +25,8 @@ const AUTHOR = {
 /**
  * Stores the files of a git repository, committed or not, as a commit under `ref`, without files that git ignores.
  * Index, branch and files of the user stay as they are. Neither hooks nor filters of the repository run, because an
- * agent could have written them. `before`: the work to compare with. `without`: a folder whose files are no part of the work. Returns `null` when the folder is in no repository.
- * Throws when git fails.
+ * agent could have written them. `before`: the work to compare with. `without`: a folder whose files are no part of the
+ * work. Returns `null` when the folder is in no repository, or git is missing. Throws when git fails.
  */
 export async function measureWork(
   environment: GitEnvironment,
@@ -84,7 +84,7 @@ async function shownChanges(git: Git, commits: readonly [string, string], longes
   return text.length <= longest ? text.trimEnd() : `${text.slice(0, longest).toWellFormed()}\n… cut here`;
 }
 
-/** Deletes the refs that match a pattern of git, so that git can remove their commits. Does nothing outside a repository. */
+/** Deletes the refs that match a pattern, so that git can remove their commits. Does nothing outside a repository. */
 export async function dropWork(environment: GitEnvironment, folder: string, pattern: string): Promise<void> {
   const root = await rootOf(environment, folder);
   if (root === null) return;
@@ -93,13 +93,13 @@ export async function dropWork(environment: GitEnvironment, folder: string, patt
   for (const ref of refs) await git(['update-ref', '-d', ref]);
 }
 
-/** Returns `null` when the folder is in no repository, and when git is missing. */
+/** The top folder of a folder's repository; `null` when the folder is in no repository, and when git is missing. */
 async function rootOf(environment: GitEnvironment, folder: string): Promise<string | null> {
   const found = await gitIn(folder, environment)(['rev-parse', '--show-toplevel']).catch(() => null);
   return found === null ? null : found.trimEnd();
 }
 
-/** The files that differ between two commits, with the numbers of their new lines. */
+/** The files that differ between two commits, with the numbers of their new lines; `undefined` for too many files. */
 async function changesOf(git: Git, before: string, after: string): Promise<ReviewedWork['changed']> {
   const diff = await git([...PLAIN_DIFF, '--no-renames', '--unified=0', before, after]);
   const changed: { file: string; lines: number[] }[] = [];
@@ -114,8 +114,8 @@ async function changesOf(git: Git, before: string, after: string): Promise<Revie
 }
 
 /**
- * Checks a commit out into a folder of its own, without a branch, for a reviewer to read. The folder is made on the
- * first call. Throws when git fails.
+ * Checks a commit out into the folder `place`, without a branch, for a reviewer to read. Makes the folder a worktree if
+ * necessary. All other files in the folder are deleted. Throws when git fails.
  */
 export async function showWork(
   environment: GitEnvironment,
