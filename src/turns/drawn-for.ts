@@ -1,7 +1,7 @@
 /**
  * The question or turn that a button was drawn for: an open question, by its key, or a turn of a store, by its epoch.
- * `epoch`: for a background run, the number of the run; while nobody has the floor, the epoch of the last grant. The
- * button does nothing when another question or turn is open.
+ * `epoch`: for a background run, the number of the run; while nobody has the floor, the epoch of the last grant. An
+ * outdated button does nothing: its question is closed, or its turn or exchange is over.
  */
 export type DrawnFor =
   | { readonly of: 'question'; readonly key: string }

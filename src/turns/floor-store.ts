@@ -145,7 +145,7 @@ export class FloorStore extends SqliteStore {
     return super.message(id) as InboxRow | null;
   }
 
-  /** The lines after one and up to another, oldest first. */
+  /** The lines with numbers above `after`, up to `upto`, oldest first. */
   lines(channel: ChannelId, after: number, upto: number): readonly Line[] {
     return linesOf(this.floors.newest(channel), { after, upto }, this);
   }

@@ -141,7 +141,7 @@ export class TurnManager {
     if (isForReview) await this.#ports.opensReview?.(message);
   }
 
-  /** Stores an edit or a deletion with its effects. Ignores unknown messages and repetitions. */
+  /** Stores an edit or a deletion with its effects. Ignores repetitions. Keeps a change of a message yet to arrive. */
   amend(change: MessageChange): Promise<void> {
     const amended = this.#amended.then(() => this.#amend(change));
     this.#amended = amended.catch(() => undefined);
@@ -449,7 +449,7 @@ class Signs {
     this.#alarm = new Alarm(ports.clock, ports.timers, () => this.#takeAll());
   }
 
-  /** Delays a sign of work until the channel's next command, or a few seconds. */
+  /** Delays a sign of work until the channel's next command, at most for `SIGN_WAITS_MS`. */
   keep(floor: Floor, command: Sign): Applied {
     const at = this.#ports.clock.now();
     this.#signs.set(floor.channel, { command, at });
@@ -491,7 +491,7 @@ class KnownPlans {
     this.#store = store;
   }
 
-  /** The channels whose resting floors do not follow their plan. The stored hash is invalid until `settle`. */
+  /** The channels without a resting floor under their plan; none when all are known to have one. Deletes the hash. */
   async others(plans: Plans): Promise<readonly ChannelId[]> {
     if (this.#areKnown(plans)) return [];
     await this.#store.keyValues.forget(PLANS.owner, PLANS.name);

@@ -31,7 +31,7 @@ export type ToolCallRow = {
   readonly run: string;
   /** The turn or task of the run. */
   readonly task: string;
-  /** The person who caused the run; `null` when an operator started it. */
+  /** The person who caused the run; `null` when nobody is known, as in a turn that an operator granted. */
   readonly requestedBy: string | null;
   readonly step: number;
   readonly call: string;

@@ -275,8 +275,8 @@ export type Line = {
 export type MessageReader<Row = InboxRow> = { message(id: MessageId): Row | null };
 
 /**
- * The lines after one and up to another, with people's latest texts. Deleted messages are empty. An agent's name is
- * its id. `newest` is read only as far as needed.
+ * The lines with numbers above `after`, up to `upto`, oldest first, with people's latest texts. Deleted messages are
+ * empty. An agent's name is its id. `newest`: facts of the floor, newest first; read only as far as needed.
  */
 export function linesOf(
   newest: Iterable<JournalEntry>,

@@ -6,7 +6,7 @@ export function timeWords(at: Instant, now: Instant): string {
   return `${Math.abs(now - at) < HALF_DAY_MS ? '' : `${date} `}${time} UTC`;
 }
 
-/** A time of day without a date names one instant within this distance of another, in milliseconds. */
+/** Times less than this far from now are written without a date, in milliseconds. Such a time is unambiguous. */
 export const HALF_DAY_MS = 12 * 3_600_000;
 
 /** Formats a duration in milliseconds like a clock, rounded up to seconds: "1:12", "0:00", "1:02:03". */

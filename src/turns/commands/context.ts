@@ -86,17 +86,17 @@ export type CrewCommands = { run(verb: CrewVerb, request: Request): Answer | Pro
 /** Runs the commands of the group "review". The command table says who may use each command. */
 export type ReviewCommands = {
   start(request: Request, agents: { readonly primary: AgentId; readonly reviewer: AgentId }): Promise<Answer>;
-  /** Shows the open review, or the last one; as `export` does with `json`. */
+  /** Shows the open review, or the last one. With the option `json`, answers as `export` does. */
   status(request: Request): Answer;
   /** Shows the review as JSON, with the lines of its conversation after the line `count`. */
   export(request: Request): Answer;
   /** Shows what changed since the reviewer looked last. */
   diff(request: Request): Promise<Answer>;
-  /** The agents of the reviews that messages open in a channel; `null` when it names none. */
+  /** The agents of the reviews that messages open in a channel; `null` when the configuration names none. */
   agents(channel: ChannelId): { readonly primary: AgentId; readonly reviewer: AgentId } | null;
   cancel(request: Request): Promise<Answer>;
   accept(request: Request): Promise<Answer>;
-  /** Decides for the reviewer. */
+  /** Decides that the reviewer is right, so that the work goes on. */
   uphold(request: Request): Promise<Answer>;
   more(request: Request): Promise<Answer>;
 };

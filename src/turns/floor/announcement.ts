@@ -74,7 +74,7 @@ export const taskReport = z.discriminatedUnion('kind', [reviewReport, ticketLine
 const FIELDS = {
   timeout: { agent },
   waitTimeout: { agent },
-  /** `also`: agents from the announcement that this one replaces. */
+  /** `also`: lost agents that the replaced announcement named. */
   disconnect: { agent, cause: z.string(), also: z.array(agent).exactOptional() },
   /** `lost`: the agents that were lost last, mid-turn, with the reason. */
   nobody: { lost: z.strictObject({ agents: z.array(agent), cause: z.string() }).exactOptional() },
@@ -93,7 +93,7 @@ const FIELDS = {
   /** A request for approval. `until`: when it is denied if nobody decides. */
   approval: { agent, ...questionSchema.omit({ shown: true, approval: true }).shape, until: instant.exactOptional() },
   /**
-   * The decision that replaces a request. `approval`: its id in the run. `callOutcome`: the call's outcome, once known.
+   * The decision that replaces a request. `approval`: the approval's id in the run. `callOutcome`: set once known.
    */
   answered: {
     agent,
@@ -112,7 +112,7 @@ const FIELDS = {
   toolsBack: { agent, server: z.string() },
   /** A rule was revoked. `by`: the person's name. */
   revoked: { agent, rule: z.string(), by: z.string() },
-  /** An agent is not started because of these files. `detail`: their names and beginnings. */
+  /** An agent is not started because of files in its folder. `detail`: their names, effects and beginnings. */
   trust: trustAsked,
   /** The decision that replaces the question about files. `choice`: `null` when no decision is needed any more. */
   trustAnswered: { ...trustAnswered, at: instant },

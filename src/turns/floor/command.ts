@@ -110,7 +110,7 @@ const AGENT = {
     signalled: z.boolean(),
     handTo: agent.exactOptional(),
   },
-  /** Waits for an answer of people, or of the agent `of`, which is granted its next turn for it. */
+  /** Waits for an answer of people, or of the agent `of`, whose next turn is the answer. */
   wait: { ...act, reason: z.literal('answer'), of: agent.exactOptional() },
   /** The holder calls its first tool, so that a run begins: its limit of steps, and the person who caused it. */
   use: {

@@ -336,7 +336,7 @@ function closed(floor: Floor, fact: FactOf<'exchangeClosed'>, at: Instant): Floo
 
 const RANK = { operator: 0, person: 1, agent: 2 } as const;
 
-/** Agents named by operators come first, then those named by people, then by agents. The first named is first. */
+/** Agents named by operators precede those named by people, then by agents. Within a rank, the first named is first. */
 function prioritised(floor: Floor, fact: FactOf<'prioritised'>): Floor {
   const earlier = floor.prioritised.find((named) => named.agent === fact.agent);
   const messages = [...(earlier?.messages ?? []), ...(fact.message === undefined ? [] : [fact.message])];

@@ -96,7 +96,7 @@ const waitSchema = z.discriminatedUnion('reason', [
     question: questionSchema,
     /** Set when a restart ended the generation that made the request. The decision prompts the turn anew. */
     cut: z.literal(true).exactOptional(),
-    /** The decision made meanwhile, for the agent's next prompt. */
+    /** The decision about the request of the restarted agent, for the agent's next prompt. */
     decided: decidedSchema.exactOptional(),
   }),
 ]);
@@ -306,7 +306,7 @@ export const floorSchema = z.strictObject({
         agent,
         /** The number of the background run, counted from 1 for each seat. */
         run: z.number().exactOptional(),
-        /** Set when the run failed. It waits until people retry or discard it. */
+        /** Set when the run failed. A failed run waits until people retry or discard the run. */
         failed: z.literal(true).exactOptional(),
         question: questionSchema.exactOptional(),
         /** Allowed calls whose outcome the floor does not know yet. */

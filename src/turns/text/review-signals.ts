@@ -17,7 +17,7 @@ const string = z.string();
 /** The words of a review's signals, as its agents write them. */
 export const signalWordsSchema = z.strictObject({ done: string.min(1), pass: string.min(1), fail: string.min(1) });
 
-/** A finding as a reviewer reports it. `id`: set when it repeats a finding that is open. */
+/** A finding as a reviewer reports it. `id`: set when the reviewer repeats an earlier finding. */
 export const reportedFindingSchema = z.strictObject({
   id: string.max(40).exactOptional(),
   severity: z.enum(SEVERITIES),

@@ -72,7 +72,7 @@ export async function sweepReviews(
       failed(error);
     }
   }
-  // A folder without a registration, or in a repository that no agent works in any more.
+  // Also deletes folders without a registration, and those of repositories that no agent works in any more.
   for (const name of isDryRun ? [] : await readdir(scratch).catch(() => []))
     if (isLeft('folder', name)) await rm(join(scratch, name), { recursive: true, force: true });
   return expired.size;

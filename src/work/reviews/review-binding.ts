@@ -22,7 +22,7 @@ export type ReviewStore = MachineStore<ReviewState, ReviewCommand, ReviewFact, n
 
 const FINDING_TEXTS = ['title', 'detail', 'reason'].map((field) => `findings.${field}`);
 
-/** Texts that people or agents wrote, and the ids of people. */
+/** Fields of facts with texts of people or agents, or with ids of people, for erasing. */
 const REVIEW_TEXTS: FactFields = {
   reviewStarted: ['task', 'by', 'work.diff'],
   turnHeard: ['reason', 'broken', ...FINDING_TEXTS, 'answers.reason'],

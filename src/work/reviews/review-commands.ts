@@ -20,7 +20,7 @@ type ReviewCommandsPorts = {
   readonly now: () => number;
   /** The settings of a channel's reviews. */
   readonly settings: (channel: string) => ReviewSettings;
-  /** The agents of the reviews that messages open in a channel; `null` when it names none. */
+  /** The agents of the reviews that messages open in a channel; `null` when the configuration names none. */
   readonly agents: ReviewCommands['agents'];
   /** The lines of a channel after the line `after`, oldest first. */
   readonly lines: (channel: string, after: number) => readonly Line[];

@@ -251,7 +251,7 @@ function ended(decision: ReviewDecision, command: ReviewCommandOf<'ENDED'>): Rev
   return null;
 }
 
-/** The turn that the review waits for, if it is this one and not over; else `null`. */
+/** The turn that the review waits for, if it has this agent and epoch and is not over; else `null`. */
 function awaited(
   { review: { turn } }: ReviewDecision,
   { agent, epoch }: { readonly agent: string; readonly epoch: number },

@@ -181,7 +181,7 @@ export function configure(decision: DecisionBuilder, command: CommandOf<'configu
   return null;
 }
 
-/** Whether this equals the last configuration. */
+/** Whether a configuration equals the last one that the floor applied. */
 export function isConfigured({ configured }: Floor, configuration: NonNullable<Floor['configured']>): boolean {
   return isSame(configured, { settings: configuration.settings, seats: configuration.seats });
 }

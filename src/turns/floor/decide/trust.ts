@@ -23,7 +23,7 @@ export function trustShown(decision: DecisionBuilder, { agent, id }: CommandOf<'
   return null;
 }
 
-/** Applies an operator's decision, made here or in another channel. */
+/** Applies an operator's decision about an agent's files, made in this channel or another. */
 export function answerTrust(decision: DecisionBuilder, command: CommandOf<'answerTrust'>): Refusal | null {
   const { agent, id, choice, by } = command;
   if (asked(decision, agent, id) === undefined) return 'stale-question';
@@ -31,7 +31,7 @@ export function answerTrust(decision: DecisionBuilder, command: CommandOf<'answe
   return null;
 }
 
-/** Withdraws questions about files that are gone or changed. */
+/** Withdraws the questions about an agent's files, except about the files `keeps`. */
 export function dropTrust(decision: DecisionBuilder, { agent, keeps }: CommandOf<'dropTrust'>): Refusal | null {
   const old = (decision.floor.trust ?? []).filter((each) => each.agent === agent && each.id !== keeps);
   for (const question of old) close(decision, question, { choice: null, by: null });
