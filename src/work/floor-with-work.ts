@@ -5,10 +5,10 @@ import { REVIEW_CAUSES, reviewOnFloor } from './reviews/review-binding.ts';
 import { RUN_CAUSES } from './runs/floor-binding.ts';
 
 /**
- * The floor as Conch hosts it: what happens to a turn happens to its run and to its review in the same transaction. A
- * machine that is told of floors is one more entry of the list.
+ * The floor machine as Conch hosts it. Facts of a floor command its run, its review and its crew in the same
+ * transaction. Another machine that must react to floors is one more entry of the list.
  */
 export const floorWithWork = withCauses(floorMachine, [RUN_CAUSES, REVIEW_CAUSES, CREW_CAUSES]);
 
-/** The review as Conch hosts it: the crew whose work is reviewed learns how it ended. */
+/** The review machine as Conch hosts it. Tells a ticket's crew what the review spent and how the review ended. */
 export const reviewWithCrew = withCauses(reviewOnFloor, [TICKET_REVIEW_CAUSES]);

@@ -10,8 +10,9 @@ const LONGEST_MS = 4 * 60 * 60 * SECOND;
 const UNITS: Readonly<Record<string, number>> = { s: SECOND, m: 60 * SECOND, h: 3_600 * SECOND };
 
 /**
- * The instant until which a provider takes no work, when this is why a session ended: as the words state it, else 15
- * minutes, twice as long each time in a row, at most 4 hours. `null` for other causes. `limits`: the times before.
+ * Returns the instant until which a provider takes no work: the instant that `why` states, if at most 7 days ahead.
+ * Otherwise 15 minutes after `at`, doubled for each of the `limits` earlier pauses, at most 4 hours. Returns `null`
+ * when `why` names no usage limit, missing credit or missing login.
  */
 export function limitIn(
   why: string,
@@ -23,7 +24,7 @@ export function limitIn(
   return at + Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(limits, 10));
 }
 
-/** "limit reached|1795470000", "resets in 20 s", "try again at 2026-11-23T10:00:00Z". */
+/** Returns the instant that a text states as Unix seconds, as "in 20 s" or as an ISO time; `null` for none. */
 function statedIn(why: string, at: Instant): Instant | null {
   const [, epoch] = /\b(1[5-9]\d{8}|[2-9]\d{9})\b/.exec(why) ?? [];
   if (epoch !== undefined) return Number(epoch) * SECOND;

@@ -19,10 +19,10 @@ import type { ReviewCommand, ReviewFact } from '../reviews/review-events.ts';
 import type { ReviewState } from '../reviews/review.ts';
 import { promptFor, reviewTask } from './prompts.ts';
 
-/** The crews of a program, by their ids. */
+/** The store of crews, by their ids. */
 export type CrewStore = MachineStore<Crew, CrewCommand, CrewFact, never, CrewRefusal>;
 
-/** Texts that people or agents wrote, and the ids of people. */
+/** Fields of facts with texts of people and agents, or with names and ids of people. They can be erased. */
 const CREW_TEXTS: FactFields = {
   runnerSet: ['by', 'askedBy'],
   stepCut: ['by'],
@@ -77,7 +77,7 @@ export const crewMachine = {
   isCommand: isCrewCommand,
 } satisfies Machine<Crew, CrewCommand, CrewFact, never, CrewRefusal>;
 
-/** The facts of a ticket's floor that its crew is told. */
+/** The facts of a ticket's floor that cause commands in its crew. */
 export const CREW_CAUSES = {
   types: ['turnGranted', 'turnResumed', 'said', 'turnEnded', 'seatMoved', 'spent', 'messageRouted'],
   within: 'task',
@@ -139,7 +139,7 @@ function isOfTask(floor: Floor, agent: string): boolean {
   return findTurn(floor, agent)?.brief !== undefined;
 }
 
-/** The crew as it is hosted beside floors: floors of tickets grant the steps that it asks for, and tell people. */
+/** The crew machine with the commands that its facts cause in floors and reviews of tickets. */
 export const crewOnFloor = {
   ...crewMachine,
   causes: (fact: CrewFact, crew: Crew): readonly CommandFor[] => {
@@ -195,7 +195,7 @@ export const crewOnFloor = {
   ]),
 } satisfies Machine<Crew, CrewCommand, CrewFact, never, CrewRefusal>;
 
-/** The line in the ticket's thread, and in the crew's channel. */
+/** The commands that write a line in the ticket's thread, in the crew's channel, or in both. */
 function linesFor(
   { key, settings }: Crew,
   { ticket, thread, about, text, only, goesOn }: TicketLine,
@@ -211,7 +211,7 @@ function linesFor(
   return only === 'channel' ? [inChannel] : [tell(thread), inChannel];
 }
 
-/** The review of a ticket begins with what its worker finished, and ends with the worker's ticket. */
+/** The commands to a ticket's review: to start it, and to cancel it when people merge or the worker leaves. */
 function reviewCommands(fact: CrewFact, crew: Crew, { ticket, agent, review }: Worker): readonly ReviewCommand[] {
   const { settings, key } = crew;
   switch (fact.type) {
@@ -231,7 +231,7 @@ function reviewCommands(fact: CrewFact, crew: Crew, { ticket, agent, review }: W
   }
 }
 
-/** The facts of a review that its crew is told. */
+/** The facts of a ticket's review that cause commands in its crew: usage, and the end. */
 export const TICKET_REVIEW_CAUSES = {
   types: ['spent', 'reviewEnded'],
   commands: (fact: ReviewFact, { review }: ReviewState): readonly CommandFor[] => {
@@ -258,14 +258,14 @@ function floorCommands(fact: CrewFact, crew: Crew, worker: Worker): readonly Com
     case 'stepSent': {
       const brief = promptFor(worker, placeOf(crew, ticket.id, fact.left));
       if (worker.step?.kind !== 'side') return [{ type: 'askTaskTurn', id, agent, brief }];
-      // Starts a new session of the agent that speaks for the merged ticket, for each meeting.
+      // The agent that speaks for the merged ticket gets a new session in the first turn of a meeting.
       const fresh = worker.meeting?.turns === 0 ? { fresh: true as const } : {};
       return [{ type: 'askTaskTurn', id, agent: sideAgentOf(agent), brief, ...fresh }];
     }
     case 'stepCut': {
       const { epoch, by } = fact;
       if (epoch === null) return [{ type: 'holdTask', id }];
-      // Skips the turn of both agents. The floor refuses the command for the one that does not have this turn.
+      // Either agent can have the turn. The floor refuses the command for the other agent.
       return [agent, sideAgentOf(agent)].map((each) => ({ type: 'skip', agent: each, epoch, by }));
     }
     case 'leaving': {

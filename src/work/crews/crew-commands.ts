@@ -34,7 +34,7 @@ const LOG_LINES = 1_000;
 /** Number of a crew's newest facts that are searched for the facts of a worker. */
 const FACTS_READ = 10_000;
 
-/** The commands of the group "crew". */
+/** Creates the commands of the group "crew". */
 export function createCrewCommands(ports: CrewCommandsPorts): CrewCommands {
   return {
     run(verb, request) {
@@ -102,7 +102,7 @@ const CUT = 'The crew stops now. Steps that were cut run again later.';
 const OLD_BUTTON =
   'This button is from an earlier state of the crew, so nothing was done. /crew ps shows what is open.';
 
-/** Whether the pressed button was drawn for another question or ticket of its worker. */
+/** Whether the pressed button was drawn for an earlier question or ticket of its worker. */
 function isOld(verb: CrewVerb, crew: Crew, { drawnFor, values }: Request): boolean {
   if (drawnFor?.of !== 'turn' || values.worker === undefined) return false;
   const worker = findWorker(crew, values.worker);
@@ -159,7 +159,7 @@ function answer(runner: CrewRunner, { values, person }: Request): Answer | Promi
   return decide(runner, { type: 'ANSWER', worker, by: person.name, voter: person.id, choice });
 }
 
-/** Gives an answer, and tells whether others must give the same one. */
+/** Gives a person's answer. Tells the count of votes while more are needed, and that a pull request must be merged. */
 async function decide(
   runner: CrewRunner,
   command: Extract<CrewCommand, { readonly type: 'ANSWER' | 'MERGE' }>,
@@ -193,7 +193,7 @@ async function clean(runner: CrewRunner, { values, person }: Request): Promise<A
   };
 }
 
-/** Answers a question about the whole crew. Its id makes sure that the answer is for the question that was read. */
+/** Answers the question about the whole crew whose id the person wrote. A changed question has another id. */
 function approve(runner: CrewRunner, { values, person }: Request, allowed: boolean): Answer | Promise<Answer> {
   const asked = findApproval(runner.state(), values.words ?? '');
   if (asked === undefined) return { ok: false, text: REFUSED.NO_APPROVAL };
@@ -203,7 +203,7 @@ function approve(runner: CrewRunner, { values, person }: Request, allowed: boole
   return give(runner, { type: 'APPROVE', about, digest, allowed, by: person.name }, done);
 }
 
-/** The tickets that workers propose, or one of them with its text. */
+/** Shows the proposed tickets with their texts: all, or the one whose id the person wrote. */
 function proposed(runner: CrewRunner, { values }: Request): Answer {
   const { proposals = [] } = runner.state();
   const wanted = values.words === undefined ? null : findProposal(runner.state(), values.words);
@@ -212,7 +212,7 @@ function proposed(runner: CrewRunner, { values }: Request): Answer {
   return { ok: true, text: proposals.map(proposalText).join('\n\n') || 'No worker proposes a ticket.' };
 }
 
-/** Writes the ticket that a worker proposes, or a ticket of a message, as a person says. */
+/** Makes a ticket of a proposal or of a message, whose id the person wrote. */
 async function admit(runner: CrewRunner, { values, person }: Request, { message }: CrewCommandsPorts): Promise<Answer> {
   const { words = '' } = values;
   const wanted = findProposal(runner.state(), words);
@@ -230,7 +230,7 @@ async function admit(runner: CrewRunner, { values, person }: Request, { message 
   }
 }
 
-/** Tells which message asked for a line of main or for a commit: by the merge that brought it, and its ticket. */
+/** Tells the ticket that brought a line or a commit to main, and the message that asked for the ticket. */
 async function traced(runner: CrewRunner, { values }: Request, ports: CrewCommandsPorts): Promise<Answer> {
   const { words = '' } = values;
   const [, file, line] = /^(?:\.\/)?(.+):(\d+)$/.exec(words) ?? [];
@@ -250,7 +250,7 @@ async function traced(runner: CrewRunner, { values }: Request, ports: CrewComman
   return { ok: true, text: `${head}\nIt is the work on the ticket ${id}${who}. ${originOf(runner, id, ports)}` };
 }
 
-/** Who asked for a ticket, and in which message. */
+/** Tells who asked for a ticket and in which message, or which worker proposed it. */
 function originOf(runner: CrewRunner, ticket: string, { message, facts }: CrewCommandsPorts): string {
   const { asked = [] } = runner.state();
   const source = asked.find((each) => each.ticket === ticket);
@@ -268,7 +268,7 @@ function originOf(runner: CrewRunner, ticket: string, { message, facts }: CrewCo
     : 'It was not made of a message: read the ticket itself.';
 }
 
-/** Returns the differences between git and the state of the crew. Repairs nothing. */
+/** Tells the differences between git and the state of the crew. Repairs nothing. */
 async function doctor(runner: CrewRunner): Promise<Answer> {
   const found = await runner.work.check(runner.state());
   return { ok: true, text: found.length === 0 ? 'git and the crew agree.' : found.join('\n') };
@@ -336,7 +336,7 @@ const REFUSED: Readonly<Record<CrewRefusal, string>> = {
   TOO_MANY_PROPOSALS: PROPOSALS_FULL,
 };
 
-/** What was said and done for a worker's ticket, oldest first; for the last one when it has none. */
+/** The last lines of what was said and done for a worker's ticket, oldest first. Without a ticket: for its last one. */
 function logOf(runner: CrewRunner, { values }: Request, ports: CrewCommandsPorts, limit: number): Answer {
   const worker = findWorker(runner.state(), values.worker ?? '');
   if (worker === undefined) return { ok: false, text: REFUSED.NO_WORKER };

@@ -41,10 +41,10 @@ import { limitIn } from '../provider-limits.ts';
 import { agreedIn, agreedWords, notesIn } from './prompts.ts';
 import { afterQuiet, landingOf } from './merge-window.ts';
 
-/** The words by which a worker signals. */
+/** The signal words of a crew. Workers signal with `done`; reviews use all three. */
 export const CREW_SIGNALS = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };
 
-/** Facts, or a refusal that changes nothing. */
+/** Decides a command. Returns the facts and the state after them, or a refusal that changes nothing. */
 export function decideCrew(
   crew: Crew,
   command: CrewCommand,
@@ -174,7 +174,7 @@ class CrewDecision {
     return null;
   }
 
-  /** The present state of a worker that is known to exist. */
+  /** Returns the present state of a worker. Throws when the crew has no such worker. */
   now({ name }: Pick<Worker, 'name'>): Worker {
     const worker = findWorker(this.crew, name);
     if (worker === undefined) throw new Error(`impossible: crew ${this.crew.key} lost the worker ${name}`);
@@ -186,7 +186,7 @@ class CrewDecision {
     return worker === undefined ? 'NO_WORKER' : then(worker);
   }
 
-  /** Carries out the result of a merge, if this worker's work is being merged. */
+  /** Calls `then` while the work of this worker is being merged. Otherwise refuses. */
   merging(name: string, then: (worker: Worker) => CrewRefusal | null): CrewRefusal | null {
     return this.of(name, (worker) => (this.crew.merging?.worker === worker.name ? then(worker) : 'NOT_MERGING'));
   }
@@ -202,7 +202,7 @@ class CrewDecision {
     return this.record({ type: 'stepAsked', worker: name, kind, about });
   }
 
-  /** Asks people. A meeting is over then. */
+  /** Lets the worker ask people, and ends its open meeting. */
   wait({ name }: Pick<Worker, 'name'>, reason: WorkerWait, why: string): null {
     const { meeting } = this.now({ name });
     if (meeting !== undefined)
@@ -210,7 +210,7 @@ class CrewDecision {
     return this.record({ type: 'waited', worker: name, for: reason, why });
   }
 
-  /** The worker leaves its ticket. Its state changes when the worktree is stored and removed. */
+  /** Lets the worker leave its ticket, and drops its merge. The worker is idle after the command `CLEARED`. */
   leave({ name }: Pick<Worker, 'name'>, why: CrewFactOf<'leaving'>['why'], words: string): null {
     if (this.crew.merging?.worker === name) this.drop(name, words);
     const id = this.now({ name }).ticket?.id;
@@ -261,7 +261,10 @@ function stop(decision: CrewDecision, { by, now }: CrewCommandOf<'STOP'>): CrewR
   return decision.facts.length === 0 ? 'UNCHANGED' : null;
 }
 
-/** Asks floors for the steps that are queued, while the runner runs and fewer than `maxWorkers` workers step. */
+/**
+ * Asks floors for the queued steps of a running crew, so that at most `maxWorkers` workers step. A paused crew waits.
+ * When a budget of the crew or the day is used up, pauses or stops the crew instead.
+ */
 function sendSteps(decision: CrewDecision): void {
   const { running, paused, workers, settings } = decision.crew;
   if (!running || paused !== null || settings === null) return;
@@ -273,7 +276,7 @@ function sendSteps(decision: CrewDecision): void {
     const { name, step, retryAt } = worker;
     if (step?.queued !== true || retryAt !== null || room <= 0) continue;
     if (worker.meeting?.agreed !== undefined) {
-      // Its last turn failed after it agreed.
+      // The last turn of the meeting failed after the agreement, so no other turn is needed.
       decision.record({ type: 'stepCut', worker: name, epoch: null, by: '' });
       continue;
     }
@@ -283,7 +286,7 @@ function sendSteps(decision: CrewDecision): void {
   }
 }
 
-/** Steps under way end as usual. */
+/** Pauses or stops the crew, because a budget is used up. Steps under way end as usual. */
 function stopForBudget(decision: CrewDecision, { why, until }: NonNullable<ReturnType<typeof budgetUsed>>): void {
   const words = `${why}; /crew run allows as much again`;
   if (until !== null) return void decision.record({ type: 'paused', until, why: words, budget: true });
@@ -343,7 +346,7 @@ function seated(decision: CrewDecision, { worker, ticket }: CrewCommandOf<'SEATE
   });
 }
 
-/** Asks for a step, unless the budget of the ticket is used up. */
+/** Queues a step. Asks people instead when the budget of the ticket is used up. */
 function next(decision: CrewDecision, { name }: Pick<Worker, 'name'>, kind: WorkerStep['kind'], about = ''): null {
   const worker = decision.now({ name });
   const { ticketCostMicros } = decision.settings;
@@ -352,7 +355,7 @@ function next(decision: CrewDecision, { name }: Pick<Worker, 'name'>, kind: Work
   return decision.ask(worker, kind, about);
 }
 
-/** Queues the next step: the first step when the worker has not begun. */
+/** Queues a step of the kind `init` before the first step of a ticket, else of the kind `step`. */
 function goOn(decision: CrewDecision, worker: Worker, about = ''): null {
   return next(decision, worker, worker.stepCount === 0 ? 'init' : 'step', about);
 }
@@ -379,7 +382,7 @@ function said(decision: CrewDecision, { worker, epoch, text }: CrewCommandOf<'SA
       : signalOfPrimary(lines, { ...CREW_SIGNALS, fail: CREW_SIGNALS.done });
     const heard = { worker: found.name, epoch, signalled: signal !== null };
     decision.record({ type: 'stepHeard', ...heard, ...(broken === undefined ? {} : { broken }) });
-    // Only the worker itself agrees: it resolves the conflict.
+    // Only the worker that resolves the conflict can write the agreement.
     const agreed = found.step?.kind === 'meet' ? agreedIn(lines) : null;
     if (agreed !== null) decision.record({ type: 'agreed', worker: found.name, text: agreed });
     if (!isTurn) for (const note of notesIn(lines)) discover(decision, found, note);
@@ -387,7 +390,7 @@ function said(decision: CrewDecision, { worker, epoch, text }: CrewCommandOf<'SA
   });
 }
 
-/** Records a discovery, once for each ticket. */
+/** Records a discovery, unless the ticket has the same one already. */
 function discover(decision: CrewDecision, { name, ticket }: Worker, text: string): void {
   const { discoveries = [] } = decision.crew;
   if (ticket === null || discoveries.some((known) => known.ticket === ticket.id && known.text === text)) return;
@@ -415,7 +418,7 @@ function endStep(
     case 'completed':
       return decision.record({ type: 'stepOver', worker: worker.name, epoch });
     case 'stopped':
-      // People stopped the turn: the floor grants the next one when they write again.
+      // People ended the turn. A floor that they stopped grants the next turn when they write again.
       return decision.record({ type: 'stepPutBack', worker: worker.name, why });
     case 'timedOut':
       return worker.timedOut ? failed(decision, worker, why) : renew(decision, worker, why);
@@ -425,11 +428,11 @@ function endStep(
 }
 
 const SESSION_IN_USE = /session\b.*\b(?:in use|already)/i;
-/** What agents say of a session that they do not have. */
+/** Matches what agents say about a session that they cannot resume. */
 const SESSION_GONE =
   /\bno (?:conversation|(?:saved )?session)s?\b.*\bfound\b|\b(?:session|conversation)\b.*\b(?:not found|does not exist|(?:cannot|could not) be (?:resumed|loaded))\b/i;
 
-/** Tries the step again with a new session. No error is counted. */
+/** Tries the step again with a new session after `RENEWAL_MS`. Counts no error. */
 function renew(decision: CrewDecision, { name }: Worker, why: string): null {
   return decision.record({ type: 'sessionRenewed', worker: name, retryAt: decision.at + RENEWAL_MS, why });
 }
@@ -449,8 +452,8 @@ function failed(decision: CrewDecision, worker: Worker, why: string): null {
 }
 
 /**
- * Says why a turn failed. A session in use is replaced, and a provider at its limit pauses the whole crew: neither
- * counts as an error, unless the session was replaced just before.
+ * Handles why a turn failed. A provider at its limit pauses the whole crew, and counts as no error. A session in use is
+ * replaced, and counts as an error only if the session was replaced since the last finished step.
  */
 function explained(decision: CrewDecision, { worker, why }: CrewCommandOf<'CAUSE'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
@@ -458,7 +461,7 @@ function explained(decision: CrewDecision, { worker, why }: CrewCommandOf<'CAUSE
     const until = limitIn(why, { at: decision.at, limits: decision.crew.limits });
     const isLast = found.timedOut && found.status === 'stuck';
     if (until === null && (isLast || !SESSION_IN_USE.test(why))) return errorOf(decision, found, why);
-    // A second session in use in a row is counted, and gets a new session until the worker is stuck.
+    // The second session in use in a row counts as an error. The session is replaced until the worker is stuck.
     if (until !== null || !found.timedOut) forgive(decision, found);
     if (until === null) return renew(decision, decision.now(found), why);
     pause(decision, { until, why });
@@ -466,7 +469,7 @@ function explained(decision: CrewDecision, { worker, why }: CrewCommandOf<'CAUSE
   });
 }
 
-/** A worker whose session could not be resumed twice is reset, and its ticket is open again. */
+/** Explains an error. Resets a worker whose session could not be resumed twice in a row. */
 function errorOf(decision: CrewDecision, { name }: Worker, why: string): null {
   const unresumed = SESSION_GONE.test(why) ? { unresumed: true as const } : {};
   decision.record({ type: 'errorExplained', worker: name, why, ...unresumed });
@@ -475,7 +478,7 @@ function errorOf(decision: CrewDecision, { name }: Worker, why: string): null {
   return decision.leave(now, 'lost', `its session could not be resumed twice: ${why}`);
 }
 
-/** Waits at least until then. A crew that waits as long already stays as it is. */
+/** Pauses the crew until `until`. Changes nothing when `until` is past, or the crew is paused at least as long. */
 function pause(
   decision: CrewDecision,
   { until, why }: Pick<CrewCommandOf<'PAUSE'>, 'until' | 'why'>,
@@ -485,7 +488,7 @@ function pause(
   return decision.record({ type: 'paused', until, why });
 }
 
-/** Takes back the error that was just counted. A worker that it made stuck works on. */
+/** Takes back the error that was counted last. A worker that became stuck by this error works on. */
 function forgive(decision: CrewDecision, worker: Worker): void {
   decision.record({ type: 'errorForgiven', worker: worker.name });
   if (worker.status !== 'stuck') return;
@@ -532,7 +535,7 @@ function notDone(decision: CrewDecision, worker: Worker, step: WorkerStep): null
   return goOn(decision, worker, step.broken === undefined ? '' : `Not a signal: ${step.broken}.`);
 }
 
-/** DONE without a commit is asked about once. Then people decide. */
+/** Asks a worker once about DONE without a commit. The second time, or after the last step, asks people. */
 function nothingDone(decision: CrewDecision, worker: Worker, step: WorkerStep, isLast: boolean): null {
   if (step.kind === 'nothing' || isLast)
     return decision.wait(worker, 'nothing', 'it says that it is done, and nothing was committed');
@@ -560,7 +563,7 @@ function isTestDue({ status, next: due, leaving }: Worker): boolean {
   return status === 'done' && due === 'test' && leaving === null;
 }
 
-/** Asks people, or asks for the merge. An earlier hold comes first. */
+/** Asks people about an earlier hold, else asks them `question`. Without both, announces the merge. */
 function conclude(decision: CrewDecision, worker: Worker, question: WorkerQuestion | null): null {
   const { held } = decision.now(worker);
   if (held !== undefined) return decision.wait(worker, 'held', heldWords(held, question?.why));
@@ -568,7 +571,7 @@ function conclude(decision: CrewDecision, worker: Worker, question: WorkerQuesti
   return land(decision, worker);
 }
 
-/** Asks for the merge. With a merge window, sets the time at which it may begin. */
+/** Makes the merge due. With a merge window, sets the time at which the merge may begin. */
 function land(decision: CrewDecision, { name }: Worker): null {
   const at = landingOf(decision.at, decision.settings.window);
   return decision.record({ type: 'mergeAsked', worker: name, ...(at === null ? {} : { at }) });
@@ -578,7 +581,7 @@ function heldWords(by: string, why: string | undefined): string {
   return `held by ${by}${why === undefined ? '' : `; ${why}`}`;
 }
 
-/** Asks people about a merge that is due, or that they are asked about. An earlier hold is kept until the merge is due. */
+/** Holds a merge. If the merge is due or people are asked about it, asks people now; otherwise when it is due. */
 function hold(decision: CrewDecision, { worker, by }: CrewCommandOf<'HOLD'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
     const { waiting, held, next: due, status } = found;
@@ -591,14 +594,14 @@ function hold(decision: CrewDecision, { worker, by }: CrewCommandOf<'HOLD'>): Cr
   });
 }
 
-/** Begins the merge window anew when a person writes in the thread of the ticket. */
+/** Begins an open merge window anew when a person writes in the thread of the ticket. */
 function personWrote(decision: CrewDecision, { worker }: CrewCommandOf<'PERSON_WROTE'>): CrewRefusal | null {
   return decision.of(worker, (found) => (found.landsAt === undefined ? 'UNCHANGED' : land(decision, found)));
 }
 
 /**
- * Counts a vote for the merge of the present commit. Returns whether enough people have voted. When people are asked about
- * that commit again, one of the voters is enough.
+ * Counts a person's vote for the merge of the present commit, once. Returns whether enough people have voted. When
+ * people are asked about that commit again, one more answer is enough, also of an earlier voter.
  */
 function isVotedFor(decision: CrewDecision, worker: Worker, { by, voter = by }: Person): boolean {
   const { name, work, votes = [] } = worker;
@@ -620,20 +623,21 @@ function reviewing(decision: CrewDecision, command: CrewCommandOf<'REVIEWING'>):
   });
 }
 
-/** The work is measured again, because the review may have changed it. */
+/** Ends a review. The work is measured next, because the review may have changed it. */
 function reviewed(decision: CrewDecision, command: CrewCommandOf<'REVIEWED'>): CrewRefusal | null {
   const { worker, review, passed, why, tree } = command;
   return decision.of(worker, (found) => {
     if (found.review?.id !== review || found.leaving !== null) return 'UNCHANGED';
-    // People who merge the work anyway read what they were to be asked without the review.
+    // After a failed review, people also read the question that waited for its end.
     const words = passed || found.review.question === null ? why : `${why}; ${found.review.question.why}`;
     return decision.record({ type: 'reviewOver', worker: found.name, passed, why: words, tree });
   });
 }
 
 /**
- * After a review that passed, work as it was tested goes on to its merge, and other work is tested again. After one that
- * did not pass, people decide.
+ * Goes on after a review. Work that passed unchanged goes on to the waiting question or the merge. Changed work is
+ * tested again. People decide after a review that did not pass, and about conflicts, a refused commit or nothing to
+ * merge.
  */
 function rechecked(decision: CrewDecision, worker: Worker, work: WorktreeState): CrewRefusal | null {
   const { next: due, leaving, review } = worker;
@@ -648,7 +652,7 @@ function rechecked(decision: CrewDecision, worker: Worker, work: WorktreeState):
   return isTestedAgain ? null : conclude(decision, worker, question);
 }
 
-/** What people decide before a merge; `null` for nothing. */
+/** The question that people decide before a merge; `null` for none. */
 function questionBefore(
   { settings }: CrewDecision,
   { unfinished, stepCount, work }: Worker,
@@ -667,7 +671,7 @@ function questionBefore(
 type Problem = { readonly kind: WorkerStep['kind']; readonly what: string; readonly about: string };
 const TESTS_RED = { kind: 'test', what: 'the tests are red' } as const;
 
-/** Red tests, and a commit that was refused, go back to the worker, unless its steps are used up. */
+/** Gives a problem back to the worker. Asks people when the worker has no step left or makes no progress. */
 function red(decision: CrewDecision, worker: Worker, { kind, what, about }: Problem): null {
   const { stepCount, maxSteps, unchanged } = decision.now(worker);
   if (unchanged >= decision.settings.patience)
@@ -720,7 +724,10 @@ function conflict(decision: CrewDecision, command: CrewCommandOf<'CONFLICT'>): C
   });
 }
 
-/** The newest ticket in conflict for which an agent can speak: of another worker, and not met about. */
+/**
+ * The first ticket of `sides` that another worker worked on and that had no meeting with this worker. `null` for none,
+ * or when the crew holds no meetings.
+ */
 function sideIn({ settings, finished }: Crew, { name, met = [] }: Worker, { sides = [] }: CrewCommandOf<'CONFLICT'>) {
   for (const side of settings?.meetingTurns === undefined ? [] : sides) {
     const by = finished.find(({ id }) => id === side.ticket)?.worker ?? name;
@@ -729,14 +736,14 @@ function sideIn({ settings, finished }: Crew, { name, met = [] }: Worker, { side
   return null;
 }
 
-/** The other side speaks first. The meeting ends with an agreement or after its turns. */
+/** Asks for the next turn of a meeting: the other side speaks first. Ends the meeting when its turns are used up. */
 function nextTurn(decision: CrewDecision, worker: Worker, { turns, agreed }: NonNullable<Worker['meeting']>): null {
   if (agreed !== undefined) return null;
   if (turns >= (decision.settings.meetingTurns ?? 0)) return endMeeting(decision, worker, `${turns} turns are used`);
   return next(decision, worker, turns % 2 === 0 ? 'side' : 'meet');
 }
 
-/** Ends a meeting, if there is one, and asks for the step that resolves the conflict. */
+/** Ends an open meeting, and asks for the step that resolves the conflict. Does nothing without a meeting. */
 function endMeeting(decision: CrewDecision, { name, ticket, meeting }: Worker, why: string): null {
   if (meeting === undefined || ticket === null) return null;
   const { agreed = '', conflict: about } = meeting;
@@ -744,7 +751,7 @@ function endMeeting(decision: CrewDecision, { name, ticket, meeting }: Worker, w
   return next(decision, { name }, 'conflict', `${about}${agreedWords(ticket, meeting)}`);
 }
 
-/** Ends a meeting without an agreement. A meeting with one ends when the agreement is on both tickets. */
+/** Ends a meeting that has no agreement. A meeting with an agreement ends with the command `NOTED`. */
 function giveUp(decision: CrewDecision, worker: Worker, why: string): null {
   return worker.meeting?.agreed === undefined ? endMeeting(decision, worker, why) : null;
 }
@@ -756,7 +763,7 @@ function closeMeeting(decision: CrewDecision, worker: Worker, by: string): null 
   return giveUp(decision, worker, by === '' ? 'its time is over' : `${by} ended it`);
 }
 
-/** Others caused the step: the last one is followed by one more. */
+/** Allows one more step after the last, because others caused it. */
 function allowStep(decision: CrewDecision, { name, stepCount, maxSteps }: Worker): void {
   if (stepCount >= maxSteps) decision.record({ type: 'stepsAdded', worker: name, maxSteps: stepCount + 1 });
 }
@@ -772,7 +779,7 @@ function conflictWords(
   return `Files in conflict: ${files.join(', ')}.${own}${others}`;
 }
 
-/** Tickets that were merged meanwhile, with the workers who wrote them. Titles are data, so they are quoted. */
+/** The commits of main in words, with the workers of their tickets. Titles are data, so they are quoted. */
 function sidesOf({ finished }: Crew, landed: readonly string[]): string {
   return landed
     .map((line) => {
@@ -804,7 +811,7 @@ function refused(decision: CrewDecision, { worker, why, weakened }: CrewCommandO
   });
 }
 
-/** Whether a worker's work may be, or is, in a pull request. */
+/** Whether the results of a pull request count for a worker: its merge is due, and people are not asked. */
 function isPulled({ status, next: due, leaving, waiting }: Worker): boolean {
   return status === 'done' && due === 'merge' && leaving === null && waiting === null;
 }
@@ -818,7 +825,7 @@ function pulled(decision: CrewDecision, command: CrewCommandOf<'PULLED'>): CrewR
   });
 }
 
-/** Every comment, and the checks of every commit, go to the worker once. After three rounds people are asked. */
+/** Gives new comments, red checks and conflicts to the worker, each once. After three rounds asks people. */
 function pullReturned(decision: CrewDecision, command: CrewCommandOf<'PULL_RETURNED'>): CrewRefusal | null {
   const { worker, number, kind, told, about } = command;
   return decision.of(worker, (found) => {
@@ -852,7 +859,7 @@ function pullClosed(decision: CrewDecision, { worker, number, why }: CrewCommand
   });
 }
 
-/** Makes a leaving worker idle. Its next ticket continues once the earlier worktree was removed. */
+/** Records that a worktree was stored. A leaving worker becomes idle. The next ticket of a killed worker goes on. */
 function cleared(decision: CrewDecision, command: CrewCommandOf<'CLEARED'>): CrewRefusal | null {
   const { worker, ticket, kept, branch } = command;
   return decision.of(worker, (found) => {
@@ -873,8 +880,8 @@ function canLeave({ status, leaving }: Worker): boolean {
 }
 
 /**
- * The worker is idle again and its ticket open. Work that is done is on its branch: people can merge it, or open the
- * ticket again.
+ * Resets a worker whose worktree or ticket is lost. Finished work is on its branch. While tests or a recheck of it are
+ * due, asks people to merge the branch or to open the ticket again. Otherwise finished work stays as it is.
  */
 function lost(decision: CrewDecision, { worker, why }: CrewCommandOf<'LOST'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
@@ -896,7 +903,7 @@ function retry(decision: CrewDecision, { worker, words }: CrewCommandOf<'RETRY'>
   return decision.of(worker, (found) => {
     if (found.status !== 'stuck' || found.leaving !== null) return 'INVALID_TRANSITION';
     decision.move(found, 'working', 'a person asked for another try');
-    // A worker that is stuck without an error met too many conflicts.
+    // Without errors, too many conflicts made the worker stuck.
     return found.errors === 0 ? next(decision, found, 'conflict', words) : goOn(decision, found, words);
   });
 }
@@ -945,7 +952,7 @@ function answered(
   }
 }
 
-/** Proposals of one worker with the same title and text are one. */
+/** Proposes a ticket during a worker's step. Ignores a copy of an open proposal of the worker. */
 function propose(decision: CrewDecision, { type: _type, ...wanted }: CrewCommandOf<'PROPOSE'>): CrewRefusal | null {
   return decision.of(wanted.worker, (found) => {
     const { proposals = [], proposed = 0 } = decision.crew;
@@ -960,7 +967,7 @@ function propose(decision: CrewDecision, { type: _type, ...wanted }: CrewCommand
   });
 }
 
-/** Proposes a ticket made from a message. Refuses a message that has a ticket. */
+/** Proposes a ticket made from a message. Refuses a message that has a ticket or a proposal. */
 function proposeMessage(
   decision: CrewDecision,
   { type: _type, ...wanted }: CrewCommandOf<'PROPOSE_MESSAGE'>,
@@ -971,7 +978,7 @@ function proposeMessage(
   return decision.record({ type: 'messageProposed', ...wanted, id: `p-${proposed + 1}` });
 }
 
-/** Takes a reply. Its ticket is not assigned before the reply is answered. Declines it at once after too many. */
+/** Stores a reply. Its ticket is not assigned before the reply is answered. Declines it when too many wait. */
 function replied(decision: CrewDecision, { type: _type, ...reply }: CrewCommandOf<'REPLY'>): CrewRefusal | null {
   const { replies = [] } = decision.crew;
   if (replies.length < MOST_PROPOSALS) return decision.record({ type: 'ticketReplied', ...reply });
@@ -985,7 +992,9 @@ function replyRead(decision: CrewDecision, { message, why }: CrewCommandOf<'REPL
   return reply === undefined ? 'UNCHANGED' : answerReply(decision, reply, why);
 }
 
-/** Answers a reply. Declines it when its ticket has a worker or is finished. */
+/**
+ * Answers a reply. Declines it for `why`, when its author may not decide, or its ticket has a worker or is finished.
+ */
 function answerReply(decision: CrewDecision, reply: TicketReply, why: string): null {
   const { workers, finished } = decision.crew;
   const { about, refused: mayNot, ...read } = reply;
@@ -997,7 +1006,7 @@ function answerReply(decision: CrewDecision, reply: TicketReply, why: string): n
   return decision.record({ type: 'replyAnswered', ...read, ticket, why: refusal });
 }
 
-/** Lets a merge begin when its window is over. During quiet hours, moves it to their end. */
+/** Lets a merge begin when its window is over. During quiet hours, moves the merge to their end. */
 function endWindow(decision: CrewDecision, { name }: Worker): void {
   const at = afterQuiet(decision.at, decision.settings.window?.quiet);
   if (at > decision.at) decision.record({ type: 'mergeAsked', worker: name, at });

@@ -38,55 +38,56 @@ const ticket = assignedSchema.omit({ at: true }).shape;
 
 const COMMANDS = {
   CONFIGURE: { settings: crewSettingsSchema },
-  /** Adds idle workers. `agent` is the id of each one's agent; `touches` as in the worker. */
+  /** Adds idle workers. `agent`: the id of the worker's agent. `touches`: as in the worker's state. */
   SPAWN: { workers: z.array(z.strictObject({ name: text, agent: text, touches: z.array(text).exactOptional() })) },
-  /** `askedBy`: the id of the operator who asks for it. */
+  /** Starts the crew. `by`: the name of a person. `askedBy`: the person's id. */
   RUN: { by, askedBy: text.exactOptional() },
-  /** `now`: steps under way end at once, and are repeated later. */
+  /** Stops the crew. `now`: steps under way end at once, and are repeated later. */
   STOP: { by, now: z.literal(true).exactOptional() },
   /**
    * The result of main's tests at the commit `tip`. `since`: the last tested commit when these tests began; `null` for
    * none. The command is refused when another commit was tested since.
    */
   BASE: { since: text.nullable(), tip: text, verdict: z.enum(['green', 'red', 'none']), why: text },
-  /** A commit of Conch that changes only tickets moved main, so the result of its tests is still right. */
+  /** A commit of Conch that changes only tickets moved main. The test result of the commit `from` holds for `to`. */
   BASE_CARRIED: { from: text, to: text },
-  /** An operator lets tickets start although the tests of main are red. */
+  /** An operator lets tickets start although the tests of main are red, or main has none. */
   ACCEPT_BASE: { by },
   /** Asks people something about the whole crew. Replaces an earlier question about the same subject. */
   ASK: crewApprovalSchema.pick({ about: true, digest: true, what: true }).shape,
-  /** Answers the question with this digest. */
+  /** Answers the question with this subject and digest. */
   APPROVE: { ...crewApprovalSchema.pick({ about: true, digest: true }).shape, allowed: z.boolean(), by },
-  /** Gives a ticket to an idle worker. `deps`: the tickets that it was seen to depend on, all of them merged. */
+  /** Gives a ticket to an idle worker. `deps`: the tickets on which it was seen to depend, all of them merged. */
   ASSIGN: { worker, ticket: z.strictObject(ticket), deps: z.array(text).exactOptional() },
-  /** The worktree is made. */
+  /** The worktree of the ticket is made and prepared. */
   PREPARED: { worker, ticket: text },
-  /** The agent has a seat on the ticket's floor. */
+  /** The agent has a seat on the ticket's floor; in a meeting, the agent of the other side has one, too. */
   SEATED: { worker, ticket: text },
-  /** The worktree could not be made. */
+  /** The worktree could not be made or prepared. */
   UNSTARTED: { worker, ticket: text, why: text },
-  /** The floor granted the step, or goes on with it under a new epoch. */
+  /** The floor granted the turn of the step, or resumed the turn under a new epoch. */
   GRANTED: { worker, epoch },
   /** The agent said a text in the turn with this epoch. */
   SAID: { worker, epoch, text },
-  /** That turn is over. */
+  /** The turn with this epoch is over. `why`: empty when it completed. */
   ENDED: { worker, epoch, how: z.enum(['completed', 'failed', 'timedOut', 'stopped']), why: text },
-  /** `unpriced`: its price is unknown, so `costMicros` is 0. */
+  /** Usage of the worker's agent or review. `unpriced`: the price is unknown, so `costMicros` is 0. */
   SPENT: { worker, ...spent },
-  /** Why the session of a turn that just failed ended. */
+  /** Why a session ended. Refused unless an error of the worker was counted at the same instant. */
   CAUSE: { worker, why: text },
-  /** `epoch`: the turn of the step that is over; `null` after a review. */
+  /** The worktree was measured. `epoch`: of the turn of the step that is over; `null` after a review. */
   MEASURED: { worker, epoch: epoch.nullable(), work: worktreeSchema },
   TESTED: { worker, tip: text, verdict, output: text, weakened: text },
-  /** What is reviewed next, and the id of the review. `tip`: the commit that was tested. */
+  /** A review with the id `review` begins. `tip`: the commit that was tested. `work`: what is reviewed. */
   REVIEWING: { worker, review: text, tip: text, work: workSchema },
-  /** The review is over. `tree`: the digest of the files that it saw last. */
+  /** The review is over. `tree`: the digest of the files that it saw last; `null` for none. */
   REVIEWED: { worker, review: text, passed: z.boolean(), why: text, tree: text.nullable() },
   MERGE_STARTED: { worker, tip: text, main: text },
   MERGED: { worker, ticket: text, commit: text },
   /**
-   * A commit cannot be merged: found before its tests, or by its merge. `hunks`: the lines in conflict. `sides`: the merged
-   * tickets that the work conflicts with, newest first.
+   * A commit conflicts with main: found before its tests, or by its merge. `landed`: see `MERGED_RED`. `hunks`: the
+   * lines in conflict. `sides`: the merged tickets in conflict, in the order of the files, for each file the newest
+   * first.
    */
   CONFLICT: {
     worker,
@@ -96,40 +97,40 @@ const COMMANDS = {
     hunks: text.exactOptional(),
     sides: z.array(sideSchema).exactOptional(),
   },
-  /** The agreement of a meeting was noted on both tickets, or people were told why it was not. */
+  /** The agreement of a meeting was noted on both tickets, or people were told why this failed. */
   NOTED: { worker, ticket: text },
-  /** The tests of the merged tree are red. `landed`: tickets that were merged since the branch began. */
+  /** The tests of the merged tree are red. `landed`: commits of main since the branch began, at most the newest 20. */
   MERGED_RED: { worker, output: text, landed: z.array(text) },
-  /** The merge was not made. */
+  /** The merge or the pull request was refused. `weakened`: the merged tree reports fewer tests than main, or none. */
   REFUSED: { worker, why: text, weakened: z.literal(true).exactOptional() },
   /** The pull request for a commit of the branch is open. `head`: the commit that was pushed. */
   PULLED: { worker, tip: text, head: text, number: z.int(), url: text },
-  /** Checks are red, there are comments, or main conflicts. `told`: ids of what the worker is told of now. */
+  /** A pull request has red checks, comments or a conflict with main. `told`: ids of what the worker is told of now. */
   PULL_RETURNED: { worker, number: z.int(), kind: z.enum(['step', 'conflict']), told: z.array(text), about: text },
   /** The service says that the request was merged into main, and as which commit. */
   PULL_MERGED: { worker, ticket: text, number: z.int(), commit: text },
   PULL_CLOSED: { worker, number: z.int(), why: text },
-  /** Main moved while the merge was tested. */
+  /** Main moved while the merge was made or tested. */
   MOVED: { worker },
   /**
-   * The worktree is stored, and removed unless it stays. `kept`: the ref of its work, if it had any that is in no commit.
-   * `branch`: the branch, if it stays with commits that main lacks.
+   * The worktree is stored, and removed unless its worker was killed. `kept`: the ref of the stored work; `null` for
+   * none. `branch`: the branch, if the ticket's next worker goes on from its commits.
    */
   CLEARED: { worker, ticket: text, kept: text.nullable(), branch: text.exactOptional() },
   /** The worktree of the ticket was removed, or the ticket was closed meanwhile. */
   LOST: { worker, why: text },
   KILL: { worker, by },
-  /** Removes the worktree in any state. */
+  /** Stores and removes the worktree of a worker in any state, also the worktree that a killed worker left. */
   CLEANUP: { worker, by },
   RETRY: { worker, by, words: text },
   /**
-   * Merges the branch of a worker that is done, or counts a vote for the merge. Ends a wait for people, for a review
-   * or for the merge window. Refused while the worker waits because of red tests. `voter`: the id of the person; `by`
-   * if absent.
+   * Merges the branch of a worker that is done, or counts a vote for the merge. Ends a wait for people, for a review or
+   * for the merge window. Refused while the worker's question has no choice `merge`. Where votes are needed, also
+   * refused while the worker has no question. `voter`: the id of the person; `by` if absent.
    */
   MERGE: { worker, by, voter: text.exactOptional() },
   ANSWER: { worker, by, voter: text.exactOptional(), choice: z.enum(WORKER_CHOICES) },
-  /** A person does not want the work merged for now. */
+  /** A person holds the merge of the work. */
   HOLD: { worker, by },
   /** A person wrote in the thread of the worker's ticket. */
   PERSON_WROTE: { worker },
@@ -139,7 +140,10 @@ const COMMANDS = {
   PROPOSE_MESSAGE: { ...sourceSchema.shape, ...proposalSchema.omit({ id: true, from: true }).shape },
   /** A person's reply adds dependencies to a ticket that was made from a message. */
   REPLY: replySchema.shape,
-  /** The reply `message` was compared with all tickets. `why`: why the ticket cannot wait for these; empty when it can. */
+  /**
+   * The reply `message` was checked. `why`: why the ticket cannot wait for the tickets that the reply names; empty if
+   * it can.
+   */
   REPLY_READ: { message: text, why: text },
   /** The proposed ticket is written. `ticket`: its id. */
   ADMITTED: { proposal: text, by, ticket: text },
@@ -148,7 +152,7 @@ const COMMANDS = {
   DROP: { proposal: text, by },
   /** Tells people something about the repository, or (`ticket`) about the work on one ticket. */
   NOTE: { text, ticket: text.exactOptional() },
-  /** The agents' provider takes no work until then, as another crew has found out. */
+  /** Another crew learned that the agents' provider takes no work until `until`. */
   PAUSE: { until: instant, why: text },
   TICK: {},
 };
@@ -166,9 +170,9 @@ export const CREW_FACTS = {
   worktreeMade: { worker },
   workerSeated: { worker },
   stepAsked: { worker, kind: z.enum(STEP_KINDS), about: text },
-  /** The floor is asked for the turn of the step. `left`: what is left of its budgets, in words. */
+  /** The floor is asked for the turn of the step. `left`: what is left of the budgets, in words; absent for none. */
   stepSent: { worker, left: text.exactOptional() },
-  /** A person ends the step. `epoch`: its turn; `null` when the floor has not granted it. */
+  /** A person or the end of a meeting ends the step. `epoch`: the epoch of its turn; `null` before the grant. */
   stepCut: { worker, epoch: epoch.nullable(), by },
   stepBegun: { worker, epoch },
   stepHeard: { worker, epoch, signalled: z.boolean(), broken: text.exactOptional() },
@@ -181,7 +185,7 @@ export const CREW_FACTS = {
   errorCounted: { worker, errors: z.int(), retryAt: instant.nullable(), why: text },
   /** Explains the error that was counted last. `unresumed`: the session could not be resumed. */
   errorExplained: { worker, why: text, unresumed: z.literal(true).exactOptional() },
-  /** The error that was just counted is none. */
+  /** The error that was counted last no longer counts. */
   errorForgiven: { worker },
   /** `budget`: the crew waits for the next day, not for the agents' provider. */
   paused: { until: instant, why: text, budget: z.literal(true).exactOptional() },
@@ -200,7 +204,7 @@ export const CREW_FACTS = {
   sessionRenewed: { worker, retryAt: instant, why: text },
   workMeasured: { worker, work: worktreeSchema, unchanged: z.int(), unfinished: z.boolean() },
   tested: { worker, tip: text, verdict, output: text },
-  /** The work is reviewed before it is merged. `question`: what people are asked after the review. */
+  /** The work is reviewed before it is merged. `question`: the question to people after it; `null` for none. */
   reviewDue: { worker, question: workerQuestionSchema.nullable() },
   reviewBegun: { worker, review: text, work: workSchema },
   reviewOver: { worker, passed: z.boolean(), why: text, tree: text.nullable() },
@@ -226,17 +230,17 @@ export const CREW_FACTS = {
   meetingCalled: { worker, ...meetingSchema.shape },
   /** The worker wrote what the meeting agrees on. */
   agreed: { worker, text },
-  /** `agreed`: empty when nothing was. `why`: what ended it. */
+  /** A meeting ended. `agreed`: the agreement; empty for none. `why`: the reason; empty after a noted agreement. */
   meetingOver: { worker, agreed: text, why: text },
-  /** `pull`: the number of the pull request that the service merged. */
+  /** The work was merged. `pull`: the number of the pull request, if a service merged it. */
   merged: { worker, ticket: text, commit: text, pull: z.int().exactOptional() },
   pullOpened: { worker, tip: text, head: text, number: z.int(), url: text },
   pullReturned: { worker, number: z.int(), round: z.int(), told: z.array(text), about: text },
   pullClosed: { worker, number: z.int(), why: text },
   leaving: { worker, why: z.enum(LEAVING_REASONS), words: text },
   /**
-   * A worktree was stored. `kept`: the ref of the stored work; `null` when nothing was to be stored, or people know the
-   * ref. `stays`: the worktree was not removed; that happens before the worker's next ticket. `branch`: as in `CLEARED`.
+   * A worktree was stored. `kept`: the ref of the stored work; `null` when nothing was to be stored, or the crew has
+   * the ref. `stays`: the worktree of a killed worker, removed before its next ticket. `branch`: as in `CLEARED`.
    */
   worktreeCleared: {
     worker,

@@ -20,7 +20,7 @@ import type { CrewFact, CrewFactOf } from './crew-events.ts';
 type WorkerFact = Extract<CrewFact, { readonly worker: string }>;
 type CrewWideFact = Exclude<CrewFact, WorkerFact>;
 
-/** The state after a fact. Throws "impossible: …" when the two do not fit. */
+/** Returns the state after a fact. Throws "impossible: …" when the fact does not fit the state. */
 export function evolveCrew(crew: Crew, fact: CrewFact, at: Instant): Crew {
   if (!('worker' in fact)) return changed(crew, fact, at);
   if (fact.type === 'workerAdded') return added(crew, fact, at);
@@ -102,7 +102,7 @@ function withApproval({ approvals = [] }: Crew, asked: CrewApproval): readonly C
   return [...approvals.filter(({ about }) => about !== asked.about), asked];
 }
 
-/** Red tests of main are run again with what is allowed now. */
+/** Stores an answer. When people allow something, forgets a red result of main, so that its tests run again. */
 function approved(crew: Crew, { about, digest, allowed, by }: CrewFactOf<'approvalGiven'>): Crew {
   const asked = findApproval(crew, { about, digest });
   if (asked === undefined) throw new Error(`impossible: nobody was asked for ${about} in ${crew.key}`);
@@ -114,7 +114,7 @@ function pauseOf({ until, why, budget }: CrewFactOf<'paused'>): Crew['paused'] {
   return { until, why, ...(budget === true ? { budget } : {}) };
 }
 
-/** Whoever starts the crew allows its budgets anew. */
+/** Starts or stops the crew. A start begins its budgets anew. */
 function runnerSet(crew: Crew, { running, askedBy }: CrewFactOf<'runnerSet'>, at: Instant): Crew {
   const { costMicros } = crew.usage;
   const budget = { from: costMicros, day: dayOf(at), dayFrom: costMicros };
@@ -126,7 +126,7 @@ function added(crew: Crew, { worker: name, agent, touches }: CrewFactOf<'workerA
   return { ...crew, workers: [...crew.workers, idleWorker({ name, agent, startedAt: at, ...defined({ touches }) })] };
 }
 
-/** What a fact about a worker changes in its crew. */
+/** Applies a fact about a worker to the rest of its crew. */
 function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Crew {
   switch (fact.type) {
     case 'ticketAssigned': {
@@ -183,7 +183,7 @@ function discovered(crew: Crew, { name, ticket }: Worker, { text }: CrewFactOf<'
   const workers = crew.workers.map((each) => {
     if (each.ticket === null || each.leaving !== null || !mayConcern(found, each.ticket)) return each;
     const { heard: known = [], telling = 0 } = each;
-    // The discoveries of the present prompt stay first, because the end of its step removes that many.
+    // The discoveries of the present prompt stay first: the end of the step removes the first `telling`.
     return { ...each, heard: [...known.slice(0, telling), ...[...known.slice(telling), found].slice(-MOST_TOLD)] };
   });
   return { ...crew, workers, discoveries: [...(crew.discoveries ?? []), found].slice(-MOST_DISCOVERIES) };
@@ -202,12 +202,12 @@ function counted(crew: Crew, what: (typeof COUNTED)[number]): Crew {
   return { ...crew, counts: { ...crew.counts, [what]: (crew.counts?.[what] ?? 0) + 1 } };
 }
 
-/** A service merges outside the crew's own merge, and main is tested when it has the commit. */
+/** The crew after a merge. A merge by a service changes nothing here: main is tested once it has the commit. */
 function mergedInto(crew: Crew, fact: CrewFactOf<'merged'>): Crew {
   return fact.pull === undefined ? { ...crew, merging: null, base: baseAfter(crew, fact) } : crew;
 }
 
-/** The merged tree was tested, so main is as good at its commit as it was before, or better. */
+/** The test result of main after a merge. The merged tree was tested, so a red main is green now. */
 function baseAfter({ base }: Crew, { commit }: CrewFactOf<'merged'>): Crew['base'] {
   if (base === null) return null;
   return { ...base, tip: commit, verdict: base.verdict === 'red' ? 'green' : base.verdict };
@@ -252,7 +252,7 @@ const EVOLUTION: Evolution = {
   workerSeated: same,
   stepAsked: (worker, { kind, about }) => ({ ...worker, step: { kind, about, queued: true, epoch: null } }),
   stepSent: sent,
-  // The floor answers with the end of the turn, if there is one.
+  // A granted turn is not changed here: the floor reports its end.
   stepCut: (worker, { epoch }) => {
     if (worker.step !== null && isMeeting(worker.step)) return { ...worker, step: null };
     return epoch === null ? { ...worker, ...again(worker) } : worker;
@@ -291,7 +291,7 @@ const EVOLUTION: Evolution = {
     work,
     unchanged,
     unfinished,
-    // A review may have led to other work, which is tested like all work.
+    // Work that changed during a review is tested again.
     next: worker.next === 'recheck' && worker.work?.tip !== work.tip ? 'test' : null,
     step: null,
     errors: 0,
@@ -383,7 +383,7 @@ function workerAfter<T extends WorkerFact['type']>(
   return EVOLUTION[type](worker, fact, at);
 }
 
-/** Returns the worker without its hold. A question to people replaces it. */
+/** Returns the worker without its hold, which a question to people replaces. */
 function withoutHold({ held: _held, ...worker }: Worker): Worker {
   return worker;
 }
@@ -404,7 +404,7 @@ function changeReview(
   return { ...worker, review: change(worker.review) };
 }
 
-/** After an answer to `budget`, the budget counts anew. After `merge`, people have accepted the commit as it is. */
+/** Applies an answer. An answer to `budget` begins the ticket's budget anew. `merge` accepts the commit as it is. */
 function answered(worker: Worker, { choice }: CrewFactOf<'waitOver'>): Worker {
   const { waiting, usage, work } = worker;
   return {
@@ -427,7 +427,7 @@ function again({ step, stepCount }: Worker): Pick<Worker, 'step' | 'stepCount'> 
   return { step: { kind, about, queued: true, epoch: null }, stepCount: isCounted ? stepCount - 1 : stepCount };
 }
 
-/** The kinds of steps whose prompts tell what others found out. */
+/** The kinds of steps whose prompts tell the discoveries of other workers. */
 const TELLS_NOTES: ReadonlySet<WorkerStep['kind']> = new Set(['init', 'step']);
 
 function sent(worker: Worker): Worker {

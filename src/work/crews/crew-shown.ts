@@ -36,7 +36,7 @@ export type CrewSurroundings = SeenTickets & {
   readonly most: number;
 };
 
-/** A crew as people see it, from its state alone: nothing of it is stored. */
+/** Returns a crew as people see it, from its state and `around`. The view is not stored. */
 export function crewViewOf(crew: Crew, around: CrewSurroundings): CrewView {
   const { key, settings, running, paused, usage, base, counts, kept, finished } = crew;
   const merged = finished.filter(({ commit }) => commit !== null).length;
@@ -85,7 +85,7 @@ function byAttention(a: CrewWorkerView, b: CrewWorkerView): number {
   return RANKS.indexOf(a.status) - RANKS.indexOf(b.status);
 }
 
-/** Returns the worker's open question to people; `null` for none. */
+/** Returns what people must decide about a worker, with its question or as it is stuck; `null` for nothing. */
 export function crewAskOf(
   crew: Crew,
   worker: Worker,
@@ -96,7 +96,7 @@ export function crewAskOf(
   return { name: worker.name, waits: around.clean(wait.words), thread: worker.ticket?.thread ?? null };
 }
 
-/** What a worker waits for. `asks`: a person must decide. `since`: start of the wait; default: its last step. */
+/** What a worker waits for. `asks`: a person must decide. `since`: start of the wait; default: the last step. */
 type Wait = { readonly words: string; readonly asks?: true; readonly since?: number | null };
 
 function workerViewOf(crew: Crew, worker: Worker, { whyHeld, runSteps, clean }: CrewSurroundings): CrewWorkerView {
@@ -122,7 +122,7 @@ function workerViewOf(crew: Crew, worker: Worker, { whyHeld, runSteps, clean }: 
   };
 }
 
-/** The last commit of the worker, and how much it changes. */
+/** The subject of the worker's last commit, and how much its branch changes; empty before the first commit. */
 function workWords({ work }: Worker): string {
   if (work?.subject === undefined) return '';
   return `"${excerpt(work.subject, 60)}" · ${sizeWords(work)}${work.dirty ? ', and files that are not committed' : ''}`;
@@ -150,7 +150,7 @@ function waitOf(crew: Crew, worker: Worker, whyHeld: CrewSurroundings['whyHeld']
   return isStepping(worker) ? (whyHeld(ticket.thread, worker.agent) ?? conflictWait(worker)) : null;
 }
 
-/** What a worker does about a conflict: how far it is from its merge. */
+/** What a worker does about a conflict in a meeting or a step; `null` for no conflict. */
 function conflictWait({ meeting, step }: Worker): Wait | null {
   if (meeting !== undefined)
     return { words: `met a conflict, and discusses it with ${meeting.otherWorker}, who wrote ${meeting.ticket}` };
@@ -174,7 +174,7 @@ const STYLES: Partial<Readonly<Record<WorkerChoice, CrewButton['style']>>> = { m
 /** A button with the command that it gives. */
 type Offer = readonly [command: CrewCommand, button: CrewButton];
 
-/** The buttons of a worker. Each gives a command that the crew takes now. */
+/** The buttons of a worker. Their commands would be accepted now. */
 function workerButtons(crew: Crew, worker: Worker): readonly CrewButton[] {
   const { name, ticket, status, waiting, leaving } = worker;
   const { votes: most = 1 } = crew.settings ?? {};
@@ -199,7 +199,7 @@ function workerButtons(crew: Crew, worker: Worker): readonly CrewButton[] {
   ]);
 }
 
-/** The answers to what a worker asks. */
+/** The buttons that answer a worker's question, with their commands. */
 function answersOf(crew: Crew, worker: Worker, asked: NonNullable<Worker['waiting']>): readonly Offer[] {
   const { name, stepCount, maxSteps } = worker;
   const { votes: most = 1, maxSteps: further = 0 } = crew.settings ?? {};
@@ -216,12 +216,12 @@ function answersOf(crew: Crew, worker: Worker, asked: NonNullable<Worker['waitin
   });
 }
 
-/** The buttons whose commands the crew takes now. */
+/** The buttons whose commands the crew would accept now. */
 function valid(crew: Crew, offers: readonly Offer[]): readonly CrewButton[] {
   return offers.flatMap(([command, button]) => (decideCrew(crew, command, 0).ok ? [button] : []));
 }
 
-/** The number that the buttons of a worker's question or ticket carry. */
+/** The number in the buttons of a worker's question or ticket: the instant when it began; 0 for none. */
 export function buttonMark({ ticket, waiting }: Pick<Worker, 'ticket' | 'waiting'>, of: 'question' | 'ticket'): number {
   return (of === 'question' ? waiting?.since : ticket?.at) ?? 0;
 }
@@ -289,7 +289,7 @@ function groupsOf(crew: Crew, { ready, listed, waiting, most, clean }: CrewSurro
   return TICKET_STATES.map((state) => ({
     state,
     count: state === 'waiting for others' ? waiting : of[state].length,
-    // Proposed tickets wait for people, so some are shown everywhere.
+    // Proposed tickets wait for people, so each view shows at least three.
     tickets: of[state]
       .slice(0, state === 'proposed' ? Math.max(most, PROPOSED_SHOWN) : most)
       .map((ticket) => ({ ...ticket, words: clean(excerpt(ticket.words, 120)) })),
@@ -310,7 +310,7 @@ function logLine(at: number, fact: CrewFact, clean: (text: string) => string): C
   return words === null ? [] : [{ at, worker: fact.worker, text: clean(excerpt(words, 200)) }];
 }
 
-/** One line for each worker, those that wait for a person first. */
+/** A crew as text: whether it runs, its workers, proposed tickets and problems. */
 export function workersText({ workers, running, problems, store: _store, ...crew }: CrewView): string {
   if (workers.length === 0) return 'The crew has no workers. To add some: /crew spawn 3';
   return [
@@ -322,7 +322,7 @@ export function workersText({ workers, running, problems, store: _store, ...crew
   ].join('\n');
 }
 
-/** The tickets that workers propose, with the commands that decide about them. */
+/** The proposed tickets, with the commands that admit or drop them. */
 function proposedLines(groups: CrewView['groups']): readonly string[] {
   const { tickets = [], count = 0 } = groups.find(({ state }) => state === 'proposed') ?? {};
   const lines = tickets.map(({ id, words, buttons = [] }) => {
@@ -343,7 +343,7 @@ function workerLine(worker: CrewWorkerView): string {
   return `${line}${below}\n  ✋ ${waits} ${buttons.map(({ line: command, what }) => `${command} ${what}`).join(' · ')}`;
 }
 
-/** Workers, tickets, usage, tests and merges. */
+/** A crew as text: what `workersText` says, then tickets, usage, tests, merges, pauses and stored work. */
 export function dashboardText(view: CrewView): string {
   const { groups, tests, merges, base, paused, kept, steps, tokens } = view;
   const counts = groups.flatMap(({ state, count }) =>
@@ -362,7 +362,7 @@ export function dashboardText(view: CrewView): string {
   ].join('\n');
 }
 
-/** A cost is told only as far as prices are known. */
+/** The cost in words. Says so when some or all prices are unknown. */
 function costWords({ unpriced, costMicros }: CrewView): string {
   if (!unpriced) return dollars(costMicros);
   return costMicros === 0
@@ -370,7 +370,7 @@ function costWords({ unpriced, costMicros }: CrewView): string {
     : `${dollars(costMicros)} and more: some prices are not known`;
 }
 
-/** The lists of tickets that only people can bring to start. */
+/** The tickets of a state that start only after people act, with the reasons; empty for other states. */
 function reasonsOf({ state, count, tickets }: TicketGroup): readonly string[] {
   if (count === 0 || (state !== 'cannot start' && state !== 'only by hand')) return [];
   const title = state === 'cannot start' ? 'Cannot start:' : 'Started only by /crew assign:';

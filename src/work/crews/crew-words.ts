@@ -13,13 +13,16 @@ export type TicketLine = {
   readonly thread: string;
   readonly about: string;
   readonly text: string;
-  /** The line stands in the ticket's thread alone, or in the crew's channel alone. Other lines stand in both. */
+  /** Where the line stands: only in the ticket's thread, or only in the crew's channel. Absent: in both. */
   readonly only?: 'thread' | 'channel';
   /** In the crew's channel, the line is not a new message: it edits the ticket's first message. */
   readonly goesOn?: true;
 };
 
-/** Facts whose lines edit the ticket's first message in the crew's channel. Stuck workers and merges get new ones. */
+/**
+ * Facts whose lines edit the ticket's first message in the crew's channel. Lines of other facts are messages of their
+ * own.
+ */
 const GOES_ON: ReadonlySet<CrewFact['type']> = new Set([
   'stepBegun',
   'errorCounted',
@@ -35,10 +38,12 @@ const GOES_ON: ReadonlySet<CrewFact['type']> = new Set([
 /** The `about` of the ticket's first message in the crew's channel. */
 export const COURSE = 'course';
 
-/** Lines that stand only in the thread: the crew's channel has at most four messages of a ticket. Its card collects the questions. */
+/**
+ * The first words of `about` of lines that stand only in the ticket's thread, so that the crew's channel stays short.
+ */
 const ONLY_THREAD = new Set(['meeting', 'agreed', 'tests', 'review', 'question', 'proposal', 'note']);
 
-/** The questions of a crew, and what people type to answer them. */
+/** The question to people for each reason to wait for them. */
 const QUESTIONS: Readonly<Record<WorkerWait, string>> = {
   merge: 'Merge it?',
   weakened: 'Its changes make tests weaker. Merge it anyway?',
@@ -63,12 +68,12 @@ const CHOICE_WORDS: Readonly<Record<WorkerChoice, string>> = {
   unchanged: 'to close the ticket without a change',
 };
 
-/** What a choice is for, given what the worker waits for. */
+/** The effect of a choice in words, given the question that the worker asks. */
 export function choiceWords(wait: WorkerWait, choice: WorkerChoice): string {
   return wait === 'pull' && choice === 'merge' ? 'to wait for its merge' : CHOICE_WORDS[choice];
 }
 
-/** Returns a worker's question to people: first the person who asked for its ticket, then the votes for its merge. */
+/** Returns a worker's question to people, with the name of the ticket's asker and the votes. Empty for no question. */
 export function waitWords({ settings, asked = [] }: Crew, { waiting, ticket, votes = [] }: Worker): string {
   if (waiting === null) return '';
   const { votes: most = 1 } = settings ?? {};
@@ -82,7 +87,7 @@ export function waitWords({ settings, asked = [] }: Crew, { waiting, ticket, vot
 /** The part of a question's key between the ticket's key and the tip of the branch. */
 const QUESTION = 'question ';
 
-/** What the question of a worker is about, in the key of its announcement. Each commit has its own question. */
+/** The part `about` in the key of a question's announcement. Each commit has its own question. */
 function questionAbout({ work }: Pick<Worker, 'work'>): string {
   return `${QUESTION}${work?.tip ?? ''}`;
 }
@@ -93,8 +98,9 @@ export function ticketKey(crew: string, ticket: string, about = ''): string {
 }
 
 /**
- * Returns the command that a reaction to an announcement of a worker's ticket means: 'yes' merges, 'no' holds. `key`: that
- * of the announcement. `mark`: the number of its question, which is none for an earlier question. `null`: no command.
+ * Returns the command that a reaction to an announcement of a worker's ticket means: 'yes' merges, 'no' holds. Returns
+ * `null` for no command. `key`: the key of the announcement. `mark` of 'yes': the number of the open question, or 0 for
+ * an earlier question. `mark` of 'no': `null`.
  */
 export function reactionCommand(
   crew: string,
@@ -115,7 +121,7 @@ export function sizeWords({ files, added = 0, removed = 0 }: NonNullable<Worker[
   return files === undefined ? '' : `${counted(files, 'file')} changed, +${added} −${removed}`;
 }
 
-/** What a worker waits for, with the commands that answer it. */
+/** A worker's question to people, with the commands that answer it; empty for no question. */
 export function workerQuestion(crew: Crew, worker: Worker): string {
   const { name, waiting, work } = worker;
   if (waiting === null) return '';
@@ -127,7 +133,7 @@ export function workerQuestion(crew: Crew, worker: Worker): string {
   return `✋ ${waitWords(crew, worker)}${about} ${choices.join(' · ')}`;
 }
 
-/** The line for a fact; `null` for facts that people need not read. `crew` is the state before the worker left. */
+/** The line for a fact; `null` for facts that people need not read. `crew`: the state after the command. */
 export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
   if (fact.type === 'paused') return pausedLine(crew, fact);
   if (fact.type === 'noted') return notedLine(crew, fact);
@@ -153,13 +159,13 @@ export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
   };
 }
 
-/** The report at the end of the task tells the thread of a merge, and the call to a meeting of its turns. */
+/** Whether the ticket's thread has another line about the fact: the report of a merge, or the call to a meeting. */
 function isKnownInThread({ meeting }: Worker, fact: CrewFact): boolean {
   if (fact.type === 'stepBegun') return meeting !== undefined;
   return fact.type === 'merged' || (fact.type === 'leaving' && fact.why === 'merged');
 }
 
-/** A note about a ticket stands in its thread, so that the crew's channel stays short. */
+/** The line of a note: in the thread of its ticket, while a worker has the ticket; else in the crew's channel. */
 function notedLine({ settings, workers }: Crew, { text, ticket }: CrewFactOf<'noted'>): TicketLine | null {
   if (settings === null) return null;
   const line = { about: shortDigest(text), text: `· ${text}` };
@@ -181,7 +187,7 @@ function admittedLine(
   return settings === null ? null : { ticket: 'crew', thread: settings.channel, about: `proposal ${proposal}`, text };
 }
 
-/** The answer to a reply, where the reply is. */
+/** The answer to a reply, in the channel of the reply. */
 function replyLine({ message, channel, ticket, deps, by, why }: CrewFactOf<'replyAnswered'>): TicketLine {
   const wanted = `for ${deps.join(', ')}`;
   const text =
@@ -353,7 +359,7 @@ function endWords({ name, ticket, pull }: Worker, fact: CrewFact): readonly [abo
   }
 }
 
-/** What a meeting agreed, as a note for both tickets. It is the same after a crash. */
+/** The agreement of a meeting, as a note for both tickets. A repeated call gives the same text. */
 export function agreementNote(
   ticket: string,
   name: string,
@@ -370,7 +376,7 @@ const VERDICTS = {
   none: '· No tests were found',
 } as const;
 
-/** A proposed ticket with its text, and how people decide about it. */
+/** A proposed ticket with its text, and the commands that admit or drop it. */
 export function proposalText({ id, worker, from, title, text, deps, touches }: Omit<Proposal, 'at'>): string {
   const about = [
     ...(deps.length === 0 ? [] : [`after ${deps.join(', ')}`]),
@@ -385,7 +391,7 @@ export function proposalText({ id, worker, from, title, text, deps, touches }: O
 /** The refusal that people read when the list of proposed tickets is full. */
 export const PROPOSALS_FULL = `${MOST_PROPOSALS} proposed tickets wait for people. Admit or drop some: /crew tickets shows them all. Then try again.`;
 
-/** Characters of a proposed ticket that people read before they decide. */
+/** The most characters of a proposed ticket's text that people are shown. */
 const LONGEST_SHOWN = 2_000;
 
 /** A fact about a worker as a line of its ticket's log; `null` for facts that say nothing to people. */

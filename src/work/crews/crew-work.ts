@@ -87,7 +87,7 @@ import { FrontMatterError, withNotes } from './tickets/ticket-file.ts';
 import { sortTickets, whyNotAfter } from './tickets/ticket.ts';
 import type { Ticket, TicketSource } from './tickets/ticket.ts';
 
-/** One run of a command line. `output`: both streams, at most 1 MiB, with its end. */
+/** The result of a command line. `code`: `null` without an exit code. `output`: the last 1 MiB of both streams. */
 export type CommandRun = { readonly code: number | null; readonly timedOut: boolean; readonly output: string };
 
 /** The settings of a crew's work in its repository. */
@@ -104,7 +104,7 @@ export type CrewPlan = {
   readonly prepareTimeoutSeconds: number;
   /** The most turns of a meeting about a conflict; 0 for no meetings. */
   readonly meetingTurns: number;
-  /** The workers are agents that do not ask before they write outside their worktrees. */
+  /** True when the workers' agents write outside their worktrees without asking. */
   readonly guardsCopy: boolean;
   /** The prefix of the marks of the crew's processes. Each crew of each database has its own. */
   readonly marks: string;
@@ -112,7 +112,7 @@ export type CrewPlan = {
 
 export type CrewWorkPorts = {
   readonly env: GitEnvironment;
-  /** Runs a command line in a folder, in a process group of its own, without secrets of Conch. */
+  /** Runs a command line in a folder, in its own process group, without secrets of Conch. `set`: added variables. */
   readonly run: (
     line: string,
     folder: string,
@@ -125,7 +125,7 @@ export type CrewWorkPorts = {
   readonly tickets: (repository: Repository) => Promise<TicketSource>;
   /** Where pull requests are opened; `null` where the crew merges. Rejects with words for people. */
   readonly pulls: (repository: Repository) => Promise<PullRequests | null>;
-  /** The folder of the tickets' files, which agents do not change; `null` for none. */
+  /** The folder of the tickets' files, in which agents may change nothing; `null` for none. */
   readonly ticketsDir: string | null;
   /** Tells people in the crew's channel, or (`ticket`) in the thread of a ticket. */
   readonly say: (words: string, ticket?: string) => void;
@@ -138,7 +138,7 @@ export type CrewWorkPorts = {
   };
 };
 
-/** Lines of output that a worker reads. */
+/** The most lines of output that a worker reads: the last ones. */
 const LINES_SHOWN = 200;
 /** The marker of the instruction files that Conch writes. A merge that adds it is refused. */
 const MARKER = '<!-- conch: the instructions of a worker -->';
@@ -169,7 +169,7 @@ export async function openCrewWork(plan: CrewPlan, ports: CrewWorkPorts): Promis
   }
 }
 
-/** The result of tests, and how many there were; `null` when the output names no number. */
+/** The result of tests. `count`: the number of tests; `null` when the output names none. */
 type CountedResult = Omit<TestResult, 'weakened'> & { readonly count: number | null };
 type Sources = { readonly tickets: TicketSource; readonly pulls: PullRequests | null };
 
@@ -180,25 +180,26 @@ class RepositoryWork implements CrewWork {
   readonly #tickets: TicketSource;
   readonly #pulls: PullRequests | null;
   readonly #folder: string;
-  /** The worktree that no worker has: main is tested there, and merges are made. */
+  /** The worktree that no worker has. Main is tested and merges are made there. */
   readonly #integration: string;
   readonly #slots: TakenSlots;
   #last: Promise<unknown> = Promise.resolve();
-  /** The test runners that people were told of last, by name. */
+  /** The test commands that people were told of last, as one text; `null` before. */
   #told: string | null = null;
   /** Problems that people were told of, by what they are about. */
   readonly #problems = new Map<string, string>();
-  /** The worktree for merges, and the files that say what it depends on, when it was prepared last. */
+  /** What the worktree for merges was prepared for last: its inode, the commands, and its files of dependencies. */
   #dependencies = '';
   /** The user's copy when a step was measured last. */
   #picture: CopyPicture | null = null;
   #turn: Promise<unknown> = Promise.resolve();
   #fetching: Promise<boolean> | null = null;
-  /** The user's copy before each step under way of agents that do not ask, and what changed in it besides. */
+  /** By worker: the user's copy before its step, or after Conch last changed it; and the changes found until then. */
   readonly #before = new Map<string, { readonly picture: CopyPicture; readonly changes: readonly string[] }>();
 
-  /** The setup file, and the files of test runners, at a commit. */
+  /** Returns the setup file at a commit; `null` for none. Remembers the last result. */
   readonly #setupAt: (tip: string) => Promise<SetupFile | null>;
+  /** Returns the texts of the files of test runners at a commit, by path. Remembers the last result. */
   readonly #runnersAt: (tip: string) => Promise<ReadonlyMap<string, string>>;
 
   constructor(repository: Repository, sources: Sources, plan: CrewPlan, ports: CrewWorkPorts) {
@@ -220,7 +221,7 @@ class RepositoryWork implements CrewWork {
     const running = workers.flatMap(({ ticket }) => ticket?.id ?? []);
     const inBase = new Set<string>();
     const listed = await this.#listed(asked);
-    // Read after the tickets: a commit that closed one of them is in it.
+    // Main is read after the tickets, so that it has each commit that closed one of them.
     const { tip } = await mainState(repository);
     await this.#closeMerged(listed.tickets, finished);
     for (const { id } of finished) await this.#tellFinished(id);
@@ -245,7 +246,7 @@ class RepositoryWork implements CrewWork {
     };
   }
 
-  /** Fetches run one at a time: they write the same ref. */
+  /** Calls during a fetch share its result, because fetches write the same ref. */
   fetch(): Promise<boolean> {
     if (!this.#plan.fetch) return Promise.resolve(false);
     this.#fetching ??= this.#fetchMain().finally(() => (this.#fetching = null));
@@ -586,7 +587,7 @@ class RepositoryWork implements CrewWork {
     repository.release();
   }
 
-  /** All tickets, each also with the dependencies that people named in replies. */
+  /** All tickets, with the dependencies of their texts and of people's replies. */
   async #listed(asked: Crew['asked'] = []): ReturnType<TicketSource['list']> {
     const listed = await this.#tickets.list();
     const added = new Map(asked.map(({ ticket, after = [] }) => [ticket, after.map(({ id }) => id)]));
@@ -594,7 +595,7 @@ class RepositoryWork implements CrewWork {
     return { ...listed, tickets };
   }
 
-  /** Gives the claim of a ticket back. A claim that stays runs out by itself. */
+  /** Gives the claim of a ticket back. Tells people of a failure; the claim then expires by itself. */
   async #giveBack(ticket: string): Promise<void> {
     try {
       await this.#tickets.released?.(ticket);
@@ -603,7 +604,7 @@ class RepositoryWork implements CrewWork {
     }
   }
 
-  /** Closes the file of a ticket that needed no change. Where a service merges, only people change main. */
+  /** Closes the file of a ticket that needed no change. Asks people to do so after a failure, and for pull requests. */
   async #closeOnMain(ticket: string): Promise<void> {
     const closing = async (tip: string) => await this.#tickets.closingFile(ticket, tip);
     try {
@@ -617,8 +618,9 @@ class RepositoryWork implements CrewWork {
   }
 
   /**
-   * Changes a file of tickets in a commit of its own on main. People's files change only by a fast-forward that git
-   * accepts, as after a merge. `file`: the new text at a tip; `null` for none. Does nothing when main has it already.
+   * Changes a file of tickets in a commit of its own on main. The user's files change only by a fast-forward that git
+   * accepts. `file`: returns the new text at a tip; `null` for none. Does nothing when main has the text. Rejects when
+   * main diverged or moved three times.
    */
   #commitOnMain(file: (tip: string) => Promise<FileText | null>, message: string): Promise<void> {
     return this.#alone(async () => {
@@ -638,14 +640,14 @@ class RepositoryWork implements CrewWork {
     });
   }
 
-  /** Closes the tickets that are merged and still open, because closing failed before. */
+  /** Closes finished tickets that are still open because closing failed, in sources without closing commits. */
   async #closeMerged(tickets: readonly Ticket[], finished: Crew['finished']): Promise<void> {
     if (this.#tickets.closesLater !== true) return;
     const open = new Set(tickets.filter(({ status }) => status !== 'closed').map(({ id }) => id));
     for (const { id, commit } of finished) if (open.has(id)) await this.#tickets.closed(id, commit);
   }
 
-  /** Tells the program of tickets once that a ticket is finished. A program that fails is a problem of the crew. */
+  /** Tells the program of tickets once that a ticket is finished. Rejects when the program fails. */
   async #tellFinished(id: string): Promise<void> {
     const { memory } = this.#ports;
     const name = `finished/${id}`;
@@ -701,7 +703,7 @@ class RepositoryWork implements CrewWork {
     }
   }
 
-  /** A conflict, with the tickets of main that caused it: their texts, and what they changed in the files. */
+  /** Builds a conflict. With meetings, adds up to three tickets of main in conflict, with their texts and changes. */
   async #conflictOf(
     { files, hunks }: Extract<MergeResult, { kind: 'conflict' }>,
     { id: conflicting, base }: Assigned,
@@ -731,7 +733,7 @@ class RepositoryWork implements CrewWork {
     return found;
   }
 
-  /** Makes a commit the tip of main, and pushes it if the crew is to. Resolves with false when main has moved. */
+  /** Advances main, or lets the commit wait for the user's copy. Pushes it if configured. False: main has moved. */
   async #advance(
     about: string,
     { from, to, count }: { readonly from: string; readonly to: string; readonly count: number | null },
@@ -749,8 +751,9 @@ class RepositoryWork implements CrewWork {
   }
 
   /**
-   * What a merge or a pull request changes besides the branch: its ticket is closed and gets the notes of the branch, and
-   * others stay as they are. `cut`: the ticket's file, if the branch changes more of it.
+   * Returns what a merge or a pull request changes besides the branch: its ticket is closed and gets the notes of the
+   * branch. Files of other tickets do not change. `cut`: the ticket's file, if the branch changes more than notes in
+   * it.
    */
   async #changesOf({ id }: Assigned, from: string, tip: string) {
     const { ticketsDir } = this.#ports;
@@ -771,19 +774,19 @@ class RepositoryWork implements CrewWork {
     };
   }
 
-  /** Remembers how many tests main reports, also over a restart. */
+  /** Remembers how many tests a commit of main reports, also over a restart. Nothing for `null`. */
   async #countedTests(commit: string, count: number | null): Promise<void> {
     if (count !== null) await this.#ports.memory.remember('tests', `${commit} ${count}`);
   }
 
-  /** Why a merged tree reports fewer tests than main at its tip; `null` when it does not, or nothing is known. */
+  /** Why a merged tree reports fewer tests than main, or no number; `null` otherwise, or without a number of main. */
   #fewerTests(tip: string, count: number | null): string | null {
     const [commit, known] = (this.#ports.memory.recall('tests') ?? '').split(' ');
     if (commit !== tip || known === undefined || (count !== null && count >= Number(known))) return null;
     return `the merged tree reports ${count ?? 'no number of'} tests, and ${this.#plan.main} reports ${known}`;
   }
 
-  /** Pushes main. A refused push is told once, and tried again at the next fetch. */
+  /** Pushes main. Tells people once of a refused push, which the next fetch tries again. */
   async #push(commit: string): Promise<void> {
     const remote = await remoteOf(this.#repository);
     const refused =
@@ -796,7 +799,7 @@ class RepositoryWork implements CrewWork {
     );
   }
 
-  /** Pushes what the pull request shows. Returns the commit, or why it cannot be shown. */
+  /** Pushes the commit that the pull request shows. Returns the commit, or why it was refused. */
   async #pushPull(
     ticket: Assigned,
     tip: string,
@@ -828,7 +831,9 @@ class RepositoryWork implements CrewWork {
       : { how: 'refused', why: `the push of ${ticket.branch} was refused: ${refused}` };
   }
 
-  /** The trailers of a merge commit. Authors of the branch, other than the one of the merge, are named too. */
+  /**
+   * The trailers of a merge commit: ticket, worker, session, and authors of the branch that the merge does not name.
+   */
   async #trailers(
     { ticket, worker }: { readonly ticket: Assigned; readonly worker: string },
     tip: string,
@@ -846,14 +851,16 @@ class RepositoryWork implements CrewWork {
     ];
   }
 
-  /** Tells people a problem that lasts, once while its words stay the same. `null`: the problem is over. */
+  /** Tells people of a problem, once while its words stay the same. `null`: the problem is over. */
   #tellOnce(about: string, words: string | null): void {
     if (words !== null && this.#problems.get(about) !== words) this.#ports.say(words);
     if (words === null) this.#problems.delete(about);
     else this.#problems.set(about, words);
   }
 
-  /** The tickets that were merged between two commits of main. */
+  /**
+   * The commits of main between two of its commits, newest first, at most 20. Each line: ticket id, if any, subject.
+   */
   async #landed(base: string, tip: string): Promise<readonly string[]> {
     const format = '--format=%(trailers:key=Conch-Ticket,valueonly,separator=%x20) %s';
     const lines = await this.#repository.git(['log', '--first-parent', format, `${base}..${tip}`]);
@@ -866,7 +873,7 @@ class RepositoryWork implements CrewWork {
 
   /**
    * Whether a branch has commits that main lacks. Merged work that waits for the user's copy counts as main. `than`
-   * "others": commits that a branch of another worker has do not count either.
+   * "others": false also when the branch of another worker has them. False without the branch.
    */
   async #isAhead(branch: string, than: 'main' | 'others'): Promise<boolean> {
     const { git } = this.#repository;
@@ -883,7 +890,7 @@ class RepositoryWork implements CrewWork {
     return having.trimEnd() === branch;
   }
 
-  /** Deletes a branch that has no commit of its own, unless it is checked out. */
+  /** Deletes a branch whose commits main or another worker's branch has, unless it is checked out. */
   async #deleteSpare(branch: string): Promise<void> {
     const tip = await tipOf(this.#repository, branch);
     const isOut = (await listWorktrees(this.#repository)).some((one) => one.branch === branch);
@@ -904,7 +911,7 @@ class RepositoryWork implements CrewWork {
     return found.map((path) => path.slice(tip.length + 1));
   }
 
-  /** Runs the tests; red ones a second time. The command comes from the commit `main`, never from the branch. */
+  /** Runs the tests; red ones twice unless they timed out. The command is set, or that of main, never of the branch. */
   async #testIn(folder: string, place: RunPlace, main: string): Promise<CountedResult> {
     const line = await this.#testCommand(main);
     if (line === null) return { verdict: 'none', output: '', count: null };
@@ -918,14 +925,14 @@ class RepositoryWork implements CrewWork {
     return { verdict: 'red', output: `${line} ${how}\n${lastLines(second.output)}`, count };
   }
 
-  /** A free slot that no worker has, because workers may run programs while main is tested. */
+  /** Takes a slot that workers never have, for tests of main. Returns the first one when none is free. */
   async #baseSlot(): Promise<number> {
     for (let slot = FIRST_BASE_SLOT; slot < FIRST_BASE_SLOT + BASE_SLOTS; slot += 1)
       if (await this.#slots.take(slot)) return slot;
     return FIRST_BASE_SLOT;
   }
 
-  /** Tests the integration worktree. It is prepared as those of workers are, again when what it depends on changed. */
+  /** Tests the integration worktree. Prepares it first, like a worker's, if its dependencies changed since. */
   async #testIntegration(place: RunPlace, main: string): Promise<CountedResult> {
     const folder = this.#integration;
     const listed = zeroSeparated(await gitIn(folder, this.#repository.env)(['ls-files', '--stage', '-z']));
@@ -943,7 +950,7 @@ class RepositoryWork implements CrewWork {
     return this.#testIn(folder, place, main);
   }
 
-  /** Runs the commands that prepare a worktree. Resolves with the one that failed and its output; `null` for none. */
+  /** Runs the commands that prepare a worktree. Resolves with the first failure in words; `null` for none. */
   async #runPrepare(folder: string, place: RunPlace, commands: readonly string[]): Promise<string | null> {
     const { prepareTimeoutSeconds: seconds } = this.#plan;
     for (const line of commands) {
@@ -1001,7 +1008,7 @@ class RepositoryWork implements CrewWork {
     return this.#ports.run(line, folder, { set, limitMs: seconds * 1_000 });
   }
 
-  /** Fetches main, without saying more of a failure than people were told: what is merged is in main as it is here. */
+  /** Fetches main. Ignores a failure, of which `fetch` told people: the caller goes on with the local main. */
   async #fetchIfPossible(): Promise<void> {
     await this.fetch().catch(() => undefined);
   }
@@ -1049,14 +1056,17 @@ class RepositoryWork implements CrewWork {
     return (ignored ?? '').split('\n').filter((line) => line !== '');
   }
 
-  /** Tells people which changed files are outside the patterns that the ticket names. The merge goes on. */
+  /** Tells people which changed files match no pattern of the ticket's `touches`. The merge goes on. */
   #noteOutside(ticket: Assigned, changed: readonly ChangedLines[]): void {
     const { touches = [] } = ticket;
     const outside = changed.map(({ path }) => path).filter((path) => !touches.some((glob) => matchesGlob(path, glob)));
     if (outside.length > 0) this.#say(ticket, `it changes more than its "touches" name: ${shortList(outside)}`);
   }
 
-  /** What changed in the user's copy during a step of an agent that does not ask, and in its worktree; else `null`. */
+  /**
+   * Returns what changed in the user's copy during a step of an agent that writes without asking; `null` for nothing.
+   * For other agents, returns `null` and calls `#guard`.
+   */
   async #copyChanges(worker: string, worktree: string): Promise<string | null> {
     const before = this.#before.get(worker);
     if (before === undefined) {
@@ -1072,7 +1082,7 @@ class RepositoryWork implements CrewWork {
     return `${shortList(changes, ' ')} In its worktree: ${own === '' ? 'nothing that is not committed' : own}`;
   }
 
-  /** Carries out what Conch itself changes in the user's copy, and takes no worker for who did it. */
+  /** Runs `work`, in which Conch itself changes the user's copy. No worker is blamed for these changes. */
   #byConch<Result>(work: () => Promise<Result>): Promise<Result> {
     return this.#inTurn(async () => {
       if (this.#before.size === 0) return work();
@@ -1088,14 +1098,14 @@ class RepositoryWork implements CrewWork {
     });
   }
 
-  /** No picture is taken while Conch itself changes the user's copy. */
+  /** Runs calls one after another, so that no step compares the user's copy while Conch itself changes it. */
   #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
     const done = this.#turn.then(work);
     this.#turn = done.catch(() => undefined);
     return done;
   }
 
-  /** Tells people when settings, hooks or stashes of their copy changed during a step. Agents have no part in them. */
+  /** Tells people when settings, hooks or stashes of their copy changed since the last measured step. */
   async #guard(): Promise<void> {
     const now = await pictureOf(this.#repository);
     const before = this.#picture ?? now;
@@ -1106,9 +1116,9 @@ class RepositoryWork implements CrewWork {
   }
 
   /**
-   * Writes the instructions for agents that read them from a file, the same for every ticket, so that people trust them
-   * once. A tracked file is left alone; a new CLAUDE.md would hide a tracked AGENTS.md. The ticket stands in a file that
-   * git ignores.
+   * Writes instruction files, equal for all tickets, for agents that read such files. Leaves tracked files alone. With
+   * a tracked one, writes CLAUDE.local.md, because CLAUDE.md would hide a tracked AGENTS.md. The ticket goes into
+   * `.conch/ticket.md`, which git ignores.
    */
   async #instruct({ worktree, id, title, text, branch }: Assigned, worker: string): Promise<void> {
     const repository = this.#repository;
@@ -1130,7 +1140,7 @@ class RepositoryWork implements CrewWork {
     }
   }
 
-  /** Has git see instructions that an agent wrote itself: nothing but the rule of Conch makes git ignore them. */
+  /** Makes git see instruction files that the agent wrote itself, where only the rule of Conch hides them. */
   async #showInstructions({ worktree, branch }: LeftTicket): Promise<void> {
     const repository = this.#repository;
     const git = gitIn(worktree, repository.env);
@@ -1158,7 +1168,7 @@ class RepositoryWork implements CrewWork {
   }
 }
 
-/** Returns how a pull request ended or goes on. Reports each remark, and the checks of each commit, once. */
+/** Returns how a pull request ended or goes on. Reports each remark once, checks and conflicts once per commit. */
 function pullEnd(
   { state, base, commit, remarks, red, conflicts }: PullState,
   { number, head, told }: PullRequest,
@@ -1204,7 +1214,7 @@ function sum(rows: readonly ChangedLines[], field: 'added' | 'removed'): number 
   return rows.reduce((total, row) => total + row[field], 0);
 }
 
-/** The branches of workers are in this folder of branches. */
+/** The prefix of the names of workers' branches. */
 const BRANCHES = 'agent/';
 
 /** The branch of a worker for a ticket: a name that is not taken. */
@@ -1212,17 +1222,17 @@ function branchOf(worker: string, ticket: string, isTaken: (branch: string) => b
   return `${BRANCHES}${worktreeName(`${worker}-${ticket}`, (name) => isTaken(`${BRANCHES}${name}`))}`;
 }
 
-/** Characters of a remark that a worker reads. */
+/** The most characters of a remark that a worker reads. */
 const LONGEST_REMARK = 4_000;
 /** The most paths of one command of git. */
 const MOST_PATHS = 400;
 
 const PLAIN_DIFF = ['--no-color', '--no-ext-diff', '--no-textconv', '--no-renames'];
-/** Tickets of main that a conflict names, and the most characters of each text about it: a message of Discord has 2,000. */
+/** The most tickets in a conflict, and the most characters of each text about it: a message on Discord has 2,000. */
 const MOST_SIDES = 3;
 const LONGEST_CONFLICT = 1_500;
 
-/** The lines in conflict as people read them: each side has its name, and ids of git are left out. */
+/** The lines in conflict for people: with the names of main and of the ticket, and without ids of git. */
 function namedSides(hunks: string, main: string, ticket: string): string {
   return hunks
     .replaceAll(/^(diff --cc .*\n)(?:(?:index|---|\+\+\+) .*\n)+(?=@@@)/gm, '$1')
@@ -1230,7 +1240,7 @@ function namedSides(hunks: string, main: string, ticket: string): string {
     .replaceAll(/^(\+\+>{7}) [0-9a-f]{40,64}$/gm, `$1 ${ticket}`);
 }
 
-/** A text about a conflict up to a length, in whole lines. */
+/** A text about a conflict, cut at a line to `LONGEST_CONFLICT` characters. Says how many lines are left out. */
 function shortened(text: string): string {
   if (text.length <= LONGEST_CONFLICT) return text.trim();
   const kept = text.slice(0, LONGEST_CONFLICT);
@@ -1243,7 +1253,7 @@ const DEPENDENCIES = ['node_modules', '.venv', 'venv', 'vendor'];
 /** Index entries that change a project's dependencies: submodules, manifests and lock files. */
 const DEPENDENCY_FILE =
   /^160000 |[\t/](?:package\.json|[^/]*lock[^/]*|\.gitmodules|requirements[^/]*\.txt|pyproject\.toml|go\.(?:mod|sum)|Cargo\.toml|pom\.xml|[^/]*\.gradle(?:\.kts)?|[^/]*\.csproj)$/i;
-/** More paths than this are only counted. */
+/** The most paths that are named; more are only counted. */
 const PATHS_SHOWN = 10;
 
 function shortList(paths: readonly string[], between = ', '): string {

@@ -5,7 +5,7 @@ import type { Frozen } from '../../lib/tagged.ts';
 import { overlap } from './tickets/ticket.ts';
 import { settingsSchema as reviewSettingsSchema } from '../reviews/review.ts';
 
-/** The five states of a worker, with the symbols of the specification. Idle, ready and working workers are active. */
+/** The five states of a worker, with their symbols in the specification. */
 export const WORKER_SYMBOLS = { idle: '○', ready: '◐', working: '●', done: '✓', stuck: '!' } as const;
 
 export type WorkerStatus = keyof typeof WORKER_SYMBOLS;
@@ -13,14 +13,14 @@ export type WorkerStatus = keyof typeof WORKER_SYMBOLS;
 const STATUSES = ['idle', 'ready', 'working', 'done', 'stuck'] as const satisfies readonly WorkerStatus[];
 const ACTIVE: ReadonlySet<WorkerStatus> = new Set(['idle', 'ready', 'working']);
 
-/** Whether the runner may give the worker something to do. */
+/** Whether a worker in this state is active: idle, ready or working. */
 export function isActive(status: WorkerStatus): boolean {
   return ACTIVE.has(status);
 }
 
 type Row = { readonly from: WorkerStatus; readonly to: WorkerStatus; readonly trigger: string };
 
-/** The transitions of the specification, its resets, and `retry`. All others are refused. */
+/** The transitions of a worker: those of the specification, its resets, and `retry`. No other one happens. */
 export const WORKER_TRANSITIONS: readonly Row[] = [
   { from: 'idle', to: 'ready', trigger: 'a ticket was assigned' },
   { from: 'ready', to: 'working', trigger: 'the first step began' },
@@ -35,7 +35,7 @@ export const WORKER_TRANSITIONS: readonly Row[] = [
   { from: 'stuck', to: 'idle', trigger: 'the worker was reset' },
 ];
 
-/** Whether the specification lists a transition. */
+/** Whether `WORKER_TRANSITIONS` lists a transition. */
 export function isTransition(from: WorkerStatus, to: WorkerStatus): boolean {
   return WORKER_TRANSITIONS.some((row) => row.from === from && row.to === to);
 }
@@ -43,17 +43,19 @@ export function isTransition(from: WorkerStatus, to: WorkerStatus): boolean {
 /** Seconds until the next try after the first, second, … error in a row. */
 const BACKOFF_SECONDS = [2, 4, 8, 16, 32];
 const LONGEST_BACKOFF_SECONDS = 60;
-/** With this many errors in a row, a worker is stuck. A person can let it try as many times again. */
+/** With this many errors in a row, a worker is stuck. After `retry`, it is stuck again after as many more. */
 export const STUCK_AT = 5;
-/** After as many failures in a row to resume its session, a worker is reset. */
+/** After this many failures in a row to resume its session, a worker is reset. */
 export const MOST_UNRESUMED = 2;
-/** After this many resets of its workers, a ticket starts only when a person assigns it. */
+/**
+ * After this many resets of its workers, a ticket starts only when a person assigns it. Resets by people do not count.
+ */
 export const MOST_LOST = 3;
 /** With more rounds of conflicts than this, a worker is stuck. */
 export const MOST_CONFLICTS = 3;
-/** A meeting about a conflict ends after this many milliseconds. */
+/** The longest time of a meeting about a conflict, in milliseconds. */
 export const MEETING_MS = 1_800_000;
-/** After as many rounds of red checks or comments on a pull request, people are asked. */
+/** The most rounds of red checks, comments or conflicts of a pull request. Another round asks people. */
 export const MOST_PULL_ROUNDS = 3;
 
 /** The time until the next try after this many errors in a row, in milliseconds. */
@@ -65,9 +67,9 @@ const text = z.string();
 const count = z.int().min(0);
 const instant = z.number();
 
-/** The last two are turns of a meeting about a conflict: of the other ticket's side, and of the worker. */
+/** Kinds of steps. `side` and `meet` are turns of a meeting about a conflict: of the other side, and of the worker. */
 export const STEP_KINDS = ['init', 'step', 'test', 'conflict', 'commit', 'nothing', 'side', 'meet'] as const;
-/** What a worker can wait for. All but `stopped` are questions to people. */
+/** The questions for which a worker can wait for people. */
 export const WORKER_WAITS = [
   'merge',
   'weakened',
@@ -87,7 +89,7 @@ export const WORKER_WAITS = [
 /** What people can choose for a worker that waits for them. */
 export const WORKER_CHOICES = ['merge', 'continue', 'keep', 'unchanged'] as const;
 
-/** What people can choose, by what the worker waits for. `keep` keeps the work, and the ticket is open again. */
+/** The answers to each question. `keep` stores the work; then only a person starts the open ticket again. */
 export const CHOICES_FOR: Readonly<Record<(typeof WORKER_WAITS)[number], readonly (typeof WORKER_CHOICES)[number][]>> =
   {
     merge: ['merge', 'continue', 'keep'],
@@ -106,26 +108,27 @@ export const CHOICES_FOR: Readonly<Record<(typeof WORKER_WAITS)[number], readonl
     held: ['merge', 'continue', 'keep'],
   };
 
-/** The state of a worktree at the end of a step. */
+/** The state of a worktree at the end of a step or of a review. */
 export const worktreeSchema = z.strictObject({
   /** The digest of all files that git does not ignore. */
   tree: text,
-  /** The commit of the branch, and how many commits it has beyond its base. */
+  /** The last commit of the branch. */
   tip: text,
+  /** The number of commits of the branch that main lacks, without merge commits. */
   ahead: count,
-  /** Whether files differ from that commit. */
+  /** Whether files differ from the commit `tip`. */
   dirty: z.boolean(),
-  /** Files with unresolved conflicts. */
+  /** Files with unresolved conflicts, or with committed conflict markers. */
   unmerged: z.array(text),
-  /** The subject of the last commit, and how many files the branch changes; absent before the first commit. */
+  /** The subject of the last commit, merges left out, and the number of changed files. Absent while `ahead` is 0. */
   subject: text.exactOptional(),
   files: count.exactOptional(),
-  /** The lines that the branch adds and removes; absent before the first commit. */
+  /** The numbers of lines that the branch adds and removes; absent while `ahead` is 0. */
   added: count.exactOptional(),
   removed: count.exactOptional(),
-  /** Changes in the user's copy during a step of an agent that does not ask, in words. Absent: none. */
+  /** Changes in the user's copy during a step of an agent that writes without asking, in words. Absent: none. */
   copy: text.exactOptional(),
-  /** What refused the commit of the files that differ, such as a hook, with its last lines. Absent: nothing. */
+  /** The last lines of a hook or of git that refused to commit the changed files. Absent: no refusal. */
   refused: text.exactOptional(),
 });
 
@@ -133,9 +136,9 @@ const stepSchema = z.strictObject({
   kind: z.enum(STEP_KINDS),
   /** Additional text for the prompt of the step: output of tests, files in conflict, words of people. */
   about: text,
-  /** Set until the floor is asked for its turn: the runner is stopped, others step, or an error is waited out. */
+  /** Set until the floor is asked for the turn of the step: the crew is stopped or paused, or a retry is not due. */
   queued: z.literal(true).exactOptional(),
-  /** The epoch of its turn; `null` until the floor has granted it. A restart gives it another one. */
+  /** The epoch of the turn of the step; `null` until the floor has granted the turn. A restart changes the epoch. */
   epoch: z.number().nullable(),
   /** The last text of the turn ended with DONE alone on its last line. `broken`: DONE was followed by more text. */
   signalled: z.literal(true).exactOptional(),
@@ -149,7 +152,7 @@ export const assignedSchema = z.strictObject({
   id: text.min(1),
   title: text,
   text,
-  /** A UUID: the session of the specification, for agents that take one. `sessionOf` counts its renewals in. */
+  /** The UUID of the worker's first session on the ticket. `sessionOf` returns the UUID after renewals. */
   session: text,
   worktree: text,
   branch: text,
@@ -157,16 +160,16 @@ export const assignedSchema = z.strictObject({
   base: text,
   /** The branch of an earlier worker on this ticket. The new branch starts with its commits. Absent: no such branch. */
   from: text.exactOptional(),
-  /** The number of the worker's slot, from 0. */
+  /** The number of the worker's slot, a block of ports; from 0. */
   slot: count,
   /** The channel of the ticket: a thread of the crew's channel. */
   thread: text,
-  /** Patterns of the files that it changes; absent when it names none. */
+  /** Patterns of the files that the ticket changes; absent when the ticket names none. */
   touches: z.array(text).exactOptional(),
   at: instant,
 });
 
-/** Why a worker leaves its ticket. The worktree of one that is killed stays until the worker's next ticket. */
+/** Why a worker leaves its ticket. A killed worker's worktree stays until its next ticket or a removal by people. */
 export const LEAVING_REASONS = ['merged', 'unchanged', 'killed', 'removed', 'kept', 'lost', 'unstarted'] as const;
 
 /** A worker's question to people, with the reason. */
@@ -174,12 +177,12 @@ export const workerQuestionSchema = z.strictObject({ for: z.enum(WORKER_WAITS), 
 
 /** The reviews of a worker's ticket. */
 const ticketReviewSchema = z.strictObject({
-  /** How many began, and the id of the open one. */
+  /** The number of reviews that began, and the id of the open review; `null` for none. */
   number: count,
   id: text.nullable(),
-  /** The digest of the files that passed last. They need no other review. */
+  /** The digest of the files that last passed a review, and need no other; `null` for none. */
   passed: text.nullable(),
-  /** What people are asked after the review. */
+  /** The question to people after the review; `null` for none. */
   question: workerQuestionSchema.nullable(),
 });
 
@@ -190,48 +193,51 @@ const pullSchema = z.strictObject({
   /** The commit of the branch, and the commit that was pushed for it. */
   tip: text,
   head: text,
-  /** How often red checks or comments went back to the worker. */
+  /** How often new red checks, comments or conflicts were reported. */
   rounds: count,
-  /** Ids of comments, and commits with red checks, that the worker was already told of. */
+  /** Ids of comments, and commits with red checks or conflicts, that were reported before. */
   told: z.array(text),
 });
 
-/** A person's vote for the merge of a commit. `voter`: the person's id. */
+/** A person's vote for the merge of the commit `tip`. `voter`: the person's id. `by`: the person's name. */
 const voteSchema = z.strictObject({ voter: text, by: text, tip: text });
 
 /** A worker's discovery, for other workers. `touches`: file patterns of its ticket; absent when the ticket has none. */
 const discoverySchema = z.strictObject({ worker: text, ticket: text, text, touches: z.array(text).exactOptional() });
 
-/** What a merge conflicts with: a ticket that is merged. `about`: its text and its changes, as data. */
+/** A merged ticket with which a merge conflicts. `about`: its title, text and changes, as data. */
 export const sideSchema = z.strictObject({ ticket: text, about: text });
 
-/** A meeting about a conflict. `otherWorker`: who wrote the other ticket. `conflict`: what the worker resolves afterwards. */
+/**
+ * A meeting about a conflict. `otherWorker`: the worker of the merged ticket. `hunks`: the lines in conflict.
+ * `conflict`: text for the prompt of the step after the meeting.
+ */
 export const meetingSchema = z.strictObject({ ...sideSchema.shape, otherWorker: text, hunks: text, conflict: text });
 
 const workerSchema = z.strictObject({
   name: text,
-  /** The id of its agent. */
+  /** The id of the worker's agent. */
   agent: text,
-  /** Patterns of files: it takes only tickets whose `touches` overlap one of them. Absent: it takes all. */
+  /** Patterns of files: the runner gives the worker only tickets whose `touches` overlap them. Absent: any ticket. */
   touches: z.array(text).exactOptional(),
   status: z.enum(STATUSES),
   startedAt: instant,
   ticket: assignedSchema.nullable(),
-  /** True after the worktree was made. */
+  /** True after the worktree of the ticket was made and prepared. */
   prepared: z.boolean(),
   stepCount: count,
-  /** The most steps; people can add some. */
+  /** The most steps on the ticket. People, conflicts and pull requests add some. */
   maxSteps: count,
   lastStepAt: instant.nullable(),
   usage: z.strictObject({ input: z.number(), output: z.number(), costMicros: z.number() }),
-  /** The cost, in `usage`, at which a person last raised the budget. The budget counts from there. */
+  /** The cost, in `usage`, at which a person last extended the budget of the ticket. The budget counts from there. */
   budgetFrom: z.number(),
   step: stepSchema.nullable(),
-  /** Set on a worker that is done: the part that is next. `recheck`: the worktree is measured after a review. */
+  /** The next stage of finished work; `null` for none. `recheck`: the worktree is measured after a review. */
   next: z.enum(['test', 'review', 'recheck', 'merge']).nullable(),
   /** Absent before the first review of the ticket. */
   review: ticketReviewSchema.exactOptional(),
-  /** Absent while no pull request is open. */
+  /** Absent before a pull request was opened, and after it was closed without a merge. */
   pull: pullSchema.exactOptional(),
   /** The last step was used without DONE, or left conflicts. The merge then waits for a person. */
   unfinished: z.boolean(),
@@ -241,41 +247,41 @@ const workerSchema = z.strictObject({
   /** When the last error was counted. */
   errorAt: instant.nullable(),
   lastError: text,
-  /** How often in a row its session could not be resumed; absent for never. */
+  /** How often in a row the session could not be resumed; absent for never. */
   unresumed: count.exactOptional(),
-  /** How often its session was replaced on this ticket. `timedOut`: a step timed out and is tried once more. */
+  /** The number of replaced sessions on the ticket. `timedOut`: a session was replaced since the last finished step. */
   renewals: count,
   timedOut: z.boolean(),
   work: worktreeSchema.nullable(),
-  /** Steps in a row that left the tree as it was. */
+  /** Steps in a row that changed no file and no commit. Turns of meetings do not count. */
   unchanged: count,
   conflicts: count,
   /**
-   * The open meeting about the last conflict. `turns`: how many are over. `agreed`: what the worker wrote as agreed; the
-   * meeting is over when that is on both tickets. Absent: no meeting.
+   * The open meeting about the last conflict; absent for none. `turns`: how many are over. `agreed`: the agreement that
+   * the worker wrote. The meeting ends after Conch noted the agreement on both tickets, or failed to.
    */
   meeting: z
     .strictObject({ ...meetingSchema.shape, at: instant, turns: count, agreed: text.exactOptional() })
     .exactOptional(),
-  /** The tickets about which it met, with their workers. Absent before the first meeting. */
+  /** The other tickets of earlier meetings, with their workers. Absent before the first meeting ends. */
   met: z.array(meetingSchema.pick({ ticket: true, otherWorker: true })).exactOptional(),
-  /** The commit whose tests a person has accepted as they are. */
+  /** The commit that a person chose to merge as it is; `null` for none. */
   accepted: text.nullable(),
-  /** When the merge may begin. Absent: at once. */
+  /** When the merge window ends and the merge may begin. Absent: no window is open. */
   landsAt: instant.exactOptional(),
   /** The name of a person who held the merge before it was due. People are asked when it is due. */
   held: text.exactOptional(),
-  /** Discoveries of other workers for the next prompt; absent for none. `telling`: how many of them the present prompt has. */
+  /** Discoveries of other workers for the prompt; absent for none. `telling`: how many are in the present prompt. */
   heard: z.array(discoverySchema).exactOptional(),
   telling: count.exactOptional(),
-  /** Who wants the present commit merged; absent for nobody. */
+  /** The votes for the merge of the present commit; absent for none. */
   votes: z.array(voteSchema).exactOptional(),
   waiting: z.strictObject({ for: z.enum(WORKER_WAITS), why: text, since: instant }).nullable(),
-  /** Set when the worker leaves its ticket: the worktree is stored and removed next. */
+  /** Set when the worker leaves its ticket: the worktree is stored next, and removed unless the worker was killed. */
   leaving: z.strictObject({ why: z.enum(LEAVING_REASONS), words: text }).nullable(),
   /**
-   * The worktree of a killed worker's last ticket. It is stored and removed before the next ticket. `due`: a person asked
-   * to remove it now.
+   * The worktree that a killed worker left: stored and removed when the worker gets a ticket. `due`: a person asked to
+   * remove the worktree now.
    */
   left: assignedSchema
     .pick({ id: true, session: true, worktree: true, branch: true })
@@ -283,7 +289,7 @@ const workerSchema = z.strictObject({
     .exactOptional(),
 });
 
-/** Quiet hours: from `from` to `to`, nothing is merged unless a person asks. Both are minutes since midnight in `zone`. */
+/** Hours in which nothing is merged unless a person asks. `from`, `to`: minutes since midnight in the time zone. */
 const quietHoursSchema = z.strictObject({ from: count, to: count, zone: text });
 
 export const crewSettingsSchema = z.strictObject({
@@ -291,16 +297,16 @@ export const crewSettingsSchema = z.strictObject({
   channel: text,
   maxWorkers: z.int().min(1).max(100),
   maxSteps: z.int().min(1).max(1_000),
-  /** Steps in a row without a changed file, after which people are asked. */
+  /** After this many steps in a row that change no file and no commit, people are asked. */
   patience: z.int().min(1),
   merge: z.enum(['auto', 'ask', 'pr']),
   /** How many people must choose the merge of a commit; absent for one. */
   votes: z.int().min(2).exactOptional(),
-  /** The time between the announcement of a merge and the merge. Absent: none. */
+  /** The least time between the announcement of a merge and the merge. Absent: none. */
   window: z.strictObject({ ms: z.int().min(1_000), quiet: quietHoursSchema.exactOptional() }).exactOptional(),
   /** The most money of a ticket, in millionths of a dollar; `null`: no limit. */
   ticketCostMicros: z.number().nullable(),
-  /** The most money of the crew, and of one day of it (UTC), in millionths of a dollar; absent for no limit. */
+  /** The most money since the last start, in all and for each UTC day, in millionths of a dollar. Absent: no limit. */
   costMicros: z.number().exactOptional(),
   dayCostMicros: z.number().exactOptional(),
   /** The most turns of a meeting about a conflict with the work of another worker. Absent: no meetings. */
@@ -309,13 +315,13 @@ export const crewSettingsSchema = z.strictObject({
   review: z.strictObject({ reviewer: text, settings: reviewSettingsSchema }).exactOptional(),
   /** The name of the branch into which work is merged. */
   main: text,
-  /** Templates in place of `CREW_PROMPTS`. */
+  /** Prompts that replace those of `CREW_PROMPTS`, by the kind of step. */
   prompts: z.partialRecord(z.enum(STEP_KINDS), text).exactOptional(),
 });
 
 /**
  * A finished ticket of a crew. `commit`: its merge commit; `null` when no change was needed. `thread`: the id of the
- * thread in which its worker worked. `title`: at most 60 characters of its title; absent for older tickets.
+ * ticket's thread. `title`: at most 60 characters of the title. Both can be absent for older tickets.
  */
 const finishedSchema = z.strictObject({
   id: text,
@@ -326,7 +332,7 @@ const finishedSchema = z.strictObject({
   title: text.exactOptional(),
 });
 
-/** A ticket that a worker proposes, or that a person makes of a message. It is no ticket before it is written. */
+/** A ticket that a worker proposes, or that a person makes of a message. The ticket is not yet written. */
 export const proposalSchema = z.strictObject({
   /** Unique in the crew. */
   id: text,
@@ -338,7 +344,7 @@ export const proposalSchema = z.strictObject({
   touches: z.array(text),
 });
 
-/** The message from which a ticket was made. `asker`: the name of its author. `by`: the name of who made the ticket. */
+/** The message from which a ticket was made. `asker`: the name of its author. `by`: the person who made the ticket. */
 export const sourceSchema = z.strictObject({ message: text, channel: text, asker: text, by: text });
 
 /** A reply that adds the dependencies `deps` to the ticket made from a message. `by`: name of the reply's author. */
@@ -369,14 +375,14 @@ export const crewApprovalSchema = z.strictObject({
   by: text,
 });
 
-/** The most discoveries that a crew keeps, and the most that one prompt tells. */
+/** The most discoveries that a crew keeps, and the most that a worker collects between two prompts. */
 export const MOST_DISCOVERIES = 50;
 export const MOST_TOLD = 5;
 
 /** The most open proposals, and the most replies without an answer. A crew takes no more of them. */
 export const MOST_PROPOSALS = 100;
 
-/** Results of tests, and merges that were not made. */
+/** What a crew counts: results of tests, conflicts, and merges that began and were not made. */
 export const COUNTED = ['green', 'red', 'flaky', 'none', 'conflicts', 'dropped'] as const;
 
 export const crewSchema = z.strictObject({
@@ -384,15 +390,15 @@ export const crewSchema = z.strictObject({
   settings: crewSettingsSchema.nullable(),
   /** Whether the runner assigns tickets and asks for steps. */
   running: z.boolean(),
-  /** The id of the operator who started it last. Its workers act for that person. */
+  /** The id of the operator who started the crew last. The workers act for that person. */
   askedBy: text.exactOptional(),
   workers: z.array(workerSchema),
   finished: z.array(finishedSchema),
-  /** Tickets that workers propose, oldest first, and how many there ever were. Absent before the first one. */
+  /** Proposed tickets that are neither written nor dropped, oldest first. Absent before the first proposal. */
   proposals: z
     .array(z.strictObject({ ...proposalSchema.shape, worker: text, at: instant, source: sourceSchema.exactOptional() }))
     .exactOptional(),
-  /** The tickets that people made of messages. `after`: tickets to wait for, with the reply that says so. Absent: none. */
+  /** The tickets made of messages. `after`: tickets to wait for, with the reply that named them. Absent: none. */
   asked: z
     .array(
       z.strictObject({
@@ -404,34 +410,37 @@ export const crewSchema = z.strictObject({
     .exactOptional(),
   /** Replies that name tickets to wait for and are not answered yet. Absent before the first one. */
   replies: z.array(replySchema).exactOptional(),
+  /** The number of proposals so far, also of written and dropped ones. Absent before the first proposal. */
   proposed: count.exactOptional(),
   /** What workers found out, newest last. Absent before the first time. */
   discoveries: z.array(discoverySchema).exactOptional(),
-  /** Tickets that are not started until a person asks for it, with the reason. */
+  /** Tickets that start only when a person assigns them, with the reason. */
   refused: z.array(z.strictObject({ id: text, why: text })),
-  /** The id of a ticket, once for each time that its worker was reset. Absent before the first time. */
+  /** The id of a ticket, once for each reset of its worker that no person asked for. Absent before the first reset. */
   lost: z.array(text).exactOptional(),
   /** Private refs with work that was not merged, oldest first. */
   kept: z.array(z.strictObject({ ticket: text, ref: text })),
-  /** Tickets whose workers were reset, with the branches that their next workers go on from. Absent before the first. */
+  /**
+   * Unmerged tickets that workers left, with the branch from which the next worker goes on. Absent before the first.
+   */
   branches: z.array(assignedSchema.pick({ id: true, branch: true })).exactOptional(),
   /** The merge under way: the worker, the commit `tip` of its branch, and the commit `main` before the merge. */
   merging: z.strictObject({ worker: text, tip: text, main: text }).nullable(),
   /** The last question of each subject to the whole crew, with its answer. Absent before the first question. */
   approvals: z.array(crewApprovalSchema).exactOptional(),
-  /** The last commit of main whose tests were run, or accepted by a person. */
+  /** The last commit of main with a test result, of its own tests or of a merge, or accepted by a person. */
   base: z.strictObject({ tip: text, verdict: z.enum(['green', 'red', 'none', 'accepted']), why: text }).nullable(),
-  /** No step is asked for until then, because the agents' provider is at its limit. */
+  /** No step is asked for until `until`: the provider is at its limit, or (`budget`) the day's budget is used up. */
   paused: z.strictObject({ until: instant, why: text, budget: z.literal(true).exactOptional() }).nullable(),
-  /** The cost, in `usage`, at the last start and at the begin of `day`. The budgets count from there. */
+  /** The cost, in `usage`, from which budgets count: at the last start, and at the begin of `day` or a later start. */
   budget: z.strictObject({ from: z.number(), day: count, dayFrom: z.number() }).exactOptional(),
-  /** How often in a row that happened without a good step in between. */
+  /** The number of pauses for a limit of the provider since the last finished step. */
   limits: count,
   /** Usage of all tickets. */
   usage: z.strictObject({ steps: count, input: z.number(), output: z.number(), costMicros: z.number() }),
-  /** Set when some of that usage has no known price. */
+  /** Set when a part of `usage` has no known price. */
   unpriced: z.literal(true).exactOptional(),
-  /** How often each thing happened to work of all tickets. */
+  /** How often each of `COUNTED` happened, over all tickets. */
   counts: z.partialRecord(z.enum(COUNTED), count).exactOptional(),
 });
 
@@ -519,14 +528,16 @@ export function findProposal({ proposals = [] }: Pick<Crew, 'proposals'>, id: st
 }
 
 /**
- * Whether a discovery may concern a ticket: another one whose files overlap. A ticket that names no files may change all.
+ * Whether a discovery of one ticket may concern another ticket: their `touches` overlap, or one of them names no files.
  */
 export function mayConcern({ ticket, touches }: Discovery, of: Pick<Assigned, 'id' | 'touches'>): boolean {
   if (ticket === of.id) return false;
   return touches === undefined || of.touches === undefined || overlap(touches, of.touches);
 }
 
-/** Returns the id of the ticket made of a message, or of its proposal while no ticket is written. `undefined`: neither. */
+/**
+ * Returns the id of the ticket made of a message, or of its proposal while no ticket is written. `undefined`: neither.
+ */
 export function madeOf(
   { proposals = [], asked = [] }: Pick<Crew, 'proposals' | 'asked'>,
   message: string,
@@ -564,7 +575,10 @@ export function workerName(index: number): string {
 /** What the program does for a worker outside the store. Each job can be repeated after a crash. */
 export type Job = 'prepare' | 'seat' | 'note' | 'measure' | 'test' | 'review' | 'merge' | 'pull' | 'clear';
 
-/** The job that a worker waits for; `null` for none. Merges come one after the other, in the order of the list. */
+/**
+ * The job that a worker waits for; `null` for none. While one worker's work is merged, no other worker has the job
+ * `merge`.
+ */
 export function jobOf(crew: Crew, worker: Worker): Job | null {
   const { left } = worker;
   if (worker.leaving !== null || left?.due === true || (left !== undefined && worker.ticket !== null)) return 'clear';
@@ -615,7 +629,10 @@ export function dayOf(at: number): number {
   return Math.floor(at / DAY_MS);
 }
 
-/** The budget that is used up, and the instant until which the crew waits then: `null` until people start it again. */
+/**
+ * Returns the budget of the crew or the day that is used up; `null` for none. `until`: the end of the UTC day; `null`:
+ * the crew waits until people start it.
+ */
 export function budgetUsed(
   { settings, usage, budget }: Crew,
   at: number,
@@ -642,7 +659,7 @@ export function budgetLeft({ settings, usage, budget }: Crew, worker: Worker, at
     .join(', ');
 }
 
-/** The instant at which a worker's meeting ends, even if nobody speaks; `null`: it has none, or it only writes notes. */
+/** The latest end of a worker's meeting; `null` without a meeting, and while its agreement is noted on the tickets. */
 export function meetingEnd({ meeting, step }: Pick<Worker, 'meeting' | 'step'>): number | null {
   const isOver = meeting?.agreed !== undefined && (step === null || step.queued === true);
   return meeting === undefined || isOver ? null : meeting.at + MEETING_MS;

@@ -28,14 +28,14 @@ import type {
   Worker,
 } from './crew.ts';
 
-/** A ticket that may be started, with its place in the repository. */
+/** A ticket that may be started: its id, texts, file patterns and dependencies. */
 export type StartableTicket = Pick<Assigned, 'id' | 'title' | 'text'> & Pick<Ticket, 'touches' | 'deps'>;
 
-/** What the runner sees when it looks for work. `tip`: the commit of main. `listed`: tickets that cannot start. */
+/** The tickets that a look finds. `tip`: the commit of main. `listed`: tickets that cannot start, with the reasons. */
 export type Seen = {
   readonly tip: string;
   readonly ready: readonly StartableTicket[];
-  /** How many open tickets wait for other tickets. */
+  /** How many open tickets wait for other tickets, or for work on the same files. */
   readonly waiting: number;
   readonly listed: readonly { readonly id: string; readonly why: string }[];
 };
@@ -53,21 +53,21 @@ export type TestResult = {
 };
 
 /**
- * A commit that main has changed the same lines of. `landed`: tickets that were merged since the branch began. `hunks` and
- * `sides`: the lines in conflict, and the tickets that wrote them on main; `sides` is empty where no meetings are held.
+ * The conflict of the commit `tip` with main. `landed`: commits of main since the branch began, at most the newest 20.
+ * `hunks`: the lines in conflict. `sides`: up to three tickets of main that changed the files; none without meetings.
  */
 export type Conflict = Required<Pick<CrewCommandOf<'CONFLICT'>, 'tip' | 'files' | 'landed' | 'hunks' | 'sides'>>;
 
-/** How a merge ended. `landed`: as in a conflict. */
+/** How a merge ended. `landed`: as in `Conflict`. `moved`: main moved, or the merge may no longer be made. */
 export type MergeEnd =
   | { readonly how: 'merged'; readonly commit: string }
   | ({ readonly how: 'conflict' } & Conflict)
   | { readonly how: 'red'; readonly output: string; readonly landed: readonly string[] }
-  /** `weakened`: fewer tests than before. */
+  /** `weakened`: the merged tree reports fewer tests than main, or no number of them. */
   | { readonly how: 'refused'; readonly why: string; readonly weakened?: true }
   | { readonly how: 'moved' };
 
-/** The state of a pull request after a look. `told`: ids of the comments and checks that the worker is told of. */
+/** What opening a pull request or looking at it gave. `told`: ids of what came back and was not told before. */
 export type PullEnd =
   | { readonly how: 'opened'; readonly number: number; readonly url: string; readonly head: string }
   | {
@@ -84,7 +84,7 @@ export type PullEnd =
 
 /**
  * The repository and the tickets of a crew: all that happens outside the store. Every method can be repeated after a
- * crash. Every method rejects with words for people when it fails.
+ * crash. A promise rejects with words for people.
  */
 export type CrewWork = {
   /**
@@ -96,70 +96,74 @@ export type CrewWork = {
   /** Runs the tests of main at a commit. */
   testBase(tip: string): Promise<{ readonly verdict: 'green' | 'red' | 'none'; readonly why: string }>;
   /**
-   * The worktree and branch of a worker for a ticket, and where the branch begins: at `base`, or where a branch of an
-   * earlier attempt began. No other ticket has these names.
+   * Chooses the worktree and branch of a worker for a ticket, and the commit where the branch begins: `base`, or where
+   * the branch of an earlier attempt began. No other ticket of the crew has these names.
    */
   place(worker: string, ticket: string, crew: Crew, base: string): Promise<TicketPlace>;
-  /** Takes the ports of a slot. Resolves with false when another program uses one of them, or another Conch has them. */
+  /** Takes the ports of a slot. Resolves with false when a program uses one of them, or another crew has them. */
   takeSlot(slot: number): Promise<boolean>;
   /** Takes the ports of a ticket's slot again after a start. */
   keepSlot(ticket: Assigned): void;
-  /** Makes the worktree, and runs what prepares it. */
+  /** Makes the worktree, and runs the commands that prepare it. */
   prepare(ticket: Assigned, worker: string): Promise<void>;
-  /** Called when the floor is asked for a step of a worker. */
+  /** Call it when the floor is asked for a step: the next prompt takes the picture of the user's copy anew. */
   stepAsked(worker: string): void;
-  /** Called before each prompt of a step, which waits for the promise; `null`: nothing to wait for. */
+  /** Called before each prompt of a step. The prompt waits for the promise; `null`: there is nothing to wait for. */
   beforePrompt(worker: string): Promise<void> | null;
-  /** Measures the worktree. `commits`: commits uncommitted changes first. */
+  /** Ends left processes, and measures the worktree. `commits`: true to commit uncommitted changes first. */
   measure(ticket: Assigned, worker: string, commits: boolean): Promise<WorktreeState>;
   /**
-   * The conflict of a commit with main as it is now; `null` when the two can be merged, and for pull requests. Main moves
-   * meanwhile, so a merge looks again.
+   * Returns the conflict of a commit with main as it is now. Returns `null` when the two can be merged, for pull
+   * requests, and with a git before 2.38, which cannot tell. `merge` finds conflicts anew.
    */
   conflict(ticket: Assigned, tip: string): Promise<Conflict | null>;
   test(ticket: Assigned): Promise<TestResult>;
-  /** Merges a commit of the branch. Calls `started` before it changes anything. */
+  /**
+   * Merges a commit of the branch. Calls `started` before it makes the merge, and before main gets it; false stops it.
+   */
   merge(ticket: Assigned, order: MergeOrder, started: (main: string) => Promise<boolean>): Promise<MergeEnd>;
-  /** Opens the pull request for a commit of the branch, or asks what became of it. */
+  /** Opens the pull request for a commit of the branch. Looks at it if `pull` is given, and pushes new commits. */
   pull(ticket: Assigned, tip: string, pull: PullRequest | null): Promise<PullEnd>;
   /**
-   * Stores unmerged work under a private ref, and removes the worktree; that of a killed worker stays. Resolves with the
-   * ref, `null` for none, and with the branch if it stays.
+   * Stores unmerged work under a private ref. Then removes the worktree, except that of a killed worker. Resolves with
+   * the ref, `null` for none, and with the branch if the next worker goes on from it.
    */
   clear(ticket: LeftTicket, left: LeftWork): Promise<Pick<CrewCommandOf<'CLEARED'>, 'kept' | 'branch'>>;
-  /** Whether the worktree is there. */
+  /** Whether the worktree is there. Repairs its registration in git if that is lost. */
   exists(ticket: Assigned): Promise<boolean>;
-  /** Ends processes that a step left running, also those outside their process group. Spares an open session. */
+  /** Ends the processes that a step left running, except an open session. Finds them on Linux only. */
   endProcesses(ticket: Pick<Assigned, 'session'>): Promise<void>;
-  /** Removes locks that git left in the worktree when it was ended. Call it while no agent works there. */
+  /** Removes the index and HEAD locks that an ended git left in the worktree. Call it while no agent works there. */
   unlock(ticket: Assigned): Promise<void>;
   /** Refs of stored work, one line each. */
   kept(): Promise<readonly string[]>;
-  /** Resolves with the changes of stored work, or deletes its ref and says so; with `null` for unknown refs. */
+  /**
+   * Shows the changes of stored work, or deletes its ref. Resolves with words for people; `null` for an unknown ref.
+   */
   keptWork(ref: string, how: 'show' | 'drop'): Promise<string | null>;
-  /** Puts stored work into the files of a worktree. Resolves with the result in words; with `null` for unknown refs. */
+  /** Puts stored work into the files of a worktree. Resolves with the result in words; `null` for an unknown ref. */
   applyKept(ref: string, ticket: Assigned): Promise<string | null>;
-  /** Brings merged commits into the user's checkout of main, where git refused them before. `text`: the result, for people. */
+  /** Brings merged commits into the user's checkout of main, where git refused them before. `text`: the result. */
   updateCopy(): Promise<{ readonly ok: boolean; readonly text: string }>;
   /** Compares what git has with what the crew knows. Resolves with one sentence for each difference. */
   check(crew: Crew): Promise<readonly string[]>;
   /** Whether a ticket is closed in its source. */
   isClosed(ticket: string): Promise<boolean>;
-  /** The ids among these that tickets of the source have. */
+  /** Returns those of `ids` that tickets of the source have. */
   known(ids: readonly string[]): Promise<readonly string[]>;
-  /** How a line or a commit came to main; `null` when main does not have it. */
+  /** Returns how a line or a commit came to main; `null` when main does not have it. */
   landing(place: LineOrCommit): Promise<Landing | null>;
   /** Returns why a ticket cannot wait for the tickets `deps`, for people; `null` when it can. */
   whyNotAfter(ticket: string, deps: readonly string[], crew: Crew): Promise<string | null>;
-  /** Writes a proposed ticket into the source of tickets, once. Resolves with its id. */
+  /** Writes a proposed ticket into the source of tickets, once. Resolves with the ticket's id. */
   create(proposal: Proposal): Promise<string>;
-  /** Claims a ticket in its source. Resolves with why it cannot be had; `null` when it is claimed. */
+  /** Claims a ticket in its source. Resolves with why the claim failed; `null` when it is claimed or needs no claim. */
   claim(ticket: string): Promise<string | null>;
   /** Adds a note to each of these tickets that does not have it. `note`: a line with its time, and a text. */
   note(tickets: readonly string[], note: string): Promise<void>;
-  /** Marks a ticket as closed in its source, such as a file or an issue tracker. */
+  /** Marks a ticket as closed in its source, where Conch can write. `commit`: its merge; `null` for no change. */
   closed(ticket: string, commit: string | null): Promise<void>;
-  /** Removes the crew's worktree for merges and releases the repository's lock. */
+  /** Removes the crew's worktree for merges, and releases its ports and the repository's lock. */
   release(): Promise<void>;
 };
 
@@ -176,8 +180,9 @@ export type TicketPlace = Pick<Assigned, 'worktree' | 'branch' | 'base' | 'from'
 export type LeftTicket = Pick<Assigned, 'id' | 'session' | 'worktree' | 'branch'> & Partial<Pick<Assigned, 'slot'>>;
 
 /**
- * Why a worktree is stored and removed. `over`: its worker was killed before, and now gets another ticket. `merged`: the
- * commit of its branch that was merged; `null` for none. `goesOn`: the next worker of the ticket goes on from the branch.
+ * Why a worktree is stored. `over`: its worker was killed before, and now has another ticket or people remove the
+ * worktree. `merged`: the commit of its branch that was merged; `null` for none. `goesOn`: the ticket is open, and its
+ * next worker goes on from the branch.
  */
 export type LeftWork = {
   readonly why: NonNullable<Worker['leaving']>['why'] | 'over';
@@ -193,21 +198,23 @@ export type CrewPorts = {
   readonly timers: Timers;
   readonly work: CrewWork;
   readonly settings: CrewSettings;
-  /** The number of workers that are made at the first start. */
+  /** The least number of workers. Each start adds the missing ones. */
   readonly workers: number;
   /** The id of a worker's agent. */
   readonly agentOf: (worker: string) => string;
-  /** Opens the thread of a ticket. Called again after a crash, with the same result. */
+  /** Opens the thread of a ticket. Resolves with its id. A repeated call resolves with the same thread. */
   readonly openThread: (ticket: StartableTicket) => Promise<string>;
-  /** Seats the agents of the workers that have tickets. */
+  /**
+   * Seats the agents that prepared tickets need: workers, sides of meetings, reviewers. Unseats crews' other agents.
+   */
   readonly seat: () => Promise<void>;
-  /** Stores the work of an agent for the review with this id, and shows it to the reviewer. */
+  /** Stores the work of an agent for the review with this id, and shows it to reviewers. */
   readonly finishedWork: (review: string, agent: string) => Promise<ReviewedWork>;
   /** Starts the sessions of an agent anew. */
   readonly restart: (agent: string) => Promise<unknown>;
   /** Closes the sessions of an agent, and ends all processes that it started. Its next step opens its session again. */
   readonly rest: (agent: string) => Promise<void>;
-  /** Called with an error that is no result of the work. The job is tried again. */
+  /** Called with an error that is no result of the work. `words`: the error's message. */
   readonly failed: (error: unknown, words: string) => void;
 };
 
@@ -226,14 +233,14 @@ const SHOWS_TICKETS: ReadonlySet<CrewFact['type']> = new Set([
 ]);
 /** Time until a job that broke off is tried again, in milliseconds. */
 const AGAIN_MS = 5_000;
-/** Attempts to answer a reply whose ticket is not written. They take a minute. */
+/** The most attempts to answer a reply whose ticket is not written: about a minute. */
 const MOST_TRIES = 12;
 /** Time between two looks at a pull request, in milliseconds. */
 const PULL_MS = 60_000;
 /** Time between two fetches that no ticket and no merge asks for, in milliseconds. */
 const FETCH_MS = 60_000;
 
-/** The UUID of a worker's session for its ticket: a new one after each renewal. */
+/** The UUID of a worker's session for its ticket, another one after each renewal; empty without a ticket. */
 export function sessionOf({ ticket, renewals }: Pick<Worker, 'ticket' | 'renewals'>): string {
   if (ticket === null || renewals === 0) return ticket?.session ?? '';
   const digest = createHash('sha256').update(`${ticket.session} ${renewals}`).digest('hex');
@@ -250,9 +257,9 @@ export class CrewRunner {
   readonly #jobs = new Map<string, Promise<void>>();
   /** By worker: resolves when the processes of its failed step have ended. */
   readonly #endings = new Map<string, Promise<void>>();
-  /** Ends the waits of jobs that are tried again later. */
+  /** Functions that end waits at once: of jobs tried again later, and for pull requests. */
   readonly #again = new Set<() => void>();
-  /** Ends the waits for pull requests, by worker. */
+  /** Functions that end the wait for a pull request, by worker. */
   readonly #pulls = new Map<string, () => void>();
   #looking: Promise<void> | null = null;
   #answered: Promise<unknown> = Promise.resolve();
@@ -277,7 +284,7 @@ export class CrewRunner {
         if (isEndOfStep(fact)) this.#endStep(state, fact);
         if (SHOWS_TICKETS.has(fact.type)) this.#lookSoon();
         if (fact.type === 'ticketReplied') this.#do(this.#answer(fact));
-        // The other side keeps its seat and name after a meeting, and no session.
+        // After a meeting, the agent of the other side keeps its seat and name. Its session is closed.
         if (fact.type === 'meetingOver')
           this.#do(this.#ports.rest(sideAgentOf(findWorker(state, fact.worker)?.agent ?? fact.worker)));
         if (fact.type === 'merged') this.#do(this.#ports.work.closed(fact.ticket, fact.commit));
@@ -286,7 +293,7 @@ export class CrewRunner {
     });
   }
 
-  /** The repository of the crew. */
+  /** The repository and the tickets of the crew. */
   get work(): Pick<CrewWork, 'kept' | 'keptWork' | 'applyKept' | 'check' | 'updateCopy' | 'landing'> {
     return this.#ports.work;
   }
@@ -295,7 +302,7 @@ export class CrewRunner {
     return this.#ports.key;
   }
 
-  /** What the last look for tickets found. */
+  /** The tickets that the last look found, without those that have a worker or are finished now. */
   get seen(): SeenTickets {
     const { workers, finished } = this.state();
     const taken = new Set([...workers.map(({ ticket }) => ticket?.id), ...finished.map(({ id }) => id)]);
@@ -310,8 +317,8 @@ export class CrewRunner {
   }
 
   /**
-   * Goes on after a start: a worker whose worktree is gone, or whose ticket was closed meanwhile, is reset. People decide
-   * about finished work without a worktree. May be repeated.
+   * Goes on after a start, and adds missing workers. Resets a ready or working worker whose worktree is gone or whose
+   * ticket was closed. Asks people about untested work without a worktree. May be repeated.
    */
   async begin(): Promise<void> {
     const { settings, workers, work } = this.#ports;
@@ -336,7 +343,7 @@ export class CrewRunner {
     this.#round(this.state());
   }
 
-  /** Whether a ticket is closed in its source. A source that does not answer has closed nothing. */
+  /** Whether a ticket is closed in its source. False when the source fails; the error is reported. */
   async #isClosed({ id }: Assigned): Promise<boolean> {
     try {
       return await this.#ports.work.isClosed(id);
@@ -346,7 +353,7 @@ export class CrewRunner {
     }
   }
 
-  /** Resolves when no job is under way. An unfinished one is repeated after the next start. */
+  /** Stops the runner and releases the repository, when no job is under way. The next start repeats unfinished jobs. */
   async stop(): Promise<void> {
     this.#isRunning = false;
     this.#alarm.cancel();
@@ -365,7 +372,7 @@ export class CrewRunner {
     return applied.ok ? null : applied.refusal;
   }
 
-  /** Returns the promise that a worker's prompt waits for; `null` for none. It resolves also after a failure. */
+  /** Returns the promise that a worker's prompt waits for; `null` for none. A failure is reported, and resolves too. */
   beforePrompt(worker: Worker): Promise<void> | null {
     if (!this.#isRunning || !isStepping(worker)) return null;
     const { name } = worker;
@@ -387,7 +394,9 @@ export class CrewRunner {
       : 'Not done: this turn is no turn of work on a ticket.';
   }
 
-  /** Makes a ticket of a message, once. Resolves with the ticket's id. Rejects with words for people. May be repeated. */
+  /**
+   * Makes a ticket of a message, once. Resolves with the ticket's id. Rejects with words for people. May be repeated.
+   */
   async makeOf(quoted: QuotedMessage, by: string): Promise<string> {
     const { message, channel, asker } = quoted;
     const deps = await this.#ports.work.known(wantedDeps([quoted.first, ...quoted.after].map(({ text }) => text)));
@@ -397,7 +406,7 @@ export class CrewRunner {
     return this.#ticketOf(message, by);
   }
 
-  /** The id of the ticket made of a message, which is written if that is due; empty for none. */
+  /** The id of the ticket made of a message; empty for none. Writes the ticket first if it is only proposed. */
   async #ticketOf(message: string, by?: string): Promise<string> {
     const { proposals = [], asked = [] } = this.state();
     const proposal = proposals.find((each) => each.source?.message === message);
@@ -435,7 +444,7 @@ export class CrewRunner {
     return ticket;
   }
 
-  /** Adds workers: one with this name, or as many with the next free names. `touches`: patterns of their tickets. */
+  /** Adds one worker with this name, or this many with the next free names. `touches`: as in the worker's state. */
   async spawn(wanted: number | string, touches: readonly string[] = []): Promise<CrewRefusal | null> {
     const { agentOf } = this.#ports;
     const crew = this.#ports.crews.state(this.key);
@@ -449,7 +458,7 @@ export class CrewRunner {
     return this.give({ type: 'SPAWN', workers: names.map((name) => ({ name, agent: agentOf(name), ...more })) });
   }
 
-  /** Gives a ticket to a worker, ready or listed. Returns why not, or `null`. */
+  /** Gives a ready ticket to a worker, also one that starts only by hand. Returns why not; `null` when it is given. */
   async assign(worker: string, id: string): Promise<CrewRefusal | 'NO_TICKET' | null> {
     if (!this.state().running) return 'NOT_RUNNING';
     await this.#ports.work.fetch();
@@ -483,7 +492,7 @@ export class CrewRunner {
     this.#jobs.set(name, done);
   }
 
-  /** A job that broke off is tried again later, because its state has not changed. */
+  /** Reports an error, and waits `AGAIN_MS` before the next attempt. */
   async #brokeOff(why: unknown): Promise<void> {
     this.#failed(why);
     await this.#pause(AGAIN_MS);
@@ -547,7 +556,7 @@ export class CrewRunner {
     return { type: 'SEATED', worker: name, ticket: id };
   }
 
-  /** Writes what a meeting agreed on both tickets. People are told of a failure, and the worker goes on. */
+  /** Notes the agreement of a meeting on both tickets. Tells people of a failure; the worker goes on. */
   async #note({ name, meeting }: Worker, { id }: Assigned): Promise<CrewCommand> {
     if (meeting !== undefined)
       try {
@@ -560,7 +569,7 @@ export class CrewRunner {
   }
 
   async #measure({ name, step, stepCount, maxSteps }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
-    // After a review there is no step, and nobody is left to commit.
+    // Conch commits after a review, after the last step, and when DONE answers a request to commit.
     const commits = step === null || stepCount >= maxSteps || (step.signalled === true && step.kind === 'commit');
     try {
       const work = await this.#ports.work.measure(ticket, name, commits);
@@ -571,21 +580,21 @@ export class CrewRunner {
     }
   }
 
-  /** Tests the work, unless it cannot be merged as it is: it will be other work after the conflict. */
+  /** Tests the work. Work that conflicts with main is not tested, because resolving the conflict changes it. */
   async #test({ name, agent, work, unfinished }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
     if (work === null) return null;
     if (!(await this.#ports.work.exists(ticket)))
       return { type: 'LOST', worker: name, why: `its worktree ${ticket.worktree} is gone` };
     // A program that the worker left running could hold a port of its slot, or change files under the tests.
     await this.#ports.rest(agent);
-    // People decide about unfinished work.
+    // People decide about unfinished work first, so its conflict is found later.
     const conflict = unfinished ? null : await this.#ports.work.conflict(ticket, work.tip);
     if (conflict !== null) return { type: 'CONFLICT', worker: name, ...conflict };
     const result = await this.#ports.work.test(ticket);
     return { type: 'TESTED', worker: name, tip: work.tip, ...result };
   }
 
-  /** The reviewer gets its seat, and sees the work that was tested. */
+  /** Seats the reviewer, and stores the tested work for the review. */
   async #review(worker: Worker): Promise<CrewCommand | null> {
     const { name, agent, work } = worker;
     if (work === null) return null;
@@ -655,7 +664,7 @@ export class CrewRunner {
       return { type: 'CLEARED', worker: name, ticket: left.id, ...cleared };
     }
     if (ticket === null) return null;
-    // The session ends before its folder is touched: a worker that leaves has no seat.
+    // Takes the seat of the leaving worker, so that its session ends before its folder is touched.
     await this.#ports.seat();
     const merged = leaving.why === 'merged' ? (pull?.tip ?? work?.tip ?? null) : null;
     const { why } = leaving;
@@ -691,7 +700,7 @@ export class CrewRunner {
       });
   }
 
-  /** Looks for tickets, and gives them to idle workers. Main is tested first when others moved it. */
+  /** Looks for tickets, and gives them to idle workers. Tests main first, if its commit has no test result. */
   async #looked(): Promise<void> {
     const { work } = this.#ports;
     let seen = await work.look(this.state());
@@ -733,7 +742,7 @@ export class CrewRunner {
     return !isRed && ready.some((ticket) => this.#takerOf(ticket) !== undefined);
   }
 
-  /** The idle worker that a ticket is given to. Those with patterns come first: the others can take any ticket. */
+  /** The idle worker that a ticket is given to, `undefined` for none. Workers with fitting patterns come first. */
   #takerOf({ id, touches: wanted }: StartableTicket): Worker | undefined {
     const { workers, refused } = this.state();
     if (refused.some((each) => each.id === id)) return undefined;
@@ -742,7 +751,9 @@ export class CrewRunner {
     return fits.find(({ touches }) => touches !== undefined) ?? fits[0];
   }
 
-  /** Tests main at the commit at which tickets were found ready, unless that commit is tested or the crew is stopped. */
+  /**
+   * Tests main at the commit at which tickets were found ready, unless that commit is tested or the crew is stopped.
+   */
   async #testBase(tip: string): Promise<void> {
     const since = this.state().base?.tip ?? null;
     if (since === tip || !this.state().running) return;
@@ -772,7 +783,7 @@ export class CrewRunner {
     return this.give({ ...order, ticket: { ...order.ticket, ...place, slot, thread } });
   }
 
-  /** The first slot that no worker has, and whose ports no other program uses. */
+  /** Takes the first slot that no worker has and whose ports are free. */
   async #freeSlot(workers: readonly Worker[]): Promise<number> {
     const taken = new Set(workers.map((each) => each.ticket?.slot));
     for (let slot = 0; slot < FIRST_BASE_SLOT; slot += 1)
@@ -781,13 +792,14 @@ export class CrewRunner {
   }
 
   /**
-   * Ends the processes that a failed step left running. The next prompt of the worker waits until they have ended.
+   * Ends the processes that a step left running when it failed or was put back. The worker's next prompt waits for
+   * that.
    */
   #endStep(crew: Crew, fact: EndOfStep): void {
     const { name, agent, ticket } = findWorker(crew, fact.worker) ?? {};
     if (name === undefined || agent === undefined || ticket == null) return;
     const { restart, seat, work } = this.#ports;
-    // Begins a new session before the step is asked again.
+    // After an error the session starts anew. After a renewal the agent gets its new session.
     const session = { errorCounted: () => restart(agent), sessionRenewed: seat, stepPutBack: async () => {} };
     const ended = session[fact.type]()
       .then(() => work.endProcesses(ticket))
@@ -813,7 +825,7 @@ export class CrewRunner {
   }
 }
 
-/** Facts by which a step fails. The worker tries it again. */
+/** Facts that end a step without a result. The step is tried again. */
 type EndOfStep = CrewFactOf<'errorCounted' | 'sessionRenewed' | 'stepPutBack'>;
 
 function isEndOfStep(fact: CrewFact): fact is EndOfStep {

@@ -10,7 +10,7 @@ export type AskGitHub = (
 const permissionSchema = z.looseObject({ permission: z.string() });
 
 const PAGE = 100;
-/** More pages than this are not read: 2,000 issues, or 2,000 comments of one. */
+/** The most pages that are read: 2,000 issues, or 2,000 comments of an issue. Further pages are left out. */
 const MOST_PAGES = 20;
 /** How long requests wait after a refusal that names no time, in milliseconds. */
 const PAUSE_MS = 60_000;
@@ -34,7 +34,7 @@ export class GitHubRequests {
     this.#place = place;
   }
 
-  /** Returns the rows of all pages. Rejects with `GitHubRefusal`, or `Error` for an answer of another form. */
+  /** Returns the rows of all pages, at most `MOST_PAGES`. Rejects as `send`, and for an answer of another form. */
   async pages<Row>(
     route: string,
     parameters: Readonly<Record<string, unknown>>,
@@ -51,7 +51,10 @@ export class GitHubRequests {
     return all;
   }
 
-  /** Whether an account may write. COLLABORATOR and MEMBER, as GitHub marks authors, may have read access only. */
+  /**
+   * Whether an account may write; remembered for ten minutes. GitHub's marks COLLABORATOR and MEMBER do not tell: such
+   * authors may have read access only.
+   */
   async mayWrite(username: string): Promise<boolean> {
     const known = this.#rights.get(username);
     if (known !== undefined && this.#place.now() < known.until) return known.may;
@@ -116,7 +119,7 @@ function refusalOf(error: unknown, route: string): GitHubRefusal {
   return new GitHubRefusal(data.status, `${route} failed with ${data.status}: ${words}`);
 }
 
-/** Until when GitHub takes no requests, when this error says so; `null` for other errors. */
+/** Returns the instant until which GitHub takes no requests, if the error says so; `null` for other errors. */
 function waitIn(error: unknown, now: number): number | null {
   const { success, data } = errorSchema.safeParse(error);
   if (!success || (data.status !== 403 && data.status !== 429)) return null;

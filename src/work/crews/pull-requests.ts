@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { GitHubRefusal, GitHubRequests } from './github.ts';
 import type { AskGitHub, GitHubPlace } from './github.ts';
 
-/** A remark of a reviewer who may write. `id` never changes. `place`: file and line, or empty. */
+/** A remark of a reviewer who may write. `id` never changes. `place`: the file, with the line if known; or empty. */
 export type Remark = {
   readonly id: string;
   readonly author: string;
@@ -14,11 +14,11 @@ export type Remark = {
 export type PullState = {
   readonly state: 'open' | 'closed' | 'merged';
   readonly base: string;
-  /** The commit that it was merged as; `null` while it is not. */
+  /** The commit as which the pull request was merged; `null` before. */
   readonly commit: string | null;
   readonly conflicts: boolean;
   readonly remarks: readonly Remark[];
-  /** Names of the checks that are red for the commit; empty while some still run. */
+  /** Names of the red checks of the commit; empty while a check runs, and unless `state` is open. */
   readonly red: readonly string[];
 };
 
@@ -64,7 +64,7 @@ const statusesSchema = z.looseObject({
   statuses: z.array(z.looseObject({ context: z.string(), state: z.string() })),
 });
 
-/** Anybody can comment on a public repository. Only the permissions of these authors are asked for. */
+/** GitHub's marks of authors whose permissions are asked for. Remarks of all others are ignored. */
 const TRUSTED: ReadonlySet<string> = new Set(['OWNER', 'MEMBER', 'COLLABORATOR']);
 const RED_RUNS: ReadonlySet<string> = new Set(['failure', 'timed_out', 'startup_failure']);
 const RED_STATUSES: ReadonlySet<string> = new Set(['failure', 'error']);
@@ -93,7 +93,7 @@ export function gitHubPulls(ask: AskGitHub, place: GitHubPlace): PullRequests {
   };
 }
 
-/** Reviews and comments on lines, by people who may write, oldest first. Approvals ask for nothing. */
+/** The reviews, then the comments on lines, with a text, by people who may write. Leaves out approvals. */
 async function remarksOf(requests: GitHubRequests, number: number): Promise<readonly Remark[]> {
   const route = 'GET /repos/{owner}/{repo}/pulls/{pull_number}';
   const reviews = await requests.pages(`${route}/reviews`, { pull_number: number }, remarkSchema);
@@ -113,7 +113,7 @@ async function remarksOf(requests: GitHubRequests, number: number): Promise<read
   return remarks.filter(({ author }) => rights.get(author));
 }
 
-/** The names of the red checks of a commit; none while a check still runs, so that all are told at once. */
+/** The names of the red checks of a commit; empty while a check runs, so that all are told at once. */
 async function redChecks(requests: GitHubRequests, ref: string): Promise<readonly string[]> {
   const route = 'GET /repos/{owner}/{repo}/commits/{ref}';
   const { check_runs: runs } = runsSchema.parse(
@@ -130,7 +130,7 @@ async function redChecks(requests: GitHubRequests, ref: string): Promise<readonl
   ];
 }
 
-/** GitHub may not know a commit yet that was pushed just now. */
+/** Resolves with `none` when GitHub does not know the commit: it may have been pushed just now. */
 async function orNone(asked: Promise<{ readonly data: unknown }>, none: unknown): Promise<{ readonly data: unknown }> {
   try {
     return await asked;

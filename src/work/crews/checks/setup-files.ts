@@ -4,8 +4,9 @@ import { z } from 'zod';
 import { jsonOrNull } from '../../../lib/defined.ts';
 
 /**
- * Commands of a repository that prepare a worktree. `digest`: of the file that names them, and of a script it names.
- * `unbound`: the path of a script that main does not have, so that the digest says nothing of its text; `null` for none.
+ * Commands of a repository that prepare a worktree. `digest`: of the file that names them, and of a script that it
+ * names. `unbound`: the path of a named script that main lacks, so that the digest leaves its text out; `null` for
+ * none.
  */
 export type SetupFile = {
   readonly file: string;
@@ -56,7 +57,7 @@ export async function findSetup(read: ReadAtMain): Promise<SetupFile | null> {
   return null;
 }
 
-/** The variables by which setup files name the user's copy, the worktree and the first port. */
+/** The environment variables by which setup files find the user's copy, the worktree and the first port. */
 export function setupEnvironment(root: string, worktree: string, port: string): Readonly<Record<string, string>> {
   return {
     ROOT_WORKTREE_PATH: root,

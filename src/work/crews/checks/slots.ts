@@ -5,9 +5,9 @@ import { shortDigest } from '../../../lib/digest.ts';
 import { RUN_MARK } from '../../../lib/marked-processes.ts';
 import type { Assigned } from '../crew.ts';
 
-/** Ports of one slot. */
+/** The number of ports of one slot. */
 const PORTS = 20;
-/** Below the ports that systems give to outgoing connections: from 32,768 on Linux. */
+/** The range of all slots: below the ports of outgoing connections, which begin at 32,768 on Linux. */
 const FIRST_PORT = 12_000;
 const LAST_PORT = 32_767;
 const BLOCKS = Math.floor((LAST_PORT - FIRST_PORT) / PORTS);
@@ -16,10 +16,10 @@ export const FIRST_BASE_SLOT = 1_000;
 /** The number of slots in which main can be tested. */
 export const BASE_SLOTS = 10;
 
-/** The slot of a command, and the session that is its run. Merge commits name it as `Conch-Run`. */
+/** The slot of a command, and the session in the mark of its processes. */
 export type RunPlace = Pick<Assigned, 'slot' | 'session'>;
 
-/** In place of a session: the run in which main is tested. */
+/** The run of tests of main, in place of a session. */
 export const BASE_RUN = 'main';
 
 /** The mark of the processes of a run. `marks`: the prefix of all marks of a crew. */
@@ -32,7 +32,7 @@ export function runEnvironment(crew: { readonly id: string; readonly marks: stri
   return { ...slotEnvironment(crew.id, slot), [RUN_MARK]: runMark(crew.marks, session) };
 }
 
-/** The variables of the environment that keep what a worker starts apart from what others start. */
+/** The environment variables of a slot, which keep ports, databases and containers of different slots apart. */
 export function slotEnvironment(crew: string, slot: number) {
   const name = `${crew.toLowerCase().replaceAll(/[^a-z0-9]+/g, '_')}_${shortDigest(crew).slice(0, 4)}_${slot}`;
   return {
@@ -43,13 +43,13 @@ export function slotEnvironment(crew: string, slot: number) {
   };
 }
 
-/** The first of a slot's ports: the same for a crew and slot at every start. */
+/** The first port of a slot. It depends only on the crew and the slot. */
 function portBase(crew: string, slot: number): number {
   const first = Number.parseInt(shortDigest(crew).slice(0, 8), 16) % BLOCKS;
   return FIRST_PORT + ((first + slot) % BLOCKS) * PORTS;
 }
 
-/** The slots that a crew has taken. No other crew and no other Conch of this machine takes their ports meanwhile. */
+/** The slots that a crew has taken. No other crew on this machine, in any Conch, takes their ports meanwhile. */
 export class TakenSlots {
   readonly #crew: string;
   readonly #locks = new Map<number, FileLock>();
@@ -58,7 +58,7 @@ export class TakenSlots {
     this.#crew = crew;
   }
 
-  /** Takes a slot, and keeps it. Resolves with false when another Conch has its ports, or another program uses one. */
+  /** Takes a slot. Resolves with false when another crew has its ports, or a program uses one of them. */
   async take(slot: number): Promise<boolean> {
     if (!this.keep(slot)) return false;
     if ((await portsInUse(this.#crew, slot)).length === 0) return true;
@@ -66,7 +66,7 @@ export class TakenSlots {
     return false;
   }
 
-  /** Takes a slot whatever uses its ports, such as a program of the worker that has it. */
+  /** Takes a slot, also when programs use its ports, such as those of its worker. False when another crew has them. */
   keep(slot: number): boolean {
     const lock = this.#locks.get(slot) ?? lockPorts(portBase(this.#crew, slot));
     if (lock !== null) this.#locks.set(slot, lock);
@@ -83,7 +83,7 @@ export class TakenSlots {
   }
 }
 
-/** Locks a block of ports; `null` when another Conch has it, or another user had it. */
+/** Locks a block of ports; `null` when another crew has it, or the lock file cannot be used. */
 function lockPorts(first: number): FileLock | null {
   try {
     return lockInstance(`ports from ${first}`);
@@ -92,7 +92,7 @@ function lockPorts(first: number): FileLock | null {
   }
 }
 
-/** The ports of a slot that another program uses. */
+/** The ports of a slot on which a program of this machine listens. */
 export async function portsInUse(crew: string, slot: number): Promise<readonly number[]> {
   const base = portBase(crew, slot);
   const ports = Array.from({ length: PORTS }, (_, index) => base + index);

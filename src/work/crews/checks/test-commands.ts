@@ -82,7 +82,7 @@ const COUNTS: readonly RegExp[] = [
   /^\s*(\d+) passing/gm,
 ];
 
-/** The number of tests that the summaries of a known runner name together; `null` when there is none. */
+/** The sum of the numbers of tests in the summaries of a known runner; `null` for no such summary. */
 export function countTests(output: string): number | null {
   for (const pattern of COUNTS) {
     const found = [...output.matchAll(pattern)];

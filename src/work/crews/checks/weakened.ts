@@ -9,14 +9,14 @@ const SKIP =
   /\b(?:it|test|describe|context|suite)\.(?:skip|todo|only)\b|\b(?:xit|xdescribe|xtest|fit|fdescribe)\s*\(|\b(?:skip|todo|only):\s*(?:true|['"`])|@unittest\.(?:skip|expectedFailure)|@pytest\.mark\.(?:skip|xfail)|\bpytest\.skip\(|#\[ignore\b|\bt\.Skip(?:f|Now)?\(|@(?:Disabled|Ignore)\b|\[Ignore\]|\[Fact\(Skip/;
 const CASE = /\b(?:it|test)(?:\.\w+)*\s*\(|^\s*(?:async )?def test_|^\s*func Test[A-Z]|#\[test\]|@Test\b|\[Fact\]/;
 const CHECK = /\bassert\b|\bassert\w*[.(!]|\bexpect\s*\(|\bshould\b|t\.(?:Error|Fatal)f?\(/;
-/** Lines that say how tests are run, in files that say other things, too. */
+/** Matches lines that say how tests are run, in package.json, pyproject.toml and Makefiles. */
 const SCRIPT = /"(?:pre|post)?test(?::\w+)?"\s*:|"(?:jest|mocha|ava|vitest)"\s*:|^\.?\w*tests?\s*:(?!=)|pytest/i;
 const SCRIPT_FILE = /(?:^|\/)(?:package\.json|pyproject\.toml)$/;
 const MAKEFILE = /(?:^|\/)(?:GNU)?makefile$/i;
 
 /**
- * The parts of a diff that make tests weaker: deleted or emptied tests, skipped tests, and changes of how tests are
- * run. `diff`: the text of `git diff --no-renames` between base and work.
+ * The parts of a diff that make tests weaker: deleted tests, skipped tests, removed checks, and changes of how tests
+ * are run. `diff`: the text of `git diff --no-renames` between base and work.
  */
 export function weakenedParts(diff: string): readonly WeakenedPart[] {
   return filesOf(diff).flatMap(({ file, isDeleted, hunks }) => {
@@ -34,14 +34,14 @@ export function weakenedParts(diff: string): readonly WeakenedPart[] {
   });
 }
 
-/** Whether a hunk changes how tests are run. In a Makefile, lines under the target count as well. */
+/** Whether a hunk changes how tests are run. In a Makefile, also lines under a target for tests count. */
 function changesCommand(file: string, hunk: string): boolean {
   if ([...changed(hunk, '-'), ...changed(hunk, '+')].some((line) => SCRIPT.test(line))) return true;
   if (!MAKEFILE.test(file)) return false;
   return /^[ +-]?\w*tests?\s*:(?!=)[^]*^[+-]\t/im.test(hunk) || /^@@[^\n]*@@ \w*tests?\s*:(?!=)/i.test(hunk);
 }
 
-/** Why one hunk in a file of tests makes them weaker; `null` when it does not. */
+/** Why a hunk in a file of tests makes the tests weaker; `null` when it does not. */
 function reasonOf(hunk: string): string | null {
   const [less, more] = [changed(hunk, '-'), changed(hunk, '+')];
   const count = (lines: readonly string[], pattern: RegExp): number =>

@@ -12,9 +12,9 @@ import type { Repository } from './repository.ts';
 import { listWorktrees } from './worktrees.ts';
 
 /**
- * Compares what git and the machine have with what the crew knows: worktrees, branches of workers, folders, processes,
- * stored and waiting work. Returns one sentence for each difference, and changes nothing. `folder`: where worktrees are.
- * `integration`: the one that no worker has. `marks`: the prefix of the marks of the crew's processes.
+ * Compares git and the machine with the state of the crew: worktrees, branches of workers, folders, processes, stored
+ * and waiting work. Returns one sentence for each difference. Repairs nothing. `folder`: the folder of the worktrees.
+ * `integration`: the worktree that no worker has. `marks`: the prefix of the marks of the crew's processes.
  */
 export async function checkRepository(
   repository: Repository,
@@ -60,7 +60,7 @@ export async function checkRepository(
   return problems;
 }
 
-/** Describes a process of no open ticket: one that an ended ticket left, or that a Conch with another database started. */
+/** Describes a process of no open ticket: left by an ended ticket, or started by a Conch with another database. */
 function strayWords({ pid, command, folder }: MarkedProcess): string {
   return `A process belongs to no ticket: ${pid} (${command.slice(0, 80)}) in ${folder}. To end it: kill ${pid}`;
 }

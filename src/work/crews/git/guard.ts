@@ -7,14 +7,14 @@ import { indexEntries } from './kept.ts';
 import { STATUS, unless } from './repository.ts';
 import type { Repository } from './repository.ts';
 
-/** What belongs to the user in a repository: for each part, a value or digest by name. */
+/** The user's copy of a repository: for each part, values or digests by name. */
 export type CopyPicture = Readonly<Record<CopyPart, ReadonlyMap<string, string>>>;
 type CopyPart = 'head' | 'refs' | 'index' | 'files' | 'stash' | 'config' | 'hooks';
 
 /**
- * Takes a picture of the user's copy: HEAD, refs but those of Conch and of workers, index, changed files, stash, settings
- * and hooks. Only digests of contents and settings are kept. When Conch itself advances main, take a new picture: that
- * change is no worker's. Throws `GitError`.
+ * Takes a picture of the user's copy: HEAD, refs, index, changed files, stash, local settings and hooks. Leaves out
+ * refs of Conch and of workers. Keeps only digests of contents and settings. After Conch itself advanced main, take a
+ * new picture, so that no worker is blamed. Throws `GitError`.
  */
 export async function pictureOf(repository: Repository): Promise<CopyPicture> {
   const { git, root, commonDir } = repository;
@@ -68,7 +68,7 @@ const SENTENCES: Readonly<Record<CopyPart, (change: Change) => string>> = {
 /** Number of fields before the path in an entry of `git status`: `1` a changed file, `u` a conflict, `?` a new file. */
 const FIELDS: Readonly<Record<string, number>> = { 1: 8, u: 10, '?': 1 };
 
-/** HEAD, and the files that differ from it, with their state, size and time of change. */
+/** HEAD, and the files that differ from it, with their state, size, time of change and mode. */
 async function statusIn(root: string, status: string): Promise<Pick<CopyPicture, 'head' | 'files'>> {
   const head = new Map([['branch', 'no branch']]);
   const files = new Map<string, string>();
@@ -86,18 +86,18 @@ async function statusIn(root: string, status: string): Promise<Pick<CopyPicture,
   return { head, files };
 }
 
-/** A digest of all stashes. */
+/** A digest of the list of stashes. */
 async function stashesIn({ git, commonDir }: Repository): Promise<string> {
   const log = await readFile(join(commonDir, 'logs/refs/stash'), 'latin1').catch(() => null);
   return shortDigest(log ?? (await git(['log', '--walk-reflogs', '--format=%H', 'refs/stash'])));
 }
 
-/** The folder of hooks that is set in any configuration; `null` for none. */
+/** The folder of hooks that the configuration of git sets; `null` for none. */
 async function hooksPathIn({ git }: Repository, settings: readonly GitSetting[]): Promise<string | null> {
   const set = settings.findLast(({ name }) => name === 'core.hookspath');
   if (set === undefined) return null;
   const path = set.value ?? '~';
-  // git replaces the beginning of such a path.
+  // git expands paths that begin with these characters.
   return /^[~%:]/.test(path)
     ? await unless(1, git(['config', '--type=path', 'core.hooksPath'], { hooks: true }))
     : path;
@@ -110,7 +110,7 @@ function short(value = ''): string {
 
 function settingsIn(all: readonly GitSetting[]): ReadonlyMap<string, string> {
   const settings = new Map<string, string>();
-  // git writes to the settings of a worker's branch when the worker pushes it.
+  // git itself writes settings of a worker's branch, for example when the worker pushes it.
   for (const { name, value } of all.filter((each) => isLocalSetting(each) && !each.name.startsWith('branch.agent/')))
     settings.set(name, shortDigest(settings.get(name) ?? '', ...(value?.split('\n') ?? [])));
   return settings;

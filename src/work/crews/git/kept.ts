@@ -12,7 +12,7 @@ import type { Repository } from './repository.ts';
 /** Work stored as a commit. `ref` is `null` when nothing differs from HEAD and nothing was stored. */
 export type StoredWork = { readonly ref: string | null; readonly commit: string; readonly tree: string };
 
-/** Thrown when work could not be stored. Nothing may be removed then. */
+/** Thrown when work could not be stored or read. Remove nothing then. */
 export class KeepError extends Error {
   constructor(worktree: string, reason: string, options?: ErrorOptions) {
     super(`The work in ${worktree} could not be stored: ${reason} Nothing was removed.`, options);
@@ -22,14 +22,14 @@ export class KeepError extends Error {
 
 /** The author of stored work, and of commits for users without a name. */
 const CONCH = { name: 'Conch', email: 'conch@localhost' };
-/** Every object and ref is on the disk before git answers. */
+/** Options with which git answers only after all objects and refs are on the disk. */
 const DURABLE = ['-c', 'core.fsync=all'];
 
 /**
  * Stores all files of a worktree that git does not ignore, staged, unstaged and new, as a commit under the next number
- * of `refPrefix`. Index, files and branch stay. An index that differs from the files is the second parent. Work that the
- * newest ref holds already is not stored twice. A HEAD that no ref holds is also stored when nothing differs from it;
- * `always`: every HEAD, before its branch is deleted. Throws `KeepError`.
+ * of `refPrefix`. Index, files and branch stay as they are. An index that differs from the files and from HEAD is the
+ * second parent. Does not store work that the newest ref already holds. Stores nothing when no file differs from HEAD,
+ * unless no ref contains HEAD. `always`: stores also then. Throws `KeepError`.
  */
 export async function storeWork(
   repository: Repository,
@@ -121,24 +121,24 @@ export async function applyKept({ env }: Repository, { parent, commit }: KeptWor
   }
 }
 
-/** Deletes the ref of stored work, when it is still at this commit. */
+/** Deletes the ref of stored work. Throws `GitError` when the ref is not at this commit any more. */
 export async function dropKept({ git }: Repository, { ref, commit }: KeptWork): Promise<void> {
   await git(['update-ref', '-d', ref, commit]);
 }
 
-/** What committing a worktree gave. `leftOut`: new files that stay out of the commit. */
+/** What committing a worktree gave. `leftOut`: files that stay out of the commit. */
 export type CommittedWork = {
   /** `null` when there was nothing to commit, or the commit was refused. */
   readonly commit: string | null;
   readonly leftOut: readonly { readonly path: string; readonly reason: string }[];
-  /** What a hook or git said against the commit; `null` when nothing did. */
+  /** Why a hook or git refused the commit, in words; `null` when it was not refused. */
   readonly refused: string | null;
 };
 
 /**
- * Commits the changes of tracked files and the new files that git does not ignore, on the worktree's branch. Links that
- * leave the worktree, dependency folders, environment files and files over 5 MiB stay out. `hooks`: runs the hooks and
- * filters of the repository; one that refuses gives `refused`.
+ * Commits the changes of tracked files and the new files that git does not ignore, on the worktree's branch. New links
+ * that leave the worktree, dependency folders, environment files, nested repositories and files over 5 MiB stay out.
+ * `hooks`: runs the hooks and filters of the repository. Their refusal is in `refused`.
  */
 export async function commitWork(
   { env }: Pick<Repository, 'env'>,
@@ -183,7 +183,9 @@ export async function commitWork(
   return { commit: (await git(['rev-parse', 'HEAD'])).trim(), leftOut, refused: null };
 }
 
-/** The hook that failed, in the events that git traced; `null` for none. A git inside a hook has a "/" in its `sid`. */
+/**
+ * The failed hook in the events that git traced; `null` for none. Leaves out a git that a hook ran: "/" in its `sid`.
+ */
 function refusingHook(events: string): string | null {
   const own = events.split('\n').filter((line) => !/"sid":"[^"]*\//.test(line));
   const started = own.findLast((line) => line.includes('"child_class":"hook"'));
@@ -194,7 +196,7 @@ function refusingHook(events: string): string | null {
   return hasFailed ? (/"hook_name":"([^"]+)"/.exec(started ?? '')?.[1] ?? null) : null;
 }
 
-/** Variables that name the author of commits: the user of git, or Conch when git knows none. `at`: milliseconds. */
+/** Variables for the author of commits: the user of git, or Conch when git knows none. `at`: their time in ms. */
 export async function commitAuthor(
   folder: string,
   env: GitEnvironment,
@@ -210,7 +212,7 @@ export async function commitAuthor(
 }
 
 const DIFF = ['diff', '--no-ext-diff', '--no-textconv', '--no-color'];
-/** Hooks may run linters and tests. */
+/** The longest time of a commit with its hooks, in milliseconds: hooks may run linters and tests. */
 const HOOKS_LIMIT_MS = 900_000;
 const MOST_BYTES = 5 * 1_048_576;
 const DEPENDENCIES =
@@ -234,12 +236,14 @@ async function reasonAgainst(worktree: string, path: string): Promise<string | n
 
 type Look = Awaited<ReturnType<typeof lookAt>>;
 
-/** Entries by the digest of the file of their index: they depend on nothing else. */
+/** The entries of indexes, by the digest of the index file. Entries depend on nothing else. */
 const ENTRIES = new BoundedMap<string, readonly string[]>(40);
-/** Longer lists of entries are not remembered. */
+/** The longest list of entries that is remembered. */
 const MOST_REMEMBERED = 10_000;
 
-/** Lists the entries of the index of a worktree, with their flags. git is asked only when the index has changed. */
+/**
+ * Lists the entries of the index of a worktree, with their flags. Asks git only for an index that is not remembered.
+ */
 export async function indexEntries(worktree: string, git: Git): Promise<readonly string[]> {
   const file = join(await gitDirOf(worktree, git), 'index');
   const digestNow = async (): Promise<string | null> => {
@@ -256,13 +260,13 @@ export async function indexEntries(worktree: string, git: Git): Promise<readonly
 }
 
 /**
- * Looks at a worktree and its submodules before their files are read. `entries`: of the index. `unmerged`: files in a
- * conflict. `isDetached`: HEAD names a commit and no branch. `isDirty`: files differ from HEAD. `isClean`: no file differs
- * from HEAD, and git looks at all of them. `keep`: where commits of submodules are kept.
+ * Looks at a worktree and its submodules. `entries`: of the index. `unmerged`: files in a conflict. `isDetached`: HEAD
+ * names a commit and no branch. `isDirty`: files differ from HEAD. `isClean`: no file differs from HEAD, and git checks
+ * all files. `keep`: the prefix of the refs that keep commits of submodules; `null` keeps none.
  */
 async function lookAt(repository: Repository, worktree: string, keep: string | null) {
   const git = gitIn(worktree, repository.env);
-  // Runs no git in submodules: their own settings could name programs.
+  // This status runs no git in submodules, because their own settings could name programs.
   const status = zeroSeparated(await git([...STATUS, '--ignore-submodules=dirty']));
   const entries = await indexEntries(worktree, git);
   const files = status.filter((entry) => !entry.startsWith('# '));
@@ -270,7 +274,7 @@ async function lookAt(repository: Repository, worktree: string, keep: string | n
   const isDetached = status[1] === '# branch.head (detached)';
   const unmerged = files.filter((entry) => entry.startsWith('u ')).map((entry) => entry.split(' ').slice(10).join(' '));
   const isDirty = files.length > 0 || (await keptSubmodules(repository, entries, { worktree, keep })).length > 0;
-  // Another letter marks files that git was told not to look at.
+  // Letters other than H mark files that git was told not to check.
   const isClean = !isDirty && head !== null && entries.every((entry) => entry.startsWith('H '));
   return { head, isDetached, entries, unmerged, isDirty, isClean };
 }
@@ -278,10 +282,12 @@ async function lookAt(repository: Repository, worktree: string, keep: string | n
 /** The trees of the files, of the index, and of HEAD. `indexTree` is `null` while the index holds conflicts. */
 type Snapshot = { readonly tree: string; readonly indexTree: string | null; readonly headTree: string | null };
 
-/** `keep`: the prefix of the refs that keep commits of submodules; `null` keeps none. `seen`: what `lookAt` returned. */
+/**
+ * `keep`: the prefix of the refs that keep commits of submodules; `null` keeps none. `seen`: what `lookAt` returned.
+ */
 type SnapshotOrder = { readonly keep: string | null; readonly seen: Look };
 
-/** Writes the files of a worktree as a tree, through a copy of its index. Nothing is written for a clean one. */
+/** Writes the files of a worktree as a tree, through a copy of its index. Writes nothing for a clean worktree. */
 async function snapshot(repository: Repository, worktree: string, { keep, seen }: SnapshotOrder): Promise<Snapshot> {
   const { head, entries, isClean } = seen;
   const own = gitIn(worktree, repository.env);
@@ -307,7 +313,7 @@ async function snapshot(repository: Repository, worktree: string, { keep, seen }
   }
 }
 
-/** Keeps the work in the submodules of an index. Returns entries for those whose commit is another one now. */
+/** Keeps the work in the submodules of an index. Returns new entries for submodules with another commit now. */
 async function keptSubmodules(
   repository: Repository,
   entries: readonly string[],
@@ -323,7 +329,10 @@ async function keptSubmodules(
   return changed;
 }
 
-/** Stores the work in a submodule in the copy that all worktrees share, and returns its commit. */
+/**
+ * Returns the commit with the work in a submodule. Unless `keep` is `null`, stores the commit in the copy that all
+ * worktrees share. Throws for a repository that is no submodule of such a copy.
+ */
 async function keepSubmodule(
   repository: Repository,
   { worktree, path, keep }: { readonly worktree: string; readonly path: string; readonly keep: string | null },
@@ -341,7 +350,7 @@ async function keepSubmodule(
   const commit = (seen.isClean ? seen.head : null) ?? (await commitOfSubmodule(repository, folder, { keep, seen }));
   if (keep === null || shared === gitDir) return commit;
   const having = ['--git-dir', shared, 'for-each-ref', '--count=1', '--contains', commit];
-  // git ends with 129 when the copy has no such commit.
+  // The exit code of git is 129 when the copy has no such commit.
   if (((await unless(129, git(having))) ?? '') !== '') return commit;
   await git(['update-ref', 'refs/conch/kept/submodule', commit]);
   const refs = `refs/conch/kept/submodule:${keep}/${commit}`;
@@ -349,7 +358,7 @@ async function keepSubmodule(
   return commit;
 }
 
-/** Makes a commit of the files of a submodule. Returns HEAD where they do not differ from it. */
+/** Makes a commit of the files of a submodule. Returns HEAD when no file differs from HEAD. */
 async function commitOfSubmodule(repository: Repository, folder: string, order: SnapshotOrder): Promise<string> {
   const { head } = order.seen;
   const { tree, headTree } = await snapshot(repository, folder, order);

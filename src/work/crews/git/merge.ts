@@ -19,7 +19,7 @@ const REMOTE_LIMIT_MS = 300_000;
 /** Where main is. `tip`: the commit to build on. `hasDiverged`: main has commits that the waiting commit lacks. */
 export type MainState = { readonly main: string; readonly tip: string; readonly hasDiverged: boolean };
 
-/** Returns where main is. Deletes the ref of waiting commits when main has them. Throws when main is missing. */
+/** Returns where main is. Deletes the ref of the waiting commit when main has it. Throws when main is missing. */
 export async function mainState(repository: Repository): Promise<MainState> {
   const names = [`refs/heads/${repository.main}`, WAITING].map((ref) => `${ref}^{commit}`);
   const [main = null, waiting = null] = (await repository.objects.read(names)).map((found) => found?.id ?? null);
@@ -37,7 +37,10 @@ export async function mainState(repository: Repository): Promise<MainState> {
   return { main, tip: main, hasDiverged: false };
 }
 
-/** Puts the integration worktree at a commit, without a branch and without files that git does not ignore. */
+/**
+ * Puts the integration worktree at a commit, without a branch. Creates it if missing. Removes untracked files, except
+ * ignored ones.
+ */
 export async function prepareIntegration(repository: Repository, folder: string, tip: string): Promise<void> {
   if (await isLinked(repository, folder)) {
     const git = gitIn(folder, repository.env);
@@ -68,9 +71,9 @@ export type MergeRequest = {
   readonly commit: string;
   /** The text that the ticket's file has in the merge commit. */
   readonly ticket?: FileText;
-  /** Changes of the branch in this folder are dropped, except those of `allowed` paths. */
+  /** Drops changes of the branch in the folder `dir`, except those of `allowed` paths. */
   readonly tickets?: { readonly dir: string; readonly allowed: readonly string[] };
-  /** A merge that adds this text to a file is refused. */
+  /** A text that no merge may add to a file: the merge is refused. */
   readonly marker?: string;
   readonly message: string;
   readonly trailers: readonly (readonly [name: string, value: string])[];
@@ -86,14 +89,16 @@ export type SideCommit = {
   readonly ticket: string;
 };
 
-/** A file that both sides changed, with the newest commits of both. */
+/** A file in conflict, with the newest commits of each side that changed it, at most five. */
 export type ConflictFile = {
   readonly path: string;
   readonly main: readonly SideCommit[];
   readonly branch: readonly SideCommit[];
 };
 
-/** What a merge gave. `dropped`: changes of tickets that are not in the merge commit. `hunks`: the lines in conflict. */
+/**
+ * What a merge gave. `dropped`: changes of tickets that are not in the merge commit. `hunks`: the lines in conflict.
+ */
 export type MergeResult =
   | { readonly kind: 'merged'; readonly commit: string; readonly tree: string; readonly dropped: readonly string[] }
   | { readonly kind: 'nothing' }
@@ -136,8 +141,8 @@ export async function mergeCommit(repository: Repository, request: MergeRequest)
 }
 
 /**
- * Whether git cannot merge two commits by itself. Changes no branch, index or folder. False with a git before 2.38, which
- * cannot tell: the merge then finds the conflict. Throws `GitError`.
+ * Whether git cannot merge two commits by itself. Changes no branch, index or folder. Always false with a git before
+ * 2.38, which cannot tell. Throws `GitError`.
  */
 export async function isInConflict({ git }: Repository, one: string, other: string): Promise<boolean> {
   try {
@@ -155,7 +160,7 @@ const HUNKS = ['--literal-pathspecs', 'diff', '--no-color', '--no-ext-diff', '--
 
 /** The parts of a pull request's next commit. `previous`: the commit that the pull request has now; `null` for none. */
 export type PullCommitRequest = Pick<MergeRequest, 'ticket' | 'tickets' | 'marker' | 'message' | 'at'> & {
-  /** The commit of the branch, and the commit of main that it begins at. */
+  /** The commit of the branch, and the newest commit of main that it contains. */
   readonly tip: string;
   readonly base: string;
   readonly previous: string | null;
@@ -163,8 +168,8 @@ export type PullCommitRequest = Pick<MergeRequest, 'ticket' | 'tickets' | 'marke
 
 /**
  * Makes the commit that a pull request shows: the branch with its ticket closed, and without changes of other tickets.
- * It follows the previous one, so that it can be pushed without force. Without such changes it is the branch's own
- * commit. No branch and no folder changes. Throws `GitError`.
+ * The commit follows the `previous` commit, so that it can be pushed without force. Returns the commit `tip` itself
+ * when nothing has to change. No branch and no folder changes. Throws `GitError`.
  */
 export async function pullCommit(
   repository: Repository,
@@ -225,7 +230,7 @@ async function setFile(git: Git, { path, text }: FileText): Promise<void> {
   await git(['update-index', '--add', '--cacheinfo', `100644,${blob},${path}`]);
 }
 
-/** Sets the ticket's file in the index and takes other changes of tickets out of it. Returns the dropped paths. */
+/** Sets the ticket's file in the index. Removes other changes of tickets from the index, and returns their paths. */
 async function dropTickets(
   git: Git,
   { tip, ticket, tickets }: Pick<MergeRequest, 'tip' | 'ticket' | 'tickets'>,
@@ -254,7 +259,7 @@ async function addedMarkers(git: Git, tip: string, marker: string): Promise<read
   return added;
 }
 
-/** The newest commits that changed a file and that `without` lacks. */
+/** The newest commits of `tip`, at most five, that changed a file and that `without` lacks. */
 async function sideOf(git: Git, without: string, tip: string, path: string): Promise<readonly SideCommit[]> {
   const format = '--format=%H%x1f%an%x1f%s%x1f%(trailers:key=Conch-Ticket,valueonly,separator=%x2C)';
   const listing = ['--literal-pathspecs', 'log', '-z', '--show-pulls', '--max-count=5', format];
@@ -277,10 +282,12 @@ export async function findMerge(
 /** A line of a file, from 1, or a commit. */
 export type LineOrCommit = { readonly file: string; readonly line: number } | { readonly commit: string };
 
-/** How a line or a commit came to main. `landed`: the commit of main that brought `commit`, with its ticket; '' for none. */
+/**
+ * How `commit` came to main. `landed`: the commit of main that brought it, with its subject and ticket, '' for none.
+ */
 export type Landing = Readonly<Record<'commit' | 'landed' | 'subject' | 'ticket', string>>;
 
-/** Finds how a line or a commit came to main. Resolves with `null` when main does not have it. */
+/** Finds how a line or a commit came to main. `null`: neither main nor work that waits for the user's copy has it. */
 export async function findLanding(repository: Repository, place: LineOrCommit): Promise<Landing | null> {
   const { git } = repository;
   const { tip } = await mainState(repository);
@@ -297,7 +304,7 @@ export async function findLanding(repository: Repository, place: LineOrCommit): 
   return { commit, landed, subject, ticket };
 }
 
-/** The commit that wrote a line as it is in `tip`; `null` when there is no such line. */
+/** The commit that last changed a line of a file in `tip`; `null` when there is no such line. */
 async function writerOf(
   git: Git,
   tip: string,
@@ -308,7 +315,7 @@ async function writerOf(
   return shown?.split(' ')[0] ?? null;
 }
 
-/** Whether main has a commit, or the commit waits for the user's copy. */
+/** Where a commit is: on main, or in work that waits for the user's copy; `null` for neither. */
 export async function isOnMain(repository: Repository, commit: string): Promise<'main' | 'waiting' | null> {
   const { main, tip } = await mainState(repository);
   if (await isAncestor(repository, commit, main)) return 'main';
@@ -322,9 +329,9 @@ export type AdvancedMain =
   | { readonly kind: 'waiting'; readonly folder: string; readonly reason: string };
 
 /**
- * Advances main to `to`, a commit built on `from`, only by fast-forward. Where main is checked out, git updates the files
- * and itself refuses to overwrite changes. Main that is not at `from`, nor before a waiting `from`, has moved. A repeat
- * after success changes nothing; a repeat after `waiting` tries again. Throws `GitError`.
+ * Advances main to `to`, a commit built on `from`, only by fast-forward. Where main is checked out, git updates the
+ * files, and refuses to overwrite changes: `to` then waits. Returns `moved` when main moved meanwhile. A repeat after
+ * success changes nothing; a repeat after `waiting` tries again. Throws `GitError`.
  */
 export async function advanceMain(
   repository: Repository,
@@ -357,7 +364,7 @@ export async function advanceMain(
   return { kind: 'waiting', folder: holder.folder, reason: refusal };
 }
 
-/** The worktree that has main checked out, and why it cannot be updated now; `null` when there is none. */
+/** The worktree with main checked out; `null` for none. `reason`: why it cannot be updated now; `null` when it can. */
 async function holderOfMain(
   repository: Repository,
 ): Promise<{ readonly folder: string; readonly reason: string | null } | null> {
@@ -373,7 +380,10 @@ async function holderOfMain(
   return found === undefined ? null : { folder: found.folder, reason: null };
 }
 
-/** Fast-forwards the files of a person's copy. Returns why Conch does not try; `null` after success. */
+/**
+ * Fast-forwards main with the files of a person's copy. Returns why Conch does not try; `null` after success. Throws
+ * `GitError` when git refuses.
+ */
 async function fastForward({ env }: Repository, folder: string, from: string, to: string): Promise<string | null> {
   const git = gitIn(folder, env);
   // Filters do not run here, so files that need one would get a wrong content.
@@ -388,7 +398,7 @@ async function fastForward({ env }: Repository, folder: string, from: string, to
   return null;
 }
 
-/** Returns the commit that a branch has at a remote; `null` when it has none, or the commit is not known here. */
+/** Returns the commit of a branch at a remote; `null` without such a branch, or when the commit is not known here. */
 export async function pushedTip(repository: Repository, remote: string, branch: string): Promise<string | null> {
   const listed = await repository.git(['ls-remote', '--', remote, `refs/heads/${branch}`], {
     limitMs: REMOTE_LIMIT_MS,

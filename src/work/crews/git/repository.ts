@@ -66,7 +66,7 @@ export type RepositoryOptions = {
   readonly folder?: string | null;
 };
 
-/** Locks of this process. A lock that nothing names could be collected, and would be released. */
+/** Locks of this process. Held here, because garbage collection of a lock would release it. */
 const HELD = new Set<FileLock>();
 
 const BOOT_ID = '/proc/sys/kernel/random/boot_id';
@@ -74,7 +74,8 @@ const FETCH_LIMIT_MS = 300_000;
 
 /**
  * Opens the repository of a folder and locks it for this process. The system unlocks it when the process ends in any
- * way. Hides `agents/` and `.conch` from git through the common `info/exclude`. Throws `RepositoryError`.
+ * way. Hides the folder of the worktrees and `.conch` from git through `info/exclude`. Throws `RepositoryError`, or
+ * `GitError` when git fails otherwise.
  */
 export async function openRepository(path: string, options: RepositoryOptions): Promise<Repository> {
   const { main, env, folder = 'agents' } = options;
@@ -113,7 +114,7 @@ export async function tipOf({ objects }: Pick<Repository, 'objects'>, branch: st
   return await commitOf({ objects }, `refs/heads/${branch}`);
 }
 
-/** Returns the commit that a full ref or id names; `null` when there is none. */
+/** Returns the commit that a ref or an id names; `null` when there is none. */
 export async function commitOf({ objects }: Pick<Repository, 'objects'>, name: string): Promise<string | null> {
   const [found] = await objects.read([`${name}^{commit}`]);
   return found?.id ?? null;
@@ -133,7 +134,7 @@ export async function isAncestor({ git }: Pick<Repository, 'git'>, one: string, 
   return (await unless(1, git(['merge-base', '--is-ancestor', one, other]))) !== null;
 }
 
-/** Returns the `commits` that the history of `tip` does not contain. It contains no commit that was not fetched yet. */
+/** Returns those of `commits` that `tip` does not contain. Commits that were not fetched yet count as missing. */
 export async function missingIn(
   repository: Pick<Repository, 'git'>,
   commits: readonly string[],
@@ -156,7 +157,7 @@ export async function fileIn(
   return (await filesIn(repository, commit, [path])).get(path) ?? null;
 }
 
-/** As `filesIn`. A link is no such file: its text would be in another place. */
+/** As `filesIn`, without symbolic links, whose text is in another place. */
 export async function plainFilesIn(
   repository: Pick<Repository, 'git' | 'objects'>,
   commit: string,
@@ -183,7 +184,7 @@ export async function filesIn(
   return new Map([...texts].map(([name, text]) => [name.slice(commit.length + 1), text]));
 }
 
-/** The texts of files, by the names that git takes for them: ids of their contents, or a commit and a path. */
+/** The texts of files by the `names` that git takes: a blob's id, or `commit:path`. Leaves out what is no file. */
 export async function blobsOf(
   { objects }: Pick<Repository, 'objects'>,
   names: readonly string[],
@@ -198,14 +199,14 @@ export async function blobsOf(
 }
 
 /**
- * What fetching main gave. `commit`: main of the remote; `null` when it was not fetched. `problem`: why; `null` when the
- * repository has no remote. "no branch": the remote answers and has no main.
+ * What fetching main gave. `remote`: `null` when the repository has none. `commit`: main of the remote; `null` when it
+ * was not fetched. `problem`: why the fetch failed; `null` for no failure. "no branch": the remote has no main.
  */
 export type FetchedMain =
   | { readonly remote: string; readonly commit: string; readonly problem: null }
   | { readonly remote: string | null; readonly commit: null; readonly problem: string | null };
 
-/** The remote of main, or "origin", and its branch; `null` when the repository has neither. */
+/** The remote of main, or "origin", and the name of main there; `null` when the repository has neither. */
 export async function remoteOf({
   root,
   env,
@@ -250,12 +251,12 @@ export async function hooksProblem({ env, commonDir }: Repository, worktree: str
   return `Hooks do not run in ${worktree}: core.hooksPath is ${where}, and this folder is missing there.`;
 }
 
-/** Lists HEAD and what differs from it. */
+/** Arguments of git that list HEAD, and the files that differ from HEAD. */
 export const STATUS = 'status --porcelain=v2 --branch --no-ahead-behind -z --no-renames --untracked-files=all'.split(
   ' ',
 );
 
-/** Returns the trimmed output; `null` when git ends with this exit code. */
+/** Returns the output without white space at its end; `null` when git ends with this exit code. */
 export async function unless(exitCode: number, running: Promise<string>): Promise<string | null> {
   try {
     return (await running).trimEnd();
@@ -265,7 +266,7 @@ export async function unless(exitCode: number, running: Promise<string>): Promis
   }
 }
 
-/** Returns what is under way in a worktree, as the command of git that ends it; `null` when nothing is. */
+/** Returns the git operation under way in a worktree, by its command; `null` for none. */
 export function operationIn(gitDir: string): 'rebase' | 'am' | 'merge' | 'cherry-pick' | 'revert' | null {
   const has = (name: string): boolean => existsSync(join(gitDir, name));
   if (has('rebase-merge') || has('rebase-apply')) return has('rebase-apply/applying') ? 'am' : 'rebase';
@@ -287,7 +288,7 @@ function checkFolder(path: string): void {
   }
 }
 
-/** Throws a `RepositoryError` when git is missing or too old. */
+/** Throws a `RepositoryError` when git is missing or older than 2.30. */
 export async function checkGit(git: Git): Promise<void> {
   let version: string;
   try {
@@ -336,8 +337,8 @@ async function mainMissing(git: Git, root: string, main: string): Promise<Reposi
 }
 
 /**
- * Locks the repository and excludes paths. Returns the function that unlocks. The lock is held by the system; the file
- * beside it names the owner for people.
+ * Locks the repository and excludes paths. Returns the function that unlocks. The file `conch-owner.json` names the
+ * owner of the lock for people. Throws `RepositoryError`.
  */
 function lockRepository(root: string, commonDir: string, excluded: readonly string[]): () => void {
   const owner = join(commonDir, 'conch-owner.json');

@@ -11,13 +11,13 @@ import type { Repository } from './repository.ts';
 /** One worktree as git registers it. `branch` is `null` when HEAD is detached. */
 export type Worktree = { readonly folder: string; readonly head: string | null; readonly branch: string | null };
 
-/** What adding a worktree found: a new branch, a branch that was there, or the whole worktree. */
+/** What adding a worktree did: made a branch, took its branch, made a lost folder anew, or found the worktree. */
 export type AddedWorktree = 'created' | 'branch-reused' | 'restored' | 'already-there';
 
-/** Creations and removals run one at a time for each repository. */
+/** Creations, registrations and removals by this file run one at a time for each repository. */
 const QUEUE = new KeyedQueue<string>();
 
-/** Returns an id reduced to letters, digits, `-` and `_`, with a suffix when the name is taken. */
+/** Returns an id reduced to letters, digits, `-` and `_`, with a number at its end when the name is taken. */
 export function worktreeName(id: string, isTaken: (name: string) => boolean): string {
   const name = id.replaceAll(/[^A-Za-z0-9_-]+/g, '-').replace(/^-+/, '') || 'ticket';
   let free = name;
@@ -36,9 +36,9 @@ export async function listWorktrees({ git }: Pick<Repository, 'git'>): Promise<r
 }
 
 /**
- * Makes a worktree on a branch, cut from the commit `base` when the branch is new. A repeated call finds the worktree.
- * A registered worktree whose folder is missing is checked out again. When it fails, the branch that it created is
- * deleted, if it is still at `base`. Throws `GitError`, or `Error` when the names cannot be used.
+ * Makes a worktree on a branch, which begins at the commit `base` when it is new. A repeated call finds the worktree. A
+ * registered worktree whose folder is missing is checked out again. After a failure, deletes the new branch, if it is
+ * still at `base`. Throws `GitError`, or `Error` when branch, base or folder cannot be used.
  */
 export async function addWorktree(
   repository: Repository,
@@ -83,8 +83,8 @@ async function add(
 }
 
 /**
- * True when `folder` is an intact worktree of the repository: its file `.git` names an entry of the repository, and that
- * entry names the folder. False for one that was moved or damaged.
+ * True when `folder` is an intact worktree of the repository: its file `.git` names an entry of the repository, which
+ * names the folder. False for a moved or damaged worktree.
  */
 export async function isLinked({ commonDir }: Repository, folder: string): Promise<boolean> {
   const [, gitDir = ''] = /^gitdir: (.*)$/m.exec(await readFile(join(folder, '.git'), 'utf8').catch(() => '')) ?? [];
@@ -99,15 +99,15 @@ async function hasUnfinishedFiles({ commonDir }: Repository, folder: string): Pr
   return (await readFile(join(gitDir, 'locked'), 'utf8').catch(() => '')).trim() === 'initializing';
 }
 
-/** Removes what a failed creation left. */
+/** Removes the registration and the folder that a failed creation left. */
 async function undo({ git }: Repository, folder: string): Promise<void> {
   await git(['worktree', 'remove', '--force', '--force', folder]).catch(() => undefined);
   await rm(folder, { recursive: true, force: true });
 }
 
 /**
- * Writes the `.git` file of a worktree again when somebody deleted it: without it, git cannot store the other files. A
- * worktree whose registration is gone is registered anew, on its branch. Returns whether the folder is a worktree now.
+ * Writes the `.git` file of a worktree again when it is missing, because git needs it to store the other files.
+ * Registers a worktree without a registration anew, on its branch. Returns whether the folder is a worktree now.
  */
 export async function repairWorktree(repository: Repository, folder: string, branch: string): Promise<boolean> {
   const link = join(folder, '.git');
@@ -124,7 +124,7 @@ export async function repairWorktree(repository: Repository, folder: string, bra
   return await QUEUE.run(repository.commonDir, async () => await register(repository, folder, branch));
 }
 
-/** Registers a folder with files as the worktree of a branch. Returns false when the branch is gone, or in use. */
+/** Registers a folder with files as the worktree of a branch. Returns false when the branch is gone or git refuses. */
 async function register(repository: Repository, folder: string, branch: string): Promise<boolean> {
   if ((await tipOf(repository, branch)) === null) return false;
   const scratch = await mkdtemp(join(tmpdir(), 'conch-worktree-'));
@@ -161,13 +161,16 @@ export async function removeWorktree(
   });
 }
 
-/** True when git lists the folder as a worktree beside the user's copy, whether it is there or not. */
+/** True when git lists the folder as a worktree other than the user's copy, also when the folder is missing. */
 async function isRegistered(repository: Repository, folder: string): Promise<boolean> {
   const [, ...linked] = await listWorktrees(repository);
   return linked.some((one) => one.folder === folder);
 }
 
-/** Deletes a branch that is still at this commit; does nothing when there is no such branch. Throws `GitError`. */
+/**
+ * Deletes a branch; does nothing when there is no such branch. Throws `Error` when it is checked out, and `GitError`
+ * when it is at another commit than `expected`.
+ */
 export async function deleteBranch(repository: Repository, branch: string, expected: string): Promise<void> {
   if ((await tipOf(repository, branch)) === null) return;
   const isOut = (await listWorktrees(repository)).find((one) => one.branch === branch);
@@ -181,13 +184,13 @@ export type CopiedFiles = {
   readonly skipped: readonly { readonly path: string; readonly reason: string }[];
 };
 
-/** A folder with more bytes than this is only cloned copy-on-write, never copied. */
+/** The most bytes of a file or folder that is copied. A larger one is only cloned copy-on-write. */
 const MOST_COPIED = 100 * 1_048_576;
 
 /**
  * Copies files of the user's copy into a worktree: those that match the list `.worktreeinclude` and that git ignores.
- * Never overwrites. Links that leave the repository, and folders too large to copy where the file system cannot clone
- * them, are skipped.
+ * Never overwrites. Skips links that are absolute or leave the repository, and folders of Conch. Skips what is too
+ * large to copy where the file system cannot clone.
  */
 export async function copyIncludes(
   { git, root }: Repository,

@@ -28,8 +28,8 @@ type Issue = z.infer<typeof issueSchema>;
 const BLOCKERS: ReadonlySet<string> = new Set(['blocks', 'conditional-blocks', 'waits-for']);
 
 /**
- * Tickets in a file of beads issues, one JSON object on each line. The file is only read: a finished issue is closed by
- * people, and the crew does not start it again.
+ * Tickets in a file of beads issues, one JSON object on each line. The file is only read. People close finished issues;
+ * the crew does not start them again.
  */
 export function beadsTickets(path: string, now: () => number): TicketSource {
   return {
@@ -46,7 +46,7 @@ export function beadsTickets(path: string, now: () => number): TicketSource {
   };
 }
 
-/** The issues of a file. A line that cannot be read is listed with its number. Of two lines with one id, the last counts. */
+/** The issues of a file. Lists unreadable lines with their numbers. Of two lines with one id, the last counts. */
 export function readIssues(lines: string, now: number): Awaited<ReturnType<TicketSource['list']>> {
   const issues = new Map<string, Issue>();
   const unreadable: ListedTicket[] = [];
@@ -92,7 +92,7 @@ function headed(heading: string, words: string | null | undefined): string {
   return words == null || words === '' ? '' : `## ${heading}\n${words}`;
 }
 
-/** An issue that is blocked, put off or held by somebody is not started, as one in progress. */
+/** The status of an issue. A deferred open issue counts as in progress, as do all statuses but open and closed. */
 function statusOf({ status, defer_until: until }: Issue, now: number): Ticket['status'] {
   if (status === 'closed') return 'closed';
   const isDeferred = until != null && (instantOf(until) ?? now) > now;

@@ -11,9 +11,9 @@ import { isOfProposal, isTicketId, newTicketText, parseTicket, withNote, withSta
 import type { ListedTicket, NewTicket, Ticket, TicketSource } from './ticket.ts';
 
 /**
- * Tickets in files of the repository, in the format of tk. A file of the user's copy is read as it is there; one that
- * only main has is read from main. Closed in either is closed. A tracked file is closed by a commit on main alone, and
- * one that is not tracked is written anew.
+ * Tickets in files of the repository, in the format of tk. Reads a file from the user's copy, or from main if only main
+ * has it. A ticket that is closed in either is closed. A file on main is closed by a commit on main. A file that only
+ * the user's copy has is written anew.
  */
 export function filesTickets(repository: Repository, dir: string): TicketSource {
   const folder = join(repository.root, dir);
@@ -24,7 +24,7 @@ export function filesTickets(repository: Repository, dir: string): TicketSource 
     async list() {
       const tickets: Ticket[] = [];
       const unreadable: ListedTicket[] = [];
-      // Merged work that waits for the user's copy counts.
+      // Merged work that waits for the user's copy counts as main.
       const atMain = await ticketsOf((await mainState(repository)).tip);
       const names = [...new Set([...(await namesIn(folder)), ...atMain.keys()])].toSorted();
       const own = await Promise.all(names.map(here));
@@ -67,7 +67,7 @@ export function filesTickets(repository: Repository, dir: string): TicketSource 
   };
 }
 
-/** A ticket from the user's copy and from main. Closed in either is closed. */
+/** A ticket from the user's copy, or from main if only main has it. Closed if it is closed in either. */
 function ticketIn(id: string, mine: Buffer | null, text: string | undefined): Ticket {
   const main = text === undefined ? null : Buffer.from(text);
   const ticket = parseTicket(id, mine ?? main ?? new Uint8Array());
@@ -81,7 +81,7 @@ async function changeFile(path: string, change: (text: string) => string): Promi
   if (text !== null) await writeAnew(path, change(text));
 }
 
-/** Whether the file of a ticket says closed in the user's copy. A file that cannot be read does not. */
+/** Whether a ticket's file in the user's copy says closed. False for a file that cannot be read. */
 export async function isClosedInCopy({ root }: Repository, dir: string, id: string): Promise<boolean> {
   try {
     return parseTicket(id, await readFile(join(root, dir, `${id}.md`))).status === 'closed';
@@ -90,7 +90,7 @@ export async function isClosedInCopy({ root }: Repository, dir: string, id: stri
   }
 }
 
-/** An id in the style of tk: the letters of the ticket that it was proposed from, and four letters or digits. */
+/** An id in the style of tk: the prefix of the ticket `from`, or "c"; then a dash and four letters or digits. */
 function newIdFor({ key, from }: NewTicket, attempt: number): string {
   const [letters = 'c'] = /^[A-Za-z0-9]+(?=-)/.exec(from) ?? [];
   const number = Number.parseInt(shortDigest(key, `${attempt}`).slice(0, 10), 16) % 36 ** 4;
@@ -102,7 +102,7 @@ async function namesIn(folder: string): Promise<readonly string[]> {
   return names.filter((name) => name.endsWith('.md'));
 }
 
-/** The texts of the tickets at a commit, by the names of their files. */
+/** The texts of the tickets' files at a commit, by file name. */
 async function ticketsAt(repository: Repository, commit: string, dir: string): Promise<ReadonlyMap<string, string>> {
   const listed = zeroSeparated(await repository.git(['ls-tree', '-z', commit, '--', `${dir}/`]));
   const files = listed.flatMap((entry) => {
@@ -117,7 +117,7 @@ async function ticketsAt(repository: Repository, commit: string, dir: string): P
   return new Map(files.map(([name, id]) => [name, texts.get(id) ?? '']));
 }
 
-/** Replaces a file by a new one, so that a reader sees the old text or the new one. */
+/** Replaces a file in one step, so that readers see the old text or the new text, never a part. */
 async function writeAnew(path: string, text: string): Promise<void> {
   const next = `${path}.${randomUUID()}`;
   try {

@@ -9,12 +9,12 @@ export type GitHubPlan = {
   readonly owner: string;
   readonly repo: string;
   readonly label: string;
-  /** Names this crew in claims: another crew has another name. */
+  /** The name of this crew in claims. No other crew has it. */
   readonly claimant: string;
   readonly now: () => number;
 };
 
-/** The issues are asked for once in this time, in milliseconds: GitHub allows 5,000 requests an hour. */
+/** The least time between two requests for the issues, in milliseconds: GitHub allows 5,000 requests an hour. */
 const FRESH_MS = 30_000;
 const LEASE_MS = 7 * 24 * 3_600_000;
 
@@ -48,9 +48,9 @@ type Claim = { readonly by: string; readonly until: string };
 const CLAIM = /<!-- conch claim by=(\S+) until=(\S+) -->/;
 
 /**
- * Issues of a repository on GitHub that have a label, if somebody who may write set it. A ticket is claimed by one
- * comment with a lease of seven days; of several claims, the comment that GitHub numbered first counts. "Depends on #12"
- * or "Blocked by #12" in a line of the text is a dependency.
+ * Issues of a repository on GitHub that have a label, if somebody who may write set it. A ticket is claimed by a
+ * comment with a lease of seven days. Of several unexpired claims, the comment that GitHub numbered first counts. A
+ * line that begins with "Depends on #12" or "Blocked by #12" is a dependency.
  */
 export function gitHubTickets(ask: AskGitHub, plan: GitHubPlan): TicketSource {
   return new GitHubTickets(ask, plan);
@@ -62,10 +62,10 @@ class GitHubTickets implements TicketSource {
   readonly closesLater = true;
   readonly #requests: GitHubRequests;
   readonly #plan: GitHubPlan;
-  /** Whether a label was set by somebody who may write, by issue and its last change. */
+  /** Why the label of an issue does not count, by issue and its last change; `null` when it counts. */
   readonly #labelled = new Map<string, string | null>();
   #last: { readonly at: number; readonly listed: Listed } | null = null;
-  /** Claims of other crews by issue, with its assignees when the issues were listed next; `null` before that. */
+  /** Claims of other crews by issue, with the assignees of the issue at the next listing; `null` before that. */
   readonly #claims = new Map<number, Claim & { readonly assignees: string | null }>();
 
   constructor(ask: AskGitHub, plan: GitHubPlan) {
@@ -115,14 +115,14 @@ class GitHubTickets implements TicketSource {
     return after === null ? 'its claim was not kept by GitHub' : this.#leaveTo(after, number);
   }
 
-  /** The issue is not claimed again until the other crew's lease ends, or its assignees change. */
+  /** Leaves an issue to another crew until that lease ends or the assignees change. Returns why, in words. */
   #leaveTo(claim: Claim, number: number): string {
     this.#claims.set(number, { ...claim, assignees: null });
     this.#last = null;
     return claimWords(claim);
   }
 
-  /** The claim of another crew that is known to last, in words; `null` for none. */
+  /** The known unexpired claim of another crew, in words; `null` for none. */
   #claimOf({ number, assignees }: Issue): string | null {
     const claim = this.#claims.get(number);
     const now = assignees.map(({ login }) => login).join(' ');
@@ -132,7 +132,7 @@ class GitHubTickets implements TicketSource {
     return claim === undefined || !lasts ? null : claimWords(claim);
   }
 
-  /** An issue without the label would never start. */
+  /** Creates an issue, or finds it by its marker. Rejects if GitHub left out the label: the issue would never start. */
   async create({ key, title, text, deps, from }: NewTicket): Promise<{ readonly id: string; readonly file: null }> {
     const { label: name } = this.#plan;
     const marker = `<!-- conch proposal=${key} -->`;
@@ -183,14 +183,14 @@ class GitHubTickets implements TicketSource {
     await this.#requests.send(route, { issue_number: number, body: `${marker}\n${words}` });
   }
 
-  /** The issues that tickets depend on, and that the label does not list. */
+  /** The dependencies of tickets that are not among the tickets: closed issues, and issues without the label. */
   async #others(tickets: readonly Ticket[]): Promise<readonly Ticket[]> {
     const known = new Set(tickets.map(({ id }) => id));
     const missing = new Set(tickets.flatMap(({ deps }) => deps).filter((id) => !known.has(id)));
     const found: Ticket[] = [];
     for (const id of missing) {
       const issue = await this.#issue(numberOf(id));
-      // An open issue without the label is nobody's ticket here: it is waited for.
+      // The crew does not start an open issue without the label. Its dependents wait for it.
       if (issue !== null)
         found.push({ ...ticketOf(issue), deps: [], status: issue.state === 'closed' ? 'closed' : 'in_progress' });
     }
@@ -207,7 +207,7 @@ class GitHubTickets implements TicketSource {
     }
   }
 
-  /** Why an issue is not taken, in words; `null` when somebody who may write set its label. */
+  /** Why an issue is not taken, in words; `null` when somebody who may write was the last to set its label. */
   async #whyNotTaken({ number, updated_at: changed }: Issue): Promise<string | null> {
     const key = `${number} ${changed}`;
     const known = this.#labelled.get(key);
@@ -226,7 +226,7 @@ class GitHubTickets implements TicketSource {
     return why;
   }
 
-  /** The claim that counts: the first whose lease has not run out, of an author who may write; `null` for none. */
+  /** The claim that counts: the first unexpired one of an author who may write; `null` for none. */
   async #holder(number: number): Promise<Claim | null> {
     const comments = (await this.#comments(number)).toSorted((a, b) => a.id - b.id);
     for (const { body, user } of comments) {
@@ -247,7 +247,9 @@ class GitHubTickets implements TicketSource {
     await this.#requests.send('DELETE /repos/{owner}/{repo}/issues/comments/{comment_id}', { comment_id: comment });
   }
 
-  /** Shows people and other crews whose the issue is. A token that may not assign is no obstacle. */
+  /**
+   * Assigns the token's account to the issue or removes it, for people and other crews. Ignores a refusal of GitHub.
+   */
   async #assign(method: 'POST' | 'DELETE', number: number): Promise<void> {
     try {
       const { login } = userSchema.parse((await this.#requests.send('GET /user', {})).data);

@@ -5,7 +5,7 @@ import type { Instant } from '../../../lib/time.ts';
 /** A message of a person, as a ticket quotes it. */
 export type Quoted = { readonly author: string; readonly at: Instant; readonly text: string };
 
-/** A message from which a ticket is made. `after`: the messages of its thread. `where`: a link to it, or its id in words. */
+/** A message from which a ticket is made. `after`: messages of its thread. `where`: a link, or the id in words. */
 export type Quotation = { readonly first: Quoted; readonly after: readonly Quoted[]; readonly where: string };
 
 const LONGEST_TITLE = 100;
@@ -13,7 +13,7 @@ const LONGEST_TITLE = 100;
 const LONGEST_QUOTE = 4_000;
 const MOST_QUOTES = 20;
 
-/** Returns the title and text of a ticket made of a message. The text quotes the message and its thread, and links to it. */
+/** Returns the title and text of a ticket made of a message. The text quotes the message and its thread. */
 export function ticketOf({ first, after, where }: Quotation): { readonly title: string; readonly text: string } {
   const line = first.text.split('\n').find((each) => /[\p{L}\p{N}]/u.test(each)) ?? '';
   const title = excerpt(line.replace(/^[\s#>*-]+/, '').trim(), LONGEST_TITLE);

@@ -6,7 +6,7 @@ const LARGEST = 1_048_576;
 
 const STATUSES = ['open', 'in_progress', 'closed'] as const;
 
-/** A name that is safe in paths, refs and commands. */
+/** Whether a text can be the id of a ticket: it is safe in paths, refs and commands. */
 export function isTicketId(id: string): boolean {
   return /^[A-Za-z0-9][\w.#-]{0,99}$/.test(id) && !id.includes('..') && !id.endsWith('.lock');
 }
@@ -33,7 +33,7 @@ export function parseTicket(name: string, bytes: Uint8Array): Ticket {
   return ticketOf(name, keys, lines.slice(end + 1));
 }
 
-/** The text with another status. Only the line with the status changes; without one, it is added. */
+/** Returns a ticket's text with another status. Only the line of the status changes, or is added when missing. */
 export function withStatus(text: string, status: Ticket['status']): string {
   const { lines, end } = frontMatterOf(text);
   const at = lines.findIndex((line, index) => index > 0 && index < end && line.startsWith('status:'));
@@ -43,8 +43,9 @@ export function withStatus(text: string, status: Ticket['status']): string {
 }
 
 /**
- * Adds the notes of a branch to the text of its ticket. `before`: the ticket's text at the commit where the branch began.
- * `after`: its text at the last commit of the branch. `changesMore`: the branch changed other parts than notes and status.
+ * Adds new notes of a branch to the text of its ticket. `before`: the ticket's text where the branch began. `after`:
+ * its text at the last commit of the branch. `null`: no such file. `changesMore`: the branch changed more than notes
+ * and status.
  */
 export function withNotes(
   text: string,
@@ -63,12 +64,16 @@ export function withNotes(
 
 const NOTES = '## Notes';
 
-/** Adds a note to the text of a ticket, unless the ticket has it. `note`: a line with its time in bold, and one line. */
+/**
+ * Adds a note to the text of a ticket, unless the ticket has it. `note`: a line with its time in bold, then its text.
+ */
 export function withNote(text: string, note: string): string {
   return withNotes(text, null, `${NOTES}\n\n${note}`).text;
 }
 
-/** The parts of a ticket. `rest`: its text without notes and status. `end`: the index after the notes; `null` for none. */
+/**
+ * The parts of a ticket's text. `rest`: without notes and status. `end`: the index after the notes; `null` for none.
+ */
 function partsOf(text: string): {
   readonly notes: readonly string[];
   readonly rest: string;
@@ -86,7 +91,7 @@ function partsOf(text: string): {
   return { notes, rest: rest.replace(/^status:.*$/m, '').trim(), end };
 }
 
-/** Replaces lines of dashes. tk would take them for a second front matter, whose fields it obeys. */
+/** Replaces lines of dashes. tk would read them as a second front matter and obey its fields. */
 function withoutRules(text: string): string {
   return text.replaceAll(/^---+[ \t]*$/gm, '***');
 }
@@ -131,7 +136,7 @@ function textOf(bytes: Uint8Array): string {
 /** Thrown for a ticket whose file has no front matter. */
 export class FrontMatterError extends Error {}
 
-/** The lines of a text, and the line that ends its front matter. A rule in the body never opens a second one. */
+/** The lines of a ticket, and the index of the line that ends its front matter. Throws without a front matter. */
 function frontMatterOf(text: string): { readonly lines: readonly string[]; readonly end: number } {
   const lines = text.split('\n');
   if (lines[0]?.trimEnd() !== '---') throw new FrontMatterError('it does not begin with a line "---"');

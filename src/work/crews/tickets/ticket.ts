@@ -1,6 +1,6 @@
 import type { FileText } from '../git/merge.ts';
 
-/** A ticket, wherever it is stored. All its texts are data of people. */
+/** A ticket of any source. Its texts are data of people. */
 export type Ticket = {
   readonly id: string;
   readonly title: string;
@@ -10,14 +10,17 @@ export type Ticket = {
   readonly deps: readonly string[];
   /** 0 is the highest, 4 the lowest. */
   readonly priority: number;
-  /** Patterns of the files that it changes. Tickets whose patterns overlap do not run at once. */
+  /** Patterns of the files that the ticket changes. Tickets whose patterns overlap do not run at once. */
   readonly touches: readonly string[];
 };
 
 /** A ticket that cannot be read or started, and why. */
 export type ListedTicket = { readonly id: string; readonly why: string };
 
-/** A ticket to write. `from`: the ticket of the worker who proposed it. `at`: milliseconds since 1970. */
+/**
+ * A ticket to write. `key`: the same for the same proposal. `from`: the ticket of the worker who proposed it; empty for
+ * a message. `at`: milliseconds since 1970.
+ */
 export type NewTicket = Pick<Ticket, 'title' | 'text' | 'deps' | 'touches'> & {
   readonly key: string;
   readonly from: string;
@@ -27,44 +30,45 @@ export type NewTicket = Pick<Ticket, 'title' | 'text' | 'deps' | 'touches'> & {
 /** Where tickets are. Every method rejects with words for people when it fails. */
 export type TicketSource = {
   list(): Promise<{ readonly tickets: readonly Ticket[]; readonly unreadable: readonly ListedTicket[] }>;
-  /** The change of a file that closes a ticket in its merge commit; `null` when no tracked file has it. */
+  /** The file of a ticket at a commit, with its text changed to closed; `null` when the commit has no such file. */
   closingFile(id: string, commit: string): Promise<FileText | null>;
   /**
-   * Writes a new ticket. `key`: the same key gives the same ticket. Resolves with its id and, where it belongs into a
-   * commit that follows `commit`, with its file. Absent: tickets are only read.
+   * Writes a new ticket, once for each `key`. Resolves with its id, and with its file where the caller must commit the
+   * file after `commit`. Absent: tickets are only read.
    */
   create?(order: NewTicket, commit: string): Promise<{ readonly id: string; readonly file: FileText | null }>;
-  /** Claims a ticket before its work starts. Resolves with why it cannot be had; `null` when it is claimed. */
+  /** Claims a ticket before its work starts. Resolves with why the claim failed; `null` when the ticket is claimed. */
   claim?(id: string): Promise<string | null>;
   /** Gives the claim back, because the work was given up. */
   released?(id: string): Promise<void>;
-  /** True when a ticket is closed by itself and not in its merge commit. Closing is tried again until it succeeds. */
+  /** True when `closed` closes tickets, and no merge commit does. The caller repeats `closed` until it succeeds. */
   readonly closesLater?: boolean;
   /**
-   * Tells the program of tickets that a finished ticket is closed. Resolves with false while that has to wait. Called
+   * Tells the program of tickets that a finished ticket is closed. Resolves with false when it is too early. Called
    * until it resolves with true. Absent: there is no such program.
    */
   finish?(id: string): Promise<boolean>;
   /**
-   * Adds a note to a ticket, also a closed one, and only once. Resolves with its file where it belongs into a commit that
-   * follows `commit`, or `null`. Absent: tickets are only read.
+   * Adds a note to a ticket, also a closed one, only once. Resolves with the ticket's file where the caller must commit
+   * it after `commit`, else with `null`. Absent: tickets are only read.
    */
   note?(id: string, note: string, commit: string): Promise<FileText | null>;
-  /** Called after the merge is verified. `commit` is `null` when nothing was needed. May be called again. */
+  /** Called after a ticket was merged, or with `commit` `null` when no change was needed. May be called again. */
   closed(id: string, commit: string | null): Promise<void>;
 };
 
 /** Tickets sorted into those that can start, and those that cannot. */
 export type SortedTickets = {
   readonly ready: readonly Ticket[];
-  /** How many wait for tickets that they depend on, or for workers that change the same files. */
+  /** How many wait for their dependencies, or for other tickets that change the same files. */
   readonly waiting: number;
   readonly listed: readonly ListedTicket[];
 };
 
 /**
- * Sorts tickets. A ticket is ready when it is open, nobody works on it and each dependency is merged; by priority, then
- * id. A ticket that somebody else works on is left alone. An unknown dependency and a cycle are listed with the reason. `isMerged`: whether a ticket's work is in the base.
+ * Sorts tickets by priority, then id. A ticket is ready when it is open, each dependency is merged, and its `touches`
+ * overlap no running or earlier ready ticket. Lists tickets with an unknown dependency or in a cycle, with the reason.
+ * Leaves out running, merged, closed and in-progress tickets. `isMerged`: whether a ticket's work is merged.
  */
 export function sortTickets(
   { tickets, unreadable }: Awaited<ReturnType<TicketSource['list']>>,
@@ -128,7 +132,7 @@ function cycleFrom({ id }: Ticket, byId: ReadonlyMap<string, Ticket>): readonly 
   return way.length === 1 ? null : way;
 }
 
-/** The ids of the tickets that wait for themselves, or for such a ticket. Found in one pass. */
+/** The ids of tickets in a cycle of dependencies, and of tickets that wait for one in a cycle. */
 function endlessIn(byId: ReadonlyMap<string, Ticket>): ReadonlySet<string> {
   const waitsFor = new Map([...byId].map(([id, { deps }]) => [id, new Set(deps.filter((dep) => byId.has(dep)))]));
   const pairs = [...waitsFor].flatMap(([id, deps]) => [...deps].map((dep) => ({ id, dep })));
@@ -143,12 +147,12 @@ function endlessIn(byId: ReadonlyMap<string, Ticket>): ReadonlySet<string> {
   return new Set(waitsFor.keys());
 }
 
-/** Whether a pattern of one list can name the same file as one of the other. */
+/** Whether a pattern of one list can match the same file as a pattern of the other list. */
 export function overlap(some: readonly string[], others: readonly string[]): boolean {
   return some.some((glob) => others.some((other) => overlaps(glob, other)));
 }
 
-/** Whether two patterns can name the same file: their parts before the first wildcard agree. */
+/** Whether two patterns may match the same file: the part before the first wildcard of one begins with the other's. */
 function overlaps(one: string, other: string): boolean {
   const [a, b] = [fixedPart(one), fixedPart(other)];
   return a.startsWith(b) || b.startsWith(a);

@@ -4,9 +4,9 @@ import type { TicketSource } from './ticket.ts';
 export type AskTk = (args: readonly string[]) => Promise<string>;
 
 /**
- * Tickets of the program tk. Their files are read as those of the kind "files", and only tickets that `tk ready` lists
- * as open are started. A finished ticket is closed by `tk close` when its file says closed in the user's copy, so that tk
- * changes nothing there that a commit on main will change. `isClosed`: whether it does.
+ * Tickets of the program tk, read from their files as in the kind "files". A ticket without dependencies starts only if
+ * `tk ready` lists it as open. `tk close` runs after a finished ticket's file in the user's copy says closed, so that
+ * tk changes no file before main does. `isClosed`: whether the file in the user's copy says closed.
  */
 export function tkTickets(files: TicketSource, ask: AskTk, isClosed: (id: string) => Promise<boolean>): TicketSource {
   return {
@@ -31,7 +31,9 @@ export function tkTickets(files: TicketSource, ask: AskTk, isClosed: (id: string
   };
 }
 
-/** The ids of open tickets in the output of `tk ready`. It also lists tickets that somebody works on. */
+/**
+ * The ids of open tickets in the output of `tk ready`, which also lists tickets in progress. Throws for other lines.
+ */
 function readyIn(output: string): ReadonlySet<string> {
   const ids = new Set<string>();
   for (const line of output.split('\n')) {
