@@ -85,7 +85,7 @@ function byAttention(a: CrewWorkerView, b: CrewWorkerView): number {
   return RANKS.indexOf(a.status) - RANKS.indexOf(b.status);
 }
 
-/** Returns what people must decide about a worker, with its question or as it is stuck; `null` for nothing. */
+/** Returns why a worker needs people, such as a question or an approval; `null` when it needs nobody. */
 export function crewAskOf(
   crew: Crew,
   worker: Worker,

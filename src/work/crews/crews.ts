@@ -353,7 +353,7 @@ export class CrewRunner {
     }
   }
 
-  /** Stops the runner and releases the repository, when no job is under way. The next start repeats unfinished jobs. */
+  /** Stops the runner. Releases the repository once no job is under way. The next start repeats unfinished jobs. */
   async stop(): Promise<void> {
     this.#isRunning = false;
     this.#alarm.cancel();

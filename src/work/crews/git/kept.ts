@@ -196,7 +196,10 @@ function refusingHook(events: string): string | null {
   return hasFailed ? (/"hook_name":"([^"]+)"/.exec(started ?? '')?.[1] ?? null) : null;
 }
 
-/** Variables for the author of commits: the user of git, or Conch when git knows none. `at`: their time in ms. */
+/**
+ * Variables for the author of commits: the user of git, or Conch when git knows none. `at`: the time of the commits, in
+ * milliseconds; `null`: now.
+ */
 export async function commitAuthor(
   folder: string,
   env: GitEnvironment,

@@ -14,7 +14,7 @@ export type GitHubPlan = {
   readonly now: () => number;
 };
 
-/** The least time between two requests for the issues, in milliseconds: GitHub allows 5,000 requests an hour. */
+/** How long a list of issues is used again, in milliseconds: GitHub allows 5,000 requests an hour. */
 const FRESH_MS = 30_000;
 const LEASE_MS = 7 * 24 * 3_600_000;
 
