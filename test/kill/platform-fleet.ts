@@ -141,8 +141,8 @@ async function strike(fault: Fault, leader: Bot, random: Random): Promise<string
 }
 
 /**
- * Counts the turns that were open when a program took over, by what followed first: they went on, or they ended. Leaves out
- * floors whose settings end such turns.
+ * Counts the turns that were open when a program took over, by what followed first: they resumed, or they were
+ * forfeited. Leaves out turns that a person or the time ended, and floors whose settings forfeit such turns.
  */
 function restartsIn(journals: readonly (readonly Fact[])[]): { readonly resumed: number; readonly forfeited: number } {
   const counts = { resumed: 0, forfeited: 0 };
@@ -155,7 +155,8 @@ function restartsIn(journals: readonly (readonly Fact[])[]): { readonly resumed:
       if (fact.type === 'disconnected' && fact.restart) isCut = resumes && holder !== null;
       const ends = fact.type === 'turnEnded';
       if (fact.type === 'turnGranted' || fact.type === 'turnResumed' || ends) {
-        if (isCut && fact.agent === holder) counts[ends ? 'forfeited' : 'resumed'] += 1;
+        const isLost = ends && fact.outcome === 'forfeited';
+        if (isCut && fact.agent === holder && (isLost || !ends)) counts[isLost ? 'forfeited' : 'resumed'] += 1;
         isCut = false;
         holder = ends ? null : fact.agent;
       }

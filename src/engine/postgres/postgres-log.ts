@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { Pool } from 'pg';
-import type { PoolConfig } from 'pg';
+import type { ClientBase, PoolConfig } from 'pg';
 import { StoreError } from '../errors.ts';
 import { SLOTS } from '../shared/shared-log.ts';
 import type { Changes, Group, Member, SharedLog, GroupVerdict } from '../shared/shared-log.ts';
@@ -23,15 +23,16 @@ function schemaOf(schema: string): string {
   return readFileSync(new URL('schema.sql', import.meta.url), 'utf8').replaceAll(/\bconch\b/g, schema);
 }
 
-/** Time limits, in milliseconds. The client gives up a query (5 s) later than the database does (4 s). */
+/** Time limits of a client, in milliseconds. It gives up a query later than the database does (4 s). */
 export const CONNECT_MS = 5_000;
 const LIMITS = {
   connectionTimeoutMillis: CONNECT_MS,
-  statement_timeout: 4_000,
   query_timeout: 5_000,
-  idle_in_transaction_session_timeout: 2_000,
   keepAlive: true,
 } as const satisfies PoolConfig;
+
+/** Sets the time limit of a query in the database. Poolers refuse this setting among those of the connection itself. */
+const DATABASE_LIMITS = 'SET statement_timeout = 4000';
 
 /** Rows that one pull reads, besides the rest of the last group. */
 const PULLED_AT_ONCE = 5_000;
@@ -70,7 +71,8 @@ export function hostAndDatabase(url: string): string {
 }
 
 function poolOf(url: string, max: number): Pool {
-  const pool = new Pool({ connectionString: url, max, ...LIMITS });
+  const onConnect = async (client: ClientBase): Promise<void> => void (await client.query(DATABASE_LIMITS));
+  const pool = new Pool({ connectionString: url, max, ...LIMITS, onConnect });
   // A connection that breaks while nobody uses it is replaced at its next use.
   pool.on('error', () => undefined);
   return pool;
@@ -156,19 +158,16 @@ class PostgresLog implements SharedLog {
 
   async commit({ worker, number, changes, checks }: Group): Promise<GroupVerdict> {
     const all = [...changes, ...checks];
-    const { rows } = await this.#pool.query<{ position: string }>({
-      name: 'write_group',
-      text: `SELECT ${this.#options.schema}.write_group($1, $2, $3, $4, $5, $6, $7) AS position`,
-      values: [
-        worker,
-        number,
-        all.map(({ table }) => table),
-        all.map(({ id }) => id),
-        textArray(changes.map(({ row }) => row)),
-        all.map(({ known }) => known),
-        checks.length,
-      ],
-    });
+    const sql = `SELECT ${this.#options.schema}.write_group($1, $2, $3, $4, $5, $6, $7) AS position`;
+    const { rows } = await this.#pool.query<{ position: string }>(sql, [
+      worker,
+      number,
+      all.map(({ table }) => table),
+      all.map(({ id }) => id),
+      textArray(changes.map(({ row }) => row)),
+      all.map(({ known }) => known),
+      checks.length,
+    ]);
     const position = Number(rows[0]?.position);
     if (position === -1) return { state: 'overtaken' };
     if (position === -2) return { state: 'buried' };
@@ -177,13 +176,10 @@ class PostgresLog implements SharedLog {
 
   async pull(after: number): Promise<Changes> {
     const { schema } = this.#options;
-    const { rows } = await this.#pool.query<Pulled>({
-      name: 'pull',
-      text: `SELECT place, id, row, position FROM ${schema}.rows WHERE position > $1 AND position <=
-               (SELECT max(position) FROM (SELECT position FROM ${schema}.rows WHERE position > $1 ORDER BY position LIMIT $2) AS page)
-             ORDER BY position`,
-      values: [after, PULLED_AT_ONCE],
-    });
+    const sql = `SELECT place, id, row, position FROM ${schema}.rows WHERE position > $1 AND position <=
+                   (SELECT max(position) FROM (SELECT position FROM ${schema}.rows WHERE position > $1 ORDER BY position LIMIT $2) AS page)
+                 ORDER BY position`;
+    const { rows } = await this.#pool.query<Pulled>(sql, [after, PULLED_AT_ONCE]);
     const found = rows.map(({ place, position, ...rest }) => ({ table: place, ...rest, position: Number(position) }));
     return { rows: found, position: found.at(-1)?.position ?? after, isAll: found.length < PULLED_AT_ONCE };
   }

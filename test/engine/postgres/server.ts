@@ -1,6 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import { chownSync, existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { chownSync, existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -86,6 +86,51 @@ async function startServer(programs: string): Promise<TestServer> {
     },
     async stop() {
       await end('SIGINT');
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** True when PgBouncer is installed. Throws where the tests must have it and it is not. */
+export function hasPooler(): boolean {
+  const isInstalled = existsSync(POOLER);
+  if (!isInstalled && process.env['CONCH_REQUIRE_POSTGRES'] === '1')
+    throw new Error('Install PgBouncer (apt-get install pgbouncer).');
+  return isInstalled;
+}
+
+const POOLER = '/usr/sbin/pgbouncer';
+
+/** Starts PgBouncer before a server, with the settings that it has by itself. */
+export async function startPooler(
+  server: string,
+  mode: 'transaction' | 'session',
+): Promise<{ readonly url: string; stop(): Promise<void> }> {
+  const folder = mkdtempSync(join(tmpdir(), 'conch-pooler-'));
+  const user = notRoot();
+  const { hostname, port: serverPort, username, pathname } = new URL(server);
+  const [port, file] = [await freePort(), join(folder, 'pooler.ini')];
+  const lines = [
+    '[databases]',
+    `${pathname.slice(1)} = host=${hostname} port=${serverPort} user=${username}`,
+    '[pgbouncer]',
+    'listen_addr = 127.0.0.1',
+    `listen_port = ${port}`,
+    'unix_socket_dir =',
+    'auth_type = any',
+    `pool_mode = ${mode}`,
+  ];
+  writeFileSync(file, `${lines.join('\n')}\n`);
+  if (user !== null) for (const path of [folder, file]) chownSync(path, user.uid, user.gid);
+  const pooler = spawn(POOLER, ['-q', file], { ...user, cwd: folder, stdio: 'ignore' });
+  const ended = new Promise((resolve) => void pooler.once('exit', resolve));
+  const url = `postgres://${username}@127.0.0.1:${port}${pathname}`;
+  await untilReady(url);
+  return {
+    url,
+    async stop() {
+      pooler.kill('SIGTERM');
+      await ended;
       rmSync(folder, { recursive: true, force: true });
     },
   };
