@@ -9,7 +9,7 @@ import type { AgentConfig, Config } from '../config/config.ts';
 import { willPass } from '../engine/errors.ts';
 import { Delivery } from '../engine/outbox-delivery.ts';
 import type { Settlement } from '../engine/port.ts';
-import { retry } from '../lib/retry.ts';
+import { retry, withinMs } from '../lib/retry.ts';
 import { shownAt } from '../lib/time.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
 import { createOperators } from '../turns/commands/execute.ts';
@@ -55,14 +55,15 @@ export type AppParts = Pick<CommandContextPorts, 'waiting'> & {
   readonly onBroken: (error: unknown) => void;
   /** False while another process may serve the channels in place of this one. Default: always true. */
   readonly mayAct?: () => boolean;
-  /** The most rounds of delivery at a shutdown. Default: `ALONE_DRAIN_ROUNDS`. */
-  readonly drainRounds?: number;
+  /** The longest delivery of pending entries at a shutdown, in milliseconds. Default: `DRAIN_MS`. */
+  readonly drainMs?: number;
   /** Decides whether agents may start in their folders. Absent: folders with files that agents obey are refused. */
   readonly trust?: FolderTrust;
 };
 
-/** Rounds of delivery at a shutdown that nobody takes over from. The next start delivers what is left. */
-const ALONE_DRAIN_ROUNDS = 20;
+/** The most rounds of delivery at a shutdown, and their longest time. The next start delivers what is left. */
+const DRAIN_ROUNDS = 20;
+const DRAIN_MS = 7_000;
 
 /** Backoff while the disk is full or another process writes to the database. */
 const STORE_BACKOFF = { firstMs: 250, longestMs: 5_000 };
@@ -270,10 +271,12 @@ export class App {
     await Promise.all([this.runs.stop(), this.reviews.stop(), this.crews.stop(), this.#agents.stop()]);
     await this.crews.endProcesses();
     await this.#startUp.stop();
-    await this.#outbox.drain(this.#parts.drainRounds ?? ALONE_DRAIN_ROUNDS);
+    const { adapters, drainMs = DRAIN_MS, store, timers } = this.#parts;
+    await withinMs(drainMs, this.#outbox.drain(DRAIN_ROUNDS), timers);
+    // A platform that stops ends the waits of posts for its rate limit, so that entries in delivery are settled.
+    for (const adapter of adapters) await adapter.stop();
     await this.#outbox.stop();
-    for (const adapter of this.#parts.adapters) await adapter.stop();
-    await this.#parts.store.close();
+    await store.close();
   }
 
   /** Applies a changed configuration to floors and agents. Turns in progress continue. */

@@ -50,10 +50,10 @@ const LED = {
 type SharedPlace = NonNullable<Config['store']>;
 
 /**
- * The store of this process. `isRefused`: its database has failed to take a request, and is asked again. `drainRounds`:
- * set where another process delivers what this one leaves at its end.
+ * The store of this process. `isRefused`: its database has failed to take a request, and is asked again. `drainMs`: set
+ * where another process delivers what this one leaves at its end.
  */
-export type OpenedStore = Led<FloorStore> & { readonly isRefused: () => boolean; readonly drainRounds?: number };
+export type OpenedStore = Led<FloorStore> & { readonly isRefused: () => boolean; readonly drainMs?: number };
 
 /** Input for a store that processes share. `log` gets a line about who leads. Calls `waits` when another leads. */
 type SharedFolderOptions = DataFolderOptions &
@@ -89,7 +89,7 @@ export async function openSharedFolder(
       unreached: (error) =>
         log.warn({ err: error }, 'the store in PostgreSQL cannot be read; trying again each second'),
     });
-    if (led !== null) return { ...led, isRefused: refused.isOn, drainRounds: 1 };
+    if (led !== null) return { ...led, isRefused: refused.isOn, drainMs: 1_000 };
     await store.close();
     return null;
   } catch (error) {

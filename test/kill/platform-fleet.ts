@@ -24,12 +24,20 @@ export type PlatformPlan = {
   readonly processes: number;
   readonly cycles: number;
   readonly seed: number;
+  /** The only fault that is made; `null`: all of them. */
+  readonly only: PlatformFault | null;
   readonly tell: (line: string) => void;
 };
 
 /** `end`: the leader gets SIGTERM. `freeze`: it stands still for 0.5 to 10 s. Each has its weight. */
 const FAULTS = { end: 4, kill: 3, freeze: 2 } as const;
-type Fault = keyof typeof FAULTS;
+export type PlatformFault = keyof typeof FAULTS;
+type Fault = PlatformFault;
+
+/** The fault of this name; `null` for another name. */
+export function faultOf(name: string): PlatformFault | null {
+  return Object.hasOwn(FAULTS, name) ? (name as PlatformFault) : null;
+}
 
 /** What a run found. `resumed` and `forfeited` count turns that were open when a program took over. */
 export type PlatformReport = {
@@ -78,9 +86,10 @@ export async function runPlatformFleet(plan: PlatformPlan): Promise<PlatformRepo
       const over = new AbortController();
       const acting = room.act(over.signal);
       await pause(random.between(1_000, 4_000));
-      const fault = random.pick(
+      const drawn = random.pick(
         Object.entries(FAULTS).flatMap(([kind, weight]) => Array<Fault>(weight).fill(kind as Fault)),
       );
+      const fault = plan.only ?? drawn;
       faultsMade[fault] += 1;
       const from = performance.now();
       const why = await strike(fault, leader, random);

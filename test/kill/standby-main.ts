@@ -1,13 +1,14 @@
 import { parseArgs } from 'node:util';
 import { testServer } from '../engine/postgres/server.ts';
 import { tell, tellFaults } from './command-line.ts';
-import { runPlatformFleet } from './platform-fleet.ts';
+import { faultOf, runPlatformFleet } from './platform-fleet.ts';
 import { runStandbyLoop } from './standby.ts';
 
 /**
  * Kills, freezes and ends programs that share a store in PostgreSQL, kills and freezes the database, and cuts connections to
  * it, while people write. The last line is one JSON object. `--platform`: where people write, `console` (the page),
- * `discord` or `slack`; on the last two, programs are ended, killed and frozen.
+ * `discord` or `slack`; on the last two, programs are ended, killed and frozen
+ * (`--only end`: each restarts in good order).
  */
 const { values } = parseArgs({
   options: {
@@ -16,6 +17,7 @@ const { values } = parseArgs({
     cycles: { type: 'string', default: '50' },
     seed: { type: 'string' },
     platform: { type: 'string', default: 'console' },
+    only: { type: 'string', default: '' },
   },
 });
 const seed = Number(values.seed ?? Math.floor(Math.random() * 1e9));
@@ -35,7 +37,7 @@ async function onConsole(): Promise<object> {
 }
 
 async function onPlatform(platform: 'discord' | 'slack'): Promise<object> {
-  const report = await runPlatformFleet({ ...plan, platform });
+  const report = await runPlatformFleet({ ...plan, platform, only: faultOf(values.only) });
   const { faultsMade, messages, resumed, forfeited, faults, goingOnMs } = report;
   return {
     platform,
