@@ -47,6 +47,7 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
       const closed = async () => tools?.servers.close();
       return await openRemoteSession({ slot, timers, graceMs, open, forget, closed }, link);
     },
+    forget: (seat) => void sessions.delete(sessionKeyOf(seat)),
   };
 
   async function openSession(peer: AcpPeer, link: RemoteLink, { seat, tools, key }: Seated) {
@@ -86,7 +87,7 @@ type Seated = { readonly seat: SeatContext; readonly tools: SessionTools | null;
 type Known = { readonly sessionId: string; readonly token: string | undefined; readonly server: string | undefined };
 
 /** The key includes the model: a session with another model is another conversation. */
-function sessionKeyOf({ channel, model = '' }: SeatContext): string {
+function sessionKeyOf({ channel, model = '' }: Pick<SeatContext, 'channel' | 'model'>): string {
   return `${channel}\n${model}`;
 }
 

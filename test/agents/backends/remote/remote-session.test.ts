@@ -91,6 +91,25 @@ describe('a connected agent', () => {
     expect(calls.filter((call) => call === 'initialize')).toHaveLength(1);
   });
 
+  test('loses its memory when its next session starts without one, as for a fresh review', async () => {
+    const { calls } = await connect(echo, RESUMES);
+    const prompted = async () => {
+      const session = await open();
+      await begin(session, 'Review it').over;
+      await session.close();
+      return session.resumed;
+    };
+    expect([await prompted(), await prompted()]).toEqual([false, true]);
+    rig.backend.forget?.(SEAT);
+    expect(await prompted()).toBe(false);
+    expect(calls.filter((call) => !call.startsWith('session/prompt'))).toEqual([
+      'initialize',
+      'session/new',
+      'session/resume',
+      'session/new',
+    ]);
+  });
+
   test('answers liveness checks', async () => {
     const { calls } = await connect();
     await (await open()).ping();
