@@ -282,7 +282,7 @@ type RetryPorts = {
   /** Aborted when somebody stops the generation. */
   readonly signal: AbortSignal;
   readonly failureOf: (error: unknown) => BackendError;
-  /** Called after each temporary failure whose wait fits into the turn, also after the tenth, which is final. */
+  /** Called before each wait. Not called after the failure that is final. */
   readonly failed: () => void;
 };
 
@@ -297,10 +297,10 @@ export async function retryWithinTurn<T>(work: () => Promise<T>, ports: RetryPor
     ...ports,
     judge({ error, waitMs }) {
       const { retryAfterMs } = failureOf(error);
-      if (retryAfterMs === null || Math.max(waitMs, retryAfterMs) >= report.leftMs()) return 'give-up';
-      failed();
-      return { notBeforeMs: retryAfterMs };
+      const isFinal = retryAfterMs === null || Math.max(waitMs, retryAfterMs) >= report.leftMs();
+      return isFinal ? 'give-up' : { notBeforeMs: retryAfterMs };
     },
+    waiting: failed,
   });
 }
 

@@ -407,6 +407,15 @@ describe('a model that fails', () => {
       },
     );
 
+    test('is recorded as failed, not as called again, in its last attempt', async () => {
+      await again({ timers }, 'openai-compatible');
+      fails(...Array.from({ length: 10 }, () => busy(503)));
+      const turn = insisting(Infinity);
+      await expect(turn.over).rejects.toThrow("the model's service failed (503)");
+      const outcomes = turn.used.map(({ use }) => use.outcome);
+      expect([outcomes.length, outcomes.at(-2), outcomes.at(-1)]).toEqual([10, 'retried', 'failed']);
+    });
+
     test('T23 is called again after the wait that it asks for', async () => {
       await again({ timers }, 'openai-compatible');
       fails(busy(429, { retryAfter: 7 }));
