@@ -154,12 +154,13 @@ function reasonIn(lines: readonly string[]): string {
  */
 function lastLinesOf(stderr: Readable, secrets: readonly string[]): () => readonly string[] {
   let tail = '';
-  stderr.setEncoding('utf8').on('data', (text: string) => void (tail = (tail + text).slice(-TAIL)));
+  const clean = (all: string) => secrets.reduce((text, secret) => text.replaceAll(secret, '[secret]'), all);
+  // Redacted before the cut: a cut secret would not be found.
+  stderr.setEncoding('utf8').on('data', (text: string) => void (tail = clean(tail + text).slice(-TAIL)));
   stderr.on('error', () => undefined);
   return () => {
-    const lines = tail.split('\n').map((line) => line.replace(NOT_TEXT, '').trim());
-    const clean = (line: string) => secrets.reduce((text, secret) => text.replaceAll(secret, '[secret]'), line);
-    return lines.filter((line) => line !== '').map(clean);
+    const lines = tail.split('\n').map((line) => clean(line.replace(NOT_TEXT, '')).trim());
+    return lines.filter((line) => line !== '');
   };
 }
 

@@ -90,6 +90,16 @@ describe('a process group', () => {
     await group.stop(0);
   });
 
+  test('keeps no part of a secret where the end of its standard error is cut', async () => {
+    const filler = '-'.repeat(4_086);
+    const { exited } = await run(`console.error("key " + process.env.API_KEY + "${filler}")`, {
+      API_KEY: 'sk-123456789abcdef',
+    });
+    const { stderr } = await exited;
+    expect(stderr.replaceAll('-', '')).not.toMatch(/\w{8,}/);
+    expect(stderr).not.toContain('def');
+  });
+
   test.for([
     ['throw new TypeError("no such model\\nmore")', /^exited with code 1: TypeError: no such model$/],
     [
