@@ -257,13 +257,13 @@ export function childEnvironment(parts: EnvironmentParts): Record<string, string
 }
 
 /**
- * Returns the values of an environment to redact: values of at least 6 characters with secret-sounding names, and
- * passwords in URLs.
+ * Returns the values of an environment to redact: values with secret-sounding names, and passwords in URLs. Values of
+ * less than 6 characters would match plain words, and are left out.
  */
 export function secretsOf(environment: Readonly<Record<string, string>>): readonly string[] {
-  const secret = Object.entries(environment).filter(([name, value]) => SECRET.test(name) && value.length >= SHORTEST);
+  const named = Object.entries(environment).flatMap(([name, value]) => (SECRET.test(name) ? [value] : []));
   const passwords = Object.values(environment).flatMap((value) => PASSWORD.exec(value)?.[1] ?? []);
-  return [...secret.map(([, value]) => value), ...passwords];
+  return [...named, ...passwords].filter((value) => value.length >= SHORTEST);
 }
 
 const ORDINARY =

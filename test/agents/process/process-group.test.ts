@@ -146,9 +146,9 @@ describe('the environment of a child', () => {
     expect(() => childEnvironment({ from, set: { [name]: 'x' } })).toThrow(name);
   });
 
-  test('T29 has secret values: by name, and passwords in URLs', () => {
-    const proxy = 'http://anna:pass-word@proxy.test:8080';
-    const environment = { MY_KEY: 'secret-key', PATH: '/usr/bin', SHORT_KEY: 'k', HTTPS_PROXY: proxy };
+  test('T29 has secret values: by name, and passwords in URLs, but none that is short enough for a plain word', () => {
+    const proxies = { HTTPS_PROXY: 'http://anna:pass-word@proxy.test:8080', HTTP_PROXY: 'http://anna:a@proxy.test' };
+    const environment = { MY_KEY: 'secret-key', PATH: '/usr/bin', SHORT_KEY: 'k', ...proxies };
     expect(secretsOf(environment)).toEqual(['secret-key', 'pass-word']);
   });
 });
