@@ -105,7 +105,7 @@ export class BridgeRelay {
     const session = asked.session ?? ('result' in message ? sessionIn(message.result) : null);
     if (session !== null && 'result' in message) this.#sessions.add(session);
     if (asked.to === this.#host) asked.to(this.#withHostId(message, asked));
-    const next = this.#waiting.filter(({ message: { params } }) => sessionIn(params) === session);
+    const next = this.#waiting.filter((each) => !this.#isBusy(each.message, each.to));
     this.#waiting = this.#waiting.filter((each) => !next.includes(each));
     for (const { message: waited, to } of next) this.#ask(waited, to);
   }

@@ -4,7 +4,7 @@ import { BridgeRelay } from '../../../src/agents/bridge/bridge-relay.ts';
 import { createTime } from '../time.ts';
 
 /** An agent whose connection broke during a prompt, and a second prompt over a new connection. */
-function cancelledOnce() {
+function cancelledOnce(...beside: readonly AnyMessage[]) {
   const time = createTime();
   const toAgent: AnyMessage[] = [];
   const stuck: string[] = [];
@@ -14,6 +14,7 @@ function cancelledOnce() {
     ({ jsonrpc: '2.0', id, method: 'session/prompt', params: { sessionId: 's1', prompt: [] } }) as const;
   relay.connect(() => undefined);
   relay.fromHost(prompt(1));
+  for (const message of beside) relay.fromHost(message);
   relay.disconnect();
   relay.connect(() => undefined);
   relay.fromHost(prompt(2));
@@ -29,6 +30,15 @@ describe('an agent whose prompt was cancelled because the connection broke', () 
     expect(prompted()).toBe(2);
     await time.advance(60_000);
     expect(stuck).toEqual([]);
+  });
+
+  test('gets no other prompt when it answers another request of the session', async () => {
+    const params = { sessionId: 's1', modeId: 'plan' };
+    const { relay, prompted } = cancelledOnce({ jsonrpc: '2.0', id: 7, method: 'session/set_mode', params });
+    await relay.fromAgent({ jsonrpc: '2.0', id: 2, result: {} });
+    expect(prompted()).toBe(1);
+    await relay.fromAgent({ jsonrpc: '2.0', id: 1, result: { stopReason: 'cancelled' } });
+    expect(prompted()).toBe(2);
   });
 
   test('counts as stuck when the cancelled prompt does not end in time, and is restarted', async () => {
