@@ -5,6 +5,7 @@ import { addAgentToken, revokeAgentToken } from '../../../../src/agents/backends
 import { gateThat, person, prompt, recorder } from '../conversation.ts';
 import { SEAT, remoteRig, speak, until } from './remote-rig.ts';
 import { systemTimers } from '../../../../src/lib/time.ts';
+import { besideOf } from '../../../../src/turns/floor/seats.ts';
 import type { Answering, RemoteRig } from './remote-rig.ts';
 
 const END = { stopReason: 'end_turn' } as const;
@@ -122,6 +123,14 @@ describe('a connected agent', () => {
     await rig.connected(token);
     await until(() => rig.host.slot('qa').link !== null, 'the connection');
     expect([rig.host.mayServe('qa', 'console:demo'), rig.host.mayServe('qa', 'console:other')]).toEqual([false, true]);
+  });
+
+  test('works beside the floor of a channel that its token allows', async () => {
+    revokeAgentToken(rig.dataDir, 'dev');
+    const token = addAgentToken(rig.dataDir, 'dev', { at: 0, channels: [SEAT.channel] });
+    await connect(echo, {}, { ...rig, token });
+    const { over } = begin(await open(rig, besideOf(SEAT.channel)), 'Build it');
+    expect(await over).toEqual({ how: 'completed' });
   });
 
   test('loses the sessions of a channel that its new token does not allow', async () => {
