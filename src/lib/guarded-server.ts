@@ -201,8 +201,9 @@ export function targetOf({ url = '' }: IncomingMessage): { readonly path: string
   return mark === -1 ? { path: url, query: '' } : { path: url.slice(0, mark), query: url.slice(mark + 1) };
 }
 
-/** True when a host name or address is this machine's loopback. */
-export function isLoopback(host: string): boolean {
+/** True when a host name or address is this machine's loopback. An IPv6 address may have brackets, as in a URL. */
+export function isLoopback(named: string): boolean {
+  const host = named.replaceAll(/^\[|\]$/g, '');
   if (host === 'localhost') return true;
   const loopback = new BlockList();
   loopback.addSubnet('127.0.0.0', 8);

@@ -183,7 +183,7 @@ function unsafeAddress(url: string): string | null {
   const { protocol, hostname } = new URL(url);
   if (protocol === 'wss:') return null;
   if (protocol !== 'ws:') return `"${url}" is no address of a WebSocket: it begins with ws:// or wss://`;
-  if (isLoopback(hostname.replace(/^\[|\]$/g, ''))) return null;
+  if (isLoopback(hostname)) return null;
   return `"${url}" is not encrypted: the token would be read on the way. Use wss://`;
 }
 

@@ -128,7 +128,9 @@ async function handshake(parts: ConnectParts, isLegacy: boolean): Promise<McpCon
     await inTime(START_MS, 'did not start', ports, client.connect(transport, { timeout: NEVER_MS }));
   } catch (error) {
     await close();
-    throw isEraUnknown(error) ? error : (endOf(transport) ?? loginOf(error, parts) ?? withReason(error));
+    throw isEraUnknown(error)
+      ? error
+      : (endOf(transport) ?? loginOf(error, parts) ?? new Error(reasonOf(error), { cause: error }));
   }
   Object.assign(client, { onclose: () => lost(endOf(transport) ?? new Error('it broke off')) });
   return {
@@ -286,10 +288,6 @@ function loginOf(error: unknown, { id, config, ports: { logins } }: ConnectParts
   if (error instanceof InsufficientScopeError) return logins.widen(id, config, error);
   const isRefused = error instanceof SdkHttpError && error.status === UNAUTHORIZED;
   return isRefused ? new LoginError('it does not take the login that it has just been given') : null;
-}
-
-function withReason(error: unknown): Error {
-  return new Error(reasonOf(error), { cause: error });
 }
 
 /** The reason of an error for people. The body of an HTTP answer is left out: it can be a whole page. */

@@ -10,7 +10,7 @@ import type { ServerTool } from './mcp-tools.ts';
 export type McpConfig = Readonly<Record<string, McpServerConfig>>;
 
 /** True when the rules can allow this tool of a server. `tool` `null` asks for any tool of the server. */
-export type Reaches = (server: string, tool: string | null) => boolean;
+type Reaches = (server: string, tool: string | null) => boolean;
 
 /** The tools of the next round of an agent's model, with notes for it. */
 export type OfferedTools = {
@@ -100,11 +100,6 @@ export class McpPool {
   /** True when any server is configured. */
   get isUsed(): boolean {
     return Object.keys(this.#config()).length > 0;
-  }
-
-  /** The number of servers in use. */
-  get size(): number {
-    return this.#servers.size;
   }
 
   /** Ends every server. */

@@ -50,11 +50,6 @@ export class McpServer {
     return this.#isTrouble ? this.#why : null;
   }
 
-  /** Failures since the last successful call or `reset`. */
-  get failures(): number {
-    return this.#failures;
-  }
-
   /** Lists the current tools. Rejects with an error for people when the server cannot be used now. */
   async tools(): Promise<readonly ServerTool[]> {
     return await this.#use((connection) => (this.#list ??= this.#read(connection)));
@@ -148,7 +143,10 @@ export class McpServer {
     try {
       return await connection;
     } catch (error) {
-      if (this.#connection === connection) this.#failed(error);
+      if (this.#connection === connection) {
+        void this.#forget();
+        this.#note(error);
+      }
       throw error;
     }
   }
@@ -159,11 +157,12 @@ export class McpServer {
     const { connectServer } = await import('./mcp-connection.ts');
     const { id, config } = this;
     let opened: McpConnection | null = null;
-    const isCurrent = async (): Promise<boolean> => (await this.#connection?.catch(() => null)) === opened;
     const lost = async (why: Error): Promise<void> => {
-      if (!(await isCurrent())) return;
-      if (why instanceof LoginNeededError) this.#shutOut(why);
-      else this.#failed(why);
+      if ((await this.#connection?.catch(() => null)) !== opened) return;
+      // When a login is needed, only new uses fail: the calls under way go on.
+      if (why instanceof LoginNeededError) this.#list = null;
+      else void this.#forget();
+      this.#note(why);
     };
     opened = await connectServer({
       id,
@@ -173,17 +172,6 @@ export class McpServer {
       lost: (why) => void lost(why),
     });
     return opened;
-  }
-
-  /** Notes that a login is needed: new uses fail, and the calls under way go on. */
-  #shutOut(error: LoginNeededError): void {
-    this.#list = null;
-    this.#note(error);
-  }
-
-  #failed(error: unknown): void {
-    void this.#forget();
-    this.#note(error);
   }
 
   /** Counts and logs a failure. A server that needs a login is not tried again before the login or `reset`. */

@@ -229,17 +229,13 @@ function safeFetch(server: string): FetchLike {
 }
 
 function assertSafe(url: URL, server: string): void {
-  const { protocol, host } = url;
-  const isHere = isOnThisMachine(url);
-  if (isHere && !isOnThisMachine(new URL(server))) {
+  const { protocol, host, hostname } = url;
+  const isHere = isLoopback(hostname);
+  if (isHere && !isLoopback(new URL(server).hostname)) {
     throw new LoginError(`it sends Conch to this machine (${host}), where it is not itself`);
   }
   if (protocol === 'https:' || (protocol === 'http:' && isHere)) return;
   throw new LoginError(`it sends Conch to ${protocol}//${host}, where others could read along`);
-}
-
-function isOnThisMachine({ hostname }: URL): boolean {
-  return isLoopback(hostname.replaceAll(/^\[|\]$/g, ''));
 }
 
 /**

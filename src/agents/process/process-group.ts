@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcessByStdio } from 'node:child_process';
+import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import { sendSignal } from '../../lib/marked-processes.ts';
@@ -113,10 +114,7 @@ export class ProcessGroup {
 }
 
 async function started(child: Child, options: ProcessOptions): Promise<number> {
-  await new Promise<void>((resolve, reject) => {
-    child.once('spawn', resolve);
-    child.once('error', (error) => reject(notStarted(error, options)));
-  });
+  await once(child, 'spawn').catch((error: NodeJS.ErrnoException) => Promise.reject(notStarted(error, options)));
   child.on('error', () => undefined);
   if (child.pid === undefined) throw new Error('impossible: a started process has no id');
   return child.pid;

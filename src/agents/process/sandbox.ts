@@ -216,10 +216,7 @@ type SandboxExit = {
 };
 
 /** Opens a proxy for one sandboxed program, on a socket that only this user can access. */
-export async function openSandboxExit(
-  network: SandboxNetwork,
-  env: Readonly<Record<string, string>>,
-): Promise<SandboxExit> {
+async function openSandboxExit(network: SandboxNetwork, env: Readonly<Record<string, string>>): Promise<SandboxExit> {
   const folder = openPrivateFolder();
   const socket = `${folder.path}/proxy`;
   const { RequestError, Server } = await import('proxy-chain');

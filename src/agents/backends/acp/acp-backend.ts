@@ -2,7 +2,6 @@ import { resolve } from 'node:path';
 import type { Line } from '../../../turns/view.ts';
 import { systemTimers } from '../../../lib/time.ts';
 import type { Timers } from '../../../lib/time.ts';
-import type { LineLimits } from './acp-stream.ts';
 import { openPrivateFolder } from '../../process/sandbox.ts';
 import { ACP_PROFILES } from './acp-profiles.ts';
 import type { AcpProfile, AcpProfileName, ActsUnasked } from './acp-profiles.ts';
@@ -47,11 +46,8 @@ export type AcpBackendOptions = AcpSettings & {
   readonly toolServer?: ToolServer;
   /** Limits how many agents start at once. Default: no limit. */
   readonly starts?: <T>(work: () => Promise<T>) => Promise<T>;
-  readonly limits?: LineLimits;
   /** Guards the agent's folder. Without a gate, a folder that holds files which configure agents is refused. */
   readonly gate?: FolderGate;
-  /** Environment of Conch. Default: `process.env`. */
-  readonly inherited?: Readonly<Record<string, string | undefined>>;
   /** Called after a session was opened, with the agent's name and version if it reports them. */
   readonly opened?: (program: string | null) => void;
   /**
@@ -291,10 +287,10 @@ class Processes {
   }
 
   async #start(seat: SeatContext): Promise<AgentProcess> {
-    const { timers = systemTimers, limits, noise, lastWords, stopGraceMs = STOP_GRACE_MS } = this.#kind.options;
+    const { timers = systemTimers, noise, lastWords, stopGraceMs = STOP_GRACE_MS } = this.#kind.options;
     const told = noise === undefined ? undefined : (line: string) => noise(seat, line);
     const started = await startAsking(this.#kind, this.#server ?? null, this.#toolPort);
-    return new AgentProcess(started, { timers, limits, noise: told, lastWords, stopGraceMs });
+    return new AgentProcess(started, { timers, noise: told, lastWords, stopGraceMs });
   }
 }
 
@@ -310,7 +306,7 @@ async function startAsking(
   toolPort: number | null,
 ): Promise<StartedAgent> {
   const given = childEnvironment({
-    from: options.inherited ?? process.env,
+    from: process.env,
     pass: [...profile.pass, ...(options.passEnv ?? [])],
     set: options.env ?? {},
   });
@@ -375,7 +371,6 @@ type StartedAgent = {
 type ProcessPorts = {
   readonly timers: Timers;
   readonly stopGraceMs: number;
-  readonly limits?: LineLimits | undefined;
   readonly noise?: ((line: string) => void) | undefined;
   readonly lastWords?: ((seat: SeatContext, stderr: string) => void) | undefined;
 };
@@ -397,16 +392,12 @@ class AgentProcess {
   #stopped: Promise<void> | null = null;
 
   constructor(started: StartedAgent, ports: ProcessPorts) {
-    const { limits, noise, timers } = ports;
+    const { noise, timers } = ports;
     const { stdout, stdin } = started.group;
     this.meta = started.meta;
     this.#started = started;
     this.#ports = ports;
-    const { readable, writable } = lineStream(stdout, stdin, {
-      timers,
-      ...(limits && { limits }),
-      ...(noise && { noise }),
-    });
+    const { readable, writable } = lineStream(stdout, stdin, { timers, ...(noise && { noise }) });
     const writer = writable.getWriter();
     this.#multiplexer = new AcpMultiplexer((message) => void writer.write(message).catch(() => undefined));
     void this.#listen(readable);

@@ -164,7 +164,7 @@ type Hold = {
 /**
  * Keeps a session in modes in which its agent asks before it changes things, and its options at the profile's values.
  */
-export class AskingModes {
+class AskingModes {
   readonly #parts: ModeParts;
   readonly #session: ModesOf;
   readonly #holds: readonly Hold[];
@@ -183,7 +183,8 @@ export class AskingModes {
 
   /** Returns the forbidden value of a mode or option that an update reports; `null` when it reports none. */
   drift(update: Update): string | null {
-    return this.#holds.map((hold) => unheldValue(update, hold)).find((value) => value !== undefined) ?? null;
+    const values = this.#holds.map((hold) => ({ hold, value: valueIn(update, hold) }));
+    return values.find(({ hold, value }) => value !== undefined && !hold.values.includes(value))?.value ?? null;
   }
 
   /** Whether the agent still asks after this answer to its question about a change of mode. */
@@ -242,12 +243,7 @@ function optionHolds({ holds = {} }: AcpProfile, { configOptions }: ModesOf): re
   return held.map(([option, value]) => ({ option, isMode: false, values: [value] }));
 }
 
-/** The value in an update that is not allowed; `undefined` when it is allowed or the update concerns something else. */
-function unheldValue(update: Update, hold: Hold): string | undefined {
-  const value = valueIn(update, hold);
-  return value === undefined || hold.values.includes(value) ? undefined : value;
-}
-
+/** The value of a held setting that an update reports; `undefined` when it reports none. */
 function valueIn(update: Update, hold: Hold): string | undefined {
   if ('currentModeId' in update) return hold.isMode ? update.currentModeId : undefined;
   if (!('configOptions' in update)) return undefined;
@@ -256,7 +252,7 @@ function valueIn(update: Update, hold: Hold): string | undefined {
 }
 
 /** Whether an agent answered that a login is needed. */
-export function wantsSignIn(error: unknown): boolean {
+function wantsSignIn(error: unknown): boolean {
   return error instanceof RequestError && error.code === SIGN_IN;
 }
 
@@ -308,7 +304,7 @@ function reasonOf(error: RequestError): string {
  * Usage of one session as its agent reports it: tokens at the end of a turn, or the size of the context and the cost
  * of the session.
  */
-export class AcpUsage {
+class AcpUsage {
   readonly #backend: string;
   #model: string | null;
   #counted: PromptUsage | null = null;

@@ -42,7 +42,11 @@ export class AcpLink {
     this.#peer = peer;
     this.#timers = timers;
     this.#connection = client({ name: 'conch' })
-      .onRequest('session/request_permission', asIs, ({ params, signal }) => listener.permission(params, signal))
+      .onRequest(
+        'session/request_permission',
+        (params) => params,
+        ({ params, signal }) => listener.permission(params, signal),
+      )
       .onNotification('*', () => undefined)
       .connect({ writable: peer.stream.writable, readable: withoutUpdates(peer.stream.readable, listener) });
   }
@@ -88,12 +92,8 @@ export class AcpLink {
   }
 
   #causeOf(error: unknown): Promise<BackendError> {
-    this.#broken ??= this.#brokenBy(error);
+    this.#broken ??= this.#peer.cause(error).then((words) => new BackendError(words, { cause: error }));
     return this.#broken;
-  }
-
-  async #brokenBy(error: unknown): Promise<BackendError> {
-    return new BackendError(await this.#peer.cause(error), { cause: error });
   }
 }
 
@@ -106,8 +106,4 @@ function withoutUpdates(readable: Stream['readable'], listener: AcpListener): St
     },
   });
   return readable.pipeThrough(taking);
-}
-
-function asIs(params: unknown): unknown {
-  return params;
 }

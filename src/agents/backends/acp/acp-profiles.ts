@@ -199,7 +199,7 @@ export const ACP_PROFILES = {
 export type AcpProfileName = keyof typeof ACP_PROFILES;
 
 /** Input for the settings that make an agent ask. */
-export type AskingContext = {
+type AskingContext = {
   /** Name of the floor's tool server, whose tools need no approval; `null` when the agent has none. */
   readonly server: string | null;
   /** The private folder for `files`, outside the agent's working folder. Empty when the agent runs elsewhere. */

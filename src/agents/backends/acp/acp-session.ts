@@ -27,8 +27,6 @@ export type AcpSettings = {
    * prompt. `cancel` stops the agent and restarts its prompt with the message.
    */
   readonly injectFallback?: 'queue' | 'cancel';
-  /** Timeout of every request except prompts and pings. Default: 30,000. */
-  readonly requestTimeoutMs?: number;
   /** Idle time after a prompt's result before the turn counts as over. Default: 100. */
   readonly quietMs?: number;
   /** Kinds of tools that the agent may not use. Default: none. */
@@ -129,7 +127,7 @@ export class AcpSession implements AgentSession {
 
   async #open(): Promise<void> {
     const { model = null } = this.#options.seat;
-    this.#handshake = await initialize({ ...this.#options, link: this.#link, model, limitMs: this.#limitMs });
+    this.#handshake = await initialize({ ...this.#options, link: this.#link, model, limitMs: REQUEST_TIMEOUT_MS });
   }
 
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
@@ -204,10 +202,6 @@ export class AcpSession implements AgentSession {
     return this.#handshake;
   }
 
-  get #limitMs(): number {
-    return this.#options.settings.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
-  }
-
   async #generate(run: AcpGeneration, turn: TurnPrompt, report: Report): Promise<Ending> {
     const { floorTools, tools, settings } = this.#options;
     const { quietMs = QUIET_MS } = settings;
@@ -258,7 +252,7 @@ export class AcpSession implements AgentSession {
       method: '_session/steering',
       params,
       answer: steered,
-      limitMs: this.#limitMs,
+      limitMs: REQUEST_TIMEOUT_MS,
     });
     return outcome === 'injected' || outcome === 'startedNewTurn' ? 'injected' : 'next-prompt';
   }
@@ -351,6 +345,7 @@ function quoted(text: string): string {
 const OUTCOMES = { completed: 'answered', waiting: 'answered', passed: 'passed', interrupted: 'stopped' } as const;
 const NOT_RUN = 'It was not run: the turn is over.';
 const LONGEST_QUOTE = 100;
+/** Timeout of every request except prompts and pings, in milliseconds. */
 const REQUEST_TIMEOUT_MS = 30_000;
 const QUIET_MS = 100;
 const CLOSE_GRACE_MS = 1_000;
@@ -371,7 +366,7 @@ type Call = {
  * Detects a tool that ran without its approval, or with another command than the approved command. Watches all updates
  * of one session.
  */
-export class Tripwire {
+class Tripwire {
   readonly #asks: AcpPromise;
   readonly #calls = new Map<string, Call>();
 

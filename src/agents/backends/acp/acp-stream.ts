@@ -189,7 +189,7 @@ export function sessionIn(params: unknown): string | null {
 }
 
 /** Limits on an agent's messages. */
-export type LineLimits = {
+type LineLimits = {
   /** Maximum size of one message, in bytes. */
   readonly messageBytes: number;
   readonly messagesPerSecond: number;

@@ -46,8 +46,7 @@ export class PromptRecord {
     const news = this.#injected.map((line) => injectedPrompt(line, false));
     const lost = `The connection to you was lost in the middle of this turn. ${arrived}`;
     const text = [fresh ? withSystem(turn, turn.text) : turn.text, ...news, lost].join('\n\n');
-    const saidSoFar = part === '' ? turn.saidSoFar : [...turn.saidSoFar, part];
-    return { ...turn, reason: 'resume', messages: [...turn.messages, ...this.#injected], saidSoFar, text };
+    return { ...turn, text };
   }
 
   #track<T>(asked: Promise<T>): Promise<T> {

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { delimiter, resolve } from 'node:path';
@@ -17,6 +18,7 @@ import type { ProcessEnd, ProcessGroup } from '../../process/process-group.ts';
 import { stripVTControlCharacters } from 'node:util';
 import { z } from 'zod';
 import { jsonOrNull } from '../../../lib/defined.ts';
+import { oneLine } from '../../../lib/visible.ts';
 
 /** Options of a program that runs once for each prompt. */
 export type CommandOptions = {
@@ -45,8 +47,6 @@ export type CommandOptions = {
   readonly maxOutputBytes: number;
   /** Decides whether the folder is trusted. Default: refuses a folder with files that any known agent obeys. */
   readonly gate?: FolderGate;
-  /** The variables to inherit from. Default: those of Conch. */
-  readonly environment?: Readonly<Record<string, string | undefined>>;
   readonly timers?: Timers;
   /** The sandbox of the process. Default: none. */
   readonly sandbox?: SandboxPlan | undefined;
@@ -68,9 +68,8 @@ export function createCommandBackend(options: CommandOptions): AgentBackend {
     promisesToAsk: false,
     async open(seat) {
       await gate.admit(seat);
-      const from = options.environment ?? process.env;
       const { env: pass = [], set = {}, cwd = process.cwd() } = options;
-      const env = childEnvironment({ from, pass, set });
+      const env = childEnvironment({ from: process.env, pass, set });
       if (!(await isRunnable(options.command, cwd, env['PATH'] ?? ''))) {
         throw new BackendError(`there is no program "${options.command}"`, { terminal: true, code: 'ENOENT' });
       }
@@ -284,10 +283,7 @@ class CommandGeneration {
 }
 
 async function closed(stream: Readable): Promise<void> {
-  await new Promise<void>((done) => {
-    stream.once('close', done);
-    stream.once('error', () => done());
-  });
+  await once(stream, 'close').catch(() => undefined);
 }
 
 const GRACE_MS = 2_000;
@@ -370,7 +366,7 @@ function perform(json: string, floorTools: FloorTools): void {
 }
 
 function start(text: string): string {
-  const line = stripVTControlCharacters(text).replace(/\s+/g, ' ').trim();
+  const line = oneLine(stripVTControlCharacters(text));
   return line.length > SHOWN ? `${line.slice(0, SHOWN)}…` : line;
 }
 

@@ -338,7 +338,7 @@ export const REPLACED = 4409;
 /**
  * Limits of handshakes for one client: an address, or an address with a valid token. Durations are in milliseconds.
  */
-export type HandshakeLimits = {
+type HandshakeLimits = {
   /** How many different wrong tokens within `lockoutMs` lock an address out for `lockoutMs`. */
   readonly wrongTokens: number;
   readonly lockoutMs: number;

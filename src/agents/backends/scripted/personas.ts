@@ -6,7 +6,7 @@ import { PASS, WAITING, sayAndEnd } from './demo-words.ts';
 import type { Step } from './demo-words.ts';
 
 /** A person's message, parsed for the scripts. */
-export type Wish = {
+type Wish = {
   readonly by: string;
   /** The text without leading names of agents. */
   readonly text: string;
@@ -249,4 +249,3 @@ const qa: Persona = {
 
 /** The demo agents by their name in the configuration. */
 export const SCRIPTS = { pm, dev, qa } as const satisfies Record<string, Persona>;
-export type ScriptName = keyof typeof SCRIPTS;

@@ -75,6 +75,7 @@ async function whole(...acts: FakeAct[]) {
 afterEach(async () => {
   await session?.close();
   await rig?.stop();
+  vi.unstubAllEnvs();
   session = null;
   rig = null;
 });
@@ -110,8 +111,9 @@ describe('an agent that cannot be started', () => {
   });
 
   test('times out when it never answers', async () => {
-    const error = await refused({ mute: ['initialize'] }, { requestTimeoutMs: 1_500 });
-    expect([error.message, error.terminal]).toEqual(['did not answer "initialize" within 1.5 s', false]);
+    const timers: Timers = { after: (ms, act) => systemTimers.after(ms === 30_000 ? 1_500 : ms, act) };
+    const error = await refused({ mute: ['initialize'] }, { timers });
+    expect([error.message, error.terminal]).toEqual(['did not answer "initialize" within 30 s', false]);
   });
 
   test('is refused for another protocol version', async () => {
@@ -145,20 +147,22 @@ describe('an agent that starts', () => {
     ['gemini', 'gemini-api-key', 'default', 'GEMINI_API_KEY'],
     ['codex', 'api-key', 'read-only', 'OPENAI_API_KEY'],
   ] as const)('is signed in by its profile when it asks for it: %s', async (profile, method, mode, variable) => {
+    vi.stubEnv(variable, 'k');
     await ready(
       {
         initialize: { authMethods: [{ id: method }, { id: 'chat-gpt' }] },
         session: { modes: { currentModeId: mode, availableModes: [{ id: mode }] } },
         refuse: { 'session/new': { code: -32_000, message: 'Authentication required' } },
       },
-      { profile, inherited: { ...process.env, [variable]: 'k' } },
+      { profile },
     );
     expect(rig!.told.opened).toEqual(['session/new']);
   });
 
   test('gets no variable that it does not need', async () => {
-    const inherited = { ...process.env, DISCORD_TOKEN: 'secret', NODE_OPTIONS: '', EXTRA: '1', ANTHROPIC_API_KEY: 'k' };
-    await ready({ session: ASKING }, { profile: 'claude-code', inherited, passEnv: ['EXTRA'] });
+    const own = { DISCORD_TOKEN: 'secret', NODE_OPTIONS: '', EXTRA: '1', ANTHROPIC_API_KEY: 'k' };
+    for (const [name, value] of Object.entries(own)) vi.stubEnv(name, value);
+    await ready({ session: ASKING }, { profile: 'claude-code', passEnv: ['EXTRA'] });
     const [given = {}] = rig!.told.environments;
     const names = Object.keys(given);
     expect(names).toEqual(expect.arrayContaining(['PATH', 'EXTRA', 'ANTHROPIC_API_KEY', 'RIG_PORT']));
@@ -289,9 +293,9 @@ describe('an answer', () => {
 
 describe('an agent that sends too much', () => {
   test('is stopped after a message that is too long', async () => {
-    await ready({}, { limits: { messageBytes: 1_048_576, messagesPerSecond: 10_000 } });
+    await ready();
     rig!.play({ do: 'big', bytes: 50 * 1_048_576 });
-    expect((await failure(begin().over)).message).toBe('sent a message of more than 1 MiB');
+    expect((await failure(begin().over)).message).toBe('sent a message of more than 8 MiB');
   });
 });
 

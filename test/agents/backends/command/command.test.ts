@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { BackendError, UntrustedError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession, TurnPrompt } from '../../../../src/agents/backends/backend.ts';
 import { createCommandBackend } from '../../../../src/agents/backends/command/command-backend.ts';
@@ -161,10 +161,12 @@ describe('the output of a command, in a channel', () => {
 });
 
 describe('the environment of a command', () => {
-  const environment = { PATH: process.env['PATH'], HOME: '/home/me', DISCORD_TOKEN: 'secret', MY_NAME: 'Anna' };
+  afterEach(() => void vi.unstubAllEnvs());
 
   test('holds default variables, inherited ones and those that are set', async () => {
-    const { said } = await run('env', { environment, env: ['MY_NAME'], set: { COLOUR: 'blue' } });
+    for (const [name, value] of Object.entries({ HOME: '/home/me', DISCORD_TOKEN: 'secret', MY_NAME: 'Anna' }))
+      vi.stubEnv(name, value);
+    const { said } = await run('env', { env: ['MY_NAME'], set: { COLOUR: 'blue' } });
     const names = said
       .join('')
       .trim()

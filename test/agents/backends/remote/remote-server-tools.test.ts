@@ -1,10 +1,11 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { McpPool } from '../../../../src/agents/mcp/mcp-pool.ts';
 import { KnownSecrets } from '../../../../src/agents/tools/known-secrets.ts';
 import type { CallResult, GatedCall } from '../../../../src/agents/tools/tool-gate.ts';
 import type { Choice } from '../../../../src/turns/floor/settings.ts';
+import { livingIn } from '../acp/acp-rig.ts';
 import { mcpPorts, toolsServer } from '../../mcp/mcp-rig.ts';
 import { gateThat, prompt, recorder } from '../conversation.ts';
 import { SEAT, remoteRig, speak, until } from './remote-rig.ts';
@@ -47,7 +48,7 @@ async function begun() {
     await session.prompt(prompt({ text: 'Go' }), { ...recorder().report, gate: kept });
     return JSON.stringify(came);
   };
-  return { rig, pool, session, socket, servers, connect, turn, asked, settled };
+  return { rig, session, socket, servers, connect, turn, asked, settled };
 }
 
 /** A client of the tool server that the agent was given last. */
@@ -90,7 +91,7 @@ describe('a remote agent with MCP tools', () => {
   });
 
   test('finds the same server after a reconnect, and leaves none behind', async () => {
-    const { rig, pool, session, socket, servers, connect, turn } = await begun();
+    const { rig, session, socket, servers, connect, turn } = await begun();
     const pid = async (given: typeof servers) => {
       const client = await clientOf(given);
       return await turn('allow', () => client.callTool({ name: 'raw__pid', arguments: {} }));
@@ -106,6 +107,6 @@ describe('a remote agent with MCP tools', () => {
     again.socket.terminate();
     await until(() => rig.host.slot('dev').link === null, 'the loss');
     await session.close();
-    expect(pool.size).toBe(0);
+    await vi.waitFor(() => expect(livingIn(Number(before))).toEqual([]), { timeout: 60_000 });
   });
 });

@@ -3,14 +3,13 @@ import { BackendError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession, Ending, TurnPrompt } from '../../../../src/agents/backends/backend.ts';
 import { DEMO_WORDS } from '../../../../src/agents/backends/scripted/demo-words.ts';
 import { SCRIPTS } from '../../../../src/agents/backends/scripted/personas.ts';
-import type { ScriptName } from '../../../../src/agents/backends/scripted/personas.ts';
 import { createScriptedBackend } from '../../../../src/agents/backends/scripted/scripted-backend.ts';
 import { UNHEARD, person, prompt, recorder, spoken } from '../conversation.ts';
 import { createTime } from '../../time.ts';
 import type { Time } from '../../time.ts';
 import { mustGrowLinearly } from '../../../lib/growth.ts';
 
-async function open(script: ScriptName, time: Time): Promise<AgentSession> {
+async function open(script: keyof typeof SCRIPTS, time: Time): Promise<AgentSession> {
   const backend = createScriptedBackend({ script: SCRIPTS[script], speed: time.speed });
   return await backend.open({ channel: 'console:demo', agent: script, name: script, persona: '' });
 }
@@ -27,7 +26,7 @@ async function turn(session: AgentSession, time: Time, more: Partial<TurnPrompt>
 }
 
 /** Runs one whole turn of a new agent. */
-async function once(script: ScriptName, more: Partial<TurnPrompt>) {
+async function once(script: keyof typeof SCRIPTS, more: Partial<TurnPrompt>) {
   const time = createTime();
   const { text, ending, heard } = await turn(await open(script, time), time, more);
   return { text: text(), ending: ending(), events: heard.events };
@@ -277,7 +276,7 @@ describe('an interrupted turn', () => {
 
 describe('a demo word', () => {
   test.each(DEMO_WORDS)('in the table works as its example says: $example', async ({ example, word }) => {
-    const id = example.slice(0, example.indexOf(':')) as ScriptName;
+    const id = example.slice(0, example.indexOf(':')) as keyof typeof SCRIPTS;
     const { text, ending } = await once(id, { messages: [person(1, example)] });
     expect({ word, ending, said: text !== '' }).toEqual(
       {
