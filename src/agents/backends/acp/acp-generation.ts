@@ -187,8 +187,8 @@ export class AcpGeneration {
     const isSilentSince = refused !== null && this.#written.slice(refused.written).trim() === '';
     if (over || (ending.how !== 'passed' && !isSilentSince)) return ending;
     this.floorTools.apart();
-    const words = explainSilence(stopReason, refused?.title ?? null);
-    if (words !== null) this.floorTools.text(words);
+    const words = refused === null ? SILENCES.get(stopReason) : `(I was not allowed to: ${refused.title})`;
+    if (words !== undefined) this.floorTools.text(words);
     else if (this.#worked || this.#tools.size > 0) return { how: 'completed' };
     return this.floorTools.ending;
   }
@@ -388,19 +388,10 @@ export function begunAnew(prompt: string, said: string, messages: readonly strin
   return [prompt, so, ...messages].filter((part) => part !== '').join('\n\n');
 }
 
-/** An explanation for an answer that ended without text; `null` when none is needed. */
-function explainSilence(stopReason: string, refused: string | null): string | null {
-  if (refused !== null) return `(I was not allowed to: ${refused})`;
-  switch (stopReason) {
-    case 'refusal':
-      return '(I decline to answer that)';
-    case 'max_tokens':
-      return '(my answer was cut off: the model used up its tokens)';
-    case 'max_turn_requests':
-      return '(I stopped: this took more steps than I may take in one turn)';
-    case 'cancelled':
-      return '(I stopped before I had an answer)';
-    default:
-      return null;
-  }
-}
+/** Explanations for an answer that ended without text, by stop reason. */
+const SILENCES: ReadonlyMap<string, string> = new Map([
+  ['refusal', '(I decline to answer that)'],
+  ['max_tokens', '(my answer was cut off: the model used up its tokens)'],
+  ['max_turn_requests', '(I stopped: this took more steps than I may take in one turn)'],
+  ['cancelled', '(I stopped before I had an answer)'],
+]);

@@ -63,12 +63,9 @@ export async function initialize(parts: HandshakeParts): Promise<Handshake> {
   const modes = new AskingModes(parts, { ...session, resumed });
   await modes.set();
   const { sessionId } = session;
-  const program =
-    agent.agentInfo === null || agent.agentInfo.name === ''
-      ? null
-      : `${agent.agentInfo.name} ${agent.agentInfo.version}`.trim();
   const usage = new AcpUsage(parts.kind, session);
-  return { sessionId, usage, resumed, program, steering: agent._meta.steering.supported, hasFloorTools, modes };
+  const { agentInfo: program, _meta } = agent;
+  return { sessionId, usage, resumed, program, steering: _meta.steering.supported, hasFloorTools, modes };
 }
 
 const VERSION = 1;

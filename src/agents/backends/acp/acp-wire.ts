@@ -18,12 +18,13 @@ const capabilities = z.object({
 const plain = z.string().transform((text) => oneLine(text).slice(0, LONGEST_NAME));
 const LONGEST_NAME = 100;
 
-/** Answer to `initialize`. */
+/** Answer to `initialize`. `agentInfo`: the agent's name and version; `null` when it does not report them. */
 export const initialized = z.object({
   protocolVersion: z.number(),
   agentCapabilities: capabilities.catch(() => capabilities.parse({})),
   agentInfo: z
     .object({ name: plain, version: plain.catch('') })
+    .transform(({ name, version }) => (name === '' ? null : `${name} ${version}`.trim()))
     .nullable()
     .catch(null),
   authMethods: z.array(z.object({ id: z.string() })).catch([]),

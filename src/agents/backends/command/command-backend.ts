@@ -42,7 +42,7 @@ export type CommandOptions = {
    * The format of the output and of the prompt. `text`: the prompt is text. `json` and `jsonl`: the prompt is one JSON
    * object on a line.
    */
-  readonly output: OutputFormat;
+  readonly output: keyof typeof READERS;
   readonly timeoutMs: number;
   readonly maxOutputBytes: number;
   /** Decides whether the folder is trusted. Default: refuses a folder with files that any known agent obeys. */
@@ -203,7 +203,7 @@ class CommandGeneration {
     this.#call = call;
     this.#floorTools = floorTools;
     this.#report = report;
-    this.#reader = readerOf(call.output, floorTools);
+    this.#reader = READERS[call.output](floorTools);
   }
 
   /** True once the process was started. */
@@ -290,26 +290,14 @@ const GRACE_MS = 2_000;
 /** How long output is still read after the process ended, in milliseconds. */
 const DRAIN_MS = 1_000;
 
-/** How a command writes its answer: plain text, one JSON object, or one JSON object per line. */
-type OutputFormat = 'text' | 'json' | 'jsonl';
-
 /**
  * Reads a command's output in chunks and applies the answer to the floor. The readers of JSON throw a `BackendError` on
  * a wrong format.
  */
 type OutputReader = { push(piece: string): void; end(): void };
 
-/** Returns a reader for the format that posts through `floorTools`. */
-function readerOf(format: OutputFormat, floorTools: FloorTools): OutputReader {
-  switch (format) {
-    case 'text':
-      return textReader(floorTools);
-    case 'json':
-      return jsonReader(floorTools);
-    case 'jsonl':
-      return linesReader(floorTools);
-  }
-}
+/** The reader of each format: plain text, one JSON object, or one JSON object per line. Posts through `floorTools`. */
+const READERS = { text: textReader, json: jsonReader, jsonl: linesReader };
 
 const answer = z.object({
   text: z.string().nullish(),

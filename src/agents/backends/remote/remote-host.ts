@@ -1,7 +1,6 @@
 import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import { isIPv6 } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
 import {
@@ -94,14 +93,6 @@ export class RemoteHost {
       upgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => this.#upgrade(request, socket, head),
     };
     guardServer(this.#server, listeners, options.log);
-  }
-
-  /** The URL that agents connect to. `null` before `start`. */
-  get url(): string | null {
-    const address = this.#server.address();
-    if (typeof address === 'string' || address === null) return null;
-    const host = isIPv6(address.address) ? `[${address.address}]` : address.address;
-    return `${this.#options.tls === undefined ? 'ws' : 'wss'}://${host}:${address.port}${PATH}`;
   }
 
   /**

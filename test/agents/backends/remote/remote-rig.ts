@@ -11,6 +11,7 @@ import type { RemoteHostOptions } from '../../../../src/agents/backends/remote/r
 import { createRemoteBackend } from '../../../../src/agents/backends/remote/remote-backend.ts';
 import type { RemoteBackendOptions } from '../../../../src/agents/backends/remote/remote-backend.ts';
 import { addAgentToken, openTokenBook } from '../../../../src/agents/backends/remote/tokens.ts';
+import { freePort } from '../../../kill/bot.ts';
 import { systemClock, systemTimers } from '../../../../src/lib/time.ts';
 
 export const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
@@ -24,8 +25,9 @@ export async function remoteRig(
   const token = addAgentToken(dataDir, 'dev', { at: 0 });
   const logged: string[] = [];
   const keep = (level: string) => (_fields: object, message: string) => void logged.push(`${level}: ${message}`);
+  const port = await freePort();
   const host = new RemoteHost({
-    port: 0,
+    port,
     host: '127.0.0.1',
     tokens: openTokenBook(dataDir),
     origins: ['https://allowed.example'],
@@ -44,7 +46,7 @@ export async function remoteRig(
     ...backendOptions,
   });
   await host.start();
-  const url = host.url!;
+  const url = `${more.tls === undefined ? 'ws' : 'wss'}://127.0.0.1:${port}/agent`;
   const sockets: WebSocket[] = [];
   const dial = (headers: Record<string, string>, address = url) => {
     const socket = new WebSocket(address, { headers, perMessageDeflate: false, maxPayload: 200_000_000 });
