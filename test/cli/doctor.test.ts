@@ -295,7 +295,7 @@ describe('T39 conch doctor', () => {
     expect(findings.find(({ what }) => what === 'web: tools')).toEqual({
       what: 'web: tools',
       verdict: 'bad',
-      text: 'it wants somebody signed in, and nobody is: run "conch mcp login web"',
+      text: 'nobody is signed in at it: run "conch mcp login web"',
       todo: 'Run: conch mcp login web',
     });
   });

@@ -250,7 +250,7 @@ describe('conch mcp list and logout', () => {
   test('say where Conch is signed in, and what to run where it is not', async () => {
     const here = await terminal({ oauth: {} });
     await here.run({ verb: 'mcp list', json: false });
-    expect(here.text()).toContain('it wants somebody signed in, and nobody is: run "conch mcp login web"');
+    expect(here.text()).toContain('nobody is signed in at it: run "conch mcp login web"');
     expect(here.text()).toContain('files: a program on this machine, without a login');
     await signIn(here);
     await here.run({ verb: 'mcp list', json: true });

@@ -146,7 +146,7 @@ export async function setStage(): Promise<Stage> {
   }
 }
 
-const FAULT = /could not be (?:answered|accepted|taken)|cannot be taken/;
+const FAULT = /could not be (?:answered|accepted|taken|processed)/;
 
 /** Why the program ends, or has ended; `null` while it runs. */
 function endOf(bot: Bot): string | null {

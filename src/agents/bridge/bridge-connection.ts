@@ -52,7 +52,7 @@ class Connection {
     const { url, relay } = this.#parts;
     const guarded = guardSocket(this.#socket, (error) => {
       const why = error instanceof Error ? error.message : String(error);
-      this.#over(`What the host sent cannot be taken: ${why}`, false);
+      this.#over(`A message of the host could not be processed: ${why}`, false);
     });
     const listen = (bytes: RawData): void => {
       const message = Buffer.isBuffer(bytes) ? messageIn(bytes.toString('utf8')) : null;

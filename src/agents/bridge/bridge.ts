@@ -100,7 +100,7 @@ async function serve(group: ProcessGroup, options: BridgeOptions): Promise<boole
   const { readable, writable } = lineStream(group.stdout, group.stdin);
   const writer = writable.getWriter();
   const stuck = () => {
-    say('The agent does not end what it was told to stop');
+    say(`The agent did not stop its cancelled prompt within ${CANCEL_GRACE_MS / 1_000} s: ending it`);
     end();
   };
   const patience = { timers: systemTimers, graceMs: CANCEL_GRACE_MS, stuck };
@@ -179,7 +179,7 @@ function parse(argv: readonly string[], env: Readonly<Record<string, string | un
 }
 
 function unsafeAddress(url: string): string | null {
-  if (!URL.canParse(url)) return `"${url}" is no address: expected for example ws://127.0.0.1:7421/agent`;
+  if (!URL.canParse(url)) return `"${url}" is no URL. Example: ws://127.0.0.1:7421/agent`;
   const { protocol, hostname } = new URL(url);
   if (protocol === 'wss:') return null;
   if (protocol !== 'ws:') return `"${url}" is no address of a WebSocket: it begins with ws:// or wss://`;

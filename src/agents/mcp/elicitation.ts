@@ -170,6 +170,6 @@ const SECRET =
   /passw|passphrase|passcode|secret|token|credential|api[-_ ]?key|private[-_ ]?key|access[-_ ]?key|\bpin\b|\botp\b|\bcvv?\b/i;
 const FOR_SECRETS = 'it asks for what looks like a secret, and nobody should write one into a channel';
 const NOT_FLAT = 'its form has other fields than texts, numbers, yes or no, and choices';
-const HIDDEN = 'its form has names or choices that do not read as they are';
+const HIDDEN = 'its form has names or choices with invisible characters or secrets';
 /** Longest title of a question, in characters. */
 const LONGEST_TITLE = 80;

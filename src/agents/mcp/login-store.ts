@@ -142,7 +142,9 @@ export class LoginStore {
         }
       }
     }
-    throw new LoginError('another program is at work on its login');
+    throw new LoginError(
+      `another program has locked its login for ${(MOST_TRIES * TRY_AGAIN_MS) / 1_000} s: try again`,
+    );
   }
 
   #makeFolder(): void {

@@ -287,7 +287,7 @@ function loginOf(error: unknown, { id, config, ports: { logins } }: ConnectParts
   if (logins === undefined || logins.presented(id, config) === null) return null;
   if (error instanceof InsufficientScopeError) return logins.widen(id, config, error);
   const isRefused = error instanceof SdkHttpError && error.status === UNAUTHORIZED;
-  return isRefused ? new LoginError('it does not take the login that it has just been given') : null;
+  return isRefused ? new LoginError(`it refused the new login (${UNAUTHORIZED})`) : null;
 }
 
 /** The reason of an error for people. The body of an HTTP answer is left out: it can be a whole page. */

@@ -215,7 +215,7 @@ async function toolsOf(server: McpServer): Promise<Listed> {
 }
 
 function absenceOf(server: string, why: string): string {
-  return `The tools of ${server} are not there now: ${why}`;
+  return `The tools of ${server} are unavailable: ${why}`;
 }
 
 /** Returns the tools that fit the limits, in the order given. */

@@ -40,7 +40,7 @@ export function readTools(server: string, listed: readonly Tool[], wanted: reado
       throw new Error(`its tools ${shown(other)} and ${shown(name)} would have one name, ${alias}`);
     aliases.set(alias, name);
   }
-  const why = 'its definition holds characters that nobody sees';
+  const why = 'its definition has invisible characters';
   return { tools, refused: hidden.map(({ name }) => `${shown(name)}: ${why}`) };
 }
 

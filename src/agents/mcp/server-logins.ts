@@ -150,7 +150,7 @@ export class ServerLogins {
     if (login === null) throw nobody(id);
     if (login.tokens === null) throw over(id, login);
     if (login.tokens.access !== stale) return login.tokens.access;
-    if (login.tokens.refresh === null) throw this.#refuse(id, login, 'it has ended');
+    if (login.tokens.refresh === null) throw this.#refuse(id, login, 'it cannot be renewed');
     // Loads the library with the first server that needs it.
     const { refusalOf, renewed } = await import('./sign-in.ts');
     try {
@@ -229,7 +229,7 @@ const SOON_MS = 30_000;
 const LONGEST_SCOPE = 500;
 
 function nobody(id: string): LoginNeededError {
-  return new LoginNeededError(id, 'it wants somebody signed in, and nobody is');
+  return new LoginNeededError(id, 'nobody is signed in at it');
 }
 
 function narrow(id: string, scope: string): LoginNeededError {
@@ -237,7 +237,7 @@ function narrow(id: string, scope: string): LoginNeededError {
 }
 
 function over(id: string, { refused }: Login): LoginNeededError {
-  return new LoginNeededError(id, `the login there is over (${refused ?? 'it has ended'})`);
+  return new LoginNeededError(id, `its login has ended (${refused ?? 'it cannot be renewed'})`);
 }
 
 function isAuthorization(header: string): boolean {

@@ -52,8 +52,9 @@ function absenceTeller(servers: SeatTools, { reaches = () => true }: SeatContext
     const back = [...told].filter((server) => !absent.has(server));
     for (const [server] of lost) told.add(server);
     for (const server of back) told.delete(server);
-    return [...lost.map(([, note]) => note), ...back.map((server) => `The tools of ${server} are there again.`)].join(
-      '\n',
-    );
+    return [
+      ...lost.map(([, note]) => note),
+      ...back.map((server) => `The tools of ${server} are available again.`),
+    ].join('\n');
   };
 }

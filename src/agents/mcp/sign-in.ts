@@ -232,7 +232,7 @@ function assertSafe(url: URL, server: string): void {
   const { protocol, host, hostname } = url;
   const isHere = isLoopback(hostname);
   if (isHere && !isLoopback(new URL(server).hostname)) {
-    throw new LoginError(`it sends Conch to this machine (${host}), where it is not itself`);
+    throw new LoginError(`it sends Conch to this machine (${host}), although the server is elsewhere`);
   }
   if (protocol === 'https:' || (protocol === 'http:' && isHere)) return;
   throw new LoginError(`it sends Conch to ${protocol}//${host}, where others could read along`);

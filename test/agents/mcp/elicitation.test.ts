@@ -160,7 +160,7 @@ describe('a form from a server', () => {
     ['choice', { colour: { type: 'string', enum: ['red\u202E'] } }],
   ] as const)('with a %s that does not read as it is is put to nobody', async (_what, properties) => {
     const { calls } = await asked(form(properties));
-    expect(calls[0]?.unaskable).toMatch(/do not read as they are/);
+    expect(calls[0]?.unaskable).toMatch(/with invisible characters or secrets/);
   });
 
   test('may ask for a number of tokens, or which of several keys', async () => {

@@ -114,7 +114,7 @@ describe('MCP servers', () => {
     const { seat } = pooled({ broken: toolsServer(['fails']), raw: toolsServer([], { tools: ['echo'] }) });
     const { tools, notes } = await seat('dev').offer(always);
     expect(tools.map(({ alias }) => alias)).toEqual(['raw__echo']);
-    expect(notes).toEqual(['The tools of broken are not there now: exited with code 3: no such folder']);
+    expect(notes).toEqual(['The tools of broken are unavailable: exited with code 3: no such folder']);
   });
 
   test('that are down are retried when a session is opened', async () => {

@@ -305,7 +305,7 @@ describe('the list of tools', () => {
   test('leaves out texts with invisible characters', async () => {
     const { server, logged } = started(['hidden', 'emoji']);
     expect(await names(server)).toEqual(['echo', 'write', 'grow', 'rug', 'nice']);
-    expect(logged.join()).toContain('its definition holds characters that nobody sees');
+    expect(logged.join()).toContain('its definition has invisible characters');
   });
 
   test('T79 leaves out an entry that is no tool, with a warning', async () => {

@@ -147,10 +147,10 @@ describe('a login that is refused', () => {
     auth.revoke();
     const first = await call(server);
     expect(first).toMatchObject({ isError: true, code: 'TOOL_FAILED' });
-    expect(first.text).toBe(`It was not run: the login there is over (invalid_grant): ${NEEDED}.`);
+    expect(first.text).toBe(`It was not run: its login has ended (invalid_grant): ${NEEDED}.`);
     expect((await call(server)).text).toContain(NEEDED);
     await expect(server.tools()).rejects.toThrow(NEEDED);
-    expect(turned).toEqual([null, `the login there is over (invalid_grant): ${NEEDED}`]);
+    expect(turned).toEqual([null, `its login has ended (invalid_grant): ${NEEDED}`]);
     expect(renewals()).toBe(1);
     expect(logged.filter((line) => line.startsWith('a login'))).toEqual([expect.stringContaining('invalid_grant')]);
   });
@@ -203,7 +203,7 @@ describe('a server without a login', () => {
   test('reports the command to run once, and is usable after the sign-in', async () => {
     const { agent, signIn, logins, config } = await program({ isSignedIn: false });
     const { server, turned } = agent();
-    await expect(server.tools()).rejects.toThrow(`it wants somebody signed in, and nobody is: ${NEEDED}`);
+    await expect(server.tools()).rejects.toThrow(`nobody is signed in at it: ${NEEDED}`);
     await expect(server.tools()).rejects.toThrow(NEEDED);
     expect(turned).toEqual([expect.stringContaining(NEEDED)]);
     expect(logins.waiting({ web: config })).toHaveLength(1);
@@ -272,7 +272,7 @@ describe("a service's refusal", () => {
     auth.faults.tokenStatus = 400;
     auth.faults.tokenBody = JSON.stringify({ error: '@everyone look at https://evil.example.org' });
     const { text } = await call(server);
-    expect(text).toBe(`It was not run: the login there is over (for a reason of its own): ${NEEDED}.`);
+    expect(text).toBe(`It was not run: its login has ended (for a reason of its own): ${NEEDED}.`);
     expect([...turned, ...logged].join(' ')).not.toContain('evil');
   });
 });
@@ -354,7 +354,7 @@ describe('a token', () => {
     auth.faults.renewing = null;
     const { server, turned } = agent();
     auth.expire();
-    await expect(server.tools()).rejects.toThrow(`the login there is over (invalid_grant): ${NEEDED}`);
+    await expect(server.tools()).rejects.toThrow(`its login has ended (invalid_grant): ${NEEDED}`);
     expect([renewals(), turned]).toEqual([2, [expect.stringContaining(NEEDED)]]);
   });
 });

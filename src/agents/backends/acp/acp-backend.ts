@@ -465,7 +465,7 @@ class AgentProcess {
   async #causeOf(error: unknown, seat: SeatContext): Promise<string> {
     const broken = error instanceof BackendError ? error : this.#broken;
     if (broken !== null) return broken.message;
-    if (this.#isForced) return 'was ended by another channel';
+    if (this.#isForced) return 'was ended by force';
     const end = await withinMs(EXIT_MS, this.#started.group.exited, this.#ports.timers);
     if (end === LATE) return 'closed its output';
     if (end.stderr !== '') this.#ports.lastWords?.(seat, end.stderr);

@@ -180,7 +180,7 @@ function referring(input: unknown, changed: ReadonlySet<string>): unknown {
   return Object.fromEntries(Object.entries(input).map(([key, value]) => [key, isChanged(value) ? IN_CHANGES : value]));
 }
 
-const IN_CHANGES = '(stands in the changes)';
+const IN_CHANGES = '(shown in the file changes)';
 
 function toolWords({ name, kind, _meta }: ToolCall): string {
   const tools = [...new Set([...(name ? [name] : []), ...toolNames(_meta)])];

@@ -91,7 +91,7 @@ export const DEMO_WORDS = [
   {
     word: 'write a note',
     example: 'dev: write a note',
-    shows: 'calls a tool that you are asked about: once, always, or no',
+    shows: 'calls a tool that you are asked about: allow once, allow always, or deny',
     steps: call('I write that down.', 'write_file', { name: NOTE, text: 'One at a time has the floor.' }),
   },
   {
@@ -103,7 +103,7 @@ export const DEMO_WORDS = [
   {
     word: 'delete the note',
     example: 'dev: delete the note',
-    shows: 'calls a tool that a rule refuses',
+    shows: 'calls a tool that a rule denies',
     steps: call('I try to take it away.', 'delete_file', { name: NOTE }),
   },
   {

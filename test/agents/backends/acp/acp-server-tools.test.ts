@@ -190,9 +190,9 @@ describe('a coding agent with tools of servers', () => {
     rmSync(folder, { recursive: true });
     expect(prompts.map((text) => /The tools of raw .*/.exec(text)?.[0])).toEqual([
       undefined,
-      'The tools of raw are not there now: exited with code 3: no such folder',
+      'The tools of raw are unavailable: exited with code 3: no such folder',
       undefined,
-      'The tools of raw are there again.',
+      'The tools of raw are available again.',
       undefined,
     ]);
   });

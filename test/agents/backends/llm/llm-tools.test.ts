@@ -176,7 +176,7 @@ describe('a model with MCP tools', () => {
     const rig = await begun({ config: { broken: toolsServer(['fails']), raw: toolsServer() } });
     rig.rig.answer(calling(['broken__write', {}]), saying('Well.'));
     await ask(rig).over;
-    const words = 'The tools of broken are not there now: exited with code 3: no such folder';
+    const words = 'The tools of broken are unavailable: exited with code 3: no such folder';
     expect(String(requests(rig)[0]?.messages[0]?.content)).toContain(words);
     expect(results(rig)).toEqual([`It was not run. ${words}`]);
   });
