@@ -91,8 +91,8 @@ export class AcpLink {
     }
   }
 
-  #causeOf(error: unknown): Promise<BackendError> {
-    this.#broken ??= this.#peer.cause(error).then((words) => new BackendError(words, { cause: error }));
+  #causeOf(cause: unknown): Promise<BackendError> {
+    this.#broken ??= this.#peer.cause(cause).then((words) => new BackendError(words, { cause }));
     return this.#broken;
   }
 }
