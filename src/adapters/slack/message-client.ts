@@ -208,6 +208,8 @@ async function receiptsOn(web: WebClient, { userId }: Self, { channel, id }: Mes
 }
 
 const PAGE = 200;
+/** Slack's limit for a page. A thread cannot be read from its end, so its pages are long. */
+const THREAD_PAGE = 999;
 const MOST_PAGES = 15;
 /** How many of the newest messages are searched when the range has neither a start nor a count. */
 const DEFAULT_NEWEST = 100;
@@ -240,14 +242,15 @@ async function ownMessages(
   const after = range.after === null ? '' : platformMessage(range.after).ts;
   const newest = range.newest ?? (after === '' ? DEFAULT_NEWEST : Infinity);
   const found = new Map<string, Found>();
-  const method = thread === null ? 'conversations.history' : 'conversations.replies';
+  const isBackwards = thread === null;
+  const method = isBackwards ? 'conversations.history' : 'conversations.replies';
   let cursor: string | undefined;
   for (let page = 0; page < MOST_PAGES; page += 1) {
     const args = {
       channel: own,
-      ...(thread === null ? {} : { ts: thread }),
-      ...(after === '' || newest < Infinity ? {} : { oldest: after, inclusive: false }),
-      limit: Math.min(PAGE, thread === null ? newest - found.size : PAGE),
+      ...(isBackwards ? {} : { ts: thread }),
+      ...(isBackwards && newest < Infinity ? {} : { oldest: after || '0', inclusive: false }),
+      limit: isBackwards ? Math.min(PAGE, newest - found.size) : THREAD_PAGE,
       include_all_metadata: true,
       cursor,
     };
@@ -256,7 +259,7 @@ async function ownMessages(
       found.set(message.ts, message);
     }
     cursor = answer.response_metadata?.next_cursor || undefined;
-    const isEnough = thread === null && (found.size >= newest || [...found.keys()].some((ts) => ts <= after));
+    const isEnough = isBackwards && (found.size >= newest || [...found.keys()].some((ts) => ts <= after));
     if (cursor === undefined || isEnough) return ownOf(own, [...found.values()], { self, after, newest });
   }
   throw new ChatError(`The history since the post is too long to search by ${method}`, {

@@ -129,6 +129,26 @@ describe('drafts of an earlier run', () => {
     expect(world.texts()).not.toContain('half');
   });
 
+  test('are found in a thread of 3,001 messages, read from the last search on', async () => {
+    const world = await speaking();
+    const { channel, slack, outgoing } = world;
+    slack.events.drop(5_000);
+    const root = slack.write(slack.ids.ann, slack.ids.channel, 'a thread');
+    const thread = `${channel}/${root}`;
+    for (let count = 0; count < 3_000; count += 1)
+      slack.write(slack.ids.ann, slack.ids.channel, `word ${count}`, { thread: root });
+    const post = said('said');
+    const id = await outgoing.post(thread, post);
+    expect(await outgoing.find(thread, post)).toBe(id);
+    outgoing.draft(thread, DEV, 8, 'half');
+    await world.until(() => slack.read(slack.ids.channel, root).at(-1)?.text === 'half');
+    world.memories.set(`looked:${thread}`, id);
+    const before = world.calls('conversations.replies').length;
+    await world.again().tidy(thread);
+    expect(slack.read(slack.ids.channel, root).at(-1)?.text).toBe('said');
+    expect(world.calls('conversations.replies').length - before).toBe(1);
+  });
+
   test('stay when the history cannot be read', async () => {
     const world = await speaking();
     world.slack.fail('conversations.history', { kind: 'error', error: 'missing_scope' });
