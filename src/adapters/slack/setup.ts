@@ -180,7 +180,6 @@ export const BOT_SCOPES: readonly { readonly scope: string; readonly what: strin
   { scope: 'chat:write.customize', what: 'let agents speak under their own names', isVital: false },
   { scope: 'commands', what: 'take /conch', isVital: false },
   { scope: 'files:read', what: 'read attachments', isVital: false },
-  { scope: 'files:write', what: 'send files', isVital: false },
   { scope: 'groups:history', what: 'hear what people write in private channels', isVital: false },
   { scope: 'groups:read', what: 'look private channels up', isVital: false },
   { scope: 'im:history', what: 'hear direct messages', isVital: false },

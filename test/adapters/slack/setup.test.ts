@@ -138,7 +138,7 @@ describe('the manifest', () => {
         socket_mode_enabled: true,
       },
     });
-    expect(JSON.stringify(manifest)).not.toMatch(/request_url|"url"|agent_|assistant/);
+    expect(JSON.stringify(manifest)).not.toMatch(/files:write|request_url|"url"|agent_|assistant/);
   });
 
   test('names the request URL where requests are signed', () => {
