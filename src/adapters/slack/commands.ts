@@ -107,8 +107,8 @@ export async function answer(
 }
 
 /**
- * Acknowledges a form when `running` resolves, or after 2.3 s. Errors known by then appear beside their fields. If
- * none was known, waits for `running` and returns the later errors.
+ * Acknowledges a form when `running` resolves, or after 2.3 s. Errors known by then appear beside their fields. Then
+ * waits for `running` and returns the later errors.
  */
 export async function toldInTime(
   ports: Pick<CommandPorts, 'timers'>,
@@ -116,11 +116,11 @@ export async function toldInTime(
   sent: { readonly running: Promise<void>; readonly errors: Readonly<Record<string, string>> },
 ): Promise<readonly string[]> {
   const outcome = await withinMs(ACK_WITHIN_MS, sent.running, ports.timers);
-  const isRefused = Object.keys(sent.errors).length > 0;
-  await ack(isRefused ? { response_action: 'errors', errors: { ...sent.errors } } : undefined);
-  if (outcome !== LATE || isRefused) return [];
+  const known = { ...sent.errors };
+  await ack(Object.keys(known).length > 0 ? { response_action: 'errors', errors: known } : undefined);
+  if (outcome !== LATE) return [];
   await sent.running;
-  return Object.values(sent.errors);
+  return Object.entries(sent.errors).flatMap(([field, why]) => (field in known ? [] : [why]));
 }
 
 const ACK_WITHIN_MS = 2_300;

@@ -550,4 +550,18 @@ describe('the settings', () => {
     expect(await slack.submit(view?.id ?? '', { mode: 'queue' })).toMatchObject({ acked: true, errors: null });
     await until('the answer', () => slack.ephemerals(slack.ids.ann).some(({ text }) => text === 'You may only read.'));
   });
+
+  test('report a refusal that comes after the form was acknowledged with another', async () => {
+    const { slack, ears } = await begin({ slack: { ackMs: 3_000 } });
+    ears.answer = async ({ line }) => {
+      if (line.startsWith('/floor order')) await wait(3_000);
+      return { ok: false, text: `${line}: not now.` };
+    };
+    const { view } = await slack.command(slack.ids.ann, slack.ids.channel, 'settings');
+    const done = await slack.submit(view?.id ?? '', { mode: 'queue', order: 'manual' });
+    expect(done.errors).toEqual({ mode: '/conch floor mode queue: not now.' });
+    const told = () => slack.ephemerals(slack.ids.ann).map(({ text }) => text);
+    await until('the answer', () => told().length > 0, 5_000);
+    expect(told()).toEqual(['/conch floor order manual: not now.']);
+  });
 });
