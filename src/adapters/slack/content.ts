@@ -316,17 +316,17 @@ export function identityOf(speaker: NonNullable<Speaker>): Identity {
   const emoji = emojiName(avatar);
   if (emoji !== null) return { username, icon_emoji: `:${emoji}:` };
   const isPicture = avatar !== '' && /^\P{ASCII}{1,16}$/u.test(avatar);
-  return { username: isPicture ? `${avatar} ${username}` : username };
+  return { username: isPicture ? clipped(`${avatar} ${username}`, MOST_LETTERS) : username };
 }
 
 /**
- * Returns an agent's name without markup, cut to 80 UTF-16 units; the agent's id when nothing is left. Then breaks
- * broadcasts such as @here, which adds an invisible character to each.
+ * Returns an agent's name without markup; the agent's id when nothing is left. Breaks broadcasts such as @here by an
+ * invisible character. Cuts the name to 80 UTF-16 units.
  */
 export function shownName({ id, name }: { readonly id: AgentId; readonly name: string }): string {
   const plain = name.replaceAll(/[<>\p{Cc}]/gu, '').trim();
   // An @ in a URL may be broken, unlike in texts: nobody copies a URL out of a name.
-  return clipped(plain === '' ? id : plain, MOST_LETTERS).replaceAll(BROADCAST, `@${JOINER}`);
+  return clipped((plain === '' ? id : plain).replaceAll(BROADCAST, `@${JOINER}`), MOST_LETTERS);
 }
 
 /** Returns an agent's text with the name in front, for apps that may not post under other names. */

@@ -225,9 +225,18 @@ describe("an agent's name", () => {
         const { username } = identityOf({ ...DEV, name });
         assert(!isActive(username), username);
         assert(!isActive(inertMarkdown(prefixed({ ...DEV, name }, 'hello'))), name);
-        assert.ok(username.length > 0 && username.length <= 90);
+        assert.ok(username.length > 0 && username.length <= 80);
       }),
     );
+  });
+
+  test("is within Slack's 80 characters, with a broken mention and a picture in front", () => {
+    const name = `@here ${'x'.repeat(74)}`;
+    for (const avatar of [null, '🫠']) {
+      const { username } = identityOf({ ...DEV, name, avatar });
+      expect(username.length).toBeLessThanOrEqual(80);
+      expect(username).toContain('@\u2060here xxx');
+    }
   });
 });
 
