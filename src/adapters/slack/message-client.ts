@@ -331,7 +331,7 @@ type Line = {
 
 /**
  * Shows in threads and direct messages who is writing, and keeps the agent sessions of Slack's threads up to date. In
- * a direct message, the status is below a person's message that got a receipt. Never throws.
+ * a direct message, the status is below the newest message that got a receipt. Never throws.
  */
 export class Statuses {
   readonly #ports: StatusesPorts;
@@ -355,9 +355,10 @@ export class Statuses {
     if (view.condition === 'resting' && line.writer === null) this.#lines.delete(channel);
   }
 
-  /** Remembers a person's message in a direct message. The next status to begin is shown below that message. */
+  /** Remembers the newest message of a person in a direct message. The next status to begin is shown below it. */
   anchor(channel: ChannelId, message: MessageId): void {
-    if (isDirect(channel)) this.#newest.set(channel, platformMessage(message).ts);
+    const { ts } = platformMessage(message);
+    if (ts > (this.#newest.get(channel) ?? '')) this.#newest.set(channel, ts);
   }
 
   /** Called after a post, which removed the status at Slack. */

@@ -161,3 +161,18 @@ describe('the status line of a thread', () => {
     expect(calls('assistant.threads.setStatus')).toEqual([]);
   });
 });
+
+describe('the status line of a direct message', () => {
+  test('stays below the newest message when an older one is done', async () => {
+    const world = await speaking({ settings: { cards: false, agentSessions: false } });
+    const { slack, outgoing, until } = world;
+    const direct = slack.channel('D0ANN', 'im');
+    const floor = `slack:${direct}`;
+    const [older, newer] = ['A', 'B'].map((text) => slack.write(slack.ids.ann, direct, text));
+    for (const ts of [older, newer]) await outgoing.receipt(floor, `${direct}/${ts}`, 'held');
+    await outgoing.receipt(floor, `${direct}/${older}`, 'done');
+    outgoing.card(floor, viewOf(floor, { holder: holding('dev') }));
+    await until(() => world.calls('assistant.threads.setStatus').length > 0);
+    expect(world.calls('assistant.threads.setStatus')[0]?.args['thread_ts']).toBe(newer);
+  });
+});
