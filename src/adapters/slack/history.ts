@@ -132,7 +132,10 @@ async function sorted(
   return { messages, changes };
 }
 
-/** Reads all pages of a history. The page limit and Slack's rate limit are reported as a gap. */
+/**
+ * Reads all pages of a history: Slack begins with the newest message of a channel, and with the oldest of a thread.
+ * The page limit and Slack's rate limit are reported as a gap.
+ */
 async function pages(ports: HistoryPorts, wanted: Wanted): Promise<Read> {
   const messages: unknown[] = [];
   let cursor: string | null = null;
@@ -147,7 +150,8 @@ async function pages(ports: HistoryPorts, wanted: Wanted): Promise<Read> {
     }
     if (cursor === null) return { messages, gap: null };
   }
-  return { messages, gap: `only the newest ${messages.length} messages were read` };
+  const which = wanted.method === 'conversations.history' ? 'newest' : 'oldest';
+  return { messages, gap: `only the ${which} ${messages.length} messages were read` };
 }
 
 /** Reads one page, in at most 3 attempts. Does not retry after a refusal or a rate limit above 30 s. */

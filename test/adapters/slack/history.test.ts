@@ -1,8 +1,11 @@
 import assert from 'node:assert';
+import { pino } from 'pino';
 import { afterEach, describe, expect, test } from 'vitest';
 import { systemTimers } from '../../../src/lib/time.ts';
+import { WebClient } from '@slack/web-api';
 import type { Position } from '../../../src/adapters/port.ts';
-import { stand, until } from './listener.ts';
+import { readHistory } from '../../../src/adapters/slack/history.ts';
+import { adapterOptions, placeOf, sights, stand, until } from './listener.ts';
 import type { Stand, StandOptions } from './listener.ts';
 
 let here: Stand;
@@ -178,6 +181,35 @@ describe('a history that cannot be read', () => {
     const found = await adapter.catchUp(floor, at(known));
     expect(found.gap).toMatch(/only 200 messages were read/);
     expect(found.messages).toHaveLength(200);
+  });
+
+  test.each([
+    ['channel', '', 'the newest'],
+    ['thread', '/1.000001', 'the oldest'],
+  ])('names the messages of a %s that were read when there are too many', async (_what, thread, which) => {
+    const { ears, floor, slack } = await deaf();
+    const web = new WebClient();
+    let ts = 2_000_000_000;
+    web.apiCall = async () => ({
+      ok: true,
+      messages: [{ ts: `${(ts += 1)}.000000`, user: slack.ids.ann, text: 'hi' }],
+      response_metadata: { next_cursor: 'more' },
+    });
+    const log = pino({ level: 'silent' });
+    const self = { userId: slack.ids.botUser, botId: slack.ids.bot, appId: slack.ids.app };
+    const people = { name: async (user: string) => user, known: () => null };
+    const ports = {
+      ...adapterOptions(slack),
+      web,
+      log,
+      self,
+      people,
+      intake: ears,
+      queries: sights([placeOf(slack.ids.channel)]),
+      mark: null,
+    };
+    const { gap } = await readHistory(ports, `${floor}${thread}`, at('1.000000'));
+    expect(gap).toBe(`only ${which} 50 messages were read`);
   });
 
   test('row 28: is read after a short rate limit', async () => {
