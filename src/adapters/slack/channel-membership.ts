@@ -20,8 +20,8 @@ const infoSchema = z.looseObject({
   }),
 });
 
-/** Error codes that concern a channel with all its threads. Other codes concern one floor. */
-const OF_CHANNEL: ReadonlySet<string> = new Set(['channel_not_found', 'not_in_channel', 'is_archived']);
+/** Error codes that concern one thread. Other troubles concern a channel with all its threads. */
+const OF_THREAD: ReadonlySet<string> = new Set(['restricted_action_thread_locked', 'thread_not_found']);
 
 /** Tracks which channels Conch can use. A thread is closed with its channel, or alone for an error of its own. */
 export class ChannelMembership extends ChannelAccess {
@@ -41,7 +41,7 @@ export class ChannelMembership extends ChannelAccess {
 
   /** Called when a call for a floor failed. If the error says that the floor or its channel is closed, asks Slack. */
   override failed(floor: ChannelId, error: unknown): void {
-    super.failed(OF_CHANNEL.has(slackCode(error) ?? '') ? ownChannel(floor) : floor, error);
+    super.failed(OF_THREAD.has(slackCode(error) ?? '') ? floor : ownChannel(floor), error);
   }
 
   override written(floor: ChannelId): void {

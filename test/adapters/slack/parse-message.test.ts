@@ -389,6 +389,28 @@ describe('a channel on Slack', () => {
     },
   );
 
+  test.each([
+    ['channel_is_archived', ''],
+    ['is_inactive', ''],
+    ['restricted_action_read_only_channel', ''],
+    ['restricted_action_thread_locked', '/thread'],
+  ])('that answers %s in a thread: Slack is asked about what the answer concerns', async (error, of) => {
+    await hearing({}, async ({ slack, ears, adapter, floor }) => {
+      const root = slack.write(slack.ids.ann, slack.ids.channel, 'root');
+      slack.write(slack.ids.ann, slack.ids.channel, 'reply', { thread: root });
+      await until('the thread', () => ears.threads.length === 1);
+      const thread = `${floor}/${root}`;
+      slack.fail({ method: 'chat.postMessage', times: null }, { kind: 'error', error });
+      for (let tries = 0; tries < 3; tries += 1) {
+        const post = { outboxId: `${tries}`, speaker: null, text: 'own', afterId: null, epoch: null };
+        await expect(adapter.post(thread, post)).rejects.toMatchObject({ fault: 'refused' });
+      }
+      await until('suspended', () => ears.told.some((each) => each.startsWith('suspend')));
+      const closed = of === '' ? [floor, thread] : [thread];
+      expect(ears.told.flatMap((each) => /^suspend (\S+):/.exec(each)?.[1] ?? [])).toEqual(closed);
+    });
+  });
+
   test('row 42: that was archived while Conch was disconnected is suspended by the catch-up', async () => {
     const first: StandOptions['first'] = (slack) => slack.archive(slack.ids.channel);
     await hearing({ first, slack: { retryDelaysMs: [] } }, async ({ ears, adapter, floor }) => {
