@@ -152,7 +152,7 @@ async function openPressed(ports: CommandPorts, pressed: Pressed): Promise<boole
   const { opens, line } = pressed.meant;
   const form = opens === undefined ? null : VIEWS[opens](ports, pressed);
   if (form === null) return false;
-  await show(ports, pressed, { ...form, instead: `Say ${line} and the words.` });
+  await show(ports, pressed, { ...form, instead: `Use \`${line}\`${ADDS[form.name] ?? ''}.` });
   return true;
 }
 
@@ -225,6 +225,12 @@ async function show(ports: CommandPorts, pressed: Pressed, form: Form & { readon
   }
 }
 
+/** What a person adds to the line of a form. */
+const ADDS: Readonly<Partial<Record<FormName, string>>> = {
+  'conch:reason': ' and your reason',
+  'conch:answer': ' and your answer',
+};
+
 const VIEWS = { reason: reasonForm, form: questionForm, rule: ruleForm } as const;
 
 const LONGEST_REASON = 500;
@@ -264,7 +270,7 @@ function ruleForm({ queries }: CommandPorts, { floor, meant }: Pressed): Form | 
   const asked = view === null || drawnFor?.of !== 'question' ? null : askedWith(view, drawnFor.key);
   const rule = asked?.question.always?.[Number(meant.line.split(' ').at(-1)) - 1];
   if (rule === undefined) return null;
-  const end = 'For 30 days it is not asked about, for this agent in this channel. /conch run approvals takes it back.';
+  const end = 'Allowed for 30 days, for this agent in this channel. To revoke the rule: /conch run approvals.';
   const blocks = [`${rule.words}\n${rule.rule}`, end].map((text) => ({
     type: 'section',
     text: textObject(clipped(text, SECTION_LENGTH)),

@@ -334,6 +334,13 @@ describe('a button', () => {
 });
 
 describe('a question', () => {
+  const approving = (always: readonly { rule: string; words: string }[]) => (channel: string) => {
+    const approval = { question: 8, key: 'K8', title: 'edit', detail: '', shown: true, always };
+    const times = { startedAt: 0, deadlineAt: 0, working: false };
+    const holder = { agent: 'dev', epoch: 7, status: 'WAITING', waitingFor: 'approval', approval, ...times } as const;
+    return { ...viewOf(channel), condition: 'open', holder } as const;
+  };
+
   test('is denied with the reason from the form, and not before the form is sent', async () => {
     const { slack, ears, floor } = await begin();
     const ts = button({ line: '/reject 8', drawnFor: 'qK8', opens: { what: 'reason' } });
@@ -343,6 +350,22 @@ describe('a question', () => {
     expect(await slack.submit(view?.id ?? '', { why: 'use\nb.txt' })).toMatchObject({ acked: true, errors: null });
     await until('the command', () => ears.runs.length > 0);
     expect(ears.runs).toMatchObject([{ channel: floor, line: '/reject 8 use b.txt', drawnFor: 'qK8' }]);
+  });
+
+  test.each([
+    ['reason', '/reject 8', 'Use `/conch reject 8` and your reason.'],
+    ['rule', '/allow 8 always 1', 'Use `/conch allow 8 always 1`.'],
+  ] as const)('says what to type when Slack does not show the form: %s', async (opens, line, todo) => {
+    const { slack, ears } = await begin();
+    ears.view = approving([{ rule: 'edit(a.ts)', words: 'edit a.ts' }]);
+    const value = JSON.stringify({ line, drawnFor: 'qK8', opens });
+    const element = { type: 'button', action_id: 'conch:0', text: { type: 'plain_text', text: 'Do' }, value };
+    const own = { botId: slack.ids.bot, appId: slack.ids.app };
+    const blocks = [{ type: 'actions', elements: [element] }];
+    const ts = slack.bot(slack.ids.channel, 'card', { ...own, blocks });
+    slack.fail('views.open', { kind: 'error', error: 'exchange_expired' });
+    const { answers } = await slack.press(slack.ids.ann, slack.ids.channel, ts, 'conch:0');
+    expect(answers[0]?.text).toBe(`Slack did not show the form. ${todo}`);
   });
 
   test.each(['reason', 'form'] as const)('T67 opens no %s for a person who may not answer', async (what) => {
@@ -369,12 +392,7 @@ describe('a question', () => {
       words: `edit ${path(name)}, any content`,
     }));
     const of = rules.map(({ words }, index) => ({ words, line: `/allow 8 always ${index + 1}` }));
-    ears.view = (channel) => {
-      const approval = { question: 8, key: 'K8', title: 'edit', detail: '', shown: true, always: rules };
-      const times = { startedAt: 0, deadlineAt: 0, working: false };
-      const holder = { agent: 'dev', epoch: 7, status: 'WAITING', waitingFor: 'approval', approval, ...times } as const;
-      return { ...viewOf(channel), condition: 'open', holder };
-    };
+    ears.view = approving(rules);
     const always = { label: 'Always…', line: '/allow 8 always', drawnFor: 'qK8', style: 'plain' } as const;
     const content = { kind: 'card', speaker: null, text: 'dev asks', epoch: 7, outboxId: null } as const;
     const { blocks = [] } = wordingOf(
