@@ -3,9 +3,8 @@ import { createEmulator } from 'emulate';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createAdapter } from '../../src/adapters/slack/adapter.ts';
-import type { SlackAdapter } from '../../src/adapters/slack/adapter.ts';
 import { ChatError } from '../../src/adapters/port.ts';
-import type { Intake, FloorQueries, OutgoingPost } from '../../src/adapters/port.ts';
+import type { ChatAdapter, Intake, FloorQueries, OutgoingPost } from '../../src/adapters/port.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { systemClock, systemTimers } from '../../src/lib/time.ts';
 import { ROOT } from '../docs/documents.ts';
@@ -264,7 +263,7 @@ describe('its adapter', () => {
     await adapter.stop();
   });
 
-  async function connected(botToken: string): Promise<SlackAdapter> {
+  async function connected(botToken: string): Promise<ChatAdapter> {
     const adapter = createAdapter({
       botToken,
       appToken: null,

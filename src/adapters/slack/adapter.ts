@@ -8,14 +8,22 @@ import type { AdapterParts, Capabilities, ChatAdapter } from '../port.ts';
 import { createConnectRetry } from '../delivery/connect-retry.ts';
 import { createDeduplicator, createFirstTime } from '../delivery/inbound.ts';
 import { defined } from '../../lib/defined.ts';
-import { channelId, createClient, createPeople, platformMessage, slackError, untilSlack } from './client.ts';
+import {
+  NEW_BOT_TOKEN,
+  channelId,
+  createClient,
+  createPeople,
+  platformMessage,
+  slackError,
+  untilSlack,
+} from './client.ts';
 import type { MessageId } from '../../turns/floor/settings.ts';
 import type { Self, SlackSettings } from './client.ts';
 import { createGroups } from './commands.ts';
 import type { CommandPorts, Groups } from './commands.ts';
 import { createInteractions } from './interactions.ts';
 import { createConnection } from './connection.ts';
-import type { Connection, ConnectionMode } from './connection.ts';
+import type { ConnectionMode } from './connection.ts';
 import { createEvents } from './events.ts';
 import { readHistory } from './history.ts';
 import { ChannelMembership } from './channel-membership.ts';
@@ -50,17 +58,10 @@ export const CAPABILITIES: Capabilities = {
   losesEvents: true,
 };
 
-/** The Slack adapter with its address for signed requests. */
-export type SlackAdapter = ChatAdapter & {
-  /** The URL for Slack's signed requests; `null` before the start and in Socket Mode. */
-  readonly url: string | null;
-};
-
 /** Returns the adapter for Slack: one app in one workspace. */
-export function createAdapter(options: AdapterOptions): SlackAdapter {
+export function createAdapter(options: AdapterOptions): ChatAdapter {
   const web = createClient({ token: options.botToken, apiUrl: options.apiUrl });
   const groups = createGroups({ ...options, web });
-  let connection: Connection | null = null;
   const adapter = createChatAdapter({
     name: 'slack',
     title: 'Slack',
@@ -68,18 +69,10 @@ export function createAdapter(options: AdapterOptions): SlackAdapter {
     async open(ports) {
       const reached = createConnectRetry('Slack', { ...options, ...ports });
       const self = await reached(() => whoWeAre(web), untilSlack('SLACK_BOT_TOKEN'));
-      const opened = assemble({ ...options, ...ports, web, groups }, self);
-      ({ connection } = opened);
-      return opened.platform;
+      return assemble({ ...options, ...ports, web, groups }, self);
     },
   });
-  return {
-    ...adapter,
-    rolesOf: (person) => groups.rolesOf(person, true),
-    get url() {
-      return connection?.url ?? null;
-    },
-  };
+  return { ...adapter, rolesOf: (person) => groups.rolesOf(person, true) };
 }
 
 type Parts = AdapterOptions &
@@ -96,9 +89,7 @@ const selfSchema = z.looseObject({
 async function whoWeAre(web: WebClient): Promise<Self> {
   const { user_id: userId, bot_id: botId, app_id: appId, url } = selfSchema.parse(await web.auth.test());
   if (botId) return { userId, botId, appId: appId ?? null, ...defined({ url }) };
-  const todo =
-    'Copy the Bot User OAuth Token, which begins with xoxb-, from the page "OAuth & Permissions" of your app.';
-  throw slackError('SLACK_BOT_TOKEN is the token of a person, not of a bot', todo);
+  throw slackError('SLACK_BOT_TOKEN is the token of a person, not of a bot', NEW_BOT_TOKEN);
 }
 
 /** Returns the URL of a message; `null` when Slack did not tell the URL of the workspace. */
@@ -107,7 +98,7 @@ function linkTo(message: MessageId, { url }: Self): string | null {
   return url === undefined ? null : `${url}archives/${channel}/p${ts.replace('.', '')}`;
 }
 
-function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; readonly connection: Connection } {
+function assemble(parts: Parts, self: Self): OpenPlatform {
   const { intake, clock, memory, settings } = parts;
   const shared = { ...parts, self, deduplicator: createDeduplicator(clock) };
   const people = createPeople(shared);
@@ -133,7 +124,7 @@ function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; 
     back,
     broken: (error) => intake.broken(error),
   });
-  const platform: OpenPlatform = {
+  return {
     sender,
     async connect() {
       await client.start();
@@ -155,5 +146,4 @@ function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; 
       return channelId(channel, ts);
     },
   };
-  return { platform, connection };
 }

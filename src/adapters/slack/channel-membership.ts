@@ -7,7 +7,7 @@ import type { FloorQueries } from '../port.ts';
 import { call, channelId, platformChannel, channelTrouble, slackCode } from './client.ts';
 
 /** Dependencies of `ChannelMembership`. */
-export type ChannelMembershipPorts = Pick<ChannelAccessPorts, 'intake' | 'reopened' | 'timers' | 'signal' | 'log'> & {
+type ChannelMembershipPorts = Pick<ChannelAccessPorts, 'intake' | 'reopened' | 'timers' | 'signal' | 'log'> & {
   readonly web: WebClient;
   readonly queries: FloorQueries;
 };

@@ -31,33 +31,36 @@ export type Self = {
 /** Switches for the Slack features that Conch uses. */
 export type SlackSettings = Pick<Config['adapters']['slack'], 'streaming' | 'cards' | 'status' | 'agentSessions'>;
 
-/** The time limit of one call, in milliseconds. */
-export const CALL_TIMEOUT_MS = 15_000;
+/** The time limit of one call, in milliseconds. After it, the call's outcome is unknown. */
+const CALL_TIMEOUT_MS = 15_000;
 
 /** The token and address of a client. */
 type ClientOptions = {
   readonly token: string;
   /** Base URL of Slack's Web API, ends in `/api/`; `null` for Slack itself. */
   readonly apiUrl: string | null;
-  /**
-   * The time limit of one call, in milliseconds; default `CALL_TIMEOUT_MS`. After it, the call's outcome is unknown.
-   */
-  readonly timeoutMs?: number;
   /** Replaces the global `fetch`. */
   readonly fetch?: NonNullable<WebClientOptions['fetch']>;
 };
 
 /** Returns Slack's Web API client without its own retries, waits and logs. */
-export function createClient({ token, apiUrl, fetch, timeoutMs }: ClientOptions): WebClient {
+export function createClient({ token, apiUrl, fetch }: ClientOptions): WebClient {
   return new WebClient(token, {
-    ...(apiUrl === null ? {} : { slackApiUrl: apiUrl }),
+    ...clientOptions(apiUrl),
     ...defined({ fetch }),
-    retryConfig: { retries: 0 },
-    rejectRateLimitedCalls: true,
-    timeout: timeoutMs ?? CALL_TIMEOUT_MS,
     allowAbsoluteUrls: false,
     logger: slackLogger(),
   });
+}
+
+/** Returns the address and limits of a client, without its own retries and waits. */
+export function clientOptions(apiUrl: ClientOptions['apiUrl']): WebClientOptions {
+  return {
+    ...(apiUrl === null ? {} : { slackApiUrl: apiUrl }),
+    retryConfig: { retries: 0 },
+    rejectRateLimitedCalls: true,
+    timeout: CALL_TIMEOUT_MS,
+  };
 }
 
 /** One call for a channel, with the schema of its answer. */
@@ -247,7 +250,7 @@ export function brokenBy(error: unknown, token: TokenName): AdapterError | null 
   const code = slackCode(error);
   const todo = code === null ? undefined : REMEDIES[token].get(code);
   if (code === null || todo === undefined) return null;
-  return slackError(`Slack does not take ${token} (${code})`, todo);
+  return slackError(`Slack refuses ${token} (${code})`, todo);
 }
 
 /** Returns the error that ends the program: what is wrong with the setup, and what to do. */
@@ -345,10 +348,13 @@ function isTimeout(error: unknown): boolean {
   return error instanceof Error && (error.name === 'TimeoutError' || error.name === 'AbortError');
 }
 
-const NEW_BOT_TOKEN =
-  'Copy the Bot User OAuth Token from the page "OAuth & Permissions" of your app into SLACK_BOT_TOKEN; if there is none, install the app to the workspace first.';
-const NEW_APP_TOKEN =
+/** What to do about each secret that is missing or refused. */
+export const NEW_BOT_TOKEN =
+  'Copy the Bot User OAuth Token (xoxb-…) from the page "OAuth & Permissions" of your app into SLACK_BOT_TOKEN. If there is none, install the app to the workspace first.';
+export const NEW_APP_TOKEN =
   'Make an app-level token with the scope connections:write on the page "Basic Information" of your app and put it into SLACK_APP_TOKEN.';
+export const NEW_SIGNING_SECRET =
+  'Copy the Signing Secret from the page "Basic Information" of your app into SLACK_SIGNING_SECRET.';
 
 const INVALID = [
   'not_authed',

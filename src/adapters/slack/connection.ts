@@ -5,14 +5,22 @@ import { backoffMs, delay, LATE, withinMs } from '../../lib/retry.ts';
 import { AdapterError } from '../port.ts';
 import type { AdapterParts } from '../port.ts';
 import { reasonOf, CONNECT_RETRY, createConnectRetry } from '../delivery/connect-retry.ts';
-import { CALL_TIMEOUT_MS, brokenBy, slackError, slackLogger, untilSlack } from './client.ts';
+import {
+  NEW_APP_TOKEN,
+  NEW_SIGNING_SECRET,
+  brokenBy,
+  clientOptions,
+  slackError,
+  slackLogger,
+  untilSlack,
+} from './client.ts';
 import type { Ack } from './commands.ts';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { HTTPModuleFunctions, isRawBodyError } from '@slack/bolt';
 import { defined, parsedJson } from '../../lib/defined.ts';
 import { closeServer, createQuietServer, guardServer, listenOn, reply, targetOf } from '../../lib/guarded-server.ts';
 
-/** How Slack delivers events: over sockets that Conch opens, or as signed HTTP requests. Port 0 picks any free port. */
+/** How Slack delivers events: over sockets that Conch opens, or as signed HTTP requests. */
 export type ConnectionMode =
   | { readonly mode: 'socket'; readonly connections: number }
   | { readonly mode: 'http'; readonly host: string; readonly port: number; readonly path: string };
@@ -41,8 +49,6 @@ export type Connection = {
   /** Resolves when events come in. Rejects with an `AdapterError` when they never will. */
   start(): Promise<void>;
   stop(): Promise<void>;
-  /** The URL for Slack's signed requests; `null` before the start and in Socket Mode. */
-  readonly url: string | null;
 };
 
 /** How often the bot token is checked, in milliseconds. */
@@ -60,33 +66,24 @@ export function createConnection(ports: ConnectionPorts): Connection {
       take(body, ack).catch((error: unknown) => log.warn({ why: reasonOf(error) }, 'a payload was not acknowledged'));
     },
   });
-  let receiver: HttpReceiver | null = null;
+  let server: Server | null = null;
   return {
-    get url() {
-      return receiver?.url ?? null;
-    },
     async start() {
       if (connection.mode === 'socket') await sockets.open(connection.connections);
-      else
-        receiver = await openHttpReceiver({
-          ...ports,
-          ...connection,
-          signingSecret: needed(ports.signingSecret),
-        });
+      else server = await receiveHttp({ ...ports, ...connection, signingSecret: needed(ports.signingSecret) });
       watch(ports).catch(() => undefined);
     },
     async stop() {
       sockets.close();
-      await receiver?.close();
-      receiver = null;
+      if (server !== null) await closeServer(server);
+      server = null;
     },
   };
 }
 
 function needed(signingSecret: string | null): string {
   if (signingSecret !== null && signingSecret !== '') return signingSecret;
-  const todo = 'Copy the Signing Secret from the page "Basic Information" of your app into SLACK_SIGNING_SECRET.';
-  throw slackError('Requests of Slack cannot be checked without SLACK_SIGNING_SECRET', todo);
+  throw slackError('Requests of Slack cannot be checked without SLACK_SIGNING_SECRET', NEW_SIGNING_SECRET);
 }
 
 /**
@@ -132,7 +129,7 @@ class Sockets {
    */
   async open(count: number): Promise<void> {
     const { appToken } = this.#ports;
-    if (appToken === null || appToken === '') throw noAppToken();
+    if (appToken === null || appToken === '') throw slackError('Socket Mode needs SLACK_APP_TOKEN', NEW_APP_TOKEN);
     for (let number = 1; number <= count; number += 1) {
       this.#keep(number, appToken).catch((error: unknown) => this.#fail(error));
     }
@@ -194,11 +191,6 @@ class Sockets {
     if (!(error instanceof AdapterError)) throw error;
     this.#ports.broken(error);
   }
-}
-
-function noAppToken(): AdapterError {
-  const todo = 'Make an app-level token with the scope connections:write on the page "Basic Information" of your app.';
-  return slackError('Socket Mode needs SLACK_APP_TOKEN', todo);
 }
 
 function socketModeOff(): AdapterError {
@@ -263,12 +255,7 @@ class Client extends SocketModeClient {
       appToken: ports.appToken,
       autoReconnectEnabled: false,
       logger: slackLogger((words) => ports.log.debug({ words: String(words).slice(0, 300) }, "Slack's client")),
-      clientOptions: {
-        ...(ports.apiUrl === null ? {} : { slackApiUrl: ports.apiUrl }),
-        retryConfig: { retries: 0 },
-        rejectRateLimitedCalls: true,
-        timeout: CALL_TIMEOUT_MS,
-      },
+      clientOptions: clientOptions(ports.apiUrl),
     });
     this.#ports = ports;
   }
@@ -293,9 +280,6 @@ class Client extends SocketModeClient {
 type HttpReceiverPorts = Pick<ConnectionPorts, 'timers' | 'log' | 'take'> &
   Extract<ConnectionMode, { mode: 'http' }> & { readonly signingSecret: string };
 
-/** A server for Slack's signed requests. Bolt's functions check the signatures. */
-type HttpReceiver = { readonly url: string; close(): Promise<void> };
-
 const BODY_LIMIT = 1_048_576;
 /** Slack's time limit for an answer, in milliseconds. */
 const ANSWER_WITHIN_MS = 3_000;
@@ -303,15 +287,15 @@ const ANSWER_WITHIN_MS = 3_000;
 const anything = z.unknown().optional();
 const plainSchema = z.looseObject({ ssl_check: anything, type: anything, challenge: anything });
 
-/** Starts the server. Rejects with an `AdapterError` when it cannot listen. */
-async function openHttpReceiver(ports: HttpReceiverPorts): Promise<HttpReceiver> {
+/** Starts a server for Slack's signed requests. Rejects with an `AdapterError` when it cannot listen. */
+async function receiveHttp(ports: HttpReceiverPorts): Promise<Server> {
   const server = createQuietServer();
   guardServer(server, { request: (request, response) => answer(ports, request, response) }, ports.log);
-  const port = await listenOn(server, ports).catch((cause: Error) => {
+  await listenOn(server, ports).catch((cause: Error) => {
     const what = `Slack's requests cannot be taken on ${ports.host}:${ports.port} (${cause.message})`;
     throw slackError(what, 'Choose another adapters.slack.port.', cause);
   });
-  return { url: `http://${ports.host}:${port}${ports.path}`, close: () => closeServer(server) };
+  return server;
 }
 
 async function answer(ports: HttpReceiverPorts, request: IncomingMessage, response: ServerResponse): Promise<void> {

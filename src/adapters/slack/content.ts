@@ -90,7 +90,8 @@ const NOTICE_LIMIT = 4_000;
 /** The longest text of a message without blocks, in UTF-16 units. Slack's limit is 40,000. */
 const TEXT_LIMIT = 39_000;
 const BLOCK_LIMIT = 12_000;
-const SECTION_LIMIT = 2_900;
+/** The longest text of a section, in UTF-16 units, with room below Slack's limit of 3,000. */
+export const SECTION_LIMIT = 2_900;
 /** A longer draft shows only its end. UTF-16 units. */
 const DRAFT_LIMIT = 3_500;
 
@@ -138,7 +139,7 @@ function rulesMenu(
     action_id: `conch:${index}`,
     placeholder: textObject(label),
     options: rules.slice(0, MOST_OPTIONS).map(({ words, line }, nth) => ({
-      text: textObject(ruleLabel(words, nth, LABEL_LENGTH)),
+      text: textObject(ruleLabel(words, nth, OPTION_LENGTH)),
       value: JSON.stringify({ line, drawnFor, opens: 'rule' }),
     })),
   };
@@ -146,7 +147,7 @@ function rulesMenu(
 
 const MOST_OPTIONS = 100;
 /** Slack's limit for the text of an option or a button, in UTF-16 units. */
-const LABEL_LENGTH = 75;
+export const OPTION_LENGTH = 75;
 
 /** Returns plain text for Slack's Block Kit. Slack reads no markup in it. */
 export function textObject(text: string): object {
@@ -157,7 +158,7 @@ function plainButton(button: CardButton, index: number): object {
   return {
     type: 'button',
     action_id: `conch:${index}`,
-    text: { type: 'plain_text', text: clipped(button.label, LABEL_LENGTH), emoji: true },
+    text: { type: 'plain_text', text: clipped(button.label, OPTION_LENGTH), emoji: true },
     value: buttonValue(button),
     ...STYLES[button.style],
   };
@@ -323,7 +324,7 @@ export function identityOf(speaker: NonNullable<Speaker>): Identity {
  * Returns an agent's name without markup; the agent's id when nothing is left. Breaks broadcasts such as @here by an
  * invisible character. Cuts the name to 80 UTF-16 units.
  */
-export function shownName({ id, name }: { readonly id: AgentId; readonly name: string }): string {
+function shownName({ id, name }: { readonly id: AgentId; readonly name: string }): string {
   const plain = name.replaceAll(/[<>\p{Cc}]/gu, '').trim();
   // An @ in a URL may be broken, unlike in texts: nobody copies a URL out of a name.
   return clipped((plain === '' ? id : plain).replaceAll(BROADCAST, `@${JOINER}`), MOST_LETTERS);

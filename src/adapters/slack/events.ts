@@ -29,7 +29,7 @@ import type { Ack } from './commands.ts';
 import type { Interactions } from './interactions.ts';
 
 /** Dependencies of the event handling. */
-export type EventsPorts = MessageContext &
+type EventsPorts = MessageContext &
   Pick<AdapterParts, 'intake' | 'timers' | 'log'> & {
     readonly deduplicator: Deduplicator;
     readonly membership: ChannelMembership;

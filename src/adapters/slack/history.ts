@@ -10,7 +10,7 @@ import { threadAt, toChange, toHumanMessage, floorLocation, parseMessage, timesI
 import type { MessageContext, Said } from './parse-message.ts';
 
 /** Dependencies of reading the history. */
-export type HistoryPorts = MessageContext &
+type HistoryPorts = MessageContext &
   Pick<AdapterParts, 'intake' | 'timers' | 'log'> & {
     readonly web: WebClient;
     /** The position at the channel's first read: messages up to it are left out. `null`: none. */
@@ -25,42 +25,32 @@ export type HistoryPorts = MessageContext &
  */
 export async function readHistory(ports: HistoryPorts, channel: ChannelId, after: Position | null): Promise<History> {
   if (after === null) return { messages: [], changes: [], gap: null, mark: await standOf(ports, channel) };
-  const { channel: own, thread } = platformChannel(channel);
+  const { thread } = platformChannel(channel);
   const oldest = (Math.max(0, Number(after.order) - OVERLAP_SECONDS) || 0).toFixed(6);
-  const read = await (thread === null
-    ? channelSince(ports, channel, oldest)
-    : pages(ports, { channel, method: 'conversations.replies', args: { channel: own, ts: thread, oldest } }));
+  const read = await (thread === null ? channelSince : pages)(ports, channel, oldest);
   const wanted = read.messages.filter((message) => thread === null || timesIn(message)?.ts !== thread);
   return { ...(await sorted(ports, channel, wanted)), gap: read.gap };
 }
 
 const OVERLAP_SECONDS = 600;
-const PAGE = 200;
+/** How many messages a page of the history has. Slack recommends no more. */
+export const PAGE = 200;
 const MOST_PAGES = 50;
 const MOST_THREADS = 50;
 /** The longest wait for Slack's rate limit, in milliseconds. A longer wait is reported as a gap. */
 const PATIENCE_MS = 30_000;
 const AGAIN = { firstMs: 1_000, longestMs: PATIENCE_MS, attempts: 3 };
 
-const pageSchema = z.looseObject({
+/** One page of a channel or thread. */
+export const pageSchema = z.looseObject({
   messages: z.array(z.unknown()),
   response_metadata: z.looseObject({ next_cursor: z.string().nullish() }).nullish(),
 });
 
 type Read = { readonly messages: readonly unknown[]; readonly gap: string | null };
-type Wanted = {
-  readonly channel: ChannelId;
-  readonly method: 'conversations.history' | 'conversations.replies';
-  readonly args: Readonly<Record<string, string>>;
-};
-
 async function standOf(ports: HistoryPorts, channel: ChannelId): Promise<Position> {
   const { channel: own, thread } = platformChannel(channel);
-  const wanted: Wanted =
-    thread === null
-      ? { channel, method: 'conversations.history', args: { channel: own } }
-      : { channel, method: 'conversations.replies', args: { channel: own, ts: thread } };
-  const { messages } = await page(ports, wanted, { limit: thread === null ? PAGE : 1 });
+  const { messages } = await page(ports, channel, { limit: thread === null ? PAGE : 1 });
   const times = messages.map(timesIn).filter((found) => found !== null);
   const last = times.map(({ ts, latestReply }) => latestReply ?? ts);
   const ts = last.sort().at(-1) ?? '0000000000.000000';
@@ -73,11 +63,7 @@ async function standOf(ports: HistoryPorts, channel: ChannelId): Promise<Positio
  */
 async function channelSince(ports: HistoryPorts, channel: ChannelId, oldest: string): Promise<Read> {
   const own = platformChannel(channel).channel;
-  const { messages, gap } = await pages(ports, {
-    channel,
-    method: 'conversations.history',
-    args: { channel: own, oldest },
-  });
+  const { messages, gap } = await pages(ports, channel, oldest);
   const places = ports.queries.channels();
   const threads = places.find(({ id }) => id === channel)?.threads ?? 'ignore';
   const answered = messages
@@ -91,11 +77,7 @@ async function channelSince(ports: HistoryPorts, channel: ChannelId, oldest: str
   const gaps = [gap];
   if (answered.length > MOST_THREADS) gaps.push(`only ${MOST_THREADS} of ${answered.length} threads were read`);
   for (const { ts } of answered.slice(0, MOST_THREADS)) {
-    const replies = await pages(ports, {
-      channel,
-      method: 'conversations.replies',
-      args: { channel: own, ts, oldest },
-    });
+    const replies = await pages(ports, channelId(own, ts), oldest);
     read.push(...replies.messages);
     gaps.push(replies.gap);
   }
@@ -133,15 +115,15 @@ async function sorted(
 }
 
 /**
- * Reads all pages of a history: Slack begins with the newest message of a channel, and with the oldest of a thread.
+ * Reads all pages of a channel or thread since the time `oldest`: Slack begins with the newest message of a channel, and with the oldest of a thread.
  * The page limit and Slack's rate limit are reported as a gap.
  */
-async function pages(ports: HistoryPorts, wanted: Wanted): Promise<Read> {
+async function pages(ports: HistoryPorts, channel: ChannelId, oldest: string): Promise<Read> {
   const messages: unknown[] = [];
   let cursor: string | null = null;
   for (let number = 0; number < MOST_PAGES; number += 1) {
     try {
-      const next = await page(ports, wanted, { limit: PAGE, ...(cursor === null ? {} : { cursor }) });
+      const next = await page(ports, channel, { oldest, limit: PAGE, ...(cursor === null ? {} : { cursor }) });
       messages.push(...next.messages);
       cursor = next.response_metadata?.next_cursor || null;
     } catch (error) {
@@ -150,18 +132,20 @@ async function pages(ports: HistoryPorts, wanted: Wanted): Promise<Read> {
     }
     if (cursor === null) return { messages, gap: null };
   }
-  const which = wanted.method === 'conversations.history' ? 'newest' : 'oldest';
+  const which = platformChannel(channel).thread === null ? 'newest' : 'oldest';
   return { messages, gap: `only the ${which} ${messages.length} messages were read` };
 }
 
 /** Reads one page, in at most 3 attempts. Does not retry after a refusal or a rate limit above 30 s. */
 async function page(
   ports: HistoryPorts,
-  { channel, method, args }: Wanted,
+  channel: ChannelId,
   more: Readonly<Record<string, unknown>>,
 ): Promise<z.output<typeof pageSchema>> {
-  const work = (): Promise<z.output<typeof pageSchema>> =>
-    call(ports.web, { method, channel, args: { ...args, ...more }, answer: pageSchema });
+  const { channel: own, thread } = platformChannel(channel);
+  const method = thread === null ? 'conversations.history' : 'conversations.replies';
+  const args = { channel: own, ...(thread === null ? {} : { ts: thread }), ...more };
+  const work = () => call(ports.web, { method, channel, args, answer: pageSchema });
   return retry(work, AGAIN, {
     ...ports,
     judge({ error }) {

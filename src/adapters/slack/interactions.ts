@@ -4,7 +4,15 @@ import { floorAt } from './parse-message.ts';
 import type { SlackLocation } from './parse-message.ts';
 import { NO_FLOOR, SETTINGS, answer, command, commandRefusal, lineOf, obey, toldInTime } from './commands.ts';
 import type { Ack, CommandPorts, Order, Recipient } from './commands.ts';
-import { SETTINGS_ACTION, readButtonValue, clipped, inSlackWords, textObject } from './content.ts';
+import {
+  OPTION_LENGTH,
+  SECTION_LIMIT,
+  SETTINGS_ACTION,
+  readButtonValue,
+  clipped,
+  inSlackWords,
+  textObject,
+} from './content.ts';
 import type { ButtonValue } from './content.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
 import type { Answer } from '../../turns/commands/context.ts';
@@ -234,12 +242,10 @@ const ADDS: Readonly<Partial<Record<FormName, string>>> = {
 const VIEWS = { reason: reasonForm, form: questionForm, rule: ruleForm } as const;
 
 const LONGEST_REASON = 500;
-const SECTION_LENGTH = 2_900;
 const TITLE_LENGTH = 3_000;
 const LABEL_LENGTH = 300;
 /** The longest error text beside a field, in UTF-16 units. */
 const ERROR_LENGTH = 300;
-const OPTION_LENGTH = 75;
 const LIMITS = { fields: 48, options: 100, valueLength: 150 };
 
 /** Returns the form that asks for a reason, which is appended to the button's line. */
@@ -273,7 +279,7 @@ function ruleForm({ queries }: CommandPorts, { floor, meant }: Pressed): Form | 
   const end = 'Allowed for 30 days, for this agent in this channel. To revoke the rule: /conch run approvals.';
   const blocks = [`${rule.words}\n${rule.rule}`, end].map((text) => ({
     type: 'section',
-    text: textObject(clipped(text, SECTION_LENGTH)),
+    text: textObject(clipped(text, SECTION_LIMIT)),
   }));
   return { name: 'conch:rule', title: 'Allow from now on?', submit: 'Allow', close: 'Back', blocks };
 }

@@ -10,13 +10,15 @@ import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } fro
 import { ANY_ANSWER, call, isDirect, messageId, platformChannel, platformMessage, slackCode } from './client.ts';
 import type { Self, SlackSettings } from './client.ts';
 import { roughlyLeft, wordingOf, identityOf } from './content.ts';
+import { PAGE, pageSchema } from './history.ts';
 import { isOwn, messageSchema, sentAt } from './parse-message.ts';
 
 /** Dependencies of the message client. */
-export type MessageClientPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
+type MessageClientPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly web: WebClient;
   readonly self: Self;
   readonly queries: Pick<FloorQueries, 'agents'>;
+  /** `status`: show who is writing. `agentSessions`: the app is an agent for Slack, with sessions and a Stop button. */
   readonly settings: Pick<SlackSettings, 'status' | 'agentSessions'>;
 };
 
@@ -207,17 +209,12 @@ async function receiptsOn(web: WebClient, { userId }: Self, { channel, id }: Mes
   return KINDS.filter((kind) => mine.has(REACTIONS[kind]));
 }
 
-const PAGE = 200;
 /** Slack's limit for a page. A thread cannot be read from its end, so its pages are long. */
 const THREAD_PAGE = 999;
 const MOST_PAGES = 15;
 /** How many of the newest messages are searched when the range has neither a start nor a count. */
 const DEFAULT_NEWEST = 100;
 
-const pageSchema = z.looseObject({
-  messages: z.array(z.unknown()).default([]),
-  response_metadata: z.looseObject({ next_cursor: z.string().optional() }).optional(),
-});
 const foundSchema = messageSchema.extend({
   metadata: z
     .looseObject({
@@ -291,14 +288,6 @@ function ownOf(
 
 const KIND_OF = { conch_post: 'post', conch_draft: 'draft', conch_card: 'card' } as const;
 
-/** Dependencies of `Statuses`. */
-type StatusesPorts = Pick<AdapterParts, 'timers' | 'log'> & {
-  readonly web: WebClient;
-  readonly queries: Pick<FloorQueries, 'agents'>;
-  /** `status`: show who is writing. `agentSessions`: the app is an agent for Slack, with sessions and a Stop button. */
-  readonly settings: Pick<SlackSettings, 'status' | 'agentSessions'>;
-};
-
 /** How often a status is sent again, in milliseconds. Slack removes a status after two minutes. */
 const REFRESH_MS = 90_000;
 /** The wait before a status is shown again after a post, in milliseconds. Slack removes the status at each post. */
@@ -333,13 +322,13 @@ type Line = {
  * Shows in threads and direct messages who is writing, and keeps the agent sessions of Slack's threads up to date. In
  * a direct message, the status is below the newest message that got a receipt. Never throws.
  */
-export class Statuses {
-  readonly #ports: StatusesPorts;
+class Statuses {
+  readonly #ports: MessageClientPorts;
   readonly #lines = new Map<ChannelId, Line>();
   readonly #newest = new Map<ChannelId, string>();
   readonly #useless = new Set<string>();
 
-  constructor(ports: StatusesPorts) {
+  constructor(ports: MessageClientPorts) {
     this.#ports = ports;
   }
 
@@ -422,12 +411,8 @@ export class Statuses {
 
   /** Sends the state of a thread's session if the state changed. A session begins as `processing` or `suspended`. */
   #tell(line: Line, session: Session): void {
-    if (
-      !this.#ports.settings.agentSessions ||
-      session === line.session ||
-      platformChannel(line.channel).thread === null
-    )
-      return;
+    const hasSession = this.#ports.settings.agentSessions && platformChannel(line.channel).thread !== null;
+    if (!hasSession || session === line.session) return;
     if (line.session === null && (session === 'closed' || session === 'active')) return;
     line.session = session;
     this.#call(line, SESSION, { status: session });

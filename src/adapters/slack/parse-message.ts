@@ -55,7 +55,6 @@ export const idSchema = z.string().min(1).max(64);
 /** A message in an event or a history. Leaves out attachments, files and metadata in an unexpected form. */
 export const messageSchema = z.looseObject({
   ts: tsSchema,
-  channel: idSchema.optional(),
   thread_ts: tsSchema.nullish(),
   subtype: z.string().nullish(),
   user: idSchema.nullish(),

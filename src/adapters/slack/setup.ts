@@ -4,7 +4,17 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
 import { bad, good, warning } from '../port.ts';
 import type { CheckResult } from '../port.ts';
-import { ANY_ANSWER, call, createClient, platformChannel, chatError, slackCode } from './client.ts';
+import {
+  ANY_ANSWER,
+  NEW_APP_TOKEN,
+  NEW_BOT_TOKEN,
+  NEW_SIGNING_SECRET,
+  call,
+  createClient,
+  platformChannel,
+  chatError,
+  slackCode,
+} from './client.ts';
 import type { SlackSettings } from './client.ts';
 import type { ConnectionMode } from './connection.ts';
 import type { AdapterOptions } from './adapter.ts';
@@ -38,7 +48,6 @@ type Bot = { readonly name: string; readonly team: string; readonly scopes: read
 
 const SKEW_MS = 60_000;
 const NOWHERE = 'slack:*';
-const TOKENS = '"OAuth & Permissions" of your app on api.slack.com/apps';
 
 const botSchema = z.looseObject({
   user: z.string(),
@@ -54,11 +63,10 @@ async function botOf(web: WebClient): Promise<Bot | CheckResult> {
   try {
     const about = await call(web, { method: 'auth.test', channel: NOWHERE, args: {}, answer: botSchema });
     const { user: name, team, bot_id: bot, response_metadata: more } = about;
-    if (!bot)
-      return bad('Slack bot token', 'it is the token of a person', `Copy the bot token (xoxb-…) from ${TOKENS}.`);
+    if (!bot) return bad('Slack bot token', 'it is the token of a person', NEW_BOT_TOKEN);
     return { name, team, scopes: more?.scopes ?? null };
   } catch (error) {
-    return bad('Slack bot token', ...wordsFor(error, `Copy the bot token (xoxb-…) anew from ${TOKENS}.`));
+    return bad('Slack bot token', ...wordsFor(error, NEW_BOT_TOKEN));
   }
 }
 
@@ -73,7 +81,7 @@ function scopes(granted: Bot['scopes'], { settings }: SetupOptions): readonly Ch
     (isVital ? bad : warning)(
       `Slack scope ${scope}`,
       `it is missing: Conch cannot ${what}`,
-      `Add it on the page ${TOKENS} and install the app again.`,
+      'Add it on the page "OAuth & Permissions" of your app on api.slack.com/apps and install the app again.',
     ),
   );
 }
@@ -93,20 +101,18 @@ function clockFindings(date: string | undefined, clock: Clock): readonly CheckRe
 
 async function delivery({ mode, appToken, signingSecret, apiUrl }: SetupOptions): Promise<CheckResult> {
   if (mode === 'http') {
-    const todo = 'Copy it from "Basic Information" of your app into SLACK_SIGNING_SECRET.';
     return signingSecret === null
-      ? bad('Slack signing secret', 'it is not set, so requests from Slack cannot be verified', todo)
+      ? bad('Slack signing secret', 'it is not set, so requests from Slack cannot be verified', NEW_SIGNING_SECRET)
       : good('Slack signing secret', 'it is set; the first request shows whether it is the right one');
   }
-  const todo = 'Make one with the scope connections:write under "Basic Information" of your app: SLACK_APP_TOKEN.';
-  if (appToken === null) return bad('Slack app token', 'it is not set', todo);
+  if (appToken === null) return bad('Slack app token', 'it is not set', NEW_APP_TOKEN);
   try {
     const app = createClient({ token: appToken, apiUrl });
     await call(app, { method: 'apps.connections.open', channel: NOWHERE, args: {}, answer: ANY_ANSWER });
     return good('Slack app token', 'it can open sockets');
   } catch (error) {
     const isOff = slackCode(error) === 'forbidden_team' || slackCode(error) === 'socket_mode_not_enabled';
-    return bad('Slack app token', ...wordsFor(error, isOff ? 'Switch Socket Mode on for your app.' : todo));
+    return bad('Slack app token', ...wordsFor(error, isOff ? 'Switch Socket Mode on for your app.' : NEW_APP_TOKEN));
   }
 }
 
@@ -173,20 +179,24 @@ function wordsFor(error: unknown, todo: string | null): [string, string | null] 
  * without this scope.
  */
 export const BOT_SCOPES: readonly { readonly scope: string; readonly what: string; readonly isVital: boolean }[] = [
-  { scope: 'app_mentions:read', what: 'hear mentions of the app', isVital: false },
-  { scope: 'channels:history', what: 'hear what people write in public channels', isVital: true },
+  { scope: 'app_mentions:read', what: 'read mentions of the app', isVital: false },
+  { scope: 'channels:history', what: 'read what people write in public channels', isVital: true },
   { scope: 'channels:read', what: 'look channels up', isVital: true },
   { scope: 'chat:write', what: 'write messages', isVital: true },
   { scope: 'chat:write.customize', what: 'let agents speak under their own names', isVital: false },
-  { scope: 'commands', what: 'take /conch', isVital: false },
+  { scope: 'commands', what: 'offer the command /conch', isVital: false },
   { scope: 'files:read', what: 'read attachments', isVital: false },
-  { scope: 'groups:history', what: 'hear what people write in private channels', isVital: false },
+  { scope: 'groups:history', what: 'read what people write in private channels', isVital: false },
   { scope: 'groups:read', what: 'look private channels up', isVital: false },
-  { scope: 'im:history', what: 'hear direct messages', isVital: false },
+  { scope: 'im:history', what: 'read direct messages', isVital: false },
   { scope: 'im:read', what: 'look direct messages up', isVital: false },
   { scope: 'reactions:read', what: 'see reactions', isVital: false },
   { scope: 'reactions:write', what: 'show receipts under messages', isVital: false },
-  { scope: 'usergroups:read', what: 'know mentions of user groups, and operators by their group', isVital: false },
+  {
+    scope: 'usergroups:read',
+    what: 'recognize mentioned user groups, or operators by their user group',
+    isVital: false,
+  },
   { scope: 'users:read', what: 'show the names of people', isVital: false },
 ];
 
@@ -221,8 +231,7 @@ export function manifestText(
 ): string {
   const isAgent = settings.agentSessions;
   const url = `${YOUR_ADDRESS}${settings.path ?? '/slack/events'}`;
-  const whereAt = <Key extends string>(key: Key): { readonly [Each in Key]?: string } =>
-    mode === 'http' ? ({ [key]: url } as { [Each in Key]: string }) : {};
+  const whereAt = (key: 'url' | 'request_url'): object => (mode === 'http' ? { [key]: url } : {});
   const manifest = {
     display_information: {
       name: 'Conch',

@@ -8,6 +8,7 @@ import { ODD_TARGETS, sendRaw, statusOf } from '../../lib/raw.ts';
 import { adapterOptions, ears, placeOf, sights, stand, until } from './listener.ts';
 import type { Stand, StandOptions } from './listener.ts';
 import { startSlack } from './server.ts';
+import { freePort } from '../../kill/bot.ts';
 
 let here: Stand;
 
@@ -287,11 +288,13 @@ describe('an unreachable network', () => {
 });
 
 describe('signed requests', () => {
-  async function listening(): Promise<Stand> {
-    const connection = { mode: 'http', host: '127.0.0.1', port: 0, path: '/slack/events' } as const;
+  async function listening(): Promise<Stand & { readonly url: string; readonly port: number }> {
+    const port = await freePort();
+    const connection = { mode: 'http', host: '127.0.0.1', port, path: '/slack/events' } as const;
     await begin({ adapter: { connection } });
-    here.slack.events.useHttp(here.adapter.url);
-    return here;
+    const url = `http://127.0.0.1:${port}/slack/events`;
+    here.slack.events.useHttp(url);
+    return { ...here, url, port };
   }
 
   test('deliver messages, answered once they are durable', async () => {
@@ -314,7 +317,7 @@ describe('signed requests', () => {
   });
 
   test('are refused without a signature, or with a wrong or old one', async () => {
-    const { adapter, slack, ears: own } = await listening();
+    const { url, slack, ears: own } = await listening();
     const body = JSON.stringify({
       type: 'event_callback',
       event_id: 'Ev1',
@@ -322,7 +325,7 @@ describe('signed requests', () => {
     });
     const post = async (headers: Record<string, string>) =>
       (
-        await fetch(adapter.url ?? '', {
+        await fetch(url, {
           method: 'POST',
           body,
           headers: { 'content-type': 'application/json', ...headers },
@@ -332,13 +335,12 @@ describe('signed requests', () => {
     expect(await post({})).toBe(401);
     expect(await post({ 'x-slack-request-timestamp': now, 'x-slack-signature': 'v0=00' })).toBe(401);
     expect(await post({ 'x-slack-request-timestamp': '1', 'x-slack-signature': 'v0=00' })).toBe(401);
-    expect((await fetch(new URL('/other', adapter.url ?? ''), { method: 'POST', body })).status).toBe(404);
+    expect((await fetch(new URL('/other', url), { method: 'POST', body })).status).toBe(404);
     expect(own.messages).toEqual([]);
   });
 
   test.each(ODD_TARGETS)('T1 for "%s" are answered with 400, and the next one is delivered', async (target) => {
-    const { adapter, slack, ears: own } = await listening();
-    const port = Number(new URL(adapter.url ?? '').port);
+    const { port, slack, ears: own } = await listening();
     const post = `POST ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`;
     expect(statusOf(await sendRaw(port, post))).toBe(400);
     write('hello');

@@ -2,10 +2,18 @@ import assert from 'node:assert';
 import { setTimeout as wait } from 'node:timers/promises';
 import { pino } from 'pino';
 import { createAdapter } from '../../../src/adapters/slack/adapter.ts';
-import type { AdapterOptions, SlackAdapter } from '../../../src/adapters/slack/adapter.ts';
+import type { AdapterOptions } from '../../../src/adapters/slack/adapter.ts';
 import { channelId } from '../../../src/adapters/slack/client.ts';
 import type { Answer } from '../../../src/turns/commands/context.ts';
-import type { AdapterError, Intake, FloorQueries, Place, Principal, Thread } from '../../../src/adapters/port.ts';
+import type {
+  AdapterError,
+  ChatAdapter,
+  FloorQueries,
+  Intake,
+  Place,
+  Principal,
+  Thread,
+} from '../../../src/adapters/port.ts';
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../../src/engine/port.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
@@ -131,7 +139,7 @@ export function placeOf(channel: string, change: Partial<Place> = {}): Place {
 
 export type Stand = {
   readonly slack: SlackServer;
-  readonly adapter: SlackAdapter;
+  readonly adapter: ChatAdapter;
   readonly ears: Ears;
   readonly logged: string[];
   readonly floor: ChannelId;
