@@ -9,7 +9,7 @@ import { createConnectRetry } from '../delivery/connect-retry.ts';
 import { createDeduplicator, createFirstTime } from '../delivery/inbound.ts';
 import { defined } from '../../lib/defined.ts';
 import {
-  NEW_BOT_TOKEN,
+  NEW_SECRET,
   channelId,
   createClient,
   createPeople,
@@ -89,7 +89,7 @@ const selfSchema = z.looseObject({
 async function whoWeAre(web: WebClient): Promise<Self> {
   const { user_id: userId, bot_id: botId, app_id: appId, url } = selfSchema.parse(await web.auth.test());
   if (botId) return { userId, botId, appId: appId ?? null, ...defined({ url }) };
-  throw slackError('SLACK_BOT_TOKEN is the token of a person, not of a bot', NEW_BOT_TOKEN);
+  throw slackError('SLACK_BOT_TOKEN is the token of a person, not of a bot', NEW_SECRET.SLACK_BOT_TOKEN);
 }
 
 /** Returns the URL of a message; `null` when Slack did not tell the URL of the workspace. */

@@ -193,15 +193,9 @@ export function createPeople(ports: {
   };
 }
 
-/** Slack's error code ("channel_not_found") without the request and the answer. */
+/** Slack's error code ("channel_not_found") as the message, without the request and the answer. */
 class SlackRefusal extends Error {
   override readonly name = 'SlackRefusal';
-  readonly code: string;
-
-  constructor(code: string) {
-    super(code);
-    this.code = code;
-  }
 }
 
 /**
@@ -224,7 +218,7 @@ export function chatError(error: unknown, where: { readonly method: string; read
 /** Returns the error code that Slack answered ("channel_not_found"); `null` when Slack gave none. */
 export function slackCode(error: unknown): string | null {
   if (error instanceof WebAPIPlatformError) return wordIn(error.data.error);
-  if (error instanceof ChatError && error.cause instanceof SlackRefusal) return error.cause.code;
+  if (error instanceof ChatError && error.cause instanceof SlackRefusal) return error.cause.message;
   return null;
 }
 
@@ -248,9 +242,8 @@ export function untilSlack(token: TokenName): Judgement {
 /** Returns the fatal error when Slack refuses a token for good; else `null`. */
 export function brokenBy(error: unknown, token: TokenName): AdapterError | null {
   const code = slackCode(error);
-  const todo = code === null ? undefined : REMEDIES[token].get(code);
-  if (code === null || todo === undefined) return null;
-  return slackError(`Slack refuses ${token} (${code})`, todo);
+  if (code === null || !REFUSED[token].has(code)) return null;
+  return slackError(`Slack refuses ${token} (${code})`, NEW_SECRET[token]);
 }
 
 /** Returns the error that ends the program: what is wrong with the setup, and what to do. */
@@ -322,7 +315,7 @@ function verdictOnWord(code: string | null): Verdict {
   if (code === null) return { fault: 'unclear', why: 'the answer could not be read' };
   if (UNCLEAR.has(code)) return { fault: 'unclear', why: code, code };
   if (LIMITED.has(code)) return { fault: 'limited', why: code, code, retryAfterMs: BUSY_MS };
-  const isPassing = CHANNEL_TROUBLES.has(code) || REMEDIES.SLACK_BOT_TOKEN.has(code);
+  const isPassing = CHANNEL_TROUBLES.has(code) || REFUSED.SLACK_BOT_TOKEN.has(code);
   return { fault: 'refused', why: code, code, ...(isPassing ? { retryAfterMs: CLOSED_MS } : {}) };
 }
 
@@ -348,13 +341,15 @@ function isTimeout(error: unknown): boolean {
   return error instanceof Error && (error.name === 'TimeoutError' || error.name === 'AbortError');
 }
 
-/** What to do about each secret that is missing or refused. */
-export const NEW_BOT_TOKEN =
-  'Copy the Bot User OAuth Token (xoxb-…) from the page "OAuth & Permissions" of your app into SLACK_BOT_TOKEN. If there is none, install the app to the workspace first.';
-export const NEW_APP_TOKEN =
-  'Make an app-level token with the scope connections:write on the page "Basic Information" of your app and put it into SLACK_APP_TOKEN.';
-export const NEW_SIGNING_SECRET =
-  'Copy the Signing Secret from the page "Basic Information" of your app into SLACK_SIGNING_SECRET.';
+/** What to do about a secret that is missing, or that Slack refuses. */
+export const NEW_SECRET = {
+  SLACK_BOT_TOKEN:
+    'Copy the Bot User OAuth Token (xoxb-…) from the page "OAuth & Permissions" of your app into SLACK_BOT_TOKEN. If there is none, install the app to the workspace first.',
+  SLACK_APP_TOKEN:
+    'Make an app-level token with the scope connections:write on the page "Basic Information" of your app and put it into SLACK_APP_TOKEN.',
+  SLACK_SIGNING_SECRET:
+    'Copy the Signing Secret from the page "Basic Information" of your app into SLACK_SIGNING_SECRET.',
+} as const;
 
 const INVALID = [
   'not_authed',
@@ -368,7 +363,8 @@ const INVALID = [
   'no_permission',
   'access_denied',
 ];
-const REMEDIES: Readonly<Record<TokenName, ReadonlyMap<string, string>>> = {
-  SLACK_BOT_TOKEN: new Map(INVALID.map((code) => [code, NEW_BOT_TOKEN])),
-  SLACK_APP_TOKEN: new Map([...INVALID, 'missing_scope'].map((code) => [code, NEW_APP_TOKEN])),
+/** Error codes after which a token never works again. */
+const REFUSED: Readonly<Record<TokenName, ReadonlySet<string>>> = {
+  SLACK_BOT_TOKEN: new Set(INVALID),
+  SLACK_APP_TOKEN: new Set([...INVALID, 'missing_scope']),
 };

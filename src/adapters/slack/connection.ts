@@ -5,15 +5,7 @@ import { backoffMs, delay, LATE, withinMs } from '../../lib/retry.ts';
 import { AdapterError } from '../port.ts';
 import type { AdapterParts } from '../port.ts';
 import { reasonOf, CONNECT_RETRY, createConnectRetry } from '../delivery/connect-retry.ts';
-import {
-  NEW_APP_TOKEN,
-  NEW_SIGNING_SECRET,
-  brokenBy,
-  clientOptions,
-  slackError,
-  slackLogger,
-  untilSlack,
-} from './client.ts';
+import { NEW_SECRET, brokenBy, clientOptions, slackError, slackLogger, untilSlack } from './client.ts';
 import type { Ack } from './commands.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { HTTPModuleFunctions, isRawBodyError } from '@slack/bolt';
@@ -83,7 +75,7 @@ export function createConnection(ports: ConnectionPorts): Connection {
 
 function needed(signingSecret: string | null): string {
   if (signingSecret !== null && signingSecret !== '') return signingSecret;
-  throw slackError('Requests of Slack cannot be checked without SLACK_SIGNING_SECRET', NEW_SIGNING_SECRET);
+  throw slackError('Requests of Slack cannot be checked without SLACK_SIGNING_SECRET', NEW_SECRET.SLACK_SIGNING_SECRET);
 }
 
 /**
@@ -129,7 +121,8 @@ class Sockets {
    */
   async open(count: number): Promise<void> {
     const { appToken } = this.#ports;
-    if (appToken === null || appToken === '') throw slackError('Socket Mode needs SLACK_APP_TOKEN', NEW_APP_TOKEN);
+    if (appToken === null || appToken === '')
+      throw slackError('Socket Mode needs SLACK_APP_TOKEN', NEW_SECRET.SLACK_APP_TOKEN);
     for (let number = 1; number <= count; number += 1) {
       this.#keep(number, appToken).catch((error: unknown) => this.#fail(error));
     }
@@ -156,7 +149,7 @@ class Sockets {
       const openedAt = clock.now();
       this.#up(socket);
       const end = await socket.ended;
-      if (end === 'disabled') throw socketModeOff();
+      if (end === 'disabled') throw slackError('Socket Mode is switched off for the Slack app', SWITCH_ON);
       this.#down(socket, end);
       log.debug({ connection: number, end }, 'a connection to Slack ended');
       former = socket;
@@ -193,10 +186,7 @@ class Sockets {
   }
 }
 
-function socketModeOff(): AdapterError {
-  const todo = 'Switch it on on the page "Socket Mode" of your app, or set adapters.slack.mode to "http".';
-  return slackError('Socket Mode is switched off for the Slack app', todo);
-}
+const SWITCH_ON = 'Switch it on on the page "Socket Mode" of your app, or set adapters.slack.mode to "http".';
 
 /** Dependencies of one socket. */
 type SocketPorts = Pick<SocketsPorts, 'apiUrl' | 'timers' | 'log' | 'take'> & { readonly appToken: string };

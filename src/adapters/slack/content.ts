@@ -4,7 +4,7 @@ import { codeSpans, fenceAfter } from '../../turns/text/split.ts';
 import type { Fence } from '../../turns/text/split.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import { ruleLabel } from '../delivery/card.ts';
-import type { CardButton } from '../delivery/card.ts';
+import type { ButtonOpens, CardButton } from '../delivery/card.ts';
 import type { Content } from '../delivery/message-client.ts';
 import type { Speaker } from '../port.ts';
 import { parsedJson } from '../../lib/defined.ts';
@@ -123,17 +123,15 @@ const STYLES = { plain: {}, good: { style: 'primary' }, danger: { style: 'danger
  * input. Always-allow rules become a menu.
  */
 function buttonElement(button: CardButton, index: number): readonly object[] {
-  const { opens, label, drawnFor } = button;
+  const { opens } = button;
   if (opens?.what === 'input') return [];
-  if (opens?.what === 'rules') return [rulesMenu(label, opens.of, { drawnFor, index })];
+  if (opens?.what === 'rules') return [rulesMenu(button, opens.of, index)];
   return [plainButton(button, index)];
 }
 
-function rulesMenu(
-  label: string,
-  rules: readonly { readonly words: string; readonly line: string }[],
-  { drawnFor, index }: { readonly drawnFor: string; readonly index: number },
-): object {
+type Rules = Extract<ButtonOpens, { what: 'rules' }>['of'];
+
+function rulesMenu({ label, drawnFor }: CardButton, rules: Rules, index: number): object {
   return {
     type: 'static_select',
     action_id: `conch:${index}`,

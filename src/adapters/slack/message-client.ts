@@ -1,6 +1,7 @@
 import type { WebClient } from '@slack/web-api';
 import { z } from 'zod';
 import type { Timer } from '../../lib/time.ts';
+import { RECEIPTS } from '../../turns/floor/react.ts';
 import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId, AgentId, MessageId } from '../../turns/floor/settings.ts';
 import type { FloorView } from '../../turns/view.ts';
@@ -9,7 +10,7 @@ import type { AdapterParts, FloorQueries, Speaker } from '../port.ts';
 import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } from '../delivery/message-client.ts';
 import { ANY_ANSWER, call, isDirect, messageId, platformChannel, platformMessage, slackCode } from './client.ts';
 import type { Self, SlackSettings } from './client.ts';
-import { roughlyLeft, wordingOf, identityOf } from './content.ts';
+import { emojiName, roughlyLeft, wordingOf, identityOf } from './content.ts';
 import { PAGE, pageSchema } from './history.ts';
 import { isOwn, messageSchema, sentAt } from './parse-message.ts';
 
@@ -64,10 +65,10 @@ export function createMessageClient(ports: MessageClientPorts): SlackMessageClie
       const request = { method: 'chat.delete', channel, args: platformMessage(id), answer: ANY_ANSWER };
       await unless(GONE, call(web, request), {});
     },
-    own: (channel, range) => ownMessages({ web, self }, channel, range),
+    own: (channel, range) => ownMessages(ports, channel, range),
     async react({ channel, id }, receipt, on) {
       const { channel: own, ts } = platformMessage(id);
-      const args = { channel: own, timestamp: ts, name: REACTIONS[receipt] };
+      const args = { channel: own, timestamp: ts, name: reactionOf(receipt) };
       const method = on ? 'reactions.add' : 'reactions.remove';
       if (isDirect(channel)) statuses.anchor(channel, id);
       await unless(REACTED, call(web, { method, channel, args, answer: ANY_ANSWER }), {});
@@ -97,16 +98,10 @@ async function learn({ web, log }: MessageClientPorts, speakAsOneself: () => voi
   }
 }
 
-/** Slack's names of the receipts' emojis. */
-export const REACTIONS: Readonly<Record<Receipt, string>> = {
-  injected: 'arrow_right_hook',
-  held: 'eyes',
-  preempted: 'zap',
-  observed: 'eye',
-  done: 'white_check_mark',
-  cut: 'black_square_for_stop',
-  unrouted: 'warning',
-};
+/** Returns Slack's name of a receipt's emoji. */
+function reactionOf(receipt: Receipt): string {
+  return emojiName(RECEIPTS[receipt]) ?? receipt;
+}
 
 type Args = Readonly<Record<string, unknown>>;
 type Writing = { readonly content: Content; readonly extra: Args };
@@ -152,22 +147,24 @@ function createWriter({ web, log }: MessageClientPorts) {
     return { ts, isUnnamed: message !== undefined && message.username === undefined && 'bot_profile' in message };
   };
   const write = async (method: string, channel: ChannelId, { content, extra }: Writing): Promise<Written> => {
-    const given = { ...extra, ...metadataOf(content) };
     const isThread = platformChannel(channel).thread !== null;
-    const wording = wordingOf(content, { isCustomized, isThread, hasBlocks: true });
+    const args = (hasBlocks = true): Args => ({
+      ...extra,
+      ...metadataOf(content),
+      ...wordingOf(content, { isCustomized, isThread, hasBlocks }),
+    });
+    const first = args();
     try {
-      const { ts, isUnnamed } = await send(method, channel, { ...given, ...wording });
-      const isIgnored = isUnnamed && method === 'chat.postMessage' && 'username' in wording;
+      const { ts, isUnnamed } = await send(method, channel, first);
+      const isIgnored = isUnnamed && method === 'chat.postMessage' && 'username' in first;
       if (isIgnored) speakAsOneself();
       return { ts, isUnnamed: isIgnored };
     } catch (error) {
       const code = slackCode(error) ?? '';
-      if (TOO_BIG.has(code) && 'blocks' in wording) {
-        return send(method, channel, { ...given, ...wordingOf(content, { isCustomized, isThread, hasBlocks: false }) });
-      }
-      if (!NAME_REFUSED.has(code) || !('username' in wording)) throw error;
+      if (TOO_BIG.has(code) && 'blocks' in first) return send(method, channel, args(false));
+      if (!NAME_REFUSED.has(code) || !('username' in first)) throw error;
       speakAsOneself();
-      return send(method, channel, { ...given, ...wordingOf(content, { isCustomized, isThread, hasBlocks: true }) });
+      return send(method, channel, args());
     }
   };
   return { write, speakAsOneself };
@@ -193,7 +190,7 @@ async function unless<T>(codes: ReadonlySet<string>, work: Promise<T>, instead: 
   }
 }
 
-const KINDS = Object.keys(REACTIONS) as readonly Receipt[];
+const KINDS = Object.keys(RECEIPTS) as readonly Receipt[];
 const reactedSchema = z.looseObject({
   message: z.looseObject({
     reactions: z.array(z.looseObject({ name: z.string(), users: z.array(z.string()).default([]) })).default([]),
@@ -206,7 +203,7 @@ async function receiptsOn(web: WebClient, { userId }: Self, { channel, id }: Mes
   const found = await call(web, { method: 'reactions.get', channel, args, answer: reactedSchema });
   const { reactions } = found.message;
   const mine = new Set(reactions.filter(({ users }) => users.includes(userId)).map(({ name }) => name));
-  return KINDS.filter((kind) => mine.has(REACTIONS[kind]));
+  return KINDS.filter((kind) => mine.has(reactionOf(kind)));
 }
 
 /** Slack's limit for a page. A thread cannot be read from its end, so its pages are long. */
@@ -231,7 +228,7 @@ type Found = z.infer<typeof foundSchema>;
  * oldest. Rejects with a `ChatError` when 15 pages are not enough.
  */
 async function ownMessages(
-  { web, self }: { readonly web: WebClient; readonly self: Self },
+  { web, self }: Pick<MessageClientPorts, 'web' | 'self'>,
   channel: ChannelId,
   range: HistoryRange,
 ): Promise<readonly OwnMessage[]> {
@@ -259,18 +256,13 @@ async function ownMessages(
     const isEnough = isBackwards && (found.size >= newest || [...found.keys()].some((ts) => ts <= after));
     if (cursor === undefined || isEnough) return ownOf(own, [...found.values()], { self, after, newest });
   }
-  throw new ChatError(`The history since the post is too long to search by ${method}`, {
-    method,
-    channel,
-    fault: 'refused',
-  });
+  const why = `The history since the post is too long to search by ${method}`;
+  throw new ChatError(why, { method, channel, fault: 'refused' });
 }
 
-function ownOf(
-  channel: string,
-  found: readonly Found[],
-  { self, after, newest }: { readonly self: Self; readonly after: string; readonly newest: number },
-): readonly OwnMessage[] {
+type Wanted = { readonly self: Self; readonly after: string; readonly newest: number };
+
+function ownOf(channel: string, found: readonly Found[], { self, after, newest }: Wanted): readonly OwnMessage[] {
   return found
     .filter(({ ts }) => ts > after)
     .toSorted((one, other) => (one.ts < other.ts ? -1 : 1))
@@ -374,15 +366,8 @@ class Statuses {
     if (known !== undefined) return known;
     const thread = platformChannel(channel).thread ?? this.#newest.get(channel) ?? null;
     if (thread === null) return null;
-    const line: Line = {
-      channel,
-      thread,
-      writer: null,
-      shown: null,
-      session: null,
-      timer: null,
-      calls: Promise.resolve(),
-    };
+    const nothing = { writer: null, shown: null, session: null, timer: null };
+    const line: Line = { channel, thread, ...nothing, calls: Promise.resolve() };
     this.#lines.set(channel, line);
     return line;
   }

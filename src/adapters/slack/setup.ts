@@ -4,17 +4,7 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
 import { bad, good, warning } from '../port.ts';
 import type { CheckResult } from '../port.ts';
-import {
-  ANY_ANSWER,
-  NEW_APP_TOKEN,
-  NEW_BOT_TOKEN,
-  NEW_SIGNING_SECRET,
-  call,
-  createClient,
-  platformChannel,
-  chatError,
-  slackCode,
-} from './client.ts';
+import { NEW_SECRET, ANY_ANSWER, call, createClient, platformChannel, chatError, slackCode } from './client.ts';
 import type { SlackSettings } from './client.ts';
 import type { ConnectionMode } from './connection.ts';
 import type { AdapterOptions } from './adapter.ts';
@@ -63,10 +53,10 @@ async function botOf(web: WebClient): Promise<Bot | CheckResult> {
   try {
     const about = await call(web, { method: 'auth.test', channel: NOWHERE, args: {}, answer: botSchema });
     const { user: name, team, bot_id: bot, response_metadata: more } = about;
-    if (!bot) return bad('Slack bot token', 'it is the token of a person', NEW_BOT_TOKEN);
+    if (!bot) return bad('Slack bot token', 'it is the token of a person', NEW_SECRET.SLACK_BOT_TOKEN);
     return { name, team, scopes: more?.scopes ?? null };
   } catch (error) {
-    return bad('Slack bot token', ...wordsFor(error, NEW_BOT_TOKEN));
+    return bad('Slack bot token', ...wordsFor(error, NEW_SECRET.SLACK_BOT_TOKEN));
   }
 }
 
@@ -102,25 +92,30 @@ function clockFindings(date: string | undefined, clock: Clock): readonly CheckRe
 async function delivery({ mode, appToken, signingSecret, apiUrl }: SetupOptions): Promise<CheckResult> {
   if (mode === 'http') {
     return signingSecret === null
-      ? bad('Slack signing secret', 'it is not set, so requests from Slack cannot be verified', NEW_SIGNING_SECRET)
+      ? bad(
+          'Slack signing secret',
+          'it is not set, so requests from Slack cannot be verified',
+          NEW_SECRET.SLACK_SIGNING_SECRET,
+        )
       : good('Slack signing secret', 'it is set; the first request shows whether it is the right one');
   }
-  if (appToken === null) return bad('Slack app token', 'it is not set', NEW_APP_TOKEN);
+  if (appToken === null) return bad('Slack app token', 'it is not set', NEW_SECRET.SLACK_APP_TOKEN);
   try {
     const app = createClient({ token: appToken, apiUrl });
     await call(app, { method: 'apps.connections.open', channel: NOWHERE, args: {}, answer: ANY_ANSWER });
     return good('Slack app token', 'it can open sockets');
   } catch (error) {
     const isOff = slackCode(error) === 'forbidden_team' || slackCode(error) === 'socket_mode_not_enabled';
-    return bad('Slack app token', ...wordsFor(error, isOff ? 'Switch Socket Mode on for your app.' : NEW_APP_TOKEN));
+    return bad(
+      'Slack app token',
+      ...wordsFor(error, isOff ? 'Switch Socket Mode on for your app.' : NEW_SECRET.SLACK_APP_TOKEN),
+    );
   }
 }
 
-async function channelFinding(
-  web: WebClient,
-  { id, name }: { readonly id: ChannelId; readonly name: string },
-  bot: string,
-): Promise<CheckResult> {
+type Channel = SetupOptions['channels'][number];
+
+async function channelFinding(web: WebClient, { id, name }: Channel, bot: string): Promise<CheckResult> {
   const own = platformChannel(id).channel;
   const what = name.startsWith('#') ? name : `#${name}`;
   const invite = `Invite the app: write "/invite @${bot}" in ${what}.`;
@@ -150,9 +145,8 @@ async function groups(web: WebClient, { userGroups }: SetupOptions): Promise<rea
     const todo = 'Copy the ids again, or remove them from adapters.slack.userGroups.';
     return [warning('Slack user groups', `Slack does not know ${missing.join(', ')}`, todo)];
   } catch (error) {
-    return [
-      warning('Slack user groups', ...wordsFor(error, 'Add the scope usergroups:read and install the app again.')),
-    ];
+    const todo = 'Add the scope usergroups:read and install the app again.';
+    return [warning('Slack user groups', ...wordsFor(error, todo))];
   }
 }
 

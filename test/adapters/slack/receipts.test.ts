@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { RECEIPTS } from '../../../src/turns/floor/react.ts';
 import type { Receipt } from '../../../src/turns/floor/react.ts';
-import { REACTIONS } from '../../../src/adapters/slack/message-client.ts';
+import { emojiName } from '../../../src/adapters/slack/content.ts';
 import { deliver, speaking } from './speaking.ts';
 
 describe('a message of a person', () => {
@@ -34,7 +34,7 @@ describe('a message of a person', () => {
       const { outgoing, channel, slack } = await speaking();
       const ts = slack.write(slack.ids.ann, slack.ids.channel, 'hello');
       await outgoing.receipt(channel, `${slack.ids.channel}/${ts}`, receipt);
-      expect(Object.keys(slack.read(slack.ids.channel)[0]?.reactions ?? {})).toEqual([REACTIONS[receipt]]);
+      expect(Object.keys(slack.read(slack.ids.channel)[0]?.reactions ?? {})).toEqual([emojiName(RECEIPTS[receipt])]);
     },
   );
 
