@@ -118,7 +118,7 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
       'Requested by Ann',
       'run dev#1, step 1',
       'Untrusted input example.org',
-      'people took 4 s',
+      'waited 4 s for a person',
       'took 2.1 s',
       'DENIED',
       'd1',

@@ -104,10 +104,10 @@ export class Hub {
   }
 
   /** Keeps an agent's draft, also while no page is open; `null` ends it. */
-  draft(channel: ChannelId, { id, name }: Speaker, draft: Pick<ShownDraft, 'epoch' | 'text'> | null): void {
+  draft(channel: ChannelId, { id }: Speaker, draft: Pick<ShownDraft, 'epoch' | 'text'> | null): void {
     const { drafts } = this.#channel(channel);
     if (draft === null) drafts.delete(id);
-    else drafts.set(id, { agent: id, name, ...draft });
+    else drafts.set(id, { agent: id, ...draft });
     this.#note(channel, (pending) => (pending.draftsMoved = true));
   }
 

@@ -89,7 +89,6 @@ export type ChatMessage = {
 /** Text that an agent is still generating. */
 export type ShownDraft = {
   readonly agent: AgentId;
-  readonly name: string;
   readonly epoch: number;
   readonly text: string;
 };
@@ -134,7 +133,7 @@ export type FloorNow = {
 
 /** The state of a page, without messages, journal and tool calls. A `batch` frame carries only some of its keys. */
 export type PageState = FloorNow & {
-  readonly person: { readonly id: string; readonly name: string };
+  readonly person: { readonly id: string };
   readonly channels: readonly ChannelEntry[];
   readonly agents: readonly AgentEntry[];
   /** The open channel; `null`: there is none. */

@@ -197,7 +197,7 @@ export class Talk {
     this.hub.send(client, {
       type: 'state',
       now: clock.now(),
-      person: { id: person.id, name: person.name },
+      person: { id: person.id },
       channels,
       agents: queries.agents(),
       channel,
@@ -315,7 +315,7 @@ export class Talk {
 
   #mustBeOwn(channel: ChannelId): void {
     if (!this.#isOwn(channel)) {
-      throw new Refused('This channel lives on another platform: write there. Commands work here too.');
+      throw new Refused('This channel is on another platform. Write there. Commands work here.');
     }
   }
 

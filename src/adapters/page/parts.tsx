@@ -77,11 +77,12 @@ export function SignButton({ label, kind = '', ...rest }: SignButtonProps): JSX.
   return <Button kind={`quiet square ${kind}`} aria-label={label} title={label} {...rest} />;
 }
 
-type LineButtonProps = { readonly line: string; readonly icon?: IconName; readonly children: ComponentChildren };
+type LineButtonProps = ButtonProps & { readonly line: string; readonly drawnFor?: string };
 
-/** A small button that runs a command line for the turn that the page shows. */
-export function LineButton({ line, ...rest }: LineButtonProps): JSX.Element {
-  return <Button kind="small-button" title={line} onClick={() => pressButton(line)} {...rest} />;
+/** A small button that runs a command line: for what it was drawn for, by default for the turn that the page shows. */
+export function LineButton({ line, drawnFor, ...rest }: LineButtonProps): JSX.Element {
+  const run = (): void => (drawnFor === undefined ? pressButton(line) : sendCommand(line, { drawnFor }));
+  return <Button kind="small-button" title={line} onClick={run} {...rest} />;
 }
 
 /** A small button whose command is answered in the conversation. */
@@ -91,9 +92,9 @@ export function AskInConversation({ line, children }: LineButtonProps): JSX.Elem
     sendCommand(line, { typed: true });
   };
   return (
-    <Button kind="small-button" title={line} onClick={act}>
+    <LineButton line={line} onClick={act}>
       {children}
-    </Button>
+    </LineButton>
   );
 }
 

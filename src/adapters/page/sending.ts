@@ -33,7 +33,7 @@ export type Unsent = {
 export const unsent = signalOfTab<readonly Unsent[]>('conch-unsent', []);
 
 /** A toast: an answer, a refusal or a notice. */
-export type Word = { readonly key: string; readonly kind: 'answer' | 'refused' | 'notice'; readonly text: string };
+type Word = { readonly key: string; readonly kind: 'answer' | 'refused' | 'notice'; readonly text: string };
 
 /** Toasts, oldest first. */
 export const toasts = signal<readonly Word[]>([]);

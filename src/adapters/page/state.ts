@@ -18,7 +18,7 @@ export const clockOffset = signal(0);
 
 /** The server's state, a signal per key. */
 const told: { readonly [Key in keyof PageState]: Signal<PageState[Key]> } = {
-  person: signal({ id: '', name: '' }),
+  person: signal({ id: '' }),
   channels: signal([]),
   agents: signal([]),
   channel: signal(null),

@@ -203,7 +203,7 @@ describe('bad input', () => {
     ['a megabyte', saying('x'.repeat(1_000_000)), 'longer than 16,000 characters'],
     ['nothing but space', saying(' \n '), 'empty'],
     ['an unknown channel', saying('hi', { channel: 'console:nowhere' }), 'no channel console:nowhere'],
-    ['a channel of another platform', saying('hi', { channel: OTHER }), 'lives on another platform'],
+    ['a channel of another platform', saying('hi', { channel: OTHER }), 'is on another platform'],
     ['a frame of no kind', '{"type":"shout"}', 'Reload the page'],
     ['no JSON', 'hello?', 'Reload the page'],
     ['null', 'null', 'Reload the page'],
@@ -282,7 +282,7 @@ describe('what Conch posts', () => {
     await opened();
     const dev = { id: 'dev', name: 'dev', avatar: null };
     here.adapter.draft?.(CHANNEL, dev, 2, 'Two tab');
-    expect((await page.frame('batch')).drafts).toEqual([{ agent: 'dev', name: 'dev', epoch: 2, text: 'Two tab' }]);
+    expect((await page.frame('batch')).drafts).toEqual([{ agent: 'dev', epoch: 2, text: 'Two tab' }]);
     expect((await opened()).drafts).toHaveLength(1);
     here.adapter.draft?.(CHANNEL, dev, 2, null);
     expect((await page.frame('batch', ({ drafts }) => drafts !== undefined)).drafts).toEqual([]);

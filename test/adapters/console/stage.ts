@@ -120,7 +120,10 @@ function openStage(): Stage {
         },
       };
     },
-    drafts: async () => (await state()).drafts.map(({ name, text }) => ({ author: name, text })),
+    async drafts() {
+      const { drafts, agents } = await state();
+      return drafts.map(({ agent, text }) => ({ author: agents.find(({ id }) => id === agent)?.name ?? agent, text }));
+    },
     page: () => console?.accessLink() ?? '',
     loseAnswers: (left, words) => arm(faults, { kind: 'lose', words, left, hits: 0 }),
     refuse: (left, words) => arm(faults, { kind: 'refuse', words, left, hits: 0 }),

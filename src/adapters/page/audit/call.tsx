@@ -104,7 +104,7 @@ function decided(call: ShownCall): string {
 function timed({ askedAt, startedAt, endedAt, waitMs, durationMs }: ShownCall): string {
   return [
     `asked ${exactTime(askedAt)}`,
-    ...(waitMs === 0 ? [] : [`people took ${seconds(waitMs)}`]),
+    ...(waitMs === 0 ? [] : [`waited ${seconds(waitMs)} for a person`]),
     ...(startedAt === null ? [] : [`began ${timeToTheSecond(startedAt)}`]),
     ...(durationMs === null ? [] : [`took ${seconds(durationMs)}`]),
     ...(endedAt === null ? [] : [`ended ${timeToTheSecond(endedAt)}`]),

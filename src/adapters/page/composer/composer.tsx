@@ -228,7 +228,7 @@ function submit(): void {
   }
   if (isCommand(wanted)) sendCommand(wanted, { typed: true });
   else if (writable.value) sendWords(wanted, replyTo?.id ?? null);
-  else return toast('refused', 'This channel lives on another platform: write there. Commands work here too.');
+  else return toast('refused', 'This channel is on another platform. Write there. Commands work here.');
   keepUnfinished({ replyTo: null });
   write('');
   showEnd();

@@ -53,11 +53,11 @@ function coloured(code: string, language: string): ComponentChild {
 }
 
 function Copy(props: { readonly code: string }): JSX.Element {
-  const [said, setSaid] = useState<'Copy' | 'Copied' | 'Not allowed'>('Copy');
+  const [said, setSaid] = useState<'Copy' | 'Copied' | 'Not copied'>('Copy');
   const copy = async (): Promise<void> => {
     const done = await navigator.clipboard.writeText(props.code).then(
       () => 'Copied' as const,
-      () => 'Not allowed' as const,
+      () => 'Not copied' as const,
     );
     setSaid(done);
     setTimeout(() => setSaid('Copy'), SAID_MS);

@@ -19,7 +19,7 @@ const lowlight = createLowlight({ bash, css, diff, go, javascript, json, python,
 lowlight.registerAlias({ bash: ['shell', 'console', 'zsh'], javascript: ['node'] });
 
 /** Consecutive code of one kind ("keyword", "string"); `null` is plain. */
-export type Stretch = { readonly kind: string | null; readonly text: string };
+type Stretch = { readonly kind: string | null; readonly text: string };
 
 /** Splits code into stretches; `null` if the language is unknown or the code too long. */
 export function highlighted(code: string, language: string): readonly Stretch[] | null {

@@ -10,7 +10,7 @@ import type { IconName } from '../icons.tsx';
 import { clockText, now } from '../now.ts';
 import { useLaterViews } from '../later.tsx';
 import { AskInConversation, Avatar, Block, Button, Select, LineButton, toneOf } from '../parts.tsx';
-import { pressButton, sendCommand } from '../sending.ts';
+import { pressButton } from '../sending.ts';
 import { agentOf, agents, channel, crewAsks, messages, nameOf, outlook, review, view } from '../state.ts';
 
 /** The floor in full: its seats, background runs and held messages, how it works, and what operators can do. */
@@ -158,15 +158,9 @@ function BackgroundRun(run: BackgroundRun): JSX.Element {
         )}
         <AskInConversation line={`/run status ${agent}+`}>Status</AskInConversation>
         {stopOf(run, view.value?.store ?? '', nameOf).map(({ label, line, drawnFor }) => (
-          <Button
-            key={line}
-            kind="small-button"
-            title={line}
-            aria-label={label}
-            onClick={() => sendCommand(line, { drawnFor })}
-          >
+          <LineButton key={line} line={line} drawnFor={drawnFor} aria-label={label}>
             {label.split(' ')[0]}
-          </Button>
+          </LineButton>
         ))}
       </div>
     </li>

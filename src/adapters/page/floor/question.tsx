@@ -18,7 +18,7 @@ import {
   trustAnswers,
 } from '../../../turns/text/words.ts';
 import type { AnsweredQuestion } from '../../console/protocol.ts';
-import { answersTo, trustButtons } from '../../delivery/card.ts';
+import { answersTo, controlOf, trustButtons } from '../../delivery/card.ts';
 import type { CardButton } from '../../delivery/card.ts';
 import { CodeBlock } from '../conversation/code-block.tsx';
 import { useFocusWhenWanted } from '../frame/attention.tsx';
@@ -412,23 +412,18 @@ function Boxes({ id, field, value, told }: ControlProps<readonly string[]>): JSX
   );
 }
 
-const YES_OR_NO = [
-  { value: 'yes', label: 'Yes' },
-  { value: 'no', label: 'No' },
-];
-/** A field that takes more characters than this has several lines. */
-const SHORT_TEXT = 100;
 /** The keyboards that a phone shows; the server judges whether a text keeps to its format. */
 const INPUT_MODES = { integer: 'numeric', number: 'decimal', email: 'email', uri: 'url' } as const;
 
 function Control({ id, field, value, told }: ControlProps<string>): JSX.Element {
-  const { name, kind, required, options, most, format } = field;
+  const { name, kind, required, format } = field;
   const common = { id, name, 'aria-required': required, 'data-testid': 'answer-field', ...told };
-  if (kind === 'boolean' || options.length > 0) {
+  const control = controlOf(field);
+  if (control.what === 'choice') {
     return (
       <select {...common}>
         <option value="">—</option>
-        {(kind === 'boolean' ? YES_OR_NO : options).map((option) => (
+        {control.options.map((option) => (
           <option key={option.value} value={option.value} selected={option.value === value}>
             {option.label}
           </option>
@@ -436,8 +431,7 @@ function Control({ id, field, value, told }: ControlProps<string>): JSX.Element 
       </select>
     );
   }
-  const isLong = kind === 'text' && format === undefined && (most === undefined || most > SHORT_TEXT);
-  if (isLong) return <textarea {...common} rows={2} defaultValue={value} />;
+  if (control.isLong) return <textarea {...common} rows={2} defaultValue={value} />;
   if (format === 'date') return <input {...common} type="date" defaultValue={value} />;
   const mode = Object.entries(INPUT_MODES).find(([of]) => of === kind || of === format)?.[1];
   return <input {...common} {...defined({ inputMode: mode })} type="text" autocomplete="off" defaultValue={value} />;

@@ -2,7 +2,7 @@ import type { JSX } from 'preact';
 import type { ReviewView } from '../../../turns/view.ts';
 import { reviewButtons } from '../../delivery/card.ts';
 import { clockText, now } from '../now.ts';
-import { Block, Button, toneOf } from '../parts.tsx';
+import { Block, Button, LineButton, toneOf } from '../parts.tsx';
 import { sendCommand } from '../sending.ts';
 import { nameOf, review, view } from '../state.ts';
 
@@ -62,15 +62,14 @@ function ReviewChoices(shown: ReviewView): JSX.Element {
   return (
     <div class="buttons review-buttons">
       {(shown.waiting?.asksPeople === true ? all : all.slice(-1)).map(({ label, line, drawnFor }) => (
-        <Button
+        <LineButton
           key={line}
-          kind="small-button"
-          title={line}
+          line={line}
+          drawnFor={drawnFor}
           aria-label={label === 'Accept the work' || label === 'Reviewer is right' ? label : `${label} (review)`}
-          onClick={() => sendCommand(line, { drawnFor })}
         >
           {label}
-        </Button>
+        </LineButton>
       ))}
     </div>
   );

@@ -22,7 +22,7 @@ const SHORTCUTS: readonly Shortcut[] = [
   { keys: '/', what: 'Write a command', acts: { '/': focusComposer } },
   { keys: 'c', what: 'Go to the composer', acts: { c: focusComposer } },
   { keys: 'Alt + A', what: 'Go to the next request of any channel', acts: { 'Alt KeyA': showQuestion } },
-  { keys: 'a  r', what: 'There: allow, reject' },
+  { keys: 'a  r', what: 'On a request: allow, deny' },
   { keys: 'Alt + S', what: 'Skip the turn under way', acts: { 'Alt KeyS': () => pressButton('/floor skip') } },
   { keys: 'Alt + X', what: 'Stop everything', acts: { 'Alt KeyX': () => pressButton('/stop') } },
   { keys: 'Alt + P', what: 'Pause or resume the floor', acts: { 'Alt KeyP': pauseOrResume } },
