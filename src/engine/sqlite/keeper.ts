@@ -66,6 +66,8 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   implements MachineStore<State, Command, Fact, Effect, Refusal>, Deciding
 {
   readonly machine: Machine<State, Command, Fact, Effect, Refusal>;
+  /** True when the machine decides the fates of messages or makes posts: then its keys are channels. */
+  readonly ownsChannels: boolean;
   readonly #uses: MachineUses<Command, Fact, Effect, Refusal>;
   readonly #shared: Shared;
   readonly #limit: number;
@@ -92,6 +94,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     limit: number,
   ) {
     this.machine = machine;
+    this.ownsChannels = uses.inbox !== undefined || uses.outbox !== undefined;
     this.#uses = uses;
     this.#shared = shared;
     this.#limit = limit;

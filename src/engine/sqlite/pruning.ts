@@ -20,6 +20,8 @@ export type RetentionPorts = {
   /** The machine of a key; throws when it is not hosted. */
   readonly keeperOf: (owner: Owner) => {
     readonly machine: { readonly texts?: FactFields };
+    /** True when the key is a channel, whose messages and posts belong to this machine. */
+    readonly ownsChannels: boolean;
     /** Folds journal rows on a state; `null` starts at the empty state. */
     foldOn(owner: Owner, from: FoldedState | null, rows: readonly JournalRow[]): FoldedState;
     /** Stores the state of a key. */
@@ -33,8 +35,8 @@ export const TAKEN_OUT = 100;
 
 /**
  * Deletes what is older than each key's instant (`null`: nothing), in short commits: journal rows, which a checkpoint
- * replaces, and their ledger rows; messages that the key's state does not name; settled posts. Then deletes unused
- * configurations. `isDryRun` only counts.
+ * replaces, and their ledger rows. Of keys that are channels, also messages that the state does not name, and settled
+ * posts. Then deletes unused configurations. `isDryRun` only counts.
  */
 export async function prune(
   ports: RetentionPorts,
@@ -52,11 +54,12 @@ export async function prune(
     if (instant === null) continue;
     const old = await oldRows(ports, owner, instant);
     const cut = old.at(-1);
-    if (cut !== undefined) cuts.set(owner.key, cut);
     entries += Math.max(0, old.length - 1);
     if (old.length > 1) calls += sql.countCalls.get(owner.id, cut ?? 0) ?? 0;
     for (const id of configsIn((await cutChain(ports, owner, { old, isDryRun }))?.state ?? '')) named.add(id);
     if (cut !== undefined && old.length > 1) last.set(owner.id, cut);
+    if (!ports.keeperOf(owner).ownsChannels) continue;
+    if (cut !== undefined) cuts.set(owner.key, cut);
     const asked = { channel: owner.key, before: instant, machine: owner.id };
     if (isDryRun)
       for await (const page of pages(sql.inboxPage, write))

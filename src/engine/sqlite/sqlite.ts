@@ -85,6 +85,7 @@ export type KeyFacts<Fact> = readonly [key: string, newest: Iterable<Omit<Stored
 type Hosted = Pick<
   Keeper<unknown, unknown, unknown, unknown, string>,
   | 'machine'
+  | 'ownsChannels'
   | 'take'
   | 'drop'
   | 'keep'

@@ -12,9 +12,14 @@ import { counter } from '../toy.ts';
 const DAY = 86_400_000;
 
 /** A store with a channel in which much was said long ago, and some today; its states are stored. */
-async function withHistory(path: string, turns = 60): Promise<FloorStore> {
+async function withHistory(
+  path: string,
+  turns = 60,
+  alsoSaid: (store: FloorStore) => Promise<unknown> = async () => {},
+): Promise<FloorStore> {
   const store = open(path);
   await seat(store);
+  await alsoSaid(store);
   for (let n = 1; n <= turns; n += 1) {
     await write(store, `m${n}`, `question ${n}`);
     await turn(store, `answer ${n}`);
@@ -42,6 +47,9 @@ async function today(store: FloorStore, id: string): Promise<void> {
 }
 
 const OLD = () => AT + 1;
+
+/** A machine whose keys are channels, as those of the floor. */
+const besideFloor = { ...counter, name: 'review', channelOf: (key: string) => key };
 
 describe('retention', () => {
   test('takes away what is old, and leaves a whole journal, the same floor, and what is new', async () => {
@@ -129,6 +137,34 @@ describe('retention', () => {
     await store.prune(OLD, false);
     expect(store.message('m2')?.text).toBe('text of m2');
     expect(store.verify()).toEqual([]);
+    await store.close();
+  });
+
+  test('keeps a message that the floor still holds, also where another machine has the key of the channel', async () => {
+    using place = folder();
+    const store = open(place.file());
+    const beside = store.host(besideFloor);
+    await seat(store);
+    await store.floors.apply('test:one', { type: 'mode', mode: 'queue', by: 'ada' }, AT);
+    for (const id of ['m1', 'm2', 'm3']) await write(store, id);
+    for (let n = 0; n < 2; n += 1) await beside.apply('test:one', { type: 'add', by: 1 }, AT);
+    await today(store, 'm4');
+    expect(await store.prune(OLD, false)).toMatchObject({ messages: 0 });
+    expect(['m1', 'm2', 'm3'].map((id) => store.message(id)?.text)).toEqual(['text of m1', 'text of m2', 'text of m3']);
+    expect(store.verify()).toEqual([]);
+    await store.close();
+  });
+
+  test('takes away old posts, also where another machine has the key of the channel', async () => {
+    using place = folder();
+    // Its rows are newer than the first rows of the floor, and older than all posts.
+    const store = await withHistory(place.file(), 3, async (first) => {
+      const beside = first.host(besideFloor);
+      for (let n = 0; n < 2; n += 1) await beside.apply('test:one', { type: 'add', by: 1 }, AT);
+    });
+    store.host(besideFloor);
+    expect(await store.prune(OLD, true)).toMatchObject({ messages: 3, posts: 9 });
+    expect(await store.prune(OLD, false)).toMatchObject({ messages: 3, posts: 9 });
     await store.close();
   });
 
