@@ -28,8 +28,11 @@ export type CommandFor = { readonly machine: string; readonly key: string; reado
 export type Machine<State, Command, Fact, Effect, Refusal extends string = string> = {
   /** One word, unique among all machines. */
   readonly name: string;
-  /** The channel of a key. That channel's retention decides how long the key's journal is kept. */
-  channelOf(key: string): string;
+  /**
+   * The channel of a key. That channel's retention decides how long the key's journal is kept. `stateOf` reads the
+   * state of the key; `null` when it has none.
+   */
+  channelOf(key: string, stateOf: () => State | null): string;
   /** Version of the stored states and facts. Raise it whenever their shape changes. */
   readonly version: number;
   /** The state before the first fact. */

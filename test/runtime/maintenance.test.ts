@@ -5,6 +5,7 @@ import { thisWorld } from '../../src/config/world.ts';
 import { createLog } from '../../src/runtime/log.ts';
 import { Maintenance, carryOut } from '../../src/runtime/maintenance.ts';
 import type { FloorStore } from '../../src/turns/floor-store.ts';
+import { crewMachine } from '../../src/work/crews/crew-binding.ts';
 import { AT, folder, open, seat, turn, write } from '../engine/sqlite/fixture.ts';
 
 const DAY = 86_400_000;
@@ -66,6 +67,29 @@ describe('old data', () => {
     );
     await carryOut(PRUNE, { store, config: kept(1, { 'test:parent': 9 }), clock: { now: () => AT + 5 * DAY } });
     expect(left(store, channels)).toEqual(channels);
+    await store.close();
+  });
+
+  test('of a crew is pruned by the retention of its channel', async () => {
+    using place = folder();
+    const settings = { maxWorkers: 1, maxSteps: 9, merge: 'auto', ticketCostMicros: null, main: 'main' } as const;
+    const first = open(place.file());
+    const crews = first.host(crewMachine);
+    for (const channel of ['test:month', 'test:ever'])
+      for (const patience of [2, 3])
+        await crews.apply(
+          `crew of ${channel}`,
+          { type: 'CONFIGURE', settings: { ...settings, channel, patience } },
+          AT,
+        );
+    await first.close();
+    const store = open(place.file());
+    store.host(crewMachine);
+    const parts = { store, config: kept(2, { 'test:month': 30, 'test:ever': null }) };
+    const pruned = (days: number) =>
+      carryOut({ act: 'prune', isDryRun: true }, { ...parts, clock: { now: () => AT + days * DAY } });
+    expect(await pruned(3)).toMatchObject({ ok: true, text: expect.stringContaining('Nothing is older') });
+    expect(await pruned(31)).toMatchObject({ ok: true, text: expect.stringMatching(/^1 entries of journals/) });
     await store.close();
   });
 

@@ -410,7 +410,7 @@ export class SqliteStore implements Store {
   async prune(before: (channel: string) => Instant | null, isDryRun: boolean): Promise<Pruned> {
     const hosted = ({ name, key }: Owner): Instant | null => {
       const keeper = this.#hosted.get(name);
-      return keeper === undefined ? null : before(keeper.machine.channelOf(key));
+      return keeper === undefined ? null : before(keeper.machine.channelOf(key, () => keeper.state(key)));
     };
     const pruned = await this.#taking.run('rows', () => prune(this.#retention(), hosted, isDryRun));
     const sum = pruned.entries + pruned.messages + pruned.posts;

@@ -62,7 +62,7 @@ const CREW_TEXTS: FactFields = {
 /** The machine of a crew with its workers. Its key is the id of the crew. */
 export const crewMachine = {
   name: 'crew',
-  channelOf: (key: string) => key,
+  channelOf: (key: string, stateOf: () => Crew | null) => stateOf()?.settings?.channel ?? key,
   version: 1,
   empty: emptyCrew,
   decide: decideCrew,
