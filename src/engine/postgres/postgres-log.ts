@@ -16,7 +16,7 @@ export type PostgresOptions = {
 };
 
 /** The version of the tables in `schema.sql`. */
-const SCHEMA_VERSION = 3;
+const SCHEMA_VERSION = 4;
 
 /** The SQL of the tables and functions, for a schema of this name. */
 function schemaOf(schema: string): string {

@@ -61,7 +61,8 @@ BEGIN
   RETURN reached;
 END $$;
 
--- Adds a worker, with the name of its process for people and the lowest free slot, and returns the slot.
+-- Adds a worker, with the name of its process for people and the lowest free slot, and returns the slot. Without a free slot, adds
+-- nothing and returns NULL.
 CREATE OR REPLACE FUNCTION conch.join_log(sender text, slots integer, named text) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
   free integer;
@@ -69,7 +70,9 @@ BEGIN
   PERFORM 1 FROM conch.log FOR UPDATE;
   SELECT min(each) INTO free FROM generate_series(0, slots - 1) AS each
     WHERE NOT EXISTS (SELECT 1 FROM conch.workers WHERE state = 'living' AND slot = each);
-  INSERT INTO conch.workers (worker, name, slot, state, beat) VALUES (sender, named, free, 'living', clock_timestamp());
+  IF free IS NOT NULL THEN
+    INSERT INTO conch.workers (worker, name, slot, state, beat) VALUES (sender, named, free, 'living', clock_timestamp());
+  END IF;
   RETURN free;
 END $$;
 

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import { Client } from 'pg';
 import { afterAll, describe, expect, test } from 'vitest';
 import { fillPostgres } from '../../../src/engine/postgres/offline.ts';
 import { openPostgresLog } from '../../../src/engine/postgres/postgres-log.ts';
+import { SLOTS } from '../../../src/engine/shared/shared-log.ts';
 import type { SharedLog } from '../../../src/engine/shared/shared-log.ts';
 import { portContract } from '../port-contract.ts';
 import { leaderContract, sharingContract } from '../sharing-contract.ts';
@@ -114,6 +116,22 @@ describe.skipIf(server === null)('with a PostgreSQL server', () => {
       const three = await log.join();
       expect([one.slot, two.slot, three.slot]).toEqual([0, 1, 0]);
       expect((await log.living()).toSorted()).toEqual([two.worker, three.worker].toSorted());
+      await log.close();
+    });
+
+    test('refuses a process in words when all slots are taken', async () => {
+      const where = { url: server?.url ?? '', schema: `s_${randomUUID().replaceAll('-', '').slice(0, 20)}` };
+      const log = await openPostgresLog(where);
+      const client = new Client({ connectionString: where.url });
+      await client.connect();
+      await client.query(
+        `INSERT INTO ${where.schema}.workers (worker, name, slot, state, beat)
+         SELECT 'w' || n, 'host', n, 'living', now() FROM generate_series(0, ${SLOTS - 1}) AS n`,
+      );
+      await expect(log.join()).rejects.toThrow('1024 processes share this store already.');
+      await client.query(`UPDATE ${where.schema}.workers SET state = 'left' WHERE slot = 7`);
+      expect(await log.join()).toMatchObject({ slot: 7 });
+      await client.end();
       await log.close();
     });
   });
