@@ -25,9 +25,9 @@ const BATCH = 256;
 const SLICE_MS = 8;
 const AGAIN: RetryPolicy = { firstMs: 500, longestMs: 60_000 };
 
-/** The wait before the next attempt: 500 ms for 0 or 1 failed `attempts`, twice as long for each more, at most 60 s. */
-export function deliveryBackoffMs(attempts: number): number {
-  return backoffMs(AGAIN, Math.max(1, attempts));
+/** The wait before the next attempt: 500 ms after one failed attempt, twice as long after each more, at most 60 s. */
+export function deliveryBackoffMs(failures: number): number {
+  return backoffMs(AGAIN, failures);
 }
 
 /** Delivers the outbox: one entry of a lane at a time, in order, each until it is settled. */
@@ -119,7 +119,7 @@ export class Delivery<Effect> {
   }
 
   #later(row: OwedEffect<Effect>): Instant {
-    return this.#ports.clock.now() + deliveryBackoffMs(row.attempts);
+    return this.#ports.clock.now() + deliveryBackoffMs(row.attempts + 1);
   }
 }
 

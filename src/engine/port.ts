@@ -77,6 +77,7 @@ export type OwedEffect<Effect> = {
   readonly part: number;
   /** The text of this part; `null` for effects without a text. */
   readonly text: string | null;
+  /** The attempts before this one. */
   readonly attempts: number;
   /** True when an earlier attempt may have reached the platform. Search for the post before sending it again. */
   readonly uncertain: boolean;

@@ -105,3 +105,28 @@ test('a delivery that stops while it looks for work leaves no alarm, which would
   await stopping;
   expect(alarms).toEqual(['set', 'cancelled']);
 });
+
+test('waits twice as long after each attempt whose carrier threw, from half a second', async () => {
+  const { clock, timers } = createTime();
+  const row = { id: 'r', channel: 'test:one', lane: 'posts', effect: 'post', part: 0, text: null };
+  const more = { uncertain: false, afterId: null, editsId: null };
+  const waits: number[] = [];
+  let attempts = 0;
+  const delivery = new Delivery<string>({
+    store: {
+      owed: async () => ({ rows: attempts === 4 ? [] : [{ ...row, ...more, attempts }], next: null }),
+      settle: async (_row, settlement) => {
+        attempts += 1;
+        if (settlement.state === 'uncertain') waits.push(settlement.notBefore - clock.now());
+      },
+    },
+    clock,
+    timers,
+    carry: () => Promise.reject(new Error('no answer')),
+    failed: () => {},
+    broken: (error) => assert.fail(String(error)),
+  });
+  delivery.start();
+  await delivery.drain(10);
+  expect(waits).toEqual([500, 1_000, 2_000, 4_000]);
+});

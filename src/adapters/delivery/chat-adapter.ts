@@ -403,7 +403,7 @@ function postOf(row: OutboxRow, ports: OutboxSenderPorts): OutgoingPost {
 }
 
 function settlementOf(error: ChatError, row: OutboxRow, now: Instant): Settlement {
-  const later = now + (error.retryAfterMs ?? deliveryBackoffMs(row.attempts));
+  const later = now + (error.retryAfterMs ?? deliveryBackoffMs(row.attempts + 1));
   switch (error.fault) {
     case 'refused':
       return { state: 'failed', why: error.message };
