@@ -73,7 +73,10 @@ export async function openSharedFolder(
   ]);
   makeDataFolder(dataDir, options.say);
   const shared = await openPostgresLog({ url, schema });
-  await refuseUnmoved(databaseIn({ dataDir }), shared);
+  await refuseUnmoved(databaseIn({ dataDir }), shared).catch(async (error: unknown) => {
+    await shared.close();
+    throw error;
+  });
   const path = databaseIn({ dataDir, store: { postgres: url, schema } });
   const all = { machine: floorWithWork, ...options, path };
   const refused = firstFault((error) => log.warn({ err: error }, 'PostgreSQL refuses a request; trying again'));
@@ -101,7 +104,6 @@ export async function openSharedFolder(
 /** Throws a `StoreError` when the shared store is empty and a store in a file waits to be moved there. */
 async function refuseUnmoved(file: string, shared: SharedLog): Promise<void> {
   if (!existsSync(file) || (await shared.pull(0)).rows.length > 0) return;
-  await shared.close();
   throw new StoreError(
     'unavailable',
     `The store in PostgreSQL is empty, and ${file} holds one. Move it there: conch move. To begin with an empty store, put the file away.`,
@@ -154,9 +156,12 @@ export async function doubtSharedFolder({ dataDir, ...options }: DataFolderOptio
   const all = { machine: floorWithWork, ...options, path: databaseIn({ dataDir, store: place }) };
   const log = await openPostgresLog({ url, schema });
   const store = await openSharedStore(all, log, (db, every) => new FloorStore(db, every));
-  for (const machine of MACHINES_BESIDE_FLOORS) machine.hostIn(store);
-  await store.doubt();
-  await store.close();
+  try {
+    for (const machine of MACHINES_BESIDE_FLOORS) machine.hostIn(store);
+    await store.doubt();
+  } finally {
+    await store.close();
+  }
 }
 
 /** Makes the folder if it is missing. Throws a `StoreError`. `say` gets a sentence when others can look into it. */

@@ -1,11 +1,13 @@
 import { describe, expect, test } from 'vitest';
+import { StoreError } from '../../src/engine/errors.ts';
 import { joinSharedStore, openSharedStore } from '../../src/engine/shared/open-shared.ts';
 import type { SharedLog } from '../../src/engine/shared/shared-log.ts';
+import type { openDatabase } from '../../src/engine/sqlite/open.ts';
 import { FloorStore } from '../../src/turns/floor-store.ts';
 import { MemoryLog } from './memory-log.ts';
 import { portContract } from './port-contract.ts';
 import { leaderContract, sharingContract } from './sharing-contract.ts';
-import { AT, everything, open, options, seat, turn, write, written } from './sqlite/fixture.ts';
+import { AT, everything, folder, open, options, seat, turn, write, written } from './sqlite/fixture.ts';
 import { openShared } from './shared-store.ts';
 import { board, boardUses, counter } from './toy.ts';
 
@@ -101,6 +103,23 @@ describe('a store that processes share', () => {
     const refused = 'Error: the disk of the database is full';
     expect(told).toEqual([refused, refused, 'taken']);
     await store.close();
+  });
+
+  test('leaves the log when its copy cannot be opened, so that no other process waits for it', async () => {
+    using place = folder();
+    const memory = new MemoryLog();
+    let closed = 0;
+    const log = { ...memory.seenBy(), close: async () => void (closed += 1) };
+    const broken = (): never => {
+      throw new Error('no store');
+    };
+    await expect(joinSharedStore(options(place.file()), log, broken)).rejects.toThrow('no store');
+    expect([await log.living(), closed]).toEqual([[], 1]);
+    const unread = { ...log, pull: () => Promise.reject(new StoreError('corrupt', 'no rows')) };
+    const make = (db: ReturnType<typeof openDatabase>, all: ReturnType<typeof options>) => new FloorStore(db, all);
+    await expect(openSharedStore(options(place.file()), unread, make)).rejects.toThrow('no rows');
+    expect([await log.living(), closed]).toEqual([[], 2]);
+    await (await joinSharedStore(options(place.file()), log, make)).close();
   });
 
   test('hands out what a dead one owed before what comes in the transaction that takes it over', async () => {

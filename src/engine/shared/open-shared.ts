@@ -2,10 +2,11 @@ import type { Database } from 'better-sqlite3';
 import { StoreError, sentence } from '../errors.ts';
 import { MIGRATIONS, openDatabase } from '../sqlite/open.ts';
 import type { SqliteStore, StoreOptions } from '../sqlite/sqlite.ts';
+import { defined } from '../../lib/defined.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import { Heart, SILENT_MS } from './heart.ts';
 import type { RequestsTold } from './publisher.ts';
-import type { SharedLog } from './shared-log.ts';
+import type { Member, SharedLog } from './shared-log.ts';
 
 /** Makes the store of one process. `db`: the process's copy of the shared log. */
 type Make<Options, Store> = (db: Database, options: Options) => Store;
@@ -20,20 +21,37 @@ export async function openSharedStore<Options extends StoreOptions, Store extend
   make: Make<Options, Store>,
 ): Promise<Store> {
   const store = await joinSharedStore(options, log, make);
-  await store.catchUp();
-  return store;
+  try {
+    await store.catchUp();
+    return store;
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
 }
 
-/** Opens a shared store like `openSharedStore`, but leaves the copy empty. `lead` fills it, and beats meanwhile. */
+/**
+ * Opens a shared store like `openSharedStore`, but leaves the copy empty. `lead` fills it, and beats meanwhile. When the
+ * copy cannot be opened, leaves the log and closes it.
+ */
 export async function joinSharedStore<Options extends StoreOptions, Store extends SqliteStore>(
   options: Options,
   log: SharedLog,
   make: Make<Options, Store>,
   told?: RequestsTold,
 ): Promise<Store> {
-  const member = await log.join();
-  const shared = { log, member, ...(told === undefined ? {} : { told }) };
-  return make(openDatabase(options.path, MIGRATIONS, undefined, true), { ...options, shared });
+  let [member, db]: [Member | null, Database | null] = [null, null];
+  try {
+    member = await log.join();
+    const shared = { log, member, ...defined({ told }) };
+    db = openDatabase(options.path, MIGRATIONS, undefined, true);
+    return make(db, { ...options, shared });
+  } catch (error) {
+    db?.close();
+    if (member !== null) await log.leave(member.worker).catch(() => undefined);
+    await log.close();
+    throw error;
+  }
 }
 
 /** How long a leader waits for the log, in words. */
