@@ -161,11 +161,11 @@ export function withCauses<
   Refusal extends string,
   M extends Machine<State, Command, Fact, Effect, Refusal>,
 >(machine: M & Machine<State, Command, Fact, Effect, Refusal>, all: readonly Causes<State, Fact>[]) {
-  const causing = new Set([...(machine.causing ?? []), ...all.flatMap(({ types }) => types)]);
+  const own = machine.causes === undefined ? [] : machine.causing;
   const quick = all.map((causes) => ({ ...causes, types: new Set(causes.types) }));
   return {
     ...machine,
-    causing,
+    ...(own === undefined ? {} : { causing: new Set([...own, ...all.flatMap(({ types }) => types)]) }),
     causes(fact: Fact, state: State): readonly CommandFor[] {
       const commands: CommandFor[] = [...(isCausing(machine, fact) ? (machine.causes?.(fact, state) ?? []) : [])];
       const type = String((fact as { readonly type?: unknown }).type);

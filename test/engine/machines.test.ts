@@ -1,6 +1,7 @@
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { withCauses } from '../../src/engine/machine.ts';
 import type { Machine } from '../../src/engine/machine.ts';
 import { openDatabase } from '../../src/engine/sqlite/open.ts';
 import { defineFunctions } from '../../src/engine/sqlite/rows.ts';
@@ -179,6 +180,19 @@ describe('a command that causes commands for other machines', () => {
     await relays.apply('r', { type: 'add', by: 1 }, AT);
     expect([told, counters.state('all')?.value, relays.state('r')?.value]).toEqual([[['all', 2, 3]], 3, 1]);
     expect(store.verify()).toEqual([]);
+    await store.close();
+  });
+
+  test('still causes its own when a machine that names no causing facts gets further causes', async () => {
+    const store = open();
+    const more = {
+      types: ['reset'],
+      commands: () => [{ machine: 'counter', key: 'z', command: { type: 'add', by: 1 } }],
+    };
+    const counters = store.host(withCauses(counter, [more]));
+    await counters.apply('a', { type: 'add', by: 2, also: ['b'] }, AT);
+    await counters.apply('a', { type: 'tick' }, AT + 1_000);
+    expect(['a', 'b', 'z'].map((key) => counters.state(key)?.value)).toEqual([0, 2, 1]);
     await store.close();
   });
 
