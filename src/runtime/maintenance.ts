@@ -1,6 +1,7 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import { copied } from '../engine/sqlite/backup.ts';
+import { formerFiles } from '../engine/sqlite/open.ts';
 import { ERASED_TEXT } from '../engine/reading.ts';
 import { eraseDecider } from '../agents/trust/trust-book.ts';
 import type { AlsoErased, Erased, Erasure, Pruned, TextStretch } from '../engine/port.ts';
@@ -269,16 +270,10 @@ function prunedText(pruned: AllPruned, isDryRun: boolean): string {
 }
 
 /** The files that `conch restore`, `conch move` and updates of Conch left in the data folder: former databases. */
-function copiesIn(config: Config): readonly string[] {
-  const { dataDir } = config;
-  const all = existsSync(dataDir)
-    ? readdirSync(dataDir)
-        .toSorted()
-        .map((name) => `${dataDir}/${name}`)
-    : [];
-  return all.filter(
-    (path) => path !== databaseIn(config) && /\/conch\.db(?:\.(?:before-restore|schema-)[^/]*)?$/.test(path),
-  );
+function copiesIn({ dataDir, store }: Config): readonly string[] {
+  const file = databaseIn({ dataDir });
+  const moved = store !== undefined && existsSync(file) ? [file] : [];
+  return [...moved, ...formerFiles(file)];
 }
 
 function erasedText(id: string, { messages, posts, acts }: Erased, copies: readonly string[]): string {

@@ -97,6 +97,7 @@ describe('an erasure', () => {
     const names = [
       'conch.db.before-restore',
       'conch.db.before-restore-2',
+      'conch.db.restoring',
       'conch.db.schema-3',
       'conch.db.schema-3-wal',
     ];

@@ -5,7 +5,7 @@ import { makePrivateFolder, unusedName } from '../../lib/private-file.ts';
 import { StoreError, sentence, storeError } from '../errors.ts';
 import { fileProblems } from './check.ts';
 import { lockFile, lockOf } from '../lock.ts';
-import { openToCopy } from './open.ts';
+import { FORMER, openToCopy } from './open.ts';
 
 /**
  * Copies a database in use into a new file, consistent and complete, and marks the copy as a backup. A store that
@@ -36,8 +36,8 @@ export async function restore(file: string, path: string): Promise<string | null
   makeFolderOf(path);
   const lock = lockFile(lockOf(path));
   if (lock === null) throw new StoreError('locked', sentence('locked', path, 'its lock is taken'));
+  const fresh = `${path}${FORMER.restoring}`;
   try {
-    const fresh = `${path}.restoring`;
     await copySound(file, fresh);
     const aside = putAside(path);
     renameSync(fresh, path);
@@ -45,6 +45,7 @@ export async function restore(file: string, path: string): Promise<string | null
   } catch (error) {
     throw storeError(error, file);
   } finally {
+    rmSync(fresh, { force: true });
     lock.release();
   }
 }
@@ -77,7 +78,7 @@ async function copySound(file: string, fresh: string): Promise<void> {
  */
 function putAside(path: string): string | null {
   if (!existsSync(path)) return null;
-  const aside = unusedName(`${path}.before-restore`);
+  const aside = unusedName(`${path}${FORMER.restored}`);
   if (existsSync(`${path}-wal`)) renameSync(`${path}-wal`, `${aside}-wal`);
   rmSync(`${path}-shm`, { force: true });
   linkSync(path, aside);

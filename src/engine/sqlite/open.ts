@@ -83,9 +83,20 @@ export function openToCopy(path: string, migrations: readonly URL[] = MIGRATIONS
   }
 }
 
+/** What follows the path of a database in the names of its former states and of a backup that takes its place. */
+export const FORMER = { restored: '.before-restore', restoring: '.restoring', migrated: '.schema-' } as const;
+
+/** The files of former states of a database, and of an interrupted restore, beside it. */
+export function formerFiles(path: string): readonly string[] {
+  const folder = dirname(path);
+  const beside = existsSync(folder) ? readdirSync(folder).toSorted() : [];
+  const begins = Object.values(FORMER).map((end) => `${path}${end}`);
+  return beside.map((name) => `${folder}/${name}`).filter((file) => begins.some((each) => file.startsWith(each)));
+}
+
 /** The path of the copy that was made before schema `version` was changed. */
 export function formerFile(path: string, version: number): string {
-  return `${path}.schema-${version}`;
+  return `${path}${FORMER.migrated}${version}`;
 }
 
 const BUSY_TIMEOUT_MS = 800;

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { restore } from '../../../src/engine/sqlite/backup.ts';
 import { MIGRATIONS, openDatabase, openToRead } from '../../../src/engine/sqlite/open.ts';
@@ -79,6 +79,14 @@ describe('a restore', () => {
     const store = open(place.file());
     await expect(restore(place.file('copy.db'), place.file())).rejects.toMatchObject({ code: 'locked' });
     await store.close();
+  });
+
+  test('that fails leaves no second copy of the backup', async () => {
+    using place = folder();
+    await withBackup(place.file);
+    mkdirSync(place.file('taken.db'));
+    await expect(restore(place.file('copy.db'), place.file('taken.db'))).rejects.toMatchObject({ name: 'StoreError' });
+    expect(existsSync(place.file('taken.db.restoring'))).toBe(false);
   });
 
   test('cut short at any moment is refused at the next start or never was, and can be done again', async () => {
