@@ -120,7 +120,7 @@ export type FloorStoreOptions = StoreOptions & FloorUsesOptions & { readonly mac
 
 /**
  * Opens the store and locks its file for this process. Throws a `StoreError` that says what to do: when another
- * process has the file, when it is damaged, or when its schema is newer. Writes nothing before these checks.
+ * process has the file, when it is damaged, or when its schema is newer. A newer schema is refused before any write.
  */
 export function openFloorStore(options: FloorStoreOptions): FloorStore {
   return openSqliteStore(options, (db) => new FloorStore(db, options));
