@@ -115,7 +115,8 @@ const STORE_WORDS: Readonly<Record<StoreFault, string>> = {
   unreached: "Conch's database cannot be reached. The log says why.",
 };
 
-function codeOf(error: unknown): string {
+/** The code of an error of Node, SQLite or PostgreSQL; empty for others. */
+export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 }
 

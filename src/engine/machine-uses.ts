@@ -35,7 +35,7 @@ export type Cancel = {
 };
 
 /** The part of a message that a machine may read. */
-export type KnownMessage = { readonly channel: string; readonly fate: unknown };
+type KnownMessage = { readonly channel: string; readonly fate: unknown };
 
 /** Finds accepted messages. */
 export type KnownMessages = { read(id: string): KnownMessage | null };

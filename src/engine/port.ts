@@ -109,12 +109,6 @@ export type StateChange<State, Fact, Effect> = {
   readonly deadline: Instant | null;
 };
 
-/** What `recover` finds. */
-export type Recovery = {
-  /** Messages that were accepted and not yet given to their machine. */
-  readonly unapplied: readonly HumanMessage[];
-};
-
 /** Entries to deliver now. `next`: when to ask again at the latest; `null` when only a change brings more. */
 export type Lease<Effect> = { readonly rows: readonly OwedEffect<Effect>[]; readonly next: Instant | null };
 
@@ -205,9 +199,9 @@ export type Store = OutboxStore<unknown> & {
   /**
    * Takes over the open entries of a dead owner. Entries that may have been in flight become uncertain. Entries of
    * living owners stay theirs. Without a name, takes over from all dead owners; called once at the start, before
-   * anything else.
+   * anything else. Resolves with the messages that were accepted and not yet given to their machine.
    */
-  recover(dead?: string): Promise<Recovery>;
+  recover(dead?: string): Promise<readonly HumanMessage[]>;
   /** Commits waiting work and releases the store. Later calls are rejected. */
   close(): Promise<void>;
 };

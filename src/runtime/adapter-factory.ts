@@ -120,45 +120,33 @@ function openConsole(parts: PlatformsParts): ConsoleAdapter {
 
 async function openDiscord(parts: PlatformsParts): Promise<ChatAdapter> {
   const { createAdapter } = await import('../adapters/discord/adapter.ts');
-  const { clock, timers, log } = parts;
   const { adapters, credentials } = parts.config;
   const { token, apiUrl } = credentials.discord;
-  const memory = memoryOf(parts.store, 'discord');
-  return createAdapter({
-    token: token?.reveal() ?? '',
-    apiUrl,
-    clock,
-    timers,
-    log,
-    memory,
-    settings: adapters.discord,
-  });
+  const own = { token: token?.reveal() ?? '', apiUrl, settings: adapters.discord };
+  return createAdapter({ ...sharedOf(parts, 'discord'), ...own });
 }
 
 async function openSlack(parts: PlatformsParts): Promise<ChatAdapter> {
   const { createAdapter } = await import('../adapters/slack/adapter.ts');
-  const { clock, timers, log } = parts;
   const { adapters, credentials } = parts.config;
   const { botToken, appToken, signingSecret, apiUrl } = credentials.slack;
   const { mode, connections, host, port, path, userGroups, ...settings } = adapters.slack;
   return createAdapter({
+    ...sharedOf(parts, 'slack'),
     botToken: botToken?.reveal() ?? '',
     appToken: appToken?.reveal() ?? null,
     signingSecret: signingSecret?.reveal() ?? null,
     apiUrl,
     connection: mode === 'socket' ? { mode, connections } : { mode, host, port, path },
-    clock,
-    timers,
-    log,
-    memory: memoryOf(parts.store, 'slack'),
     settings,
     userGroups,
   });
 }
 
-function memoryOf(store: FloorStore, owner: string): Memory {
-  return {
-    get: (key) => store.keyValues.recall(owner, key),
-    set: (key, value) => store.keyValues.remember(owner, key, value),
+function sharedOf({ clock, timers, log, store: { keyValues } }: PlatformsParts, owner: string) {
+  const memory: Memory = {
+    get: (key) => keyValues.recall(owner, key),
+    set: (key, value) => keyValues.remember(owner, key, value),
   };
+  return { clock, timers, log, memory };
 }

@@ -162,17 +162,9 @@ export class App {
   #createOperators(shared: Omit<AppParts, 'config'> & { readonly config: () => Config }): Operators {
     const suspended = (channel: ChannelId) => this.#suspensions.why(channel);
     const { commands: runs, people } = this.runs;
-    const own = { manager: this.#manager, roster: this.#agents, floors: this.#floors };
-    const context = {
-      ...shared,
-      ...own,
-      suspended,
-      runs,
-      reviews: this.reviews.commands,
-      crews: this.crews.commands,
-      people,
-    };
-    return createOperators(createCommandContext(context));
+    const [reviews, crews] = [this.reviews.commands, this.crews.commands];
+    const own = { manager: this.#manager, roster: this.#agents, floors: this.#floors, suspended };
+    return createOperators(createCommandContext({ ...shared, ...own, runs, reviews, crews, people }));
   }
 
   /** The id of the person who asked for the task of a channel's floor; `null` for none. */
@@ -458,8 +450,8 @@ export class App {
       broken: onBroken,
       carry: async (row) => {
         if (!mayAct()) return { state: 'retry', notBefore: clock.now() + UNCERTAIN_MS };
-        if (row.effect.type === 'offer') return openToAnswers(manager, row.channel, row.effect);
-        if (row.effect.type === 'offerTrust') return openToTrust(manager, row.channel, row.effect);
+        if (row.effect.type === 'offer' || row.effect.type === 'offerTrust')
+          return openToAnswers(manager, row.channel, row.effect);
         if (isForPlatform(row.effect)) return toPlatform(row);
         return this.#isStopping ? leftForNextStart(clock.now()) : this.#agents.deliver(row);
       },
@@ -487,25 +479,16 @@ async function leftForNextStart(now: Instant): Promise<Settlement> {
 type Manager = Pick<TurnManager, 'apply'>;
 
 /**
- * Marks a request as shown, so that people can decide it. Its text was delivered before, in the same lane. If the
- * platform refused the text, the request is closed already.
+ * Marks a request, or the question about an agent's files, as shown, so that people can decide it. Its text was
+ * delivered before, in the same lane. If the platform refused the text, a request is closed already.
  */
 export async function openToAnswers(
   manager: Manager,
   channel: ChannelId,
-  { question, key }: { readonly question: number; readonly key?: string },
+  offer: Extract<Effect, { type: 'offer' | 'offerTrust' }>,
 ): Promise<Settlement> {
-  await manager.apply(channel, { type: 'shown', question, ...defined({ key }) });
-  return { state: 'confirmed', platformId: null };
-}
-
-/** Marks the question about an agent's files as shown, so that it gets its buttons. */
-async function openToTrust(
-  manager: Manager,
-  channel: ChannelId,
-  { agent, id }: Extract<Effect, { type: 'offerTrust' }>,
-): Promise<Settlement> {
-  await manager.apply(channel, { type: 'trustShown', agent, id });
+  const { type: _type, ...named } = offer;
+  await manager.apply(channel, 'agent' in named ? { type: 'trustShown', ...named } : { type: 'shown', ...named });
   return { state: 'confirmed', platformId: null };
 }
 

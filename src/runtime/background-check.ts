@@ -52,7 +52,7 @@ export class BackgroundCheck {
 
   constructor(parts: BackgroundCheckParts) {
     this.#parts = parts;
-    this.#isDamaged = (this.#last()?.problems.length ?? 0) > 0;
+    this.#isDamaged = (readLastCheck(parts.store.keyValues)?.problems.length ?? 0) > 0;
   }
 
   /** Whether the last check found problems. */
@@ -62,7 +62,7 @@ export class BackgroundCheck {
 
   start(): void {
     const { store, clock } = this.#parts;
-    const last = this.#last();
+    const last = readLastCheck(store.keyValues);
     const isDue = !store.endedWell || this.#isDamaged || last === null;
     const holdsMs = isDue ? 0 : last.at + EVERY_MS - clock.now();
     this.#after(Math.max(FIRST_MS, holdsMs));
@@ -102,10 +102,6 @@ export class BackgroundCheck {
     this.#running = null;
     this.#parts.log.warn({ file: this.#parts.path, err: error }, 'the database could not be checked');
     this.#after(EVERY_MS);
-  }
-
-  #last(): LastCheck | null {
-    return readLastCheck(this.#parts.store.keyValues);
   }
 }
 

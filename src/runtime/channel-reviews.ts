@@ -22,7 +22,7 @@ import { workPlaceOf } from './tool-judge.ts';
 
 /** Dependencies of the reviews of a program's channels. */
 type ChannelReviewsPorts = {
-  readonly store: Pick<FloorStore, 'host' | 'id' | 'floors' | 'lines' | 'message'>;
+  readonly store: Pick<FloorStore, 'host' | 'id' | 'floors' | 'lastLines' | 'message'>;
   readonly floors: Pick<ReadModel, 'view' | 'speaker'>;
   readonly config: () => Config;
   readonly clock: Clock;
@@ -71,10 +71,7 @@ export class ChannelReviews extends Reviews {
       now: () => clock.now(),
       settings: (channel) => settingsOf(config(), channel),
       agents: (channel) => agentsOf(config(), channel),
-      lines: (channel, after) => {
-        const last = store.floors.state(channel)?.lines ?? 0;
-        return store.lines(channel, Math.max(after, last - LINES_SHOWN), last);
-      },
+      lines: (channel, after) => store.lastLines(channel, LINES_SHOWN, after),
     });
   }
 
@@ -206,10 +203,14 @@ function agentsOf(config: Config, channel: ChannelId): ReturnType<ReviewCommands
   return primary === undefined || reviewer === undefined ? null : { primary, reviewer };
 }
 
+/** How long a review in a channel waits for agents and people. */
+export function reviewWaitMs(config: Config, channel: ChannelId): number {
+  return (channelIn(config, channel) ?? config).turnConfig.waitTimeoutSeconds * 1_000;
+}
+
 function settingsOf(config: Config, channel: ChannelId): ReviewSettings {
   const { maxIterations, until, onFail, patience, session, fallback, ...words } = reviewConfigOf(config, channel);
   const signals = { done: words.doneSignal, pass: words.passSignal, fail: words.failSignal };
-  const { waitTimeoutSeconds } = (channelIn(config, channel) ?? config).turnConfig;
-  const times = { patience, waitMs: waitTimeoutSeconds * 1_000 };
+  const times = { patience, waitMs: reviewWaitMs(config, channel) };
   return { maxIterations, until, onFail, signals, ...times, session, ...defined({ fallback }) };
 }

@@ -56,8 +56,8 @@ export function createCommandContext(ports: CommandContextPorts): CommandContext
     },
     operators: () => people.operators(),
     names: {
-      agent: (id) => nameIn(config().agents, people.nameOf(id), id),
-      channel: (id) => nameIn(config().channels, id, id),
+      agent: (id) => config().agents.find((agent) => agent.id === id)?.name ?? people.nameOf(id),
+      channel: (id) => channelIn(config(), id)?.name ?? id,
     },
     words: { refusal: refusalText },
     clock,
@@ -69,14 +69,6 @@ export function createCommandContext(ports: CommandContextPorts): CommandContext
     seat: (channel, agent) => seatFor(config(), channel, agent),
     audit: (entry) => log.info(entry, 'operator command'),
   };
-}
-
-function nameIn(
-  list: readonly { readonly id: string; readonly name: string }[],
-  otherwise: string,
-  wanted: string,
-): string {
-  return list.find(({ id }) => id === wanted)?.name ?? otherwise;
 }
 
 /**

@@ -2,12 +2,12 @@ import { crewOnFloor } from '../work/crews/crew-binding.ts';
 import { reviewOnFloor } from '../work/reviews/review-binding.ts';
 import { runOnFloor } from '../work/runs/floor-binding.ts';
 import { floorMachine } from '../turns/floor-store.ts';
-import type { Recording, Replayed } from '../engine/replay.ts';
 import { replayJournal } from '../engine/replay.ts';
 import type { Machine } from '../engine/machine.ts';
 import { sessionJournal } from '../agents/session/session-journal.ts';
 import type { Config } from '../config/config.ts';
 import { StoreError, sentence, storeError } from '../engine/errors.ts';
+import type { Fold } from '../engine/sqlite/check.ts';
 import { newStoreId } from '../engine/sqlite/sqlite.ts';
 import { accessSync, constants, existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -212,9 +212,7 @@ function isOpenToOthers(dataDir: string): boolean {
 }
 
 /** The parts of a machine that commands on a whole database need. */
-export type MachineEntry = {
-  readonly name: string;
-  readonly replay: (recording: Recording) => Replayed;
+export type MachineEntry = Fold & {
   /** Adds the machine to a store. Journals of machines that a store does not have are neither pruned nor replayed. */
   readonly hostIn: (store: FloorStore) => void;
 };

@@ -61,18 +61,6 @@ export function createLog(options: LogOptions): Log {
 /** The specification's words for a turn that ended with neither its signal nor an end of its protocol. */
 export const NO_SIGNAL = 'Agent completed response without TURN_COMPLETE';
 
-/** One line of the specification's log format: a transition of a seat. */
-type TransitionLine = {
-  readonly timestamp: string;
-  readonly event: 'state_transition';
-  readonly agentId: string;
-  readonly from: string;
-  readonly to: string;
-  readonly trigger: string;
-  readonly channel: string;
-  readonly cause?: string;
-};
-
 /**
  * Logs the facts of commands: one line for each transition of a seat, and warnings or errors for what operators should
  * look at. While the program starts, the agents that connect are one line for each channel.
@@ -108,12 +96,8 @@ export class ChangeLog {
 
 const ARRIVALS: ReadonlySet<Trigger> = new Set(['AGENT_STARTED', 'ASSIGNED']);
 
-/** The line of a transition. `at`: its instant. `channel`: the channel's name, without its adapter. */
-export function transitionLine(
-  fact: Extract<Fact, { readonly type: 'seatMoved' }>,
-  at: Instant,
-  channel: string,
-): TransitionLine {
+/** The line of a transition, in the specification's log format. `at`: its instant. `channel`: the channel's name, without its adapter. */
+export function transitionLine(fact: Extract<Fact, { readonly type: 'seatMoved' }>, at: Instant, channel: string) {
   const { agent, from, to, trigger, cause } = fact;
   return {
     timestamp: new Date(at).toISOString(),

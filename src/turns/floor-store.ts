@@ -150,6 +150,12 @@ export class FloorStore extends SqliteStore {
     return linesOf(this.floors.newest(channel), { after, upto }, this);
   }
 
+  /** The newest lines of a channel with numbers above `after`, at most `most`, oldest first. */
+  lastLines(channel: ChannelId, most: number, after = 0): readonly Line[] {
+    const last = this.floors.state(channel)?.lines ?? 0;
+    return this.lines(channel, Math.max(after, last - most), last);
+  }
+
   /** The thread of an agent's line, or without a line of the next text; `null` for the channel itself. */
   thread(channel: ChannelId, line: number | null): ChannelId | null {
     return threadOf(this.floors.newest(channel), line, this);

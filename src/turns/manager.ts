@@ -154,7 +154,7 @@ export class TurnManager {
    */
   async recover(plans: Plans): Promise<readonly ChannelId[]> {
     const { store } = this.#ports;
-    const { unapplied } = await store.recover();
+    const unapplied = await store.recover();
     const others = await this.#plans.others(plans);
     const mayRest = (id: ChannelId): boolean =>
       store.floors.state(id) !== null && plans.mayRest(plans.of(id)?.seats ?? []);

@@ -8,7 +8,6 @@ import type {
   MachineStore,
   MessageChange,
   OwedEffect,
-  Recovery,
   Settlement,
   StateChange,
   Store,
@@ -178,7 +177,7 @@ export class CasStore implements Store {
     });
   }
 
-  recover(dead?: string): Promise<Recovery> {
+  recover(dead?: string): Promise<readonly HumanMessage[]> {
     const isDead = (owner: string | null): boolean =>
       dead === undefined ? owner !== this.owner : owner === null || owner === dead;
     return this.#try((attempt) => {
@@ -193,7 +192,7 @@ export class CasStore implements Store {
           ),
         );
       }
-      return { unapplied: this.#messages().filter(({ fate }) => fate === null) };
+      return this.#messages().filter(({ fate }) => fate === null);
     });
   }
 

@@ -24,7 +24,8 @@ function floors() {
 
 test('T53 opens a question to answers once its text is posted', async () => {
   const { told, apply } = floors();
-  expect(await openToAnswers({ apply }, 'slack:C1', { question: 8 })).toEqual({ state: 'confirmed', platformId: null });
+  const offer = { type: 'offer', question: 8 } as const;
+  expect(await openToAnswers({ apply }, 'slack:C1', offer)).toEqual({ state: 'confirmed', platformId: null });
   expect(told).toEqual([{ type: 'shown', question: 8 }]);
 });
 

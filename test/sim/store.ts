@@ -3,7 +3,7 @@ import type { Command } from '../../src/turns/floor/command.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import { MEMORY, openDatabase } from '../../src/engine/sqlite/open.ts';
 import { defineFunctions } from '../../src/engine/sqlite/rows.ts';
-import type { HumanMessage, MessageChange, Recovery, Settlement } from '../../src/engine/port.ts';
+import type { HumanMessage, MessageChange, Settlement } from '../../src/engine/port.ts';
 import type { Applied, FloorStoreOptions, OutboxRow } from '../../src/turns/floor-store.ts';
 import { FloorStore } from '../../src/turns/floor-store.ts';
 import type { Life } from './timeline.ts';
@@ -80,7 +80,7 @@ export class WatchedStore extends FloorStore {
     return this.#answer('settle', () => super.settle(row, settlement));
   }
 
-  override recover(): Promise<Recovery> {
+  override recover(): Promise<readonly HumanMessage[]> {
     return this.#answer('recover', () => super.recover());
   }
 

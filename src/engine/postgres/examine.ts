@@ -4,10 +4,10 @@ import { CONNECT_MS, OLDEST, unreached } from './postgres-log.ts';
 import type { PostgresOptions } from './postgres-log.ts';
 
 /** A process that shares the store. `silentMs`: the time since its last beat. */
-export type SharingProcess = { readonly name: string; readonly silentMs: number; readonly leads: boolean };
+type SharingProcess = { readonly name: string; readonly silentMs: number; readonly leads: boolean };
 
 /** The state of a PostgreSQL database, and the processes that share the store in it. */
-export type PostgresState = {
+type PostgresState = {
   readonly version: string;
   readonly isTooOld: boolean;
   /** Settings that lose commits in a crash of the database, as `name = value`. */

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { Pool } from 'pg';
 import type { ClientBase, PoolConfig } from 'pg';
-import { StoreError } from '../errors.ts';
+import { StoreError, codeOf } from '../errors.ts';
 import { SLOTS } from '../shared/shared-log.ts';
 import type { Changes, Group, Member, SharedLog, GroupVerdict } from '../shared/shared-log.ts';
 
@@ -116,10 +116,6 @@ async function versionOf(pool: Pool, schema: string): Promise<number | null> {
     if (codeOf(error) === '3F000' || codeOf(error) === '42P01') return null;
     throw error;
   }
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
 /**

@@ -21,7 +21,7 @@ export const SILENT_MS = DEAD_MS + 2 * BEAT_MS;
 const LEASE = 0.75;
 
 /** Dependencies of the heart of a worker. */
-export type HeartPorts = {
+type HeartPorts = {
   readonly log: Pick<SharedLog, 'beat' | 'burySilent'>;
   readonly worker: string;
   readonly clock: Clock;

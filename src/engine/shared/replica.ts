@@ -1,4 +1,5 @@
 import type { Database } from 'better-sqlite3';
+import { journalRewriter } from '../sqlite/rows.ts';
 import type { RowChange, RowCheck, SharedRow } from './shared-log.ts';
 
 /** Describes how a replica finds, names and compares the rows of one table. */
@@ -91,8 +92,7 @@ export class Replica {
       clear: db.prepare('DELETE FROM changed'),
       version: db.prepare<[string, string], Version>('SELECT position, line FROM versions WHERE place = ? AND id = ?'),
       note: db.prepare<[string, string, number, Line]>('INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?)'),
-      pruning: db.prepare("INSERT OR REPLACE INTO meta VALUES ('pruning', 'yes')"),
-      pruned: db.prepare("DELETE FROM meta WHERE name = 'pruning'"),
+      rewrite: journalRewriter(db),
     };
   }
 
@@ -158,16 +158,10 @@ export class Replica {
       return null;
     }
     const former = known?.line ?? null;
-    if (former !== null && row === null) this.#remove(statements, former);
+    if (former !== null && row === null) this.#sql.rewrite(() => statements.remove(former));
     const line = row === null ? former : statements.write(values ?? valuesOf(row), former);
     this.#sql.note.run(table, id, position, line ?? 0);
     return line === null ? null : { table, line, isNew: known === undefined, isGone: row === null };
-  }
-
-  #remove(statements: TableStatements, line: Line): void {
-    this.#sql.pruning.run();
-    statements.remove(line);
-    this.#sql.pruned.run();
   }
 }
 

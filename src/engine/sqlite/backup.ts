@@ -86,7 +86,7 @@ function putAside(path: string): string | null {
 }
 
 /** What a database file records about itself. */
-export type FileMarks = {
+type FileMarks = {
   /** Prefix of every outbox id; never used by another file. */
   readonly storeId: string;
   /** True when this start created the id. */

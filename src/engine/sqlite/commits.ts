@@ -63,7 +63,7 @@ export type CommitHooks = {
 };
 
 /** Shares transactions with other processes. */
-export type Sharing = {
+type Sharing = {
   /**
    * Sends the open transaction to the log that processes share. When the log has taken the rows, resolves with a
    * function that writes them; with `null` when another process was first, and then the jobs are attempted again.

@@ -6,25 +6,21 @@ import { canonical } from '../canonical.ts';
 /** The most configurations that stay in memory. */
 const KEPT = 1_000;
 
-/** Rows per commit while looking for used configurations. */
-const LOOKED_AT = 2_000;
+/** The most rows that one commit looks at: some milliseconds of work. */
+export const LOOKED_AT = 2_000;
 
 type Row = { readonly id: string; readonly json: string };
 type Naming = { readonly n: number; readonly machine: number; readonly text: string | null };
 
 /** Rows that pruning is about to delete, and the configurations that their checkpoints name. */
-export type Leaving = {
+type Leaving = {
   readonly isGone: (machine: number, row: number) => boolean;
   readonly named: ReadonlySet<string>;
 };
 
 /** Configurations that states and facts name. Each is stored once under its hash, as long as something names it. */
 export class Configs {
-  readonly #insert;
-  readonly #read;
-  readonly #all;
-  readonly #delete;
-  readonly #naming;
+  readonly #sql;
   /** Sets that collect each configuration id used while they are open. */
   readonly #watching = new Set<Set<string>>();
   readonly #ids = new WeakMap<object, string>();
@@ -32,11 +28,11 @@ export class Configs {
   readonly #stored = new BoundedMap<string, unknown>(KEPT);
 
   constructor(db: Database) {
-    this.#insert = db.prepare<[string, string]>('INSERT OR IGNORE INTO configs (id, json) VALUES (?, ?)');
-    this.#read = db.prepare<[string], Row>('SELECT id, json FROM configs WHERE id = ?');
-    this.#all = db.prepare<[], string>('SELECT id FROM configs').pluck();
-    this.#delete = db.prepare<[string]>('DELETE FROM configs WHERE id = ?');
-    this.#naming = {
+    this.#sql = {
+      insert: db.prepare<[string, string]>('INSERT OR IGNORE INTO configs (id, json) VALUES (?, ?)'),
+      read: db.prepare<[string], Row>('SELECT id, json FROM configs WHERE id = ?'),
+      all: db.prepare<[], string>('SELECT id FROM configs').pluck(),
+      delete: db.prepare<[string]>('DELETE FROM configs WHERE id = ?'),
       journal: namingRows(db, 'journal', 'row', 'facts'),
       machines: namingRows(db, 'machines', 'id', 'state'),
     };
@@ -48,7 +44,7 @@ export class Configs {
     if (known !== undefined && this.#stored.has(known)) return this.#given(known);
     const json = canonical(config);
     const id = idOf(json);
-    this.#insert.run(id, json);
+    this.#sql.insert.run(id, json);
     this.#ids.set(config, id);
     this.#stored.set(id, config);
     return this.#given(id);
@@ -60,7 +56,7 @@ export class Configs {
   find(id: string): unknown {
     const known = this.#stored.get(id);
     if (known !== undefined) return known;
-    const row = this.#read.get(id);
+    const row = this.#sql.read.get(id);
     if (row === undefined) throw new Error('a configuration is not there');
     if (idOf(row.json) !== id) throw new Error('a configuration is not what was written');
     const config: unknown = JSON.parse(row.json);
@@ -78,7 +74,7 @@ export class Configs {
     try {
       await this.#find(write, { isGone: () => false, named });
       return await write(() => {
-        const unused = this.#all.all().filter((id) => !named.has(id));
+        const unused = this.#sql.all.all().filter((id) => !named.has(id));
         for (const id of unused) this.#forget(id);
         return unused.length;
       });
@@ -91,11 +87,12 @@ export class Configs {
   async count(write: Writing, { isGone, named }: Leaving): Promise<number> {
     const found = new Set(named);
     await this.#find(write, { isGone, named: found });
-    return write(() => this.#all.all().filter((id) => !found.has(id)).length);
+    return write(() => this.#sql.all.all().filter((id) => !found.has(id)).length);
   }
 
   async #find(write: Writing, { isGone, named }: Leaving & { readonly named: Set<string> }): Promise<void> {
-    for (const [table, rows] of Object.entries(this.#naming)) {
+    for (const table of ['journal', 'machines'] as const) {
+      const rows = this.#sql[table];
       for (let found = await write(() => rows.all(0)); found.length > 0;) {
         for (const { n, machine, text } of found)
           if (table !== 'journal' || !isGone(machine, n)) for (const id of configsIn(text ?? '')) named.add(id);
@@ -111,7 +108,7 @@ export class Configs {
   }
 
   #forget(id: string): void {
-    this.#delete.run(id);
+    this.#sql.delete.run(id);
     this.#stored.delete(id);
   }
 

@@ -2,9 +2,10 @@ import type { Database } from 'better-sqlite3';
 import type { AlsoErased, Erased, Erasure, TextStretch } from '../port.ts';
 import { ERASED_TEXT, withoutStrings, withoutTexts } from '../reading.ts';
 import type { IsMeant } from '../reading.ts';
-import { LOOKED_AT, TAKEN_OUT, pageOf, pages } from './pruning.ts';
+import { LOOKED_AT } from './configs.ts';
+import { TAKEN_OUT, pageOf, pages } from './pruning.ts';
 import type { FoldedState, RowRange, RetentionPorts } from './pruning.ts';
-import { checkpointOf, checksum } from './rows.ts';
+import { checkpointOf, checksum, journalRewriter } from './rows.ts';
 import type { JournalRow, Owner } from './rows.ts';
 import type { Outbox } from './outbox.ts';
 
@@ -183,9 +184,8 @@ function rewrite(sql: ReturnType<typeof erasing>, { row, cleaned: { facts, body 
     return;
   }
   const { checkpoint }: { readonly checkpoint: unknown } = JSON.parse(facts);
-  sql.begin.run();
-  sql.facts.run({ row: row.row, facts: checkpointOf(row, { state: JSON.stringify(checkpoint) }) });
-  sql.end.run();
+  const changed = checkpointOf(row, { state: JSON.stringify(checkpoint) });
+  sql.rewrite(() => void sql.facts.run({ row: row.row, facts: changed }));
 }
 
 type Owed = {
@@ -254,8 +254,7 @@ function erasing(db: Database) {
     ),
     body: db.prepare<{ row: number; body: string | null }>('UPDATE journal SET body = @body WHERE row = @row'),
     facts: db.prepare<{ row: number; facts: string }>('UPDATE journal SET facts = @facts WHERE row = @row'),
-    begin: db.prepare("INSERT OR REPLACE INTO meta VALUES ('pruning', 'now')"),
-    end: db.prepare("DELETE FROM meta WHERE name = 'pruning'"),
+    rewrite: journalRewriter(db),
     requester: db.prepare<{ machine: number; id: string; erased: string }>(
       `UPDATE ledger SET ${erased('ledger', ['requested_by'])} WHERE machine = @machine AND requested_by = @id`,
     ),

@@ -34,44 +34,23 @@ export class Inbox {
    * that.
    */
   #accepted = new Map<string, Row>();
-  readonly #known;
-  readonly #insert;
-  readonly #read;
-  readonly #fate;
-  readonly #edit;
-  readonly #delete;
-  readonly #unapplied;
-  readonly #lastSeen;
+  readonly #sql;
 
   constructor(db: Database) {
-    this.#known = db.prepare<[string], number>('SELECT 1 FROM inbox WHERE id = ?').pluck();
-    this.#insert = inserter(db, 'inbox');
-    this.#read = db.prepare<[string], Row>('SELECT * FROM inbox WHERE id = ?');
-    this.#fate = db.prepare<{ id: string; fate: string }>(
-      `UPDATE inbox SET fate = @fate, checksum = ${checksum('inbox', ['fate'])} WHERE id = @id`,
-    );
-    this.#edit = db.prepare<{ id: string; text: string; version: string | null; edited: number }>(
-      `UPDATE inbox SET text = @text, version = @version, edited = @edited,
-         checksum = ${checksum('inbox', ['text', 'version', 'edited'])} WHERE id = @id`,
-    );
-    this.#delete = db.prepare<{ id: string; deleted: number }>(
-      `UPDATE inbox SET deleted = @deleted, checksum = ${checksum('inbox', ['deleted'])} WHERE id = @id`,
-    );
-    this.#unapplied = db.prepare<[], Row>('SELECT * FROM inbox WHERE fate IS NULL ORDER BY channel, sort, rowid');
-    this.#lastSeen = db.prepare<[string], Row>('SELECT * FROM inbox WHERE channel = ? ORDER BY sort DESC LIMIT 1');
+    this.#sql = statements(db);
   }
 
   /** `since`: the last journal row. No row up to it names the message. */
   accept(message: HumanMessage, since: number): 'new' | 'duplicate' {
     const { id } = message;
-    if (this.#accepted.has(id) || this.#known.get(id) !== undefined) return 'duplicate';
+    if (this.#accepted.has(id) || this.#sql.known.get(id) !== undefined) return 'duplicate';
     this.#accepted.set(id, rowOf(message, since));
     return 'new';
   }
 
   /** Writes the messages accepted in the current transaction. */
   writeAccepted(): void {
-    for (const row of this.#accepted.values()) this.#insert(row);
+    for (const row of this.#accepted.values()) this.#sql.insert(row);
     this.#accepted = new Map();
   }
 
@@ -86,12 +65,12 @@ export class Inbox {
    */
   amend(change: MessageChange): 'changed' | 'unchanged' | 'unknown' {
     this.writeAccepted();
-    const row = this.#read.get(change.id);
+    const row = this.#sql.read.get(change.id);
     if (row === undefined || row.channel !== change.channel) return 'unknown';
     if (!isNewerEdit(change, storedMessage(row))) return 'unchanged';
     const { id } = change;
-    if (change.change === 'deleted') this.#delete.run({ id, deleted: 1 });
-    else this.#edit.run({ id, text: change.text, version: change.version ?? row.version, edited: 1 });
+    if (change.change === 'deleted') this.#sql.delete.run({ id, deleted: 1 });
+    else this.#sql.edit.run({ id, text: change.text, version: change.version ?? row.version, edited: 1 });
     return 'changed';
   }
 
@@ -99,25 +78,45 @@ export class Inbox {
   decideFate(id: string, fate: unknown): void {
     const accepted = this.#accepted.get(id);
     const stored = JSON.stringify(fate);
-    if (accepted === undefined) this.#fate.run({ id, fate: stored });
+    if (accepted === undefined) this.#sql.fate.run({ id, fate: stored });
     else this.#accepted.set(id, { ...accepted, fate: stored });
   }
 
   read(id: string): StoredMessage | null {
-    const row = this.#accepted.get(id) ?? this.#read.get(id);
+    const row = this.#accepted.get(id) ?? this.#sql.read.get(id);
     return row === undefined ? null : storedMessage(row);
   }
 
   /** Messages without a fate, by channel, in their platform's order. */
   unapplied(): readonly HumanMessage[] {
-    return this.#unapplied.all().map(messageOf);
+    return this.#sql.unapplied.all().map(messageOf);
   }
 
   /** The newest message of a channel, in the platform's order. */
   lastSeen(channel: string): HumanMessage | null {
-    const row = this.#lastSeen.get(channel);
+    const row = this.#sql.lastSeen.get(channel);
     return row === undefined ? null : messageOf(row);
   }
+}
+
+function statements(db: Database) {
+  return {
+    known: db.prepare<[string], number>('SELECT 1 FROM inbox WHERE id = ?').pluck(),
+    insert: inserter(db, 'inbox'),
+    read: db.prepare<[string], Row>('SELECT * FROM inbox WHERE id = ?'),
+    fate: db.prepare<{ id: string; fate: string }>(
+      `UPDATE inbox SET fate = @fate, checksum = ${checksum('inbox', ['fate'])} WHERE id = @id`,
+    ),
+    edit: db.prepare<{ id: string; text: string; version: string | null; edited: number }>(
+      `UPDATE inbox SET text = @text, version = @version, edited = @edited,
+         checksum = ${checksum('inbox', ['text', 'version', 'edited'])} WHERE id = @id`,
+    ),
+    delete: db.prepare<{ id: string; deleted: number }>(
+      `UPDATE inbox SET deleted = @deleted, checksum = ${checksum('inbox', ['deleted'])} WHERE id = @id`,
+    ),
+    unapplied: db.prepare<[], Row>('SELECT * FROM inbox WHERE fate IS NULL ORDER BY channel, sort, rowid'),
+    lastSeen: db.prepare<[string], Row>('SELECT * FROM inbox WHERE channel = ? ORDER BY sort DESC LIMIT 1'),
+  };
 }
 
 /**

@@ -59,7 +59,7 @@ type Settled = {
 };
 
 /** Runs `write` in a commit. `durable` is called before the promise resolves. */
-export type SettlingCommit = (write: () => void, durable: () => void) => Promise<void>;
+type SettlingCommit = (write: () => void, durable: () => void) => Promise<void>;
 
 /** How long the settlement of a lane's last entry may wait for another commit, in milliseconds. */
 const SETTLED_WITHIN_MS = 1_000;

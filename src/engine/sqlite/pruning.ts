@@ -1,10 +1,10 @@
 import type { Database } from 'better-sqlite3';
 import type { Pruned } from '../port.ts';
 import type { Instant } from '../../lib/time.ts';
-import { configsIn } from './configs.ts';
+import { LOOKED_AT, configsIn } from './configs.ts';
 import type { FactFields } from '../machine.ts';
 import type { Configs } from './configs.ts';
-import { checkpointOf } from './rows.ts';
+import { checkpointOf, journalRewriter } from './rows.ts';
 import type { JournalRow, Owner, Rows, Snapshot } from './rows.ts';
 
 /** The state after a part of a journal, in its stored form. */
@@ -29,8 +29,7 @@ export type RetentionPorts = {
   };
 };
 
-/** The most rows that one commit looks at, and the most that it folds or deletes: some milliseconds of work. */
-export const LOOKED_AT = 2_000;
+/** The most rows that one commit folds or deletes: some milliseconds of work. */
 export const TAKEN_OUT = 100;
 
 /**
@@ -145,11 +144,11 @@ async function cutChain(
       if (row?.row !== last) throw new Error(`impossible: row ${last} of the journal is missing`);
       if (isDryRun) return state;
       const { version, deadline } = state;
-      sql.begin.run();
-      sql.checkpoint.run({ row: last, version, deadline, facts: checkpointOf(row, state) });
-      sql.calls.run(owner.id, last);
-      for (const number of [...(first === null ? [] : [first]), ...numbers]) if (number !== last) sql.entry.run(number);
-      sql.end.run();
+      sql.rewrite(() => {
+        sql.checkpoint.run({ row: last, version, deadline, facts: checkpointOf(row, state) });
+        sql.calls.run(owner.id, last);
+        for (const number of [first ?? last, ...numbers]) if (number !== last) sql.entry.run(number);
+      });
       return state;
     });
     first = last;
@@ -197,8 +196,7 @@ function pruningStatements(db: Database) {
     AND sort < (SELECT max(sort) FROM inbox WHERE channel = @channel)
     AND instr((SELECT state FROM machines WHERE id = @machine), json_quote(id)) = 0`;
   return {
-    begin: db.prepare("INSERT OR REPLACE INTO meta VALUES ('pruning', 'now')"),
-    end: db.prepare("DELETE FROM meta WHERE name = 'pruning'"),
+    rewrite: journalRewriter(db),
     checkpoint: db.prepare<{ row: number; version: number; deadline: Instant | null; facts: string }>(
       'UPDATE journal SET prev = NULL, version = @version, deadline = @deadline, facts = @facts, body = NULL WHERE row = @row',
     ),

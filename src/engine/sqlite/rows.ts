@@ -106,7 +106,7 @@ const CHECKED = {
 } as const;
 
 /** A table whose rows have checksums. */
-export type CheckedTable = keyof typeof CHECKED;
+type CheckedTable = keyof typeof CHECKED;
 
 /** The checksum of a row as SQL. The columns in `given` are parameters of the statement. */
 export function checksum(table: CheckedTable, given: readonly string[] | 'all' = []): string {
@@ -133,6 +133,17 @@ export function inserter<T extends CheckedTable>(db: Database, table: T, conflic
   return (row) => {
     const values = columns.map((column): unknown => Reflect.get(row, column));
     insert.run(...values, checksumOf(values));
+  };
+}
+
+/** Returns a function that runs a write which may change or delete journal rows. Triggers refuse other such writes. */
+export function journalRewriter(db: Database): (write: () => void) => void {
+  const begin = db.prepare("INSERT OR REPLACE INTO meta VALUES ('pruning', 'now')");
+  const end = db.prepare("DELETE FROM meta WHERE name = 'pruning'");
+  return (write) => {
+    begin.run();
+    write();
+    end.run();
   };
 }
 
@@ -297,11 +308,6 @@ export class Rows {
     return this.#sql.cause.get(id, cause) !== undefined;
   }
 
-  /** The number of rows. */
-  count(): number {
-    return Number(this.#sql.count.get());
-  }
-
   /** The number of a new key. */
   newId(): number {
     return (this.#id = numberAfter(this.#id, this.#slot));
@@ -399,7 +405,7 @@ type Lag = { readonly owner: Owner; readonly first: number; last: number };
 type Before = { readonly owner: Owner; readonly lag: Lag | null; readonly deadline: Instant | null };
 
 /** The end of a chain, and the number of facts to append. */
-export type JournalEnd = { readonly tail: Tail; readonly count: number };
+type JournalEnd = { readonly tail: Tail; readonly count: number };
 
 type StoredSnapshot = Omit<Snapshot, 'intact'> & { readonly intact: number };
 type Deadline = { readonly name: string; readonly key: string; readonly deadline: Instant | null };
@@ -441,7 +447,6 @@ function statements(db: Database) {
     ),
     read: db.prepare<[number], JournalRow>(`SELECT ${JOURNAL_COLUMNS} FROM journal WHERE row = ?`),
     cause: db.prepare<[number, string], number>('SELECT row FROM journal WHERE machine = ? AND cause = ?').pluck(),
-    count: db.prepare<[], number>('SELECT count(*) FROM journal').pluck(),
     append: db.prepare(
       `INSERT INTO journal (row, machine, seq, prev, at, deadline, version, facts, body, cause, hash)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, unhex(?))`,

@@ -15,7 +15,6 @@ import type {
   MessageChange,
   OwedEffect,
   Pruned,
-  Recovery,
   Settlement,
   Store,
   StoredFact,
@@ -79,7 +78,7 @@ export type Tables = {
 };
 
 /** A key and its facts, newest first. */
-export type KeyFacts<Fact> = readonly [key: string, newest: Iterable<Omit<StoredFact<Fact>, 'hash'>>];
+type KeyFacts<Fact> = readonly [key: string, newest: Iterable<Omit<StoredFact<Fact>, 'hash'>>];
 
 /** A machine without its types. */
 type Hosted = Pick<
@@ -263,9 +262,9 @@ export class SqliteStore implements Store {
   }
 
   /** Where one process owns the file, all entries in flight belonged to the previous owner. */
-  async recover(dead?: string): Promise<Recovery> {
+  async recover(dead?: string): Promise<readonly HumanMessage[]> {
     if (this.#copy !== null) return this.#takeOver(this.#copy.publisher, dead);
-    if (dead !== undefined && dead !== this.#former) return { unapplied: this.#reading(() => this.#inbox.unapplied()) };
+    if (dead !== undefined && dead !== this.#former) return this.#reading(() => this.#inbox.unapplied());
     const told = this.#isRestored ? this.#tellRestored() : DONE;
     const recovered = this.tables.write(() => {
       this.#outbox.recover(this.#isRestored ? 'all' : this.#endedWell ? 'noted' : 'first');
@@ -273,7 +272,7 @@ export class SqliteStore implements Store {
       this.#isRestored = false;
       this.#endedWell = false;
       this.#former = null;
-      return { unapplied: this.#inbox.unapplied() };
+      return this.#inbox.unapplied();
     });
     return told.then(() => recovered);
   }
@@ -328,12 +327,14 @@ export class SqliteStore implements Store {
   }
 
   #undone(error: unknown): void {
-    this.#forget();
+    this.#told = [];
+    for (const part of [this.#inbox, this.#outbox, this.#shared.configs, this.#rows]) part.undone();
+    this.#forgetStates();
     if (error !== null) this.#options.failed?.(error);
   }
 
   /** Declares the worker `dead` and takes over its entries; without `dead`, those of all workers that do not live. */
-  async #takeOver(publisher: Publisher, dead?: string): Promise<Recovery> {
+  async #takeOver(publisher: Publisher, dead?: string): Promise<readonly HumanMessage[]> {
     if (dead !== undefined) await publisher.bury(dead);
     await this.catchUp();
     const others = this.#outbox
@@ -345,7 +346,7 @@ export class SqliteStore implements Store {
         for (const worker of gone) this.#copy?.replica.markGone(worker);
         this.#outbox.takeOver(gone);
       });
-    return { unapplied: await this.tables.write(() => this.#inbox.unapplied()) };
+    return this.tables.write(() => this.#inbox.unapplied());
   }
 
   /** Publishes the open transaction. A refusal in it counts only while no other process has changed its key. */
@@ -487,15 +488,6 @@ export class SqliteStore implements Store {
     this.#rows.noteLow();
     this.#outbox.note();
     noteEndedWell(this.#db);
-  }
-
-  #forget(): void {
-    this.#told = [];
-    this.#inbox.undone();
-    this.#outbox.undone();
-    this.#shared.configs.undone();
-    this.#rows.undone();
-    for (const keeper of this.#hosted.values()) keeper.forget();
   }
 
   readonly #reading = <T>(read: () => T): T => {

@@ -25,6 +25,7 @@ import type { StartableTicket } from '../../work/crews/crews.ts';
 import { TURN_LIMITS } from '../../work/runs/run.ts';
 import { openCrewWork } from '../../work/crews/crew-work.ts';
 import { runEnvironment } from '../../work/crews/checks/slots.ts';
+import { reviewWaitMs } from '../channel-reviews.ts';
 import { commandRunner, endMarked } from './run-command.ts';
 import { messageAt } from './source-message.ts';
 import { pullsOf, ticketsOf } from './ticket-sources.ts';
@@ -38,7 +39,7 @@ import type { ReadModel } from '../read-model.ts';
 
 /** Dependencies of the crews of a program. */
 type CrewHostPorts = {
-  readonly store: Pick<FloorStore, 'host' | 'id' | 'keyValues' | 'floors' | 'lines' | 'message' | 'announcementAt'>;
+  readonly store: Pick<FloorStore, 'host' | 'id' | 'keyValues' | 'lastLines' | 'message' | 'announcementAt'>;
   readonly floors: Pick<ReadModel, 'view' | 'speaker'>;
   /** The configuration without the workers and threads of crews. */
   readonly config: () => Config;
@@ -105,10 +106,7 @@ export class CrewHost {
       facts: (crew, limit) => this.#crews.journal(crew, limit),
       message: (id) => messageAt(id, ports),
       view: (runner) => this.#viewOf(runner, { clean: ports.clean, most: TICKETS_TOLD, facts: [] }),
-      lines: (channel, limit) => {
-        const last = ports.store.floors.state(channel)?.lines ?? 0;
-        return ports.store.lines(channel, Math.max(0, last - limit), last);
-      },
+      lines: (channel, limit) => ports.store.lastLines(channel, limit),
     });
   }
 
@@ -222,10 +220,7 @@ export class CrewHost {
     if (holder !== null && holder.agent !== agent) return { words: `waits for ${name(holder.agent)}` };
     if (holder?.waitingFor === 'approval') return { words: `${name(agent)} waits for approval.`, asks: true };
     if (seats.some((seat) => seat.agent === agent && seat.status === 'WAITING')) {
-      const last = store.floors.state(channel)?.lines ?? 0;
-      const asked = store
-        .lines(channel, Math.max(0, last - LINES_READ), last)
-        .findLast(({ author }) => author.id === agent);
+      const asked = store.lastLines(channel, LINES_READ).findLast(({ author }) => author.id === agent);
       return { words: `asks: ${excerpt(asked?.text ?? '', 200)}`, asks: true, since: asked?.at ?? null };
     }
     const stop = obstacles.find(({ why }) => STOPS.has(why));
@@ -273,8 +268,9 @@ export class CrewHost {
   }
 
   async #openChanged(): Promise<void> {
-    const { crews } = this.#ports.config();
-    const plans = new Map(crews.map((crew) => [crew.id, JSON.stringify([crew, this.#waitMs(crew)])]));
+    const config = this.#ports.config();
+    const { crews } = config;
+    const plans = new Map(crews.map((crew) => [crew.id, JSON.stringify([crew, reviewWaitMs(config, crew.channel)])]));
     for (const [id, plan] of this.#opened) {
       if (plans.get(id) === plan && !this.#closed.has(id)) continue;
       const runner = this.#runners.get(id);
@@ -393,7 +389,7 @@ export class CrewHost {
   }
 
   async #open(crew: CrewConfig): Promise<void> {
-    const { log, clock, timers, restart, rest } = this.#ports;
+    const { config, log, clock, timers, restart, rest } = this.#ports;
     const { keyValues } = this.#ports.store;
     const { id } = crew;
     const failed = (error: unknown, words: string): void => log.error({ crew: id, err: error }, words);
@@ -422,7 +418,7 @@ export class CrewHost {
         clock,
         timers,
         work,
-        settings: settingsOf(crew, this.#waitMs(crew)),
+        settings: settingsOf(crew, reviewWaitMs(config(), crew.channel)),
         workers: crew.workers,
         agentOf: (worker) => `${id}-${worker}`.toLowerCase(),
         openThread: (ticket) => this.#thread(crew, ticket),
@@ -450,12 +446,6 @@ export class CrewHost {
   /** Ends the processes that crews left running, also before a crash. Call it while no session is open. */
   async endProcesses(): Promise<void> {
     await endMarked((mark) => mark.startsWith(`${this.#ports.store.id}/`));
-  }
-
-  /** How long a review waits for agents and people. */
-  #waitMs({ channel }: CrewConfig): number {
-    const config = this.#ports.config();
-    return (channelIn(config, channel) ?? config).turnConfig.waitTimeoutSeconds * 1_000;
   }
 
   /** Tells people in the crew's channel, or in the thread of a ticket. */

@@ -2,8 +2,8 @@ import type { FloorStore } from '../../turns/floor-store.ts';
 import type { QuotedMessage } from '../../work/crews/crews.ts';
 
 /** What messages are read from. `link`: a link to a message; `null` where its platform has none. */
-export type MessagePorts = {
-  readonly store: Pick<FloorStore, 'message' | 'floors' | 'lines'>;
+type MessagePorts = {
+  readonly store: Pick<FloorStore, 'message' | 'lastLines'>;
   readonly clean: (text: string) => string;
   readonly link: (channel: string, message: string) => string | null;
 };
@@ -22,9 +22,8 @@ export function messageAt(id: string, { store, clean, link }: MessagePorts): Quo
     return 'A program wrote this message. Tickets are made of messages of people.';
   // The id of a thread ends with the id of its first message.
   const thread = `${channel.slice(0, channel.indexOf(':'))}:${id}`;
-  const last = store.floors.state(thread)?.lines ?? 0;
   const after = store
-    .lines(thread, Math.max(0, last - LINES_READ), last)
+    .lastLines(thread, LINES_READ)
     .filter(({ message, change }) => message !== id && change !== 'deleted')
     .map((line) => ({ author: line.author.name, at: line.at, text: clean(line.text) }));
   const first = { author: author.name, at: sentAt, text: clean(text) };
