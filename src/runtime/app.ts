@@ -11,7 +11,7 @@ import { Delivery } from '../engine/outbox-delivery.ts';
 import type { Settlement } from '../engine/port.ts';
 import { retry, withinMs } from '../lib/retry.ts';
 import { shownAt } from '../lib/time.ts';
-import type { Clock, Instant, Timers } from '../lib/time.ts';
+import type { Clock, Timers } from '../lib/time.ts';
 import { createOperators } from '../turns/commands/execute.ts';
 import type { Operators } from '../turns/commands/execute.ts';
 import type { Effect } from '../turns/floor/react.ts';
@@ -125,7 +125,8 @@ export class App {
     this.#show = createShowing(parts.adapters, this.#floors);
     this.#manager = new TurnManager({
       ...parts,
-      failed: (error) => this.#deadlineFailed(error),
+      // The manager tries the deadline again after a failure that will pass. Another one ends the program.
+      failed: (error) => void (willPass(error) || parts.onBroken(error)),
       addressed: this.#floors.addressed,
       opensReview: (message) => this.reviews.arrived(message),
       takeDraft: (channel) => redactedDraft(this.#agents.takeDraft(channel), shared.clean),
@@ -378,11 +379,6 @@ export class App {
     });
   }
 
-  /** Ends the program, unless the failure will pass: then the manager tries the deadline again. */
-  #deadlineFailed(failure: unknown): void {
-    if (!willPass(failure)) this.#parts.onBroken(failure);
-  }
-
   readonly #publish = (change: Change): void => {
     const { clock, onBroken } = this.#parts;
     const { channel, facts } = change;
@@ -453,7 +449,9 @@ export class App {
         if (row.effect.type === 'offer' || row.effect.type === 'offerTrust')
           return openToAnswers(manager, row.channel, row.effect);
         if (isForPlatform(row.effect)) return toPlatform(row);
-        return this.#isStopping ? leftForNextStart(clock.now()) : this.#agents.deliver(row);
+        if (!this.#isStopping) return this.#agents.deliver(row);
+        // The floor creates such entries again at the next start.
+        return { state: 'retry', notBefore: clock.now() + AFTER_SHUTDOWN_MS };
       },
       failed: (row, why, settled) => {
         const { channel, id, effect, attempts } = row;
@@ -469,11 +467,6 @@ export class App {
   readonly #current = (): Config => this.#config;
 
   readonly #adapterOf = (channel: ChannelId): ChatAdapter | null => adapterOf(this.#parts.adapters, channel);
-}
-
-/** Delays an entry for an agent until after the shutdown. The floor creates such entries again at the next start. */
-async function leftForNextStart(now: Instant): Promise<Settlement> {
-  return { state: 'retry', notBefore: now + AFTER_SHUTDOWN_MS };
 }
 
 type Manager = Pick<TurnManager, 'apply'>;

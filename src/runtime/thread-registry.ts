@@ -60,17 +60,13 @@ export class Threads {
   within(config: Config): Config {
     if (this.#known.size === 0) return config;
     const parents = new Map(config.channels.map((channel) => [channel.id, channel]));
-    const threads = [...this.#known.values()].flatMap((thread) => {
-      const parent = parents.get(thread.parent);
-      return parent === undefined || parent.turnConfig.threads !== 'own' ? [] : [asChannel(thread, parent)];
+    const threads = [...this.#known.values()].flatMap(({ id, name, parent: of }): readonly ChannelConfig[] => {
+      const parent = parents.get(of);
+      return parent?.turnConfig.threads === 'own' ? [{ ...parent, id, name, parent: of }] : [];
     });
     if (threads.length === 0) return config;
     const { secrets } = config;
     const complete = { ...config, secrets, channels: [...config.channels, ...threads] };
     return Object.freeze(Object.defineProperty(complete, 'secrets', { enumerable: false }));
   }
-}
-
-function asChannel(thread: Thread, parent: ChannelConfig): ChannelConfig {
-  return { ...parent, id: thread.id, name: thread.name, parent: parent.id };
 }

@@ -47,7 +47,7 @@ export class Heart {
   /** Reports silence unless another beat comes before. */
   #silence: Timer | null = null;
   #isRunning = true;
-  #burying: Promise<void> | null = null;
+  #isBurying = false;
   /** When the first beat after the last gap was answered. */
   #since: Instant | null = null;
   /** When the last successful beat began. */
@@ -86,7 +86,7 @@ export class Heart {
       this.#silence?.cancel();
       // Counts from the request: others may have declared this worker dead while the answer was on its way.
       this.#silence = timers.after(Math.max(0, at + DEAD_MS - answeredAt), () => this.#listen());
-      if (at - (this.#since ?? at) >= DEAD_MS) this.#bury();
+      if (at - (this.#since ?? at) >= DEAD_MS) void this.#bury();
       else this.#ports.onBeat();
     } catch (error) {
       // Keeps `#since`: the gap between two beats shows that the log could not be reached.
@@ -96,13 +96,16 @@ export class Heart {
   }
 
   /** Declares silent workers dead, beside the beats: the request waits for the group that the log is writing. */
-  #bury(): void {
-    const { log, worker, onBeat, onMissed } = this.#ports;
-    this.#burying ??= log
-      .burySilent(worker, LIMITS)
-      .then(onBeat)
-      .catch(onMissed)
-      .finally(() => (this.#burying = null));
+  async #bury(): Promise<void> {
+    if (this.#isBurying) return;
+    this.#isBurying = true;
+    try {
+      await this.#ports.log.burySilent(this.#ports.worker, LIMITS);
+      this.#ports.onBeat();
+    } catch (error) {
+      this.#ports.onMissed(error);
+    }
+    this.#isBurying = false;
   }
 
   /** Waits once more before `onSilent`. After a standstill, a beat is under way whose answer may still come. */

@@ -134,11 +134,7 @@ type Changed = { readonly row: JournalRow; readonly cleaned: Cleaned };
 async function eraseIn(
   ports: ErasingPorts,
   doing: Doing,
-  {
-    numbers,
-    last,
-    person,
-  }: { readonly numbers: readonly number[]; readonly last: number; readonly person: string | null },
+  { numbers, last, person }: Pick<Looked, 'numbers'> & { readonly last: number; readonly person: string | null },
 ): Promise<number> {
   const { rows, write } = ports;
   const { owner } = doing;

@@ -17,7 +17,7 @@ import type { CrewSurroundings } from '../../work/crews/crew-shown.ts';
 import { reactionCommand, ticketKey } from '../../work/crews/crew-words.ts';
 import { crewOnFloor } from '../../work/crews/crew-binding.ts';
 import type { CrewStore } from '../../work/crews/crew-binding.ts';
-import type { CrewFact } from '../../work/crews/crew-events.ts';
+import type { CrewCommand, CrewFact } from '../../work/crews/crew-events.ts';
 import { findApproval, findWorker, madeOf, sideAgentOf } from '../../work/crews/crew.ts';
 import type { CrewApproval, Crew, CrewSettings, Worker } from '../../work/crews/crew.ts';
 import { CrewRunner, sessionOf } from '../../work/crews/crews.ts';
@@ -229,17 +229,14 @@ export class CrewHost {
 
   /** When a crew pauses, pauses the other open crews with the same provider. A pause for a budget is of one crew. */
   #pauseOthers(crew: string, facts: readonly CrewFact[]): void {
-    const { config, clock, log } = this.#ports;
-    const { crews } = config();
+    const { crews } = this.#ports.config();
     const provider = providerOf(crews.find(({ id }) => id === crew));
     for (const fact of facts) {
       if (fact.type !== 'paused' || fact.budget === true) continue;
       const { until, why } = fact;
       for (const other of crews) {
         if (other.id === crew || providerOf(other) !== provider || !this.#runners.has(other.id)) continue;
-        this.#crews.apply(other.id, { type: 'PAUSE', until, why }, clock.now()).catch((error: unknown) => {
-          log.error({ crew: other.id, err: error }, 'a pause could not be stored');
-        });
+        this.#give(other.id, { type: 'PAUSE', until, why }, 'a pause could not be stored');
       }
     }
   }
@@ -450,21 +447,22 @@ export class CrewHost {
 
   /** Tells people in the crew's channel, or in the thread of a ticket. */
   #note(crew: string, text: string, ticket?: string): void {
+    this.#ports.log.info({ crew }, text);
+    this.#give(crew, { type: 'NOTE', text, ...defined({ ticket }) }, 'a note could not be stored');
+  }
+
+  /** Gives a crew a command. Logs `words` when it cannot be stored. */
+  #give(crew: string, command: CrewCommand, words: string): void {
     const { log, clock } = this.#ports;
-    log.info({ crew }, text);
-    this.#crews.apply(crew, { type: 'NOTE', text, ...defined({ ticket }) }, clock.now()).catch((error: unknown) => {
-      log.error({ crew, err: error }, 'a note could not be stored');
-    });
+    const failed = (error: unknown): void => log.error({ crew, err: error }, words);
+    this.#crews.apply(crew, command, clock.now()).catch(failed);
   }
 
   /** Returns what people answered to a question; `null` while they have not. Asks them at the first call. */
   #answerTo(crew: string, asked: Pick<CrewApproval, 'about' | 'digest' | 'what'>): boolean | null {
-    const { log, clock } = this.#ports;
     const known = findApproval(this.#crews.state(crew) ?? {}, asked);
     if (known !== undefined) return known.allowed;
-    this.#crews.apply(crew, { type: 'ASK', ...asked }, clock.now()).catch((error: unknown) => {
-      log.error({ crew, err: error }, 'a question could not be stored');
-    });
+    this.#give(crew, { type: 'ASK', ...asked }, 'a question could not be stored');
     return null;
   }
 
@@ -519,12 +517,10 @@ function settingsOf(crew: CrewConfig, waitMs: number): CrewSettings {
 }
 
 function windowOf({ seconds, quietHours }: NonNullable<CrewConfig['mergeWindow']>): CrewSettings['window'] {
-  const quiet = quietHours && {
-    from: minutesOf(quietHours.from),
-    to: minutesOf(quietHours.to),
-    zone: quietHours.timeZone,
-  };
-  return { ms: seconds * 1_000, ...defined({ quiet }) };
+  const ms = seconds * 1_000;
+  if (quietHours === undefined) return { ms };
+  const { from, to, timeZone: zone } = quietHours;
+  return { ms, quiet: { from: minutesOf(from), to: minutesOf(to), zone } };
 }
 
 /** A time such as "22:30" in minutes since midnight. */
@@ -535,15 +531,8 @@ function minutesOf(time: string): number {
 
 /** Only the reviewer's PASS completes the review of a ticket. */
 function reviewSettings(maxIterations: number, waitMs: number): ReviewSettings {
-  return {
-    maxIterations,
-    until: 'review',
-    onFail: 'stop',
-    signals: CREW_SIGNALS,
-    patience: 2,
-    waitMs,
-    session: 'fresh',
-  };
+  const signals = CREW_SIGNALS;
+  return { maxIterations, until: 'review', onFail: 'stop', signals, patience: 2, waitMs, session: 'fresh' };
 }
 
 /** The agent that reviews the worker's work now; `undefined` for none. */
