@@ -227,7 +227,8 @@ async function serverToolsOf(parts: SharedParts, doors: Doors): Promise<ServerTo
   const { McpPool } = await import('../agents/mcp/mcp-pool.ts');
   const secrets = await secretsOf(parts);
   if (doors.serverTools !== null) return doors.serverTools;
-  const lost = (error: unknown): void => log.error({ err: error }, 'what a server says of its tools could not be kept');
+  const lost = (error: unknown): void =>
+    log.error({ err: error }, 'the tool definitions of an MCP server could not be stored');
   const memory = texts && {
     recall: (name: string) => texts.recall(TOOLS, name),
     remember: (name: string, text: string) => void texts.remember(TOOLS, name, text).catch(lost),

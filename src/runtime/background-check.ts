@@ -128,7 +128,7 @@ function examineApart(path: string): CheckUnderWay {
     try {
       resolve(verdict.parse(JSON.parse(out)).problems);
     } catch {
-      reject(error ?? new Error('the check was not understood'));
+      reject(error ?? new Error('conch verify gave no result that can be read'));
     }
   });
   if (child.pid !== undefined) setPriority(child.pid, LEAST_URGENT);

@@ -82,7 +82,7 @@ export class ChannelSync {
   /** Called when the connection is lost. */
   lost(adapter: ChatAdapter): void {
     this.#contact(adapter).link = null;
-    this.#ports.log.warn({ adapter: adapter.name }, 'out of contact; nothing is granted until it is back');
+    this.#ports.log.warn({ adapter: adapter.name }, 'connection lost; no turn is granted until it is restored');
     this.#do(async () => {
       this.note(adapter);
       await this.#ports.manager.lose(this.#ports.channelsOf(adapter));
@@ -91,7 +91,7 @@ export class ChannelSync {
 
   /** Called when the connection is back. */
   back(adapter: ChatAdapter, missed: 'nothing' | 'perhaps'): void {
-    this.#ports.log.info({ adapter: adapter.name, missed }, 'in contact again');
+    this.#ports.log.info({ adapter: adapter.name, missed }, 'connection restored');
     const contact = this.#contact(adapter);
     const link = (contact.link ??= {});
     this.#do(async () => {

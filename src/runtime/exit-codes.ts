@@ -32,7 +32,7 @@ export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT_CODES, string>> = 
   usage: 'the command line was not understood',
   configuration: 'the configuration has problems; all are listed',
   databaseLocked: 'another process uses the database',
-  databaseUnreadable: 'the database is damaged, older than before, or of a newer Conch',
+  databaseUnreadable: 'the database is damaged, was moved, or is of another version',
   portTaken: 'the port is taken; set CONCH_PORT',
   oldNode: 'Node is too old; 22.18 or newer is needed',
   diskFull: 'the disk is full, read-only, or belongs to another user',

@@ -253,7 +253,7 @@ function logFact(log: Log, fact: Fact, where: { readonly at: number; readonly ch
     case 'actRefused':
       log.warn(
         { channel, agentId: fact.agent, act: fact.act, epoch: fact.epoch, refusal: fact.refusal },
-        'act refused',
+        'action refused',
       );
       return;
     case 'messageRouted':

@@ -80,11 +80,11 @@ export class Maintenance {
     const { log } = this.#parts;
     try {
       const failed = (error: unknown): void =>
-        log.warn({ err: error }, 'the work of old reviews could not be taken away');
+        log.warn({ err: error }, 'the stored work of old reviews could not be deleted');
       const pruned = await pruneAll({ ...this.#parts, failed }, false);
-      if (isSome(pruned)) log.info({ ...pruned }, 'what is old was taken away');
+      if (isSome(pruned)) log.info({ ...pruned }, 'pruned old data');
     } catch (error) {
-      if (!this.#isOver) log.warn({ err: error }, 'what is old could not be taken away');
+      if (!this.#isOver) log.warn({ err: error }, 'old data could not be pruned');
     }
     this.#after(DAY_MS);
   }
@@ -266,7 +266,7 @@ function prunedText(pruned: AllPruned, isDryRun: boolean): string {
   const what = `${entries} entries of journals (${calls} of them in the ledger), ${messages} messages, ${posts} posts, ${configs} configurations and the stored work of ${reviews} reviews`;
   if (!isSome(pruned))
     return 'Nothing is older than the configuration keeps it (retention.days, for all or per channel).';
-  return isDryRun ? `${what} would be taken away. Nothing was.` : `${what} were taken away.`;
+  return isDryRun ? `Would delete ${what}. Nothing was deleted.` : `Deleted ${what}.`;
 }
 
 /** The files that `conch restore`, `conch move` and updates of Conch left in the data folder: former databases. */
@@ -279,8 +279,7 @@ function copiesIn({ dataDir, store }: Config): readonly string[] {
 function erasedText(id: string, { messages, posts, acts }: Erased, copies: readonly string[]): string {
   if (messages + posts + acts === 0) return `Nothing of ${id} is on record.`;
   return (
-    `The words of ${messages} messages and ${posts} posts were taken out, and of ${acts} entries about what agents did for them. Backups made before still hold them, as do ` +
-    "Discord or Slack, agents' own memories, and what others quoted." +
+    `Erased the texts of ${messages} messages, ${posts} posts and ${acts} records of agents' work. Earlier backups, Discord, Slack, agents' own memories and quotations still have them.` +
     (copies.length === 0 ? '' : ` So do these former databases, until you delete them: ${copies.join(', ')}.`)
   );
 }

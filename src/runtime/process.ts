@@ -175,7 +175,7 @@ function broken(error: unknown, log: Log): ExitCode {
     process.stderr.write(`${error.message}\n`);
     return EXIT_CODES.platformRefused;
   }
-  log.fatal({ err: error }, 'the floor cannot be kept; ending');
+  log.fatal({ err: error }, 'Conch cannot go on; ending');
   if (!(error instanceof StoreError)) return EXIT_CODES.unexpected;
   process.stderr.write(`${error.message}\n`);
   return STORE_CODES[error.code];
@@ -225,16 +225,8 @@ type StoreParts = {
 };
 
 /** Opens the store. Where it is shared, resolves when this process leads; with `null` when it is stopped before. */
-async function openStore({
-  current,
-  clock,
-  adapters,
-  log,
-  health,
-  lost,
-  stopping,
-  service,
-}: StoreParts): Promise<OpenedStore | null> {
+async function openStore(parts: StoreParts): Promise<OpenedStore | null> {
+  const { current, clock, adapters, log, health, lost, stopping, service } = parts;
   const { dataDir, store: place } = current();
   const options = {
     clock,

@@ -68,7 +68,7 @@ function readJournal(books: Books, channel: string): readonly string[] {
     replayed.equal && replayed.stoppedBy === null,
     () => `the journal of ${channel} does not fold to its floor: ${why}`,
   );
-  must('I16', replayed.booked, () => `the ledger does not have what the journal of ${channel} tells`);
+  must('I16', replayed.booked, () => `the ledger differs from the journal of ${channel}`);
   reader.checkContext();
   return reader.texts;
 }

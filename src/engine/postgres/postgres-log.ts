@@ -47,7 +47,7 @@ export const OLDEST = 150_000;
  */
 export async function openPostgresLog({ url, schema = 'conch' }: PostgresOptions): Promise<SharedLog> {
   if (!/^[a-z_][a-z0-9_]{0,40}$/.test(schema))
-    throw new StoreError('unavailable', `The schema ${schema} has an unfit name.`);
+    throw new StoreError('unavailable', `The schema name "${schema}" is not allowed: ${NAMES}.`);
   const pool = poolOf(url, 3);
   try {
     await prepare(pool, schema);
@@ -57,6 +57,8 @@ export async function openPostgresLog({ url, schema = 'conch' }: PostgresOptions
   }
   return new PostgresLog(pool, { url, schema });
 }
+
+const NAMES = 'use at most 41 lower-case letters, digits and underscores, no digit first';
 
 /** Says that a database cannot be used. Names it without its user and password. */
 export function unreached(url: string, error: unknown): string {

@@ -117,7 +117,7 @@ export function foldProblems(rows: Rows, replay: (owner: Owner) => Replayed | nu
       ...(brokenAt === null ? [] : [`the journal of ${key} was changed at entry ${brokenAt}`]),
       ...(stoppedBy === null ? [] : [`the journal of ${key} cannot be folded: ${stoppedBy}`]),
       ...(equal ? [] : [`the state of ${key} is not the fold of its journal`]),
-      ...(booked || stoppedBy !== null ? [] : [`the ledger does not have what the journal of ${key} tells`]),
+      ...(booked || stoppedBy !== null ? [] : [`the ledger differs from the journal of ${key}`]),
     ];
   };
   return unlessUnreadable('machines', () =>
@@ -185,7 +185,9 @@ function chainProblems(db: Database): readonly string[] {
   );
   return [
     ...[...broken].map(([id, row]) => `the journal of ${owners.get(id)?.key ?? `key ${id}`} was changed at row ${row}`),
-    ...[...tails.keys()].filter((id) => !owners.has(id)).map((id) => `the journal names a key ${id} that nobody has`),
+    ...[...tails.keys()]
+      .filter((id) => !owners.has(id))
+      .map((id) => `the journal has rows of key ${id}, which does not exist`),
     ...db
       .prepare<[], string>(
         'SELECT key FROM machines m WHERE NOT EXISTS (SELECT 1 FROM journal j WHERE j.row = m.row AND j.machine = m.id)',

@@ -322,8 +322,8 @@ export class SqliteStore implements Store {
   async erase(erasure: Erasure, also: AlsoErased = { stretches: [], isTheirs: () => false }): Promise<Erased> {
     const erased = await this.#taking.run('rows', () => erase(this.#retention(), erasure, also));
     if (await this.#forgetTexts(this.#copy === null ? writeAnew : giveBack)) return erased;
-    const why = 'another program reads it, so its log still holds what was erased. End that one and erase again';
-    throw new StoreError('locked', `${this.#options.path}: ${why}.`);
+    const why = 'the log of the file still has them, because another program reads the database';
+    throw new StoreError('locked', `The texts were erased, but ${why}. Stop that program and erase again.`);
   }
 
   #undone(error: unknown): void {
