@@ -64,7 +64,7 @@ function isLostRace(error: unknown): boolean {
 /** Turns any error about the file at `path` into a `StoreError` for people. */
 export function storeError(error: unknown, path: string): StoreError {
   if (error instanceof StoreError) return error;
-  const code = isLostRace(error) ? 'shared' : (faultOf(codeOf(error)) ?? 'unavailable');
+  const code = isLostRace(error) ? 'shared' : (faultOf(errorCodeOf(error)) ?? 'unavailable');
   return new StoreError(code, sentence(code, path, error instanceof Error ? error.message : String(error)), error);
 }
 
@@ -116,7 +116,7 @@ const STORE_WORDS: Readonly<Record<StoreFault, string>> = {
 };
 
 /** The code of an error of Node, SQLite or PostgreSQL; empty for others. */
-export function codeOf(error: unknown): string {
+export function errorCodeOf(error: unknown): string {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 }
 

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { Pool } from 'pg';
 import type { ClientBase, PoolConfig } from 'pg';
-import { StoreError, codeOf } from '../errors.ts';
+import { StoreError, errorCodeOf } from '../errors.ts';
 import { SLOTS } from '../shared/shared-log.ts';
 import type { Changes, Group, Member, SharedLog, GroupVerdict } from '../shared/shared-log.ts';
 
@@ -101,7 +101,7 @@ async function prepare(pool: Pool, schema: string): Promise<void> {
       return;
     } catch (error) {
       // Two processes that start at once make the same tables: the slower one tries again.
-      if (attempt === PREPARED_WITHIN || !MADE_MEANWHILE.has(codeOf(error))) throw error;
+      if (attempt === PREPARED_WITHIN || !MADE_MEANWHILE.has(errorCodeOf(error))) throw error;
     }
   }
 }
@@ -115,7 +115,7 @@ async function versionOf(pool: Pool, schema: string): Promise<number | null> {
     return rows[0]?.version ?? null;
   } catch (error) {
     // No such schema, or no such table.
-    if (codeOf(error) === '3F000' || codeOf(error) === '42P01') return null;
+    if (errorCodeOf(error) === '3F000' || errorCodeOf(error) === '42P01') return null;
     throw error;
   }
 }
