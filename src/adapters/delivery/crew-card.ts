@@ -22,24 +22,26 @@ const LONGEST = 1_500;
 const LONGEST_LINE = 240;
 const PROPOSED_SHOWN = 3;
 
-/** Returns the card of a crew in its channel, or of a ticket in its thread. Workers that wait for people come first. */
-export function crewCard(crew: CrewView, channel: ChannelId): CrewCard {
+/**
+ * Returns the card of a crew in its channel, or of a ticket in its thread; `null` in the thread of a finished ticket.
+ * Workers that wait for people come first.
+ */
+export function crewCard(crew: CrewView, channel: ChannelId): CrewCard | null {
   const { workers, running, store } = crew;
-  const inThread = workers.filter(({ ticket }) => ticket?.thread === channel);
-  const shown = inThread.length > 0 ? inThread : workers.filter(({ ticket }) => ticket !== null);
+  const isThread = channel !== crew.channel;
+  const shown = workers.filter(({ ticket }) => (isThread ? ticket?.thread === channel : ticket !== null));
+  if (isThread && shown.length === 0) return null;
   const asking = shown.filter(({ asksPeople }) => asksPeople);
-  const buttonsOf = ({ name, buttons }: CrewWorkerView) =>
-    buttons.map((button) => drawn(button, store, inThread.length > 0 ? '' : ` (${name})`));
-  const groups = (inThread.length > 0 ? inThread : asking).map(buttonsOf);
-  const proposed = inThread.length > 0 ? [] : proposedTickets(crew);
-  groups.push(...proposed.map(({ buttons = [] }) => buttons.map((button) => drawn(button, store, ''))));
+  const drawnAll = (buttons: readonly CrewButton[], suffix: string) =>
+    buttons.map((button) => drawn(button, store, suffix));
+  const groups = (isThread ? shown : asking).map(({ name, buttons }) =>
+    drawnAll(buttons, isThread ? '' : ` (${name})`),
+  );
+  const proposed = isThread ? [] : proposedTickets(crew);
+  groups.push(...proposed.map(({ buttons = [] }) => drawnAll(buttons, '')));
   return {
-    text: fitting([
-      ...(inThread.length > 0 ? [] : headLines(crew)),
-      ...shown.map(workerLine),
-      ...proposed.map(proposedLine),
-    ]),
-    buttons: inThread.length > 0 ? groups : [...groups, crew.buttons.map((button) => drawn(button, store, ' crew'))],
+    text: fitting([...(isThread ? [] : headLines(crew)), ...shown.map(workerLine), ...proposed.map(proposedLine)]),
+    buttons: isThread ? groups : [...groups, drawnAll(crew.buttons, ' crew')],
     asks: asking.map(({ name, since }) => `${name}.${since}`),
     isBusy: running || shown.length > 0,
   };

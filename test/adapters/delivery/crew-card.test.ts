@@ -3,6 +3,7 @@ import { MOST_BUTTONS, fitting } from '../../../src/adapters/delivery/card.ts';
 import { crewCard } from '../../../src/adapters/delivery/crew-card.ts';
 import { customId } from '../../../src/adapters/discord/content.ts';
 import { buttonValue, wordingOf } from '../../../src/adapters/slack/content.ts';
+import type { CrewCard } from '../../../src/adapters/delivery/crew-card.ts';
 import type { CrewView, CrewWorkerView } from '../../../src/turns/crew-view.ts';
 import { forTurn } from '../../../src/turns/drawn-for.ts';
 import { blocksProblem } from '../slack/state-text.ts';
@@ -63,12 +64,18 @@ function crewOf(workers: readonly CrewWorkerView[], change: Partial<CrewView> = 
   };
 }
 
+function cardOf(crew: CrewView, channel: string): CrewCard {
+  const card = crewCard(crew, channel);
+  if (card === null) throw new Error('no card');
+  return card;
+}
+
 const HEAD = '👷 crew web works · 2 of 2 workers at work · 4 merged · $1.20 · ✋ 1 worker waiting for people';
 const ASKS = '✋ A · c-A · since 00:05 UTC: Merge it anyway? it skips a test.';
 
 describe('the text', () => {
   test('tells the questions of all workers with their time, then the others', () => {
-    const { text, asks } = crewCard(crewOf([asking('A', 300_000), atWork('B')]), CHANNEL);
+    const { text, asks } = cardOf(crewOf([asking('A', 300_000), atWork('B')]), CHANNEL);
     expect(text).toBe([HEAD, ASKS, '● B · c-B · step 3 of 20'].join('\n'));
     expect(asks).toEqual(['A.300000']);
   });
@@ -78,7 +85,7 @@ describe('the text', () => {
       ...asking(`W${place}`, place),
       waits: 'why '.repeat(500),
     }));
-    const { text, buttons } = crewCard(crewOf(workers, { problems: ['p '.repeat(2_000)] }), CHANNEL);
+    const { text, buttons } = cardOf(crewOf(workers, { problems: ['p '.repeat(2_000)] }), CHANNEL);
     expect(text.length).toBeLessThan(1_600);
     const own = { kind: 'card', speaker: null, text, epoch: null, outboxId: null } as const;
     const ways = { isCustomized: true, hasBlocks: true, isThread: false };
@@ -89,7 +96,7 @@ describe('the text', () => {
 
   test('in the thread of a ticket tells its worker alone, with its commands', () => {
     const crew = crewOf([asking('A', 300_000), atWork('B')]);
-    const { text, buttons } = crewCard(crew, `${THREAD}-B`);
+    const { text, buttons } = cardOf(crew, `${THREAD}-B`);
     expect(text).toBe('● B · c-B · step 3 of 20');
     expect(buttons.flat()).toEqual([
       { label: 'Kill', line: '/crew kill B', style: 'danger', drawnFor: forTurn('x', 7) },
@@ -97,14 +104,14 @@ describe('the text', () => {
   });
 
   test('is not shown for a crew that is stopped and has no ticket in work', () => {
-    expect(crewCard(crewOf([], { running: false }), CHANNEL).isBusy).toBe(false);
+    expect(cardOf(crewOf([], { running: false }), CHANNEL).isBusy).toBe(false);
   });
 });
 
 describe('the buttons', () => {
   test('answer each question, name its worker, and fit into the ids of Discord and Slack', () => {
     const long = 'a'.repeat(20);
-    const { buttons } = crewCard(
+    const { buttons } = cardOf(
       crewOf([asking('A', 300_000), asking(long, Date.now())], { store: 'k3v9x2q8' }),
       CHANNEL,
     );
@@ -129,7 +136,7 @@ test('proposed tickets are on the card of the crew, three of them with buttons',
   };
   const tickets = ['p-1', 'p-2', 'p-3', 'p-4'].map(ticket);
   const crew = crewOf([atWork('A')], { groups: [{ state: 'proposed', count: 4, tickets }] });
-  const { text, buttons } = crewCard(crew, CHANNEL);
+  const { text, buttons } = cardOf(crew, CHANNEL);
   expect(text).toContain('✎ p-1 is proposed: Mend p-1');
   expect(buttons.map((group) => group.map(({ line }) => line))).toEqual([
     ['/crew admit p-1', '/crew drop p-1'],
@@ -137,7 +144,7 @@ test('proposed tickets are on the card of the crew, three of them with buttons',
     ['/crew admit p-3', '/crew drop p-3'],
     ['/crew stop'],
   ]);
-  expect(crewCard(crew, `${THREAD}-A`).text).not.toContain('proposed');
+  expect(cardOf(crew, `${THREAD}-A`).text).not.toContain('proposed');
 });
 
 describe('the message', () => {
@@ -201,16 +208,16 @@ describe('the message', () => {
 
   test('says in the thread of a finished ticket that it is finished, until agents sit there again', async () => {
     const platform = fakePlatform();
-    platform.crews.set(CHANNEL, crewOf([atWork('B')]));
-    platform.sender.card(CHANNEL, floorView('open'));
+    platform.crews.set(THREAD, crewOf([{ ...atWork('A'), ticket: { id: 'c-1', title: 'Mend it', thread: THREAD } }]));
+    platform.sender.card(THREAD, floorView('open', { channel: THREAD }));
     await platform.time.advance(20_000);
-    platform.crews.delete(CHANNEL);
-    platform.past.set(CHANNEL, 'c-1');
-    platform.sender.card(CHANNEL, floorView('resting', { seats: [] }));
+    platform.crews.set(THREAD, crewOf([asking('A', 300_000), atWork('B')]));
+    platform.past.set(THREAD, 'c-1');
+    platform.sender.card(THREAD, floorView('resting', { channel: THREAD, seats: [] }));
     await platform.time.advance(20_000);
     expect(platform.shown()).toEqual(['card Conch: ✓ c-1 is finished.']);
     const seats = [{ agent: 'dev', status: 'IDLE', disabled: false, waitUntil: null }] as const;
-    platform.sender.card(CHANNEL, floorView('open', { seats }));
+    platform.sender.card(THREAD, floorView('open', { channel: THREAD, seats }));
     await platform.time.advance(20_000);
     expect(platform.shown()).toEqual([expect.not.stringContaining('is finished')]);
   });
