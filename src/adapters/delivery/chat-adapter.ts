@@ -149,7 +149,7 @@ function platformCalls({ title }: PlatformOptions, state: State) {
 /** Dependencies of a sender. */
 type MessageSenderPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log' | 'memory'> & {
   readonly client: MessageClient;
-  readonly queries: Pick<FloorQueries, 'agents' | 'thread' | 'review' | 'crewAsks' | 'crew' | 'pastThread'>;
+  readonly queries: Pick<FloorQueries, 'agents' | 'thread' | 'review' | 'crew' | 'pastThread'>;
   /** `streaming`: show text while it is generated. `cards`: show floor cards. */
   readonly settings: { readonly streaming: boolean; readonly cards: boolean };
 };

@@ -20,7 +20,7 @@ type FloorCardsPorts = {
   readonly client: MessageClient;
   readonly rates: RateLimits;
   readonly nameOf: (agent: AgentId) => string;
-  readonly queries: Pick<FloorQueries, 'review' | 'crewAsks' | 'crew' | 'pastThread'>;
+  readonly queries: Pick<FloorQueries, 'review' | 'crew' | 'pastThread'>;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly memory: Memory;
@@ -56,13 +56,12 @@ type Drawing = {
   readonly withoutTime: string;
   /** What is shown of a crew; `null` for a channel without one. */
   readonly crew: CrewCard | null;
-  readonly hasReview: boolean;
+  /** The shortest time until the next edit, in milliseconds. */
+  readonly gapMs: number;
 };
 
 type State = {
   readonly throttle: Throttle;
-  /** The shortest time between two edits of the card, in milliseconds. */
-  readonly gapMs: () => number;
   /** When the platform answered the last edit. It may have made the edit only then. */
   answeredAt: Instant;
   /** The current card first, then older cards to remove. */
@@ -171,13 +170,11 @@ export class FloorCards {
     const known = this.#states.get(channel);
     if (known !== undefined) return known;
     if (this.#states.size >= CHANNELS_KEPT) this.#forgetOne();
-    const { clock, timers, memory, queries } = this.#ports;
-    const hasCrew = (queries.crewAsks?.(channel) ?? null) !== null;
-    const gapMs = (): number => (hasCrew || state.shown?.hasReview === true ? WORK_INTERVAL_MS : INTERVAL_MS);
+    const { clock, timers, memory } = this.#ports;
+    const gapMs = (): number => state.shown?.gapMs ?? INTERVAL_MS;
     const ids = (memory.get(keyOf(channel)) ?? '').split(' ').filter((id) => id !== '');
     const state: State = {
       throttle: createThrottle({ clock, timers, gapMs }, () => this.#draw(channel, state)),
-      gapMs,
       answeredAt: -Infinity,
       ids,
       view: null,
@@ -242,7 +239,7 @@ export class FloorCards {
     if (id !== undefined && !state.isMoving) {
       if (this.#isShown(drawing, state.shown)) return null;
       const soonMs = state.answeredAt + WORK_INTERVAL_MS - this.#ports.clock.now();
-      if (soonMs > 0 && state.gapMs() === WORK_INTERVAL_MS) return soonMs;
+      if (soonMs > 0 && state.shown?.gapMs === WORK_INTERVAL_MS) return soonMs;
       if (!rates.takeEdit()) return INTERVAL_MS;
       const changed = await rates.change({ channel, id }, drawing.content);
       state.answeredAt = this.#ports.clock.now();
@@ -328,7 +325,7 @@ export class FloorCards {
     const withoutTime = JSON.stringify([work, this.#floorCard(view, () => '').text, buttons]);
     return {
       crew,
-      hasReview: review !== null,
+      gapMs: crew === null && review === null ? INTERVAL_MS : WORK_INTERVAL_MS,
       content: { kind: 'card', speaker: null, text, buttons, epoch: view.epoch, outboxId: null },
       endsAt,
       withoutTime,

@@ -161,6 +161,18 @@ describe('the message', () => {
     expect(platform.shown()).toEqual([expect.stringContaining('step 59 of 20\n💤 nobody holds the floor')]);
   });
 
+  test('is edited at most once in 10 s for a crew that begins after the card was first shown', async () => {
+    const platform = fakePlatform();
+    platform.sender.card(CHANNEL, floorView('open'));
+    await platform.time.advance(20_000);
+    for (let second = 0; second < 60; second += 1) {
+      platform.crews.set(CHANNEL, crewOf([atWork('B', second)]));
+      platform.sender.card(CHANNEL, floorView('open'));
+      await platform.time.advance(1_000);
+    }
+    expect(platform.calls.filter((call) => call === 'change card').length).toBeLessThanOrEqual(7);
+  });
+
   test('is edited at most once in 10 s as the platform sees it, also when an edit is long on its way', async () => {
     const platform = fakePlatform();
     platform.edits.ways = [3_000, 0, 2_000, 0];

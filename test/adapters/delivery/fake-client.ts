@@ -121,7 +121,6 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
       queries: {
         agents: () => [DEV, QA].map((agent) => ({ ...agent, description: '' })),
         thread: () => places.thread,
-        crewAsks: (channel) => (crews.has(channel) ? [] : null),
         crew: (channel) => crews.get(channel) ?? null,
         pastThread: (channel) => past.get(channel) ?? null,
         review: (channel) => reviews.get(channel) ?? null,
