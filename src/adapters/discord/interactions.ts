@@ -257,12 +257,7 @@ function askedBy({ type, data }: Interaction): Asked | null {
 function principalOf({ member, user }: Interaction): Principal | null {
   const author = member?.user ?? user ?? null;
   if (author === null) return null;
-  return {
-    id: author.id,
-    name: writerName({ author, member: member ?? null }),
-    roles: member?.roles ?? [],
-    ...(author.bot === true ? { bot: true } : {}),
-  };
+  return { ...personOf({ author, member }), ...(author.bot === true ? { bot: true } : {}) };
 }
 
 async function completionsFor(ports: InteractionPorts, interaction: Interaction): Promise<readonly object[]> {
@@ -316,18 +311,29 @@ function placeOf(interaction: Interaction): string {
   return channelId(interaction.channel_id ?? 'nowhere');
 }
 
+/** Runs a typed command. A program gets no reply: two programs could answer each other for ever. */
 async function runTyped(ports: Desk, message: MessagePayload): Promise<void> {
   const line = commandIn(message, ports.context);
   if (line === null) return;
+  const isProgram = authorOf(message) !== 'person';
+  const by = { ...personOf(message), ...(isProgram ? { bot: true } : {}) };
+  let text: string;
   try {
     const where = await ports.places.resolve(message.channel_id);
     if (where === null || humanMessage(message, where, ports.context).ignore !== COMMAND_RULE) return;
     if (!(await ports.isFirst(where.channel, message.id))) return;
     const about = message.message_reference?.message_id ?? null;
-    await run(ports, message, { line: whyLine(withMessageIds(line), about), channel: where.channel });
+    ({ text } = await ports.intake.command(where.channel, by, whyLine(withMessageIds(line), about)));
   } catch (error) {
     ports.log.error({ message: message.id, why: wordsOf(error) }, 'a typed command failed');
+    text = failedText(error, 'Nothing was changed.');
   }
+  if (!isProgram) await reply(ports, message, text);
+}
+
+/** Returns a person or program as Discord authenticates it. */
+function personOf(by: Pick<MessagePayload, 'author' | 'member'>): Principal {
+  return { id: by.author.id, name: writerName(by), roles: by.member?.roles ?? [] };
 }
 
 /** A person's reaction to a message. `author` and `member`: the person. */
@@ -340,34 +346,19 @@ export type Reacted = Pick<MessagePayload, 'author' | 'member'> & {
 async function runReaction(ports: Desk, { channel, message_id: id, kind, ...person }: Reacted): Promise<void> {
   const meant = ports.queries.reaction?.(channel, id, kind) ?? null;
   if (meant === null) return;
-  const { author, member } = person;
-  const by = { id: author.id, name: writerName(person), roles: member?.roles ?? [] };
+  const by = personOf(person);
   const answer = await ports.intake.command(meant.channel, by, meant.line, meant.drawnFor);
   if (answer.ok || !ports.deliveries.claim(`${id} ${by.id} ${answer.text}`)) return;
-  const message = { id, channel_id: platformChannel(channel) };
-  void reply(ports, message, { channel, text: `${by.name}: ${answer.text}` });
-}
-
-/** Runs a typed command. A program gets no reply: two programs could answer each other for ever. */
-async function run(
-  ports: Desk,
-  message: MessagePayload,
-  { line, channel }: { readonly line: string; readonly channel: ChannelId },
-): Promise<void> {
-  const isProgram = authorOf(message) !== 'person';
-  const roles = message.member?.roles ?? [];
-  const by = { id: message.author.id, name: writerName(message), roles, ...(isProgram ? { bot: true } : {}) };
-  const answer = await ports.intake.command(channel, by, line);
-  if (isProgram) return;
-  await reply(ports, message, { channel, text: answer.text });
+  void reply(ports, { id, channel_id: platformChannel(channel) }, `${by.name}: ${answer.text}`);
 }
 
 /** Replies to a message. The nonce lets the reply appear once, however often it is sent. Never rejects. */
 async function reply(
   ports: InteractionPorts,
   { id, channel_id: where }: Pick<MessagePayload, 'id' | 'channel_id'>,
-  { channel, text }: { readonly channel: ChannelId; readonly text: string },
+  text: string,
 ): Promise<void> {
+  const channel = channelId(where);
   const about = { message_reference: { message_id: id, fail_if_not_exists: false } };
   const once = { nonce: randomBytes(NONCE_BYTES).toString('base64url'), enforce_nonce: true };
   const body = { ...answerBody(text, { ephemeral: false }), ...about, ...once };
@@ -391,7 +382,7 @@ function createUnplaced(ports: InteractionPorts): Interactions['unplaced'] {
     const now = ports.clock.now();
     if (authorOf(message) !== 'person' || now - (told.get(where) ?? -Infinity) < UNPLACED_MS) return;
     told.set(where, now);
-    void reply(ports, message, { channel: channelId(where), text: NOT_HERE });
+    void reply(ports, message, NOT_HERE);
   };
 }
 

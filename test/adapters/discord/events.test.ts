@@ -798,6 +798,17 @@ describe('a command', () => {
     expect(discord.read(discord.channel)).toHaveLength(2);
   });
 
+  test('typed as a message is answered when it failed, as a slash command is', async () => {
+    await started();
+    here.listener.answers.next = async () => {
+      throw new Error('the disk is full');
+    };
+    discord.write('ann', discord.channel, '!floor skip');
+    await mustCome('the answer', () => discord.read(discord.channel).length === 2);
+    expect(discord.read(discord.channel)[1]?.text).toMatch(/Nothing was changed\.$/);
+    expect(here.lines.some(({ message }) => message === 'a typed command failed')).toBe(true);
+  });
+
   test('row 75: typed by a program is refused without a reply', async () => {
     await started({ places: [placeOf(discord.channel, { allowBots: 'all' })] });
     discord.bot('beep', discord.channel, '!stop');
