@@ -191,7 +191,7 @@ export function whyLine(line: string, about: string | null): string {
 
 /**
  * Resolves with `true` the first time that a message is seen, and with `false` later, also after a restart. The result
- * is durable when it resolves.
+ * is durable when it resolves. Rejects when it could not be stored: the message then counts as not seen.
  */
 export type FirstTime = (channel: ChannelId, message: string) => Promise<boolean>;
 
@@ -207,7 +207,10 @@ export function createFirstTime(memory: Memory): FirstTime {
     if (before.includes(message)) return false;
     const next = [...before, message].slice(-COMMANDS_KEPT);
     known.set(channel, next);
-    await memory.set(key, JSON.stringify(next));
+    await memory.set(key, JSON.stringify(next)).catch((error: unknown) => {
+      known.set(channel, known.get(channel)?.filter((id) => id !== message) ?? []);
+      throw error;
+    });
     return true;
   };
 }

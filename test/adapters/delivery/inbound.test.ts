@@ -138,6 +138,19 @@ describe('a message that is a command', () => {
     expect(await createFirstTime(kept)('a:1', 'm1')).toBe(false);
   });
 
+  test('counts as the first again when it could not be stored', async () => {
+    const kept = memory();
+    let isFull = true;
+    const set: Memory['set'] = async (...given) => {
+      if (isFull) throw new Error('the disk is full');
+      await kept.set(...given);
+    };
+    const isFirst = createFirstTime({ ...kept, set });
+    await expect(isFirst('a:1', 'm1')).rejects.toThrow('full');
+    isFull = false;
+    expect([await isFirst('a:1', 'm1'), await isFirst('a:1', 'm1')]).toEqual([true, false]);
+  });
+
   test('is remembered among the last 20 of its channel, also when the stored value is invalid', async () => {
     const kept = memory();
     await kept.set('typed:a:1', 'not a list');
