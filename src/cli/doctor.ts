@@ -283,7 +283,7 @@ function checks({ agents: all, dataDir }: Config): readonly CheckResult[] {
   });
 }
 
-async function discord({ channels, credentials, adapters }: Config): Promise<readonly CheckResult[]> {
+async function discord({ channels, crews, credentials, adapters }: Config): Promise<readonly CheckResult[]> {
   const own = channels.filter(({ adapter }) => adapter === 'discord');
   const { token, apiUrl } = credentials.discord;
   if (own.length === 0) return [];
@@ -293,7 +293,7 @@ async function discord({ channels, credentials, adapters }: Config): Promise<rea
     token: token.reveal(),
     apiUrl,
     clock: systemClock(),
-    channels: own,
+    channels: own.map(({ id, name }) => ({ id, name, hasCrew: crews.some(({ channel }) => channel === id) })),
     settings: adapters.discord,
   });
 }

@@ -653,7 +653,7 @@ async function doctor(json: boolean): Promise<ExitCode> {
 }
 
 async function invite(): Promise<ExitCode> {
-  const { credentials, adapters } = look();
+  const { credentials, adapters, crews } = look();
   const { applicationIdOf, inviteUrl } = await import('../adapters/discord/setup.ts');
   const token = credentials.discord.token?.reveal();
   const where = 'docs/discord.md says where to find it.';
@@ -662,7 +662,9 @@ async function invite(): Promise<ExitCode> {
   const id = applicationIdOf(token);
   return id === null
     ? printError(`DISCORD_TOKEN is not a bot token. Copy it again; ${where}`)
-    : printLine(inviteUrl(id, adapters.discord));
+    : printLine(
+        inviteUrl(id, { ...adapters.discord, crews: crews.some(({ channel }) => channel.startsWith('discord:')) }),
+      );
 }
 
 async function checkConfig(): Promise<ExitCode> {

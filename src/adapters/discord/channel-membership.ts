@@ -142,23 +142,21 @@ export const PERMISSIONS = {
   'Attach Files': PermissionFlagsBits.AttachFiles,
   'Manage Webhooks': PermissionFlagsBits.ManageWebhooks,
   'Manage Roles': PermissionFlagsBits.ManageRoles,
+  'Create Public Threads': PermissionFlagsBits.CreatePublicThreads,
 } as const;
+const NAMES = Object.keys(PERMISSIONS) as readonly PermissionName[];
 
-/** Returns the permissions that the settings need. "Create Public Threads", which crews need, is not among them. */
-export function neededPermissions(settings: Pick<DiscordSettings, 'webhooks' | 'roles'>): readonly PermissionName[] {
-  const always = [
-    'View Channels',
-    'Send Messages',
-    'Send Messages in Threads',
-    'Read Message History',
-    'Add Reactions',
-    'Attach Files',
-  ] as const;
-  return [
-    ...always,
-    ...(settings.webhooks ? ['Manage Webhooks' as const] : []),
-    ...(settings.roles ? ['Manage Roles' as const] : []),
-  ];
+/** Settings that need permissions. `crews`: a crew opens threads; default: none does. */
+export type PermissionNeeds = Pick<DiscordSettings, 'webhooks' | 'roles'> & { readonly crews?: boolean };
+
+/** Returns the permissions that the settings need. */
+export function neededPermissions({ webhooks, roles, crews = false }: PermissionNeeds): readonly PermissionName[] {
+  const switched: Partial<Record<PermissionName, boolean>> = {
+    'Manage Webhooks': webhooks,
+    'Manage Roles': roles,
+    'Create Public Threads': crews,
+  };
+  return NAMES.filter((name) => switched[name] ?? true);
 }
 
 const bits = z.string().regex(/^\d+$/);
@@ -207,7 +205,7 @@ const BARE = { webhooks: false, roles: false };
 export async function channelPermissions(
   at: { readonly calls: Calls; readonly self: Self },
   channelSnowflake: string,
-  settings: Pick<DiscordSettings, 'webhooks' | 'roles'> = BARE,
+  settings: PermissionNeeds = BARE,
   known: GuildAnswers = new Map(),
 ): Promise<ChannelPermissions> {
   const { calls, self } = at;

@@ -9,9 +9,10 @@ import type { AdapterOptions } from './adapter.ts';
 import { createCalls, createClient, channelId, platformChannel, chatError, rejectionOf } from './client.ts';
 import type { Calls, DiscordSettings, Self } from './client.ts';
 import { OPTIONAL_PERMISSIONS, PERMISSIONS, channelPermissions, neededPermissions } from './channel-membership.ts';
-import type { ChannelPermissions } from './channel-membership.ts';
+import type { ChannelPermissions, PermissionNeeds } from './channel-membership.ts';
 
-type Channel = { readonly id: ChannelId; readonly name: string };
+/** A channel to check. `hasCrew`: a crew works in it. */
+type Channel = { readonly id: ChannelId; readonly name: string; readonly hasCrew: boolean };
 
 /** The token, and the configuration's Discord channels, to check. */
 export type SetupOptions = Pick<AdapterOptions, 'token' | 'apiUrl' | 'clock' | 'settings'> & {
@@ -30,7 +31,8 @@ export async function checkSetup(options: SetupOptions): Promise<readonly CheckR
   findings.push(...clock());
   if (self === null) return findings;
   const calls = createCalls({ rest, clock: options.clock });
-  const invite = inviteUrl(self.applicationId, options.settings);
+  const crews = options.channels.some(({ hasCrew }) => hasCrew);
+  const invite = inviteUrl(self.applicationId, { ...options.settings, crews });
   for (const channel of options.channels) {
     findings.push(...(await checkChannel({ rest, calls, self, invite, settings: options.settings }, channel)));
   }
@@ -38,7 +40,7 @@ export async function checkSetup(options: SetupOptions): Promise<readonly CheckR
 }
 
 /** Returns the URL that invites the bot with the least permissions that the settings need. */
-export function inviteUrl(applicationId: string, settings: DiscordSettings): string {
+export function inviteUrl(applicationId: string, settings: PermissionNeeds): string {
   const bits = neededPermissions(settings).reduce((sum, name) => sum | PERMISSIONS[name], 0n);
   const query = new URLSearchParams({
     client_id: applicationId,
@@ -118,11 +120,11 @@ type At = {
   readonly settings: DiscordSettings;
 };
 
-async function checkChannel(at: At, { id, name: called }: Channel): Promise<readonly CheckResult[]> {
+async function checkChannel(at: At, { id, name: called, hasCrew: crews }: Channel): Promise<readonly CheckResult[]> {
   const snowflake = platformChannel(id);
   const label = `#${called}`;
   try {
-    const found = await channelPermissions(at, snowflake, at.settings);
+    const found = await channelPermissions(at, snowflake, { ...at.settings, crews });
     const what = `#${found.name ?? called}`;
     if (!TEXT_CHANNELS.has(found.type)) {
       return [bad(what, 'it is not a text channel', 'Use the id of a text channel or a thread.')];

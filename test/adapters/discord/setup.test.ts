@@ -21,6 +21,7 @@ async function check(
     readonly token?: string;
     readonly channel?: string;
     readonly behindMs?: number;
+    readonly hasCrew?: boolean;
     before?(running: DiscordServer): void;
   } = {},
 ): Promise<readonly CheckResult[]> {
@@ -30,7 +31,10 @@ async function check(
     token: how.token ?? server.token,
     apiUrl: server.apiUrl,
     clock: { now: () => systemClock().now() - (how.behindMs ?? 0) },
-    channels: [{ id: channelId(how.channel ?? server.channel), name: 'home' }],
+    channels: [
+      { id: channelId(how.channel ?? server.channel), name: 'home', hasCrew: how.hasCrew ?? false },
+      { id: channelId(server.addChannel('other')), name: 'other', hasCrew: false },
+    ].slice(0, how.hasCrew === undefined ? 1 : 2),
     settings: ALL_ON,
   });
 }
@@ -88,6 +92,17 @@ describe('a bot that is set up wrongly', () => {
     expect(findings.map(({ verdict }) => verdict)).toEqual(['good', 'good', 'good', 'warning']);
   });
 
+  test('gets a failed check where a crew cannot open threads, and only there', async () => {
+    const deny = (running: DiscordServer): void => running.permit(running.channel, 'CreatePublicThreads', 'deny');
+    const findings = await check({}, { hasCrew: true, before: deny });
+    expect(wrong(findings)).toEqual(['#general: permissions: the bot lacks "Create Public Threads"']);
+    const lacking = findings.find(({ verdict }) => verdict === 'bad');
+    const invite = /https:\S+/.exec(lacking?.todo ?? '')?.[0] ?? '';
+    expect(BigInt(new URL(invite).searchParams.get('permissions') ?? '') & (1n << 35n)).not.toBe(0n);
+    await server?.close();
+    expect(wrong(await check({}, { hasCrew: false, before: deny }))).toEqual([]);
+  });
+
   test('gets a failed check for a channel that is hidden or does not exist', async () => {
     const hide = (running: DiscordServer) => running.permit(running.channel, 'ViewChannel', 'deny');
     expect(wrong(await check({}, { before: hide }))).toEqual(['#home: the bot cannot see the channel']);
@@ -138,6 +153,11 @@ describe('the invite URL', () => {
     expect(BigInt(least.get('permissions') ?? '')).toBe(
       [6n, 10n, 11n, 15n, 16n, 38n].reduce((sum, bit) => sum | (1n << bit), 0n),
     );
+  });
+
+  test('asks for threads where a crew works', () => {
+    const url = new URL(inviteUrl('42', { webhooks: false, roles: false, crews: true }));
+    expect(BigInt(url.searchParams.get('permissions') ?? '') & (1n << 35n)).not.toBe(0n);
   });
 
   test.each([
