@@ -64,15 +64,18 @@ export function createAdapter(options: AdapterOptions): ChatAdapter {
     name: 'discord',
     title: 'Discord',
     capabilities: CAPABILITIES,
-    async open(ports) {
-      try {
-        return await open({ ...options, ...ports, rest });
-      } catch (error) {
-        if (!(error instanceof ChatError)) throw error;
-        throw new AdapterError(`Discord refused this bot: ${error.message}`, { adapter: 'discord', cause: error });
-      }
-    },
+    open: (ports) => untilRefused(open({ ...options, ...ports, rest })),
   });
+}
+
+/** Converts a refusal by Discord to an `AdapterError`, which ends the program. */
+async function untilRefused<T>(connecting: Promise<T>): Promise<T> {
+  try {
+    return await connecting;
+  } catch (error) {
+    if (!(error instanceof ChatError)) throw error;
+    throw new AdapterError(`Discord refused this bot: ${error.message}`, { adapter: 'discord', cause: error });
+  }
 }
 
 type Parts = AdapterOptions & Pick<AdapterParts, 'intake' | 'queries' | 'signal'> & { readonly rest: REST };
@@ -106,7 +109,7 @@ async function open(parts: Parts): Promise<OpenPlatform> {
   return {
     sender,
     async connect() {
-      await connection.start();
+      await untilRefused(connection.start());
       for (const { id } of queries.channels()) settle(id);
     },
     async disconnect() {

@@ -165,6 +165,16 @@ describe('a bot in a channel', () => {
     await expect(here.adapter.start(here.listener.intake, here.queries)).rejects.toThrow('DISCORD_TOKEN');
   });
 
+  test('rejects the start when Discord refuses the gateway', async () => {
+    discord.fail('GET /gateway/bot', { kind: 'status', status: 403, code: 40_001, message: 'Unauthorized' });
+    here = rigOf(discord);
+    rigs.push(here);
+    await expect(here.adapter.start(here.listener.intake, here.queries)).rejects.toMatchObject({
+      name: 'AdapterError',
+      message: 'Discord refused this bot: Discord refused connect: Unauthorized (403, code 40001)',
+    });
+  });
+
   test('row 46: survives invalid payloads and logs what is wrong with them', async () => {
     await started();
     const odd = { id: null, channel_id: discord.channel, author: null, content: 3 };
