@@ -7,7 +7,7 @@ import type { AuditRow, AuditSource, AuditStanding, AuditWanted } from '../../tu
 import { auditWantedSchema } from './protocol.ts';
 import type { ServerFrame, ShownCall } from './protocol.ts';
 
-/** A page of calls ends at this many calls or characters. A longer call is sent without input and output. */
+/** A frame of calls ends at this many calls or characters. A longer call is sent without input and output. */
 const MOST_CALLS = 100;
 const MOST_CHARACTERS = 1024 * 1024;
 /** The reading for one frame stops after about this many journal entries. The frame then says how far it came. */
@@ -32,7 +32,7 @@ export class AuditReaders<Client> {
     source.onChange((changed) => {
       if (this.#readings.size === 0) return;
       for (const row of changed()) this.#changed.set(keyOf(row), row);
-      this.#timer ??= setTimeout(() => this.#tell(), GATHER_MS);
+      this.#tellLater();
     });
   }
 
@@ -53,10 +53,21 @@ export class AuditReaders<Client> {
     if (this.#timer !== null) clearTimeout(this.#timer);
   }
 
+  #tellLater(): void {
+    this.#timer ??= setTimeout(() => this.#tell(), GATHER_MS);
+  }
+
   #tell(): void {
     this.#timer = null;
-    const rows = [...this.#changed.values()];
-    this.#changed.clear();
+    const rows: AuditRow[] = [];
+    let characters = 0;
+    for (const [key, row] of this.#changed) {
+      if (isFull(rows, characters)) break;
+      this.#changed.delete(key);
+      rows.push(row);
+      characters += lengthOf(row);
+    }
+    if (this.#changed.size > 0) this.#tellLater();
     for (const [client, { wanted }] of this.#readings) {
       const still = rows.filter((row) => isWanted(row, wanted));
       const removed = rows.filter((row) => !isWanted(row, wanted)).map(keyOf);
@@ -109,9 +120,13 @@ async function nextPage({ wanted, calls }: Reading, isStill: () => boolean): Pro
       rows.push(next);
       characters += lengthOf(next);
     }
-    if (rows.length >= MOST_CALLS || characters >= MOST_CHARACTERS || read >= MOST_READ) break;
+    if (isFull(rows, characters) || read >= MOST_READ) break;
   }
   return { rows, more: true, upto: Number.isFinite(upto) ? upto : null };
+}
+
+function isFull({ length }: readonly AuditRow[], characters: number): boolean {
+  return length >= MOST_CALLS || characters >= MOST_CHARACTERS;
 }
 
 function lengthOf(row: AuditRow): number {

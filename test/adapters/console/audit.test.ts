@@ -103,6 +103,20 @@ describe('a page that shows tool calls', () => {
     expect([seqs(over), over.rows[0]?.decision]).toEqual([[2], 'once']);
   });
 
+  test('gets many or long changes in several frames', async () => {
+    await look();
+    const size = (seq: number): number => (seq > 240 ? 400_000 : 10);
+    audit.change(...Array.from({ length: 250 }, (_, seq) => auditRow(seq + 1, { output: 'x'.repeat(size(seq + 1)) })));
+    const frames = [];
+    let count = 0;
+    while (count < 250) {
+      const frame = await page.frame('audit', ({ part }) => part === 'changed');
+      frames.push(frame.rows.length);
+      count += frame.rows.length;
+    }
+    expect(frames).toEqual([100, 100, 43, 3, 3, 1]);
+  });
+
   test('gets nothing after it closed the view', async () => {
     fill(1);
     await look();
