@@ -41,8 +41,8 @@ export type OutgoingPost = {
   readonly outboxId: string;
   readonly speaker: Speaker;
   /**
-   * At most `textLimit` UTF-16 units (a question: `questionLimit`), or more than `fileAbove`. A mark of a late or
-   * repeated post may add up to 60 units.
+   * At most `textLimit` UTF-16 units (a question: `questionLimit`), or more than `fileAbove`. The marks of a late and
+   * repeated post may add up to 80 units.
    */
   readonly text: string;
   /**

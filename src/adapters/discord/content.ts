@@ -11,10 +11,10 @@ import { defined } from '../../lib/defined.ts';
 /** Discord's limit for the content of one message, in UTF-16 units. */
 const CONTENT_LIMIT = 2_000;
 /**
- * The longest text of one post, in UTF-16 units. Up to Discord's limit, there is room for a name in front and for links
- * that are written out.
+ * The longest text of one post, in UTF-16 units. Up to Discord's limit, there is room for a name in front (86), the
+ * marks of a late and repeated post (80), and links that are written out.
  */
-export const TEXT_LIMIT = 1_900;
+export const TEXT_LIMIT = 1_800;
 /** An agent's text longer than this is shown as a file; a shorter one is split into several posts. UTF-16 units. */
 export const FILE_ABOVE = 7_600;
 /** Ends the text of a draft. Finished texts never end with this character. */

@@ -357,6 +357,15 @@ describe('texts of any length', () => {
     expect(await rig.outgoing.find(rig.channel, long)).toBe(id);
   });
 
+  test('a late and repeated text of a long name is shown whole without a webhook', async () => {
+    rig = await sendingRig({ settings: { webhooks: false } });
+    const late = '\n(said at 12:00 UTC, when this channel took no messages)\n(possible repeat)';
+    const long = { id: 'long', name: 'N'.repeat(80), avatar: null };
+    await rig.outgoing.post(rig.channel, post(long, `${'x'.repeat(TEXT_LIMIT)}${late}`));
+    const [shown] = rig.server.read(rig.server.channel);
+    expect(shown?.text.endsWith(`x${late}`)).toBe(true);
+  });
+
   test('a text becomes a file only above the file limit', async () => {
     rig = await sendingRig();
     await rig.outgoing.post(rig.channel, post(DEV, 'x'.repeat(TEXT_LIMIT)));
