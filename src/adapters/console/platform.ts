@@ -107,9 +107,9 @@ export class Platform {
     return this.#all(() => this.#statement.after.all(channel, after, limit));
   }
 
-  /** Returns the oldest `limit` messages of people with a seq above `after`, oldest first, without deleted messages. */
+  /** Returns the newest `limit` messages of people with a seq above `after`, oldest first, without deleted messages. */
   written(channel: ChannelId, limit: number, after: number): readonly ChatMessage[] {
-    return this.#all(() => this.#statement.written.all(channel, after, limit));
+    return this.#all(() => this.#statement.written.all(channel, after, limit)).toReversed();
   }
 
   /** Channels with people's messages that are not in the inbox. */
@@ -193,7 +193,7 @@ function prepare(db: Database) {
       )
       .pluck(),
     written: db.prepare<[ChannelId, number, number], Row>(
-      `SELECT * FROM conversation WHERE channel = ? AND seq > ? AND kind = 'person' AND deleted = 0 ORDER BY seq LIMIT ?`,
+      `SELECT * FROM conversation WHERE channel = ? AND seq > ? AND kind = 'person' AND deleted = 0 ORDER BY seq DESC LIMIT ?`,
     ),
   };
 }

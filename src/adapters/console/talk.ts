@@ -124,15 +124,14 @@ export class Talk {
     this.hub.changed(channel, changed);
   }
 
-  /** Returns at most 100,000 messages of people after a position; with `null`, at most 500. Omits deleted messages. */
+  /** Returns the newest 100,000 messages of people after a position; with `null`, 500. Omits deleted messages. */
   readBack(channel: ChannelId, after: { readonly order: string } | null): History {
-    const found = this.#parts.platform.written(channel, CATCH_UP_LIMIT, after === null ? 0 : Number(after.order));
-    const messages = after === null ? found.slice(-FIRST_CATCH_UP) : found;
-    const missing = found.length === CATCH_UP_LIMIT || messages.length < found.length;
+    const limit = after === null ? FIRST_CATCH_UP : CATCH_UP_LIMIT;
+    const found = this.#parts.platform.written(channel, limit + 1, Number(after?.order ?? 0));
     return {
-      messages: messages.map((message) => this.#toHuman(channel, message)),
+      messages: found.slice(-limit).map((message) => this.#toHuman(channel, message)),
       changes: [],
-      gap: missing ? `only ${messages.length} messages of the console's history were read` : null,
+      gap: found.length > limit ? `only the newest ${limit} messages of the console's history were read` : null,
     };
   }
 

@@ -322,6 +322,17 @@ describe('catching up', () => {
     expect((await here.adapter.catchUp(CHANNEL, null)).messages).toHaveLength(3);
     expect((await here.adapter.catchUp(OTHER, null)).messages).toEqual([]);
   });
+
+  test('of a channel that was never read gives the newest 500 messages', async () => {
+    await opened();
+    const speaker = { id: 'console:you', name: 'You', avatar: null };
+    const message = { channel: CHANNEL, kind: 'person', speaker, epoch: null, replyTo: null } as const;
+    const add = (text: string) => here.platform.add({ ...message, text, nonce: text });
+    await Promise.all(Array.from({ length: 501 }, (_, place) => add(`${place}`)));
+    const { messages, gap } = await here.adapter.catchUp(CHANNEL, null);
+    expect([messages.length, messages[0]?.text, messages.at(-1)?.text]).toEqual([500, '1', '500']);
+    expect(gap).toBe("only the newest 500 messages of the console's history were read");
+  });
 });
 
 describe("the view of another platform's channel", () => {

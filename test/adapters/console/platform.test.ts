@@ -105,6 +105,8 @@ describe('a store with messages', () => {
     await platform.add(written('d'));
     await platform.remove(CHANNEL, gone.id);
     expect(platform.written(CHANNEL, 10, first.seq).map((message) => message.key)).toEqual(['d']);
+    await platform.add(written('e'));
+    expect(platform.written(CHANNEL, 2, 0).map((message) => message.key)).toEqual(['d', 'e']);
   });
 
   test('an edited text is marked when a person edits, not when an announcement recurs', async () => {
