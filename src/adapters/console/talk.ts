@@ -92,7 +92,9 @@ export class Talk {
     const [only] = fitting;
     if (only !== undefined && fitting.length === 1) return intake.command(only.id, person, line);
     const list = channels.map(({ id }) => id).join(', ') || 'none';
-    const why = channel === null ? 'Say which channel with --channel.' : `There is no channel ${channel}.`;
+    const unclear =
+      only === undefined ? `There is no channel ${channel}.` : `Several channels are named ${channel}. Use an id.`;
+    const why = channel === null ? 'Say which channel with --channel.' : unclear;
     return { ok: false, text: `${why} Channels here: ${list}` };
   }
 

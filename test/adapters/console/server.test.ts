@@ -325,6 +325,17 @@ describe('commands from the command line', () => {
     });
   });
 
+  test('is told to use an id when several channels have the name', async () => {
+    const channels = here.queries.channels().map((each) => ({ ...each, name: 'demo' }));
+    here.queries.channels = () => channels;
+    const ask = async (channel: string): Promise<unknown> =>
+      (await call(`${here.url}/ctl`, bearer(), { body: JSON.stringify({ channel, line: '/queue' }) })).body;
+    expect(await ask('demo')).toContain(
+      'Several channels are named demo. Use an id. Channels here: console:demo, discord:42',
+    );
+    expect(await ask('no')).toContain('There is no channel no. Channels here: console:demo, discord:42');
+  });
+
   test('a body that is not a command, or too long, is refused', async () => {
     for (const wrong of ['', 'not json', '{}', '{"line":""}', '{"line":"/stop","more":1}']) {
       expect((await call(`${here.url}/ctl`, bearer(), { body: wrong })).status).toBe(400);
