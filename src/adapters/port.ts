@@ -14,10 +14,6 @@ export type Capabilities = {
   readonly textLimit: number;
   /** The longest question that is one message, in UTF-16 units. Default: `textLimit`. */
   readonly questionLimit?: number;
-  readonly edits: boolean;
-  readonly receipts: boolean;
-  readonly cards: boolean;
-  readonly drafts: boolean;
   /** A second post with the same outbox id returns the first message, while that message is stored. */
   readonly idempotentPosts: boolean;
   /**

@@ -278,7 +278,7 @@ function speech({ rig: { capabilities, ways }, on }: Suite): void {
     }),
   );
 
-  test.runIf(capabilities.drafts)(
+  test(
     'is shown while it is generated, and appears once when it is posted',
     on({ ...ALONE, haste: 1 }, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', { write: 'First of all' }, 'pause', { write: ' we build it.' });
@@ -298,7 +298,7 @@ function speech({ rig: { capabilities, ways }, on }: Suite): void {
       program.cast.play('pm', { write: 'First of all we' }, 'pause', { write: ' build it.' });
       await says('What is the plan?');
       await program.cast.paused('pm', stage.channel);
-      if (capabilities.drafts) await seeEqual(async () => (await stage.drafts()).length, 1);
+      await seeEqual(async () => (await stage.drafts()).length, 1);
       await stage.command('ann', '/floor skip');
       release('pm');
       await program.rests();
@@ -315,7 +315,7 @@ function speech({ rig: { capabilities, ways }, on }: Suite): void {
       program.cast.play('pm', { write: 'It is built.\nTURN_COM' }, 'pause', { write: 'PLETE @qa' });
       await says('Build a bridge');
       await program.cast.paused('pm', stage.channel);
-      if (capabilities.drafts) await seeEqual(async () => (await stage.drafts()).length, 1);
+      await seeEqual(async () => (await stage.drafts()).length, 1);
       expect((await stage.drafts()).filter(({ text }) => text.includes('TURN'))).toEqual([]);
       release('pm');
       await program.rests();
@@ -342,7 +342,7 @@ function speech({ rig: { capabilities, ways }, on }: Suite): void {
   );
 }
 
-function announcements({ rig: { capabilities }, on }: Suite): void {
+function announcements({ on }: Suite): void {
   const notices = async (stage: Stage) =>
     (await stage.read()).filter(({ kind }) => kind === 'conch').map(({ text }) => text);
 
@@ -381,7 +381,7 @@ function announcements({ rig: { capabilities }, on }: Suite): void {
     }),
   );
 
-  test.runIf(capabilities.edits)(
+  test(
     'is edited instead of repeated when it recurs',
     on({ ...ALONE, turnConfig: { defaultTimeoutSeconds: 20 } }, async ({ stage, program, says }) => {
       program.cast.play('pm', 'pause');
@@ -395,7 +395,7 @@ function announcements({ rig: { capabilities }, on }: Suite): void {
   );
 }
 
-function commands({ rig: { ways, capabilities }, on }: Suite): void {
+function commands({ rig: { ways }, on }: Suite): void {
   test(
     'that only reads is answered to everybody, each time to its author only',
     on({ ...ALONE, operators: {} }, async ({ stage, talk }) => {
@@ -493,7 +493,7 @@ function commands({ rig: { ways, capabilities }, on }: Suite): void {
     }),
   );
 
-  test.runIf(capabilities.receipts)(
+  test(
     '/why shows the outcome of a message',
     on(ALONE, async ({ stage, program, says }) => {
       const id = await says('Build a bridge');
@@ -503,8 +503,8 @@ function commands({ rig: { ways, capabilities }, on }: Suite): void {
   );
 }
 
-function opening({ rig: { capabilities }, on }: Suite): void {
-  test.runIf(capabilities.receipts)(
+function opening({ on }: Suite): void {
+  test(
     'T37 is marked at once as received, and as answered once the answer is posted',
     on(ALONE, async ({ stage, program, pmPauses, release, talk }) => {
       const id = await pmPauses();
@@ -520,8 +520,8 @@ function opening({ rig: { capabilities }, on }: Suite): void {
   );
 }
 
-function cards({ rig: { capabilities }, on }: Suite): void {
-  test.runIf(capabilities.cards)(
+function cards({ on }: Suite): void {
+  test(
     'shows the holder and the queue, and its buttons work',
     on(PAIR, async ({ stage, program, pmPauses }) => {
       await pmPauses();
@@ -533,7 +533,7 @@ function cards({ rig: { capabilities }, on }: Suite): void {
     }),
   );
 
-  test.runIf(capabilities.cards)(
+  test(
     'that was drawn for an ended turn does nothing and says why',
     on(PAIR, async ({ stage, program, pmPauses, release }) => {
       await pmPauses();
@@ -548,7 +548,7 @@ function cards({ rig: { capabilities }, on }: Suite): void {
     }),
   );
 
-  test.runIf(capabilities.cards)(
+  test(
     "has the buttons of an agent's request",
     on(ALONE, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', { ask: 'Delete the folder' });
@@ -561,7 +561,7 @@ function cards({ rig: { capabilities }, on }: Suite): void {
     }),
   );
 
-  test.runIf(capabilities.cards)(
+  test(
     'T46 becomes its outcome, with the name of the person who answered',
     on(ALONE, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', { ask: 'Delete the folder' });
@@ -577,7 +577,7 @@ function cards({ rig: { capabilities }, on }: Suite): void {
     }),
   );
 
-  test.runIf(capabilities.cards)(
+  test(
     'T53 offers "allow" only when the whole request was posted',
     on(ALONE, async ({ stage, program, talk, says }) => {
       const suffered = stage.refuse(3, 'rm -r Delete the folder');
@@ -595,7 +595,7 @@ function cards({ rig: { capabilities }, on }: Suite): void {
     }),
   );
 
-  test.runIf(capabilities.cards)(
+  test(
     'T7 does nothing for a closed request of the same turn, nor at a second press',
     on(ALONE, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', { ask: 'one' }, { ask: 'two' });
@@ -620,7 +620,7 @@ function cards({ rig: { capabilities }, on }: Suite): void {
     }),
   );
 
-  test.runIf(capabilities.cards)(
+  test(
     'refuses a button pressed by a person who is no operator (row 75: unauthorised button)',
     on({ ...PAIR, operators: {} }, async ({ stage, program, pmPauses }) => {
       await pmPauses();
@@ -869,8 +869,8 @@ const REPLACED: readonly [string, (file: string, backup: string) => Promise<unkn
 ];
 
 /** Tests buttons of a database that was replaced. */
-function replacedStores({ rig: { capabilities }, on }: Suite): void {
-  test.runIf(capabilities.cards).each(REPLACED)('T81 that was drawn before %s changes nothing', (_, replace) =>
+function replacedStores({ on }: Suite): void {
+  test.each(REPLACED)('T81 that was drawn before %s changes nothing', (_, replace) =>
     on(ALONE, async ({ stage, program, again, file, says }) => {
       const backup = `${file}.kept`;
       await says('Hello');
@@ -901,7 +901,7 @@ function replacedStores({ rig: { capabilities }, on }: Suite): void {
   );
 }
 
-function restarts({ rig: { capabilities, ways }, on }: Suite): void {
+function restarts({ rig: { ways }, on }: Suite): void {
   const TEXTS = ['alpha', 'beta', 'gamma', 'delta'];
   const acts = TEXTS.map((say) => ({ say }));
   const spoken = TEXTS.map((text) => `PM: ${text}`);
@@ -966,7 +966,7 @@ function restarts({ rig: { capabilities, ways }, on }: Suite): void {
     );
   }
 
-  test.runIf(capabilities.drafts)(
+  test(
     'by force while it showed a draft removes the draft',
     on({ ...ALONE, haste: 1 }, async ({ stage, program, again, talk, says }) => {
       program.cast.play('pm', { write: 'First of all' }, 'pause');

@@ -54,10 +54,6 @@ function bench(
     name: 'test',
     capabilities: {
       textLimit: 100,
-      edits: false,
-      receipts: false,
-      cards: false,
-      drafts: false,
       idempotentPosts: false,
       fileAbove: null,
     },

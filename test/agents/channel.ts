@@ -48,7 +48,7 @@ export async function openChannel(backend: AgentBackend, turnConfig: object = {}
     time: { clock, timers: systemTimers },
     adapter: {
       name: 'console',
-      capabilities: { textLimit: 4_000, edits: true, drafts: true },
+      capabilities: { textLimit: 4_000 },
       post: async (_channel, { speaker, text }) => String(posts.push(`${speaker?.name}: ${text}`)),
       draft: (_channel, { id }, _epoch, text) => void (id === 'dev' && text !== null && drafts.push(text)),
     },

@@ -82,7 +82,7 @@ async function run(call: TrialCall): Promise<void> {
     time,
     adapter: {
       name: 'console',
-      capabilities: { textLimit: 4_000, edits: true, drafts: false, idempotentPosts: true },
+      capabilities: { textLimit: 4_000, idempotentPosts: true },
       openThread: async (channel, name, key) => ({ id: `${channel}/${key}`, parent: channel, name }),
       post: async (channel, { outboxId, speaker, text }) => {
         log('posts.jsonl', { channel, speaker: speaker?.name ?? null, text });

@@ -265,7 +265,7 @@ async function inConsole(): Promise<Room> {
     env: {},
     adapter: {
       name: 'console',
-      capabilities: { textLimit: 4_000, edits: true, drafts: false },
+      capabilities: { textLimit: 4_000 },
       openThread: async (parent, name, key) => ({ id: `${parent}/${key}`, parent, name }),
       // An edit of an earlier line is no message.
       edit: async () => 'changed',

@@ -7,10 +7,6 @@ import { createLog } from '../../src/runtime/log.ts';
 /** A platform that takes everything and shows nothing. */
 const PLAIN: Capabilities = {
   textLimit: 1_000,
-  edits: false,
-  receipts: false,
-  cards: false,
-  drafts: false,
   idempotentPosts: true,
   fileAbove: null,
 };

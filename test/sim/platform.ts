@@ -216,10 +216,6 @@ export class Platform {
       name: 'console',
       capabilities: {
         textLimit,
-        edits: true,
-        receipts: true,
-        cards: true,
-        drafts: true,
         idempotentPosts: idempotent,
         fileAbove: null,
       },

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import type { Clock, Timers } from '../../lib/time.ts';
+import type { Clock } from '../../lib/time.ts';
 import { defined } from '../../lib/defined.ts';
 import { makePrivateFolder } from '../../lib/private-file.ts';
 import { systemTimers } from '../../lib/time.ts';
@@ -22,10 +22,6 @@ export const CONSOLE_PERSON: Principal = { id: 'console:you', name: 'You', roles
 
 const CAPABILITIES: Capabilities = {
   textLimit: LONGEST_TEXT,
-  edits: true,
-  receipts: true,
-  cards: true,
-  drafts: true,
   idempotentPosts: true,
   fileAbove: null,
   oversees: true,
@@ -39,11 +35,8 @@ export type ConsoleOptions = {
   readonly platform: Platform;
   /** 0 takes any free port. */
   readonly port: number;
-  readonly host?: '127.0.0.1';
   readonly clock: Clock;
   readonly log: Logger;
-  readonly timers?: Timers;
-  readonly person?: Principal;
   /** Carries out backup, prune and erase for programs with the token: only this process may write to the database. */
   readonly maintenance?: (order: MaintenanceOrder) => Promise<Answer>;
   /** Status of the database; `ok` by default. */
@@ -129,12 +122,12 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
 type Ports = { readonly intake: Intake; readonly queries: FloorQueries };
 
 async function run(options: ConsoleOptions, ports: Ports, later: Later): Promise<Running> {
-  const { clock, log, dataDir, platform, port, person = CONSOLE_PERSON, pageDir } = options;
+  const { clock, log, dataDir, platform, port, pageDir } = options;
   makePrivateFolder(dataDir);
-  const talk = new Talk({ ...ports, person, platform, audits: () => later.readers, clock, log });
+  const talk = new Talk({ ...ports, person: CONSOLE_PERSON, platform, audits: () => later.readers, clock, log });
   try {
     const server = await startServer({
-      host: options.host ?? '127.0.0.1',
+      host: '127.0.0.1',
       port,
       token: sessionToken(join(dataDir, 'console-token')),
       ...defined({ pageDir }),
@@ -144,7 +137,7 @@ async function run(options: ConsoleOptions, ports: Ports, later: Later): Promise
       command: (channel, line) => talk.command(channel, line),
       runs: () => later.runs,
       crew: (channel, most) => ports.queries.crew?.(channel, most) ?? null,
-      timers: options.timers ?? systemTimers,
+      timers: systemTimers,
       clock,
       maintenance: async (order) => maintenance(options, later, order),
     });

@@ -32,7 +32,7 @@ export type ButtonOpens =
   | { readonly what: 'input' };
 
 /** The floor's state in one line with buttons, the same on every platform. */
-export type Card = {
+type Card = {
   /** Such as "🎤 dev · 1:12 left · next: qa, pm". The time is in words, or in the markup of the platform's own clock. */
   readonly text: string;
   /** When the turn ends if nothing else happens. `null`: the card shows no time limit. */
@@ -352,7 +352,7 @@ export function ruleLabel(words: string, index: number, length: number): string 
 }
 
 /** Returns the words of a rule, then the rule as `/run approvals` lists it. At most 400 characters. */
-export function ruleText({ rule, words }: { readonly rule: string; readonly words: string }): string {
+function ruleText({ rule, words }: { readonly rule: string; readonly words: string }): string {
   return excerpt(`${words} · \`${rule.replaceAll('`', "'")}\``, RULE_LENGTH);
 }
 
@@ -374,7 +374,7 @@ export type Control =
   | { readonly what: 'text' | 'number'; readonly longest: number; readonly isLong: boolean; readonly initial: string };
 
 /** The longest text of a field, in UTF-16 units, so that it fits into a command line. */
-const LONGEST_TEXT = 1_500;
+const LONGEST_FIELD = 1_500;
 /** A text field for more characters than this has several lines. */
 const SHORT_TEXT = 100;
 const YES_OR_NO = [
@@ -390,7 +390,7 @@ export function controlOf({ kind, options, most, format, initial = '' }: AskedFi
       options: kind === 'boolean' ? YES_OR_NO : options,
       initial: kind === 'some' ? valuesListed(initial) : [initial],
     };
-  const longest = Math.max(1, Math.min((kind === 'text' ? most : undefined) ?? LONGEST_TEXT, LONGEST_TEXT));
+  const longest = Math.max(1, Math.min((kind === 'text' ? most : undefined) ?? LONGEST_FIELD, LONGEST_FIELD));
   const isLong = kind === 'text' && format === undefined && longest > SHORT_TEXT;
   return { what: kind === 'integer' || kind === 'number' ? 'number' : 'text', longest, isLong, initial };
 }

@@ -6,8 +6,8 @@ import type { ChannelId, AgentId } from '../../turns/floor/settings.ts';
 import { KeyedQueue } from '../../lib/keyed.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { OutboxRow } from '../../turns/floor-store.ts';
-import type { Announcement } from '../../turns/floor/announcement.ts';
 import type { Effect } from '../../turns/floor/react.ts';
+import { isQuestion } from '../../turns/text/split.ts';
 import { ChatError } from '../port.ts';
 import type {
   AdapterParts,
@@ -363,11 +363,10 @@ async function collapse(adapter: ChatAdapter, row: OutboxRow): Promise<void> {
 }
 
 function endsQuestion({ effect }: OutboxRow): boolean {
-  return effect.type === 'announce' && ENDS_QUESTION.has(effect.announcement.kind);
+  return effect.type === 'announce' && ['answered', 'trustAnswered'].includes(effect.announcement.kind);
 }
 
 const PART_OVER = 'Part of the question above, which is closed.';
-const ENDS_QUESTION: ReadonlySet<Announcement['kind']> = new Set(['answered', 'trustAnswered']);
 
 type Found = { readonly id: string | null } | { readonly unreadable: string };
 
@@ -388,7 +387,6 @@ function postOf(row: OutboxRow, ports: OutboxSenderPorts): OutgoingPost {
   const isSpeech = effect.type === 'post';
   const thread = isSpeech ? ports.threadOf(row) : null;
   const announcement = effect.type === 'announce' ? effect.announcement : null;
-  const isQuestion = announcement?.kind === 'approval' || announcement?.kind === 'trust';
   const buttons = isSpeech ? [] : (ports.buttonsOf?.(row) ?? []);
   return {
     outboxId: row.id,
@@ -396,7 +394,7 @@ function postOf(row: OutboxRow, ports: OutboxSenderPorts): OutgoingPost {
     text: ports.clean(row.text ?? ''),
     afterId: row.afterId,
     epoch: isSpeech ? effect.epoch : null,
-    ...(isQuestion ? { asks: askedId(announcement) } : {}),
+    ...(announcement !== null && isQuestion(announcement) ? { asks: askedId(announcement) } : {}),
     ...(thread === null ? {} : { thread }),
     ...(buttons.length === 0 ? {} : { buttons }),
   };

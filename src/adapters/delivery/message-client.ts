@@ -87,7 +87,12 @@ export type MessageSender = Required<Pick<ChatAdapter, 'post' | 'find' | 'edit' 
   stop(): Promise<void>;
 };
 
+/** Compares two ids by time: negative when the first message is older. */
+export function compareIds(one: MessageId, other: MessageId): number {
+  return one.length - other.length || (one < other ? -1 : Number(one > other));
+}
+
 /** Whether the first message was sent after the second. */
 export function isAfter(id: MessageId, other: MessageId): boolean {
-  return id.length === other.length ? id > other : id.length > other.length;
+  return compareIds(id, other) > 0;
 }

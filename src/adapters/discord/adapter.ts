@@ -1,6 +1,4 @@
-import { Routes } from 'discord.js';
 import type { REST } from 'discord.js';
-import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { createChatAdapter, createMessageSender } from '../delivery/chat-adapter.ts';
 import type { OpenPlatform } from '../delivery/chat-adapter.ts';
@@ -20,6 +18,7 @@ import {
   retryRead,
   platformChannel,
   untilDiscord,
+  whoAmI,
   wordsOf,
 } from './client.ts';
 import type { Calls, DiscordSettings, Self } from './client.ts';
@@ -29,7 +28,7 @@ import { createEvents } from './events.ts';
 import { readHistory } from './history.ts';
 import type { MessageContext } from './parse-message.ts';
 import { createInteractions } from './interactions.ts';
-import { createPlaces, snowflakeSchema } from './places.ts';
+import { createPlaces } from './places.ts';
 import type { Places } from './places.ts';
 import { createIdentities, Webhooks } from './identity.ts';
 import type { Identities } from './identity.ts';
@@ -48,10 +47,6 @@ export const CAPABILITIES: Capabilities = {
   textLimit: TEXT_LIMIT,
   // A question longer than `textLimit` is one post: its beginning, with the whole text in a file.
   questionLimit: Number.MAX_SAFE_INTEGER,
-  edits: true,
-  receipts: true,
-  cards: true,
-  drafts: true,
   idempotentPosts: false,
   fileAbove: FILE_ABOVE,
   losesEvents: true,
@@ -84,7 +79,7 @@ type Parts = AdapterOptions & Pick<AdapterParts, 'intake' | 'queries' | 'signal'
 async function open(parts: Parts): Promise<OpenPlatform> {
   const { rest, intake, queries, clock, log } = parts;
   const reached = createConnectRetry('Discord', parts);
-  const self = await reached(() => whoAmI(rest), untilDiscord);
+  const { self } = await reached(() => whoAmI(rest), untilDiscord);
   const calls = createCalls({ rest, clock });
   const read = createReader(calls, parts);
   const places = createPlaces({ read, queries, intake });
@@ -92,8 +87,6 @@ async function open(parts: Parts): Promise<OpenPlatform> {
   const missing = async (channel: string, known?: GuildAnswers): Promise<readonly PermissionName[]> =>
     (await retryRead(() => channelPermissions({ calls, self }, channel, parts.settings, known), parts)).missing;
   const membership = new ChannelMembership({ ...parts, read, places, missing, reopened: sender.reopened });
-  const mayRead = async (channel: string): Promise<boolean> =>
-    !(await missing(channel)).includes('Read Message History');
   const context: MessageContext = {
     self,
     identities: sender.identities,
@@ -103,6 +96,7 @@ async function open(parts: Parts): Promise<OpenPlatform> {
   const known: Known = { self, calls, places, sender, membership, context, inbound: createInboundQueue(parts) };
   const connection = listen(parts, known);
   const settle = createSettling({ ...parts, ...known, reached });
+  const mayRead = (channel: string): Promise<boolean> => retryRead(() => sender.mayRead(channel), parts);
   const history = { read, places, queries, context, mayRead, log };
   await membership.checkAll();
   await sender.start();
@@ -164,14 +158,6 @@ function listen(parts: Parts, known: Known): Connection {
   });
 }
 
-const userSchema = z.object({ id: snowflakeSchema });
-
-async function whoAmI(rest: REST): Promise<Self> {
-  const user = userSchema.parse(await rest.get(Routes.user()));
-  const application = userSchema.parse(await rest.get(Routes.currentApplication()));
-  return { userId: user.id, applicationId: application.id };
-}
-
 /** Returns a function that registers the slash commands in a channel's server, once, or again after an error. */
 function createSettling(ports: Parts & Known & { readonly reached: ReturnType<typeof createConnectRetry> }) {
   const { calls, places, reached, self, signal, log } = ports;
@@ -203,6 +189,8 @@ type SenderPorts = Pick<Parts, 'queries' | 'clock' | 'timers' | 'log' | 'memory'
 /** Sends and shows all of Conch's messages on Discord. */
 export type Sender = MessageSender & {
   readonly identities: Identities;
+  /** Returns whether the bot has the permission to read. Without it, Discord shows an empty history and no error. */
+  readonly mayRead: (channel: string) => Promise<boolean>;
   /** Looks up or creates roles and webhooks, eight channels at a time. Never rejects. */
   start(): Promise<void>;
 };
@@ -214,8 +202,8 @@ export function createSender(ports: SenderPorts): Sender {
   const webhooks = new Webhooks({ ...ports, locate, enabled: settings.webhooks });
   const identities = createIdentities({ ...ports, webhooks });
   const statuses = createStatuses({ ...ports, enabled: settings.typing });
-  const mayRead = async (channel: ChannelId): Promise<boolean> => {
-    const { missing } = await channelPermissions({ calls, self }, platformChannel(channel));
+  const mayRead = async (channel: string): Promise<boolean> => {
+    const { missing } = await channelPermissions({ calls, self }, channel);
     return !missing.includes('Read Message History');
   };
   const client = createMessageClient({ calls, locate, webhooks, self, mayRead, statuses });
@@ -236,6 +224,7 @@ export function createSender(ports: SenderPorts): Sender {
   return {
     ...sender,
     identities,
+    mayRead,
     async start() {
       const own = queries.channels().filter(({ parent }) => parent === null);
       await eightAtOnce(own, ({ id }) => prepare(id));

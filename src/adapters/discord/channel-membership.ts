@@ -7,6 +7,7 @@ import type { ChannelAccessPorts } from '../delivery/channel-access.ts';
 import type { FloorQueries, Place } from '../port.ts';
 import { CODES, rejectionOf, channelId, platformChannel } from './client.ts';
 import type { Calls, DiscordSettings, Reader, Self } from './client.ts';
+import { memberSchema } from './parse-message.ts';
 import { describe, isThread, channelSchema as placeSchema } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
 
@@ -164,7 +165,6 @@ const overwriteSchema = z.object({ id: z.string(), allow: bits, deny: bits });
 /** A channel with the part of its description that decides about permissions. */
 const channelSchema = placeSchema.extend({ permission_overwrites: z.array(overwriteSchema).catch([]) });
 const rolesSchema = z.array(z.object({ id: z.string(), permissions: bits }));
-const memberSchema = z.object({ roles: z.array(z.string()) });
 
 /** Input for computing a member's permissions in a channel. */
 type MemberContext = {

@@ -1,6 +1,6 @@
-import { REST, DiscordAPIError, HTTPError, RateLimitError } from 'discord.js';
+import { REST, DiscordAPIError, HTTPError, RateLimitError, Routes } from 'discord.js';
 import type { RawFile } from 'discord.js';
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { retry } from '../../lib/retry.ts';
 import type { WaitPorts } from '../../lib/retry.ts';
@@ -13,6 +13,18 @@ import type { Config } from '../../config/config.ts';
 
 /** The bot's ids at Discord. */
 export type Self = { readonly userId: string; readonly applicationId: string };
+
+const userSchema = z.object({ id: z.string(), username: z.string() });
+const applicationSchema = z.object({ id: z.string(), flags: z.number().catch(0) });
+
+/** Asks Discord for the bot's ids, its name, and the flags of its application. */
+export async function whoAmI(
+  rest: REST,
+): Promise<{ readonly self: Self; readonly name: string; readonly flags: number }> {
+  const user = userSchema.parse(await rest.get(Routes.user()));
+  const application = applicationSchema.parse(await rest.get(Routes.currentApplication()));
+  return { self: { userId: user.id, applicationId: application.id }, name: user.username, flags: application.flags };
+}
 
 /** Switches for the Discord features that Conch uses. */
 export type DiscordSettings = Config['adapters']['discord'];

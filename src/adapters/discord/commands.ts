@@ -32,8 +32,8 @@ export const givenSchema = z.object({
  * Converts the table of commands to slash commands. Each first word is a command, each second word a
  * subcommand.
  */
-export function commandSet(table: readonly CommandRow[] = COMMANDS): readonly Option[] {
-  const groups = Map.groupBy(table, (row) => row.path.split(' ')[0] ?? '');
+export function commandSet(): readonly Option[] {
+  const groups = Map.groupBy<string, CommandRow>(COMMANDS, (row) => row.path.split(' ')[0] ?? '');
   return [...groups].map(([word, rows]) => {
     const [only] = rows;
     if (only !== undefined && only.path === word) return commandOption(CHAT_INPUT, only, word);
@@ -101,10 +101,13 @@ export function choicesFor(given: Given, known: Completable): readonly OptionCho
  * Registers the commands in a guild, unless the same ones are registered already. Resolves with true when it wrote.
  * Rejects with a `ChatError`.
  */
-export async function registerCommands(
-  at: { readonly calls: Calls; readonly applicationId: string; readonly guild: string; readonly channel: ChannelId },
-  wanted: readonly Option[] = commandSet(),
-): Promise<boolean> {
+export async function registerCommands(at: {
+  readonly calls: Calls;
+  readonly applicationId: string;
+  readonly guild: string;
+  readonly channel: ChannelId;
+}): Promise<boolean> {
+  const wanted = commandSet();
   const route = Routes.applicationGuildCommands(at.applicationId, at.guild);
   const call = { route, channel: at.channel, what: 'commands' } as const;
   const there = await at.calls.ask({ method: 'get', ...call }, z.array(optionSchema));

@@ -21,11 +21,12 @@ export const FILE_ABOVE = 7_600;
 export const CURSOR = '▌';
 
 const SUPPRESS_EMBEDS = 1 << 2;
-const EPHEMERAL = 1 << 6;
+/** Flag of an answer that only its receiver sees. */
+export const EPHEMERAL = 1 << 6;
 const SUPPRESS_NOTIFICATIONS = 1 << 12;
 const STYLES = { plain: 2, good: 3, danger: 4 } as const;
 const BUTTONS_A_ROW = 5;
-const LABEL_LENGTH = 80;
+const BUTTON_LABEL_LENGTH = 80;
 const ID_LENGTH = 100;
 const ID = /^conch([:rnfia])([^:]{1,80}):(.+)$/s;
 const HEAD_LENGTH = 1_500;
@@ -99,7 +100,7 @@ export function rowsOf(buttons: readonly CardButton[], mark: typeof NOTICE | nul
     .map((button) => ({
       type: 2,
       style: STYLES[button.style],
-      label: cutTo(button.label, LABEL_LENGTH),
+      label: cutTo(button.label, BUTTON_LABEL_LENGTH),
       custom_id: customId(button, mark),
     }))
     .filter(({ custom_id: { length } }) => length <= ID_LENGTH);

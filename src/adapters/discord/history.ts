@@ -2,8 +2,11 @@ import { Routes } from 'discord.js';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../engine/port.ts';
+import { compareIds, isAfter } from '../delivery/message-client.ts';
+import type { HistoryRange } from '../delivery/message-client.ts';
 import { unlessRefused } from '../delivery/posts.ts';
 import type { AdapterParts, History, Place, Position } from '../port.ts';
+import { defined } from '../../lib/defined.ts';
 import { channelId, platformChannel, snowflakeAt, timeOf } from './client.ts';
 import type { Reader } from './client.ts';
 import { editOf, humanMessage, isOwn, isSpeech, messageSchema } from './parse-message.ts';
@@ -40,18 +43,20 @@ export async function readHistory(ports: HistoryPorts, channel: ChannelId, after
   const parts = [read];
   for (const source of threads.sharing) parts.push(await readBack(ports, { source, floor: channel, place }, start));
   const hidden = read.isEmpty && !(await ports.mayRead(own));
-  const messages = parts.flatMap((part) => part.messages).sort((a, b) => compare(a.order, b.order));
+  const messages = parts.flatMap((part) => part.messages).sort((a, b) => compareIds(a.order, b.order));
   const gaps = [hidden ? NOT_ALLOWED : null, threads.gap, ...parts.map(({ gap }) => gap)].filter((gap) => gap !== null);
   return { messages, changes: parts.flatMap((part) => part.changes), gap: gaps.length === 0 ? null : gaps.join('; ') };
 }
 
 const NOTHING: History = { messages: [], changes: [], gap: null };
 const NOT_ALLOWED = 'Conch lacks the permission "Read Message History" here';
-const PAGE = 100;
+/** The most messages of one page. */
+export const PAGE = 100;
 /** The most threads of one channel that one read covers. */
 export const THREADS_READ = 50;
 
-const pageSchema = z.array(z.looseObject({ id: snowflakeSchema }));
+/** One page of a history. */
+export const pageSchema = z.array(z.looseObject({ id: snowflakeSchema }));
 const threadsSchema = z.object({ threads: z.array(z.unknown()) });
 
 type Page = z.infer<typeof pageSchema>;
@@ -71,27 +76,38 @@ async function begin(ports: HistoryPorts, source: string): Promise<History> {
 
 /** Reads from the newest message back to `start`. When there are too many messages, the oldest are left out. */
 async function readBack(ports: HistoryPorts, from: Source, start: string): Promise<Part> {
-  const seen: Page = [];
-  let before: string | null = null;
-  let isComplete = false;
-  for (let pages = 0; pages < PAGES && !isComplete; pages += 1) {
-    const found: Page = await page(ports, from.source, { limit: `${PAGE}`, ...(before === null ? {} : { before }) });
-    seen.push(...found.filter(({ id }) => compare(id, start) > 0));
-    before = found.reduce<string | null>(
-      (least, { id }) => (least === null || compare(id, least) < 0 ? id : least),
-      null,
-    );
-    isComplete = found.length < PAGE || before === null || compare(before, start) <= 0;
-  }
-  const { log } = ports;
-  const parsed = seen.flatMap((each) => {
+  const range = { after: start, newest: null, pages: PAGES };
+  const { messages, isComplete, isEmpty } = await readPages((query) => page(ports, from.source, query), range);
+  const parsed = messages.flatMap((each) => {
     const message = messageSchema.safeParse(each);
     if (!message.success)
-      log.warn({ message: each.id }, 'a message in the history has an unexpected form and was skipped');
+      ports.log.warn({ message: each.id }, 'a message in the history has an unexpected form and was skipped');
     return message.success ? [message.data] : [];
   });
-  const gap = isComplete ? null : `only the newest ${seen.length} messages of what was missed were read`;
-  return { ...speechOf(ports, from, parsed), gap, isEmpty: seen.length === 0 && before === null };
+  const gap = isComplete ? null : `only the newest ${messages.length} missed messages were read`;
+  return { ...speechOf(ports, from, parsed), gap, isEmpty };
+}
+
+/**
+ * Reads a range of a channel's history with `ask`, at most `pages` pages, from the newest message backwards. Resolves
+ * with the newest message first. `isComplete`: no page of the range is missing. `isEmpty`: the channel shows no message.
+ */
+export async function readPages(
+  ask: (query: Readonly<Record<string, string>>) => Promise<Page>,
+  { after, newest, pages }: HistoryRange & { readonly pages: number },
+): Promise<{ readonly messages: Page; readonly isComplete: boolean; readonly isEmpty: boolean }> {
+  const found: Page = [];
+  let isComplete = false;
+  for (let count = 0; count < pages && !isComplete; count += 1) {
+    const size = Math.min(PAGE, (newest ?? Infinity) - found.length);
+    const listed = await ask({ limit: `${size}`, ...defined({ before: found.at(-1)?.id }) });
+    found.push(...listed.toSorted((one, other) => compareIds(other.id, one.id)));
+    const oldest = found.at(-1)?.id;
+    const isPast = oldest === undefined || (after !== null && !isAfter(oldest, after));
+    isComplete = isPast || listed.length < size || found.length === newest;
+  }
+  const messages = found.filter(({ id }) => after === null || isAfter(id, after));
+  return { messages, isComplete, isEmpty: found.length === 0 };
 }
 
 function speechOf(
@@ -120,13 +136,13 @@ async function threadsSharing(ports: HistoryPorts, place: Place, start: string):
   const archived = await list(Routes.channelThreads(own, 'public')).catch(unlessRefused);
   const newestIn = (thread: ChannelPayload): string => thread.last_message_id ?? thread.id;
   const missed = [...active, ...(archived ?? [])]
-    .filter((thread) => thread.parent_id === own && compare(newestIn(thread), start) > 0)
-    .toSorted((one, other) => compare(newestIn(other), newestIn(one)));
+    .filter((thread) => thread.parent_id === own && isAfter(newestIn(thread), start))
+    .toSorted((one, other) => compareIds(newestIn(other), newestIn(one)));
   const fresh = missed.slice(0, THREADS_READ);
   for (const thread of fresh) ports.places.learn(thread);
   if (place.threads === 'own') for (const { id } of fresh) await ports.places.resolve(id);
   const gap =
-    missed.length > THREADS_READ ? `only the newest ${THREADS_READ} threads of what was missed were read` : null;
+    missed.length > THREADS_READ ? `only the newest ${THREADS_READ} threads with missed messages were read` : null;
   return { sharing: place.threads === 'parent' ? fresh.map(({ id }) => id) : [], gap };
 }
 
@@ -137,9 +153,4 @@ function page({ read }: HistoryPorts, channel: string, query: Readonly<Record<st
     { route: Routes.channelMessages(channel), channel: channelId(channel), what: 'history', query },
     pageSchema,
   );
-}
-
-/** Compares two ids by time: negative when `one` is older. */
-function compare(one: string, other: string): number {
-  return one.length - other.length || (one < other ? -1 : Number(one > other));
 }

@@ -18,7 +18,7 @@ import { openingButton, questionOpened, reasonAsked, controlOf, isDrawable } fro
 import type { OpenedQuestion, Control } from '../delivery/card.ts';
 import { COMMAND_RULE, createDeduplicator, createFirstTime, whyLine } from '../delivery/inbound.ts';
 import type { Deduplicator, FirstTime } from '../delivery/inbound.ts';
-import { answerBody, cutTo, readCustomId, rowsOf, textFile, customId } from './content.ts';
+import { EPHEMERAL, answerBody, cutTo, readCustomId, rowsOf, textFile, customId } from './content.ts';
 import type { PressedButton } from './content.ts';
 import { choicesFor, givenSchema, lineOf, withMessageIds } from './commands.ts';
 import { channelId, chatError, platformChannel, rejectionOf, wordsOf } from './client.ts';
@@ -88,7 +88,6 @@ const TYPES = { command: 2, button: 3, autocomplete: 4, form: 5 } as const;
 const DEFERRED = 5;
 const CHOICES = 8;
 const MODAL = 9;
-const EPHEMERAL = 64;
 const EXPIRED = 10_062;
 const ACKNOWLEDGED = 40_060;
 /** Retries of sending an answer. A person waits for the answer, so the retries are few and short. */
@@ -337,7 +336,7 @@ function personOf(by: Pick<MessagePayload, 'author' | 'member'>): Principal {
 }
 
 /** A person's reaction to a message. `author` and `member`: the person. */
-export type Reacted = Pick<MessagePayload, 'author' | 'member'> & {
+type Reacted = Pick<MessagePayload, 'author' | 'member'> & {
   readonly channel: ChannelId;
   readonly message_id: string;
   readonly kind: ReactionKind;
@@ -411,7 +410,7 @@ function formModal(
   const { note, fields } = form;
   if (!isDrawable(fields, LIMITS)) return null;
   return modalOf(button, {
-    title: cutTo(note, LABEL_LENGTH),
+    title: cutTo(note, FIELD_LABEL_LENGTH),
     components: fields.map((field) => drawField(field, sent)),
   });
 }
@@ -438,7 +437,7 @@ const TEXT = 4;
 const SELECT = 3;
 const LABEL = 18;
 const LONGEST_REASON = 500;
-const LABEL_LENGTH = 45;
+const FIELD_LABEL_LENGTH = 45;
 const TEXT_LENGTH = 100;
 const FORMS_KEPT = 500;
 const LIMITS = { fields: 5, options: 25, valueLength: TEXT_LENGTH };
@@ -477,7 +476,7 @@ function drawField(field: AskedField, sent: SentForm | null): object {
   const component =
     control.what === 'choice' ? menu(field, control.options, before) : textInput(field, control, before);
   const described = hint === '' ? {} : { description: hint };
-  return { type: LABEL, label: cutTo(label, LABEL_LENGTH), ...described, component };
+  return { type: LABEL, label: cutTo(label, FIELD_LABEL_LENGTH), ...described, component };
 }
 
 function textInput(

@@ -7,12 +7,12 @@ import { RECEIPTS } from '../../turns/floor/react.ts';
 import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { FloorView } from '../../turns/view.ts';
-import { isAfter } from '../delivery/message-client.ts';
 import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } from '../delivery/message-client.ts';
 import { ChatError } from '../port.ts';
 import { platformChannel, timeOf, CODES, isUnknownMessage, rejectionOf, wordsOf } from './client.ts';
 import type { Call, Calls, Self } from './client.ts';
 import { FILE_ABOVE, bodyOf, contentOf, endsWithCursor, isCardButton, sameContent, shownOf } from './content.ts';
+import { PAGE, pageSchema, readPages } from './history.ts';
 import type { Places } from './places.ts';
 import { avatarUrlOf, sameName, usernameOf } from './identity.ts';
 import type { Webhook, Webhooks } from './identity.ts';
@@ -24,7 +24,7 @@ export type MessageClientPorts = {
   readonly webhooks: Webhooks;
   readonly self: Self;
   /** Returns whether the bot has the permission to read. Without it, Discord shows an empty history and no error. */
-  readonly mayRead: (channel: ChannelId) => Promise<boolean>;
+  readonly mayRead: (channel: string) => Promise<boolean>;
   readonly statuses: Statuses;
 };
 
@@ -120,15 +120,21 @@ class BotMessages implements MessageClient {
   }
 
   async own(channel: ChannelId, range: HistoryRange): Promise<readonly OwnMessage[]> {
-    const { webhooks, mayRead } = this.#ports;
+    const { calls, webhooks, mayRead } = this.#ports;
     // Looked up first, because the search must know which webhooks are Conch's own.
     const webhook = await webhooks.of(channel);
-    const seen = await history(this.#ports.calls, channel, range);
-    const isHidden = seen.length === 0 && (await history(this.#ports.calls, channel, ANY)).length === 0;
-    if (isHidden && !(await mayRead(channel))) {
-      const where = { method: 'find', channel, fault: 'refused' } as const;
+    const route = Routes.channelMessages(platformChannel(channel));
+    const after = range.after === NO_MESSAGE ? null : range.after;
+    const newest = range.newest ?? (after === null ? PAGE : null);
+    const { messages, isComplete, isEmpty } = await readPages(
+      (query) => calls.ask({ method: 'get', route, channel, what: 'read history', query }, pageSchema),
+      { after, newest, pages: MOST_PAGES },
+    );
+    const where = { method: 'find', channel, fault: 'refused' } as const;
+    if (!isComplete) throw new ChatError('The history since the post is too long to search', where);
+    if (isEmpty && !(await mayRead(platformChannel(channel))))
       throw new ChatError('The bot lacks the permission "Read Message History"', where);
-    }
+    const seen = messages.toReversed().flatMap((each) => seenSchema.safeParse(each).data ?? []);
     return seen.flatMap((message) => this.#ownOf(message, webhook) ?? []);
   }
 
@@ -262,37 +268,12 @@ const seenSchema = z.object({
 });
 const rowSchema = z.object({ components: z.array(z.object({ custom_id: z.string().catch('') })) });
 
-const PAGE = 100;
+/** The most pages that a search reads. */
 const MOST_PAGES = 20;
-const ANY = { after: null, newest: 1 };
 
 function isCard({ components }: SeenMessage): boolean {
   const rows = (components ?? []).flatMap((row) => rowSchema.safeParse(row).data ?? []);
   return rows.some((row) => row.components.some((each) => isCardButton(each.custom_id)));
-}
-
-/** Reads a part of a channel's history, oldest first. Rejects as `refused` when the part has more than 20 pages. */
-async function history(calls: Calls, channel: ChannelId, range: HistoryRange): Promise<readonly SeenMessage[]> {
-  const after = range.after === NO_MESSAGE ? null : range.after;
-  const newest = range.newest ?? (after === null ? PAGE : Infinity);
-  const found: SeenMessage[] = [];
-  let before: string | null = null;
-  for (let page = 0; page < MOST_PAGES; page += 1) {
-    const size = Math.min(PAGE, newest - found.length);
-    const query: Readonly<Record<string, string>> = { limit: String(size), ...(before === null ? {} : { before }) };
-    const route = Routes.channelMessages(platformChannel(channel));
-    const listed = await calls.ask(
-      { method: 'get', route, channel, what: 'read history', query },
-      z.array(z.unknown()),
-    );
-    const messages = listed.flatMap((each) => seenSchema.safeParse(each).data ?? []);
-    found.unshift(...messages.toSorted((one, other) => (isAfter(one.id, other.id) ? 1 : -1)));
-    before = found[0]?.id ?? null;
-    const isWhole = listed.length < size || before === null || (after !== null && !isAfter(before, after));
-    if (isWhole || found.length >= newest) return found.filter(({ id }) => after === null || isAfter(id, after));
-  }
-  const where = { method: 'find', channel, fault: 'refused' } as const;
-  throw new ChatError('The history since the post is too long to search', where);
 }
 
 /** The bot's typing signs. Discord removes a typing sign after 10 s, so it is sent again. */

@@ -6,7 +6,7 @@ import type { Clock } from '../../lib/time.ts';
 import { bad, good, warning } from '../port.ts';
 import type { CheckResult, ChatError } from '../port.ts';
 import type { AdapterOptions } from './adapter.ts';
-import { createCalls, createClient, channelId, platformChannel, chatError, rejectionOf } from './client.ts';
+import { createCalls, createClient, channelId, platformChannel, chatError, rejectionOf, whoAmI } from './client.ts';
 import type { Calls, DiscordSettings, Self } from './client.ts';
 import { OPTIONAL_PERMISSIONS, PERMISSIONS, channelPermissions, neededPermissions } from './channel-membership.ts';
 import type { ChannelPermissions, PermissionNeeds } from './channel-membership.ts';
@@ -65,18 +65,14 @@ const WEBHOOKS_A_CHANNEL = 15;
 /** Channel types that can have a floor: text, announcements, and the three kinds of threads. */
 const TEXT_CHANNELS: ReadonlySet<number> = new Set([0, 5, 10, 11, 12]);
 
-const userSchema = z.object({ id: z.string(), username: z.string() });
-const applicationSchema = z.object({ id: z.string(), flags: z.number().catch(0) });
 const webhooksSchema = z.array(z.object({ application_id: z.string().nullish() }));
 
 async function checkToken(rest: REST, findings: CheckResult[]): Promise<Self | null> {
   const what = 'Discord token';
   try {
-    const user = userSchema.parse(await rest.get(Routes.user()));
-    findings.push(good(what, `Discord knows the bot as ${user.username}`));
-    const application = applicationSchema.parse(await rest.get(Routes.currentApplication()));
-    findings.push(intent(application.flags));
-    return { userId: user.id, applicationId: application.id };
+    const { self, name, flags } = await whoAmI(rest);
+    findings.push(good(what, `Discord knows the bot as ${name}`), intent(flags));
+    return self;
   } catch (error) {
     const failed = setupError(error);
     if (rejectionOf(failed)?.status === 401) {

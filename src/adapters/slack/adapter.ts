@@ -49,10 +49,6 @@ export const CAPABILITIES: Capabilities = {
   textLimit: 3_800,
   // A closed question is edited into one line. So an open question may fill almost a whole markdown block.
   questionLimit: 11_000,
-  edits: true,
-  receipts: true,
-  cards: true,
-  drafts: true,
   idempotentPosts: false,
   fileAbove: null,
   losesEvents: true,

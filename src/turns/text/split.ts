@@ -302,6 +302,9 @@ function numbered(text: string, limit: number): readonly string[] {
   return shorter.map((part, index) => (index === 0 ? part : `(${index + 1} of ${shorter.length})\n${part}`));
 }
 
-function isQuestion({ kind }: Extract<Effect, { type: 'announce' }>['announcement']): boolean {
-  return kind === 'approval' || kind === 'trust';
+type Question = Extract<Announcement, { kind: 'approval' | 'trust' }>;
+
+/** Returns whether an announcement is a question that people answer. */
+export function isQuestion(announcement: Announcement): announcement is Question {
+  return announcement.kind === 'approval' || announcement.kind === 'trust';
 }

@@ -18,10 +18,6 @@ function stand() {
   const none: Omit<ChatAdapter, 'name'> = {
     capabilities: {
       textLimit: 1_000,
-      edits: true,
-      receipts: false,
-      cards: false,
-      drafts: false,
       idempotentPosts: false,
       fileAbove: null,
     },

@@ -115,7 +115,7 @@ describe('a channel that was read before', () => {
     const known = discord.write('ann', discord.channel, 'first');
     for (let count = 0; count < PAGES * 100 + 20; count += 1) discord.write('ann', discord.channel, `${count}`);
     const history = await readBack(known.id);
-    expect(history.gap).toBe('only the newest 5000 messages of what was missed were read');
+    expect(history.gap).toBe('only the newest 5000 missed messages were read');
     expect(history.messages.at(-1)?.text).toBe('5019');
   });
 
@@ -192,7 +192,7 @@ describe('threads that began while Conch was disconnected', () => {
     const { messages, gap } = await readBack(known.id, portsFor({ threads: 'parent' }));
     expect(messages.map(({ text }) => text)).not.toContain('in 0');
     expect(messages).toHaveLength(1 + THREADS_READ);
-    expect(gap).toBe('only the newest 50 threads of what was missed were read');
+    expect(gap).toBe('only the newest 50 threads with missed messages were read');
   });
 
   test('are a gap where the bot may not read the history', async () => {

@@ -89,10 +89,6 @@ function adapterOf(outgoing: Sender): ChatAdapter {
     name: 'discord',
     capabilities: {
       textLimit: TEXT_LIMIT,
-      edits: true,
-      receipts: true,
-      cards: true,
-      drafts: true,
       idempotentPosts: false,
       fileAbove: FILE_ABOVE,
     },

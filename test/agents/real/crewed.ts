@@ -190,7 +190,7 @@ async function runCrew(
     }),
     adapter: {
       name: 'console',
-      capabilities: { textLimit: 4_000, edits: true, drafts: false },
+      capabilities: { textLimit: 4_000 },
       openThread: async (channel, name, key) => ({ id: `${channel}/${key}`, parent: channel, name }),
       post: async (channel, { speaker, text }) => {
         process.stdout.write(`  | ${channel} ${speaker?.name ?? 'Conch'}: ${text.replaceAll('\n', '\n  |   ')}\n`);

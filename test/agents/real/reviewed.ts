@@ -184,7 +184,7 @@ async function runReview(base: string, { dev, qa }: Scene, models: { readonly de
     }),
     adapter: {
       name: 'console',
-      capabilities: { textLimit: 4_000, edits: true, drafts: false },
+      capabilities: { textLimit: 4_000 },
       post: async (_channel, { speaker, text }) => String(posts.push(`${speaker?.name ?? 'Conch'}: ${text}`)),
     },
     backendFor: (agent) => backends.backendFor(agent),

@@ -144,7 +144,7 @@ export async function stageOf({
     time: { clock, timers },
     adapter: {
       name: 'console',
-      capabilities: { textLimit: 4_000, edits: true, drafts: false },
+      capabilities: { textLimit: 4_000 },
       openThread: async (channel, name, key) => ({ id: `${channel}/${key}`, parent: channel, name }),
       card: (channel) => void shown.push(channel),
       post: async (channel, { speaker, text }) => String(posts.push(`${channel} ${speaker?.name ?? 'Conch'}: ${text}`)),

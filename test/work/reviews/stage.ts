@@ -81,7 +81,7 @@ export async function openStage({
     time: { clock, timers: systemTimers },
     adapter: {
       name: 'console',
-      capabilities: { textLimit: 4_000, edits: true, drafts: false },
+      capabilities: { textLimit: 4_000 },
       post: async (_channel, { speaker, text }) => String(posts.push(`${speaker?.name ?? 'Conch'}: ${text}`)),
     },
     backendFor: ({ id }) => backendFor(id),
