@@ -140,13 +140,7 @@ export const MOST_BUTTONS = 24;
 
 function buttonsOf(view: FloorView, nameOf: (agent: AgentId) => string): readonly CardButton[] {
   const { holder, asides = [] } = view;
-  const drawnFor = forFloor(view);
-  const button = (label: string, line: string, style: CardButton['style'] = 'plain'): CardButton => ({
-    label,
-    line,
-    drawnFor,
-    style,
-  });
+  const button = drawnWith(forFloor(view));
   const floor = [
     ...(holder === null ? [] : [button('Skip', '/floor skip'), button('Stop', '/stop', 'danger')]),
     canResume(view) ? button('Resume', '/floor resume', 'good') : button('Pause', '/floor pause'),
@@ -160,6 +154,13 @@ function buttonsOf(view: FloorView, nameOf: (agent: AgentId) => string): readonl
   const stops = asides.map((aside) => stopOf(aside, view.store, nameOf));
   const room = MOST_BUTTONS - floor.length - answers.length - trust.length;
   return [...answers, ...trust, ...floor, ...fitting(stops, room)];
+}
+
+/** Returns a function that makes buttons for one question or turn. `suffix`: the end of each label. */
+function drawnWith(drawnFor: string, suffix = '') {
+  return (label: string, line: string, style: CardButton['style'] = 'plain'): CardButton => {
+    return { label: `${label}${suffix}`, line, drawnFor, style };
+  };
 }
 
 /** Returns the buttons that trust or distrust the files in an agent's folder. Each names the id of its files. */
@@ -237,14 +238,8 @@ function shownOn(view: FloorView): readonly FloorQuestion[] {
 /** Returns the buttons of a question. The labels for a background run include the question's number. */
 export function answersTo({ agent, isAside, question: asked }: FloorQuestion): readonly CardButton[] {
   const { question, key = NO_KEY, always, pause, about } = asked;
-  const drawnFor = forQuestion(key);
   const whose = isAside ? ` ${agent}+` : '';
-  const button = (label: string, line: string, style: CardButton['style'] = 'plain'): CardButton => ({
-    label: isAside ? `${label} (${question})` : label,
-    line,
-    drawnFor,
-    style,
-  });
+  const button = drawnWith(forQuestion(key), isAside ? ` (${question})` : '');
   if (pause !== undefined) {
     return [
       button('Continue', `/allow ${question}`, 'good'),

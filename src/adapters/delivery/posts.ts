@@ -1,5 +1,5 @@
 import { BoundedMap } from '../../lib/keyed.ts';
-import type { Clock, Timer } from '../../lib/time.ts';
+import type { Timer } from '../../lib/time.ts';
 import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
@@ -8,7 +8,7 @@ import { isAfter } from './message-client.ts';
 import type { Content, MessageClient, MessageRef, OwnMessage } from './message-client.ts';
 import { createThrottle } from './rate-limits.ts';
 import type { RateLimits, Throttle } from './rate-limits.ts';
-import { delay, retry } from '../../lib/retry.ts';
+import { delay, retry, withinMs } from '../../lib/retry.ts';
 import type { FloorCards } from './floor-cards.ts';
 
 /** Dependencies of drafts. */
@@ -118,10 +118,7 @@ export class Drafts {
   async stop(): Promise<void> {
     this.#isStopped = true;
     for (const [channel, draft] of this.#open) this.#endSoon(channel, draft);
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = this.#ports.timers.after(STOP_MS, resolve);
-    await Promise.race([Promise.allSettled(this.#ending), promise]);
-    timer.cancel();
+    await withinMs(STOP_MS, Promise.allSettled(this.#ending), this.#ports.timers);
   }
 
   #begin(channel: ChannelId, of: Pick<Draft, 'speaker' | 'epoch'>): Draft {
@@ -312,16 +309,14 @@ export class Posts {
   /** Writes a post into its draft. Resolves with `false` when the draft can no longer be edited. */
   async #intoDraft(draft: MessageRef, post: OutgoingPost): Promise<boolean> {
     const { rates, drafts } = this.#ports;
+    this.#adopted.delete(post.outboxId);
     try {
-      const outcome = await rates.change(draft, contentOf(post));
-      this.#adopted.delete(post.outboxId);
-      return outcome === 'changed';
+      return (await rates.change(draft, contentOf(post))) === 'changed';
     } catch (error) {
       if (error instanceof ChatError && error.fault !== 'refused') {
         this.#adopted.set(post.outboxId, draft);
         throw error;
       }
-      this.#adopted.delete(post.outboxId);
       await drafts.drop(draft);
       return false;
     }
@@ -346,13 +341,7 @@ const MESSAGES_KEPT = 2_000;
 /**
  * Creates the receipts of one adapter. For messages older than the adapter, receipts of earlier runs are read first.
  */
-export function createReceipts({
-  client,
-  clock,
-}: {
-  readonly client: MessageClient;
-  readonly clock: Clock;
-}): ShowReceipt {
+export function createReceipts({ client, clock }: Pick<DraftsPorts, 'client' | 'clock'>): ShowReceipt {
   const bornAt = clock.now();
   const shown = new BoundedMap<MessageId, ReadonlySet<Receipt>>(MESSAGES_KEPT);
   return async (message, receipt) => {

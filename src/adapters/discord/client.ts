@@ -110,12 +110,8 @@ export function createCalls(ports: { readonly rest: REST; readonly clock: Clock 
     async ask(call, answer) {
       const parsed = answer.safeParse(await send(call));
       if (parsed.success) return parsed.data;
-      const { what: method, channel } = call;
-      throw new ChatError(`Discord's answer to ${method} has an unexpected form`, {
-        method,
-        channel,
-        fault: 'unclear',
-      });
+      const where = { method: call.what, channel: call.channel, fault: 'unclear' } as const;
+      throw new ChatError(`Discord's answer to ${call.what} has an unexpected form`, where);
     },
     async tell(call) {
       await send(call);
@@ -175,15 +171,8 @@ function isWebhookCall(call: Call): boolean {
 
 function closes(call: Call, error: ChatError): boolean {
   const answer = rejectionOf(error);
-  if (
-    answer === null ||
-    error.fault !== 'refused' ||
-    call.callerRetries === true ||
-    isWebhookCall(call) ||
-    answer.code === CODES.reactionBlocked
-  )
-    return false;
-  return answer.status === 401 || answer.status === 403;
+  if (answer === null || answer.code === CODES.reactionBlocked || error.fault !== 'refused') return false;
+  return call.callerRetries !== true && !isWebhookCall(call) && [401, 403].includes(answer.status);
 }
 
 /** Returns Conch's id of a Discord channel or thread. */

@@ -78,14 +78,10 @@ export function createIdentities(ports: IdentityPorts): OwnIdentities {
         const there = listed.flatMap((role) => listedSchema.safeParse(role).data ?? []);
         const where = { guild, channel, mark: markOf(ports.self) };
         for (const agent of queries.agents()) agents.set(await roleOf(ports, where, { agent, there }), agent.id);
-        for (const { id, ...role } of there) {
-          if (agents.has(id) || !isMarked(role, where.mark)) continue;
-          await ports.calls.tell({
-            method: 'delete',
-            route: Routes.guildRole(guild, id),
-            channel,
-            what: 'delete a role',
-          });
+        for (const { id, ...listedRole } of there) {
+          if (agents.has(id) || !isMarked(listedRole, where.mark)) continue;
+          const role = { route: Routes.guildRole(guild, id), channel, what: 'delete a role' };
+          await ports.calls.tell({ method: 'delete', ...role });
         }
       } catch (error) {
         log.warn({ channel, why: wordsOf(error) }, 'agents cannot be mentioned by role');
@@ -320,10 +316,8 @@ async function list(ports: WebhooksPorts, channel: ChannelId, location: Location
 
 async function create(ports: WebhooksPorts, channel: ChannelId, location: Location): Promise<Webhook> {
   const route = Routes.channelWebhooks(location.channel);
-  const made = await ports.calls.ask(
-    { method: 'post', route, channel, what: 'make a webhook', body: { name: NAME } },
-    webhookSchema,
-  );
+  const call = { method: 'post', route, channel, what: 'make a webhook', body: { name: NAME } } as const;
+  const made = await ports.calls.ask(call, webhookSchema);
   if (typeof made.token === 'string') return { id: made.id, token: made.token };
   throw new ChatError('The new webhook has no token', { method: 'make a webhook', channel, fault: 'refused' });
 }

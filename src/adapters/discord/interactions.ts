@@ -212,15 +212,8 @@ function offerAgain(
   else forms.set(key, { filled, wrong: answer.fields ?? {} });
   if (answer.fields === undefined) return answer;
   const [path = '', question = ''] = asked.line.split(' ');
-  const opens = { what: 'form', of: [] } as const;
-  const again = {
-    label: 'Answer again…',
-    line: `${path} ${question}`,
-    drawnFor: asked.drawnFor,
-    style: 'good',
-    opens,
-  } as const;
-  return { ...answer, buttons: [again] };
+  const again = { label: 'Answer again…', line: `${path} ${question}`, drawnFor: asked.drawnFor } as const;
+  return { ...answer, buttons: [{ ...again, style: 'good', opens: { what: 'form', of: [] } }] };
 }
 
 const OVER = 'That turn is over.';
