@@ -342,7 +342,7 @@ export class ChatError extends Error {
  * if the store failed, and never a path.
  */
 export function failedText(error: unknown, undone: 'Nothing was sent.' | 'Nothing was changed.'): string {
-  return `That did not work. ${storeWords(error) ?? 'Conch could not carry it out; the log says why.'} ${undone}`;
+  return `This failed. ${storeWords(error) ?? 'The log of Conch says why.'} ${undone}`;
 }
 
 /** One result of `conch doctor`. */

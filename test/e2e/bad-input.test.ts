@@ -157,7 +157,7 @@ describe('a frame', () => {
     expect(await send(raw)).toEqual({
       type: 'refused',
       key: null,
-      text: 'That was not a frame that this console knows. Reload the page.',
+      text: 'This page does not fit the running Conch. Reload the page.',
     });
   });
 

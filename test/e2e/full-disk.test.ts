@@ -5,8 +5,7 @@ import type { Bot, Place } from '../kill/bot.ts';
 import { CHANNEL, demoWith, inPlace, logLines, openPage, readyPage } from './demo.ts';
 import { canMount, ownDisk } from './disk.ts';
 
-const NO_ROOM =
-  /That did not work. The disk with Conch.s data is full. Free some space, then try again. Nothing was sent./;
+const NO_ROOM = /This failed. The disk with Conch.s data is full. Free some space, then try again. Nothing was sent./;
 
 /** Fills the disk of a bot to the last page, seen through its own file system; what it returns makes room again. */
 function fill(place: Place, bot: Bot): () => void {

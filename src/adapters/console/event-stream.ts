@@ -55,7 +55,10 @@ export function streamEvents({ request, response, query }: StreamRequest, parts:
   const last = request.headers['last-event-id'];
   const after = last === undefined ? null : numberSchema.safeParse(last);
   if (after?.success === false)
-    return { status: 400, body: 'Last-Event-ID is not the number of an event: leave it out to begin anew.\n' };
+    return {
+      status: 400,
+      body: 'Last-Event-ID is not the number of an event. Leave the header out to start from the beginning.\n',
+    };
   if (streams.size >= STREAM_LIMIT) return { status: 503, body: 'Too many streams are open: close one.\n' };
   const { agent, channel = null, format } = parsed.data;
   const lines: string[] = [];

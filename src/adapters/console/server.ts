@@ -208,13 +208,13 @@ function replyTo(parts: Running, exchange: Exchange): ReturnType<Handler> {
  * `Authorization: Bearer <the console's token>`.
  */
 async function ctlReply(parts: Running, { request }: Exchange): Promise<Reply> {
-  if (request.method !== 'POST') return refused(405, 'Commands come by POST.');
-  if (request.headers.origin !== undefined) return refused(403, 'Commands do not come from web pages.');
-  if (!hasToken(request, parts.token)) return refused(401, 'The token is not the one of this Conch.');
+  if (request.method !== 'POST') return refused(405, 'Send commands with POST.');
+  if (request.headers.origin !== undefined) return refused(403, 'Web pages may not send commands.');
+  if (!hasToken(request, parts.token)) return refused(401, 'The token does not belong to this Conch.');
   const body = await readBody(request, BODY_LIMIT);
   if (body === null) return refused(413, 'The command is too long.');
   const parsed = bodySchema.safeParse(jsonOrNull(body));
-  if (!parsed.success) return refused(400, 'Expected a JSON body with "line" and, optionally, "channel".');
+  if (!parsed.success) return refused(400, 'Expected a JSON body with "line", "open" or "maintenance".');
   try {
     return { status: 200, body: await answerTo(parsed.data, parts) };
   } catch (error) {
@@ -242,7 +242,7 @@ const keySchema = z.strictObject({ key: z.string().min(1).max(200) });
 async function sessionReply({ access }: Running, { request }: Exchange): Promise<Reply> {
   if (request.method === 'GET') {
     const why = reasonToRefuse(request, access);
-    return why === null ? { status: 200, body: 'You are let in.\n' } : { status: 401, body: `${why}.\n` };
+    return why === null ? { status: 200, body: 'This browser has access.\n' } : { status: 401, body: `${why}.\n` };
   }
   if (!isOwnPage(request)) return { status: 403, body: `${FOREIGN}.\n` };
   const asked = keySchema.safeParse(jsonOrNull((await readBody(request, BODY_LIMIT)) ?? ''));

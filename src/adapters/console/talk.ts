@@ -24,7 +24,7 @@ const HISTORY_PAGE = 100;
 /** The most messages that are read of a channel that was never read before. */
 const FIRST_CATCH_UP = 500;
 const CATCH_UP_LIMIT = 100_000;
-const UNKNOWN_FRAME = 'That was not a frame that this console knows. Reload the page.';
+const UNKNOWN_FRAME = 'This page does not fit the running Conch. Reload the page.';
 
 /** Dependencies of a conversation with pages. */
 type TalkParts = {

@@ -216,7 +216,7 @@ function offerAgain(
   return { ...answer, buttons: [{ ...again, style: 'good', opens: { what: 'form', of: [] } }] };
 }
 
-const OVER = 'That turn is over.';
+const OVER = 'This button no longer works. Use the newest card, or /floor status.';
 const QUESTION_OVER = 'That request is closed.';
 const NOT_HERE =
   'Conch has no floor in this channel. Add the channel to turnConfig.json, or use the command where the agents are.';

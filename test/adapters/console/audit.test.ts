@@ -135,9 +135,9 @@ describe('a page that shows tool calls', () => {
 
   test('is refused for an invalid filter', async () => {
     page.send(JSON.stringify({ type: 'audit', wanted: { decision: 'toString' } }));
-    expect((await page.frame('refused')).text).toContain('not a frame');
+    expect((await page.frame('refused')).text).toContain('does not fit');
     page.send(JSON.stringify({ type: 'audit', wanted: { runs: 'all' } }));
-    expect((await page.frame('refused')).text).toContain('not a frame');
+    expect((await page.frame('refused')).text).toContain('does not fit');
   });
 });
 

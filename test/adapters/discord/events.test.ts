@@ -759,7 +759,7 @@ describe('a command', () => {
     await withCommands();
     here.listener.answers.next = () => Promise.reject(new Error('the disk is full'));
     const answer = await discord.command('ann', discord.channel, 'floor skip');
-    expect(answer.text).toBe('That did not work. Conch could not carry it out; the log says why. Nothing was changed.');
+    expect(answer.text).toBe('This failed. The log of Conch says why. Nothing was changed.');
   });
 
   test('offers agents and messages as completions', async () => {
@@ -815,7 +815,7 @@ describe('a command', () => {
     };
     discord.write('ann', discord.channel, '!floor skip');
     await mustCome('the answer', () => discord.read(discord.channel).length === 2);
-    expect(discord.read(discord.channel)[1]?.text).toMatch(/Nothing was changed\.$/);
+    expect(discord.read(discord.channel)[1]?.text).toBe('This failed. The log of Conch says why. Nothing was changed.');
     expect(here.lines.some(({ message }) => message === 'a typed command failed')).toBe(true);
   });
 

@@ -173,7 +173,7 @@ describe('/conch', () => {
       throw new Error('a bug');
     };
     const shown = await slack.command(slack.ids.ann, slack.ids.channel, 'stop');
-    expect(shown.answers[0]?.text).toContain('did not work');
+    expect(shown.answers[0]?.text).toContain('This failed');
   });
 });
 
