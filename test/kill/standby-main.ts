@@ -36,11 +36,11 @@ async function onConsole(): Promise<object> {
   return { cycles, faults, messages: ledger.sent.length, ...found, replaced, staleRefused, cuts, ...times(goingOnMs) };
 }
 
-async function onPlatform(platform: 'discord' | 'slack'): Promise<object> {
-  const report = await runPlatformFleet({ ...plan, platform, only: faultOf(values.only) });
+async function onPlatform(chosen: 'discord' | 'slack'): Promise<object> {
+  const report = await runPlatformFleet({ ...plan, platform: chosen, only: faultOf(values.only) });
   const { faultsMade, messages, resumed, forfeited, faults, goingOnMs } = report;
   return {
-    platform,
+    platform: chosen,
     cycles,
     faults: faultsMade,
     messages,
