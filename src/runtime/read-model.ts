@@ -293,7 +293,7 @@ export function createKnownPeople(
 function taintOf(taints: RunTaints, seat: RunSeat): SeatTaint {
   return {
     read: (lines) => taints.read(seat, lines),
-    forget: () => taints.forget(seat),
+    forget: (after) => taints.forget(seat, after),
   };
 }
 

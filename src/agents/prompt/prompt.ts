@@ -3,6 +3,7 @@ import type { Effect } from '../../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { defined } from '../../lib/defined.ts';
 import { POLICIES, TASK_POLICIES } from '../../turns/floor/policies.ts';
+import { LINES_FOR_NEWCOMERS } from '../../turns/floor/seats.ts';
 import { REVIEW_PASS_WORD } from '../../turns/text/review-signals.ts';
 import { decidedWords, retriedWords } from '../../turns/text/words.ts';
 import { BoundedMap } from '../../lib/keyed.ts';
@@ -145,7 +146,7 @@ export function lackedLines(
   knowledge: SessionKnowledge,
 ): readonly Line[] {
   const { channel, agent, afterLine, uptoLine } = range;
-  const from = knowledge.fresh ? Math.max(0, uptoLine - LINES_FOR_A_NEW_SESSION) : knowledge.upto;
+  const from = knowledge.fresh ? Math.max(0, uptoLine - LINES_FOR_NEWCOMERS) : knowledge.upto;
   const lines = floors.linesBetween(channel, Math.min(afterLine, from), uptoLine);
   return lines.filter((line) => knowledge.lacks(line, agent, afterLine));
 }
@@ -256,9 +257,6 @@ export function looksLikeHost(line: string): boolean {
 
 /** Most messages that are remembered as known to a session. */
 const MESSAGES_KNOWN = 2_000;
-
-/** The number of newest lines that a new session gets, although the agent's earlier prompts held them. */
-const LINES_FOR_A_NEW_SESSION = 50;
 
 /** The number of newest lines in which the agent's lines of one turn are searched. */
 const TURN_LINES = 500;

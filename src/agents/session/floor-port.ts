@@ -52,6 +52,9 @@ export type AgentLog = Record<'debug' | 'info' | 'warn' | 'error', (fields: obje
 export type SeatTaint = {
   /** Called before the session reads these lines: lines that a tainted session wrote taint the reader. */
   read(lines: readonly Line[]): void;
-  /** Called when the session ends: clears the taint from reading. Messages that the session wrote stay tainted. */
-  forget(): void;
+  /**
+   * Called when the session was replaced or ends: clears the taint from reading. Messages that the session wrote stay
+   * tainted. `after`: the next session reads lines after the line with this number.
+   */
+  forget(after: number): void;
 };

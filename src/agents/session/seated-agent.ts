@@ -1,4 +1,5 @@
 import type { Effect } from '../../turns/floor/react.ts';
+import { LINES_FOR_NEWCOMERS } from '../../turns/floor/seats.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { TurnDraft } from '../../turns/floor/command.ts';
 import type { Settlement } from '../../engine/port.ts';
@@ -197,10 +198,10 @@ export class SeatedAgent {
     await Promise.all([this.executor.stop(), this.#commands.close()]);
   }
 
-  /** Closes the session until the next turn. Clears its taint, unless the agent can resume the conversation. */
+  /** Closes the session until the next turn. Clears its taint, unless the agent may resume its conversation. */
   rest(): Promise<void> {
-    const { session } = this.executor;
-    if (session !== null && session.resumed === undefined) this.executor.taint?.forget();
+    const { session, knowledge, taint } = this.executor;
+    if (session !== null && session.resumed === undefined) taint?.forget(knowledge.upto - LINES_FOR_NEWCOMERS);
     return this.close();
   }
 

@@ -1,6 +1,7 @@
 import { REVIEW_PASS_WORD } from '../../turns/text/review-signals.ts';
 import type { ProposedTicket } from '../../turns/proposed-ticket.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import type { Line } from '../../turns/view.ts';
 import { defined } from '../../lib/defined.ts';
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
@@ -234,8 +235,8 @@ export class SessionExecutor {
       at: clock.now(),
       knowledge,
     });
-    if (knowledge.replacesLostSession) this.taint?.forget();
     const { lines } = made.turn;
+    if (knowledge.replacesLostSession) this.taint?.forget(lineBefore([...lines, ...made.turn.messages], work.uptoLine));
     if (lines.some(({ author }) => author.kind === 'agent')) this.taint?.read(lines);
     knowledge.prompted(made.turn, work.uptoLine);
     return made;
@@ -576,6 +577,11 @@ const CLOSE_MS = 5_000;
 const TIMED_OUT = 'its turn timed out without a sign of work';
 const UNKNOWN_CAUSE = 'its session failed';
 const LONGEST_CAUSE = 200;
+
+/** The number of the line before the first of these lines; `upto` without lines. A line without a number is left out. */
+function lineBefore(lines: readonly Line[], upto: number): number {
+  return lines.reduce((before, { line }) => (line > 0 ? Math.min(before, line - 1) : before), upto);
+}
 
 function isOpening(phase: Phase): boolean {
   return phase.name === 'Spawning' && phase.opensBy !== null;

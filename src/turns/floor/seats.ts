@@ -58,8 +58,8 @@ export function isAllowed(from: Status, to: Status, trigger: Trigger): boolean {
   return ALLOWED.has(`${from} ${to} ${trigger}`);
 }
 
-/** Number of earlier lines in the first prompt of an agent that is new at a floor. */
-const LINES_FOR_NEWCOMERS = 50;
+/** Number of earlier lines in the first prompt of a new session, also of an agent that is new at a floor. */
+export const LINES_FOR_NEWCOMERS = 50;
 
 /** The seat of an agent; `undefined` when it has none here. */
 export function findSeat(floor: Floor, agent: AgentId): Seat | undefined {

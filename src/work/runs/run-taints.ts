@@ -1,4 +1,4 @@
-import type { Clock, Instant } from '../../lib/time.ts';
+import type { Clock } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { IN_WORDS } from '../../turns/requesters.ts';
 import type { Requester } from '../../turns/requesters.ts';
@@ -17,7 +17,7 @@ export type TaintPorts = {
   /** Returns whether a person's text is trusted: of an operator, or of anybody where `members` is `same`. */
   readonly vouched: (seat: RunSeat, author: Requester) => boolean;
   /** The newest lines of a channel, oldest first. Older lines are left out. */
-  readonly said: (channel: ChannelId) => readonly Pick<Line, 'at' | 'author'>[];
+  readonly said: (channel: ChannelId) => readonly Pick<Line, 'line' | 'at' | 'author'>[];
   readonly failed: (error: unknown) => void;
 };
 
@@ -32,8 +32,8 @@ type Label = (typeof LABELS)[number];
 /**
  * Labels of what seats' sessions have read, stored with their runs, so that they survive a restart. Text that a
  * session writes has the session's labels: each session that reads the text inherits them, also a later session of the
- * same agent. People's messages are checked when the session uses a tool: those since 50 lines before the session
- * began, or all newest lines for a session of an earlier program.
+ * same agent. People's messages are checked when the session uses a tool: those that the session may have read, or all
+ * newest lines for a session of an earlier program.
  */
 export class RunTaints {
   readonly #ports: TaintPorts;
@@ -41,8 +41,8 @@ export class RunTaints {
   readonly #known = new Map<string, Kept>();
   /** Keys of runs that were stored at the first look; `null` before. Other keys are not looked up. */
   #recorded: ReadonlySet<string> | null = null;
-  /** When this program began new sessions, by key of runs. */
-  readonly #began = new Map<string, Instant>();
+  /** By key of runs: the number of the line after which a new session of this program reads. */
+  readonly #readsAfter = new Map<string, number>();
 
   constructor(ports: TaintPorts) {
     this.#ports = ports;
@@ -62,11 +62,14 @@ export class RunTaints {
     this.#known.clear();
   }
 
-  /** Clears the labels of what a session read, because it ended. Labels of text that it wrote stay. */
-  forget(seat: RunSeat): void {
+  /**
+   * Clears the labels of what a session read, because it ended. Labels of text that it wrote stay. `after`: the next
+   * session reads lines after the line with this number.
+   */
+  forget(seat: RunSeat, after: number): void {
     const key = runKeyOf(seat);
     const { taint, secret, wrote = [] } = this.#of(key);
-    this.#began.set(key, this.#ports.clock.now());
+    this.#readsAfter.set(key, after);
     if (taint === undefined && secret === undefined) return;
     const until = this.#ports.clock.now();
     const ended = spansOf({ taint, secret }).map((span) => ({ ...span, until }));
@@ -103,12 +106,10 @@ export class RunTaints {
   /** Returns the mark of the first untrusted message of a person that the session may have read; `null` for none. */
   #heard(seat: RunSeat): ReadMark | null {
     const { vouched, said } = this.#ports;
-    const all = said(seat.channel);
-    const began = this.#began.get(runKeyOf(seat)) ?? 0;
-    const before = all.findLastIndex(({ at }) => at < began) + 1;
+    const after = this.#readsAfter.get(runKeyOf(seat)) ?? 0;
     const looked = new Map<string, boolean>();
-    for (const { at, author } of all.slice(Math.max(0, before - LINES_BEFORE))) {
-      if (author.kind !== 'person') continue;
+    for (const { line, at, author } of said(seat.channel)) {
+      if (author.kind !== 'person' || line <= after) continue;
       const isVouched = looked.get(author.id) ?? vouched(seat, author);
       looked.set(author.id, isVouched);
       if (!isVouched) return { since: at, from: `${IN_WORDS.wrote(author.name)}, who is not an operator` };
@@ -133,9 +134,6 @@ export class RunTaints {
     runs.apply(key, command, clock.now()).catch(failed);
   }
 }
-
-/** Number of earlier lines that a new session gets. */
-const LINES_BEFORE = 50;
 
 type Kept = Pick<RunState, 'taint' | 'secret' | 'wrote'>;
 type Span = NonNullable<RunState['wrote']>[number];

@@ -48,7 +48,7 @@ describe('an idle session', () => {
 describe('the taint of a session', () => {
   const taint = (told: string[]) => ({
     read: (lines: readonly Line[]) => void told.push(lines.map(({ author }) => author.id).join()),
-    forget: () => void told.push('forget'),
+    forget: (after: number) => void told.push(`forget after ${after}`),
   });
 
   test("grows with what agents wrote, is kept by the program's first session, and cleared by the next", async () => {
@@ -61,7 +61,7 @@ describe('the taint of a session', () => {
     expect(told).toEqual([]);
     floors.lines = [person(1, 'Go'), spoken(2, 'pm', 'The plan')];
     await prompt(2);
-    expect(told).toEqual(['forget', 'u1,pm']);
+    expect(told).toEqual(['forget after 0', 'u1,pm']);
   });
 
   test('lasts while the agent remembers the conversation: over a failure, and over an idle close', async () => {
@@ -81,17 +81,30 @@ describe('the taint of a session', () => {
     await other.time.advance(QUARTER_HOUR_MS);
     expect(anew).toEqual([]);
     await other.prompt(1);
-    expect(anew).toEqual(['forget']);
+    expect(anew).toEqual(['forget after 0']);
+  });
+
+  test('is cleared only of lines before those that the next session reads, however many these are', async () => {
+    const told: string[] = [];
+    const { time, prompt, session, floors } = await bench({ taint: taint(told) });
+    floors.lines = Array.from({ length: 200 }, (_, index) => person(index + 1, 'Go'));
+    await prompt(1, { afterLine: 0, uptoLine: 200 });
+    session().ends(new BackendError('exited'));
+    await time.advance(2_000);
+    await prompt(2, { afterLine: 20, uptoLine: 200 });
+    session().ends({ how: 'completed' });
+    await time.advance(QUARTER_HOUR_MS + 15_000);
+    expect(told).toEqual(['forget after 20', 'forget after 150']);
   });
 
   test('is cleared when the session is closed as idle, not when the program ends', async () => {
     const told: string[] = [];
     const resting = await bench({ taint: taint(told) });
     await resting.time.advance(QUARTER_HOUR_MS);
-    expect(told).toEqual(['forget']);
+    expect(told).toEqual(['forget after -50']);
     const ending = await bench({ taint: taint(told) });
     await ending.supervisor.stop();
-    expect(told).toEqual(['forget']);
+    expect(told).toEqual(['forget after -50']);
   });
 });
 

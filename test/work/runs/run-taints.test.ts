@@ -10,7 +10,7 @@ import { call } from './fixture.ts';
 
 const DEV = { channel: HALL, agent: 'dev' };
 
-function taintsOf(bound: Bound, said: readonly Pick<Line, 'at' | 'author'>[] = []): RunTaints {
+function taintsOf(bound: Bound, said: readonly Pick<Line, 'line' | 'at' | 'author'>[] = []): RunTaints {
   const clock = { now: () => bound.at };
   const failed = (error: unknown) => {
     throw error;
@@ -62,7 +62,7 @@ describe('a session that has read untrusted text', () => {
     taints.mark(BESIDE, 'mcp__web__fetch');
     await settled();
     bound.at += 1_000;
-    taints.forget(BESIDE);
+    taints.forget(BESIDE, 0);
     await settled();
     bound.at += 1_000;
     taints.read(DEV, [line('pm', bound.at)]);
@@ -78,7 +78,7 @@ describe('a session that has read untrusted text', () => {
     await settled();
     const written = line('pm', bound.at);
     bound.at += 1_000;
-    taints.forget(SEAT);
+    taints.forget(SEAT, 0);
     await settled();
     expect([taints.of(SEAT), bound.state.taint]).toEqual([CLEAN, undefined]);
     taints.read(SEAT, [line('pm', bound.at + 1)]);
@@ -95,7 +95,7 @@ describe('a session that has read untrusted text', () => {
       taints.mark(SEAT, 'mcp__web__fetch');
       await settled();
       bound.at += 1_000;
-      taints.forget(SEAT);
+      taints.forget(SEAT, 0);
       await settled();
     }
     expect(bound.state.wrote).toHaveLength(20);
@@ -105,19 +105,19 @@ describe('a session that has read untrusted text', () => {
 
   test('is tainted by members who are no operators, as far as it may have read their text', async () => {
     const bound = await new Bound().begins();
-    const wrote = (id: string, at: number) => ({ at, author: { kind: 'person', id, name: id } as const });
-    const said = [wrote('bob', 1), ...Array.from({ length: 50 }, (_, index) => wrote('ann', 2 + index))];
-    const from = 'what bob wrote, who is not an operator';
+    const wrote = (id: string, at: number) => ({ line: at, at, author: { kind: 'person', id, name: id } as const });
+    const said = [wrote('bob', 1), ...Array.from({ length: 200 }, (_, index) => wrote('ann', 2 + index))];
+    const tainted = { untrusted: { since: 1, from: 'what bob wrote, who is not an operator' }, private: null };
     const taints = taintsOf(bound, said);
-    expect(taints.of(SEAT)).toEqual({ untrusted: { since: 1, from }, private: null });
-    taints.forget(SEAT);
+    expect(taints.of(SEAT)).toEqual(tainted);
+    taints.forget(SEAT, 1);
     expect(taints.of(SEAT)).toEqual(CLEAN);
-    said.pop();
-    expect(taints.of(SEAT).untrusted?.from).toBe(from);
-    said.shift();
+    taints.forget(SEAT, 0);
+    expect(taints.of(SEAT)).toEqual(tainted);
+    taints.forget(SEAT, 201);
     expect(taints.of(SEAT)).toEqual(CLEAN);
-    said.push(wrote('bob', bound.at));
-    expect(taints.of(SEAT).untrusted?.since).toBe(bound.at);
+    said.push(wrote('bob', 202));
+    expect(taints.of(SEAT).untrusted?.since).toBe(202);
   });
 
   test('passes on private data, too, with its own time', async () => {
@@ -127,7 +127,7 @@ describe('a session that has read untrusted text', () => {
     await settled();
     const written = line('pm', bound.at);
     bound.at += 1_000;
-    taints.forget(SEAT);
+    taints.forget(SEAT, 0);
     await settled();
     expect([bound.state.secret, bound.state.wrote]).toEqual([undefined, [expect.objectContaining({ private: true })]]);
     taints.read(DEV, [written]);
