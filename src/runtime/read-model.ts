@@ -249,6 +249,8 @@ export type KnownPeople = {
   commanded(person: Parameters<KnownPeople['met']>[0]): void;
   /** The name of a person at the last meeting since the start, or of an earlier command; else the id. */
   nameOf(id: string): string;
+  /** Forgets the names that are not stored. Called when texts were erased. */
+  forgetNames(): void;
   /** The people and roles that may operate now. */
   operators(): OperatorSet;
   /** Whether a person may operate, with the roles of the last meeting since the start. */
@@ -281,6 +283,7 @@ export function createKnownPeople(
       const { id, name } = person;
       if (memory.get(id) !== name) memory.set(id, name);
     },
+    forgetNames: () => names.clear(),
     nameOf: (id) => names.get(id) ?? memory.get(id) ?? id,
     operators,
     operates(person) {

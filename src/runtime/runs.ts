@@ -42,7 +42,7 @@ import type { CallCircumstances } from './tool-judge.ts';
 
 /** The parts of the program that runs need. */
 type RunsPorts = {
-  readonly store: Pick<FloorStore, 'host' | 'floors' | 'message' | 'lines' | 'keyValues'>;
+  readonly store: Pick<FloorStore, 'host' | 'floors' | 'message' | 'lines' | 'keyValues' | 'onErased'>;
   readonly floors: Pick<RunCommandPorts['floors'], 'view' | 'turns'> & Pick<ReadModel, 'seatsOf'>;
   readonly manager: Pick<TurnManager, 'apply' | 'floor' | 'keep'>;
   /** The id of the person who asked for the task of a channel, such as a review; `null` for none. */
@@ -105,6 +105,11 @@ export class Runs {
     const vouched: TaintPorts['vouched'] = (seat, author) =>
       membersOf(config(), seat) === 'same' || this.people.operates(author);
     this.taints = new RunTaints({ runs, clock, failed, vouched, said: (channel) => this.#said(channel) });
+    store.onErased(() => {
+      this.#lines.clear();
+      this.taints.clearCache();
+      this.people.forgetNames();
+    });
     logCleanups(runs, log);
     const nameOf = (id: string): string =>
       config().agents.find((agent) => agent.id === id)?.name ?? this.people.nameOf(id);
@@ -150,12 +155,6 @@ export class Runs {
   stepsOf(seat: RunSeat): number | null {
     const { status, run } = this.store.state(runKeyOf(seat)) ?? { status: 'idle', run: null };
     return run === null || status === 'idle' || status === 'completed' ? null : run.turn;
-  }
-
-  /** Drops cached lines and labels. Must be called when stored texts were erased. */
-  forget(): void {
-    this.#lines.clear();
-    this.taints.clearCache();
   }
 
   /** Stops background runs without reports. Open requests stay open until the next start. */

@@ -295,7 +295,6 @@ describe('a person who spoke, started work, allowed, denied with a reason, answe
     const parts = { store, config: () => config, clock: time.clock };
     const order = { act: 'erase', what: 'person', id: MARKED.id } as const;
     expect(await carryOut(order, parts)).toMatchObject({ ok: true, text: expect.stringContaining('1 messages') });
-    app.runs.forget();
     expect(found()).toEqual([]);
     expect(store.verify()).toEqual([]);
     expect(files().some((bytes) => bytes.includes('word-of-ada-open'))).toBe(true);
@@ -304,6 +303,26 @@ describe('a person who spoke, started work, allowed, denied with a reason, answe
     await app.stop();
     expect(found()).toEqual([]);
   });
+});
+
+test('leaves nothing in memory of an erased member that a later call could store', async () => {
+  using place = folder();
+  const { app, store, config, time, type, says, asks, question, found } = await program(place.file());
+  const member = { id: 'mark-id-2', name: 'Mark-Name-2' };
+  await says('1', 'Do it', member);
+  const calls = async (word: string) => {
+    const call = await asks(word);
+    await type(`/allow ${question()}`);
+    expect(await call.answer()).toBe('go');
+  };
+  await calls('first');
+  expect(found().join()).toContain('what Mark-Name-2 wrote, who is not an operator');
+  const parts = { store, config: () => config, clock: time.clock };
+  await carryOut({ act: 'erase', what: 'person', id: member.id }, parts);
+  await calls('second');
+  expect(found().filter((text) => /mark-(?:id|name)-2/i.test(text))).toEqual([]);
+  expect(app.runs.people.nameOf(member.id)).toBe(member.id);
+  await app.stop();
 });
 
 test('posts a request for an erased person as [erased] when it was still pending', async () => {

@@ -137,6 +137,7 @@ export class SqliteStore implements Store {
   readonly #hosted = new Map<string, Hosted>();
   /** Pruning and erasing run one after the other. */
   readonly #taking = new KeyedQueue<'rows'>();
+  readonly #onErased: (() => void)[] = [];
   #mark: Mark | null;
   /** True once the file holds what the shared log held at the start. */
   #isCopied = false;
@@ -326,6 +327,11 @@ export class SqliteStore implements Store {
     throw new StoreError('locked', `The texts were erased, but ${why}. Stop that program and erase again.`);
   }
 
+  /** Calls back when texts were erased or pruned, also by another process: those who keep texts must drop them. */
+  onErased(listener: () => void): void {
+    this.#onErased.push(listener);
+  }
+
   #undone(error: unknown): void {
     this.#told = [];
     for (const part of [this.#inbox, this.#outbox, this.#shared.configs, this.#rows]) part.undone();
@@ -402,6 +408,7 @@ export class SqliteStore implements Store {
     const folded = keeper.foldOn(owner, null, [last, ...before].toReversed());
     this.#rows.store(owner, { tail: last, ...folded });
     keeper.forget();
+    for (const listener of this.#onErased) listener();
   }
 
   /**
@@ -474,6 +481,7 @@ export class SqliteStore implements Store {
 
   #forgetStates(): void {
     for (const keeper of this.#hosted.values()) keeper.forget();
+    for (const listener of this.#onErased) listener();
   }
 
   #storeOverdue(): void {
