@@ -48,15 +48,18 @@ export function createToolServer(log: FaultLog = { error() {} }): ToolServer {
   let listening: Promise<{ readonly server: Server; readonly url: string }> | null = null;
   return {
     async open(name) {
-      listening ??= listen(endpoints, log);
+      listening ??= listen(endpoints, log).catch((error: unknown) => {
+        listening = null;
+        throw error;
+      });
       const { url } = await listening;
       return endpoints.open({ url, name });
     },
     async close() {
       endpoints.closeAll();
-      const started = await listening;
+      const started = await listening?.catch(() => null);
       listening = null;
-      if (started !== null) await closeServer(started.server);
+      if (started) await closeServer(started.server);
     },
   };
 }
