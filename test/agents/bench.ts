@@ -78,6 +78,7 @@ export class Puppet implements AgentSession {
   choice: string | null = null;
   closes = true;
   resumed?: boolean;
+  declare history?: 'own' | 'posted';
   #end = Promise.withResolvers<Ending>();
 
   prompt(turn: TurnPrompt, report: Report): Promise<Ending> {

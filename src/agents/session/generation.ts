@@ -53,6 +53,8 @@ export class Generation {
   #generating = true;
   #muted = false;
   #whole = false;
+  /** True when a message could not be written to the floor. */
+  #isLost = false;
   #text = '';
   /** True when the text holds more than white space. */
   #visible = false;
@@ -193,7 +195,7 @@ export class Generation {
     const [told] = await Promise.all([commands.send({ agent, epoch, ...closing }), said]);
     if (closing.type === 'wait' && closing.of !== undefined && told?.ok === false)
       await commands.send({ agent, epoch, type: 'end', ...this.#endOf({ how: 'completed' }) });
-    this.#whole = ending.how !== 'interrupted';
+    this.#whole = ending.how !== 'interrupted' && told !== null && !this.#isLost;
   }
 
   /** Waits for the decision on a paused run: the floor refuses the end of a turn before that decision. */
@@ -349,7 +351,8 @@ export class Generation {
     if (this.#openRequests > 0 && this.#generating) return;
     const draft = this.takeDraft();
     if (draft === null) return;
-    await this.#ports.commands.send({ type: 'say', ...draft, ...(cut === null ? {} : { text: cutOff(draft.text) }) });
+    const text = cut === null ? draft.text : cutOff(draft.text);
+    if ((await this.#ports.commands.send({ type: 'say', ...draft, text })) === null) this.#isLost = true;
     if (!this.#muted && this.#text === '') this.#show(null);
   }
 

@@ -4,6 +4,7 @@ import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Roster, RosterEntry } from '../../turns/commands/context.ts';
 import type { Settlement } from '../../engine/port.ts';
 import type { Applied, OutboxRow } from '../../turns/floor-store.ts';
+import { isEnvironmental } from '../../engine/errors.ts';
 import { idIndex } from '../../lib/keyed.ts';
 import { retry } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
@@ -53,8 +54,9 @@ type CommandQueuePorts = {
 type Waiting = { readonly command: AgentCommand; readonly resolve: (applied: Applied | null) => void };
 
 /**
- * Sends commands to a floor in order. Commands that wait together share a commit. A refused command is dropped. After a
- * failed write, the commands are retried for about an hour (120 attempts) or until a close, and then once more.
+ * Sends commands to a floor in order. Commands that wait together share a commit. A refused command is dropped. While
+ * the store cannot be written, the commands are retried until a close, and then once more. After another error, they
+ * are retried for about an hour.
  */
 export class CommandQueue implements CommandSender {
   readonly #ports: CommandQueuePorts;
@@ -99,8 +101,10 @@ export class CommandQueue implements CommandSender {
       log.error({ channel, agent, command: type, attempt: failures, err: failed.reason }, 'floor could not be written');
       throw failed.reason;
     };
+    const judge = ({ error }: { readonly error: unknown }) =>
+      failures < ATTEMPTS || isEnvironmental(error) ? 'again' : 'give-up';
     // A close ends `retry`, also before its first attempt. The batch then gets one more attempt, as after the 120th.
-    const tried = retry(attempt, POLICY, { timers, signal }).catch(attempt);
+    const tried = retry(attempt, POLICY, { timers, signal, judge }).catch(attempt);
     await tried.catch(() => left.forEach(({ resolve }) => resolve(null)));
   }
 
@@ -365,7 +369,9 @@ const REST_AFTER_MS = 900_000;
 
 const specsById = idIndex<AgentSpec>();
 
-const POLICY: RetryPolicy = { firstMs: 1_000, longestMs: 30_000, attempts: 120 };
+const POLICY: RetryPolicy = { firstMs: 1_000, longestMs: 30_000 };
+/** Attempts to write commands after an error that is no fault of the store. */
+const ATTEMPTS = 120;
 
 function keyOf(channel: ChannelId, agent: AgentId): string {
   return `${channel}\n${agent}`;

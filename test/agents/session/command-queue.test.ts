@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { CommandQueue } from '../../../src/agents/session/supervisor.ts';
 import { emptyFloor } from '../../../src/turns/floor/floor.ts';
+import { StoreError } from '../../../src/engine/errors.ts';
 import type { AgentCommand } from '../../../src/turns/floor/command.ts';
 import { createTime } from '../time.ts';
 
@@ -11,7 +12,7 @@ function end(epoch: number): AgentCommand {
 }
 
 /** A queue to floors that fail this many times and answer when the test releases them. */
-function queue(failures = 0) {
+function queue(failures = 0, error = new Error('disk is full')) {
   const given: number[][] = [[]];
   const log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
   let left = failures;
@@ -26,7 +27,7 @@ function queue(failures = 0) {
         await Promise.resolve();
         if (given.at(-1)?.length !== 0) given.push([]);
         left -= 1;
-        if (left >= 0) throw new Error('disk is full');
+        if (left >= 0) throw error;
         return { ok: true, state: emptyFloor(channel), facts: [], effects: [] };
       },
     },
@@ -51,6 +52,17 @@ test('commands that could not be written are retried together, in order', async 
     [1, 2],
     [1, 2],
   ]);
+});
+
+test('commands that the store cannot write are retried for as long as it cannot, others for about an hour', async () => {
+  const full = queue(500, new StoreError('full', 'The disk is full.'));
+  const kept = full.made.send(end(1));
+  await full.time.advance(5 * 3_600_000);
+  expect((await kept)?.ok).toBe(true);
+  const wrong = queue(500);
+  const dropped = wrong.made.send(end(1));
+  await wrong.time.advance(3_600_000);
+  expect([await dropped, wrong.given().length]).toEqual([null, 121]);
 });
 
 test('commands that wait for their next attempt get a last one when the queue is closed, before those behind them', async () => {

@@ -416,6 +416,19 @@ describe('a turn', () => {
     await time.advance(10_000);
     expect(types()).toEqual(['join', 'work', 'say', 'end']);
   });
+
+  test('is told with its next prompt that its answer was cut when a message could not be written at all', async () => {
+    const { prompt, session, floors, time } = await bench();
+    session().history = 'own';
+    await prompt(1);
+    floors.broken = Infinity;
+    session().report?.text('important');
+    session().ends({ how: 'completed' });
+    await time.advance(7_200_000);
+    floors.broken = 0;
+    await prompt(2);
+    expect(session().turn?.text).toContain('Your last answer was cut off: nothing more of it was posted.');
+  });
 });
 
 describe('T16 a pass word', () => {
