@@ -248,18 +248,22 @@ export class Runs {
     const { channel, agent, aside } = seat;
     const { store, manager } = this.#ports;
     const by = aside === true ? this.store.state(runKeyOf(seat))?.run?.requestedBy : undefined;
-    if (by !== undefined) return [{ id: by, name: by }];
+    if (by !== undefined) return [this.#personOf(by)];
     const floor = manager.floor(channel);
     const turn = floor === null ? null : findTurn(floor, agent);
     const asker = turn?.brief === undefined ? null : this.#ports.askedFor(channel);
     if (asker !== null) {
       const authors = givenTo(turn).flatMap((id) => authorIn(store, id) ?? []);
-      return [{ id: asker, name: asker }, ...authors.filter(({ id }) => id !== asker)];
+      return [this.#personOf(asker), ...authors.filter(({ id }) => id !== asker)];
     }
     return requestersOf(floor, agent, {
       newest: () => first(store.floors.newest(channel), LOOKED_AT),
       authorOf: (id) => authorIn(store, id),
     });
+  }
+
+  #personOf(id: string): Requester {
+    return { id, name: this.people.nameOf(id) };
   }
 
   #requestedBy(seat: RunSeat): string | null {
@@ -297,7 +301,7 @@ export class Runs {
     return said;
   }
 
-  #open({ seat, tools, ...order }: AsideTask, reports: AsideReports): AsideWorker | null {
+  #open({ seat, tools, by, ...order }: AsideTask, reports: AsideReports): AsideWorker | null {
     const { manager, log, clean, config } = this.#ports;
     const reaches = (server: string, tool: string | null): boolean =>
       tools === null || reachesServer(config(), seat, server, tool, tools);
@@ -313,7 +317,8 @@ export class Runs {
         manager.apply(channel, redactedReport(told, clean)).catch(untold);
       },
     };
-    const session = this.#agents?.aside(agent, { channel, ...order, reaches }, listener) ?? null;
+    const task = { channel, ...order, by: this.#personOf(by), reaches };
+    const session = this.#agents?.aside(agent, task, listener) ?? null;
     return session === null ? null : { written: () => clean(session.written()), stop: () => session.stop() };
   }
 }

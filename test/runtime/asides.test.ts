@@ -103,6 +103,13 @@ describe('/run start', () => {
     expect(broken).toEqual([]);
   });
 
+  test('tells the agent the name of the person, not only the id', async () => {
+    const { type, worker, app } = await program();
+    await type('/run start dev look for dead links');
+    expect(worker().turn?.text).toContain(`[from ${ADA.name} (${ADA.id})`);
+    await app.stop();
+  });
+
   test('lets the agent hold the floor meanwhile, and reports after that turn', async () => {
     const { type, worker, time, lines, sessions, intake, app } = await program();
     await type('/run start dev look for dead links');

@@ -14,7 +14,8 @@ import type { AgentSpec, SessionPorts } from './session-executor.ts';
 export type AsideOrder = {
   readonly channel: ChannelId;
   readonly session: number;
-  readonly by: string;
+  /** The person whose words the prompt is. */
+  readonly by: { readonly id: string; readonly name: string };
   readonly prompt: string;
   /** Longest silence before the run times out, in milliseconds. */
   readonly timeoutMs: number;
@@ -108,7 +109,7 @@ export class AsideSession {
     const { channel, session: epoch, by, prompt } = this.#order;
     const { floors, clock } = this.#ports;
     const uptoLine = floors.lines(channel, 1).at(-1)?.line ?? 0;
-    const author = { kind: 'person', id: by, name: by } as const;
+    const author = { ...by, kind: 'person' } as const;
     const message: Line = {
       line: 0,
       at: clock.now(),
