@@ -39,7 +39,7 @@ export type ReadModel = FloorQueries & {
   readonly addressed: (channel: ChannelId, text: string) => readonly AgentId[];
   /** The agents with an enabled seat in a channel, from the configuration or from an operator. */
   seatedIn(channel: ChannelId): readonly AgentId[];
-  /** The agents of `seatedIn` whose seat is OFFLINE. */
+  /** The agents of `seatedIn` that the floor does not count as connected. */
   missingIn(channel: ChannelId): readonly AgentId[];
   /** A channel of the configuration. */
   channel(channel: ChannelId): ChannelConfig | undefined;

@@ -14,12 +14,14 @@ import type { AgentSpec, SessionPorts } from './session-executor.ts';
 import { SessionRecord } from './session-journal.ts';
 import type { SessionJournal } from './session-journal.ts';
 
-/** Dependencies of a seated agent. All agents share everything except `commands`. */
+/** Dependencies of a seated agent. All agents share everything except `commands` and `former`. */
 export type SeatedAgentPorts = SessionPorts & {
   readonly commands: CommandSender;
   /** Where sessions are stored. */
   readonly journal: SessionJournal;
   readonly interruptGraceMs: number;
+  /** Resolves when an earlier session of the seat is closed. Never rejects. */
+  readonly former: Promise<void>;
 };
 
 type Of<Type extends Effect['type']> = Extract<Effect, { type: Type }>;
@@ -48,7 +50,7 @@ export class SeatedAgent {
     this.#commands = ports.commands;
     this.#busyAt = ports.clock.now();
     const record = new SessionRecord({ ...ports, channel, agent: spec.id });
-    this.executor = new SessionExecutor({ spec, channel, record }, ports, {
+    this.executor = new SessionExecutor({ spec, channel, record, former: ports.former }, ports, {
       commands: ports.commands,
       drafted: (epoch, text) => ports.floors.draft(channel, spec.id, epoch, text),
       leftMs: (epoch) => {

@@ -106,6 +106,8 @@ type SessionPlace = {
   readonly spec: AgentSpec;
   readonly channel: ChannelId;
   readonly record: SessionRecord | null;
+  /** Resolves when an earlier session of the seat is closed. Never rejects. */
+  readonly former?: Promise<void>;
 };
 
 /**
@@ -134,7 +136,7 @@ export class SessionExecutor {
   /** Resolves when the running attempt to open a session has ended. */
   #attempt: PromiseWithResolvers<void> | null = null;
   /** Resolves when the last session is closed. */
-  #closing: Promise<void> = Promise.resolve();
+  #closing: Promise<void>;
   #absence: Timer | null = null;
   #untrusted: string | null = null;
   #lastCause: string | null = null;
@@ -143,10 +145,15 @@ export class SessionExecutor {
   #isLeaving = false;
   #closed = false;
 
-  constructor({ spec, channel, record }: SessionPlace, ports: SessionPorts, listener: WorkListener) {
+  constructor(
+    { spec, channel, record, former = Promise.resolve() }: SessionPlace,
+    ports: SessionPorts,
+    listener: WorkListener,
+  ) {
     this.#spec = spec;
     this.#channel = channel;
     this.#record = record;
+    this.#closing = former;
     this.#ports = ports;
     this.#listener = listener;
     this.#about = { channel, agent: spec.id };

@@ -120,9 +120,11 @@ export class CommandQueue implements CommandSender {
 /** Runs all agents: opens their sessions, carries out the floors' effects for agents, and reports to the floors. */
 export class Supervisor implements Roster {
   #agents: readonly AgentSpec[];
-  readonly #ports: Omit<SeatedAgentPorts, 'commands'>;
+  readonly #ports: Omit<SeatedAgentPorts, 'commands' | 'former'>;
   readonly #heartbeat: Heartbeat;
   readonly #seated = new Map<string, SeatedAgent>();
+  /** The sessions that are closed because they were idle, by seat. */
+  readonly #resting = new Map<string, Promise<void>>();
   readonly #asides = new Set<AsideSession>();
   #running = false;
 
@@ -165,7 +167,7 @@ export class Supervisor implements Roster {
     const all = [...this.#seated.values()];
     this.#seated.clear();
     this.#asides.clear();
-    await Promise.all(all.map((each) => each.close()));
+    await Promise.all([...all.map((each) => each.close()), ...this.#resting.values()]);
   }
 
   /**
@@ -277,8 +279,7 @@ export class Supervisor implements Roster {
   /** Closes the sessions of an agent and ends their processes. Its next turn opens its session again. */
   async rest(agent: AgentId): Promise<void> {
     const resting = [...this.#seated].filter(([, { spec }]) => spec.id === agent);
-    for (const [key] of resting) this.#seated.delete(key);
-    await Promise.all(resting.map(([, seated]) => seated.rest()));
+    await Promise.all(resting.map(([key, seated]) => this.#rest(key, seated)));
   }
 
   #newestOf(channel: ChannelId, draftOf: (seated: SeatedAgent) => TurnDraft | null): TurnDraft | null {
@@ -328,6 +329,15 @@ export class Supervisor implements Roster {
     return agent;
   }
 
+  #rest(key: string, seated: SeatedAgent): Promise<void> {
+    this.#seated.delete(key);
+    const closed = seated.rest().finally(() => {
+      if (this.#resting.get(key) === closed) this.#resting.delete(key);
+    });
+    this.#resting.set(key, closed);
+    return closed;
+  }
+
   /** Returns the seated agent. Makes one without a session for an agent at rest, so that it can leave the floor. */
   #known(spec: AgentSpec, channel: ChannelId): SeatedAgent {
     return this.#seated.get(keyOf(channel, spec.id)) ?? this.#make(spec, channel);
@@ -340,15 +350,15 @@ export class Supervisor implements Roster {
 
   #make(spec: AgentSpec, channel: ChannelId): SeatedAgent {
     const commands = new CommandQueue({ ...this.#ports, channel });
-    return new SeatedAgent(spec, channel, { ...this.#ports, commands });
+    const former = this.#resting.get(keyOf(channel, spec.id)) ?? Promise.resolve();
+    return new SeatedAgent(spec, channel, { ...this.#ports, commands, former });
   }
 
   /** Closes idle sessions and sends heartbeats to the others. Stops when no session is left. */
   #beat(beat: Beat): void {
     for (const [key, agent] of this.#seated) {
       if (agent.isAtRest(REST_AFTER_MS)) {
-        this.#seated.delete(key);
-        void agent.rest();
+        void this.#rest(key, agent);
       } else agent.executor.beat(beat);
     }
     for (const aside of this.#asides) {

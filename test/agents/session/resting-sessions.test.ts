@@ -125,6 +125,19 @@ describe('an agent without an open session', () => {
     expect(floors.told.at(-1)).toMatchObject({ type: 'leave', agent: 'dev', cause: 'no heartbeat for 45 s' });
   });
 
+  test('gets its next session only when the former one is closed, at the latest after 5 s', async () => {
+    const { time, prompt, session, sessions } = await bench();
+    session().closes = false;
+    await time.advance(QUARTER_HOUR_MS);
+    expect(session().calls).toEqual(['close']);
+    const prompted = prompt(4);
+    await time.advance(4_000);
+    expect(sessions).toHaveLength(1);
+    await time.advance(2_000);
+    await prompted;
+    expect(sessions[1]?.calls).toEqual(['prompt #4 grant']);
+  });
+
   test('that no longer starts leaves the floor', async () => {
     const { prompt, failures, floors } = await atRest();
     failures.push(new Error('connection refused'));
