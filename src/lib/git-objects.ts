@@ -7,7 +7,7 @@ import { gitCommand, gitFoldersOf } from './git.ts';
 import type { GitCommand, GitEnvironment } from './git.ts';
 
 /** An object of a repository. `body`: its content, as git stores it. */
-export type GitObject = {
+type GitObject = {
   readonly id: string;
   readonly type: 'blob' | 'tree' | 'commit' | 'tag';
   readonly body: Buffer;

@@ -14,7 +14,7 @@ import { isUnsafeVariable } from './unsafe-variables.ts';
 export type GitEnvironment = Readonly<Record<string, string | undefined>>;
 
 /** How one command of git runs. */
-export type GitOptions = {
+type GitOptions = {
   /** Lets the programs run that a configuration names, such as hooks, filters and merge drivers. Default: false. */
   readonly hooks?: boolean;
   /** The index file to work on. Default: the index of the worktree. */
@@ -36,7 +36,6 @@ export type Git = (args: readonly string[], options?: GitOptions) => Promise<str
 
 /** Thrown when git is missing or could not be run, exits with another code than 0, or exceeds a limit. */
 export class GitError extends Error {
-  readonly args: readonly string[];
   /** `null` when git did not start, was ended by a signal, or ended in an unknown way. */
   readonly exitCode: number | null;
   /** The last 4 KiB of standard error, or why git could not be run. */
@@ -49,7 +48,6 @@ export class GitError extends Error {
     const command = args.find((word, at) => /^[a-z]/.test(word) && args[at - 1] !== '-c');
     super(`git ${command ?? ''} failed: ${said}`);
     this.name = 'GitError';
-    this.args = args;
     this.exitCode = end.code;
     this.stderr = end.stderr;
     this.isMissing = end.isMissing;

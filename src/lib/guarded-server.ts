@@ -1,3 +1,4 @@
+import { LONGEST_TIMER_MS } from './time.ts';
 import { BlockList, isIPv6 } from 'node:net';
 import { STATUS_CODES, createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
@@ -35,7 +36,7 @@ const REQUEST_LIMITS: RequestLimits = { headMs: 60_000, wholeMs: 300_000 };
  */
 export function createQuietServer(limits: Partial<RequestLimits> = {}): Server {
   const { headMs, wholeMs } = { ...REQUEST_LIMITS, ...limits };
-  const server = createServer({ connectionsCheckingInterval: NEVER_MS });
+  const server = createServer({ connectionsCheckingInterval: LONGEST_TIMER_MS });
   const timers = new WeakMap<Duplex, NodeJS.Timeout>();
   const after = (socket: Duplex, ms: number, cut: () => void): void => {
     clearTimeout(timers.get(socket));
@@ -119,9 +120,6 @@ export async function readBody(request: IncomingMessage, limit: number): Promise
   }
   return Buffer.concat(chunks).toString('utf8');
 }
-
-/** The longest delay of a Node timer, in milliseconds. */
-const NEVER_MS = 2_147_483_647;
 
 /**
  * Attaches listeners to a server so that a fault in them cannot end the program. A fault is logged and answered with

@@ -9,10 +9,10 @@ import type { Timer, Timers } from './time.ts';
  * project. `npx`: a package in npm's folder for programs that are run once. `global`: another package, as for the whole
  * machine.
  */
-export type InstallationKind = 'repository' | 'project' | 'npx' | 'global';
+type InstallationKind = 'repository' | 'project' | 'npx' | 'global';
 
 /** The folder of an installation, with `package.json` in it, and its kind. */
-export type Installation = { readonly folder: string; readonly kind: InstallationKind };
+type Installation = { readonly folder: string; readonly kind: InstallationKind };
 
 /** Returns the installation that a file of Conch, given by its URL, belongs to. */
 export function installationOf(file: string = import.meta.url): Installation {

@@ -18,8 +18,8 @@ export type Timer = { cancel(): void };
 /** Calls a function once, after this many milliseconds. */
 export type Timers = { after(ms: number, run: () => void): Timer };
 
-/** The longest delay of a Node timer, in milliseconds. Longer delays are split. */
-const LONGEST_MS = 2_147_483_647;
+/** The longest delay of a Node timer, in milliseconds. Longer delays of `Timers` are split. */
+export const LONGEST_TIMER_MS = 2_147_483_647;
 
 /** A smaller difference to the machine's clock is drift, not a change by somebody. */
 const SET_MS = 1_000;
@@ -130,15 +130,15 @@ export function pausedTimer(
 
 const longTimers: Timers = {
   after(ms, run) {
-    let timer = setTimeout(step, Math.min(Math.max(0, ms), LONGEST_MS));
-    let left = ms - LONGEST_MS;
+    let timer = setTimeout(step, Math.min(Math.max(0, ms), LONGEST_TIMER_MS));
+    let left = ms - LONGEST_TIMER_MS;
     function step(): void {
       if (left <= 0) {
         run();
         return;
       }
-      timer = setTimeout(step, Math.min(left, LONGEST_MS));
-      left -= LONGEST_MS;
+      timer = setTimeout(step, Math.min(left, LONGEST_TIMER_MS));
+      left -= LONGEST_TIMER_MS;
     }
     return { cancel: () => clearTimeout(timer) };
   },

@@ -9,6 +9,7 @@ import {
 } from '@modelcontextprotocol/client';
 import type { ElicitRequestParams, ElicitResult, Transport, JSONRPCMessage } from '@modelcontextprotocol/client';
 import type { McpServerConfig } from '../../config/config.ts';
+import { LONGEST_TIMER_MS } from '../../lib/time.ts';
 import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
 import { isAbsolute } from 'node:path';
 import type { AgentId } from '../../turns/floor/settings.ts';
@@ -125,7 +126,7 @@ async function handshake(parts: ConnectParts, isLegacy: boolean): Promise<McpCon
     await Promise.allSettled([client.close(), transport.close()]);
   };
   try {
-    await inTime(START_MS, 'did not start', ports, client.connect(transport, { timeout: NEVER_MS }));
+    await inTime(START_MS, 'did not start', ports, client.connect(transport, { timeout: LONGEST_TIMER_MS }));
   } catch (error) {
     await close();
     throw isEraUnknown(error)
@@ -168,7 +169,7 @@ function showing({ plan }: AgentSandbox, args: readonly string[]): SandboxPlan {
 
 async function list(client: Client, { id, config, ports }: ConnectParts): Promise<ReadTools> {
   if (client.getServerCapabilities()?.tools === undefined) return { tools: [], refused: [] };
-  const refresh = { timeout: NEVER_MS, cacheMode: 'refresh' } as const;
+  const refresh = { timeout: LONGEST_TIMER_MS, cacheMode: 'refresh' } as const;
   const { tools } = await inTime(LIST_MS, 'did not list its tools', ports, client.listTools(undefined, refresh));
   return readTools(id, tools, config.tools);
 }
@@ -212,7 +213,7 @@ async function send(client: Client, sent: Sent): Promise<CallOutcome> {
   const toolDefinition = { name: tool.name, inputSchema: { ...tool.schema, type: 'object' as const } };
   open.add(ask);
   try {
-    const options = { signal, timeout: NEVER_MS, onprogress, toolDefinition };
+    const options = { signal, timeout: LONGEST_TIMER_MS, onprogress, toolDefinition };
     const output = outputOf(await client.callTool(params, options));
     return { ...output, code: output.isError ? 'TOOL_FAILED' : null };
   } catch (error) {
@@ -328,9 +329,6 @@ const LONGEST_CALL_MS = 600_000;
 const STOP_MS = 2_000;
 /** Most questions that a server may ask by its answers to one call. */
 const MOST_ROUNDS = 3;
-/** A timeout that never fires in practice. Replaces the library's timers, because Conch uses the injected timers. */
-const NEVER_MS = 2_147_483_647;
-
 /** The invalid entries of a server's list of tools, each with the reason. `take` returns and clears them. */
 type BadTools = { take(): readonly string[] };
 

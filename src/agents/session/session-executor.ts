@@ -3,6 +3,7 @@ import type { ProposedTicket } from '../../turns/proposed-ticket.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Line } from '../../turns/view.ts';
 import { defined } from '../../lib/defined.ts';
+import { withinMs } from '../../lib/retry.ts';
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import { AbsentError, BackendError, EXECUTION_ERROR, UntrustedError, codeOf } from '../backends/backend.ts';
@@ -300,7 +301,8 @@ export class SessionExecutor {
     this.#absence?.cancel();
     this.#attempt?.resolve();
     this.#drop();
-    await Promise.all([this.#closing, this.#inTime(this.#record?.settled ?? Promise.resolve())]);
+    const settled = this.#record?.settled ?? Promise.resolve();
+    await Promise.all([this.#closing, withinMs(CLOSE_MS, settled, this.#ports.timers)]);
   }
 
   /**
@@ -525,7 +527,7 @@ export class SessionExecutor {
     this.#step(event);
     const { phase } = this.#state;
     if (phase.name === 'CoolingDown') this.#warnCooling(phase);
-    else if (phase.name !== 'Stopped') this.#warn({ cause: message }, 'agent session lost while it did nothing');
+    else if (phase.name !== 'Stopped') this.#warn({ cause: message }, 'agent session lost; another is opened');
   }
 
   /** True when this event would stop the session for good. */
@@ -561,15 +563,7 @@ export class SessionExecutor {
 
   async #discard(session: AgentSession): Promise<void> {
     const failed = (error: unknown) => this.#warn({ err: error }, 'session could not be closed');
-    await this.#inTime(session.close().catch(failed));
-  }
-
-  /** Waits at most 5 s for the work. */
-  async #inTime(work: Promise<unknown>): Promise<void> {
-    const { promise: limit, resolve } = Promise.withResolvers<void>();
-    const timer = this.#ports.timers.after(CLOSE_MS, resolve);
-    await Promise.race([work, limit]);
-    timer.cancel();
+    await withinMs(CLOSE_MS, session.close().catch(failed), this.#ports.timers);
   }
 
   #warn(fields: object, what: string): void {

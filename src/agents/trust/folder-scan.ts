@@ -30,7 +30,7 @@ export type FolderScan = {
 };
 
 /** How much of a file is kept to be shown, in characters. */
-export const MOST_TEXT = 4_096;
+const MOST_TEXT = 4_096;
 
 /** Length of the part of a digest that people and buttons name. */
 export const ID_LENGTH = 16;
@@ -85,16 +85,9 @@ async function keep(
 ): Promise<void> {
   const known = found.get(hit.at);
   const print = known?.print ?? (await hashes.print(hit));
-  if (print === null || !isHeld(print, file)) return;
+  if (print === null) return;
   const files = known?.files.includes(file) === true ? known.files : [...(known?.files ?? []), file];
   found.set(hit.at, { at: hit.at, print, files });
-}
-
-/** True when a file counts: its text holds one of the words of `holding`, or the text is not known whole. */
-function isHeld({ text, size }: FilePrint, { holding }: RepositoryFile): boolean {
-  if (holding === undefined || text === null || size === null || size > MOST_TEXT) return true;
-  const plain = text.toLowerCase();
-  return holding.some((words) => plain.includes(words.toLowerCase()));
 }
 
 function digestOf(folder: string, found: readonly Found[]): string {
@@ -115,7 +108,6 @@ async function placesOf(starts: readonly string[], home: string): Promise<Places
   const roots = (await Promise.all(upward.map(mainTree))).filter((root) => root !== null);
   return {
     folder: await distinct(starts),
-    'any-depth': await distinct(starts),
     'up-to-disk-root': await distinct(chains.flat()),
     'up-to-repository-root': await distinct([...upward, ...roots]),
   };
@@ -179,15 +171,14 @@ function folded(name: string): string {
 /** A test for each name of a path, applied to folded names; `null` is `**`. */
 type Pattern = readonly ((((plain: string) => boolean) & { readonly literal?: string | undefined }) | null)[];
 
-function patternOf({ path, searched }: RepositoryFile): Pattern {
-  const names = path.split('/').map((name) => {
+function patternOf({ path }: RepositoryFile): Pattern {
+  return path.split('/').map((name) => {
     if (name === '**') return null;
     const letters = name.split('*').map((part) => escaped(folded(`${part}_`).slice(0, -1)));
     const fits = new RegExp(`^${letters.join('.*')}$`, 'su');
     const matches = (plain: string): boolean => fits.test(plain);
     return Object.assign(matches, { literal: name.includes('*') ? undefined : name });
   });
-  return searched === 'any-depth' ? [null, ...names] : names;
 }
 
 function escaped(text: string): string {

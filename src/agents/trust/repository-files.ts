@@ -17,14 +17,12 @@ export type RepositoryFile = {
   /**
    * `folder`: the agent's folder alone. `up-to-repository-root`: also its parents, up to the outermost with `.git`, and
    * the main tree of a linked working tree; without `.git`, the agent's folder alone. `up-to-disk-root`: also all its
-   * parents. `any-depth`: also all folders below. The home folder is never searched as a parent.
+   * parents. The home folder is never searched as a parent.
    */
-  readonly searched: 'folder' | 'up-to-repository-root' | 'up-to-disk-root' | 'any-depth';
+  readonly searched: 'folder' | 'up-to-repository-root' | 'up-to-disk-root';
   readonly can: readonly FilePower[];
   /** What the file does, in words for the operator who decides: "runs apiKeyHelper when the session opens". */
   readonly note: string;
-  /** The file counts only if its text holds one of these, in any letter case. Absent: it always counts. */
-  readonly holding?: readonly string[];
   /** How Conch switches the file off, shown by a real run. Nobody is asked about such a file. Absent: it is on. */
   readonly offBy?: string;
 };

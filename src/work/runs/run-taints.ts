@@ -68,12 +68,11 @@ export class RunTaints {
    */
   forget(seat: RunSeat, after: number): void {
     const key = runKeyOf(seat);
-    const { taint, secret, wrote = [] } = this.#of(key);
+    const { wrote = [], ...read } = this.#of(key);
     this.#readsAfter.set(key, after);
-    if (taint === undefined && secret === undefined) return;
     const until = this.#ports.clock.now();
-    const ended = spansOf({ taint, secret }).map((span) => ({ ...span, until }));
-    this.#apply(key, { type: 'CLEANSE' }, { wrote: [...wrote, ...ended] });
+    const ended = spansOf(read).map((span) => ({ ...span, until }));
+    if (ended.length > 0) this.#apply(key, { type: 'CLEANSE' }, { wrote: [...wrote, ...ended] });
   }
 
   /** Marks a session as having read text from this source. Only the first time counts. */
@@ -140,20 +139,11 @@ type Span = NonNullable<RunState['wrote']>[number];
 
 function keptOf(state: RunState | null): Kept {
   const { taint, secret, wrote } = state ?? {};
-  return { ...defined({ taint, secret, wrote }) };
+  return defined({ taint, secret, wrote });
 }
 
-function spansOf({
-  taint,
-  secret,
-}: {
-  readonly taint?: ReadMark | undefined;
-  readonly secret?: ReadMark | undefined;
-}): readonly Omit<Span, 'until'>[] {
-  return [
-    ...(taint === undefined ? [] : [taint]),
-    ...(secret === undefined ? [] : [{ ...secret, private: true as const }]),
-  ];
+function spansOf({ taint, secret }: Kept): readonly Omit<Span, 'until'>[] {
+  return [...(taint ? [taint] : []), ...(secret ? [{ ...secret, private: true as const }] : [])];
 }
 
 function labelOf(span: Pick<Span, 'private'>): Label {

@@ -15,7 +15,7 @@ import * as fc from 'fast-check';
 import { afterAll, describe, expect, test } from 'vitest';
 import { ALL_FILES } from '../../../src/agents/trust/repository-files.ts';
 import type { RepositoryFile } from '../../../src/agents/trust/repository-files.ts';
-import { MOST_TEXT, scanFolder } from '../../../src/agents/trust/folder-scan.ts';
+import { scanFolder } from '../../../src/agents/trust/folder-scan.ts';
 import { foundDetail } from '../../../src/agents/trust/folder-trust.ts';
 
 const ROOM = mkdtempSync(join(tmpdir(), 'conch-scan-'));
@@ -55,7 +55,7 @@ describe('T72 the files that an agent obeys', () => {
     expect(await pathsIn(folder, SETTINGS)).toEqual(['.Claude/SETTINGS.json', '.cl\u200Baude/\u017Fettings.json']);
     expect(await pathsIn(folder, file('.github/hooks/*.json'))).toEqual(['.github/hooks/a.json']);
     expect(await pathsIn(folder, file('.opencode/**'))).toEqual(['.opencode/plugins/x/y.ts']);
-    expect(await pathsIn(folder, file('y.ts', 'any-depth'))).toEqual(['.opencode/plugins/x/y.ts']);
+    expect(await pathsIn(folder, file('**/y.ts'))).toEqual(['.opencode/plugins/x/y.ts']);
   });
 
   test('are searched up to the outermost folder with .git, and in the main tree of a linked working tree', async () => {
@@ -115,13 +115,6 @@ describe('T72 the files that an agent obeys', () => {
     expect(await digestOf(folder)).not.toBe(before);
   });
 
-  test('count only with dangerous contents where the list says so, and always when they are long', async () => {
-    const env = file('.env', 'folder', { holding: ['BASE_URL='] });
-    expect(await pathsIn(newFolder(['.env', 'PORT=1']), env)).toEqual([]);
-    expect(await pathsIn(newFolder(['.env', 'Anthropic_base_url=x']), env)).toEqual(['.env']);
-    expect(await pathsIn(newFolder(['.env', ' '.repeat(MOST_TEXT + 1)]), env)).toEqual(['.env']);
-  });
-
   test('show the names of the variables in an environment file, and no value', async () => {
     const text = 'API_KEY=canary-1\nexport OTHER = "canary-2\ncanary=3"\n# canary-4\n';
     const folder = newFolder(['.env', text], ['.gemini/.ENV.local', 'canary-5']);
@@ -152,7 +145,7 @@ const placed = fc.record({
 type Placed = typeof placed extends fc.Arbitrary<infer T> ? T : never;
 
 /** Creates the file and returns the folder in which its agent starts. */
-function place({ file: { path, searched, holding = [] }, word, guise, away }: Placed): string {
+function place({ file: { path, searched }, word, guise, away }: Placed): string {
   const top = newFolder();
   const steps = Array.from({ length: away }, (_, index) => `d${index}`).join('/');
   const cwd = searched.startsWith('up-to') ? join(top, steps) : top;
@@ -163,8 +156,8 @@ function place({ file: { path, searched, holding = [] }, word, guise, away }: Pl
     .replaceAll('**', `${word}/${word}`)
     .replaceAll('*', word);
   const named = guise === 'upper case' ? plain.toUpperCase() : plain;
-  const at = join(top, searched === 'any-depth' ? steps : '', named);
-  const text = holding[0] ?? '{}';
+  const at = join(top, named);
+  const text = '{}';
   if (guise === 'linked file' || guise === 'nothing at its end') {
     mkdirSync(dirname(at), { recursive: true });
     const target = join(top, '..', `target-${made}`);

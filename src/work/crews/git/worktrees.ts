@@ -87,14 +87,19 @@ async function add(
  * names the folder. False for a moved or damaged worktree.
  */
 export async function isLinked({ commonDir }: Repository, folder: string): Promise<boolean> {
-  const [, gitDir = ''] = /^gitdir: (.*)$/m.exec(await readFile(join(folder, '.git'), 'utf8').catch(() => '')) ?? [];
+  const gitDir = (await linkIn(folder)) ?? '';
   if (!gitDir.startsWith(`${commonDir}/worktrees/`)) return false;
   return (await readFile(join(gitDir, 'gitdir'), 'utf8').catch(() => '')).trimEnd() === join(folder, '.git');
 }
 
+/** The folder of git that the file `.git` of a worktree names; `undefined` without such a file. */
+async function linkIn(folder: string): Promise<string | undefined> {
+  return /^gitdir: (.*)$/m.exec(await readFile(join(folder, '.git'), 'utf8').catch(() => ''))?.[1];
+}
+
 /** True when git was ended while it created the worktree: git locks it until all files are there. */
 async function hasUnfinishedFiles({ commonDir }: Repository, folder: string): Promise<boolean> {
-  const gitDir = /^gitdir: (.*)$/m.exec(await readFile(join(folder, '.git'), 'utf8').catch(() => ''))?.[1] ?? '';
+  const gitDir = (await linkIn(folder)) ?? '';
   if (!gitDir.startsWith(`${commonDir}/worktrees/`)) return false;
   return (await readFile(join(gitDir, 'locked'), 'utf8').catch(() => '')).trim() === 'initializing';
 }
@@ -112,7 +117,7 @@ async function undo({ git }: Repository, folder: string): Promise<void> {
 export async function repairWorktree(repository: Repository, folder: string, branch: string): Promise<boolean> {
   const link = join(folder, '.git');
   const registered = join(repository.commonDir, 'worktrees');
-  const [, known] = /^gitdir: (.*)$/m.exec(await readFile(link, 'utf8').catch(() => '')) ?? [];
+  const known = await linkIn(folder);
   if (known !== undefined && existsSync(known)) return true;
   // A folder named .git is a repository of its own, in which Conch would store nothing.
   if (!existsSync(folder) || (existsSync(link) && known === undefined)) return false;
@@ -131,7 +136,7 @@ async function register(repository: Repository, folder: string, branch: string):
   const made = join(scratch, basename(folder));
   try {
     await repository.git(['worktree', 'add', '--quiet', '--no-checkout', made, branch]);
-    const [, registration = ''] = /^gitdir: (.*)$/m.exec(await readFile(join(made, '.git'), 'utf8')) ?? [];
+    const registration = (await linkIn(made)) ?? '';
     await writeFile(join(registration, 'gitdir'), `${join(folder, '.git')}\n`);
     await writeFile(join(folder, '.git'), `gitdir: ${registration}\n`);
     await gitIn(folder, repository.env)(['read-tree', 'HEAD']);
