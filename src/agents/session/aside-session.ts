@@ -154,7 +154,7 @@ export class AsideSession {
 
 /** The message id of the order. No platform gives such an id. */
 const ORDER = '\u0001order';
-const ABSENT: SessionFailure = { message: 'it is not there', code: EXECUTION_ERROR, final: false };
+const ABSENT: SessionFailure = { message: 'its session could not be opened', code: EXECUTION_ERROR, final: false };
 
 const HOW =
   '(This is a background run. Nobody waits for you. What you write is posted as your report at the end. ' +

@@ -90,7 +90,7 @@ export class SessionRecord {
     try {
       return this.#ports.journal.state(this.#key);
     } catch (error) {
-      this.#warn(error, 'what is on record of the session cannot be read: it starts anew');
+      this.#warn(error, 'the stored session state cannot be read; the session starts with its counters at zero');
       return null;
     }
   }
@@ -102,7 +102,7 @@ export class SessionRecord {
       .then(() => this.#ports.journal.apply(this.#key, { ...move, cause }, at))
       .catch((error: unknown) => {
         this.isBehind = true;
-        this.#warn(error, 'a move of the session could not be put on record');
+        this.#warn(error, 'a state change of the session could not be stored');
       });
   }
 

@@ -77,7 +77,7 @@ function isDisabled({ channels, disabled }: Presence): boolean {
 }
 
 const DISABLED = 'disabled (until /agent enable)';
-const AT_REST = 'at rest (opened again for its next turn)';
+const AT_REST = 'idle (its session opens with its next turn)';
 
 /** Returns the backend's kind, such as "acp", with a warning when its agents may change things without asking. */
 function kindWords({ kind, promisesToAsk, actsUnasked = null }: AgentBackend): string {

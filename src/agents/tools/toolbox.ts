@@ -286,7 +286,7 @@ function cautionOf(found: ServerTool, { servers }: SessionTools, sent: readonly 
   const change = servers.changeOf(found);
   const reasons = [
     ...sent.map((name) => `it sends the value of ${name}`),
-    ...(change === null ? [] : [`the tool is not what it was:\n${change}`]),
+    ...(change === null ? [] : [`the server changed the definition of the tool:\n${change}`]),
   ];
   return reasons.length === 0 ? null : reasons.join('; ');
 }

@@ -121,22 +121,26 @@ export class FolderTrust implements TrustCommands {
     if (known === null || digest === null) return { ok: false, text: `There is nothing to trust: ${NO_FILES}.` };
     const current = idOf(digest);
     const detail = foundDetail(known.scan, this.#clean);
-    const say = `Say /agent trust ${agent} ${current} to trust these files, /agent distrust ${agent} ${current} to leave them.`;
+    const say = `Say /agent trust ${agent} ${current} to trust these files, /agent distrust ${agent} ${current} to refuse them.`;
     if (id === null) return { ok: false, text: `${standingWords(agent, known)}\n\`\`\`\n${detail}\n\`\`\`\n${say}` };
     if (id !== current) return this.#refusal({ agent, channel: request.channel }, { id, known });
-    if (known.decision?.choice === 'trusted') return { ok: false, text: 'That is so already: nothing was changed.' };
+    if (known.decision?.choice === 'trusted')
+      return { ok: false, text: 'These files are trusted already. Nothing was changed.' };
     await this.#decide({ agent, choice: 'trusted', digest }, known.scan, request);
-    return { ok: true, text: `Trusted for ${agent}: ${namesOf(known.scan.files)}. It is started.` };
+    return {
+      ok: true,
+      text: `Trusted for ${agent}: ${namesOf(known.scan.files)}. Conch starts ${agent} when it has work.`,
+    };
   }
 
   async distrust(agent: AgentId, id: string | null, request: Asked): Promise<Answer> {
     const known = await this.standing(agent);
     const digest = known?.scan.digest ?? null;
-    if (known === null || digest === null) return { ok: false, text: `There is nothing to leave: ${NO_FILES}.` };
+    if (known === null || digest === null) return { ok: false, text: `There are no files to refuse: ${NO_FILES}.` };
     if (id !== null && id !== idOf(digest)) return this.#refusal({ agent, channel: request.channel }, { id, known });
     await this.#decide({ agent, choice: 'left', digest }, known.scan, request);
-    const how = `Conch does not start ${agent} there, and asks no more until these files change.`;
-    return { ok: true, text: `Left: ${how} /agent trust ${agent} shows them again.` };
+    const how = `Conch does not start ${agent} there and does not ask again until these files change.`;
+    return { ok: true, text: `Not trusted: ${how} /agent trust ${agent} shows them again.` };
   }
 
   async #decide(
@@ -286,7 +290,7 @@ const RARER = 50;
 const MOST_NAMES = 100;
 
 function untrustedWords(agent: AgentId, { files, digest }: FolderScan, decision: TrustDecision | null): string {
-  const is = decision === null ? 'its folder is not trusted' : 'its folder was left untrusted';
+  const is = decision === null ? 'its folder is not trusted' : 'its folder was refused';
   return `${is}: ${namesOf(files)} (${idOf(digest ?? '')}). /agent trust ${agent} shows what they do`;
 }
 
@@ -297,7 +301,7 @@ export function standingWords(agent: AgentId, { scan, decision }: FolderStanding
   const found = `Folder ${folder}: ${namesOf(files)} (${idOf(digest)})`;
   if (decision === null) return `⚠ ${found}: not trusted. ${agent} is not started there.`;
   const when = `${decision.by}, ${new Date(decision.at).toISOString()}`;
-  return decision.choice === 'trusted' ? `${found}: trusted by ${when}` : `⚠ ${found}: left untrusted by ${when}`;
+  return decision.choice === 'trusted' ? `${found}: trusted by ${when}` : `⚠ ${found}: refused by ${when}`;
 }
 
 /** The powers of a file in words for operators. */

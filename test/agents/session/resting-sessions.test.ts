@@ -15,10 +15,10 @@ describe('an idle session', () => {
     expect(session().calls).toEqual(['close']);
     expect(floors.told).toEqual([{ type: 'join', agent: 'dev' }]);
     expect(time.pending()).toBe(0);
-    expect(supervisor.list()[0]?.state).toBe('at rest (opened again for its next turn)');
+    expect(supervisor.list()[0]?.state).toBe('idle (its session opens with its next turn)');
     expect(supervisor.status('dev')).toEqual([
       'Developer (dev) · puppet · writes code',
-      'at rest (opened again for its next turn) in 1 of 1 channels',
+      'idle (its session opens with its next turn) in 1 of 1 channels',
     ]);
   });
 

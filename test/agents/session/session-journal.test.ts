@@ -100,7 +100,7 @@ describe('a running session', () => {
     await time.advance(2_000);
     expect(sessions).toHaveLength(1);
     expect(recorded()).toEqual(['CoolingDown BackoffElapsed BuildingPrompt 1 1']);
-    expect(logged).toContain('warn: a move of the session could not be put on record');
+    expect(logged).toContain('warn: a state change of the session could not be stored');
   });
 
   test("whose journal does not answer delays the program's end by at most 5 s", async () => {
@@ -235,7 +235,9 @@ test('a journal that cannot be read is ignored with a warning', async () => {
   };
   const { floors, logged } = await bench({ journal: { ...fakeJournal().journal, state } });
   expect(floors.told).toEqual([{ type: 'join', agent: 'dev' }]);
-  expect(logged).toEqual(['warn: what is on record of the session cannot be read: it starts anew']);
+  expect(logged).toEqual([
+    'warn: the stored session state cannot be read; the session starts with its counters at zero',
+  ]);
 });
 
 describe('a recorded move', () => {
