@@ -12,6 +12,8 @@ import { standingWords } from '../agents/trust/folder-trust.ts';
 import { SANDBOX_REMEDY, sandboxFault } from '../agents/process/sandbox.ts';
 import { bad, good, warning } from '../adapters/port.ts';
 import type { CheckResult } from '../adapters/port.ts';
+import { openPorts } from '../config/checks/check-platforms.ts';
+import { agentsAndCrews, hasRemote } from '../config/config.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
 import { PARTS, installPartCommand, missingPackages, neededParts } from '../config/parts.ts';
@@ -114,7 +116,8 @@ function missingParts(config: Config): readonly CheckResult[] {
 }
 
 /** Starts a sandbox to see whether it works here. Returns no finding when no agent could use a sandbox. */
-async function sandbox({ agents }: Config): Promise<readonly CheckResult[]> {
+async function sandbox(config: Config): Promise<readonly CheckResult[]> {
+  const agents = agentsAndCrews(config);
   const wanting = agents.filter(
     ({ backend }) => (backend.kind === 'acp' || backend.kind === 'command') && backend.sandbox,
   );
@@ -197,20 +200,14 @@ function dataFolder(dataDir: string): CheckResult {
 }
 
 /** Checks that the configured ports are free. Not called while Conch runs. */
-async function ports({ adapters, channels, agents, remote }: Config): Promise<readonly CheckResult[]> {
-  const { console: page, slack: events } = adapters;
-  const isSigned = events.mode === 'http' && channels.some(({ adapter }) => adapter === 'slack');
-  const doors = [
-    { is: page.enabled, host: '127.0.0.1', port: page.port, key: 'CONCH_PORT' },
-    { is: isSigned, host: events.host, port: events.port, key: 'adapters.slack.port' },
-    { is: hasRemote({ agents }), host: remote.host, port: remote.port, key: 'remote.port' },
-  ];
+async function ports(config: Config): Promise<readonly CheckResult[]> {
   const findings: CheckResult[] = [];
-  for (const { is, host, port, key } of doors) {
-    if (!is || port === 0) continue;
+  for (const { host, port, key } of openPorts(config)) {
     const why = await refusedAt(host, port);
     const what = `port ${port}`;
-    const todo = `Stop the program that uses it, or set ${key} to another port.`;
+    // CONCH_PORT overrides the key of the page.
+    const name = key === 'adapters.console.port' ? 'CONCH_PORT' : key;
+    const todo = `Stop the program that uses it, or set ${name} to another port.`;
     findings.push(why === null ? good(what, 'it is free') : bad(what, `it cannot be opened on ${host} (${why})`, todo));
   }
   return findings;
@@ -222,10 +219,6 @@ function refusedAt(host: string, port: number): Promise<string | null> {
     server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
     server.listen(port, host, () => server.close(() => resolve(null)));
   });
-}
-
-function hasRemote({ agents }: Pick<Config, 'agents'>): boolean {
-  return agents.some(({ backend }) => backend.kind === 'remote');
 }
 
 const SOON_MS = 14 * 86_400_000;

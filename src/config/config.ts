@@ -89,6 +89,7 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
     ...around,
     demoModel: demo,
     agents,
+    crews: file.crews.map((crew) => ({ ...crew, backend: withKey(crew.backend, keys) })),
     channels: channelsOf(channels, { ...file, agents }),
     adapters: { ...file.adapters, console: { ...file.adapters.console, port: port ?? file.adapters.console.port } },
     ...toolsOf(file, surround.dataDir),
@@ -132,6 +133,24 @@ export const membersOf = (
   config.agents.find(({ id }) => id === seat.agent)?.tools?.members ??
   config.tools?.members ??
   'ask';
+
+/** The agents of a configuration and the crews whose workers are agents, each with its place in the file. */
+export const agentsAndCrews = <Agent, Crew>({
+  agents = [],
+  crews = [],
+}: {
+  readonly agents?: readonly Agent[] | undefined;
+  readonly crews?: readonly Crew[] | undefined;
+}): readonly ((Agent | Crew) & { readonly place: readonly [list: 'agents' | 'crews', index: number] })[] => [
+  ...agents.map((agent, index) => ({ ...agent, place: ['agents', index] as const })),
+  ...crews.map((crew, index) => ({ ...crew, place: ['crews', index] as const })),
+];
+
+/** Returns whether some agent or the workers of some crew connect themselves. */
+export const hasRemote = ({ agents, crews }: Partial<Pick<Config, 'agents' | 'crews'>> | ConfigFile): boolean =>
+  agentsAndCrews<{ readonly backend: BackendConfig }, CrewConfig>({ agents, crews }).some(
+    ({ backend }) => backend.kind === 'remote',
+  );
 
 /** Returns whether an agent, or a worker of a crew, connects itself. A worker's id begins with the id of its crew. */
 export const connectsItself = ({ agents, crews }: Pick<Config, 'agents' | 'crews'>, agent: string): boolean =>
@@ -232,9 +251,14 @@ const channelOf = (
 
 const completeAgent = (agent: FileAgent, keys: Surround['keys']): AgentConfig => {
   const { backend, id, name = id } = agent;
-  if (backend.kind !== 'llm' || backend.provider === 'openai-compatible') return { ...agent, name };
+  return { ...agent, name, backend: withKey(backend, keys) };
+};
+
+/** Adds the key of the environment to a model that has none of its own. */
+const withKey = (backend: FileAgent['backend'], keys: Surround['keys']): FileAgent['backend'] => {
+  if (backend.kind !== 'llm' || backend.provider === 'openai-compatible') return backend;
   const apiKey = backend.apiKey ?? keys[backend.provider];
-  return { ...agent, name, backend: apiKey === null ? backend : { ...backend, apiKey } };
+  return apiKey === null ? backend : { ...backend, apiKey };
 };
 
 /** Returns the demo's agents. A model at OPENAI_BASE_URL gets OPENAI_API_KEY, if it is set. */

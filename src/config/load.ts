@@ -18,13 +18,7 @@ import type { ConfigFile } from './schema.ts';
 import { fillReferences, withoutSecrets } from './secret.ts';
 import type { Filled, Secret } from './secret.ts';
 import { readIn } from './world.ts';
-import type { Env, FileReading, World } from './world.ts';
-
-/**
- * Why a configuration is loaded. `start`: keys, tokens and packages must exist; missing programs and folders are
- * warnings. `check`: programs and folders must exist, too. `look`: none of these is checked.
- */
-export type Purpose = 'start' | 'check' | 'look';
+import type { Env, FileReading, Purpose, World } from './world.ts';
 
 /**
  * Loads the file that CONCH_CONFIG names, else `./turnConfig.json`, else the built-in demo. The environment overrides

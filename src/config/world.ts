@@ -5,6 +5,12 @@ import { ConfigError } from './error.ts';
 /** The values of environment variables, by name. */
 export type Env = Readonly<Record<string, string | undefined>>;
 
+/**
+ * Why a configuration is loaded. `start`: keys, tokens and packages must exist; missing programs and folders are
+ * warnings. `check`: programs and folders must exist, too. `look`: none of these is checked.
+ */
+export type Purpose = 'start' | 'check' | 'look';
+
 /** A file's text, and whether every user of the machine can read it. */
 export type FileReading = { readonly text: string; readonly public: boolean };
 

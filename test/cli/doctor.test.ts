@@ -350,6 +350,22 @@ describe('T39 conch doctor', () => {
   });
 });
 
+test('looks at the port and the sandbox that the workers of crews need', async () => {
+  const crew = { repo: '.', backend: { kind: 'command', command: 'date', sandbox: true } };
+  const { findings } = await examined({
+    ...OFF,
+    agents: [{ id: 'dev', backend: { kind: 'scripted', script: 'dev' } }],
+    channels: ['a', 'b'].map((id) => ({ id: `console:${id}`, agents: ['dev'] })),
+    crews: [
+      { ...crew, id: 'web', channel: 'console:a', backend: { kind: 'remote' } },
+      { ...crew, id: 'app', channel: 'console:b', repo: 'app' },
+    ],
+    remote: { port: taken },
+  });
+  expect(findings.find(({ what }) => what === `port ${taken}`)?.todo).toContain('set remote.port to another port');
+  expect(findings.find(({ what }) => what === 'sandbox')?.text).toMatch(/^app: |can be started here/);
+});
+
 describe('the command line', () => {
   /** Runs the program on a file, and resolves with its code and what it printed. */
   async function run(file: string, argv: readonly string[], env: NodeJS.ProcessEnv = {}) {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, expect, test } from 'vitest';
 import { ConfigError, type Problem } from '../../src/config/error.ts';
-import { loadConfig, type Purpose } from '../../src/config/load.ts';
-import type { World } from '../../src/config/world.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import type { Purpose, World } from '../../src/config/world.ts';
 import { MISTAKES, type Mistake } from './mistakes.ts';
 import { world } from './world.ts';
 
@@ -70,6 +70,21 @@ const MEANT: readonly [string, unknown, World['env']?][] = [
     'a pipe for a shell',
     { agents: [{ id: 'a', backend: { kind: 'command', command: 'sh', args: ['-c', 'date | rev'] } }] },
   ],
+  [
+    'servers for the workers of a crew, who start a program of the worktree',
+    {
+      agents: [{ id: 'a', backend: llm }],
+      channels: [
+        { id: 'console:a', agents: ['a'] },
+        { id: 'console:b', agents: ['a'] },
+      ],
+      mcp: { files: { command: 'date' } },
+      crews: [
+        { id: 'web', repo: '.', channel: 'console:a', backend: { kind: 'acp', command: './agent.sh', cwd: 'gone' } },
+        { id: 'app', repo: 'app', channel: 'console:b', backend: { kind: 'llm', provider: 'openai', model: 'gpt-5' } },
+      ],
+    },
+  ],
   ['a free port for every door', { agents: [{ id: 'a', backend: { kind: 'remote' } }], remote: { port: 0 } }],
   [
     'a door behind a proxy',
@@ -130,6 +145,24 @@ describe('T39 what works but is hardly meant is warned of', () => {
       { agents: [{ id: 'a', backend: { kind: 'command', command: 'date' }, tools: { deny: ['Bash'] } }] },
       {},
       'line 9: agents[0].tools: Conch cannot ask before a "command" program acts: these rules have no effect',
+    ],
+    [
+      'rules for a crew whose program asks nobody',
+      {
+        agents: [{ id: 'a', backend: llm }],
+        channels: [{ id: 'console:a', agents: ['a'] }],
+        crews: [
+          {
+            id: 'web',
+            repo: '.',
+            channel: 'console:a',
+            backend: { kind: 'command', command: 'date' },
+            tools: { deny: ['Bash'] },
+          },
+        ],
+      },
+      {},
+      'line 30: crews[0].tools: Conch cannot ask before a "command" program acts: these rules have no effect',
     ],
     [
       'whatever nobody names',
@@ -193,6 +226,14 @@ describe('T39 what this machine lacks', () => {
   test('is not looked at by who needs no agent', () => {
     expect(found({ file }, 'look')).toEqual({ problems: [], warnings: [] });
   });
+});
+
+test('the workers of a crew get the key of the environment, as agents do', () => {
+  const channels = [{ id: 'console:a', agents: [] }];
+  const backend = { kind: 'llm', provider: 'openai', model: 'gpt-5' };
+  const file = { channels, crews: [{ id: 'web', repo: '.', channel: 'console:a', backend }] };
+  const { crews } = loadConfig(world({ 'turnConfig.json': JSON.stringify(file), '.env': 'OPENAI_API_KEY=sk-0123' }));
+  expect(crews[0]?.backend).toMatchObject({ apiKey: 'sk-0123' });
 });
 
 test('T39 who needs no agent and no platform needs no key and no token', () => {

@@ -37,6 +37,11 @@ const compatible = (more: object) => llm({ provider: 'openai-compatible', model:
 const acp = (more: object) => backend({ kind: 'acp', profile: 'opencode', ...more });
 const command = (more: object) => backend({ kind: 'command', command: 'date', ...more });
 const remote = (more: object) => ({ agents: [{ ...BOT, backend: { kind: 'remote' } }], remote: more });
+const crew = (backend: object, more: object = {}) => ({
+  ...seats(['pm']),
+  agents: [PM],
+  crews: [{ id: 'web', repo: '.', channel: 'console:a', backend, ...more }],
+});
 const seats = (agents: unknown, more: object = {}) => ({ channels: [{ id: 'console:a', agents, ...more }] });
 
 const asks = (variable: string) =>
@@ -659,6 +664,68 @@ const MODELS: readonly Mistake[] = [
     path: 'agents[0].backend',
     at: '"backend"',
     next: 'budgets.exchange.costUsd of console:a: add outputUsdPerMTok (0 if the model is free)',
+  },
+];
+
+/** Mistakes in what runs the workers of a crew. */
+const CREWS: readonly Mistake[] = [
+  {
+    kind: 'a rule of a crew that cannot be read',
+    file: crew({ kind: 'acp', command: 'date' }, { tools: { allow: ['Bsh(npm'] } }),
+    path: 'crews[0].tools.allow[0]',
+    at: 'Bsh(npm',
+    next: 'Expected',
+  },
+  {
+    kind: 'no key for the workers of a crew',
+    file: crew({ kind: 'llm', provider: 'openai', model: 'gpt-5-mini' }),
+    path: 'crews[0].backend.apiKey',
+    at: '"backend"',
+    next: 'There is no API key: set OPENAI_API_KEY',
+  },
+  {
+    kind: 'workers of a crew without a program',
+    file: crew({ kind: 'acp', profile: 'generic' }),
+    path: 'crews[0].backend.command',
+    at: '"backend"',
+    next: 'The profile "generic" has no default program',
+  },
+  {
+    kind: 'an argument by which workers of a crew would not ask',
+    file: crew({ kind: 'acp', profile: 'gemini', command: 'date', args: ['--yolo'] }),
+    path: 'crews[0].backend.args[0]',
+    at: '--yolo',
+    next: 'With --yolo gemini would not ask',
+  },
+  {
+    kind: 'a budget of dollars for a crew without prices',
+    file: { ...crew({ kind: 'llm', provider: 'openai', model: 'gpt-5-mini' }), budgets: { day: { costUsd: 5 } } },
+    env: KEYS,
+    path: 'crews[0].backend',
+    at: '"backend"',
+    next: 'counts towards budgets.day.costUsd of console:a: add inputUsdPerMTok and outputUsdPerMTok',
+  },
+  {
+    kind: "a crew's own limit of dollars without prices",
+    file: crew({ kind: 'llm', provider: 'openai', model: 'gpt-5-mini' }, { ticketCostUsd: 1 }),
+    env: KEYS,
+    path: 'crews[0].backend',
+    at: '"backend"',
+    next: 'counts towards ticketCostUsd of web: add inputUsdPerMTok and outputUsdPerMTok',
+  },
+  {
+    kind: 'a door for the workers of a crew that anybody can read',
+    file: { ...crew({ kind: 'remote' }), remote: { host: '0.0.0.0' } },
+    path: 'remote.host',
+    at: '0.0.0.0',
+    next: 'Agents would reach 0.0.0.0 without encryption',
+  },
+  {
+    kind: 'one port for the page and the workers of a crew',
+    file: { ...crew({ kind: 'remote' }), remote: { port: 7420 } },
+    path: 'remote.port',
+    at: '7420',
+    next: '7420 is the port of adapters.console.port too',
   },
 ];
 
@@ -1285,6 +1352,7 @@ export const MISTAKES: readonly Mistake[] = [
   ...NAMES,
   ...TIMES,
   ...MODELS,
+  ...CREWS,
   ...PROGRAMS,
   ...DOORS,
   ...PLATFORMS,

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { agentsAndCrews } from '../config.ts';
 import { below } from '../error.ts';
 import type { Tell } from '../error.ts';
 import type { ConfigFile, backendSchema } from '../schema.ts';
@@ -11,20 +12,25 @@ type Llm = Extract<Backend, { kind: 'llm' }>;
 type Program = Extract<Backend, { kind: 'acp' | 'command' }>;
 
 /**
- * Checks each agent's backend against the file, the environment and this machine: addresses, keys, models, commands,
- * folders, variables. Checks that approvers are people. Of a backend that the schema refuses, only settings that stop
- * an agent from asking are checked.
+ * Checks the backend of each agent and crew against the file, the environment and this machine: addresses, keys,
+ * models, commands, folders, variables. Checks that approvers are people. Of a backend that the schema refuses, only
+ * settings that stop an agent from asking are checked.
  */
-export const checkAgents = ({ agents = [], operators }: Draft, around: Around, tell: Tell): void => {
+export const checkAgents = (draft: Draft, around: Around, tell: Tell): void => {
+  const { agents = [], operators } = draft;
   const ids = agents.map(({ id }) => id);
   const canApprove = operators.users.length + operators.roles.length > 0;
-  for (const [index, agent] of agents.entries()) {
-    const { whole } = agent.backend;
-    const backend = below(tell, 'agents', index, 'backend');
+  for (const [index, agent] of agents.entries())
     checkApprovers(agent, { ids, canApprove }, below(tell, 'agents', index, 'approvers'));
-    checkAsking(agent, backend);
+  for (const agent of agentsAndCrews(draft)) {
+    const { whole } = agent.backend;
+    const backend = below(tell, ...agent.place, 'backend');
+    const isOfCrew = agent.place[0] === 'crews';
+    checkAsking(agent, isOfCrew ? 'crew' : 'agent', backend);
     if (whole?.kind === 'llm') checkModel(whole, around, backend);
-    if (whole?.kind === 'acp' || whole?.kind === 'command') checkStarted(whole, around, backend);
+    // Workers of a crew start in the worktree of their ticket, whatever `cwd` says.
+    if (whole?.kind === 'acp' || whole?.kind === 'command')
+      checkStarted(whole, { ...around, isMadeLater: isOfCrew }, backend);
   }
 };
 
@@ -68,7 +74,11 @@ const unaskedBy: ReadonlyMap<string, string> = new Map(Object.entries(ACTS_UNASK
  * Reports settings that stop an agent from asking although its profile promises to. Warns of a profile that acts
  * without asking: Conch starts its agents only when `trusted`.
  */
-const checkAsking = ({ backend: { started }, trusted = false }: AgentDraft, tell: Tell): void => {
+const checkAsking = (
+  { backend: { started }, trusted = false }: Pick<AgentDraft, 'backend' | 'trusted'>,
+  owner: 'agent' | 'crew',
+  tell: Tell,
+): void => {
   if (started === null) return;
   const { profile, args, env, set } = started;
   const { variables = [], switches = [] } = KEPT[profile] ?? {};
@@ -86,7 +96,7 @@ const checkAsking = ({ backend: { started }, trusted = false }: AgentDraft, tell
   const what = `${profile} ${words}, and cannot be made to ask`;
   const message = trusted
     ? `${what}: Conch starts it because "trusted" is true`
-    : `${what}: Conch does not start it. Set "trusted": true at this agent to use it anyway, or choose another program`;
+    : `${what}: Conch does not start it. Set "trusted": true at this ${owner} to use it anyway, or choose another program`;
   tell([], message, 'unwise');
 };
 
@@ -166,18 +176,25 @@ const checkKey = ({ provider, apiKey, baseUrl }: Llm, { env, purpose }: Around, 
 };
 
 /** Checks that a model has prices wherever a budget limits its cost. */
-export const checkPrices = ({ agents = [], channels = [], budgets }: ConfigFile, tell: Tell): void => {
-  for (const [index, { id, backend }] of agents.entries()) {
+export const checkPrices = (file: ConfigFile, tell: Tell): void => {
+  const { channels = [], budgets } = file;
+  for (const agent of agentsAndCrews(file)) {
+    const { id, backend, place } = agent;
     if (backend.kind !== 'llm') continue;
     const missing = (['inputUsdPerMTok', 'outputUsdPerMTok'] as const).filter((price) => backend[price] === null);
-    const [limit] = channels
-      .filter((channel) => channel.agents.includes(id))
+    const own =
+      'costUsd' in agent ? CREW_LIMITS.filter((key) => agent[key] !== null).map((key) => `${key} of ${id}`) : [];
+    const shared = channels
+      .filter((channel) => ('costUsd' in agent ? channel.id === agent.channel : channel.agents.includes(id)))
       .flatMap((channel) => costLimits(channel, budgets).map((scope) => `${scope} of ${channel.id}`));
+    const [limit] = [...own, ...shared];
     if (missing.length === 0 || limit === undefined) continue;
     const message = `The cost of this model counts towards ${limit}: add ${missing.join(' and ')} (0 if the model is free)`;
-    tell(['agents', index, 'backend'], message);
+    tell([...place, 'backend'], message);
   }
 };
+
+const CREW_LIMITS = ['ticketCostUsd', 'dayCostUsd', 'costUsd'] as const;
 
 const costLimits = (channel: NonNullable<ConfigFile['channels']>[number], budgets: ConfigFile['budgets']) =>
   (['exchange', 'day'] as const)

@@ -1,6 +1,8 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { resolve } from 'node:path';
 import { isLoopback } from '../../lib/guarded-server.ts';
+import { hasRemote } from '../config.ts';
+import type { Config } from '../config.ts';
 import type { Credentials } from '../environment.ts';
 import { DEMO_AGENTS } from '../demo.ts';
 import { below } from '../error.ts';
@@ -49,26 +51,30 @@ export const checkCredentials = (
 
 type Remote = ConfigFile['remote'];
 
-const hasRemote = ({ agents = [] }: ConfigFile): boolean => agents.some(({ backend }) => backend.kind === 'remote');
-
-const has = ({ channels = [] }: ConfigFile, ...adapters: readonly string[]): boolean =>
+const has = ({ channels = [] }: Pick<ConfigFile | Config, 'channels'>, ...adapters: readonly string[]): boolean =>
   channels.some(({ id }) => adapters.some((adapter) => id.startsWith(`${adapter}:`)));
+
+/** Returns the servers of this program that have a fixed port, each with the key of its port. */
+export const openPorts = (config: ConfigFile | Config): readonly Door[] => {
+  const { console: page, slack } = config.adapters;
+  return [
+    { is: page.enabled, host: '127.0.0.1', port: page.port, key: 'adapters.console.port' },
+    { is: slack.mode === 'http' && has(config, 'slack'), ...slack, key: 'adapters.slack.port' },
+    { is: hasRemote(config), ...config.remote, key: 'remote.port' },
+  ].filter(({ is, port }) => is && port !== 0);
+};
+
+type Door = { readonly host: string; readonly port: number; readonly key: string };
 
 /** Reports servers of this program that would share a port. */
 const checkPorts = (file: ConfigFile, consolePort: number | null, tell: Tell): void => {
-  const { console: page, slack } = file.adapters;
-  const doors = [
-    { is: page.enabled, port: consolePort ?? page.port, path: ['adapters', 'console', 'port'] },
-    { is: slack.mode === 'http' && has(file, 'slack'), port: slack.port, path: ['adapters', 'slack', 'port'] },
-    { is: hasRemote(file), port: file.remote.port, path: ['remote', 'port'] },
-  ].filter(({ is, port }) => is && port !== 0);
-  for (const [index, { port, path }] of doors.entries()) {
-    const other = doors
-      .slice(0, index)
-      .find((each) => each.port === port)
-      ?.path.join('.');
-    if (other !== undefined)
-      tell(path, `${port} is the port of ${other} too: choose another port, or 0 for any free one`);
+  const { console: page, ...others } = file.adapters;
+  const adapters = { ...others, console: { ...page, port: consolePort ?? page.port } };
+  const doors = openPorts({ ...file, adapters });
+  for (const { port, key } of doors) {
+    const first = doors.find((each) => each.port === port);
+    if (first !== undefined && first.key !== key)
+      tell(key.split('.'), `${port} is the port of ${first.key} too: choose another port, or 0 for any free one`);
   }
 };
 

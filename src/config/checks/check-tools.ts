@@ -4,6 +4,7 @@ import { lintRules } from '../../rules/rule-lint.ts';
 import { LABEL_LISTS, withoutMark } from '../../rules/verdict.ts';
 import type { ToolLists } from '../../rules/verdict.ts';
 import { nearest } from '../../lib/nearest.ts';
+import { agentsAndCrews } from '../config.ts';
 import { serverSchema } from '../schema.ts';
 import { below } from '../error.ts';
 import type { Tell } from '../error.ts';
@@ -12,7 +13,9 @@ import { checkProgram, checkVariable } from './programs.ts';
 import type { Around } from './programs.ts';
 
 /** Checks the tool rules: each parses, has an effect, is for an agent with tools, and names an existing server. */
-export const checkRules = ({ tools, agents = [], channels = [], mcp }: Draft, tell: Tell): void => {
+export const checkRules = (draft: Draft, tell: Tell): void => {
+  const { tools, channels = [], mcp } = draft;
+  const agents = agentsAndCrews(draft);
   const ids = Object.keys(mcp);
   const kinds = agents.map(({ backend }) => backend.kind);
   // Coding agents may have own servers, so an unknown server in a rule is a mistake only if it resembles a known one.
@@ -24,10 +27,10 @@ export const checkRules = ({ tools, agents = [], channels = [], mcp }: Draft, te
     checkServersOf(lists, { ids, isSure }, at);
   };
   check(tools, isAll, below(tell, 'tools'));
-  for (const [index, { tools: own, backend }] of agents.entries()) {
-    check(own, backend.kind === 'llm', below(tell, 'agents', index, 'tools'));
+  for (const { tools: own, backend, place } of agents) {
+    check(own, backend.kind === 'llm', below(tell, ...place, 'tools'));
     const message = WITHOUT_TOOLS[backend.kind];
-    if (own !== null && message !== undefined) tell(['agents', index, 'tools'], message, 'unwise');
+    if (own !== null && message !== undefined) tell([...place, 'tools'], message, 'unwise');
   }
   for (const [index, channel] of channels.entries())
     check(channel.tools, isAll, below(tell, 'channels', index, 'tools'));
@@ -68,7 +71,9 @@ const GIVEN_TOOLS: ReadonlySet<string> = new Set(['llm', 'acp', 'remote']);
  * Checks the tool servers: each is an installed program or a safe address, and some agent gets tools of servers. Of a
  * server that the schema refuses, only the id is checked.
  */
-export const checkServers = ({ mcp, agents = [] }: Draft, around: Around, tell: Tell): void => {
+export const checkServers = (draft: Draft, around: Around, tell: Tell): void => {
+  const { mcp } = draft;
+  const agents = agentsAndCrews(draft);
   for (const [id, draft] of Object.entries(mcp)) {
     const at = below(tell, 'mcp', id);
     const server = serverSchema.safeParse(draft).data;

@@ -54,16 +54,21 @@ const backend = z.unknown().transform((given) => ({
   started: started.parse(given),
 }));
 
-const agent = lenient({
+/** What agents and crews share. */
+const worker = {
   id: text,
-  name: text,
   tools: lists,
   trusted: flag,
+  backend: backend.optional().transform((given) => given ?? backend.parse(undefined)),
+};
+
+const agent = lenient({
+  ...worker,
+  name: text,
   approvers: z
     .union([z.literal('other'), z.array(z.string())])
     .optional()
     .catch(undefined),
-  backend: backend.optional().transform((given) => given ?? backend.parse(undefined)),
 });
 
 const turn = {
@@ -97,10 +102,9 @@ const draft = lenient({
   crews: z
     .array(
       lenient({
-        id: text,
+        ...worker,
         channel: text,
         repo: text,
-        folder: text,
         merge: text,
         votes: number,
         review: lenient({ by: text }),

@@ -1,10 +1,16 @@
-import { delimiter, resolve } from 'node:path';
+import { delimiter, isAbsolute, resolve } from 'node:path';
 import { isUnsafeVariable } from '../../lib/unsafe-variables.ts';
 import type { Tell } from '../error.ts';
-import type { Env, World } from '../world.ts';
+import type { Env, Purpose, World } from '../world.ts';
 
 /** The environment with `.env`, the machine, and the purpose of the check. */
-export type Around = { readonly env: Env; readonly world: World; readonly purpose: 'start' | 'check' | 'look' };
+export type Around = {
+  readonly env: Env;
+  readonly world: World;
+  readonly purpose: Purpose;
+  /** True for programs that start in a folder which does not exist yet. */
+  readonly isMadeLater?: boolean;
+};
 
 /** A program that Conch starts. `set`: variables with their values. */
 type Started = {
@@ -25,8 +31,8 @@ const SHELL_WORD = /^(?:\||\|\||&&|;|>>?|<|2>&1)$/;
 export const checkProgram = (started: Started, around: Around, tell: Tell): void => {
   const { command, cwd } = started;
   if (command !== undefined) checkCommand({ ...started, command }, around, tell);
-  if (cwd === undefined) return;
-  const { world, purpose } = around;
+  const { world, purpose, isMadeLater = false } = around;
+  if (cwd === undefined || isMadeLater) return;
   const place = resolve(world.cwd, cwd);
   if (/^[~$]/.test(cwd)) tell(['cwd'], notExpanded(cwd));
   else if (purpose !== 'look' && world.machine?.isFolder(place) === false)
@@ -59,13 +65,14 @@ const checkCommand = (started: Started & { readonly command: string }, around: A
 
 const checkPresence = (
   { command, cwd: folder = '.', set }: Started & { readonly command: string },
-  { env, world, purpose }: Around,
+  { env, world, purpose, isMadeLater = false }: Around,
   tell: Tell,
 ): void => {
   const { machine, cwd: own } = world;
   if (purpose === 'look' || machine === undefined) return;
-  const cwd = resolve(own, folder);
   const isPath = /[\\/]/.test(command);
+  if (isMadeLater && isPath && !isAbsolute(command)) return;
+  const cwd = resolve(own, folder);
   const places = isPath ? [cwd] : (set['PATH'] ?? env['PATH'] ?? '').split(delimiter).filter(Boolean);
   if (places.some((place) => machine.isProgram(resolve(cwd, place, command)))) return;
   const where = isPath ? ` in ${cwd}` : ' on the PATH';
