@@ -73,11 +73,13 @@ const writtenSecrets = (text: string, { path, before }: TextPlace): readonly str
   );
 };
 
-/** True for `apiKey` and `clientSecret`, for keys of `env` and `headers` with secret names, and for login headers. */
+/** True for `apiKey`, `clientSecret` and login headers, and for secret names in `env`, `set` and `headers`. */
 const isSecretField = (path: readonly PropertyKey[]): boolean => {
   const [group, field] = path.slice(-2).map(String);
   if (group === 'headers') return /^(?:authorization|cookie)$/i.test(field ?? '') || isSecretName(field ?? '');
-  return group === 'env' ? isSecretName(field ?? '') : field === 'apiKey' || field === 'clientSecret';
+  return group === 'env' || group === 'set'
+    ? isSecretName(field ?? '')
+    : field === 'apiKey' || field === 'clientSecret';
 };
 
 /** False for placeholder keys of local servers, such as "ollama". Redacting such words would spoil the log. */

@@ -3,7 +3,7 @@ import { load } from './world.ts';
 
 const llm = { kind: 'llm', provider: 'openai-compatible', model: 'm', baseUrl: 'https://models.example.org/v1' };
 const model = (backend: object) => ({
-  agents: [{ id: 'dev', backend: { ...llm, apiKey: '${MODEL_KEY}', ...backend } }],
+  agents: [{ id: 'dev', backend: 'kind' in backend ? backend : { ...llm, apiKey: '${MODEL_KEY}', ...backend } }],
   channels: [{ id: 'console:a', agents: ['dev'] }],
 });
 const server = (mcp: object) => ({ ...model({}), mcp: { web: mcp } });
@@ -26,6 +26,8 @@ describe('a secret written into the file', () => {
     ['mcp.web.url', server({ url: `${url}?token=f00dcafe99` })],
     ['mcp.web.oauth.clientSecret', server({ url, oauth: { clientId: 'a', clientSecret: 'hush', issuer } })],
     ['mcp.web.env.GITHUB_TOKEN', server({ command: 'node', env: { GITHUB_TOKEN: 'ghp0f00dcafe99' } })],
+    ['agents[0].backend.set.MY_API_KEY', model({ kind: 'acp', command: 'x', set: { MY_API_KEY: 'f00dcafe99' } })],
+    ['agents[0].backend.set.MY_TOKEN', model({ kind: 'command', command: 'x', set: { MY_TOKEN: 'f00dcafe99' } })],
     ['mcp.web.args[1]', server({ command: 'node', args: ['--token', 'f00dcafe99'] })],
     ['mcp.web.args[0]', server({ command: 'node', args: ['--api-key=f00dcafe99'] })],
     ['agents[0].persona', { ...model({}), agents: [{ ...model({}).agents[0], persona: 'Say xoxb-0123456789-abc.' }] }],
