@@ -91,7 +91,7 @@ async function ask({ body, token, timeoutMs }: Request, world: CtlWorld): Promis
       return { reached: false, why: 'it did not accept the token' };
     return understand(response.status, await response.text());
   } catch (error) {
-    return { reached: false, why: reasonOf(error) };
+    return { reached: false, why: reasonOf(error, timeoutMs) };
   }
 }
 
@@ -101,9 +101,10 @@ function understand(status: number, text: string): Outcome {
   return { reached: false, why: `the answer is not from Conch (HTTP ${status})` };
 }
 
-function reasonOf(error: unknown): string {
+function reasonOf(error: unknown, timeoutMs: number): string {
   if (!(error instanceof Error)) return String(error);
-  if (error.name === 'TimeoutError') return `it did not answer within ${TIMEOUT_MS / 1_000} seconds`;
+  const limit = timeoutMs === TIMEOUT_MS ? `${timeoutMs / 1_000} seconds` : `${timeoutMs / 60_000} minutes`;
+  if (error.name === 'TimeoutError') return `it did not answer within ${limit}`;
   return error.cause instanceof Error ? error.cause.message : error.message;
 }
 

@@ -73,6 +73,15 @@ describe('no running bot', () => {
     expect(result.err).toContain('ECONNREFUSED');
   });
 
+  test.each<[string, Partial<CtlCall>, string]>([
+    ['a command', {}, '15 seconds'],
+    ['work on the database', { maintenance: { act: 'prune', isDryRun: false } }, '60 minutes'],
+  ])('in the time of %s is said with that time', async (_, more, limit) => {
+    const late = () => Promise.reject(new DOMException('late', 'TimeoutError'));
+    const result = await ctl({ line: '', channel: null, json: false, ...more }, 7420, 's3cret', late);
+    expect(result.err).toContain(`it did not answer within ${limit}`);
+  });
+
   test('but another program at the port is said so', async () => {
     const bot = await serve(200, '<html>hello</html>');
     const result = await ctl({ line: 'stop', channel: null, json: false }, bot.port);
@@ -88,7 +97,7 @@ describe('no running bot', () => {
   });
 });
 
-async function ctl(call: CtlCall, port: number, token: string | null = 's3cret\n') {
+async function ctl(call: CtlCall, port: number, token: string | null = 's3cret\n', ask = fetch) {
   let out = '';
   let err = '';
   const code = await runCtl(call, {
@@ -98,7 +107,7 @@ async function ctl(call: CtlCall, port: number, token: string | null = 's3cret\n
       if (token === null || path !== '/data/console-token') throw new Error('ENOENT');
       return token;
     },
-    fetch,
+    fetch: ask,
     out: (text) => void (out += text),
     err: (text) => void (err += text),
   });
