@@ -29,6 +29,9 @@ const SYSTEM_HOME = '/var/lib/conch-home';
  */
 const SECONDS = { watchdog: 30, start: 600, stop: 30, restart: 10 };
 
+/** The longest run of systemctl, in milliseconds: a restart waits for the stop and the start of the unit. */
+export const SYSTEMCTL_LIMIT_MS = (SECONDS.stop + SECONDS.start + 30) * 1_000;
+
 /** Returns the text of the unit. */
 export function unitText(plan: UnitPlan): string {
   const isSystem = plan.scope === 'system';

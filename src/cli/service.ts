@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { makePrivateFolder } from '../lib/private-file.ts';
 import { EXIT_CODES, EXIT_MEANINGS } from '../runtime/exit-codes.ts';
 import type { Done } from './database.ts';
-import { SYSTEM_DATA_DIR, commandLine, dataDirIn, unitText } from './service-unit.ts';
+import { SYSTEMCTL_LIMIT_MS, SYSTEM_DATA_DIR, commandLine, dataDirIn, unitText } from './service-unit.ts';
 import type { UnitPlan } from './service-unit.ts';
 
 /** A call of `conch service`: the verb, the scope and the options that were typed. */
@@ -214,16 +214,13 @@ export function thisMachine(dataDir: string): ServiceWorld {
     isSystemd: existsSync('/run/systemd/system'),
     systemctl: (args) =>
       new Promise((answer) => {
-        execFile('systemctl', args, { timeout: LIMIT_MS }, (error, stdout, stderr) => {
+        execFile('systemctl', args, { timeout: SYSTEMCTL_LIMIT_MS }, (error, stdout, stderr) => {
           const code = error === null ? 0 : 1;
           answer({ code, text: `${stdout}${stderr}` || (error?.message ?? '') });
         });
       }),
   };
 }
-
-/** The longest run of systemctl, in milliseconds. A start of the unit that takes longer counts as failed. */
-const LIMIT_MS = 180_000;
 
 /** Returns the absolute paths of a list with commas. Relative paths start at `cwd`. */
 export function foldersOf(list: string, cwd: string): readonly string[] {

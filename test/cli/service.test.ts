@@ -14,6 +14,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { runService, thisMachine } from '../../src/cli/service.ts';
 import type { ServiceCall, ServiceWorld } from '../../src/cli/service.ts';
+import { SYSTEMCTL_LIMIT_MS } from '../../src/cli/service-unit.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 
 const CALL: ServiceCall = {
@@ -48,6 +49,13 @@ function machine(special: Partial<ServiceWorld> = {}) {
 }
 
 const refusal = (text: RegExp) => ({ ok: false, code: EXIT_CODES.refused, text: expect.stringMatching(text) });
+
+test('systemctl may run as long as the unit may stop and start', async () => {
+  using place = machine();
+  const { text } = await runService({ ...CALL, printsOnly: true }, place.world);
+  const limitOf = (step: string) => Number(new RegExp(`^Timeout${step}Sec=(\\d+)$`, 'm').exec(text)?.[1]);
+  expect(SYSTEMCTL_LIMIT_MS).toBeGreaterThan((limitOf('Stop') + limitOf('Start')) * 1_000);
+});
 
 describe('conch service install', () => {
   test('writes the unit, makes the data folder and starts the service', async () => {
