@@ -397,13 +397,18 @@ function database(): string {
   return resolve(databaseIn(look()));
 }
 
-/** Returns an `AbortSignal` for SIGINT, SIGTERM and SIGHUP. A second one of the same kind ends the program at once. */
-function endSignal(): AbortSignal {
+/** Returns an `AbortSignal` for SIGINT, SIGTERM and SIGHUP. A second signal of any kind ends the program at once. */
+export function endSignal(): AbortSignal {
   const ending = new AbortController();
-  const end = () => ending.abort();
-  process.once('SIGINT', end).once('SIGTERM', end).once('SIGHUP', end);
+  const end = () => {
+    for (const signal of ENDING) process.off(signal, end);
+    ending.abort();
+  };
+  for (const signal of ENDING) process.on(signal, end);
   return ending.signal;
 }
+
+const ENDING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 async function logTo({ level, pretty }: Config['log'], secrets: readonly string[] = []) {
   const { createLog } = await import('../runtime/log.ts');

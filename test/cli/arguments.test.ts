@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { PROGRAM_COMMANDS, parseCall, usageText } from '../../src/cli/arguments.ts';
-import { ctlCall, operatorLine, replayed } from '../../src/cli/program-commands.ts';
+import { ctlCall, endSignal, operatorLine, replayed } from '../../src/cli/program-commands.ts';
 import { VARIABLES } from '../../src/config/environment.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { callOf } from './call.ts';
@@ -128,4 +128,11 @@ describe('help', () => {
         .filter((line) => line.length > 100),
     ).toEqual([]);
   });
+});
+
+test('a second signal of another kind meets no listener, so that it ends the program', () => {
+  const before = process.listenerCount('SIGTERM');
+  const ending = endSignal();
+  process.emit('SIGINT');
+  expect([ending.aborted, process.listenerCount('SIGTERM')]).toEqual([true, before]);
 });
