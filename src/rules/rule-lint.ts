@@ -28,7 +28,9 @@ export function lintRules(lists: ToolLists, wider: readonly ToolLists[] = []): r
   const found: RuleFinding[] = entries.flatMap((entry): readonly RuleFinding[] => {
     if (entry.rule === null) return [{ ...entry.place, wrong: true, message: entry.message }];
     const { rule } = entry;
-    const before = others.find((other) => other !== entry && isBefore(other, entry) && contains(other.rule, rule));
+    const before = others.find(
+      (other) => other !== entry && isBefore(other, entry, outer) && contains(other.rule, rule),
+    );
     const shadow = before === undefined ? [] : [unwise(entry, shadowed(before))];
     const never = neverFits(rule);
     const wide = entry.place.list === 'allow' ? allowsMuch(rule) : null;
@@ -73,14 +75,17 @@ function entryOf(list: Entry['place']['list'], index: number, text: string): Ent
   return read.ok ? { place, text, rule: read.rule, message: '' } : { place, text, rule: null, message: read.message };
 }
 
-/** True when the first rule decides before the other: deny, `ask!`, ask, allow. In one list, the wider rule does. */
-function isBefore(one: Entry, other: Entry): boolean {
+/**
+ * True when the first rule decides before the other: deny, `ask!`, ask, allow. In one list, the wider rule does; of
+ * equal rules the one of `outer`, then the first.
+ */
+function isBefore(one: Entry, other: Entry, outer: readonly Entry[]): boolean {
   const orderOf = ({ place }: Entry): number => LISTS.findIndex((list) => list === place.list);
   const [first, second] = [orderOf(one), orderOf(other)];
   if (first !== second) return first < second;
   const isAlways = one.text.trim().endsWith('!');
   if (isAlways !== other.text.trim().endsWith('!')) return isAlways;
-  return !contains(other.rule, one.rule) || one.place.index < other.place.index;
+  return !contains(other.rule, one.rule) || outer.includes(one) || one.place.index < other.place.index;
 }
 
 function shadowed({ place, text }: Entry): string {

@@ -89,6 +89,13 @@ describe('a rule that looks right', () => {
     expect(found(lists)).toEqual([expect.stringContaining(message)]);
   });
 
+  test('and stands in a wider scope already is told, wherever in its list', () => {
+    const wider = { deny: ['Bash(a)', 'Edit(x)', 'Bash(b)'] };
+    expect(lintRules({ deny: ['Bash(b)'] }, [wider]).map(({ message }) => message)).toEqual([
+      expect.stringContaining('"Bash(b)" of "deny"'),
+    ]);
+  });
+
   test('is no shadow where the wider one lets less pass than it seems', () => {
     expect(found({ allow: ['Bash(git log *)', 'Bash(git log --output=x)'] })).toEqual([]);
   });
