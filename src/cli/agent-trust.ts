@@ -2,12 +2,12 @@ import { existsSync } from 'node:fs';
 import { folderOf } from '../agents/trust/agent-folder.ts';
 import { FolderTrust, standingWords } from '../agents/trust/folder-trust.ts';
 import type { FolderStanding } from '../agents/trust/folder-trust.ts';
-import { TrustBook } from '../agents/trust/trust-book.ts';
 import type { TrustStore } from '../agents/trust/trust-book.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import { openToRead } from '../engine/sqlite/open.ts';
 import { isoTime, systemClock, systemTimers } from '../lib/time.ts';
 import { databaseIn } from '../runtime/data-folder.ts';
+import type { Answer } from '../turns/commands/context.ts';
 import { quoted } from '../turns/commands/parse.ts';
 
 /** Opens the recorded decisions of a data folder, also while Conch runs; none without a database. Cannot write any. */
@@ -70,9 +70,10 @@ export async function listTrust(config: Config, json: boolean): Promise<string> 
   ].join('\n');
 }
 
-/** Deletes every decision for an agent, so that people are asked again. */
-export async function revokeTrust(agent: string, store: TrustStore): Promise<string> {
-  const count = await new TrustBook(store).forget(agent);
-  if (count === 0) return `No decision is recorded for ${agent}.`;
-  return `Revoked ${count} decision(s) for ${agent}. People are asked again at the next start.`;
+/** Revokes the trust in an agent's folder, as `/agent distrust` does while Conch runs. */
+export async function revokeTrust(agent: AgentConfig, store: TrustStore): Promise<Answer> {
+  const { CONSOLE_PERSON } = await import('../adapters/console/adapter.ts');
+  const trust = new FolderTrust({ store, clock: systemClock(), timers: systemTimers });
+  await folderStanding(agent, trust);
+  return trust.distrust(agent.id, null, { channel: '', person: CONSOLE_PERSON });
 }

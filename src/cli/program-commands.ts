@@ -623,16 +623,18 @@ async function checkAgent(id: string, json: boolean): Promise<ExitCode> {
   return done.verdict === 'asks' ? EXIT_CODES.ok : EXIT_CODES.mustBeMended;
 }
 
-/** Revokes the trust in an agent's folder. A running bot gets `agent distrust`; else the next start asks people. */
-async function revokeTrust(agent: string): Promise<ExitCode> {
+/** Revokes the trust in an agent's folder, as `agent distrust` does, which a running bot gets. */
+async function revokeTrust(id: string): Promise<ExitCode> {
   const trust = await import('./agent-trust.ts');
-  if (!look().agents.some(({ id }) => id === agent))
-    return printError(`There is no agent ${agent} in the configuration.`);
-  return withStore(async (store) => printLine(await trust.revokeTrust(agent, store.keyValues)), {
-    line: `agent distrust ${agent}`,
-    channel: null,
-    json: false,
-  });
+  const agent = look().agents.find((each) => each.id === id);
+  if (agent === undefined) return printError(`There is no agent ${id} in the configuration.`);
+  return withStore(
+    async (store) => {
+      const { ok, text } = await trust.revokeTrust(agent, store.keyValues);
+      return ok ? printLine(text) : printError(text, EXIT_CODES.refused);
+    },
+    { line: `agent distrust ${id}`, channel: null, json: false },
+  );
 }
 
 async function logins(call: LoginCall): Promise<ExitCode> {

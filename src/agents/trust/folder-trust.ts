@@ -133,10 +133,15 @@ export class FolderTrust implements TrustCommands {
     };
   }
 
+  /** Leaves the agent stopped beside its present files. Without an id, revokes every earlier decision, too. */
   async distrust(agent: AgentId, id: string | null, request: Asked): Promise<Answer> {
     const known = await this.standing(agent);
     const digest = known?.scan.digest ?? null;
-    if (known === null || digest === null) return { ok: false, text: `There are no files to refuse: ${NO_FILES}.` };
+    const revoked = id === null ? await this.book.forget(this.#ownerOf(agent)) : 0;
+    if (known === null || digest === null)
+      return revoked === 0
+        ? { ok: false, text: `There are no files to refuse: ${NO_FILES}.` }
+        : { ok: true, text: `Revoked ${revoked} decision(s) for ${agent}: ${NO_FILES}.` };
     if (id !== null && id !== idOf(digest)) return this.#refusal({ agent, channel: request.channel }, { id, known });
     await this.#decide({ agent, choice: 'left', digest }, known.scan, request);
     const how = `Conch does not start ${agent} there and does not ask again until these files change.`;

@@ -46,12 +46,11 @@ export class TrustBook {
     await this.#keep(agent, [...others, decision].slice(-MOST_KEPT));
   }
 
-  /** Deletes the decisions for an agent, or the one about a digest. Resolves with the number of deleted decisions. */
-  async forget(agent: AgentId, digest: string | null = null): Promise<number> {
-    const all = this.of(agent);
-    const remaining = digest === null ? [] : all.filter((decision) => decision.digest !== digest);
-    if (remaining.length < all.length) await this.#keep(agent, remaining);
-    return all.length - remaining.length;
+  /** Deletes the decisions for an agent. Resolves with the number of deleted decisions. */
+  async forget(agent: AgentId): Promise<number> {
+    const { length } = this.of(agent);
+    if (length > 0) await this.#keep(agent, []);
+    return length;
   }
 
   async #keep(agent: AgentId, decisions: readonly TrustDecision[]): Promise<void> {

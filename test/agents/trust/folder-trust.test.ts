@@ -28,3 +28,34 @@ test('T72 starts an agent again in every channel once one channel found the file
   await gate.admit({ agent: 'dev', channel: 'console:two' });
   expect(isWoken).toBe(true);
 });
+
+test('a revocation counts for every version of the files, an answer with an id for that version', async () => {
+  const cwd = mkdtempSync(join(tmpdir(), 'conch-trust-'));
+  onTestFinished(() => rmSync(cwd, { recursive: true }));
+  const kept = new Map<string, string>();
+  const trust = new FolderTrust({
+    store: {
+      recall: (_, name) => kept.get(name) ?? null,
+      remember: async (_, name, text) => void kept.set(name, text),
+    },
+    clock: { now: () => 0 },
+    timers: { after: () => ({ cancel: () => undefined }) },
+  });
+  trust.gateFor('dev', { cwd, files: [{ path: 'x.json', searched: 'folder', can: ['run'], note: 'runs it' }] });
+  const asked = { channel: 'console:demo', person: { id: 'ann', name: 'Ann', roles: [] } };
+  const choices = () => trust.book.of('dev').map(({ choice }) => choice);
+  const version = async (text: string, answer: 'trust' | 'distrust') => {
+    writeFileSync(join(cwd, 'x.json'), text);
+    const [, id = ''] = /\((\w{16})\)/.exec((await trust.status('dev')) ?? '') ?? [];
+    expect((await trust[answer]('dev', id, asked)).ok).toBe(true);
+  };
+  await version('one', 'trust');
+  await version('other', 'distrust');
+  expect(choices()).toEqual(['trusted', 'left']);
+  await version('third', 'trust');
+  expect((await trust.distrust('dev', null, asked)).ok).toBe(true);
+  expect(choices()).toEqual(['left']);
+  rmSync(join(cwd, 'x.json'));
+  expect((await trust.distrust('dev', null, asked)).text).toContain('Revoked 1 decision(s) for dev');
+  expect(choices()).toEqual([]);
+});
