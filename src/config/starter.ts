@@ -100,20 +100,10 @@ export function starterVariablesText(variables: readonly (readonly [string, stri
 }
 
 function backendOf(agents: StarterAnswers['agents'], index: number): object {
-  switch (agents) {
-    case 'demo':
-      return { kind: 'scripted', script: SCRIPTS[index % SCRIPTS.length] };
-    case 'anthropic':
-    case 'openai':
-      return { kind: 'llm', provider: agents, model: MODELS[agents] };
-    case 'claude-code':
-    case 'codex':
-    case 'gemini':
-    case 'opencode':
-    case 'qwen':
-    case 'copilot':
-      return { kind: 'acp', profile: agents, cwd: '.' };
-  }
+  if (agents === 'demo') return { kind: 'scripted', script: SCRIPTS[index % SCRIPTS.length] };
+  return agents === 'anthropic' || agents === 'openai'
+    ? { kind: 'llm', provider: agents, model: MODELS[agents] }
+    : { kind: 'acp', profile: agents, cwd: '.' };
 }
 
 /** Returns JSON on one line with spaces for people. The texts must contain no brace, and no quotes after `:` or `,`. */

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Instant } from '../../src/lib/time.ts';
 import type { OpenCall, RunState } from '../../src/work/runs/run.ts';
-import { RUN_TRANSITIONS } from '../../src/work/runs/run-table.ts';
+import { ROWS_OF_RUNS } from '../work/runs/table.ts';
 import type { RunEventName } from '../../src/work/runs/run-table.ts';
 import type { RequestedCall, RunCommand, RunFact } from '../../src/work/runs/run-events.ts';
 import type { runMachine } from '../../src/work/runs/run-machine.ts';
@@ -167,7 +167,7 @@ function movesOf({ state, at, calls }: Place, core: RunMachine): readonly Move[]
       { type: 'RESUME', by: 'ann', more: 500 },
       { type: 'ERROR', session, error: error(true) },
       { type: 'ERROR', session, error: error(false) },
-      { type: 'COMPLETE', session, result: 'r', turnCount: 1 },
+      { type: 'COMPLETE', session, result: 'r' },
       { type: 'ABORT', reason: 'x', by: null },
       { type: 'ATTACH', session: 's2' },
       { type: 'LOST', session, error: error(true) },
@@ -252,13 +252,13 @@ function reach(core: RunMachine, place: Place, command: RunCommand): Place | nul
   };
 }
 
-const SEEDS: ReadonlySet<string> = new Set(RUN_TRANSITIONS.map(({ event }) => event));
+const SEEDS: ReadonlySet<string> = new Set(ROWS_OF_RUNS.map(([, , event]) => event));
 
 /** R2: the owner's matrix and guards decide what is taken; a refusal changes nothing. */
 function checkDecision({ state, at }: Place, command: RunCommand, decision: ReturnType<RunMachine['decide']>): void {
   const { run, status } = state;
   if (!decision.ok) must(decision.facts.length === 0, 'R2', `a refused ${command.type} changes something`);
-  const isListed = RUN_TRANSITIONS.some((row) => row.from === status && row.event === command.type);
+  const isListed = ROWS_OF_RUNS.some(([, from, event]) => from === status && event === command.type);
   if (SEEDS.has(command.type) && !isListed) must(!decision.ok, 'R2', `${command.type} is taken while ${status}`);
   if (command.cause !== undefined && state.causes.includes(command.cause))
     must(!decision.ok, 'R3', 'a cause counts twice');
@@ -317,8 +317,8 @@ const EVENT_OF: Readonly<Partial<Record<RunFact['type'], RunEventName>>> = {
 function checkMove(before: RunState, fact: RunFact, after: RunState, by: RunCommand['type']): void {
   const event = EVENT_OF[fact.type];
   if (event === undefined) return must(before.status === after.status, 'R2', `${fact.type} makes it ${after.status}`);
-  const isRow = RUN_TRANSITIONS.some(
-    (row) => row.from === before.status && row.event === event && row.to === after.status,
+  const isRow = ROWS_OF_RUNS.some(
+    ([, from, name, to]) => from === before.status && name === event && to === after.status,
   );
   must(isRow, 'R2', `${before.status} becomes ${after.status} by ${event}`);
   if (fact.type === 'errored' && before.status === 'running') {

@@ -189,8 +189,8 @@ function resume(decision: RunDecision, command: Of<'RESUME'>): RunRefusal | null
   const more = command.more ?? run.turnsAtOnce;
   if (more < 1 || more > MOST_TURNS) return 'AGENT_TURN_LIMIT_EXCEEDED';
   const maxTurns = run.maxTurns + (run.pause?.reason === 'turn_limit' ? more : 0);
-  const { by, feedback = null, input = null, told } = command;
-  decision.record({ type: 'resumed', by, feedback, input, maxTurns, ...defined({ told }) });
+  const { by, feedback = null, told } = command;
+  decision.record({ type: 'resumed', by, feedback, input: null, maxTurns, ...defined({ told }) });
   goOnAfterPause(decision);
   return null;
 }
@@ -208,8 +208,8 @@ function complete(decision: RunDecision, command: Of<'COMPLETE'>): RunRefusal | 
   if (!RUN_GUARDS.hasValidSession(run, command)) return 'AGENT_NOT_RUNNING';
   if (run.calls.some(({ status }) => status === 'running')) return 'CALL_OPEN';
   for (const call of run.calls) endCall(decision, call, { code: 'DROPPED', outcome: 'known' });
-  const { result, diff = null, turnCount = run.turn, by = null } = command;
-  decision.record({ type: 'runCompleted', result, diff, turnCount, ...(by === null ? {} : { by }) });
+  const { result, by = null } = command;
+  decision.record({ type: 'runCompleted', result, diff: null, turnCount: run.turn, ...(by === null ? {} : { by }) });
   return null;
 }
 

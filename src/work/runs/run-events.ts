@@ -79,7 +79,6 @@ const COMMANDS = {
     cause,
     by,
     feedback: words,
-    input: words,
     /** Number of steps to add at the limit. Absent: as many as the limit was. */
     more: z.int().exactOptional(),
     told: resumedBy,
@@ -89,9 +88,6 @@ const COMMANDS = {
     cause,
     session,
     result: text,
-    diff: words,
-    /** Number of steps of the run. Absent: as many as were counted. */
-    turnCount: z.int().min(1).exactOptional(),
     /** Id of the operator who completed the run with its results so far; `null` when the agent finished. */
     by: by.exactOptional(),
   },
@@ -228,7 +224,6 @@ export type RunFact = z.output<typeof runFactSchema>;
 export type RunRefusal =
   | 'TASK_NOT_FOUND'
   | 'AGENT_ALREADY_RUNNING'
-  | 'AGENT_TOOL_NOT_ALLOWED'
   | 'AGENT_TURN_LIMIT_EXCEEDED'
   | 'AGENT_EXECUTION_ERROR'
   | 'AGENT_NOT_RUNNING'

@@ -106,7 +106,7 @@ export const request = (...all: readonly RequestedCall[]): RunCommand => ({
 export const pause = (reason: Of<'PAUSE'>['reason'] = 'user_input'): RunCommand => ({ type: 'PAUSE', reason });
 export const resume = (more: Partial<Of<'RESUME'>> = {}): RunCommand => ({ type: 'RESUME', by: 'ann', ...more });
 export const abort: RunCommand = { type: 'ABORT', reason: 'not needed', by: 'ann' };
-export const complete: RunCommand = { type: 'COMPLETE', session: 's1', result: 'done', turnCount: 1 };
+export const complete: RunCommand = { type: 'COMPLETE', session: 's1', result: 'done' };
 export const tick: RunCommand = { type: 'TICK' };
 export const recover: RunCommand = { type: 'RECOVER' };
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { RUN_STATUSES, TURN_LIMITS } from '../../../src/work/runs/run.ts';
-import { RUN_TRANSITIONS, isListed } from '../../../src/work/runs/run-table.ts';
+import { isListed } from '../../../src/work/runs/run-table.ts';
+import { ROWS_OF_RUNS } from './table.ts';
 import type { RunEventName } from '../../../src/work/runs/run-table.ts';
 import {
   RunBench,
@@ -62,8 +63,7 @@ const ROWS = [
 
 describe('the table of transitions', () => {
   test("has the specification's fifteen rows, and one more from the specification's matrix", () => {
-    const rows = RUN_TRANSITIONS.map(({ row, from, event, to }) => [row, from, event, to]);
-    expect(rows).toEqual([
+    expect(ROWS_OF_RUNS).toEqual([
       ...ROWS.map(([row, from, { type }, to]) => [row, from, type, to]),
       [null, 'starting', 'ABORT', 'idle'],
     ]);
