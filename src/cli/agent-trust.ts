@@ -18,8 +18,7 @@ export function recordedTrust(place: Pick<Config, 'dataDir' | 'store'>): FolderT
       if (!existsSync(path)) return null;
       const db = openToRead(path);
       try {
-        const kept = db.prepare<[string, string], string>('SELECT value FROM memory WHERE owner = ? AND name = ?');
-        return kept.pluck().get(owner, name) ?? null;
+        return recallFrom(db, owner, name);
       } finally {
         db.close();
       }
@@ -29,6 +28,12 @@ export function recordedTrust(place: Pick<Config, 'dataDir' | 'store'>): FolderT
     },
   };
   return new FolderTrust({ store, clock: systemClock(), timers: systemTimers });
+}
+
+/** Reads a stored value; `null` for none. */
+export function recallFrom(db: ReturnType<typeof openToRead>, owner: string, name: string): string | null {
+  const kept = db.prepare<[string, string], string>('SELECT value FROM memory WHERE owner = ? AND name = ?');
+  return kept.pluck().get(owner, name) ?? null;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { Argument, Command, CommanderError } from 'commander';
 import { VARIABLES } from '../config/environment.ts';
 import { readManifest, versionIn } from '../lib/installation.ts';
-import { EXIT_CODES, EXIT_MEANINGS } from '../runtime/exit-codes.ts';
+import { exitMeanings } from '../runtime/exit-codes.ts';
 import { OPTIONS, ROWS, optionsSchema } from './program-commands.ts';
 import type { Options, Row } from './program-commands.ts';
 
@@ -86,7 +86,6 @@ const TEXT_WIDTH = 66;
 
 /** Returns the text of `conch --help`. */
 export function usageText(): string {
-  const codes = Object.entries(EXIT_CODES).map(([name, code]) => [String(code), meaningOf(name)] as const);
   return [
     'Conch: AI agents and people share one chat channel, and whoever holds the conch may speak.',
     '',
@@ -102,7 +101,7 @@ export function usageText(): string {
     ...columns(ENVIRONMENT),
     '',
     'Exit codes:',
-    ...columns(codes),
+    ...columns(exitMeanings().map(([code, meaning]) => [String(code), meaning])),
     '',
     'Commands for the running bot: conch ctl help',
   ].join('\n');
@@ -120,8 +119,4 @@ function columns(rows: readonly (readonly [string, string])[]): readonly string[
       ? `  ${left}\n  ${' '.repeat(LEFT_WIDTH)}  ${right}`
       : `  ${left.padEnd(LEFT_WIDTH)}  ${right}`,
   );
-}
-
-function meaningOf(name: string): string {
-  return Object.entries(EXIT_MEANINGS).find(([each]) => each === name)?.[1] ?? '';
 }

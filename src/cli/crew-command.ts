@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
-import { askBot, harmless, runCtl } from './ctl.ts';
+import { askBot, failed, harmless, runCtl } from './ctl.ts';
 import type { CtlWorld } from './ctl.ts';
 
 /** A command to a crew of the running Conch. */
@@ -31,12 +31,8 @@ export async function runCrew(call: CrewCall, config: Pick<Config, 'crews'>, wor
   const crew = call.crew === null && crews.length === 1 ? crews[0] : crews.find(({ id }) => id === call.crew);
   if (crew === undefined) {
     const names = crews.map(({ id }) => id).join(', ');
-    const what =
-      crews.length === 0
-        ? 'turnConfig.json has no crews: add one under "crews"'
-        : `Expected --crew with one of ${names}`;
-    world.err(`${what}\n`);
-    return EXIT_CODES.usage;
+    const none = 'turnConfig.json has no crews: add one under "crews"';
+    return failed(names === '' ? none : `Expected --crew with one of ${names}`, EXIT_CODES.usage, world);
   }
   const [verb = 'ps', ...rest] = call.words;
   const { channel } = crew;
@@ -49,10 +45,7 @@ async function dashboard(channel: string, json: boolean, world: CrewWorld): Prom
   if (json || !world.isTerminal) return runCtl({ line, channel, json }, world);
   while (!world.signal.aborted) {
     const answer = await askBot({ line, channel, json: false }, world);
-    if (!answer.reached) {
-      world.err(`${harmless(answer.why)}\n`);
-      return EXIT_CODES.notRunning;
-    }
+    if (!answer.reached) return failed(answer.why, EXIT_CODES.notRunning, world);
     world.out(`${CLEAR}${harmless(answer.text)}\n`);
     await world.sleep(REDRAW_MS);
   }

@@ -108,6 +108,12 @@ function reasonOf(error: unknown, timeoutMs: number): string {
   return error.cause instanceof Error ? error.cause.message : error.message;
 }
 
+/** Prints a line to `err`; returns the exit code. */
+export function failed(text: string, code: ExitCode, { err }: Pick<CtlWorld, 'err'>): ExitCode {
+  err(`${harmless(text)}\n`);
+  return code;
+}
+
 /** Prints that no running Conch was reached, and what to do. */
 export function notRunning(call: Pick<CtlCall, 'json'>, world: CtlWorld, why: string): ExitCode {
   const text =

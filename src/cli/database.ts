@@ -174,13 +174,8 @@ export function costCsv({ by, groups }: Costs): string {
 }
 
 function nameIn(by: CostGroup, { agent, key, requestedBy, model, backend }: LedgerRow): string | null {
-  const names = {
-    agent,
-    channel: key,
-    person: requestedBy,
-    model: model ?? (backend === null ? null : `(${backend})`),
-  };
-  return names[by];
+  const run = model ?? (backend === null ? null : `(${backend})`);
+  return { agent, channel: key, person: requestedBy, model: run }[by];
 }
 
 /** Shows calls without a price as unpriced, never as "$0". */

@@ -29,7 +29,7 @@ import { openToRead } from '../engine/sqlite/open.ts';
 import { readLastCheck } from '../runtime/background-check.ts';
 import { databaseIn } from '../runtime/data-folder.ts';
 import { systemClock } from '../lib/time.ts';
-import { folderStanding, recordedTrust } from './agent-trust.ts';
+import { folderStanding, recallFrom, recordedTrust } from './agent-trust.ts';
 import { oneLine } from '../lib/visible.ts';
 
 /** Everything that backends need except the configuration. */
@@ -167,13 +167,8 @@ async function postgres({ postgres: url, schema }: NonNullable<Config['store']>)
 function checked(path: string, isRunning: boolean): CheckResult {
   const db = openToRead(path);
   try {
-    const recall = (owner: string, name: string): string | null =>
-      db
-        .prepare<[string, string], string>('SELECT value FROM memory WHERE owner = ? AND name = ?')
-        .pluck()
-        .get(owner, name) ?? null;
     if (!isRunning) checkMark(db, path);
-    const last = readLastCheck({ recall });
+    const last = readLastCheck({ recall: (owner, name) => recallFrom(db, owner, name) });
     const use = isRunning ? 'is in use by a running Conch' : 'can be opened';
     if (last === null) return good('database', `${path} ${use}; it was never checked in full. Run: conch verify`);
     const at = new Date(last.at).toISOString();

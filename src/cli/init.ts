@@ -4,7 +4,6 @@ import { createInterface } from 'node:readline/promises';
 import { PARTS, installPartCommand, missingPackages } from '../config/parts.ts';
 import {
   STARTER_AGENTS,
-  STARTER_MODES,
   STARTER_PLATFORMS,
   starterConfig,
   starterNames,
@@ -12,10 +11,12 @@ import {
   starterVariables,
   starterVariablesText,
 } from '../config/starter.ts';
+import { MODE_NAMES } from '../config/schema.ts';
 import type { StarterAnswers } from '../config/starter.ts';
 import { conchCommand } from '../lib/installation.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
+import { failed } from './ctl.ts';
 
 /** The answers that the command line gives; `null` where it gives none. */
 export type InitFlags = { readonly [Key in keyof StarterAnswers]: string | null };
@@ -38,20 +39,21 @@ export type InitWorld = {
 
 /** Asks for what the flags do not say, and writes the configuration and `.env`. Never overwrites a file. */
 export async function runInit(flags: InitFlags, world: InitWorld): Promise<ExitCode> {
-  if (world.isFile(world.file)) return fail(existsText(world.file), EXIT_CODES.refused, world);
+  if (world.isFile(world.file)) return failed(existsText(world.file), EXIT_CODES.refused, world);
   const answers = await askAll(flags, world);
-  if (typeof answers === 'string') return fail(answers, EXIT_CODES.usage, world);
+  if (typeof answers === 'string') return failed(answers, EXIT_CODES.usage, world);
   try {
     return writeAll(answers, world);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     const text = `A file could not be written (${reason}). Run conch init in a folder that you can write to, with free disk space.`;
-    return fail(text, EXIT_CODES.diskFull, world);
+    return failed(text, EXIT_CODES.diskFull, world);
   }
 }
 
 function writeAll(answers: StarterAnswers, world: InitWorld): ExitCode {
-  if (!world.create(world.file, starterConfig(answers))) return fail(existsText(world.file), EXIT_CODES.refused, world);
+  if (!world.create(world.file, starterConfig(answers)))
+    return failed(existsText(world.file), EXIT_CODES.refused, world);
   const variables = starterVariables(answers);
   const env = resolve(world.cwd, '.env');
   const isNew = variables.length > 0 && world.create(env, starterVariablesText(variables));
@@ -137,7 +139,7 @@ const QUESTIONS: Readonly<Record<keyof StarterAnswers, Question>> = {
       return new Set(names).size === names.length ? null : `Expected different names, got "${answer}"`;
     },
   },
-  mode: choice('mode', 'What does a message do while an agent speaks?', STARTER_MODES),
+  mode: choice('mode', 'What does a message do while an agent speaks?', MODE_NAMES),
 };
 
 const ORDER = ['platform', 'channel', 'agents', 'names', 'mode'] as const;
@@ -155,7 +157,7 @@ async function askAll(flags: InitFlags, world: InitWorld): Promise<StarterAnswer
     channel: known.channel,
     agents: pick(STARTER_AGENTS, known.agents),
     names: namesIn(known.names),
-    mode: pick(STARTER_MODES, known.mode),
+    mode: pick(MODE_NAMES, known.mode),
   };
 }
 
@@ -207,11 +209,6 @@ function nextSteps(answers: StarterAnswers, { isInstalled, cwd }: InitWorld): re
 
 function existsText(file: string): string {
   return `${file} exists, and conch init overwrites nothing. Edit that file, or name another one: CONCH_CONFIG=other.json ${conchCommand('init')}`;
-}
-
-function fail(text: string, code: ExitCode, { err }: InitWorld): ExitCode {
-  err(`${text}\n`);
-  return code;
 }
 
 function placeOf(platform: string): (typeof CHANNELS)[keyof typeof CHANNELS] {

@@ -13,6 +13,7 @@ import type { Instant } from '../lib/time.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 import { quoted } from '../turns/commands/parse.ts';
+import { failed } from './ctl.ts';
 
 /** A command about Conch's logins at tool servers. */
 export type LoginCall =
@@ -37,11 +38,11 @@ export async function runLoginCall(call: LoginCall, ports: LoginCallPorts): Prom
     if (call.verb === 'mcp list') return list(call.json, ports);
     const { mcp } = ports.config;
     const config = Object.hasOwn(mcp, call.server) ? mcp[call.server] : undefined;
-    if (config?.url === undefined) return fail(missing(call.server, config, mcp), EXIT_CODES.usage, ports);
+    if (config?.url === undefined) return failed(missing(call.server, config, mcp), EXIT_CODES.usage, ports);
     const at = { ...config, id: call.server, url: config.url };
     return call.verb === 'mcp login' ? await login(at, ports) : await logout(at, ports);
   } catch (error) {
-    if (error instanceof LoginError) return fail(`Failed: ${error.message}.`, EXIT_CODES.refused, ports);
+    if (error instanceof LoginError) return failed(`Failed: ${error.message}.`, EXIT_CODES.refused, ports);
     throw error;
   }
 }
@@ -65,7 +66,11 @@ async function login(place: Place, ports: LoginCallPorts): Promise<ExitCode> {
   const { store, timers, out } = ports;
   const header = Object.keys(headers).find((name) => name.toLowerCase() === 'authorization');
   if (header !== undefined) {
-    return fail(`${id} has the header ${header}, which replaces a login: remove one of them.`, EXIT_CODES.usage, ports);
+    return failed(
+      `${id} has the header ${header}, which replaces a login: remove one of them.`,
+      EXIT_CODES.usage,
+      ports,
+    );
   }
   const { beginSignIn } = await import('../agents/mcp/sign-in.ts');
   const browser = await expectBrowser(oauth?.callbackPort ?? 0, ports);
@@ -206,15 +211,8 @@ function list(json: boolean, { config, store, out }: LoginCallPorts): ExitCode {
     const stored = url === null || why !== null ? null : store.read(url);
     const state = why !== null ? 'waits' : stored === null ? 'none' : 'signed in';
     const since = stored === null ? null : isoTime(stored.signedInAt);
-    const row = {
-      server,
-      url,
-      state,
-      why,
-      issuer: stored?.issuer ?? null,
-      scope: stored?.tokens?.scope ?? null,
-      since,
-    };
+    const { issuer = null, tokens = null } = stored ?? {};
+    const row = { server, url, state, why, issuer, scope: tokens?.scope ?? null, since };
     const words = why ?? (stored === null ? noLogin(each) : wordsOf(stored));
     return { row, line: `${server}${url === null ? '' : ` (${url})`}: ${words}` };
   });
@@ -241,9 +239,4 @@ function now({ clock }: LoginCallPorts): Instant {
 function say(text: string, out: (text: string) => void): ExitCode {
   out(`${text}\n`);
   return EXIT_CODES.ok;
-}
-
-function fail(text: string, code: ExitCode, { err }: LoginCallPorts): ExitCode {
-  err(`${text}\n`);
-  return code;
 }

@@ -5,6 +5,7 @@ import { failureOf, modelOf } from '../agents/backends/llm/llm-models.ts';
 import { bad, good } from '../adapters/port.ts';
 import type { CheckResult } from '../adapters/port.ts';
 import type { BackendConfig } from '../config/config.ts';
+import { API_KEYS } from '../config/environment.ts';
 import { nearest } from '../lib/nearest.ts';
 import type { BackendsParts } from '../runtime/agent-factory.ts';
 
@@ -38,7 +39,6 @@ export async function checkModel(backend: Llm, parts: BackendsParts): Promise<Ch
 
 const LIMIT_MS = 30_000;
 const LATER = 'Check that the service is running, and try again.';
-const KEYS = { openai: 'OPENAI_API_KEY', anthropic: 'ANTHROPIC_API_KEY', 'openai-compatible': null } as const;
 
 /** Returns the advice for a model that does not answer. The demo's model is configured by variables. */
 async function remedyFor(failure: BackendError, backend: Llm, { config }: BackendsParts): Promise<string> {
@@ -47,7 +47,9 @@ async function remedyFor(failure: BackendError, backend: Llm, { config }: Backen
   const names = isDemo
     ? { model: 'CONCH_MODEL', baseUrl: 'OPENAI_BASE_URL' }
     : { model: 'its key model', baseUrl: 'its key baseUrl' };
-  const variable = KEYS[backend.provider] ?? (isDemo ? 'OPENAI_API_KEY' : null);
+  const { provider } = backend;
+  const own = provider === 'openai-compatible' ? null : API_KEYS[provider];
+  const variable = own ?? (isDemo ? API_KEYS.openai : null);
   const key = variable === null ? 'its key apiKey' : `${variable} in the environment or in .env`;
   if (!APICallError.isInstance(cause)) return `Set ${key}.`;
   const said = `${cause.message} ${cause.responseBody ?? ''}`;

@@ -16,8 +16,8 @@ import { loginLine, waitingServers } from '../agents/mcp/server-logins.ts';
 import { sessionJournal } from '../agents/session/session-journal.ts';
 import { connectsItself } from '../config/config.ts';
 import type { Config } from '../config/config.ts';
-import { STARTER_AGENTS, STARTER_MODES } from '../config/starter.ts';
-import { jsonSchemaText } from '../config/schema.ts';
+import { STARTER_AGENTS } from '../config/starter.ts';
+import { MODE_NAMES, jsonSchemaText } from '../config/schema.ts';
 import { readEnvironment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
 import { thisWorld } from '../config/world.ts';
@@ -72,7 +72,7 @@ export const OPTIONS = {
   platform: new Option('--platform <page|discord|slack>', 'where people and agents talk'),
   agents: new Option('--agents <kind>', `what the agents are: ${STARTER_AGENTS.join(', ')}`),
   names: new Option('--names <names>', 'the names of the agents, with commas'),
-  mode: new Option('--mode <mode>', `what a message does while an agent speaks: ${STARTER_MODES.join(', ')}`),
+  mode: new Option('--mode <mode>', `what a message does while an agent speaks: ${MODE_NAMES.join(', ')}`),
   touches: new Option('--touches <patterns>', 'with spawn: patterns of the files of their tickets, with commas'),
 } as const;
 

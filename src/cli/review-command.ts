@@ -14,7 +14,7 @@ import { pruneReviews } from '../runtime/channel-reviews.ts';
 import { MACHINES_BESIDE_FLOORS, databaseIn, openDataFolder } from '../runtime/data-folder.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
-import { askBot, harmless, readToken } from './ctl.ts';
+import { askBot, failed, harmless, readToken } from './ctl.ts';
 import type { CtlWorld } from './ctl.ts';
 
 /** A review from the command line. */
@@ -61,26 +61,24 @@ const PRIVATE_CHANNEL = 'console:review';
  */
 export async function runReview(call: ReviewCall, world: ReviewWorld): Promise<ExitCode> {
   const isFolder = call.resume !== null && existsSync(join(call.resume, 'conch.db'));
-  if (call.resume === null && (call.task === null || call.primary === null || call.reviewer === null)) {
-    world.err(
-      'Expected --primary, --reviewer and a task: conch review --primary dev --reviewer qa "write the parser"\n',
-    );
-    return EXIT_CODES.usage;
-  }
+  if (call.resume === null && (call.task === null || call.primary === null || call.reviewer === null))
+    return failed(USAGE, EXIT_CODES.usage, world);
   if (call.resume !== null && call.task !== null && !DECISION.test(call.task)) {
-    world.err(`Expected accept, uphold, more or cancel after --resume, got "${harmless(call.task)}".\n`);
-    return EXIT_CODES.usage;
+    const text = `Expected accept, uphold, more or cancel after --resume, got "${call.task}".`;
+    return failed(text, EXIT_CODES.usage, world);
   }
   if (!isFolder && (await isRunning(world))) {
     const { code, id } = await followed({ ...call, channel: channelOf(call) }, world);
     return hinted(code, id, world);
   }
   if (call.resume !== null && !isFolder) {
-    world.err(`No running Conch has the review ${call.resume}, and it is no data folder of an earlier one.\n`);
-    return EXIT_CODES.notRunning;
+    const text = `No running Conch has the review ${call.resume}, and it is no data folder of an earlier one.`;
+    return failed(text, EXIT_CODES.notRunning, world);
   }
   return inPrivate(call, world);
 }
+
+const USAGE = 'Expected --primary, --reviewer and a task: conch review --primary dev --reviewer qa "write the parser"';
 
 /** Matches decisions of a person about a review that is resumed. */
 const DECISION = /^(?:accept|uphold|more|cancel)(?: |$)/;
@@ -106,10 +104,8 @@ async function followed(call: ReviewCall, world: ReviewWorld): Promise<Ended> {
     const what = count === '' && /^\d+(?:\s|$)/.test(task ?? '') ? `"${task?.replaceAll('"', "'")}"` : task;
     const line = call.resume === null ? `review start ${primary} ${reviewer}${count} ${what}` : `review ${task}`;
     const started = await ask(line, channel, world);
-    if (!started.reached || !started.ok) {
-      world.err(`${harmless(started.reached ? started.text : started.why)}\n`);
-      return { code: started.reached ? EXIT_CODES.refused : EXIT_CODES.notRunning, id: '' };
-    }
+    if (!started.reached) return { code: failed(started.why, EXIT_CODES.notRunning, world), id: '' };
+    if (!started.ok) return { code: failed(started.text, EXIT_CODES.refused, world), id: '' };
   }
   const follower = new Follower(call, world);
   return { code: await follower.end(), id: follower.id };
@@ -120,9 +116,8 @@ type Ended = { readonly code: ExitCode; readonly id: string };
 
 /** Says how to go on with a review that waits for a person. */
 function hinted(code: ExitCode, id: string, world: ReviewWorld): ExitCode {
-  if (code === EXIT_CODES.personNeeded)
-    world.err(`To decide and go on: conch review --resume ${id} accept (or uphold, more 5, cancel)\n`);
-  return code;
+  if (code !== EXIT_CODES.personNeeded) return code;
+  return failed(`To decide and go on: conch review --resume ${id} accept (or uphold, more 5, cancel)`, code, world);
 }
 
 const POLL_MS = 500;
@@ -146,15 +141,17 @@ class Follower {
   async end(): Promise<ExitCode> {
     for (let silent = 0; silent < MOST_SILENT; silent += 1) {
       const manifest = await this.#read();
-      if (typeof manifest === 'string' && this.id === '') return this.#refused(manifest);
+      if (typeof manifest === 'string' && this.id === '') return failed(manifest, EXIT_CODES.refused, this.#world);
       if (manifest === null || typeof manifest === 'string') {
         await this.#world.sleep(POLL_MS);
         continue;
       }
       silent = 0;
       const { resume, channel } = this.#call;
-      if (resume !== null && channel !== PRIVATE_CHANNEL && manifest.id !== resume)
-        return this.#refused(`${resume} is not the last review of ${channel}, which is ${manifest.id}.`);
+      if (resume !== null && channel !== PRIVATE_CHANNEL && manifest.id !== resume) {
+        const text = `${resume} is not the last review of ${channel}, which is ${manifest.id}.`;
+        return failed(text, EXIT_CODES.refused, this.#world);
+      }
       this.id = manifest.id;
       this.#print(manifest);
       const code = codeOf(manifest);
@@ -162,13 +159,8 @@ class Follower {
       if (this.#world.signal.aborted && !this.#isCancelled) await this.#cancel();
       await this.#world.sleep(POLL_MS);
     }
-    this.#world.err('Conch does not answer any more. The review goes on when it runs again.\n');
-    return EXIT_CODES.notRunning;
-  }
-
-  #refused(why: string): ExitCode {
-    this.#world.err(`${harmless(why)}\n`);
-    return EXIT_CODES.refused;
+    const text = 'Conch does not answer any more. The review goes on when it runs again.';
+    return failed(text, EXIT_CODES.notRunning, this.#world);
   }
 
   /** Reads the review. Returns why Conch does not show the review, or `null` when Conch does not answer. */
@@ -222,10 +214,8 @@ async function inPrivate(call: ReviewCall, world: ReviewWorld): Promise<ExitCode
     writeFileSync(config, JSON.stringify(privateConfig(call, world.file), null, 2));
     writeFileSync(join(dataDir, STARTED_IN), process.cwd());
     world.err(`To go on after an interruption: conch review --resume ${dataDir}\n`);
-  } else if (!(await untilFree(dataDir, world))) {
-    world.err(`Another Conch works in ${dataDir}. End it, then try again.\n`);
-    return EXIT_CODES.databaseLocked;
-  }
+  } else if (!(await untilFree(dataDir, world)))
+    return failed(`Another Conch works in ${dataDir}. End it, then try again.`, EXIT_CODES.databaseLocked, world);
   const port = await freePort();
   const bot = spawn(process.execPath, [fileURLToPath(new URL('../conch.js', import.meta.url)), 'start'], {
     env: {

@@ -4,7 +4,7 @@ import { homedir } from 'node:os';
 import { dirname, isAbsolute, join, parse, resolve } from 'node:path';
 import { z } from 'zod';
 import { makePrivateFolder } from '../lib/private-file.ts';
-import { EXIT_CODES, EXIT_MEANINGS } from '../runtime/exit-codes.ts';
+import { EXIT_CODES, exitMeanings } from '../runtime/exit-codes.ts';
 import type { Done } from './database.ts';
 import { SYSTEMCTL_LIMIT_MS, SYSTEM_DATA_DIR, commandLine, dataDirIn, unitText } from './service-unit.ts';
 import type { UnitPlan } from './service-unit.ts';
@@ -156,14 +156,13 @@ function systemctl({ scope }: ServiceCall, world: ServiceWorld, args: readonly s
   return world.systemctl([...(scope === 'user' ? ['--user'] : []), ...args]);
 }
 
-const PROPERTIES = ['ActiveState', 'SubState', 'StatusText', 'MainPID', 'NRestarts', 'Result', 'ExecMainStatus'];
+const PROPERTIES = ['ActiveState', 'SubState', 'StatusText', 'MainPID', 'NRestarts', 'ExecMainStatus'];
 const shownSchema = z.object({
   ActiveState: z.string(),
   SubState: z.string().default(''),
   StatusText: z.string().default(''),
   MainPID: z.string().default('0'),
   NRestarts: z.string().default('0'),
-  Result: z.string().default(''),
   ExecMainStatus: z.string().default('0'),
 });
 
@@ -184,8 +183,7 @@ async function status(call: ServiceCall, world: ServiceWorld): Promise<Done> {
 
 /** Returns how the last process ended, in the words of `conch --help`. */
 function endOf(code: number): string {
-  const name = Object.entries(EXIT_CODES).find(([, each]) => each === code)?.[0];
-  const meaning = Object.entries(EXIT_MEANINGS).find(([each]) => each === name)?.[1];
+  const meaning = exitMeanings().find(([each]) => each === code)?.[1];
   return `The last process ended with code ${code}${meaning === undefined ? '' : ` (${meaning})`}.`;
 }
 

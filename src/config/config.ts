@@ -134,23 +134,20 @@ export const membersOf = (
   config.tools?.members ??
   'ask';
 
-/** The agents of a configuration and the crews whose workers are agents, each with its place in the file. */
-export const agentsAndCrews = <Agent, Crew>({
-  agents = [],
-  crews = [],
-}: {
-  readonly agents?: readonly Agent[] | undefined;
-  readonly crews?: readonly Crew[] | undefined;
-}): readonly ((Agent | Crew) & { readonly place: readonly [list: 'agents' | 'crews', index: number] })[] => [
+/** Lists agents, and crews whose workers are agents, each with its place in the file. */
+export const agentsAndCrews = <Agent, Crew>({ agents = [], crews = [] }: Listed<Agent, Crew>) => [
   ...agents.map((agent, index) => ({ ...agent, place: ['agents', index] as const })),
   ...crews.map((crew, index) => ({ ...crew, place: ['crews', index] as const })),
 ];
 
+type Listed<Agent, Crew> = {
+  readonly agents?: readonly Agent[] | undefined;
+  readonly crews?: readonly Crew[] | undefined;
+};
+
 /** Returns whether some agent or the workers of some crew connect themselves. */
-export const hasRemote = ({ agents, crews }: Partial<Pick<Config, 'agents' | 'crews'>> | ConfigFile): boolean =>
-  agentsAndCrews<{ readonly backend: BackendConfig }, CrewConfig>({ agents, crews }).some(
-    ({ backend }) => backend.kind === 'remote',
-  );
+export const hasRemote = (config: Listed<Pick<AgentConfig, 'backend'>, CrewConfig>): boolean =>
+  agentsAndCrews(config).some(({ backend }) => backend.kind === 'remote');
 
 /** Returns whether an agent, or a worker of a crew, connects itself. A worker's id begins with the id of its crew. */
 export const connectsItself = ({ agents, crews }: Pick<Config, 'agents' | 'crews'>, agent: string): boolean =>

@@ -35,6 +35,9 @@ export const VARIABLES = [
   { name: 'SLACK_API_URL', byDefault: '', meaning: 'Another server in place of Slack, for tests; ends in /api/.' },
 ] as const satisfies readonly Variable[];
 
+/** The variables with the API keys of the providers. */
+export const API_KEYS = { openai: 'OPENAI_API_KEY', anthropic: 'ANTHROPIC_API_KEY' } as const;
+
 /** The result of reading the environment and `.env`. */
 export type Environment = ReturnType<typeof readEnvironment>;
 
@@ -67,7 +70,7 @@ export const readEnvironment = (world: World) => {
       demoModel: missing.length === 0 ? model : null,
       credentials: credentialsIn(env),
       /** API keys from the providers' own variables, for models without a key in the file. */
-      keys: { openai: env['OPENAI_API_KEY'] ?? null, anthropic: env['ANTHROPIC_API_KEY'] ?? null },
+      keys: { openai: env[API_KEYS.openai] ?? null, anthropic: env[API_KEYS.anthropic] ?? null },
     },
   } as const;
 };

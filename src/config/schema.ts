@@ -29,7 +29,7 @@ const duration = (meaning: string) => number(0.1, WEEK_SECONDS, meaning);
 const durationOrZero = (meaning: string) => number(0, WEEK_SECONDS, meaning);
 
 /** The specification's four modes: what a human message does to a turn that is under way. */
-const MODE_NAMES = ['inject', 'queue', 'interrupt', 'parallel'] as const;
+export const MODE_NAMES = ['inject', 'queue', 'interrupt', 'parallel'] as const;
 /** Other names of the modes, accepted wherever a mode is. */
 const MODE_ALIASES = { steer: 'inject', followup: 'queue', collect: 'queue', concurrent: 'parallel' } as const;
 const MODES =

@@ -1,4 +1,6 @@
+import { API_KEYS } from './environment.ts';
 import type { PartName } from './parts.ts';
+import type { MODE_NAMES } from './schema.ts';
 
 /** The answers from which a new configuration is made. */
 export type StarterAnswers = {
@@ -8,7 +10,7 @@ export type StarterAnswers = {
   readonly agents: (typeof STARTER_AGENTS)[number];
   /** The ids of the agents. */
   readonly names: readonly string[];
-  readonly mode: (typeof STARTER_MODES)[number];
+  readonly mode: (typeof MODE_NAMES)[number];
 };
 
 /** Where people talk with the agents. */
@@ -27,9 +29,6 @@ export const STARTER_AGENTS = [
   'copilot',
 ] as const;
 
-/** What a message does while an agent speaks. */
-export const STARTER_MODES = ['inject', 'queue', 'interrupt', 'parallel'] as const;
-
 const SCRIPTS = ['pm', 'dev', 'qa'] as const;
 const MODELS = { anthropic: 'claude-sonnet-4-5', openai: 'gpt-5-mini' } as const;
 
@@ -46,14 +45,12 @@ export function starterParts({ platform, agents }: StarterAnswers): readonly Par
 
 /** Returns the variables that the new configuration needs, each with the place where its value is found. */
 export function starterVariables({ platform, agents }: StarterAnswers): readonly (readonly [string, string])[] {
-  const ofAgents = agents === 'anthropic' || agents === 'openai' ? [KEYS[agents]] : [];
+  const isModel = agents === 'anthropic' || agents === 'openai';
+  const ofAgents = isModel ? [[API_KEYS[agents], KEY_PLACES[agents]] as const] : [];
   return [...VARIABLES[platform], ...ofAgents];
 }
 
-const KEYS = {
-  anthropic: ['ANTHROPIC_API_KEY', 'the console of Anthropic'],
-  openai: ['OPENAI_API_KEY', 'the platform page of OpenAI'],
-} as const;
+const KEY_PLACES = { anthropic: 'the console of Anthropic', openai: 'the platform page of OpenAI' } as const;
 
 const VARIABLES: Readonly<Record<StarterAnswers['platform'], readonly (readonly [string, string])[]>> = {
   page: [],

@@ -30,12 +30,16 @@ export type ServerFacts = {
 
 /** Joins the labels of all parts of a call. A part that a `trusted` rule covers adds only its `private` label. */
 export function labelsOf(use: ToolUse, rules: LabelRules, server: ServerFacts): CallLabels {
-  const parts = use.parts.map((part) => labelsOfPart(part, rules, server));
+  return joinedLabels(use.parts.map((part) => labelsOfPart(part, rules, server)));
+}
+
+/** Joins labels: the first source of each kind counts, and whatever one of them may do. */
+export function joinedLabels(all: readonly CallLabels[]): CallLabels {
   return {
-    untrusted: parts.find(({ untrusted }) => untrusted !== null)?.untrusted ?? null,
-    private: parts.find((part) => part.private !== null)?.private ?? null,
-    outward: parts.some(({ outward }) => outward),
-    acts: parts.some(({ acts }) => acts),
+    untrusted: all.find(({ untrusted }) => untrusted !== null)?.untrusted ?? null,
+    private: all.find((each) => each.private !== null)?.private ?? null,
+    outward: all.some(({ outward }) => outward),
+    acts: all.some(({ acts }) => acts),
   };
 }
 
@@ -84,11 +88,7 @@ function comesFromElsewhere(part: UsePart, server: ServerFacts): boolean {
       return commandsOf(part).some(usesNetwork) || paths.some(isOutside);
     case 'other':
       return mcp === null ? !isOwnList(about) : server.open;
-    case 'edit':
-    case 'delete':
-    case 'move':
-    case 'think':
-    case 'switch_mode':
+    default:
       return false;
   }
 }

@@ -3,6 +3,7 @@ import { parseRule } from './rule.ts';
 import { isSafe, safeVerbs } from './safe-commands.ts';
 import { DELETERS, isRunner, programOf, startsOther } from './shell-programs.ts';
 import type { Argv } from './safe-commands.ts';
+import { shellQuoted } from './tool-use.ts';
 import type { ToolUse, UsePart } from './tool-use.ts';
 import { isAbout } from './verdict.ts';
 import type { ToolVerdict } from './verdict.ts';
@@ -97,5 +98,5 @@ function mcpOffers({ mcp, about }: UsePart): readonly AlwaysOffer[] {
 }
 
 function quotedWord(word: string): string {
-  return /^[\w@%+=:,./-][\w@%+=:,./~^-]*$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
+  return /^[\w@%+=:,./-][\w@%+=:,./~^-]*$/.test(word) ? word : shellQuoted(word);
 }

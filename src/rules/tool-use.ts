@@ -263,7 +263,7 @@ function commandsIn(input: unknown): readonly string[] {
 const COMMAND_KEY = /^(?:command|cmd|commandline|(?:shell|bash)command|script)$/;
 
 function argsIn(given: unknown): readonly string[] {
-  if (Array.isArray(given)) return given.map((each: unknown) => quoted(String(each)));
+  if (Array.isArray(given)) return given.map((each: unknown) => shellQuoted(String(each)));
   return typeof given === 'string' && given !== '' ? [given] : [];
 }
 
@@ -276,10 +276,11 @@ function commandOf(given: unknown): string {
   if (/^(?:\/bin\/)?(?:ba)?sh$/.test(shell) && /^-l?c$/.test(option) && script !== undefined && more === undefined) {
     return script;
   }
-  return words.map(quoted).join(' ');
+  return words.map(shellQuoted).join(' ');
 }
 
-function quoted(word: string): string {
+/** Quotes a word for a shell. */
+export function shellQuoted(word: string): string {
   return `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }
 

@@ -25,8 +25,11 @@ export const EXIT_CODES = {
 /** One of the exit codes. */
 export type ExitCode = (typeof EXIT_CODES)[keyof typeof EXIT_CODES];
 
-/** The meaning of each exit code, for `--help`. */
-export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT_CODES, string>> = {
+/** Returns each exit code with its meaning, in the order of `EXIT_CODES`. */
+export const exitMeanings = (): readonly (readonly [code: number, meaning: string])[] =>
+  Object.entries(EXIT_CODES).map(([name, code]) => [code, MEANINGS[name as keyof typeof EXIT_CODES]]);
+
+const MEANINGS: Readonly<Record<keyof typeof EXIT_CODES, string>> = {
   ok: 'done',
   unexpected: 'a bug in Conch; the lines before say what happened',
   usage: 'the command line was not understood',

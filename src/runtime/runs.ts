@@ -14,7 +14,7 @@ import type { ReadOnly } from '../rules/verdict.ts';
 import type { TurnManager } from '../turns/manager.ts';
 import { AsideRuns } from '../work/runs/aside-runs.ts';
 import type { AsideReports, AsideTask, AsideWorker } from '../work/runs/aside-runs.ts';
-import { runKeyOf, runOnFloor } from '../work/runs/floor-binding.ts';
+import { isAsideName, runKeyOf, runOnFloor } from '../work/runs/floor-binding.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import { createRunCommands } from '../work/runs/run-commands.ts';
 import type { RunCommandPorts } from '../work/runs/run-commands.ts';
@@ -202,7 +202,8 @@ export class Runs {
   #read(feeds: RunFeeds, { agent, channel, after, format }: Asked, sink: Sink): ReturnType<EventSource> {
     const { floors, clock } = this.#ports;
     this.drafted ??= (seat, text) => feeds.drafted(seat, text);
-    const [id, isBeside] = agent.endsWith('+') ? [agent.slice(0, -1), true] : [agent, false];
+    const isBeside = isAsideName(agent);
+    const id = isBeside ? agent.slice(0, -1) : agent;
     const seats = floors.seatsOf(id);
     const [only] = seats;
     if (only === undefined) return { ok: false, status: 404, text: `There is no agent "${id}" in any channel.` };

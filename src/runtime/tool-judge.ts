@@ -9,7 +9,7 @@ import type { ToolUse, UsePart } from '../rules/tool-use.ts';
 import type { GatedCall } from '../agents/tools/tool-gate.ts';
 import type { Instant } from '../lib/time.ts';
 import { visible } from '../lib/visible.ts';
-import { labelsOf } from '../rules/labels.ts';
+import { joinedLabels, labelsOf } from '../rules/labels.ts';
 import type { CallLabels } from '../rules/labels.ts';
 import { offersFor } from '../rules/offers.ts';
 import type { AlwaysOffer } from '../rules/offers.ts';
@@ -229,13 +229,8 @@ function broughtBy(labels: CallLabels, session: SessionLabels | undefined): Call
 
 /** The labels of all accounts of a call. */
 function labelsOfAll(uses: readonly ToolUse[], rules: LabelRules, { server, repeatable }: GatedCall): CallLabels {
-  const all = uses.map((use) => labelsOf(use, rules, { open: server?.open ?? true, isHarmless: repeatable }));
-  return {
-    untrusted: all.find(({ untrusted }) => untrusted !== null)?.untrusted ?? null,
-    private: all.find((each) => each.private !== null)?.private ?? null,
-    outward: all.some(({ outward }) => outward),
-    acts: all.some(({ acts }) => acts),
-  };
+  const facts = { open: server?.open ?? true, isHarmless: repeatable };
+  return joinedLabels(uses.map((use) => labelsOf(use, rules, facts)));
 }
 
 /**

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { runInit } from '../../src/cli/init.ts';
 import type { InitFlags, InitWorld } from '../../src/cli/init.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import { STARTER_AGENTS, STARTER_MODES, STARTER_PLATFORMS } from '../../src/config/starter.ts';
+import { MODE_NAMES } from '../../src/config/schema.ts';
+import { STARTER_AGENTS, STARTER_PLATFORMS } from '../../src/config/starter.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 
 const NO_FLAGS: InitFlags = { platform: null, channel: null, agents: null, names: null, mode: null };
@@ -30,7 +31,7 @@ describe('a first configuration', () => {
     ]);
   });
 
-  test.each(STARTER_MODES)('has the mode %s', async (mode) => {
+  test.each(MODE_NAMES)('has the mode %s', async (mode) => {
     const { files } = await init({ mode });
     expect(load(files[FILE]).turnConfig.humanInterruptMode).toBe(mode);
   });

@@ -4,7 +4,7 @@ import { code, configTable, environmentTable, table } from './config-tables.ts';
 import { roomsPicture, roomsTable } from '../house/measure.ts';
 import { DEMO_REVIEWS } from '../../src/agents/backends/scripted/demo-reviews.ts';
 import { DEMO_WORDS } from '../../src/agents/backends/scripted/demo-words.ts';
-import { EXIT_CODES, EXIT_MEANINGS } from '../../src/runtime/exit-codes.ts';
+import { exitMeanings } from '../../src/runtime/exit-codes.ts';
 import { OUTCOMES } from '../../src/agents/backends/check-record.ts';
 import { PROGRAM_COMMANDS } from '../../src/cli/arguments.ts';
 import { createLog, transitionLine } from '../../src/runtime/log.ts';
@@ -138,10 +138,9 @@ function rights({ needs, withoutArguments }: CommandRow): string {
 }
 
 function exitCodesTable(): string {
-  const names = Object.keys(EXIT_CODES) as (keyof typeof EXIT_CODES)[];
   return table(
     ['Code', 'Meaning'],
-    names.map((name) => [String(EXIT_CODES[name]), EXIT_MEANINGS[name]]),
+    exitMeanings().map(([code, meaning]) => [String(code), meaning]),
   );
 }
 

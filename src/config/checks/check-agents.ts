@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import { agentsAndCrews } from '../config.ts';
+import { API_KEYS } from '../environment.ts';
 import { below } from '../error.ts';
 import type { Tell } from '../error.ts';
 import type { ConfigFile, backendSchema } from '../schema.ts';
@@ -154,7 +155,6 @@ const checkAddress = ({ provider, baseUrl }: Llm, tell: Tell): void => {
     tell(path, `Most servers have their API below /v1: write "${new URL('v1', baseUrl).href}"`, 'unwise');
 };
 
-const VARIABLES = { openai: 'OPENAI_API_KEY', anthropic: 'ANTHROPIC_API_KEY' } as const;
 const VARIABLE = /^(?:\$|process\.env\.)?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|TOKEN))$/;
 
 const checkKey = ({ provider, apiKey, baseUrl }: Llm, { env, purpose }: Around, tell: Tell): void => {
@@ -162,7 +162,7 @@ const checkKey = ({ provider, apiKey, baseUrl }: Llm, { env, purpose }: Around, 
   const [, name] = VARIABLE.exec(apiKey ?? '') ?? [];
   if (name !== undefined) return tell(path, `This is the name of a variable: write "\${${name}}" for its value`);
   if (provider === 'openai-compatible') return;
-  const variable = VARIABLES[provider];
+  const variable = API_KEYS[provider];
   const value = apiKey ?? env[variable];
   if (value === undefined) {
     const message = `There is no API key: set ${variable} in the environment or in .env, or add apiKey`;

@@ -21,8 +21,7 @@ export const crossCheck = (draft: Draft, tell: Tell): void => {
   checkNames(draft.agents ?? [], tell);
   checkIds(channels, 'channels', tell);
   checkTimes(general, {}, below(tell, 'turnConfig'));
-  checkCrews(draft, channels, tell);
-  checkCrewReviews(draft, agents, tell);
+  checkCrews(draft, { channels, agents }, tell);
   for (const [kind, wording] of Object.entries(announcements)) checkWording(kind, wording, tell);
   for (const [index, channel] of channels.entries()) {
     const site = { channel, general, agents };
@@ -39,10 +38,20 @@ export const crossCheck = (draft: Draft, tell: Tell): void => {
   }
 };
 
-/** Checks that a crew has a channel and a repository that no other crew has, and votes that people can reach. */
-const checkCrews = ({ crews = [], operators }: Draft, channels: readonly ChannelDraft[], tell: Tell): void => {
+/**
+ * Checks that a crew has a channel and a repository that no other crew has, votes that people can reach, and a reviewer
+ * that exists.
+ */
+const checkCrews = (
+  { crews = [], operators }: Draft,
+  { channels, agents }: { readonly channels: readonly ChannelDraft[]; readonly agents: readonly Id[] },
+  tell: Tell,
+): void => {
   checkIds(crews, 'crews', tell);
-  for (const [index, { channel, repo, merge, votes }] of crews.entries()) {
+  for (const [index, { channel, repo, merge, votes, review }] of crews.entries()) {
+    const by = review?.by;
+    if (typeof by === 'string' && !agents.includes(by))
+      tell(['crews', index, 'review', 'by'], `"${by}" is not the id of an agent${meantOr(by, agents)}`);
     if (typeof votes === 'number' && votes > 1 && merge !== 'ask')
       tell(['crews', index, 'votes'], 'Nobody is asked before a merge: set "merge" to "ask"');
     const { users, roles } = operators ?? {};
@@ -66,15 +75,6 @@ const votersText = (voters: number): string =>
   voters === 1
     ? 'only the person at the console can vote here. Set "votes" to 1, or use a channel of Discord or Slack with operators'
     : `only ${voters} people can vote, the person at the console among them. Name more under "operators"`;
-
-/** Checks that the agent that reviews the work of a crew exists. */
-const checkCrewReviews = ({ crews = [] }: Draft, agents: readonly Id[], tell: Tell): void => {
-  for (const [index, { review }] of crews.entries()) {
-    const by = review?.by;
-    if (typeof by === 'string' && !agents.includes(by))
-      tell(['crews', index, 'review', 'by'], `"${by}" is not the id of an agent${meantOr(by, agents)}`);
-  }
-};
 
 const checkIds = (entries: readonly { readonly id?: Id }[], list: string, tell: Tell): void => {
   const first = new Map<string, number>();

@@ -42,14 +42,8 @@ export function settlement(
   clean: (text: string) => string,
 ): readonly [Extract<RunCommand, { type: 'SETTLE' }>, ...RunCommand[]] {
   const shown = clean(output);
-  const settled = {
-    type: 'SETTLE',
-    call: call.id,
-    status,
-    output: cutOutput(shown),
-    duration: durationMs,
-    code,
-  } as const;
+  const ended = { status, output: cutOutput(shown), duration: durationMs, code };
+  const settled = { type: 'SETTLE', call: call.id, ...ended } as const;
   const secret: RunCommand = { type: 'TAINT', from: `a secret in what ${call.tool} returned`, label: 'private' };
   return [settled, ...(shown === output ? [] : [secret])];
 }
@@ -136,34 +130,23 @@ function callOf(fact: RunFact, { asked }: Place): string | null {
 type FactRequested = Extract<RunFact, { type: 'callRequested' }>;
 
 function requested(
-  { run, session, task, requestedBy, step }: Place,
+  { asked: _asked, askedAt: _askedAt, ...place }: Place,
   { seq, at }: Pick<Entry, 'seq' | 'at'>,
   { call, taint }: FactRequested,
 ): ToolCallRow {
   const { id, tool, input, source, digest, rule, verdict, program = null, remembered = null } = call;
   const { agentCall = null, definition = null, why = null } = call;
+  const made = { tool, input, source, program, agentCall, digest, definition, rule, remembered };
   const allowed = remembered === null ? 'rule' : 'remembered';
   const decision =
     rule === 'unasked' ? 'unasked' : verdict === 'allow' ? allowed : verdict === 'deny' ? 'denied-rule' : 'open';
   return {
     seq,
-    run,
-    task,
-    requestedBy,
-    step,
+    ...place,
     call: id,
-    tool,
-    input,
-    source,
-    program,
-    session,
-    agentCall,
-    digest,
-    definition,
+    ...made,
     approval: null,
     decision,
-    rule,
-    remembered,
     decidedBy: null,
     // A row with a rule shows the rule in place of a reason.
     reason: rule === null ? why : null,

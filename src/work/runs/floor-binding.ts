@@ -17,9 +17,17 @@ import { defined } from '../../lib/defined.ts';
 export type RunSeat = { readonly channel: ChannelId; readonly agent: AgentId; readonly aside?: true };
 
 /** The key of a seat's runs. */
-export function runKeyOf({ channel, agent, aside }: RunSeat): string {
-  return `${channel} ${agent}${aside === true ? ASIDE : ''}`;
+export function runKeyOf({ channel, ...seat }: RunSeat): string {
+  return `${channel} ${runName(seat)}`;
 }
+
+/** The name of a seat's runs in commands: of background runs with a "+". */
+export function runName({ agent, aside }: Omit<RunSeat, 'channel'>): string {
+  return `${agent}${aside === true ? ASIDE : ''}`;
+}
+
+/** Whether a name in a command is of an agent's background run. */
+export const isAsideName = (name = ''): boolean => name.endsWith(ASIDE);
 
 /** The keys of an agent's runs in a channel: of its turns, and of its background runs. */
 export function runKeysOf({ channel, agent }: RunSeat): readonly [turns: string, beside: string] {
@@ -30,7 +38,7 @@ export function runKeysOf({ channel, agent }: RunSeat): readonly [turns: string,
 export function seatOfRuns(key: string): RunSeat {
   const at = key.lastIndexOf(' ');
   const [channel, agent] = [key.slice(0, at), key.slice(at + 1)];
-  return agent.endsWith(ASIDE) ? { channel, agent: agent.slice(0, -ASIDE.length), aside: true } : { channel, agent };
+  return isAsideName(agent) ? { channel, agent: agent.slice(0, -ASIDE.length), aside: true } : { channel, agent };
 }
 
 /**
@@ -190,42 +198,43 @@ function decided(fact: FactOf<'questionClosed' | 'asideAnswered'>): readonly Run
 }
 
 function floorCommands(fact: RunFact, state: RunState): readonly CommandFor[] {
-  const { key, run, unknown } = state;
-  if (fact.type === 'ruleRevoked') return toldRevoked(fact, key);
-  if (run?.type === 'background') return besideFloor(fact, state, run);
-  if (run === null || run.type !== 'conversational') return [];
-  const { channel, agent } = seatOfRuns(key);
-  const epoch = Number(run.session);
-  const command = ((): Command | null => {
-    switch (fact.type) {
-      case 'paused':
-        return fact.reason === 'user_input' || fact.muted === true
-          ? null
-          : { type: 'request', agent, epoch, ...questionOf(fact, run, unknown) };
-      case 'callRequested':
-        return fact.call.id === run.refused ? refusalOf(agent, fact.call) : null;
-      case 'resumed':
-        return { type: 'withdraw', agent, epoch, ...decidedOf(fact) };
-      case 'callSettled':
-        return fact.approval === undefined
-          ? null
-          : { type: 'ran', agent, approval: fact.approval, callOutcome: callOutcomeOf(fact) };
-      case 'aborted':
-        return fact.by === null ? null : { type: 'skip', agent, epoch, by: fact.by };
-      case 'runCompleted':
-        return fact.by == null ? null : { type: 'completeTurn', agent, epoch, by: fact.by };
-      default:
-        return null;
-    }
-  })();
-  return command === null ? [] : [{ machine: floorMachine.name, key: channel, command }];
+  const command = floorCommand(fact, state);
+  return command === null ? [] : [{ machine: floorMachine.name, key: seatOfRuns(state.key).channel, command }];
 }
 
-/** Announces a revoked rule in its channel, in the same transaction. */
-function toldRevoked({ told }: Extract<RunFact, { type: 'ruleRevoked' }>, key: string): readonly CommandFor[] {
-  const { channel, agent } = seatOfRuns(key);
-  const command: Command | null = told === undefined ? null : { type: 'tellRevoked', agent, ...told };
-  return command === null ? [] : [{ machine: floorMachine.name, key: channel, command }];
+function floorCommand(fact: RunFact, state: RunState): Command | null {
+  const { key, run } = state;
+  const { agent } = seatOfRuns(key);
+  // Announced in the channel in the same transaction.
+  if (fact.type === 'ruleRevoked') return fact.told === undefined ? null : { type: 'tellRevoked', agent, ...fact.told };
+  if (run?.type === 'background') return besideFloor(fact, state, run);
+  return run?.type === 'conversational' ? onFloor(fact, state, run) : null;
+}
+
+/** The command to the floor for a fact of a turn's run; `null` for none. */
+function onFloor(fact: RunFact, { key, unknown }: RunState, run: Run): Command | null {
+  const { agent } = seatOfRuns(key);
+  const epoch = Number(run.session);
+  switch (fact.type) {
+    case 'paused':
+      return fact.reason === 'user_input' || fact.muted === true
+        ? null
+        : { type: 'request', agent, epoch, ...questionOf(fact, run, unknown) };
+    case 'callRequested':
+      return fact.call.id === run.refused ? refusalOf(agent, fact.call) : null;
+    case 'resumed':
+      return { type: 'withdraw', agent, epoch, ...decidedOf(fact) };
+    case 'callSettled':
+      return fact.approval === undefined
+        ? null
+        : { type: 'ran', agent, approval: fact.approval, callOutcome: callOutcomeOf(fact) };
+    case 'aborted':
+      return fact.by === null ? null : { type: 'skip', agent, epoch, by: fact.by };
+    case 'runCompleted':
+      return fact.by == null ? null : { type: 'completeTurn', agent, epoch, by: fact.by };
+    default:
+      return null;
+  }
 }
 
 /** Returns the person who continued a run, for the announcement; nothing when no person did. */
@@ -239,53 +248,50 @@ function callOutcomeOf({ status, outcome, duration, output }: Extract<RunFact, {
   return { status: output === null ? ('unrun' as const) : status, ms: duration };
 }
 
-/** The commands to the floor for a fact of a background run. */
-function besideFloor(fact: RunFact, state: RunState, run: Run): readonly CommandFor[] {
+/** The command to the floor for a fact of a background run; `null` for none. */
+function besideFloor(fact: RunFact, state: RunState, run: Run): Command | null {
   const { key, status, unknown } = state;
-  const { channel, agent } = seatOfRuns(key);
+  const { agent } = seatOfRuns(key);
   const number = lastNumber(state);
-  const command = ((): Command | null => {
-    switch (fact.type) {
-      case 'runStarted':
-        return { type: 'beginAside', agent, run: number, what: `starts: ${excerpt(fact.prompt, PROMPT_LENGTH)}` };
-      case 'paused':
-        return fact.muted === true || fact.reason === 'user_input'
-          ? { type: 'withdrawAside', agent }
-          : { type: 'askAside', agent, ...questionOf(fact, run, unknown), until: fact.until };
-      case 'callRequested':
-        return fact.call.id === run.refused ? refusalOf(agent, fact.call) : null;
-      case 'approvalDetached': {
-        const restarted = { title: '', detail: '', id: fact.id, restarted: true } as const;
-        return { type: 'askAside', agent, approval: restarted, until: run.pause?.until ?? null };
-      }
-      case 'resumed':
-        return { type: 'withdrawAside', agent, ...decidedOf(fact) };
-      case 'callSettled':
-        return fact.approval === undefined
-          ? null
-          : { type: 'ran', agent, approval: fact.approval, callOutcome: callOutcomeOf(fact), aside: true };
-      case 'errored': {
-        const what = `failed: ${fact.error.message}`;
-        if (status !== 'error') return { type: 'endAside', agent, what };
-        return {
-          type: 'tellAside',
-          agent,
-          run: number,
-          failed: true,
-          what: `${what}. /run retry ${agent}${ASIDE} or /run abort ${agent}${ASIDE}`,
-        };
-      }
-      case 'aborted':
-        return { type: 'endAside', agent, what: `was aborted: ${fact.reason}` };
-      case 'runCompleted': {
-        const what = `completed after ${counted(fact.turnCount, 'step')}`;
-        return { type: 'endAside', agent, what, ...(fact.result.trim() === '' ? {} : { report: fact.result }) };
-      }
-      default:
-        return null;
+  switch (fact.type) {
+    case 'runStarted':
+      return { type: 'beginAside', agent, run: number, what: `starts: ${excerpt(fact.prompt, PROMPT_LENGTH)}` };
+    case 'paused':
+      return fact.muted === true || fact.reason === 'user_input'
+        ? { type: 'withdrawAside', agent }
+        : { type: 'askAside', agent, ...questionOf(fact, run, unknown), until: fact.until };
+    case 'callRequested':
+      return fact.call.id === run.refused ? refusalOf(agent, fact.call) : null;
+    case 'approvalDetached': {
+      const restarted = { title: '', detail: '', id: fact.id, restarted: true } as const;
+      return { type: 'askAside', agent, approval: restarted, until: run.pause?.until ?? null };
     }
-  })();
-  return command === null ? [] : [{ machine: floorMachine.name, key: channel, command }];
+    case 'resumed':
+      return { type: 'withdrawAside', agent, ...decidedOf(fact) };
+    case 'callSettled':
+      return fact.approval === undefined
+        ? null
+        : { type: 'ran', agent, approval: fact.approval, callOutcome: callOutcomeOf(fact), aside: true };
+    case 'errored': {
+      const what = `failed: ${fact.error.message}`;
+      if (status !== 'error') return { type: 'endAside', agent, what };
+      return {
+        type: 'tellAside',
+        agent,
+        run: number,
+        failed: true,
+        what: `${what}. /run retry ${agent}${ASIDE} or /run abort ${agent}${ASIDE}`,
+      };
+    }
+    case 'aborted':
+      return { type: 'endAside', agent, what: `was aborted: ${fact.reason}` };
+    case 'runCompleted': {
+      const what = `completed after ${counted(fact.turnCount, 'step')}`;
+      return { type: 'endAside', agent, what, ...(fact.result.trim() === '' ? {} : { report: fact.result }) };
+    }
+    default:
+      return null;
+  }
 }
 
 /** Suffix of an agent's id for its background run. */

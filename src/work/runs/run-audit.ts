@@ -13,7 +13,7 @@ import { counted } from '../../turns/commands/clock-words.ts';
 import { askedBy } from '../../turns/floor/seats.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { toolCallRows } from './call-record.ts';
-import { runKeysOf, seatOfRuns } from './floor-binding.ts';
+import { runKeysOf, runName, seatOfRuns } from './floor-binding.ts';
 import type { RunCommand, RunFact } from './run-events.ts';
 import type { RunState } from './run.ts';
 
@@ -79,7 +79,8 @@ function callsNamed(fact: RunFact): readonly string[] {
 
 function standsIn(key: string, { runs, view }: Pick<AuditPorts, 'runs' | 'view'>): AuditStanding {
   const { run = null, remembered = [] } = runs.state(key) ?? {};
-  const { channel, agent, aside } = seatOfRuns(key);
+  const seat = seatOfRuns(key);
+  const { channel, agent } = seat;
   const { pause = null } = run ?? {};
   const approval = pause?.approval ?? null;
   const floor = approval === null ? null : view(channel);
@@ -93,7 +94,7 @@ function standsIn(key: string, { runs, view }: Pick<AuditPorts, 'runs' | 'view'>
   }));
   const journals = () => runKeysOf({ channel, agent }).map((each) => runs.newest(each));
   const rules = remembered.map(({ id, rule, by, at, until }): AlwaysAllowRule => {
-    const revoke = `/run revoke ${agent}${aside === true ? '+' : ''} ${id.slice(id.lastIndexOf('#'))}`;
+    const revoke = `/run revoke ${runName(seat)} ${id.slice(id.lastIndexOf('#'))}`;
     return { channel, agent, rule, by, at, until, revoke, ...usesOf(id, journals(), at) };
   });
   return { asked, remembered: rules };

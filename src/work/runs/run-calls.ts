@@ -327,7 +327,7 @@ function untilOf({ at, run: { waitMs } }: RunDecision): Instant | null {
 const UNKNOWN = 'UNKNOWN';
 
 /** Code of a call whose agent was lost. */
-const LOST = 'LOST';
+export const LOST = 'LOST';
 
 /** Number of equal calls in a row after which people are asked. */
 const EQUAL_CALLS = 3;

@@ -8,7 +8,7 @@ import { DISCARDED } from '../../turns/drawn-for.ts';
 import { IN_WORDS } from '../../turns/requesters.ts';
 import { callWords } from '../../turns/tool-calls.ts';
 import { lostWords } from './aside-runs.ts';
-import { runKeyOf, runKeysOf, seatOfRuns } from './floor-binding.ts';
+import { isAsideName, runKeyOf, runKeysOf, runName, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
 import { toolCallRows } from './call-record.ts';
 import { habits, totalWords, totalsText } from './run-audit.ts';
@@ -310,7 +310,7 @@ function keyFor(agent: AgentId, request: Request, { runs }: RunCommandPorts): st
 }
 
 function keyNamed(agent: AgentId, { channel, values }: Request): string {
-  return runKeyOf({ channel, agent, ...(values.agent?.endsWith('+') === true ? { aside: true } : {}) });
+  return runKeyOf({ channel, agent, ...(isAsideName(values.agent) ? { aside: true } : {}) });
 }
 
 function isOpen(state: RunState | null): boolean {
@@ -347,7 +347,7 @@ function listed(
   ports: RunCommandPorts,
 ): Answer {
   const all = agent === null ? ports.runs.keys() : runKeysOf({ channel, agent });
-  const keys = all.filter((key) => values.agent?.endsWith('+') !== true || seatOfRuns(key).aside === true);
+  const keys = all.filter((key) => !isAsideName(values.agent) || seatOfRuns(key).aside === true);
   const states = keys
     .filter((key) => seatOfRuns(key).channel === channel)
     .flatMap((key) => [ports.runs.state(key)].filter((state) => state !== null))
@@ -366,7 +366,7 @@ function statusLines(state: RunState, { nameOf }: RunCommandPorts): readonly str
   const { key, status, run, totals } = state;
   const { agent, aside } = seatOfRuns(key);
   const pause = run?.pause ?? null;
-  const named = `${agent}${aside === true ? '+' : ''}`;
+  const named = runName({ agent, ...defined({ aside }) });
   const open = (run?.calls ?? []).map(({ tool, status: at }) => `${tool} ${at}`);
   const error = status === 'error' ? run?.lastError : null;
   return [
@@ -384,15 +384,15 @@ function statusLines(state: RunState, { nameOf }: RunCommandPorts): readonly str
 }
 
 function ruleLines({ key, run, remembered }: RunState, { nameOf, clock }: RunCommandPorts): readonly string[] {
-  const { agent, aside } = seatOfRuns(key);
-  const mark = aside === true ? '+' : '';
+  const seat = seatOfRuns(key);
+  const [name, title] = [runName(seat), runName({ ...seat, agent: nameOf(seat.agent) })];
   const asked = run?.pause?.approval ?? null;
   const now = clock.now();
   return [
-    ...(asked === null ? [] : [`${nameOf(agent)}${mark} waits for approval: ${asked.tool} (${asked.id})`]),
+    ...(asked === null ? [] : [`${title} waits for approval: ${asked.tool} (${asked.id})`]),
     ...remembered.map(
       ({ rule, by, at, until }, index) =>
-        `${nameOf(agent)}${mark} ${index + 1}. ${rule} · by ${nameOf(by)} ${timeWords(at, now)} · ${until <= now ? 'expired' : `until ${timeWords(until, now)}`} · /run revoke ${agent}${mark} ${index + 1}`,
+        `${title} ${index + 1}. ${rule} · by ${nameOf(by)} ${timeWords(at, now)} · ${until <= now ? 'expired' : `until ${timeWords(until, now)}`} · /run revoke ${name} ${index + 1}`,
     ),
   ];
 }

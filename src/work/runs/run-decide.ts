@@ -6,6 +6,7 @@ import { RUN_GUARDS, isListed } from './run-table.ts';
 import type { RunEventName } from './run-table.ts';
 import type { RunCommand, RunFact, RunRefusal } from './run-events.ts';
 import {
+  LOST,
   RunDecision,
   claimCall,
   closeApproval,
@@ -144,7 +145,7 @@ function start(decision: RunDecision, command: Of<'START'>): RunRefusal | null {
   const { task, runType, prompt, session, by, requestedBy, waitMs, allowedTools, model } = command;
   if (task === null || !RUN_GUARDS.hasValidTask(command)) return 'TASK_NOT_FOUND';
   const { state } = decision;
-  for (const call of state.run?.calls ?? []) endCall(decision, call, { code: 'LOST', outcome: 'unknown' });
+  for (const call of state.run?.calls ?? []) endCall(decision, call, { code: LOST, outcome: 'unknown' });
   const run = `${state.key}#${lastNumber(state) + 1}`;
   const maxTurns = command.maxTurns ?? TURN_LIMITS[runType];
   const asked = defined({ requestedBy });

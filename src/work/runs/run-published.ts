@@ -92,20 +92,7 @@ export function publishedOf(fact: RunFact, { status, run }: RunState): readonly 
     case 'callClaimed':
     case 'callSettled':
       return [...toolEvents(fact, run), ...toolUpdate(fact, { status, run })];
-    case 'attached':
-    case 'lost':
-    case 'callRequested':
-    case 'callCleared':
-    case 'approvalClosed':
-    case 'approvalDetached':
-    case 'stepKept':
-    case 'grantUsed':
-    case 'tainted':
-    case 'cleansed':
-    case 'numbersSkipped':
-    case 'delayed':
-    case 'ruleRevoked':
-    case 'causeNoted':
+    default:
       return [];
   }
 }
