@@ -98,21 +98,17 @@ const WAYS: readonly Way[] = [
 ];
 const AT_ONCE = 'Do it at once, without a question in words, also when something before was refused. Do nothing else.';
 
-async function openIn(folder: string, agent: CheckedAgent, backends: Backends): ReturnType<typeof open> {
+async function openIn(
+  folder: string,
+  agent: CheckedAgent,
+  backends: Backends,
+): Promise<{ readonly session: AgentSession } | { readonly session: null; readonly failure: Attempt }> {
   try {
     makeRepository(folder);
   } catch (error) {
     const words = `Git could not create one: ${oneLine(error instanceof Error ? error.message : String(error))}`;
     return { session: null, failure: { way: 'a repository', verdict: 'unclear', words } };
   }
-  return await open(agent, folder, backends);
-}
-
-async function open(
-  agent: CheckedAgent,
-  folder: string,
-  backends: Backends,
-): Promise<{ readonly session: AgentSession } | { readonly session: null; readonly failure: Attempt }> {
   const { backend, id, name, persona } = agent;
   const command = backend.command?.includes('/') ? resolve(backend.cwd ?? '.', backend.command) : backend.command;
   const inFolder = { ...backend, cwd: folder, ...(command !== undefined && { command }) };

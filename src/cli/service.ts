@@ -88,7 +88,8 @@ function problemOfPlan(call: ServiceCall, world: ServiceWorld): string | null {
   if (paths.some((path) => /[\n\r]/.test(path))) return 'A path with a line break cannot stand in a unit. Rename it.';
   const missing = call.writable.find((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true);
   if (missing !== undefined) return `There is no folder ${missing}. Create it, or correct --writable.`;
-  if (call.runAs !== null && !/^[a-z_][a-z0-9_-]*$/i.test(call.runAs)) return `"${call.runAs}" is no name of a user.`;
+  if (call.runAs !== null && !/^[a-z_][a-z0-9_-]*$/i.test(call.runAs))
+    return `"${call.runAs}" is not a valid user name. Correct --run-as.`;
   const isForNewUser = call.scope === 'system' && call.runAs === null && !call.printsOnly;
   const closed = isForNewUser ? closedTo([node, launcher, join(world.cwd, 'conch.env')]) : null;
   return closed === null

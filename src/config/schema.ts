@@ -201,7 +201,7 @@ const llm = z.strictObject({
   maxSteps: integer(
     1,
     100,
-    'The most steps in a turn. Default: 8; in a turn with tools of servers `runs.conversational`, and people are asked whether to go on.',
+    'The most steps in a turn. Default: 8. In turns with tools of servers, the default is `runs.conversational`, and people are asked at the limit.',
   ).exactOptional(),
   images: flag(false, 'It takes pictures that tools return.'),
   tools: flag(true, "It gets the floor's verbs as tools. Set it to false for small models that take no tools."),
@@ -250,7 +250,7 @@ export const backendSchema = z.discriminatedUnion('kind', [scripted, llm, acp, r
 const scope = z.string().regex(/^[\x21\x23-\x5B\x5D-\x7E]+$/, 'Expected the name of one scope, without spaces');
 const oauth = z.strictObject({
   clientId: text('The id of your app at its service. Default: Conch registers itself at each login.').exactOptional(),
-  clientSecret: text("The app's secret, as ${NAME}. It is sent to `issuer` alone, and needs it.").exactOptional(),
+  clientSecret: text("The app's secret, as ${NAME}. Sent only to `issuer`, which is required with it.").exactOptional(),
   issuer: webAddress('"https://"', 'The authorization server. No other one is accepted.').exactOptional(),
   scopes: z
     .array(scope)

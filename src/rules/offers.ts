@@ -73,7 +73,7 @@ function pathOffers(kind: UsePart['kind'], path: string): readonly AlwaysOffer[]
   return [
     { rule: `${kind}(/${path})`, words: `${kind} ${path}${kind === 'edit' ? ', any content' : ''}` },
     ...inside,
-    { rule: `${kind}(**)`, words: `${kind} everything in its folder` },
+    { rule: `${kind}(**)`, words: `${kind} everything in the agent's folder` },
   ];
 }
 

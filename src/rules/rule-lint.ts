@@ -41,7 +41,7 @@ export function lintRules(lists: ToolLists, wider: readonly ToolLists[] = []): r
     ...LABEL_LISTS.flatMap((list) => (lists[list] ?? []).flatMap((text, index) => lintLabel(list, index, text))),
   );
   if (lists.default !== 'allow') return found;
-  const message = 'Whatever no rule names runs unasked: write "ask"';
+  const message = 'Tools that no rule names run without a request. Set "default" to "ask".';
   return [...found, { list: 'default', index: null, wrong: false, message }];
 }
 
@@ -61,7 +61,7 @@ function lintLabel(list: (typeof LABEL_LISTS)[number], index: number, text: stri
   const isWide = rule.covers.by === 'any' || (rule.spec === null && rule.covers.by === 'kind');
   const wide =
     list === 'trusted' && isWide
-      ? `Everything that "${text}" brings in is vouched for, whoever wrote it: name a host, a command or a tool`
+      ? `"${text}" makes Conch trust everything these tools return. Name a host, a command or a tool.`
       : null;
   return [neverFits(rule), wide].flatMap((each) => (each === null ? [] : [{ ...place, wrong: false, message: each }]));
 }
@@ -89,7 +89,7 @@ function isBefore(one: Entry, other: Entry, outer: readonly Entry[]): boolean {
 }
 
 function shadowed({ place, text }: Entry): string {
-  return `It never decides: "${text}" of "${place.list}" goes before it and covers it; take one away`;
+  return `This rule has no effect: "${text}" of "${place.list}" comes first and covers it. Remove one.`;
 }
 
 /** True when the texts show that one rule covers everything that another covers. False proves nothing. */
@@ -121,14 +121,14 @@ function specOf({ text }: ToolRule): string {
 function halfHeld(entry: Entry, others: readonly Entry[]): string | null {
   const path = others.find((other) => reaches(entry, other));
   if (path === undefined) return null;
-  return `"${path.text}" of "${path.place.list}" holds here only for files that a command names: one that it reaches by a folder, or writes, is not seen`;
+  return `"${path.text}" of "${path.place.list}" protects a file only from commands that name the file. Allowed commands can still reach the file through its folder.`;
 }
 
 /** Returns a warning for a rule on paths when a wider scope allows commands that can reach its files; else `null`. */
 function halfHolds(entry: Entry, wider: readonly Entry[]): string | null {
   const commands = wider.find((other) => reaches(other, entry));
   if (commands === undefined) return null;
-  return `It holds for "${commands.text}" only where a command names the file: one that it reaches by a folder, or writes, is not seen`;
+  return `It protects a file only from commands that name the file. "${commands.text}" can still reach the file through its folder.`;
 }
 
 /**
@@ -163,7 +163,7 @@ function neverFits({ text, spec }: ToolRule): string | null {
       .map((word) => word.replaceAll('*', ''))
       .join(' ')
       .trim()} *"`;
-    return `"${star}" means only itself, as it is written: "anything more" is a "*" of its own at the end, such as ${end}`;
+    return `"*" inside a word matches only itself, as in "${star}". For any further words, write a separate "*" at the end: ${end}`;
   }
   const path = /\((.*)\)$/s.exec(text)?.[1]?.trim() ?? '';
   if (spec?.of !== 'path' || !ROOTS.test(path)) return null;

@@ -153,7 +153,7 @@ function readWords(spec: string): RuleSpec | string {
 }
 
 function readPath(spec: string): RuleSpec | string {
-  if (spec.startsWith('!')) return 'Expected a path that is meant; "!" has no meaning here';
+  if (spec.startsWith('!')) return 'A path cannot begin with "!": remove it';
   if (spec.split('/').includes('..'))
     return 'Expected a path without "..": one outside the folder begins with "//" or "~/"';
   const root = spec.startsWith('//') ? 'disk' : spec.startsWith('~/') ? 'home' : 'folder';
@@ -188,7 +188,7 @@ function readInput(spec: string): RuleSpec | string {
     const { key, value } = /^(?<key>[\w.-]+)=(?<value>[\s\S]*)$/.exec(pair)?.groups ?? {};
     if (key === undefined || value === undefined)
       return 'Expected "key=value", such as "repo=acme/*", and commas between them';
-    if (wanted.has(key)) return `"${key}" stands here twice`;
+    if (wanted.has(key)) return `"${key}" is given twice: remove one`;
     wanted.set(key, wildcard(value));
   }
   return { of: 'input', wanted };

@@ -99,7 +99,7 @@ describe('conch service install', () => {
     ['npx runs it', {}, { command: ['/n', '/h/.npm/_npx/1/conch.js', 'start'] }, /^npx runs .*npm install -g conch/],
     ['a folder is missing', { writable: ['/nowhere/x'] }, {}, /^There is no folder \/nowhere\/x\. Create it/],
     ['a path has a line break', {}, { cwd: '/a\nUser=root' }, /line break/],
-    ['the user has no name', { scope: 'system', runAs: 'a b' }, { uid: 0 }, /"a b" is no name/],
+    ['the user has no name', { scope: 'system', runAs: 'a b' }, { uid: 0 }, /"a b" is not a valid user name/],
   ];
   test.each(refused)('refuses in one line when %s', async (_when, call, world, says) => {
     using place = machine(world);

@@ -132,13 +132,13 @@ describe('T39 what works but is hardly meant is warned of', () => {
       'a rule that another place forbids',
       { tools: { deny: ['Bash'] }, agents: [{ id: 'a', backend: llm, tools: { allow: ['Bash(npm test)'] } }] },
       {},
-      'line 18: agents[0].tools.allow[0]: It never decides: "Bash" of "deny" goes before it and covers it; take one away',
+      'line 18: agents[0].tools.allow[0]: This rule has no effect: "Bash" of "deny" comes first and covers it. Remove one.',
     ],
     [
       'a rule of a channel that asks everywhere',
       { tools: { ask: ['Edit'] }, channels: [{ id: 'console:a', agents: ['pm'], tools: { allow: ['Edit(src/**)'] } }] },
       {},
-      'line 15: channels[0].tools.allow[0]: It never decides: "Edit" of "ask" goes before it and covers it; take one away',
+      'line 15: channels[0].tools.allow[0]: This rule has no effect: "Edit" of "ask" comes first and covers it. Remove one.',
     ],
     [
       'rules for a program that asks nobody',
@@ -168,7 +168,7 @@ describe('T39 what works but is hardly meant is warned of', () => {
       'whatever nobody names',
       { tools: { default: 'allow' } },
       {},
-      'line 3: tools.default: Whatever no rule names runs unasked: write "ask"',
+      'line 3: tools.default: Tools that no rule names run without a request. Set "default" to "ask".',
     ],
     [
       'another operator where there is none',

@@ -249,8 +249,8 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a question stays open when the work beside the floor goes on',
     file: BINDING,
-    find: "      case 'resumed':\n        return { type: 'withdrawAside', agent, ...decidedOf(fact) };",
-    replace: "      case 'resumed':\n        return null;",
+    find: "    case 'resumed':\n      return { type: 'withdrawAside', agent, ...decidedOf(fact) };",
+    replace: "    case 'resumed':\n      return null;",
   },
   {
     name: 'every line about the work of an agent beside the floor has one key',

@@ -24,10 +24,10 @@ describe('rules that are in order', () => {
 describe('T79 a rule on the path of a file beside commands', () => {
   test('is told to hold only where a command names the file', () => {
     expect(found({ deny: ['Read(.env)'], allow: ['Bash(cat *)'] })).toEqual([
-      'allow[0] unwise: "Read(.env)" of "deny" holds here only for files that a command names: one that it reaches by a folder, or writes, is not seen',
+      'allow[0] unwise: "Read(.env)" of "deny" protects a file only from commands that name the file. Allowed commands can still reach the file through its folder.',
     ]);
     expect(lintRules({ deny: ['Read(.env)'] }, [{ allow: ['Bash(cat *)'] }]).map(({ message }) => message)).toEqual([
-      'It holds for "Bash(cat *)" only where a command names the file: one that it reaches by a folder, or writes, is not seen',
+      'It protects a file only from commands that name the file. "Bash(cat *)" can still reach the file through its folder.',
     ]);
     expect(found({ deny: ['Read(.env)'], allow: ['Bash(npm test)'] })).toEqual([]);
   });
@@ -45,21 +45,29 @@ describe('a rule that looks right', () => {
     [
       'is forbidden already',
       { deny: ['Edit'], allow: ['delete(src/**)'] },
-      'allow[0] unwise: It never decides: "Edit" of "deny"',
+      'allow[0] unwise: This rule has no effect: "Edit" of "deny"',
     ],
     [
       'asks already',
       { ask: ['Bash(git *)'], allow: ['Bash(git status)'] },
-      'allow[0] unwise: It never decides: "Bash(git *)" of "ask"',
+      'allow[0] unwise: This rule has no effect: "Bash(git *)" of "ask"',
     ],
-    ['is there twice', { allow: ['Read', 'Read'] }, 'allow[1] unwise: It never decides: "Read" of "allow"'],
-    ['has a wider one beside it', { ask: ['mcp__a__x', 'mcp__a__*'] }, 'ask[0] unwise: It never decides: "mcp__a__*"'],
-    ['asks always already', { ask: ['Bash(x)', 'Bash!'] }, 'ask[0] unwise: It never decides: "Bash!"'],
-    ['has "*" in the middle', { allow: ['Bash(git * main)'] }, 'allow[0] unwise: "*" means only itself'],
+    ['is there twice', { allow: ['Read', 'Read'] }, 'allow[1] unwise: This rule has no effect: "Read" of "allow"'],
+    [
+      'has a wider one beside it',
+      { ask: ['mcp__a__x', 'mcp__a__*'] },
+      'ask[0] unwise: This rule has no effect: "mcp__a__*"',
+    ],
+    ['asks always already', { ask: ['Bash(x)', 'Bash!'] }, 'ask[0] unwise: This rule has no effect: "Bash!"'],
+    [
+      'has "*" in the middle',
+      { allow: ['Bash(git * main)'] },
+      'allow[0] unwise: "*" inside a word matches only itself',
+    ],
     [
       'has "*" at a word',
       { deny: ['Bash(git push*)'] },
-      'deny[0] unwise: "push*" means only itself, as it is written: "anything more" is a "*" of its own at the end, such as "git push *"',
+      'deny[0] unwise: "*" inside a word matches only itself, as in "push*". For any further words, write a separate "*" at the end: "git push *"',
     ],
     [
       'begins at the folder',
@@ -83,7 +91,7 @@ describe('a rule that looks right', () => {
     [
       'lets a default run all',
       { allow: ['Read'], default: 'allow' },
-      'default[null] unwise: Whatever no rule names runs',
+      'default[null] unwise: Tools that no rule names run',
     ],
   ])('and %s is told', (_what, lists, message) => {
     expect(found(lists)).toEqual([expect.stringContaining(message)]);

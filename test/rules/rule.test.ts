@@ -33,12 +33,12 @@ describe('a rule', () => {
     ['Bash(npm test > log)', 'Expected the words of one command'],
     ['Bash("npm)', 'Expected the words of one command'],
     ['Edit(../other/**)', 'Expected a path without ".."'],
-    ['Edit(!src)', '"!" has no meaning here'],
+    ['Edit(!src)', 'A path cannot begin with "!"'],
     ['WebFetch(docs.example.org)', 'Expected "domain:docs.example.org"'],
     ['WebFetch(domain:*)', 'Expected "domain:docs.example.org"'],
     ['WebFetch(domain:a.org/x)', 'Expected "domain:docs.example.org"'],
     ['mcp__github__x(acme)', 'Expected "key=value"'],
-    ['mcp__github__x(a=1, a=2)', '"a" stands here twice'],
+    ['mcp__github__x(a=1, a=2)', '"a" is given twice'],
   ])('is not %j', (text, message) => {
     const read = parseRule(text);
     expect(read.ok ? 'it was read' : read.message).toContain(message);

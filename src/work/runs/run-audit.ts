@@ -81,8 +81,7 @@ function standsIn(key: string, { runs, view }: Pick<AuditPorts, 'runs' | 'view'>
   const { run = null, remembered = [] } = runs.state(key) ?? {};
   const seat = seatOfRuns(key);
   const { channel, agent } = seat;
-  const { pause = null } = run ?? {};
-  const approval = pause?.approval ?? null;
+  const approval = run?.pause?.approval ?? null;
   const floor = approval === null ? null : view(channel);
   const asked = (approval === null ? [] : [approval]).map(({ id, tool, requestedAt, expiresAt }): OpenApproval => ({
     channel,

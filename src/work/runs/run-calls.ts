@@ -199,12 +199,8 @@ export function goOnWithRun(decision: RunDecision): void {
   if (needsYes(decision, next, next.verdict)) {
     if (grant === undefined) return ask(decision, next);
     const { approval, choice, by, reason } = grant;
-    decision.record({
-      type: 'grantUsed',
-      digest: next.digest,
-      call: next.id,
-      said: { approval, choice, by, reason },
-    });
+    const said = { approval, choice, by, reason };
+    decision.record({ type: 'grantUsed', digest: next.digest, call: next.id, said });
     if (choice === 'deny') {
       endCall(decision, next, { code: 'DENIED', outcome: 'known' });
       return goOnWithRun(decision);

@@ -151,12 +151,8 @@ const DO: Readonly<Record<Verb, Doing>> = {
     const why = request.values.words ?? IN_WORDS.aborted(request.person.name);
     const lost = seatOfRuns(key).aside === true ? lostWords(ports.written(seatOfRuns(key))) : null;
     const command = { type: 'ABORT', reason: why, by: request.person.id } as const;
-    return end(
-      agent,
-      request,
-      { commands: () => [command], did: lost === null ? 'Aborted.' : `Aborted; ${lost}.` },
-      ports,
-    );
+    const did = lost === null ? 'Aborted.' : `Aborted; ${lost}.`;
+    return end(agent, request, { commands: () => [command], did }, ports);
   },
   retry: async (agent, request, ports) => {
     const key = keyFor(agent, request, ports);
@@ -166,8 +162,8 @@ const DO: Readonly<Record<Verb, Doing>> = {
     const feedback = words.trim() === '' ? null : { name: request.person.name, words };
     if (seatOfRuns(key).aside === true) {
       const said = feedback === null ? {} : { feedback: feedback.words };
-      const told = { name: request.person.name };
-      const command = { type: 'RESUME', by: request.person.id, told, ...said } as const;
+      const by = { by: request.person.id, told: { name: request.person.name } };
+      const command = { type: 'RESUME', ...by, ...said } as const;
       return apply(agent, request, { commands: [command], did: 'The run is retried.' }, ports);
     }
     const grant = { type: 'grant', by: request.person.id, agent, ...(feedback && { feedback }) } as const;
@@ -204,9 +200,8 @@ async function goOn(agent: AgentId, request: Request, ports: RunCommandPorts): P
       ? { ok: true, text: 'The run continues.' }
       : { ok: false, text: `The run cannot continue yet: ${granted.refusal}.` };
   }
-  const { count } = request.values;
   const told = { name: request.person.name };
-  const command = { type: 'RESUME', by, told, ...defined({ more: count }) } as const;
+  const command = { type: 'RESUME', by, told, ...defined({ more: request.values.count }) } as const;
   const answer = await apply(agent, request, { commands: [command], did: 'The run continues.' }, ports);
   const after = ports.runs.state(key)?.run;
   return answer.ok && after
@@ -240,11 +235,8 @@ async function apply(
 async function begun(agent: AgentId, { channel, person, values }: Request, ports: RunCommandPorts): Promise<Answer> {
   const sits = ports.floors.view(channel)?.seats.find((seat) => seat.agent === agent);
   const name = ports.nameOf(agent);
-  if (sits === undefined || sits.disabled)
-    return {
-      ok: false,
-      text: `${name} ${sits === undefined ? 'has no seat here. To add it: /floor add' : 'is disabled. To enable it: /agent enable'} ${agent}`,
-    };
+  if (sits === undefined) return { ok: false, text: `${name} has no seat here. To add it: /floor add ${agent}` };
+  if (sits.disabled) return { ok: false, text: `${name} is disabled. To enable it: /agent enable ${agent}` };
   const wanted = optionsFor(agent, values, ports);
   if (!wanted.ok) return wanted;
   const seat: RunSeat = { channel, agent, aside: true };
@@ -254,14 +246,8 @@ async function begun(agent: AgentId, { channel, person, values }: Request, ports
   const before = ports.runs.state(runKeyOf(seat));
   const times = before === null ? 0 : lastNumber(before);
   const task = { id: `task #${times + 1} of ${agent}+ in ${channel}`, column: 'in_progress' };
-  const given = {
-    ...asked,
-    task,
-    session: '1',
-    waitMs,
-    allowedTools: tools === null ? null : [...tools],
-    ...(model && { model }),
-  };
+  const allowedTools = tools === null ? null : [...tools];
+  const given = { ...asked, task, session: '1', waitMs, allowedTools, ...(model && { model }) };
   const limit = defined({ maxTurns: steps });
   const start = { type: 'START', runType: 'background', ...given, ...limit } as const;
   const started = await ports.runs.apply(runKeyOf(seat), start, ports.clock.now());
@@ -356,10 +342,8 @@ function listed(
   const lines = states.flatMap((state) =>
     verb === 'status' ? statusLines(state, ports) : [...ruleLines(state, ports), ...habitLines(state, ports)],
   );
-  return {
-    ok: true,
-    text: lines.join('\n') || (verb === 'status' ? 'No tool calls here yet.' : 'No open requests, no rules.'),
-  };
+  const none = verb === 'status' ? 'No tool calls here yet.' : 'No open requests, no rules.';
+  return { ok: true, text: lines.join('\n') || none };
 }
 
 function statusLines(state: RunState, { nameOf }: RunCommandPorts): readonly string[] {

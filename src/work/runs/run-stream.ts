@@ -77,7 +77,7 @@ function placesIn(number: number | null, count: number): number[] {
 }
 
 const REFUSALS = {
-  gone: { status: 410, text: 'What came after this event is no longer kept: begin anew, without Last-Event-ID.' },
+  gone: { status: 410, text: 'Events after this one were deleted. Start again without Last-Event-ID.' },
   unknown: {
     status: 400,
     text: 'Last-Event-ID is of another agent, or there was never such an event: begin anew, without it.',
