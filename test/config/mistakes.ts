@@ -37,10 +37,10 @@ const compatible = (more: object) => llm({ provider: 'openai-compatible', model:
 const acp = (more: object) => backend({ kind: 'acp', profile: 'opencode', ...more });
 const command = (more: object) => backend({ kind: 'command', command: 'date', ...more });
 const remote = (more: object) => ({ agents: [{ ...BOT, backend: { kind: 'remote' } }], remote: more });
-const crew = (backend: object, more: object = {}) => ({
+const crew = (runs: object, more: object = {}) => ({
   ...seats(['pm']),
   agents: [PM],
-  crews: [{ id: 'web', repo: '.', channel: 'console:a', backend, ...more }],
+  crews: [{ id: 'web', repo: '.', channel: 'console:a', backend: runs, ...more }],
 });
 const seats = (agents: unknown, more: object = {}) => ({ channels: [{ id: 'console:a', agents, ...more }] });
 

@@ -140,7 +140,7 @@ function rights({ needs, withoutArguments }: CommandRow): string {
 function exitCodesTable(): string {
   return table(
     ['Code', 'Meaning'],
-    exitMeanings().map(([code, meaning]) => [String(code), meaning]),
+    exitMeanings().map(([each, meaning]) => [String(each), meaning]),
   );
 }
 

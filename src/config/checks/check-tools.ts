@@ -74,9 +74,9 @@ const GIVEN_TOOLS: ReadonlySet<string> = new Set(['llm', 'acp', 'remote']);
 export const checkServers = (draft: Draft, around: Around, tell: Tell): void => {
   const { mcp } = draft;
   const agents = agentsAndCrews(draft);
-  for (const [id, draft] of Object.entries(mcp)) {
+  for (const [id, given] of Object.entries(mcp)) {
     const at = below(tell, 'mcp', id);
-    const server = serverSchema.safeParse(draft).data;
+    const server = serverSchema.safeParse(given).data;
     if (!/^[a-z][a-z0-9-]{0,30}$/.test(id)) at([], badId(id));
     if (server?.url !== undefined) checkAddress(server, server.url, at);
     else if (server?.command !== undefined) checkLocal(server, server.command, around, at);
