@@ -64,7 +64,7 @@ test('T72 conch agent trust lists what was decided, also beside a running Conch,
 
   await store.backupTo(`${ROOM}/copy.db`);
   expect(databaseProblems(`${ROOM}/copy.db`, [])).toEqual([]);
-  expect((await revokeTrust(dev, store.keyValues)).text).toContain('Left: Conch does not start dev there');
+  expect((await revokeTrust(dev, store.keyValues)).text).toContain('Not trusted: Conch does not start dev there');
   await store.close();
   expect(databaseProblems(databaseIn(config), [])).toEqual([]);
   expect(await listTrust(config, false)).toMatch(/: left untrusted by console:you, [^]*Decided:\ndev: left \w{16} by/);
