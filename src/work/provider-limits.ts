@@ -7,7 +7,10 @@ const SECOND = 1_000;
 const FIRST_MS = 15 * 60 * SECOND;
 const LONGEST_MS = 4 * 60 * 60 * SECOND;
 
-const UNITS: Readonly<Record<string, number>> = { s: SECOND, m: 60 * SECOND, h: 3_600 * SECOND };
+const UNITS: Readonly<Record<string, number>> = { ms: 1, s: SECOND, m: 60 * SECOND, h: 3_600 * SECOND };
+const UNIT = '(?:ms|milliseconds?|s|sec(?:ond)?s?|m|min(?:ute)?s?|h|hours?)(?![a-z])';
+/** A wait such as "in 523ms", "in 20 s" or "in 6m0s". */
+const WAIT = new RegExp(`\\bin ((?:\\d{1,6}(?:\\.\\d{1,6})? ?${UNIT} ?)+)`, 'i');
 
 /**
  * Returns the instant until which a provider takes no work: the instant that `why` states, if at most 7 days ahead.
@@ -24,12 +27,20 @@ export function limitIn(
   return at + Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(limits, 10));
 }
 
-/** Returns the instant that a text states as Unix seconds, as "in 20 s" or as an ISO time; `null` for none. */
+/** Returns the instant that a text states as Unix seconds, as a wait or as an ISO time; `null` for none. */
 function statedIn(why: string, at: Instant): Instant | null {
   const [, epoch] = /\b(1[5-9]\d{8}|[2-9]\d{9})\b/.exec(why) ?? [];
   if (epoch !== undefined) return Number(epoch) * SECOND;
-  const [, amount, unit = ''] = /\bin (\d{1,6}) ?(s|sec|second|m|min|minute|h|hour)s?\b/i.exec(why) ?? [];
-  if (amount !== undefined) return at + Number(amount) * (UNITS[unit.slice(0, 1).toLowerCase()] ?? SECOND);
+  const [, wait] = WAIT.exec(why) ?? [];
+  if (wait !== undefined) return at + waitMs(wait);
   const [iso] = /\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})/.exec(why) ?? [];
   return iso === undefined ? null : instantOf(iso);
+}
+
+function waitMs(wait: string): number {
+  const parts = [...wait.matchAll(/([\d.]+) ?([a-z]+)/gi)].map(([, amount, name = '']) => {
+    const unit = /^m(?:s|illi)/i.test(name) ? 'ms' : name.slice(0, 1).toLowerCase();
+    return Number(amount) * (UNITS[unit] ?? SECOND);
+  });
+  return Math.ceil(parts.reduce((total, ms) => total + ms, 0));
 }

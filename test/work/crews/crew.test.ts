@@ -717,6 +717,13 @@ describe('errors of steps', () => {
 test.each([
   ['Claude AI usage limit reached|1795470000', 0, 1_795_470_000_000],
   ['rate limit: try again in 5 min', 0, 1_795_460_300_000],
+  ['Rate limit reached. Please try again in 523ms.', 0, 1_795_460_000_523],
+  ['Rate limit reached. Please try again in 1.2s.', 0, 1_795_460_001_200],
+  ['Rate limit reached. Please try again in 6m0s.', 0, 1_795_460_360_000],
+  ['Rate limit reached. Please try again in 1h2m3.5s.', 0, 1_795_463_723_500],
+  ['Rate limit reached. Please try again in 20 milliseconds.', 0, 1_795_460_000_020],
+  ['rate limit: try again in 2 hours', 0, 1_795_467_200_000],
+  ['rate limit: your credit renews in 3 months', 0, 1_795_460_900_000],
   ['429 Too Many Requests, until 2026-11-23T21:00:00Z', 0, 1_795_467_600_000],
   ['please log in', 0, 1_795_460_900_000],
   ['please log in', 2, 1_795_463_600_000],
