@@ -684,7 +684,17 @@ function workerKey(worker: Worker, offset: number): unknown {
         ];
   return [
     [status, ticket?.id, prepared, stepCount, maxSteps, asked, next, unfinished, errors, retryAt !== null],
-    [timedOut, left, Math.min(unchanged, 2), rounds, accepted, waiting?.for, leaving?.why, worker.left],
+    [
+      timedOut,
+      left,
+      Math.min(unchanged, 2),
+      rounds,
+      accepted,
+      waiting?.for,
+      waiting?.step?.kind,
+      leaving?.why,
+      worker.left,
+    ],
     [worker.meeting?.turns, worker.meeting?.agreed, worker.met],
     [worker.landsAt !== undefined, worker.held, worker.votes?.map(({ voter, tip }) => [voter, tip])],
   ];

@@ -49,7 +49,7 @@ const CREW_TEXTS: FactFields = {
   workMeasured: ['work.subject', 'work.copy', 'work.refused'],
   pullReturned: ['about'],
   pullClosed: ['why'],
-  waited: ['why'],
+  waited: ['why', 'step.about'],
   waitOver: ['by'],
   voted: ['by', 'voter'],
   mergeHeld: ['by'],

@@ -28,6 +28,7 @@ import type {
   Crew,
   CrewSettings,
   TicketReply,
+  PlannedStep,
   WorkerQuestion,
   WorkerWait,
   WorktreeState,
@@ -202,12 +203,12 @@ class CrewDecision {
     return this.record({ type: 'stepAsked', worker: name, kind, about });
   }
 
-  /** Lets the worker ask people, and ends its open meeting. */
-  wait({ name }: Pick<Worker, 'name'>, reason: WorkerWait, why: string): null {
+  /** Lets the worker ask people, and ends its open meeting. `step`: the step that follows when they say "continue". */
+  wait({ name }: Pick<Worker, 'name'>, reason: WorkerWait, why: string, step?: PlannedStep): null {
     const { meeting } = this.now({ name });
     if (meeting !== undefined)
       this.record({ type: 'meetingOver', worker: name, agreed: meeting.agreed ?? '', why: 'people are asked' });
-    return this.record({ type: 'waited', worker: name, for: reason, why });
+    return this.record({ type: 'waited', worker: name, for: reason, why, ...defined({ step }) });
   }
 
   /** Lets the worker leave its ticket, and drops its merge. The worker is idle after the command `CLEARED`. */
@@ -346,13 +347,14 @@ function seated(decision: CrewDecision, { worker, ticket }: CrewCommandOf<'SEATE
   });
 }
 
-/** Queues a step. Asks people instead when the budget of the ticket is used up. */
+/** Queues a step. When the budget of the ticket is used up, ends an open meeting, and asks people first. */
 function next(decision: CrewDecision, { name }: Pick<Worker, 'name'>, kind: WorkerStep['kind'], about = ''): null {
   const worker = decision.now({ name });
   const { ticketCostMicros } = decision.settings;
-  if (ticketCostMicros !== null && worker.usage.costMicros - worker.budgetFrom >= ticketCostMicros)
-    return decision.wait(worker, 'budget', 'the budget of the ticket is used up');
-  return decision.ask(worker, kind, about);
+  if (ticketCostMicros === null || worker.usage.costMicros - worker.budgetFrom < ticketCostMicros)
+    return decision.ask(worker, kind, about);
+  if (worker.meeting !== undefined) return endMeeting(decision, worker, 'people are asked');
+  return decision.wait(worker, 'budget', 'the budget of the ticket is used up', { kind, about });
 }
 
 /** Queues a step of the kind `init` before the first step of a ticket, else of the kind `step`. */
@@ -674,9 +676,10 @@ const TESTS_RED = { kind: 'test', what: 'the tests are red' } as const;
 /** Gives a problem back to the worker. Asks people when the worker has no step left or makes no progress. */
 function red(decision: CrewDecision, worker: Worker, { kind, what, about }: Problem): null {
   const { stepCount, maxSteps, unchanged } = decision.now(worker);
+  const step = { kind, about };
   if (unchanged >= decision.settings.patience)
-    return decision.wait(worker, 'progress', `${unchanged} steps in a row changed no file, and ${what}`);
-  if (stepCount >= maxSteps) return decision.wait(worker, 'red', `${stepCount} steps are used, and ${what}`);
+    return decision.wait(worker, 'progress', `${unchanged} steps in a row changed no file, and ${what}`, step);
+  if (stepCount >= maxSteps) return decision.wait(worker, 'red', `${stepCount} steps are used, and ${what}`, step);
   decision.move(worker, 'working', 'tests failed');
   return next(decision, worker, kind, about);
 }
@@ -948,8 +951,15 @@ function answered(
       if (stepCount >= maxSteps)
         decision.record({ type: 'stepsAdded', worker: name, maxSteps: maxSteps + decision.settings.maxSteps });
       if (worker.status === 'done') decision.move(worker, 'working', 'a person asked for more');
-      return decision.ask(worker, 'step', waiting === null ? '' : `People want you to go on: ${waiting.why}.`);
+      return waiting === null ? decision.ask(worker, 'step') : goOnAfter(decision, worker, waiting);
   }
+}
+
+/** Queues the step that people let follow. Its text begins with their answer. */
+function goOnAfter(decision: CrewDecision, worker: Worker, waiting: NonNullable<Worker['waiting']>): null {
+  const { why, step: { kind, about } = { kind: 'step', about: '' } } = waiting;
+  const words = waiting.for === 'budget' ? 'People extended the budget. Go on.' : `People want you to go on: ${why}.`;
+  return decision.ask(worker, kind, about === '' ? words : `${words}\n${about}`);
 }
 
 /** Proposes a ticket during a worker's step. Ignores a copy of an open proposal of the worker. */

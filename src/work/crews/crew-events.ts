@@ -9,6 +9,7 @@ import {
   WORKER_SYMBOLS,
   assignedSchema,
   meetingSchema,
+  plannedStepSchema,
   sideSchema,
   crewApprovalSchema,
   proposalSchema,
@@ -210,7 +211,8 @@ export const CREW_FACTS = {
   reviewOver: { worker, passed: z.boolean(), why: text, tree: text.nullable() },
   /** People merge the work without waiting for the review. */
   reviewCut: { worker, review: text, by },
-  waited: { worker, for: z.enum(WORKER_WAITS), why: text },
+  /** People are asked. `step`: the step that follows when they say "continue"; absent for a step without words. */
+  waited: { worker, for: z.enum(WORKER_WAITS), why: text, step: plannedStepSchema.exactOptional() },
   waitOver: { worker, by, choice: z.enum(WORKER_CHOICES) },
   stepsAdded: { worker, maxSteps: z.int() },
   /** An operator voted to merge the commit `tip`. */

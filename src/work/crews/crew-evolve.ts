@@ -314,9 +314,9 @@ const EVOLUTION: Evolution = {
     next: 'recheck',
   }),
   reviewCut: (worker) => ({ ...changeReview(worker, (review) => ({ ...review, id: null })), next: null }),
-  waited: ({ landsAt: _landsAt, ...worker }, { for: reason, why }, at) => ({
+  waited: ({ landsAt: _landsAt, ...worker }, { for: reason, why, step }, at) => ({
     ...(reason === 'held' ? withoutHold(worker) : worker),
-    waiting: { for: reason, why, since: at },
+    waiting: { for: reason, why, since: at, ...defined({ step }) },
     step: null,
   }),
   waitOver: answered,

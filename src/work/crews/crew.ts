@@ -132,10 +132,11 @@ export const worktreeSchema = z.strictObject({
   refused: text.exactOptional(),
 });
 
+/** A step. `about`: additional text for its prompt: output of tests, files in conflict, words of people. */
+export const plannedStepSchema = z.strictObject({ kind: z.enum(STEP_KINDS), about: text });
+
 const stepSchema = z.strictObject({
-  kind: z.enum(STEP_KINDS),
-  /** Additional text for the prompt of the step: output of tests, files in conflict, words of people. */
-  about: text,
+  ...plannedStepSchema.shape,
   /** Set until the floor is asked for the turn of the step: the crew is stopped or paused, or a retry is not due. */
   queued: z.literal(true).exactOptional(),
   /** The epoch of the turn of the step; `null` until the floor has granted the turn. A restart changes the epoch. */
@@ -276,7 +277,15 @@ const workerSchema = z.strictObject({
   telling: count.exactOptional(),
   /** The votes for the merge of the present commit; absent for none. */
   votes: z.array(voteSchema).exactOptional(),
-  waiting: z.strictObject({ for: z.enum(WORKER_WAITS), why: text, since: instant }).nullable(),
+  /** The question to people. `step`: the step that follows when they say "continue". Absent: a step without words. */
+  waiting: z
+    .strictObject({
+      for: z.enum(WORKER_WAITS),
+      why: text,
+      since: instant,
+      step: plannedStepSchema.exactOptional(),
+    })
+    .nullable(),
   /** Set when the worker leaves its ticket: the worktree is stored next, and removed unless the worker was killed. */
   leaving: z.strictObject({ why: z.enum(LEAVING_REASONS), words: text }).nullable(),
   /**
@@ -455,6 +464,7 @@ export type Worker = Crew['workers'][number];
 export type Assigned = NonNullable<Worker['ticket']>;
 export type WorktreeState = NonNullable<Worker['work']>;
 export type WorkerStep = NonNullable<Worker['step']>;
+export type PlannedStep = Pick<WorkerStep, 'kind' | 'about'>;
 export type WorkerChoice = (typeof WORKER_CHOICES)[number];
 export type WorkerWait = (typeof WORKER_WAITS)[number];
 export type PullRequest = NonNullable<Worker['pull']>;

@@ -432,7 +432,8 @@ describe('a step', () => {
     expect(play.refusal({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'merge' })).toBe('NO_SUCH_CHOICE');
     expect(play.refusal({ type: 'MERGE', worker: 'A', by: 'ann' })).toBe('NO_SUCH_CHOICE');
     play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' });
-    expect(play.worker()).toMatchObject({ status: 'working', maxSteps: 2 });
+    const about = 'People want you to go on: 1 steps are used, and the tests are red.\nout';
+    expect(play.worker()).toMatchObject({ status: 'working', maxSteps: 2, step: { kind: 'test', about } });
   });
 
   test('is cut by a stop at once, is not counted, and runs again later', () => {
@@ -501,7 +502,8 @@ describe('a step', () => {
     expect(play.worker()).toMatchObject({ status: 'done', waiting: { for: 'progress' } });
     expect(play.refusal({ type: 'MERGE', worker: 'A', by: 'ann' })).toBe('NO_SUCH_CHOICE');
     play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' });
-    expect(play.worker()).toMatchObject({ status: 'working', unchanged: 0, step: { kind: 'step' } });
+    const about = 'People want you to go on: 2 steps in a row changed no file, and the tests are red.\nout';
+    expect(play.worker()).toMatchObject({ status: 'working', unchanged: 0, step: { kind: 'test', about } });
   });
 
   test("at a provider's limit is requeued, and all steps wait until the stated time", () => {
@@ -559,6 +561,39 @@ describe('a step', () => {
     expect(play.worker().waiting?.for).toBe('budget');
     play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' }).step('two', work('2'));
     expect(play.worker()).toMatchObject({ waiting: null, usage: { input: 10, output: 1, costMicros: 600 } });
+  });
+
+  const EXTENDED = 'People extended the budget. Go on.';
+  const SPENT: CrewCommand = { type: 'SPENT', worker: 'A', input: 10, output: 1, costMicros: 600 };
+  const CONTINUE: CrewCommand = { type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' };
+  const opened: CrewCommand = { type: 'PULLED', worker: 'A', tip: 'tip-1', head: 'tip-1', number: 3, url: 'u' };
+  const returned = { type: 'PULL_RETURNED', worker: 'A', number: 3, kind: 'step', told: ['r1'] } as const;
+  const conflict: CrewCommand = { type: 'CONFLICT', worker: 'A', tip: 'tip-1', files: ['a.js'], landed: [] };
+
+  test.each<[string, CrewCommand[], object]>([
+    ['remarks', [tested('green'), opened, { ...returned, about: 'Mend x' }], { kind: 'step', about: 'Mend x' }],
+    ['red tests', [tested('red')], { kind: 'test', about: 'out' }],
+    [
+      'a conflict',
+      [conflict],
+      { kind: 'conflict', about: 'Files in conflict: a.js.\nYour side: c-1 "Title of c-1" by A.' },
+    ],
+  ])('of %s that the budget stopped has its text when people extend the budget', (_what, commands, step) => {
+    const play = done({ ticketCostMicros: 500, merge: 'pr' }).give(SPENT, ...commands);
+    expect(play.worker().waiting?.for).toBe('budget');
+    play.give(CONTINUE);
+    const { about, ...rest } = step as { about: string };
+    expect(play.worker().step).toMatchObject({ ...rest, about: `${EXTENDED}\n${about}` });
+  });
+
+  test('of a conflict follows a meeting that the budget ended', () => {
+    const play = done({ ticketCostMicros: 500, meetingTurns: 4 });
+    const sides = [{ ticket: 'c-2', about: 'c-2' }];
+    play.crew = { ...play.crew, finished: [{ id: 'c-2', commit: 'm2', worker: 'B', at: 0 }] };
+    play.give({ ...conflict, sides }, SPENT, { type: 'SEATED', worker: 'A', ticket: 'c-1' });
+    expect(play.worker()).toMatchObject({ waiting: { for: 'budget' }, met: [{ ticket: 'c-2' }] });
+    play.give(CONTINUE);
+    expect(play.worker().step).toMatchObject({ kind: 'conflict', about: expect.stringContaining('a.js') });
   });
 });
 
