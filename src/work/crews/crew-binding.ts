@@ -25,6 +25,8 @@ export type CrewStore = MachineStore<Crew, CrewCommand, CrewFact, never, CrewRef
 /** Fields of facts with texts of people and agents, or with names and ids of people. They can be erased. */
 const CREW_TEXTS: FactFields = {
   runnerSet: ['by', 'askedBy'],
+  baseTested: ['why'],
+  workerMoved: ['trigger'],
   stepCut: ['by'],
   removalAsked: ['by'],
   noted: ['text'],
@@ -41,6 +43,10 @@ const CREW_TEXTS: FactFields = {
   stepHeard: ['broken'],
   discovered: ['text'],
   stepPutBack: ['why'],
+  errorCounted: ['why'],
+  errorExplained: ['why'],
+  sessionRenewed: ['why'],
+  paused: ['why'],
   tested: ['output'],
   reviewDue: ['question.why'],
   reviewOver: ['why'],
@@ -53,6 +59,7 @@ const CREW_TEXTS: FactFields = {
   waitOver: ['by'],
   voted: ['by', 'voter'],
   mergeHeld: ['by'],
+  mergeDropped: ['why'],
   meetingCalled: ['about', 'hunks', 'conflict'],
   agreed: ['text'],
   meetingOver: ['agreed', 'why'],

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
+import { recordOf } from '../../../src/engine/machine.ts';
+import { crewMachine } from '../../../src/work/crews/crew-binding.ts';
 import { decideCrew } from '../../../src/work/crews/crew-decide.ts';
-import type { CrewCommand, CrewRefusal } from '../../../src/work/crews/crew-events.ts';
+import type { CrewCommand, CrewFact, CrewRefusal } from '../../../src/work/crews/crew-events.ts';
 import {
   MEETING_MS,
   STUCK_AT,
@@ -47,6 +49,7 @@ class Play {
   crew: Crew = emptyCrew('web');
   /** The messages of each ticket in the crew's channel. Later lines edit them. */
   readonly told = new Set<string>();
+  readonly facts: CrewFact[] = [];
   at = 0;
 
   give(...commands: readonly CrewCommand[]): this {
@@ -62,6 +65,7 @@ class Play {
     const decided = decideCrew(this.crew, command, this.at);
     if (!decided.ok) return decided.refusal;
     this.crew = decided.state ?? this.crew;
+    this.facts.push(...decided.facts);
     for (const fact of decided.facts) {
       const line = ticketLineOf(this.crew, fact);
       if (line === null || line.only === 'thread') continue;
@@ -1303,6 +1307,42 @@ describe('commands by state', () => {
     expect(jobOf(play.crew, play.worker())).toBeNull();
     expect(play.crew.kept).toEqual([{ ticket: 'c-1', ref: 'refs/conch/kept/A-c-1/1' }]);
     expect(play.refusal({ type: 'ASSIGN', worker: 'B', ticket: ticket('c-1') })).toBeNull();
+  });
+
+  test.each<[string, () => Play, CrewCommand[]]>([
+    [
+      'a reset',
+      () => ready(),
+      [{ type: 'GRANTED', worker: 'A', epoch: 1 }, { type: 'KILL', worker: 'A', by: 'Zoe' }, STORED],
+    ],
+    [
+      'an accepted base',
+      () => crew().give({ type: 'BASE', since: 'b0', tip: 'b1', verdict: 'red', why: 'Zoe' }),
+      [{ type: 'ACCEPT_BASE', by: 'Zoe' }],
+    ],
+    ['a dropped merge', () => merging(), [{ type: 'CLEANUP', worker: 'A', by: 'Zoe' }]],
+    [
+      'an error',
+      () => ready().give({ type: 'GRANTED', worker: 'A', epoch: 1 }),
+      [
+        { type: 'ENDED', worker: 'A', epoch: 1, how: 'failed', why: 'Zoe' },
+        { type: 'CAUSE', worker: 'A', why: 'Zoe' },
+      ],
+    ],
+    [
+      'a new session',
+      () => ready().give({ type: 'GRANTED', worker: 'A', epoch: 1 }),
+      [{ type: 'ENDED', worker: 'A', epoch: 1, how: 'timedOut', why: 'Zoe' }],
+    ],
+    ['a pause', () => crew(), [{ type: 'PAUSE', until: 1_000_000, why: 'Zoe' }]],
+  ])('the names and texts of %s are stored where they can be erased', (_what, begun, commands) => {
+    const play = begun();
+    const before = play.facts.length;
+    play.give(...commands);
+    const configs = { idOf: () => '', find: () => null };
+    const { facts, body } = recordOf(crewMachine, play.facts.slice(before), { newSalt: () => 'salt', configs });
+    expect(facts).not.toContain('Zoe');
+    expect(body).toContain('Zoe');
   });
 
   test('the worktree that a kill left is removed before the next ticket is prepared, and its work is listed once', () => {
