@@ -329,6 +329,7 @@ const REFUSED: Readonly<Record<CrewRefusal, string>> = {
   NOT_WAITING: 'The worker has no open question. /crew ps shows what it waits for.',
   NO_SUCH_CHOICE: 'The worker does not accept this answer. /crew ps shows what it waits for.',
   MERGE_UNDER_WAY: 'A merge is under way, and it cannot be stopped any more.',
+  NOTHING_TO_HOLD: 'This worker has no merge that can be held. /crew ps shows its state.',
   NOT_MERGING: 'No merge of this worker is under way. /crew ps shows its state.',
   NOT_DUE: 'Nothing changed: no time has run out yet.',
   NO_PROPOSAL: 'No proposed ticket has this id. /crew tickets shows them all.',

@@ -12,7 +12,6 @@ import {
   STUCK_AT,
   budgetLeft,
   budgetUsed,
-  canHold,
   stepBackoffMs,
   findApproval,
   findProposal,
@@ -583,11 +582,15 @@ function heldWords(by: string, why: string | undefined): string {
   return `held by ${by}${why === undefined ? '' : `; ${why}`}`;
 }
 
-/** Holds a merge. If the merge is due or people are asked about it, asks people now; otherwise when it is due. */
+/**
+ * Holds a merge. If the merge is due or people are asked about it, asks people now; otherwise when it is due. Refuses
+ * while the merge runs, and once a pull request is open.
+ */
 function hold(decision: CrewDecision, { worker, by }: CrewCommandOf<'HOLD'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
-    const { waiting, held, next: due, status } = found;
-    if (!canHold(decision.crew, found)) return 'MERGE_UNDER_WAY';
+    const { waiting, held, next: due, status, ticket, leaving, pull } = found;
+    if (decision.crew.merging?.worker === found.name) return 'MERGE_UNDER_WAY';
+    if (ticket === null || leaving !== null || pull !== undefined) return 'NOTHING_TO_HOLD';
     if (held !== undefined || waiting?.for === 'held') return 'UNCHANGED';
     const isAsked = waiting !== null && CHOICES_FOR[waiting.for].includes('merge');
     if (status === 'done' && (isAsked || (waiting === null && due === 'merge')))

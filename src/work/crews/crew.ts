@@ -606,11 +606,6 @@ export function jobOf(crew: Crew, worker: Worker): Job | null {
   return crew.merging === null || crew.merging.worker === worker.name ? 'merge' : null;
 }
 
-/** Whether a person can hold the worker's merge. False while the merge runs, and once a pull request is open. */
-export function canHold({ merging }: Pick<Crew, 'merging'>, { name, ticket, leaving, pull }: Worker): boolean {
-  return ticket !== null && leaving === null && pull === undefined && merging?.worker !== name;
-}
-
 /** The id of the next review of a worker's ticket. It is the same after a crash. */
 export function nextReviewId({ ticket, review }: Pick<Worker, 'ticket' | 'review'>): string {
   if (ticket === null) throw new Error('impossible: a review without a ticket');

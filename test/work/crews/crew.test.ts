@@ -1217,9 +1217,12 @@ describe('a merge', () => {
     expect(play.worker().held).toBeUndefined();
   });
 
-  test('under way, or of no ticket, is not held', () => {
+  test('under way, of no ticket, or of a pull request is not held', () => {
     expect(merging().refusal({ type: 'HOLD', worker: 'A', by: 'Bob' })).toBe('MERGE_UNDER_WAY');
-    expect(crew().refusal({ type: 'HOLD', worker: 'A', by: 'Bob' })).toBe('MERGE_UNDER_WAY');
+    const hold: CrewCommand = { type: 'HOLD', worker: 'A', by: 'Bob' };
+    expect(crew().refusal(hold)).toBe('NOTHING_TO_HOLD');
+    const pulled: CrewCommand = { type: 'PULLED', worker: 'A', tip: 'tip-1', head: 'tip-1', number: 3, url: 'u' };
+    expect(done({ merge: 'pr' }).give(tested('green'), pulled).refusal(hold)).toBe('NOTHING_TO_HOLD');
   });
 
   test('that needs two votes waits for two people, and counts nobody twice', () => {
