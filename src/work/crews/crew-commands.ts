@@ -324,6 +324,7 @@ const REFUSED: Readonly<Record<CrewRefusal, string>> = {
   TICKET_FINISHED: 'This ticket is merged already.',
   BASE_OUTDATED: 'Work was merged meanwhile, so these tests of main say nothing about it.',
   BASE_RED: 'The tests of main are red, so no ticket starts. Mend main, or decide with /crew accept.',
+  BASE_UNTESTED: 'Main is not tested yet. Try again when its tests have ended.',
   NOT_ITS_STEP: 'Nothing changed: the worker is in another step.',
   INVALID_TRANSITION: 'kill takes working and stuck workers, merge takes done ones, retry takes stuck ones.',
   NOT_WAITING: 'The worker has no open question. /crew ps shows what it waits for.',

@@ -311,7 +311,8 @@ function assign(decision: CrewDecision, { worker, ticket, deps = [] }: CrewComma
   return decision.of(worker, (found) => {
     if (found.status !== 'idle' || found.leaving !== null) return 'NOT_IDLE';
     if (!running) return 'NOT_RUNNING';
-    if (base === null || base.verdict === 'red') return 'BASE_RED';
+    if (base === null) return 'BASE_UNTESTED';
+    if (base.verdict === 'red') return 'BASE_RED';
     if (workers.some((other) => other.ticket?.id === ticket.id || other.ticket?.slot === ticket.slot))
       return 'TICKET_TAKEN';
     if (finished.some(({ id }) => id === ticket.id)) return 'TICKET_FINISHED';

@@ -764,7 +764,7 @@ export class CrewRunner {
   async #assign(worker: string, ticket: StartableTicket): Promise<CrewRefusal | null> {
     const { work, openThread, clock } = this.#ports;
     const { workers, base } = this.state();
-    if (base === null) return 'BASE_RED';
+    if (base === null) return 'BASE_UNTESTED';
     const { touches, deps, ...words } = ticket;
     const more = touches.length === 0 ? {} : { touches: [...touches] };
     const unplaced = { worktree: '', branch: '', base: base.tip, slot: -1, thread: '', session: randomUUID() };

@@ -297,6 +297,12 @@ describe('assigning', () => {
     expect(play.crew.approvals).toEqual([{ about: 'setup', digest: 'd2', what: 'Run these?', allowed: null, by: '' }]);
   });
 
+  test('starts no ticket before main is tested, and says so', () => {
+    const play = crew();
+    play.crew = { ...play.crew, base: null };
+    expect(play.refusal({ type: 'ASSIGN', worker: 'A', ticket: ticket('c-1') })).toBe('BASE_UNTESTED');
+  });
+
   test('does not go back to a base whose tests began before a merge', () => {
     const play = merging().give({ type: 'MERGED', worker: 'A', ticket: 'c-1', commit: 'm1' });
     const late = { type: 'BASE', since: 'b0', tip: 'b0', verdict: 'green', why: '' } as const;
