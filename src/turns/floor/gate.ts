@@ -168,6 +168,11 @@ export function pricedMicros({
   return isPriced ? costMicros : null;
 }
 
+/** Whether tokens were spent whose price is not known. */
+export function isUnpriced(spent: Parameters<typeof pricedMicros>[0] & { readonly tokens: number }): boolean {
+  return spent.tokens > 0 && pricedMicros(spent) === null;
+}
+
 /** Duration of exchanges since a person or an operator last acted, in milliseconds. */
 export function openMs({ usageSincePerson, exchange }: Floor, at: Instant): number {
   return usageSincePerson.ms + (exchange === null ? 0 : at - exchange.openedAt);

@@ -3,7 +3,7 @@ import type { MachineStore } from '../../engine/port.ts';
 import type { Command } from '../../turns/floor/command.ts';
 import type { Fact } from '../../turns/floor/fact.ts';
 import type { Floor } from '../../turns/floor/floor.ts';
-import { pricedMicros } from '../../turns/floor/gate.ts';
+import { isUnpriced } from '../../turns/floor/gate.ts';
 import { findTurn } from '../../turns/floor/seats.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
 import { CREW_SIGNALS, decideCrew } from './crew-decide.ts';
@@ -116,15 +116,8 @@ function commandOf(fact: Fact, floor: Floor, worker: string): CrewCommand | null
     case 'spent': {
       const { tokens, costMicros, use } = fact;
       const output = use?.output ?? 0;
-      const isUnpriced = tokens > 0 && pricedMicros(fact) === null;
-      return {
-        type: 'SPENT',
-        worker,
-        input: tokens - output,
-        output,
-        costMicros,
-        ...(isUnpriced ? { unpriced: true } : {}),
-      };
+      const unpriced = isUnpriced(fact) ? { unpriced: true as const } : {};
+      return { type: 'SPENT', worker, input: tokens - output, output, costMicros, ...unpriced };
     }
     default:
       return null;
@@ -245,8 +238,10 @@ export const TICKET_REVIEW_CAUSES = {
     if (review?.ticket === undefined) return [];
     const { id, primary: worker, ticket, outcome, work } = review;
     const tell = (command: CrewCommand) => [{ machine: crewMachine.name, key: ticket.crew, command }];
-    if (fact.type === 'spent')
-      return tell({ type: 'SPENT', worker, input: fact.tokens, output: 0, costMicros: fact.costMicros });
+    if (fact.type === 'spent') {
+      const { type: _type, tokens: input, ...more } = fact;
+      return tell({ type: 'SPENT', worker, input, output: 0, ...more });
+    }
     if (fact.type !== 'reviewEnded' || outcome === null) return [];
     const passed = review.status === 'complete';
     const why = passed ? outcome.why : `${outcome.kind}: ${outcome.why}`;

@@ -7,6 +7,7 @@ import type { AnnouncementOf } from '../../turns/floor/announcement.ts';
 import type { Command } from '../../turns/floor/command.ts';
 import type { Fact } from '../../turns/floor/fact.ts';
 import type { Floor, FloorTask } from '../../turns/floor/floor.ts';
+import { isUnpriced } from '../../turns/floor/gate.ts';
 import { findSeat, findTurn } from '../../turns/floor/seats.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
 import { findingLine } from './briefs.ts';
@@ -102,10 +103,11 @@ function commandsOf(fact: Fact, floor: Floor, review: ReviewTask): readonly Revi
       return [{ type: 'SAID', agent: fact.agent, epoch: fact.epoch, text: fact.text }];
     case 'turnEnded':
       return isMember(review, fact.agent) ? [ended(fact)] : [];
-    case 'spent':
-      return isMember(review, fact.agent)
-        ? [{ type: 'SPENT', epoch: fact.epoch, tokens: fact.tokens, costMicros: fact.costMicros }]
-        : [];
+    case 'spent': {
+      const { agent, epoch, tokens, costMicros } = fact;
+      const unpriced = isUnpriced(fact) ? { unpriced: true as const } : {};
+      return isMember(review, agent) ? [{ type: 'SPENT', epoch, tokens, costMicros, ...unpriced }] : [];
+    }
     case 'exchangeClosed':
       if (fact.reason === 'stopped') return [{ type: 'CANCEL', by: fact.by ?? '', reason: 'the floor was stopped' }];
       return fact.reason === 'limit' ? [{ type: 'BUDGET', why: `the limit of ${fact.budget} is reached` }] : [];

@@ -421,8 +421,8 @@ function stallOf(review: Review): string | null {
   return undoing === undefined ? null : `a finding would undo the last change: ${undoing.title}`;
 }
 
-function spent(decision: ReviewDecision, { tokens, costMicros }: ReviewCommandOf<'SPENT'>): null {
-  decision.record({ type: 'spent', tokens, costMicros });
+function spent(decision: ReviewDecision, { epoch: _epoch, type: _type, ...used }: ReviewCommandOf<'SPENT'>): null {
+  decision.record({ type: 'spent', ...used });
   return null;
 }
 

@@ -34,6 +34,7 @@ const signalled = {
   answers: z.array(answeredFindingSchema).max(MOST_FINDINGS).exactOptional(),
 };
 
+const spent = { tokens: z.number(), costMicros: z.number(), unpriced: z.literal(true).exactOptional() };
 const COMMANDS = {
   START: {
     id: text.min(1),
@@ -64,8 +65,8 @@ const COMMANDS = {
   ENDED: { agent, epoch, completed: z.boolean() },
   /** The work after the turn with this epoch; `null` when the agents have no repository. */
   MEASURED: { epoch, work: workSchema.nullable() },
-  /** The tokens and the cost that a turn of the review used. */
-  SPENT: { epoch, tokens: z.number(), costMicros: z.number() },
+  /** The tokens and the cost that a turn of the review used. `unpriced`: the price is unknown, so `costMicros` is 0. */
+  SPENT: { epoch, ...spent },
   /** A budget of the channel is used up. */
   BUDGET: { why: text },
   /** The channel's budgets allow turns again. */
@@ -110,7 +111,7 @@ export const REVIEW_FACTS = {
   waited: { for: z.enum(WAITS), why: text, until: z.number().nullable() },
   waitOver: { by: text.nullable() },
   iterationsAdded: { by, iterations: z.int() },
-  spent: { tokens: z.number(), costMicros: z.number() },
+  spent,
   reviewEnded: { kind: z.enum(REVIEW_OUTCOMES), why: text, by: text.nullable() },
 };
 

@@ -1,6 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { recordOf } from '../../../src/engine/machine.ts';
-import { crewMachine } from '../../../src/work/crews/crew-binding.ts';
+import type { Fact } from '../../../src/turns/floor/fact.ts';
+import type { Floor } from '../../../src/turns/floor/floor.ts';
+import { TICKET_REVIEW_CAUSES, crewMachine } from '../../../src/work/crews/crew-binding.ts';
+import { REVIEW_CAUSES, reviewMachine } from '../../../src/work/reviews/review-binding.ts';
+import type { ReviewCommand } from '../../../src/work/reviews/review-events.ts';
+import { START } from '../reviews/search.ts';
 import { decideCrew } from '../../../src/work/crews/crew-decide.ts';
 import type { CrewCommand, CrewFact, CrewRefusal } from '../../../src/work/crews/crew-events.ts';
 import {
@@ -1625,4 +1630,20 @@ describe('a meeting about a conflict', () => {
     expect(play.worker().step?.kind).toBe('conflict');
     expect(play.worker().meeting).toBeUndefined();
   });
+});
+
+test('tells that a price is not known, also when a reviewer spent it', () => {
+  const spent = { type: 'spent', agent: 'qa', epoch: 1, tokens: 8, costMicros: 0 } as Fact;
+  const floor = { channel: 'c', task: { kind: 'review', primary: 'web-a', reviewer: 'qa' } } as unknown as Floor;
+  const started = reviewMachine.decide(reviewMachine.empty('c'), { ...START, ticket: { crew: 'web', task: 'c-1' } }, 0);
+  if (!started.ok || started.state === undefined) throw new Error('no review');
+  const play = ready();
+  for (const { command } of REVIEW_CAUSES.commands(spent, floor)) {
+    const decided = reviewMachine.decide(started.state, command as ReviewCommand, 1);
+    if (!decided.ok || decided.state === undefined) throw new Error('no spending');
+    const { state, facts } = decided;
+    const told = facts.flatMap((fact) => TICKET_REVIEW_CAUSES.commands(fact, state));
+    play.give(...told.map((each) => ({ ...(each.command as object), worker: 'A' }) as CrewCommand));
+  }
+  expect(play.crew).toMatchObject({ usage: { input: 8, costMicros: 0 }, unpriced: true });
 });
