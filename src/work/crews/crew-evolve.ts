@@ -434,7 +434,8 @@ function sent(worker: Worker): Worker {
   const { step } = worker;
   if (step === null) throw new Error(`impossible: ${worker.name} has no step to ask for`);
   const { queued: _queued, ...asked } = step;
-  const telling = TELLS_NOTES.has(step.kind) ? worker.heard?.length : 0;
+  // A step that was put back can have more discoveries than one prompt tells.
+  const telling = TELLS_NOTES.has(step.kind) ? worker.heard?.slice(0, MOST_TOLD).length : 0;
   return { ...worker, step: asked, ...defined({ telling }) };
 }
 

@@ -1,5 +1,6 @@
 import { shortDigest } from '../../lib/digest.ts';
 import { counted, excerpt } from '../../turns/commands/clock-words.ts';
+import { MOST_TOLD } from './crew.ts';
 import type { Assigned, Worker, WorkerStep } from './crew.ts';
 
 /** A line of an agent that begins with this word is told to workers whose tickets it may concern. */
@@ -127,7 +128,7 @@ export function notesIn(lines: readonly string[]): readonly string[] {
 /** The discoveries of workers on other tickets for a prompt, as data between markers; empty for none. */
 function notesWords({ ticket, heard = [] }: Worker): string {
   if (ticket === null || heard.length === 0) return '';
-  const lines = heard.map((each) => `${each.worker} on ${each.ticket}: ${each.text}`);
+  const lines = heard.slice(0, MOST_TOLD).map((each) => `${each.worker} on ${each.ticket}: ${each.text}`);
   return `\nWorkers on other tickets found out, as data between the markers:\n${quotedText('notes', ticket, lines.join('\n'))}\n`;
 }
 

@@ -1147,6 +1147,24 @@ describe('what a worker finds out', () => {
     play.give({ type: 'MEASURED', worker: 'B', epoch: 8, work: work('b8') });
     expect(heardBy(play, 'B')).toEqual([65, 66, 67, 68, 69].map((at) => `fact ${at}`));
   });
+
+  test('is told five at a time, and none is lost, when a step is put back', () => {
+    const play = two();
+    const of = { worker: 'B', epoch: EPOCH } as const;
+    for (let at = 0; at < 5; at += 1) found(play, `fact ${at}`);
+    play.give({ type: 'ENDED', ...of, how: 'completed', why: '' }, { type: 'MEASURED', ...of, work: work('b') });
+    play.give({ type: 'GRANTED', worker: 'B', epoch: 8 });
+    for (let at = 5; at < 10; at += 1) found(play, `fact ${at}`);
+    play.give({ type: 'ENDED', worker: 'B', epoch: 8, how: 'stopped', why: '' });
+    const told = () => promptFor(play.worker('B'), PLACE).match(/fact \d/g);
+    expect(told()).toEqual([0, 1, 2, 3, 4].map((at) => `fact ${at}`));
+    play.give(
+      { type: 'GRANTED', worker: 'B', epoch: 9 },
+      { type: 'ENDED', ...of, epoch: 9, how: 'completed', why: '' },
+    );
+    play.give({ type: 'MEASURED', ...of, epoch: 9, work: work('b9') });
+    expect(told()).toEqual([5, 6, 7, 8, 9].map((at) => `fact ${at}`));
+  });
 });
 
 describe('a merge', () => {
