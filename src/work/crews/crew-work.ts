@@ -640,11 +640,14 @@ class RepositoryWork implements CrewWork {
     });
   }
 
-  /** Closes finished tickets that are still open because closing failed, in sources without closing commits. */
+  /** Closes finished tickets that are still open, because closing failed or was cut off. */
   async #closeMerged(tickets: readonly Ticket[], finished: Crew['finished']): Promise<void> {
-    if (this.#tickets.closesLater !== true) return;
     const open = new Set(tickets.filter(({ status }) => status !== 'closed').map(({ id }) => id));
-    for (const { id, commit } of finished) if (open.has(id)) await this.#tickets.closed(id, commit);
+    const left = finished.filter(({ id }) => open.has(id));
+    if (left.length === 0) return;
+    await this.#byConch(async () => {
+      for (const { id, commit } of left) await this.#tickets.closed(id, commit);
+    });
   }
 
   /** Tells the program of tickets once that a ticket is finished. Rejects when the program fails. */

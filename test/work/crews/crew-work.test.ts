@@ -1,17 +1,19 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { openCrewWork } from '../../../src/work/crews/crew-work.ts';
-import type { CrewPlan } from '../../../src/work/crews/crew-work.ts';
+import type { CrewPlan, CrewWorkPorts } from '../../../src/work/crews/crew-work.ts';
 import { emptyCrew, idleWorker } from '../../../src/work/crews/crew.ts';
 import type { Crew, Worker } from '../../../src/work/crews/crew.ts';
 import { isInConflict } from '../../../src/work/crews/git/merge.ts';
 import { fetchMain, remoteOf } from '../../../src/work/crews/git/repository.ts';
-import { withStatus } from '../../../src/work/crews/tickets/ticket-file.ts';
+import type { Repository } from '../../../src/work/crews/git/repository.ts';
+import { filesTickets } from '../../../src/work/crews/tickets/files-tickets.ts';
+import { newTicketText, withStatus } from '../../../src/work/crews/tickets/ticket-file.ts';
 import { scene } from './git/scene.ts';
 
 /** The work of a crew on a new repository. `changes`: of its settings. */
-async function opened(changes: Partial<CrewPlan> = {}) {
+async function opened(changes: Partial<CrewPlan> = {}, ports: Partial<CrewWorkPorts> = {}) {
   const place = scene();
   const plan = { id: 'web', repo: place.root, main: 'main', folder: 'agents', fetch: false, push: false, marks: 'm/' };
   const rest = {
@@ -39,6 +41,7 @@ async function opened(changes: Partial<CrewPlan> = {}) {
       say: () => {},
       carried: async () => {},
       memory: { recall: () => null, remember: async () => {} },
+      ...ports,
     },
   );
   return { ...place, work };
@@ -74,6 +77,21 @@ test.each<readonly [string, Partial<Crew>]>([
     base,
   });
   expect(await work.place('A', 'c-2', crew, base)).toMatchObject({ branch: 'agent/A-c-2' });
+  await work.release();
+});
+
+test('a merged ticket whose file only the copy of people has is closed after a crash, too', async () => {
+  const tickets = async (repository: Repository) => filesTickets(repository, '.tickets');
+  const { work, root, git } = await opened({}, { tickets });
+  const file = `${root}/.tickets/c-1.md`;
+  mkdirSync(`${root}/.tickets`, { recursive: true });
+  writeFileSync(
+    file,
+    newTicketText('c-1', { title: 'One', text: '', deps: [], touches: [], from: '', key: 'k', at: 0 }),
+  );
+  const finished = [{ id: 'c-1', commit: git('rev-parse', 'main'), worker: 'A', at: 0 }];
+  await work.look({ ...emptyCrew('web'), finished });
+  expect(readFileSync(file, 'utf8')).toContain('status: closed');
   await work.release();
 });
 

@@ -59,7 +59,6 @@ export function gitHubTickets(ask: AskGitHub, plan: GitHubPlan): TicketSource {
 type Listed = Awaited<ReturnType<TicketSource['list']>>;
 
 class GitHubTickets implements TicketSource {
-  readonly closesLater = true;
   readonly #requests: GitHubRequests;
   readonly #plan: GitHubPlan;
   /** Why the label of an issue does not count, by issue and its last change; `null` when it counts. */

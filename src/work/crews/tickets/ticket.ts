@@ -41,8 +41,6 @@ export type TicketSource = {
   claim?(id: string): Promise<string | null>;
   /** Gives the claim back, because the work was given up. */
   released?(id: string): Promise<void>;
-  /** True when `closed` closes tickets, and no merge commit does. The caller repeats `closed` until it succeeds. */
-  readonly closesLater?: boolean;
   /**
    * Tells the program of tickets that a finished ticket is closed. Resolves with false when it is too early. Called
    * until it resolves with true. Absent: there is no such program.
@@ -53,7 +51,10 @@ export type TicketSource = {
    * it after `commit`, else with `null`. Absent: tickets are only read.
    */
   note?(id: string, note: string, commit: string): Promise<FileText | null>;
-  /** Called after a ticket was merged, or with `commit` `null` when no change was needed. May be called again. */
+  /**
+   * Called after a ticket was merged, or with `commit` `null` when no change was needed. Called again while `list` has
+   * the ticket as not closed.
+   */
   closed(id: string, commit: string | null): Promise<void>;
 };
 
