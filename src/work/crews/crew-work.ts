@@ -84,7 +84,7 @@ import {
   worktreeName,
 } from './git/worktrees.ts';
 import { FrontMatterError, withNotes } from './tickets/ticket-file.ts';
-import { sortTickets, whyNotAfter } from './tickets/ticket.ts';
+import { isClosed, sortTickets, whyNotAfter } from './tickets/ticket.ts';
 import type { Ticket, TicketSource } from './tickets/ticket.ts';
 
 /** The result of a command line. `code`: `null` without an exit code. `output`: the last 1 MiB of both streams. */
@@ -526,8 +526,7 @@ class RepositoryWork implements CrewWork {
   }
 
   async isClosed(ticket: string): Promise<boolean> {
-    const { tickets } = await this.#tickets.list();
-    return tickets.some(({ id, status }) => id === ticket && status === 'closed');
+    return await isClosed(this.#tickets, ticket);
   }
 
   async known(ids: readonly string[]): Promise<readonly string[]> {

@@ -92,6 +92,10 @@ class GitHubTickets implements TicketSource {
     return listed;
   }
 
+  async isClosed(id: string): Promise<boolean> {
+    return (await this.#issue(numberOf(id)))?.state === 'closed';
+  }
+
   async closingFile(): Promise<null> {
     return null;
   }

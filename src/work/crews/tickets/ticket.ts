@@ -30,6 +30,8 @@ export type NewTicket = Pick<Ticket, 'title' | 'text' | 'deps' | 'touches'> & {
 /** Where tickets are. Every method rejects with words for people when it fails. */
 export type TicketSource = {
   list(): Promise<{ readonly tickets: readonly Ticket[]; readonly unreadable: readonly ListedTicket[] }>;
+  /** Whether a ticket is closed. Absent: `list` has the closed tickets, too. */
+  isClosed?(id: string): Promise<boolean>;
   /** The file of a ticket at a commit, with its text changed to closed; `null` when the commit has no such file. */
   closingFile(id: string, commit: string): Promise<FileText | null>;
   /**
@@ -57,6 +59,13 @@ export type TicketSource = {
    */
   closed(id: string, commit: string | null): Promise<void>;
 };
+
+/** Whether a ticket is closed in its source. */
+export async function isClosed(source: TicketSource, ticket: string): Promise<boolean> {
+  if (source.isClosed !== undefined) return await source.isClosed(ticket);
+  const { tickets } = await source.list();
+  return tickets.some(({ id, status }) => id === ticket && status === 'closed');
+}
 
 /** Tickets sorted into those that can start, and those that cannot. */
 export type SortedTickets = {

@@ -5,6 +5,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import type { CrewConfig } from '../../../../src/config/config.ts';
 import { ticketsOf } from '../../../../src/runtime/crews/ticket-sources.ts';
 import type { Repository } from '../../../../src/work/crews/git/repository.ts';
+import { isClosed } from '../../../../src/work/crews/tickets/ticket.ts';
 import type { TicketSource } from '../../../../src/work/crews/tickets/ticket.ts';
 
 const NOW = Date.UTC(2026, 10, 24, 8);
@@ -338,6 +339,16 @@ describe('issues of GitHub', () => {
     await source.closed('gh-1', 'abc123');
     expect(hub.issues[0]?.state).toBe('closed');
     expect(hub.comments.map(({ body }) => body)).toEqual([expect.stringContaining('Merged as abc123.')]);
+  });
+
+  test('that people closed are known as closed, although they are not listed', async () => {
+    const { hub, open } = await stage();
+    const issue = hub.issue(1);
+    const source = await open();
+    expect(await isClosed(source, 'gh-1')).toBe(false);
+    issue.state = 'closed';
+    expect(await isClosed(source, 'gh-1')).toBe(true);
+    expect(await isClosed(source, 'gh-9')).toBe(false);
   });
 
   test.each([
