@@ -9,10 +9,10 @@ import { crewViewOf } from '../../src/work/crews/crew-shown.ts';
 import {
   STUCK_AT,
   WORKER_CHOICES,
-  WORKER_TRANSITIONS,
   crewDeadline,
   findWorker,
   idleWorker,
+  isTransition,
   isStepping,
   jobOf,
   sideAgentOf,
@@ -281,7 +281,7 @@ function checkFact(scene: CrewScene, worker: Worker, fact: CrewFact, given: Crew
   const note = noteOf({ notes }, worker.name);
   switch (fact.type) {
     case 'workerMoved': {
-      const isListed = WORKER_TRANSITIONS.some(({ from, to }) => from === worker.status && to === fact.to);
+      const isListed = isTransition(worker.status, fact.to);
       must(isListed && fact.from === worker.status, `${worker.status} to ${fact.to}`);
       must(fact.to !== 'done' || note.heard === 'done' || worker.stepCount >= worker.maxSteps, 'done without DONE');
       return;

@@ -19,6 +19,7 @@ import {
   madeOf,
   isMeeting,
   isStepping,
+  isTicketBudgetUsed,
   isTransition,
   jobOf,
   meetingEnd,
@@ -350,9 +351,7 @@ function seated(decision: CrewDecision, { worker, ticket }: CrewCommandOf<'SEATE
 /** Queues a step. When the budget of the ticket is used up, ends an open meeting, and asks people first. */
 function next(decision: CrewDecision, { name }: Pick<Worker, 'name'>, kind: WorkerStep['kind'], about = ''): null {
   const worker = decision.now({ name });
-  const { ticketCostMicros } = decision.settings;
-  if (ticketCostMicros === null || worker.usage.costMicros - worker.budgetFrom < ticketCostMicros)
-    return decision.ask(worker, kind, about);
+  if (!isTicketBudgetUsed(decision.crew, worker)) return decision.ask(worker, kind, about);
   if (worker.meeting !== undefined) return endMeeting(decision, worker, 'people are asked');
   return decision.wait(worker, 'budget', 'the budget of the ticket is used up', { kind, about });
 }

@@ -4,7 +4,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join, matchesGlob, resolve } from 'node:path';
 import { gitIn, zeroSeparated } from '../../lib/git.ts';
 import { shortDigest } from '../../lib/digest.ts';
-import { rememberLast } from '../../lib/keyed.ts';
+import { KeyedQueue, rememberLast } from '../../lib/keyed.ts';
 import { isoTime } from '../../lib/time.ts';
 import type { Git, GitEnvironment } from '../../lib/git.ts';
 import { findSetup, setupEnvironment } from './checks/setup-files.ts';
@@ -45,7 +45,6 @@ import {
   findLanding,
   findMerge,
   isInConflict,
-  isOnMain,
   mainState,
   mergeCommit,
   prepareIntegration,
@@ -58,6 +57,7 @@ import { GitHubRefusal } from './github.ts';
 import type { PullRequests, PullState } from './pull-requests.ts';
 import { quotedText } from './prompts.ts';
 import {
+  DIFF,
   blobsOf,
   excludePaths,
   fetchMain,
@@ -183,7 +183,10 @@ class RepositoryWork implements CrewWork {
   /** The worktree that no worker has. Main is tested and merges are made there. */
   readonly #integration: string;
   readonly #slots: TakenSlots;
-  #last: Promise<unknown> = Promise.resolve();
+  /**
+   * `merges`: work in the integration worktree. `copy`: no step compares the user's copy while Conch itself changes it.
+   */
+  readonly #queue = new KeyedQueue<'merges' | 'copy'>();
   /** The test commands that people were told of last, as one text; `null` before. */
   #told: string | null = null;
   /** Problems that people were told of, by what they are about. */
@@ -192,7 +195,6 @@ class RepositoryWork implements CrewWork {
   #dependencies = '';
   /** The user's copy when a step was measured last. */
   #picture: CopyPicture | null = null;
-  #turn: Promise<unknown> = Promise.resolve();
   #fetching: Promise<boolean> | null = null;
   /** By worker: the user's copy before its step, or after Conch last changed it; and the changes found until then. */
   readonly #before = new Map<string, { readonly picture: CopyPicture; readonly changes: readonly string[] }>();
@@ -254,7 +256,7 @@ class RepositoryWork implements CrewWork {
   }
 
   testBase(tip: string): Promise<{ readonly verdict: 'green' | 'red' | 'none'; readonly why: string }> {
-    return this.#alone(async () => {
+    return this.#queue.run('merges', async () => {
       await prepareIntegration(this.#repository, this.#integration, tip);
       const slot = await this.#baseSlot();
       try {
@@ -287,7 +289,7 @@ class RepositoryWork implements CrewWork {
     const earlier = from === undefined ? null : await tipOf(repository, from);
     await addWorktree(repository, { folder: worktree, branch, base: earlier ?? base });
     if (from !== undefined && from !== branch) await this.#deleteSpare(from);
-    const { copied, skipped } = await copyIncludes(repository, worktree, { without: [this.#plan.folder, '.conch'] });
+    const { copied, skipped } = await copyIncludes(repository, worktree, [this.#plan.folder, '.conch']);
     if (copied.length > 0) this.#say(ticket, `copied ${copied.join(', ')}`);
     if (skipped.length > 0)
       this.#say(ticket, `not copied: ${skipped.map(({ path, reason }) => `${path} (${reason})`).join(', ')}`);
@@ -322,7 +324,7 @@ class RepositoryWork implements CrewWork {
 
   beforePrompt(worker: string): Promise<void> | null {
     if (!this.#plan.guardsCopy || this.#before.has(worker)) return null;
-    return this.#inTurn(async () => {
+    return this.#queue.run('copy', async () => {
       this.#before.set(worker, { picture: await pictureOf(this.#repository), changes: [] });
     });
   }
@@ -336,7 +338,7 @@ class RepositoryWork implements CrewWork {
     let refusal: string | null = null;
     if (commits) {
       const env = { ...repository.env, ...runEnvironment(this.#plan, ticket) };
-      const { leftOut, refused } = await commitWork({ env }, worktree, `Work of ${worker} on ${id}`, { hooks: true });
+      const { leftOut, refused } = await commitWork({ env }, worktree, `Work of ${worker} on ${id}`);
       await this.endProcesses(ticket);
       for (const { path, reason } of leftOut) this.#say(ticket, `${path} is not committed: ${reason}`);
       if (refused !== null) this.#say(ticket, lastLines(refused, 10));
@@ -368,7 +370,7 @@ class RepositoryWork implements CrewWork {
   async conflict(ticket: Assigned, tip: string): Promise<Conflict | null> {
     const repository = this.#repository;
     if (this.#pulls !== null || !(await isInConflict(repository, (await mainState(repository)).tip, tip))) return null;
-    return await this.#alone(async () => {
+    return await this.#queue.run('merges', async () => {
       const { tip: onto } = await mainState(repository);
       const request = { folder: this.#integration, tip: onto, commit: tip, message: '', trailers: [], at: ticket.at };
       const made = await mergeCommit(repository, request);
@@ -382,7 +384,7 @@ class RepositoryWork implements CrewWork {
     const { tip: main } = await mainState(this.#repository);
     const git = gitIn(worktree, this.#repository.env);
     // A branch can mark files of tests as binary. Without `--text`, their diff would show no lines.
-    const diff = await git(['diff', ...PLAIN_DIFF, '--text', `${main}...HEAD`]);
+    const diff = await git([...DIFF, '--no-renames', '--text', `${main}...HEAD`]);
     if (ticket.touches !== undefined) this.#noteOutside(ticket, await changedLines(git, `${main}...HEAD`));
     const weakened = weakenedParts(diff).map(({ file, reason, hunk }) => `${file} ${reason}:\n${hunk.slice(0, 2_000)}`);
     const { verdict, output } = await this.#testIn(worktree, ticket, main);
@@ -390,7 +392,7 @@ class RepositoryWork implements CrewWork {
   }
 
   merge(ticket: Assigned, order: MergeOrder, started: (main: string) => Promise<boolean>): Promise<MergeEnd> {
-    return this.#alone(async () => {
+    return this.#queue.run('merges', async () => {
       await this.endProcesses(ticket);
       await this.#fetchIfPossible();
       for (let times = 0; times < MOST_MOVES; times += 1) {
@@ -507,7 +509,7 @@ class RepositoryWork implements CrewWork {
   }
 
   updateCopy(): Promise<{ readonly ok: boolean; readonly text: string }> {
-    return this.#alone(async () => {
+    return this.#queue.run('merges', async () => {
       const { main } = this.#plan;
       const state = await mainState(this.#repository);
       if (state.main === state.tip) return { ok: true, text: `Nothing to update: ${main} has all merged work.` };
@@ -579,7 +581,7 @@ class RepositoryWork implements CrewWork {
   }
 
   async release(): Promise<void> {
-    await this.#last;
+    await this.#queue.settled();
     const repository = this.#repository;
     await unless(128, repository.git(['worktree', 'remove', '--force', '--force', this.#integration]));
     this.#slots.giveAllBack();
@@ -622,7 +624,7 @@ class RepositoryWork implements CrewWork {
    * main diverged or moved three times.
    */
   #commitOnMain(file: (tip: string) => Promise<FileText | null>, message: string): Promise<void> {
-    return this.#alone(async () => {
+    return this.#queue.run('merges', async () => {
       for (let times = 0; times < MOST_MOVES; times += 1) {
         const { tip, hasDiverged } = await mainState(this.#repository);
         if (hasDiverged) throw new Error(DIVERGED);
@@ -670,7 +672,7 @@ class RepositoryWork implements CrewWork {
       return { how: 'refused', why: `${repository.main} has commits that the merged work does not have` };
     if (!(await started(tip))) return { how: 'moved' };
     const earlier = await findMerge(repository, commit, { from: ticket.base, tip, main });
-    if (earlier !== null && (await isOnMain(repository, earlier)) !== null) {
+    if (earlier !== null) {
       if (this.#plan.push) await this.#push(earlier);
       return { how: 'merged', commit: earlier };
     }
@@ -728,7 +730,7 @@ class RepositoryWork implements CrewWork {
       const own = commits.filter(({ ticket }) => ticket === id);
       const range = `${own[0]?.commit}^1..${own[0]?.commit}`;
       const paths = own.map(({ path }) => path);
-      const diff = await this.#repository.git(['--literal-pathspecs', 'diff', ...PLAIN_DIFF, range, '--', ...paths]);
+      const diff = await this.#repository.git(['--literal-pathspecs', ...DIFF, '--no-renames', range, '--', ...paths]);
       const about = [title, shortened(text), shortened(diff)].filter((part) => part !== '').join('\n\n');
       sides.push({ ticket: id, about });
     }
@@ -769,7 +771,7 @@ class RepositoryWork implements CrewWork {
     return {
       changes: {
         ...(noted === null || closing === null ? {} : { ticket: { path: closing.path, text: noted.text } }),
-        ...(ticketsDir === null ? {} : { tickets: { dir: ticketsDir, allowed: [] } }),
+        ...(ticketsDir === null ? {} : { ticketsDir }),
         marker: MARKER,
       },
       cut: noted?.changesMore === true ? [`${closing?.path ?? ''} (all but its notes)`] : [],
@@ -943,7 +945,7 @@ class RepositoryWork implements CrewWork {
     const files = listed.filter((entry) => DEPENDENCY_FILE.test(entry));
     const dependencies = [`${ino}`, ...commands, ...files].join('\n');
     if (dependencies !== this.#dependencies) {
-      await copyIncludes(this.#repository, folder, { without: [this.#plan.folder, '.conch'] });
+      await copyIncludes(this.#repository, folder, [this.#plan.folder, '.conch']);
       await updateSubmodules(this.#repository, folder);
       const failed = await this.#runPrepare(folder, place, commands);
       if (failed !== null) return { verdict: 'red', output: failed, count: null };
@@ -1075,7 +1077,7 @@ class RepositoryWork implements CrewWork {
       await this.#guard();
       return null;
     }
-    const now = await this.#inTurn(() => pictureOf(this.#repository));
+    const now = await this.#queue.run('copy', () => pictureOf(this.#repository));
     const last = this.#before.get(worker) ?? before;
     this.#before.delete(worker);
     const changes = [...last.changes, ...differences(last.picture, now)];
@@ -1086,7 +1088,7 @@ class RepositoryWork implements CrewWork {
 
   /** Runs `work`, in which Conch itself changes the user's copy. No worker is blamed for these changes. */
   #byConch<Result>(work: () => Promise<Result>): Promise<Result> {
-    return this.#inTurn(async () => {
+    return this.#queue.run('copy', async () => {
       if (this.#before.size === 0) return work();
       const now = await pictureOf(this.#repository);
       for (const [worker, { picture, changes }] of this.#before)
@@ -1098,13 +1100,6 @@ class RepositoryWork implements CrewWork {
         for (const [worker, { changes }] of this.#before) this.#before.set(worker, { picture, changes });
       }
     });
-  }
-
-  /** Runs calls one after another, so that no step compares the user's copy while Conch itself changes it. */
-  #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
-    const done = this.#turn.then(work);
-    this.#turn = done.catch(() => undefined);
-    return done;
   }
 
   /** Tells people when settings, hooks or stashes of their copy changed since the last measured step. */
@@ -1160,13 +1155,6 @@ class RepositoryWork implements CrewWork {
 
   #say({ id }: Pick<Assigned, 'id'>, words: string): void {
     this.#ports.say(`${id}: ${words}`, id);
-  }
-
-  /** Carries out work in the integration worktree, one after another. */
-  #alone<Result>(work: () => Promise<Result>): Promise<Result> {
-    const done = this.#last.then(work);
-    this.#last = done.catch(() => undefined);
-    return done;
   }
 }
 
@@ -1229,7 +1217,6 @@ const LONGEST_REMARK = 4_000;
 /** The most paths of one command of git. */
 const MOST_PATHS = 400;
 
-const PLAIN_DIFF = ['--no-color', '--no-ext-diff', '--no-textconv', '--no-renames'];
 /** The most tickets in a conflict, and the most characters of each text about it: a message on Discord has 2,000. */
 const MOST_SIDES = 3;
 const LONGEST_CONFLICT = 1_500;

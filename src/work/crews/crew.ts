@@ -11,33 +11,19 @@ export const WORKER_SYMBOLS = { idle: '○', ready: '◐', working: '●', done:
 export type WorkerStatus = keyof typeof WORKER_SYMBOLS;
 
 const STATUSES = ['idle', 'ready', 'working', 'done', 'stuck'] as const satisfies readonly WorkerStatus[];
-const ACTIVE: ReadonlySet<WorkerStatus> = new Set(['idle', 'ready', 'working']);
 
-/** Whether a worker in this state is active: idle, ready or working. */
-export function isActive(status: WorkerStatus): boolean {
-  return ACTIVE.has(status);
-}
+/** The transitions of a worker, by the state that it leaves: those of the specification, its resets, and `retry`. */
+const WORKER_TRANSITIONS: Readonly<Record<WorkerStatus, readonly WorkerStatus[]>> = {
+  idle: ['ready'],
+  ready: ['working', 'idle'],
+  working: ['done', 'stuck', 'idle'],
+  done: ['working', 'idle', 'stuck'],
+  stuck: ['working', 'idle'],
+};
 
-type Row = { readonly from: WorkerStatus; readonly to: WorkerStatus; readonly trigger: string };
-
-/** The transitions of a worker: those of the specification, its resets, and `retry`. No other one happens. */
-export const WORKER_TRANSITIONS: readonly Row[] = [
-  { from: 'idle', to: 'ready', trigger: 'a ticket was assigned' },
-  { from: 'ready', to: 'working', trigger: 'the first step began' },
-  { from: 'working', to: 'done', trigger: 'DONE, or the last step' },
-  { from: 'done', to: 'working', trigger: 'tests failed or the merge met a conflict' },
-  { from: 'done', to: 'idle', trigger: 'the work was merged' },
-  { from: 'working', to: 'stuck', trigger: 'five errors in a row' },
-  { from: 'done', to: 'stuck', trigger: 'three rounds of conflicts' },
-  { from: 'stuck', to: 'working', trigger: 'a person asked for another try' },
-  { from: 'ready', to: 'idle', trigger: 'the ticket could not be started' },
-  { from: 'working', to: 'idle', trigger: 'the worker was reset' },
-  { from: 'stuck', to: 'idle', trigger: 'the worker was reset' },
-];
-
-/** Whether `WORKER_TRANSITIONS` lists a transition. */
+/** Whether a worker can move from one state to another. */
 export function isTransition(from: WorkerStatus, to: WorkerStatus): boolean {
-  return WORKER_TRANSITIONS.some((row) => row.from === from && row.to === to);
+  return WORKER_TRANSITIONS[from].includes(to);
 }
 
 /** Seconds until the next try after the first, second, … error in a row. */
@@ -634,33 +620,36 @@ export function dayOf(at: number): number {
   return Math.floor(at / DAY_MS);
 }
 
+/** What is left of the budgets that are set, in millionths of a dollar. `ticket`: only for a worker. */
+function budgetsLeft({ settings, usage, budget }: Crew, at: number, worker?: Worker) {
+  const { ticketCostMicros: ticket, costMicros: crew, dayCostMicros: day } = settings ?? {};
+  const today = budget?.day === dayOf(at) ? usage.costMicros - budget.dayFrom : 0;
+  return defined({
+    ticket: ticket == null || worker === undefined ? undefined : ticket - worker.usage.costMicros + worker.budgetFrom,
+    crew: crew === undefined ? undefined : crew - usage.costMicros + (budget?.from ?? 0),
+    day: day === undefined ? undefined : day - today,
+  });
+}
+
 /**
  * Returns the budget of the crew or the day that is used up; `null` for none. `until`: the end of the UTC day; `null`:
  * the crew waits until people start it.
  */
-export function budgetUsed(
-  { settings, usage, budget }: Crew,
-  at: number,
-): { readonly why: string; readonly until: number | null } | null {
-  const { costMicros, dayCostMicros } = settings ?? {};
-  if (costMicros !== undefined && usage.costMicros - (budget?.from ?? 0) >= costMicros)
-    return { why: 'the budget of the crew is used up', until: null };
-  const today = budget?.day === dayOf(at) ? usage.costMicros - budget.dayFrom : 0;
-  if (dayCostMicros === undefined || today < dayCostMicros) return null;
-  return { why: 'the budget of the day is used up', until: (dayOf(at) + 1) * DAY_MS };
+export function budgetUsed(state: Crew, at: number): { readonly why: string; readonly until: number | null } | null {
+  const { crew = 1, day = 1 } = budgetsLeft(state, at);
+  if (crew <= 0) return { why: 'the budget of the crew is used up', until: null };
+  return day <= 0 ? { why: 'the budget of the day is used up', until: (dayOf(at) + 1) * DAY_MS } : null;
+}
+
+/** Whether the budget of a worker's ticket is used up. */
+export function isTicketBudgetUsed(crew: Crew, worker: Worker): boolean {
+  return (budgetsLeft(crew, 0, worker).ticket ?? 1) <= 0;
 }
 
 /** What is left of the budgets that a worker's next step counts towards, in words; empty without budgets. */
-export function budgetLeft({ settings, usage, budget }: Crew, worker: Worker, at: number): string {
-  const { ticketCostMicros = null, costMicros, dayCostMicros } = settings ?? {};
-  const today = budget?.day === dayOf(at) ? usage.costMicros - budget.dayFrom : 0;
-  const rows: readonly (readonly [string, number | null | undefined, number])[] = [
-    ['ticket', ticketCostMicros, worker.usage.costMicros - worker.budgetFrom],
-    ['crew', costMicros, usage.costMicros - (budget?.from ?? 0)],
-    ['day', dayCostMicros, today],
-  ];
-  return rows
-    .flatMap(([of, most, used]) => (most == null ? [] : [`${dollars(Math.max(0, most - used))} of the ${of}'s budget`]))
+export function budgetLeft(crew: Crew, worker: Worker, at: number): string {
+  return Object.entries(budgetsLeft(crew, at, worker))
+    .map(([of, left]) => `${dollars(Math.max(0, left))} of the ${of}'s budget`)
     .join(', ');
 }
 

@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { defined } from '../../lib/defined.ts';
+import { KeyedQueue } from '../../lib/keyed.ts';
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import { FIRST_BASE_SLOT } from './checks/slots.ts';
@@ -262,7 +263,8 @@ export class CrewRunner {
   /** Functions that end the wait for a pull request, by worker. */
   readonly #pulls = new Map<string, () => void>();
   #looking: Promise<void> | null = null;
-  #answered: Promise<unknown> = Promise.resolve();
+  /** Answers one reply after the other, because an answer may change the next one. */
+  readonly #answers = new KeyedQueue<'reply'>();
   #lookLater: Timer | null = null;
   #fetchLater: Timer | null = null;
   #seen: SeenTickets = { listed: [], waiting: 0, ready: [] };
@@ -302,11 +304,9 @@ export class CrewRunner {
     return this.#ports.key;
   }
 
-  /** The tickets that the last look found, without those that have a worker or are finished now. */
+  /** The tickets that the last look found. Some of them may have a worker or be finished now. */
   get seen(): SeenTickets {
-    const { workers, finished } = this.state();
-    const taken = new Set([...workers.map(({ ticket }) => ticket?.id), ...finished.map(({ id }) => id)]);
-    return { ...this.#seen, ready: this.#seen.ready.filter(({ id }) => !taken.has(id)) };
+    return this.#seen;
   }
 
   state(): Crew {
@@ -415,17 +415,15 @@ export class CrewRunner {
   }
 
   /**
-   * Answers a person's reply that names tickets to wait for. Answers one reply after the other, because an answer may
-   * change the next one. Tries again after a failure. After `MOST_TRIES` failures, declines the reply if its ticket was
+   * Answers a person's reply that names tickets to wait for. Tries again after a failure. After `MOST_TRIES` failures, declines the reply if its ticket was
    * not written.
    */
   async #answer(reply: TicketReply, tries = 1): Promise<void> {
     const { message, about, deps } = reply;
-    const answered = this.#answered.then(async () => {
+    const answered = this.#answers.run('reply', async () => {
       const why = await this.#ports.work.whyNotAfter(await this.#ticketOf(about), deps, this.state());
       return await this.give({ type: 'REPLY_READ', message, why: why ?? '' });
     });
-    this.#answered = answered.catch(() => undefined);
     await answered.catch(async (error: unknown) => {
       await this.#brokeOff(error);
       if (!this.#isRunning) return;

@@ -12,12 +12,10 @@ import {
   MEETING_MS,
   STUCK_AT,
   WORKER_SYMBOLS,
-  WORKER_TRANSITIONS,
   crewDeadline,
   stepBackoffMs,
   emptyCrew,
   findWorker,
-  isActive,
   isTransition,
   jobOf,
   workerName,
@@ -217,16 +215,6 @@ describe('the states of a worker', () => {
     expect(WORKER_SYMBOLS).toEqual({ idle: '○', ready: '◐', working: '●', done: '✓', stuck: '!' });
   });
 
-  test.each([
-    ['idle', true],
-    ['ready', true],
-    ['working', true],
-    ['done', false],
-    ['stuck', false],
-  ] as const)('%s is active: %s', (status, expected) => {
-    expect(isActive(status)).toBe(expected);
-  });
-
   const LISTED: readonly (readonly [WorkerStatus, WorkerStatus])[] = [
     ['idle', 'ready'],
     ['ready', 'working'],
@@ -244,7 +232,6 @@ describe('the states of a worker', () => {
     const all = Object.keys(WORKER_SYMBOLS) as WorkerStatus[];
     const allowed = all.flatMap((from) => all.filter((to) => isTransition(from, to)).map((to) => `${from} ${to}`));
     expect(allowed.toSorted()).toEqual(LISTED.map((row) => row.join(' ')).toSorted());
-    expect(WORKER_TRANSITIONS).toHaveLength(LISTED.length);
   });
 });
 

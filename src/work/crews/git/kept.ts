@@ -6,7 +6,7 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { GitError, clearIndexFlags, copyIndex, gitDirOf, gitIn, gitSettings, zeroSeparated } from '../../../lib/git.ts';
 import type { Git, GitEnvironment } from '../../../lib/git.ts';
 import { BoundedMap } from '../../../lib/keyed.ts';
-import { STATUS, treeOf, unless } from './repository.ts';
+import { DIFF, STATUS, treeOf, unless } from './repository.ts';
 import type { Repository } from './repository.ts';
 
 /** Work stored as a commit. `ref` is `null` when nothing differs from HEAD and nothing was stored. */
@@ -79,19 +79,18 @@ export type KeptWork = StoredWork & {
   readonly ref: string;
   readonly parent: string | null;
   readonly at: number;
-  readonly subject: string;
 };
 
 /** Lists stored work, in the order of the refs. `under`: a part of the refs, with a slash at its end. */
 export async function listKept({ git }: Repository, under = 'refs/conch/kept/'): Promise<readonly KeptWork[]> {
-  const fields = ['refname', 'objectname', 'tree', 'parent', 'creatordate:unix', 'contents:subject'];
+  const fields = ['refname', 'objectname', 'tree', 'parent', 'creatordate:unix'];
   const lines = (await git(['for-each-ref', `--format=${fields.map((field) => `%(${field})`).join('%00')}`, under]))
     .split('\n')
     .filter((line) => line !== '');
   return lines.map((line) => {
-    const [ref = '', commit = '', tree = '', parents = '', seconds = '0', subject = ''] = line.split('\0');
+    const [ref = '', commit = '', tree = '', parents = '', seconds = '0'] = line.split('\0');
     const [parent = ''] = parents.split(' ');
-    return { ref, commit, tree, parent: parent === '' ? null : parent, at: Number(seconds) * 1_000, subject };
+    return { ref, commit, tree, parent: parent === '' ? null : parent, at: Number(seconds) * 1_000 };
   });
 }
 
@@ -128,8 +127,6 @@ export async function dropKept({ git }: Repository, { ref, commit }: KeptWork): 
 
 /** What committing a worktree gave. `leftOut`: files that stay out of the commit. */
 export type CommittedWork = {
-  /** `null` when there was nothing to commit, or the commit was refused. */
-  readonly commit: string | null;
   readonly leftOut: readonly { readonly path: string; readonly reason: string }[];
   /** Why a hook or git refused the commit, in words; `null` when it was not refused. */
   readonly refused: string | null;
@@ -138,19 +135,18 @@ export type CommittedWork = {
 /**
  * Commits the changes of tracked files and the new files that git does not ignore, on the worktree's branch. New links
  * that leave the worktree, dependency folders, environment files, nested repositories and files over 5 MiB stay out.
- * `hooks`: runs the hooks and filters of the repository. Their refusal is in `refused`.
+ * Runs the hooks and filters of the repository. Their refusal is in `refused`.
  */
 export async function commitWork(
   { env }: Pick<Repository, 'env'>,
   worktree: string,
   message: string,
-  { hooks }: { readonly hooks: boolean },
 ): Promise<CommittedWork> {
   const git = gitIn(worktree, env, await commitAuthor(worktree, env));
   const list = async (...args: readonly string[]): Promise<readonly string[]> => zeroSeparated(await git(args));
   const unmerged = await list('diff', '--name-only', '--diff-filter=U', '-z');
   if (unmerged.length > 0)
-    return { commit: null, leftOut: [], refused: `Files with conflicts: ${[...new Set(unmerged)].join(', ')}` };
+    return { leftOut: [], refused: `Files with conflicts: ${[...new Set(unmerged)].join(', ')}` };
   const fresh = await list('ls-files', '--others', '--exclude-standard', '-z');
   const staged = await list('diff', '--cached', '--name-only', '--no-renames', '--diff-filter=AT', '-z');
   const changed = await list('diff', '--name-only', '--no-renames', '--diff-filter=T', '-z');
@@ -160,27 +156,27 @@ export async function commitWork(
     if (reason !== null) leftOut.push({ path, reason });
   }
   const out = new Set(leftOut.map(({ path }) => path));
-  const paths = (names: readonly string[]) => ({ input: names.map((name) => `${name}\0`).join(''), hooks });
+  const paths = (names: readonly string[]) => ({ input: names.map((name) => `${name}\0`).join(''), hooks: true });
   const fromInput = ['--pathspec-from-file=-', '--pathspec-file-nul'];
-  await git(['add', '--update', '--', ':/'], { hooks });
+  await git(['add', '--update', '--', ':/'], { hooks: true });
   const added = fresh.filter((path) => !out.has(path));
   if (added.length > 0) await git(['--literal-pathspecs', 'add', ...fromInput], paths(added));
   const unstaged = [...staged, ...changed].filter((path) => out.has(path));
   if (unstaged.length > 0) await git(['--literal-pathspecs', 'reset', '--quiet', ...fromInput], paths(unstaged));
-  if ((await git(['diff', '--cached', '--name-only'])) === '') return { commit: null, leftOut, refused: null };
+  if ((await git(['diff', '--cached', '--name-only'])) === '') return { leftOut, refused: null };
   const scratch = await mkdtemp(join(tmpdir(), 'conch-commit-'));
   try {
     const set = { GIT_TRACE2_EVENT: join(scratch, 'events') };
-    await git(['commit', '--quiet', '-m', message], { hooks, limitMs: HOOKS_LIMIT_MS, set });
+    await git(['commit', '--quiet', '-m', message], { hooks: true, limitMs: HOOKS_LIMIT_MS, set });
   } catch (error) {
     if (!(error instanceof GitError)) throw error;
     const hook = refusingHook(await readFile(join(scratch, 'events'), 'utf8').catch(() => ''));
     const refused = hook === null ? error.message : `the hook ${hook} refused the commit:\n${error.stderr.trim()}`;
-    return { commit: null, leftOut, refused };
+    return { leftOut, refused };
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
-  return { commit: (await git(['rev-parse', 'HEAD'])).trim(), leftOut, refused: null };
+  return { leftOut, refused: null };
 }
 
 /**
@@ -214,7 +210,6 @@ export async function commitAuthor(
   };
 }
 
-const DIFF = ['diff', '--no-ext-diff', '--no-textconv', '--no-color'];
 /** The longest time of a commit with its hooks, in milliseconds: hooks may run linters and tests. */
 const HOOKS_LIMIT_MS = 900_000;
 const MOST_BYTES = 5 * 1_048_576;

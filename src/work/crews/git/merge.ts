@@ -6,15 +6,12 @@ import { defined } from '../../../lib/defined.ts';
 import { GitError, gitDirOf, gitIn, gitSettings, zeroSeparated } from '../../../lib/git.ts';
 import type { Git } from '../../../lib/git.ts';
 import { commitAuthor } from './kept.ts';
-import { commitOf, isAncestor, tipOf, treeOf, unless } from './repository.ts';
+import { DIFF, REMOTE_LIMIT_MS, commitOf, isAncestor, tipOf, treeOf, unless } from './repository.ts';
 import type { Repository } from './repository.ts';
 import { isLinked, listWorktrees } from './worktrees.ts';
 
 /** The ref of merge commits that wait for the user's copy of main to accept them. */
 const WAITING = 'refs/conch/main';
-
-/** The longest that a remote may take, in milliseconds. */
-const REMOTE_LIMIT_MS = 300_000;
 
 /** Where main is. `tip`: the commit to build on. `hasDiverged`: main has commits that the waiting commit lacks. */
 export type MainState = { readonly main: string; readonly tip: string; readonly hasDiverged: boolean };
@@ -71,8 +68,8 @@ export type MergeRequest = {
   readonly commit: string;
   /** The text that the ticket's file has in the merge commit. */
   readonly ticket?: FileText;
-  /** Drops changes of the branch in the folder `dir`, except those of `allowed` paths. */
-  readonly tickets?: { readonly dir: string; readonly allowed: readonly string[] };
+  /** The folder of the tickets: changes of the branch in it are dropped. */
+  readonly ticketsDir?: string;
   /** A text that no merge may add to a file: the merge is refused. */
   readonly marker?: string;
   readonly message: string;
@@ -81,26 +78,17 @@ export type MergeRequest = {
   readonly at: number;
 };
 
-/** One commit that changed a file on one side of a conflict. `ticket` is empty when the commit names none. */
-export type SideCommit = {
-  readonly commit: string;
-  readonly author: string;
-  readonly subject: string;
-  readonly ticket: string;
-};
+/** One commit of main that changed a file in conflict. `ticket` is empty when the commit names none. */
+type SideCommit = { readonly commit: string; readonly ticket: string };
 
-/** A file in conflict, with the newest commits of each side that changed it, at most five. */
-export type ConflictFile = {
-  readonly path: string;
-  readonly main: readonly SideCommit[];
-  readonly branch: readonly SideCommit[];
-};
+/** A file in conflict, with the newest commits of main that changed it, at most five. */
+type ConflictFile = { readonly path: string; readonly main: readonly SideCommit[] };
 
 /**
  * What a merge gave. `dropped`: changes of tickets that are not in the merge commit. `hunks`: the lines in conflict.
  */
 export type MergeResult =
-  | { readonly kind: 'merged'; readonly commit: string; readonly tree: string; readonly dropped: readonly string[] }
+  | { readonly kind: 'merged'; readonly commit: string; readonly dropped: readonly string[] }
   | { readonly kind: 'nothing' }
   | { readonly kind: 'conflict'; readonly files: readonly ConflictFile[]; readonly hunks: string }
   | { readonly kind: 'refused'; readonly files: readonly string[] };
@@ -124,11 +112,8 @@ export async function mergeCommit(repository: Repository, request: MergeRequest)
   const refused = marker === undefined || paths.length > 0 ? [] : await addedMarkers(git, tip, marker);
   if (paths.length > 0 || refused.length > 0) {
     const files: ConflictFile[] = [];
-    for (const path of paths) {
-      const [main, branch] = [await sideOf(git, commit, tip, path), await sideOf(git, tip, commit, path)];
-      files.push({ path, main, branch });
-    }
-    const hunks = paths.length > 0 ? await git([...HUNKS, ...paths]) : '';
+    for (const path of paths) files.push({ path, main: await sideOf(git, commit, tip, path) });
+    const hunks = paths.length > 0 ? await git(['--literal-pathspecs', ...DIFF, '--', ...paths]) : '';
     await prepareIntegration(repository, folder, tip);
     return paths.length > 0 ? { kind: 'conflict', files, hunks } : { kind: 'refused', files: refused };
   }
@@ -137,7 +122,7 @@ export async function mergeCommit(repository: Repository, request: MergeRequest)
   const message = [request.message, ...(trailers.length === 0 ? [] : [trailers.join('\n')])].join('\n\n');
   const made = (await git(['commit-tree', tree, '-p', tip, '-p', commit, '-m', message])).trim();
   await git(['reset', '--quiet', '--hard', made]);
-  return { kind: 'merged', commit: made, tree, dropped };
+  return { kind: 'merged', commit: made, dropped };
 }
 
 /**
@@ -156,10 +141,8 @@ export async function isInConflict({ git }: Repository, one: string, other: stri
 /** The exit code of git for an option that it does not know. */
 const USAGE = 129;
 
-const HUNKS = ['--literal-pathspecs', 'diff', '--no-color', '--no-ext-diff', '--no-textconv', '--'];
-
 /** The parts of a pull request's next commit. `previous`: the commit that the pull request has now; `null` for none. */
-export type PullCommitRequest = Pick<MergeRequest, 'ticket' | 'tickets' | 'marker' | 'message' | 'at'> & {
+export type PullCommitRequest = Pick<MergeRequest, 'ticket' | 'ticketsDir' | 'marker' | 'message' | 'at'> & {
   /** The commit of the branch, and the newest commit of main that it contains. */
   readonly tip: string;
   readonly base: string;
@@ -173,19 +156,19 @@ export type PullCommitRequest = Pick<MergeRequest, 'ticket' | 'tickets' | 'marke
  */
 export async function pullCommit(
   repository: Repository,
-  { tip, base, previous, ticket, tickets, marker, message, at }: PullCommitRequest,
+  { tip, base, previous, ticket, ticketsDir, marker, message, at }: PullCommitRequest,
 ): Promise<Exclude<MergeResult, { kind: 'nothing' | 'conflict' }>> {
   return await withIndex(repository, at, async (git) => {
     await git(['read-tree', tip]);
-    const dropped = await dropTickets(git, { tip: base, ...defined({ ticket, tickets }) });
+    const dropped = await dropTickets(git, { tip: base, ...defined({ ticket, ticketsDir }) });
     const refused = marker === undefined ? [] : await addedMarkers(git, base, marker);
     if (refused.length > 0) return { kind: 'refused', files: refused };
     const tree = (await git(['write-tree'])).trim();
     const follows = previous === null || (await isAncestor(repository, previous, tip));
-    if (follows && tree === (await treeOf(repository, tip))) return { kind: 'merged', commit: tip, tree, dropped };
+    if (follows && tree === (await treeOf(repository, tip))) return { kind: 'merged', commit: tip, dropped };
     const parents = ['-p', tip, ...(follows || previous === null ? [] : ['-p', previous])];
     const commit = (await git(['commit-tree', tree, ...parents, '-m', message])).trim();
-    return { kind: 'merged', commit, tree, dropped };
+    return { kind: 'merged', commit, dropped };
   });
 }
 
@@ -233,12 +216,12 @@ async function setFile(git: Git, { path, text }: FileText): Promise<void> {
 /** Sets the ticket's file in the index. Removes other changes of tickets from the index, and returns their paths. */
 async function dropTickets(
   git: Git,
-  { tip, ticket, tickets }: Pick<MergeRequest, 'tip' | 'ticket' | 'tickets'>,
+  { tip, ticket, ticketsDir }: Pick<MergeRequest, 'tip' | 'ticket' | 'ticketsDir'>,
 ): Promise<readonly string[]> {
   const listing = ['diff', '--cached', '--name-only', '--no-renames', '-z', tip];
   const changed =
-    tickets === undefined ? [] : zeroSeparated(await git(['--literal-pathspecs', ...listing, '--', tickets.dir]));
-  const dropped = changed.filter((path) => path !== ticket?.path && tickets?.allowed.includes(path) !== true);
+    ticketsDir === undefined ? [] : zeroSeparated(await git(['--literal-pathspecs', ...listing, '--', ticketsDir]));
+  const dropped = changed.filter((path) => path !== ticket?.path);
   if (dropped.length > 0) {
     const input = dropped.map((path) => `${path}\0`).join('');
     const fromInput = ['--pathspec-from-file=-', '--pathspec-file-nul'];
@@ -261,11 +244,11 @@ async function addedMarkers(git: Git, tip: string, marker: string): Promise<read
 
 /** The newest commits of `tip`, at most five, that changed a file and that `without` lacks. */
 async function sideOf(git: Git, without: string, tip: string, path: string): Promise<readonly SideCommit[]> {
-  const format = '--format=%H%x1f%an%x1f%s%x1f%(trailers:key=Conch-Ticket,valueonly,separator=%x2C)';
+  const format = '--format=%H%x1f%(trailers:key=Conch-Ticket,valueonly,separator=%x2C)';
   const listing = ['--literal-pathspecs', 'log', '-z', '--show-pulls', '--max-count=5', format];
   return zeroSeparated(await git([...listing, `${without}..${tip}`, '--', path])).map((record) => {
-    const [commit = '', author = '', subject = '', ticket = ''] = record.split('\u001F');
-    return { commit, author, subject, ticket: ticket.trim() };
+    const [commit = '', ticket = ''] = record.split('\u001F');
+    return { commit, ticket: ticket.trim() };
   });
 }
 
@@ -313,13 +296,6 @@ async function writerOf(
   const lines = ['-L', `${line},${line}`, tip, '--', file];
   const shown = await unless(128, git(['blame', '--porcelain', '--no-textconv', ...lines]));
   return shown?.split(' ')[0] ?? null;
-}
-
-/** Where a commit is: on main, or in work that waits for the user's copy; `null` for neither. */
-export async function isOnMain(repository: Repository, commit: string): Promise<'main' | 'waiting' | null> {
-  const { main, tip } = await mainState(repository);
-  if (await isAncestor(repository, commit, main)) return 'main';
-  return (await isAncestor(repository, commit, tip)) ? 'waiting' : null;
 }
 
 /** What advancing main gave. `waiting`: the user's copy refused, and the commit is at `refs/conch/main`. */

@@ -36,26 +36,8 @@ export type Repository = {
 
 /** Thrown when a crew cannot work in a folder. The message says why and what to do. */
 export class RepositoryError extends Error {
-  readonly code: RepositoryProblem;
-
-  constructor(code: RepositoryProblem, message: string) {
-    super(message);
-    this.name = 'RepositoryError';
-    this.code = code;
-  }
+  override readonly name = 'RepositoryError';
 }
-
-/** Why a crew cannot work in a folder. */
-export type RepositoryProblem =
-  | 'git-missing'
-  | 'git-old'
-  | 'unreadable'
-  | 'no-repository'
-  | 'bare'
-  | 'operation'
-  | 'main-missing'
-  | 'folder-tracked'
-  | 'locked';
 
 /** How a repository is opened. */
 export type RepositoryOptions = {
@@ -70,7 +52,8 @@ export type RepositoryOptions = {
 const HELD = new Set<FileLock>();
 
 const BOOT_ID = '/proc/sys/kernel/random/boot_id';
-const FETCH_LIMIT_MS = 300_000;
+/** The longest that a remote may take, in milliseconds. */
+export const REMOTE_LIMIT_MS = 300_000;
 
 /**
  * Opens the repository of a folder and locks it for this process. The system unlocks it when the process ends in any
@@ -87,7 +70,7 @@ export async function openRepository(path: string, options: RepositoryOptions): 
   const underWay = operationIn(gitDir);
   if (underWay !== null) {
     const how = `Finish it or run: git -C "${root}" ${underWay} --abort`;
-    throw new RepositoryError('operation', `A ${underWay} is under way in ${root}. ${how}`);
+    throw new RepositoryError(`A ${underWay} is under way in ${root}. ${how}`);
   }
   const objects = new GitObjects(root, env);
   try {
@@ -95,7 +78,7 @@ export async function openRepository(path: string, options: RepositoryOptions): 
     if (tip === null) throw await mainMissing(git, root, main);
     if (folder !== null && (await git(['ls-tree', tip, '--', folder])) !== '') {
       const how = 'Set the folder of the worktrees to a path outside the repository.';
-      throw new RepositoryError('folder-tracked', `${main} has files in ${folder}/, where worktrees would lie. ${how}`);
+      throw new RepositoryError(`${main} has files in ${folder}/, where worktrees would lie. ${how}`);
     }
     const unlock = lockRepository(root, commonDir, [...(folder === null ? [] : [`/${folder}/`]), '/.conch']);
     const release = (): void => {
@@ -229,7 +212,7 @@ export async function fetchMain(repository: Repository): Promise<FetchedMain> {
   const quiet = ['--quiet', '--no-tags', '--no-recurse-submodules', '--no-write-fetch-head', '--refmap='];
   try {
     await git(['fetch', ...quiet, '--end-of-options', remote, `+refs/heads/${branch}:${to}`], {
-      limitMs: FETCH_LIMIT_MS,
+      limitMs: REMOTE_LIMIT_MS,
     });
   } catch (error) {
     if (!(error instanceof GitError)) throw error;
@@ -251,6 +234,9 @@ export async function hooksProblem({ env, commonDir }: Repository, worktree: str
   return `Hooks do not run in ${worktree}: core.hooksPath is ${where}, and this folder is missing there.`;
 }
 
+/** Arguments of git that show a diff as plain text, whatever the settings and attributes say. */
+export const DIFF = ['diff', '--no-color', '--no-ext-diff', '--no-textconv'];
+
 /** Arguments of git that list HEAD, and the files that differ from HEAD. */
 export const STATUS = 'status --porcelain=v2 --branch --no-ahead-behind -z --no-renames --untracked-files=all'.split(
   ' ',
@@ -267,7 +253,7 @@ export async function unless(exitCode: number, running: Promise<string>): Promis
 }
 
 /** Returns the git operation under way in a worktree, by its command; `null` for none. */
-export function operationIn(gitDir: string): 'rebase' | 'am' | 'merge' | 'cherry-pick' | 'revert' | null {
+function operationIn(gitDir: string): 'rebase' | 'am' | 'merge' | 'cherry-pick' | 'revert' | null {
   const has = (name: string): boolean => existsSync(join(gitDir, name));
   if (has('rebase-merge') || has('rebase-apply')) return has('rebase-apply/applying') ? 'am' : 'rebase';
   if (has('MERGE_HEAD')) return 'merge';
@@ -277,14 +263,13 @@ export function operationIn(gitDir: string): 'rebase' | 'am' | 'merge' | 'cherry
 
 function checkFolder(path: string): void {
   try {
-    if (!statSync(path).isDirectory())
-      throw new RepositoryError('unreadable', `${path} is a file. Set the folder of a repository.`);
+    if (!statSync(path).isDirectory()) throw new RepositoryError(`${path} is a file. Set the folder of a repository.`);
     accessSync(path, constants.R_OK | constants.X_OK);
   } catch (error) {
     if (error instanceof RepositoryError) throw error;
     const { code } = error as NodeJS.ErrnoException;
     const why = code === 'ENOENT' ? 'There is no folder' : 'Conch may not read the folder';
-    throw new RepositoryError('unreadable', `${why} ${path}. Set the folder of a repository that Conch may read.`);
+    throw new RepositoryError(`${why} ${path}. Set the folder of a repository that Conch may read.`);
   }
 }
 
@@ -295,12 +280,12 @@ export async function checkGit(git: Git): Promise<void> {
     version = await git(['version']);
   } catch (error) {
     if (error instanceof GitError && error.isMissing)
-      throw new RepositoryError('git-missing', 'git was not found. Install git 2.30 or newer.');
+      throw new RepositoryError('git was not found. Install git 2.30 or newer.');
     throw error;
   }
   const [, major = '0', minor = '0'] = /(\d+)\.(\d+)/.exec(version) ?? [];
   if (Number(major) * 1_000 + Number(minor) < 2_030)
-    throw new RepositoryError('git-old', `git ${major}.${minor} is too old. Install git 2.30 or newer.`);
+    throw new RepositoryError(`git ${major}.${minor} is too old. Install git 2.30 or newer.`);
 }
 
 async function placesOf(
@@ -311,7 +296,7 @@ async function placesOf(
     const isInside = (await git(['rev-parse', '--is-inside-work-tree'])).trim() === 'true';
     if (!isInside) {
       const how = 'Set the folder of a clone with files: git clone';
-      throw new RepositoryError('bare', `${given} is a bare repository, without files. ${how} "${given}"`);
+      throw new RepositoryError(`${given} is a bare repository, without files. ${how} "${given}"`);
     }
     const root = (await git(['rev-parse', '--show-toplevel'])).trimEnd();
     const gitDir = (await git(['rev-parse', '--absolute-git-dir'])).trimEnd();
@@ -321,9 +306,9 @@ async function placesOf(
     return { root, commonDir, gitDir };
   } catch (error) {
     if (!(error instanceof GitError)) throw error;
-    if (!error.stderr.includes('not a git repository')) throw new RepositoryError('unreadable', error.message);
+    if (!error.stderr.includes('not a git repository')) throw new RepositoryError(error.message);
     const how = `Run: git init "${given}"`;
-    throw new RepositoryError('no-repository', `${given} is in no git repository. ${how}`);
+    throw new RepositoryError(`${given} is in no git repository. ${how}`);
   }
 }
 
@@ -333,7 +318,7 @@ async function mainMissing(git: Git, root: string, main: string): Promise<Reposi
     branches === ''
       ? `${root} has no commit yet. Run: git -C "${root}" commit --allow-empty -m "Begin"`
       : `${root} has no branch ${main}. Set "main" to one of: ${branches.split('\n').join(', ')}`;
-  return new RepositoryError('main-missing', message);
+  return new RepositoryError(message);
 }
 
 /**
@@ -352,12 +337,12 @@ function lockRepository(root: string, commonDir: string, excluded: readonly stri
     }
   } catch (error) {
     lock?.release();
-    throw new RepositoryError('unreadable', `Conch cannot write in ${commonDir}: ${(error as Error).message}`);
+    throw new RepositoryError(`Conch cannot write in ${commonDir}: ${(error as Error).message}`);
   }
   if (lock === null) {
     const found = existsSync(owner) ? /"pid":(\d+),"host":"([^"]*)"/.exec(readFileSync(owner, 'utf8')) : null;
     const who = found === null ? '' : ` (process ${found[1]} on ${found[2]})`;
-    throw new RepositoryError('locked', `Another Conch${who} works in ${root}. Stop it, or use another clone.`);
+    throw new RepositoryError(`Another Conch${who} works in ${root}. Stop it, or use another clone.`);
   }
   const held = lock;
   HELD.add(held);

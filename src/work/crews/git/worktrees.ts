@@ -11,9 +11,6 @@ import type { Repository } from './repository.ts';
 /** One worktree as git registers it. `branch` is `null` when HEAD is detached. */
 export type Worktree = { readonly folder: string; readonly head: string | null; readonly branch: string | null };
 
-/** What adding a worktree did: made a branch, took its branch, made a lost folder anew, or found the worktree. */
-export type AddedWorktree = 'created' | 'branch-reused' | 'restored' | 'already-there';
-
 /** Creations, registrations and removals by this file run one at a time for each repository. */
 const QUEUE = new KeyedQueue<string>();
 
@@ -43,14 +40,14 @@ export async function listWorktrees({ git }: Pick<Repository, 'git'>): Promise<r
 export async function addWorktree(
   repository: Repository,
   place: { readonly folder: string; readonly branch: string; readonly base: string },
-): Promise<AddedWorktree> {
-  return await QUEUE.run(repository.commonDir, async () => await add(repository, place));
+): Promise<void> {
+  await QUEUE.run(repository.commonDir, async () => await add(repository, place));
 }
 
 async function add(
   repository: Repository,
   { folder, branch, base }: { readonly folder: string; readonly branch: string; readonly base: string },
-): Promise<AddedWorktree> {
+): Promise<void> {
   const { git } = repository;
   const isPlain = /^\w[\w-]*(?:\/[\w-]+)*$/.test(branch);
   const isName = isPlain || (await unless(1, git(['check-ref-format', `refs/heads/${branch}`]))) !== null;
@@ -64,7 +61,7 @@ async function add(
     throw new Error(`${folder} is no worktree of this repository and is not empty. Move it away.`);
   if (known !== undefined && isOnDisk) {
     const isUnfinished = await hasUnfinishedFiles(repository, folder);
-    if (!isUnfinished && known.branch === branch && existsSync(join(folder, '.git'))) return 'already-there';
+    if (!isUnfinished && known.branch === branch && existsSync(join(folder, '.git'))) return;
     if (!isUnfinished) throw new Error(`${folder} is not the worktree of ${branch}. Move it away.`);
     // git was ended in the middle of an earlier creation, so no agent has worked there.
     await undo(repository, folder);
@@ -78,8 +75,6 @@ async function add(
     if (tip === null) await deleteBranch(repository, branch, base).catch(() => undefined);
     throw error;
   }
-  if (tip === null) return 'created';
-  return known === undefined ? 'branch-reused' : 'restored';
 }
 
 /**
@@ -195,16 +190,17 @@ const MOST_COPIED = 100 * 1_048_576;
 /**
  * Copies files of the user's copy into a worktree: those that match the list `.worktreeinclude` and that git ignores.
  * Never overwrites. Skips links that are absolute or leave the repository, and folders of Conch. Skips what is too
- * large to copy where the file system cannot clone.
+ * large to copy where the file system cannot clone. `without`: folders that are never copied.
  */
 export async function copyIncludes(
   { git, root }: Repository,
   worktree: string,
-  { list = '.worktreeinclude', without = ['agents', '.conch'] }: IncludeOptions = {},
+  without: readonly string[],
 ): Promise<CopiedFiles> {
-  if (!existsSync(join(root, list))) return { copied: [], skipped: [] };
+  const list = join(root, '.worktreeinclude');
+  if (!existsSync(list)) return { copied: [], skipped: [] };
   const outside = without.map((path) => `:(top,exclude,literal)${path}`);
-  const listing = ['ls-files', '-z', '--others', '--ignored', '--directory', `--exclude-from=${join(root, list)}`];
+  const listing = ['ls-files', '-z', '--others', '--ignored', '--directory', `--exclude-from=${list}`];
   const matched = zeroSeparated(await git([...listing, '--', ':/', ...outside]));
   const input = matched.map((path) => `${path}\0`).join('');
   const ignored = matched.length === 0 ? null : await unless(1, git(['check-ignore', '-z', '--stdin'], { input }));
@@ -218,9 +214,6 @@ export async function copyIncludes(
   }
   return { copied, skipped };
 }
-
-/** `list`: the file with the patterns. `without`: folders that are never copied. */
-type IncludeOptions = { readonly list?: string; readonly without?: readonly string[] };
 
 /** Returns why a file or folder was not copied; `null` when it was. */
 async function copyOne(root: string, worktree: string, path: string): Promise<string | null> {

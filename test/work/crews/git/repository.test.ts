@@ -14,14 +14,14 @@ import {
 } from '../../../../src/work/crews/git/repository.ts';
 import { scene } from './scene.ts';
 
-/** The code and the message of the error that opening throws. */
-async function problem(opening: Promise<unknown>): Promise<readonly [string, string]> {
+/** The message of the error that opening throws. */
+async function problem(opening: Promise<unknown>): Promise<string> {
   const error: unknown = await opening.then(
     () => null,
     (thrown: unknown) => thrown,
   );
   if (!(error instanceof RepositoryError)) throw new Error(`no RepositoryError: ${String(error)}`);
-  return [error.code, error.message];
+  return error.message;
 }
 
 describe('a repository', () => {
@@ -68,18 +68,13 @@ describe('a repository', () => {
 describe('a repository that a crew cannot use', () => {
   test('reports that a folder is missing, is a file or is in no repository', async () => {
     const { home, root, open } = scene();
-    expect(await problem(open({}, join(home, 'none')))).toEqual([
-      'unreadable',
+    expect(await problem(open({}, join(home, 'none')))).toEqual(
       `There is no folder ${home}/none. Set the folder of a repository that Conch may read.`,
-    ]);
-    expect(await problem(open({}, join(root, 'a.txt')))).toEqual([
-      'unreadable',
+    );
+    expect(await problem(open({}, join(root, 'a.txt')))).toEqual(
       `${root}/a.txt is a file. Set the folder of a repository.`,
-    ]);
-    expect(await problem(open({}, home))).toEqual([
-      'no-repository',
-      `${home} is in no git repository. Run: git init "${home}"`,
-    ]);
+    );
+    expect(await problem(open({}, home))).toEqual(`${home} is in no git repository. Run: git init "${home}"`);
   });
 
   // The superuser reads every folder.
@@ -94,10 +89,9 @@ describe('a repository that a crew cannot use', () => {
   test('reports that it is bare', async () => {
     const { home, root, git, open } = scene();
     git('clone', '--quiet', '--bare', root, join(home, 'bare.git'));
-    expect(await problem(open({}, join(home, 'bare.git')))).toEqual([
-      'bare',
+    expect(await problem(open({}, join(home, 'bare.git')))).toEqual(
       `${home}/bare.git is a bare repository, without files. Set the folder of a clone with files: git clone "${home}/bare.git"`,
-    ]);
+    );
   });
 
   test('reports how to end an unfinished merge or rebase', async () => {
@@ -107,48 +101,39 @@ describe('a repository that a crew cannot use', () => {
     git('checkout', '--quiet', 'main');
     commit('a.txt', 'main\n');
     expect(() => git('merge', 'other')).toThrow('Command failed');
-    expect(await problem(open())).toEqual([
-      'operation',
+    expect(await problem(open())).toEqual(
       `A merge is under way in ${root}. Finish it or run: git -C "${root}" merge --abort`,
-    ]);
+    );
     git('merge', '--abort');
     expect(() => git('rebase', 'other')).toThrow('Command failed');
-    expect((await problem(open()))[1]).toContain('A rebase is under way');
+    expect(await problem(open())).toContain('A rebase is under way');
     git('rebase', '--abort');
     await open();
   });
 
   test('names the branches when main is missing, and the command to use when there is no commit', async () => {
     const { home, root, git, open } = scene();
-    expect(await problem(open({ main: 'trunk' }))).toEqual([
-      'main-missing',
-      `${root} has no branch trunk. Set "main" to one of: main`,
-    ]);
+    expect(await problem(open({ main: 'trunk' }))).toEqual(`${root} has no branch trunk. Set "main" to one of: main`);
     git('init', '--quiet', join(home, 'new'));
-    expect(await problem(open({}, join(home, 'new')))).toEqual([
-      'main-missing',
+    expect(await problem(open({}, join(home, 'new')))).toEqual(
       `${home}/new has no commit yet. Run: git -C "${home}/new" commit --allow-empty -m "Begin"`,
-    ]);
+    );
   });
 
   test('reports that git is missing or too old', async () => {
     const { home, open, shim } = scene();
-    expect(await problem(open({ env: { PATH: home } }))).toEqual([
-      'git-missing',
-      'git was not found. Install git 2.30 or newer.',
-    ]);
+    expect(await problem(open({ env: { PATH: home } }))).toEqual('git was not found. Install git 2.30 or newer.');
     const env = shim('case "$*" in *version*) echo "git version 2.29.9";; *) exec "$GIT" "$@";; esac');
-    expect(await problem(open({ env }))).toEqual(['git-old', 'git 2.29 is too old. Install git 2.30 or newer.']);
+    expect(await problem(open({ env }))).toBe('git 2.29 is too old. Install git 2.30 or newer.');
     await open({ env: shim('case "$*" in *version*) echo "git version 2.30.0";; *) exec "$GIT" "$@";; esac') });
   });
 
   test('refuses a worktree folder in which main has files', async () => {
     const { commit, open } = scene();
     commit('agents/one.md', 'x');
-    expect(await problem(open())).toEqual([
-      'folder-tracked',
+    expect(await problem(open())).toEqual(
       'main has files in agents/, where worktrees would lie. Set the folder of the worktrees to a path outside the repository.',
-    ]);
+    );
     await open({ folder: null });
   });
 });
@@ -157,17 +142,17 @@ describe('the lock of a repository', () => {
   test('reports that the lock cannot be written', async () => {
     const { root, open } = scene();
     mkdirSync(join(root, '.git/conch.lock'));
-    const [code, message] = await problem(open());
-    expect([code, message.split(':')[0]]).toEqual(['unreadable', `Conch cannot write in ${root}/.git`]);
+    const message = await problem(open());
+    expect(message.split(':')[0]).toBe(`Conch cannot write in ${root}/.git`);
   });
 
   test('names the process that holds it, and is free after that process releases it', async () => {
     const { root, git, home, open } = scene();
     const first = await open();
     const message = `Another Conch (process ${process.pid} on ${hostname()}) works in ${root}. Stop it, or use another clone.`;
-    expect(await problem(open())).toEqual(['locked', message]);
+    expect(await problem(open())).toBe(message);
     git('worktree', 'add', '--quiet', '--detach', join(home, 'linked'));
-    expect((await problem(open({}, join(home, 'linked'))))[0]).toBe('locked');
+    expect(await problem(open({}, join(home, 'linked')))).toContain('Another Conch');
     first.release();
     await open();
   });
@@ -179,7 +164,7 @@ describe('the lock of a repository', () => {
     const other = spawn(process.execPath, ['--input-type=module', '-e', code, join(root, '.git/conch.lock')]);
     writeFileSync(join(root, '.git/conch-owner.json'), JSON.stringify({ pid: other.pid, host: 'old', boot: null }));
     await new Promise((resolve) => void other.stdout.once('data', resolve));
-    expect((await problem(open()))[1]).toContain(`process ${other.pid} on old`);
+    expect(await problem(open())).toContain(`process ${other.pid} on old`);
     const ended = new Promise((resolve) => void other.once('exit', resolve));
     other.kill('SIGKILL');
     await ended;

@@ -24,6 +24,8 @@ import {
 } from '../../../../src/work/crews/git/worktrees.ts';
 import { scene } from './scene.ts';
 
+const OF_CONCH = ['agents', '.conch'];
+
 test('gives a worktree a free name of letters, digits, - and _', () => {
   const taken = new Set(['c-1', 'c-1-2']);
   const name = (id: string): string => worktreeName(id, (one) => taken.has(one));
@@ -43,8 +45,8 @@ describe('a worktree', () => {
     commit('b.txt', 'later');
     const repository = await open();
     const place = { folder: join(root, 'agents/A-c-1'), branch: 'agent/A-c-1', base };
-    expect(await addWorktree(repository, place)).toBe('created');
-    expect(await addWorktree(repository, place)).toBe('already-there');
+    await addWorktree(repository, place);
+    await addWorktree(repository, place);
     expect([gitIn(place.folder, 'rev-parse', 'HEAD'), gitIn(place.folder, 'status', '--porcelain')]).toEqual([
       base,
       '',
@@ -64,9 +66,8 @@ describe('a worktree', () => {
     const repository = await open({ env });
     const names = ['A', 'B', 'C', 'D'];
     const adding = names.map((name) => ({ folder: join(root, 'agents', name), branch: `agent/${name}`, base }));
-    expect(await Promise.all(adding.map((place) => addWorktree(repository, place)))).toEqual(
-      names.map(() => 'created'),
-    );
+    await Promise.all(adding.map((place) => addWorktree(repository, place)));
+    expect(await listWorktrees(repository)).toHaveLength(1 + names.length);
   });
 
   test('that cannot be created leaves no branch, registration or folder', async () => {
@@ -87,7 +88,7 @@ describe('a worktree', () => {
     git('worktree', 'add', '--quiet', '-b', place.branch, place.folder);
     writeFileSync(join(root, '.git/worktrees/A/locked'), 'initializing');
     rmSync(join(place.folder, 'a.txt'));
-    expect(await addWorktree(await open(), place)).toBe('restored');
+    await addWorktree(await open(), place);
     expect(existsSync(join(place.folder, 'a.txt'))).toBe(true);
   });
 
@@ -101,7 +102,7 @@ describe('a worktree', () => {
     if (one === undefined || other === undefined) throw new Error('two places');
     const work = commit('work.txt', 'w', one.folder);
     for (const { folder } of places) rmSync(folder, { recursive: true });
-    expect(await addWorktree(repository, one)).toBe('restored');
+    await addWorktree(repository, one);
     expect(git('rev-parse', 'agent/A')).toBe(work);
     expect(readFileSync(join(one.folder, 'work.txt'), 'utf8')).toBe('w');
     expect((await listWorktrees(repository)).map(({ folder }) => folder)).toEqual([root, one.folder, other.folder]);
@@ -121,12 +122,15 @@ describe('a worktree', () => {
   });
 
   test('starts from the branch of an earlier assignment', async () => {
-    const { root, git, open } = scene();
+    const { root, git, gitIn, commit, open } = scene();
     git('branch', 'agent/A');
-    const base = git('rev-parse', 'HEAD');
-    expect(await addWorktree(await open(), { folder: join(root, 'agents/A'), branch: 'agent/A', base })).toBe(
-      'branch-reused',
-    );
+    const earlier = git('rev-parse', 'HEAD');
+    const base = commit('b.txt', 'later');
+    await addWorktree(await open(), { folder: join(root, 'agents/A'), branch: 'agent/A', base });
+    expect([gitIn(join(root, 'agents/A'), 'rev-parse', 'HEAD'), git('rev-parse', 'agent/A')]).toEqual([
+      earlier,
+      earlier,
+    ]);
   });
 
   test('is refused for invalid names, a missing base, and a folder that Conch did not create', async () => {
@@ -210,7 +214,7 @@ test('copies only ignored files from the list, never over another file or from o
   const tree = join(root, 'agents/A');
   git('worktree', 'add', '--quiet', '--detach', tree);
   writeFileSync(join(tree, '.env.own'), 'theirs');
-  const { copied, skipped } = await copyIncludes(repository, tree);
+  const { copied, skipped } = await copyIncludes(repository, tree, OF_CONCH);
   expect(copied).toEqual(['.env', 'build/']);
   expect(skipped).toEqual([
     { path: '.env.link', reason: '.env.link leaves the repository' },
@@ -227,7 +231,7 @@ test('copies only ignored files from the list, never over another file or from o
     'deep/x.o',
   ]);
   expect([existsSync(join(tree, 'links')), existsSync(join(tree, 'agents'))]).toEqual([false, false]);
-  expect((await copyIncludes(repository, tree)).copied).toEqual([]);
+  expect((await copyIncludes(repository, tree, OF_CONCH)).copied).toEqual([]);
 });
 
 test('clones a large folder by the file system or skips it whole', async () => {
@@ -239,7 +243,7 @@ test('clones a large folder by the file system or skips it whole', async () => {
   truncateSync(join(root, 'deps/zlarge'), 101 * 1_048_576);
   const tree = join(root, 'agents/A');
   git('worktree', 'add', '--quiet', '--detach', tree);
-  const { copied, skipped } = await copyIncludes(await open(), tree);
+  const { copied, skipped } = await copyIncludes(await open(), tree, OF_CONCH);
   const reason = 'larger than 100 MiB, and the file system cannot clone it';
   const cloned = existsSync(join(tree, 'deps'));
   expect({ copied, skipped }).toEqual(
