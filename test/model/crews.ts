@@ -642,10 +642,7 @@ function byCrew(
     reached = notedCrew(reached, fact, given);
     reached = { ...reached, crew: machine.evolve(reached.crew, machine.fact.parse(fact), world.at) };
   }
-  const causing = decision.facts.filter(({ type }) => machine.causing.has(type));
-  for (const fact of decision.facts.filter((each) => !causing.includes(each)))
-    must(machine.causes(fact, reached.crew).length === 0, `${fact.type} is told to nobody`);
-  return [reached, causing.flatMap((fact) => machine.causes(fact, reached.crew)), true];
+  return [reached, decision.facts.flatMap((fact) => machine.causes(fact, reached.crew)), true];
 }
 
 function keyOf({ crew: state, floors, notes, replies, at }: World): string {

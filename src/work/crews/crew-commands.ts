@@ -129,7 +129,10 @@ async function spawn(runner: CrewRunner, { values }: Request): Promise<Answer> {
   const wanted = head.trim() || '1';
   const isNumber = /^\d+$/.test(wanted);
   if (isNumber ? Number(wanted) < 1 || Number(wanted) > 100 : !/^[A-Za-z][\w-]{0,19}$/.test(wanted))
-    return { ok: false, text: 'Expected a number from 1 to 100, or a name of letters, digits, "_" and "-".' };
+    return {
+      ok: false,
+      text: 'Expected a number from 1 to 100, or a name that begins with a letter: at most 20 letters, digits, "_" and "-".',
+    };
   const before = runner.state().workers.length;
   const touches = patterns.split(/[\s,]+/).filter((glob) => glob !== '');
   const refusal = await runner.spawn(isNumber ? Number(wanted) : wanted, touches);
@@ -243,7 +246,7 @@ async function traced(runner: CrewRunner, { values }: Request, ports: CrewComman
   const { landed, subject, commit } = found;
   const done = runner.state().finished.find((each) => each.commit === landed);
   const { id, worker } = done ?? { id: found.ticket, worker: null };
-  const by = commit === landed ? '' : `, which came with ${landed.slice(0, 10)}`;
+  const by = commit === landed ? '' : `, merged as ${landed.slice(0, 10)}`;
   const head = `${words} on ${main} is of commit ${commit.slice(0, 10)}${by}: ${subject}`;
   if (id === '') return { ok: true, text: `${head}\nNo ticket brought it: somebody committed it without a crew.` };
   const who = worker === null ? '' : `, which ${worker} worked on`;
@@ -265,7 +268,7 @@ function originOf(runner: CrewRunner, ticket: string, { message, facts }: CrewCo
   const offer = all.find((fact) => fact.type === 'ticketProposed' && fact.id === proposal?.proposal);
   return offer?.type === 'ticketProposed' && proposal !== null
     ? `${offer.worker} proposed it while it worked on ${offer.from}, and ${proposal.by} admitted it.`
-    : 'It was not made of a message: read the ticket itself.';
+    : 'No message asked for this ticket. Its own text may say more.';
 }
 
 /** Tells the differences between git and the state of the crew. Repairs nothing. */
@@ -284,7 +287,7 @@ async function keptWork(runner: CrewRunner, { values }: Request): Promise<Answer
   if ((verb !== 'show' && verb !== 'drop' && verb !== 'apply') || ref === '')
     return {
       ok: false,
-      text: 'Expected: /crew kept, or /crew kept with show, drop or apply and a ref. apply takes a worker, too.',
+      text: 'Expected: /crew kept, /crew kept show REF, /crew kept drop REF or /crew kept apply REF WORKER.',
     };
   const worker = findWorker(runner.state(), name);
   if (verb === 'apply' && (worker?.ticket == null || !worker.prepared))
@@ -321,8 +324,8 @@ const REFUSED: Readonly<Record<CrewRefusal, string>> = {
   NOT_RUNNING: 'The crew is stopped. To start it: /crew run',
   TICKET_TAKEN: 'Another worker has this ticket. /crew ps shows it.',
   TICKET_WAITS: 'The ticket waits for another one. /crew dashboard shows it.',
-  TICKET_FINISHED: 'This ticket is merged already.',
-  BASE_OUTDATED: 'Work was merged meanwhile, so these tests of main say nothing about it.',
+  TICKET_FINISHED: 'This ticket is finished already.',
+  BASE_OUTDATED: 'Main changed during its tests. Conch tests it again.',
   BASE_RED: 'The tests of main are red, so no ticket starts. Mend main, or decide with /crew accept.',
   BASE_UNTESTED: 'Main is not tested yet. Try again when its tests have ended.',
   NOT_ITS_STEP: 'Nothing changed: the worker is in another step.',

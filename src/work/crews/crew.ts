@@ -264,14 +264,7 @@ const workerSchema = z.strictObject({
   /** The votes for the merge of the present commit; absent for none. */
   votes: z.array(voteSchema).exactOptional(),
   /** The question to people. `step`: the step that follows when they say "continue". Absent: a step without words. */
-  waiting: z
-    .strictObject({
-      for: z.enum(WORKER_WAITS),
-      why: text,
-      since: instant,
-      step: plannedStepSchema.exactOptional(),
-    })
-    .nullable(),
+  waiting: workerQuestionSchema.extend({ since: instant, step: plannedStepSchema.exactOptional() }).nullable(),
   /** Set when the worker leaves its ticket: the worktree is stored next, and removed unless the worker was killed. */
   leaving: z.strictObject({ why: z.enum(LEAVING_REASONS), words: text }).nullable(),
   /**

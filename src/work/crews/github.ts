@@ -7,6 +7,8 @@ export type AskGitHub = (
   parameters: Readonly<Record<string, unknown>>,
 ) => Promise<{ readonly data: unknown }>;
 
+/** An account of GitHub. */
+export const userSchema = z.looseObject({ login: z.string() });
 const permissionSchema = z.looseObject({ permission: z.string() });
 
 const PAGE = 100;

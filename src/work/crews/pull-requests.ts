@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { GitHubRefusal, GitHubRequests } from './github.ts';
+import { GitHubRefusal, GitHubRequests, userSchema } from './github.ts';
 import type { AskGitHub, GitHubPlace } from './github.ts';
 
 /** A remark of a reviewer who may write. `id` never changes. `place`: the file, with the line if known; or empty. */
@@ -38,7 +38,6 @@ export type PullRequests = {
   look(number: number, head: string): Promise<PullState>;
 };
 
-const userSchema = z.looseObject({ login: z.string() });
 const pullSchema = z.looseObject({
   number: z.int(),
   html_url: z.string(),

@@ -316,11 +316,11 @@ describe('/crew why', () => {
     const commit = git(repo, 'log', '-1', '--no-merges', '--format=%H', `${merge}^2`);
     const why = async (place: string) => (await room.command(`/crew why ${place}`)).text;
     expect((await why('./a list.txt:4')).split('\n')).toEqual([
-      `./a list.txt:4 on main is of commit ${commit.slice(0, 10)}, which came with ${merge.slice(0, 10)}: Merge ${ticket}: The list lacks a header`,
+      `./a list.txt:4 on main is of commit ${commit.slice(0, 10)}, merged as ${merge.slice(0, 10)}: Merge ${ticket}: The list lacks a header`,
       `It is the work on the ticket ${ticket}, which A worked on. Ada asked for it: "The list lacks a header" From message ${message} of ${CHANNEL}. Ada made the ticket.`,
     ]);
     expect(await why('a list.txt:1')).toMatch(
-      /It is the work on the ticket c-1, which A worked on\. It was not made of a message: read the ticket itself\.$/,
+      /It is the work on the ticket c-1, which A worked on\. No message asked for this ticket\. Its own text may say more\.$/,
     );
     for (const place of [commit, merge.slice(0, 8)]) expect(await why(place)).toContain(`the ticket ${ticket},`);
     const hand = git(repo, 'rev-parse', 'HEAD');

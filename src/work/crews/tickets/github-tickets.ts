@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { shortDigest } from '../../../lib/digest.ts';
 import { instantOf, isoTime } from '../../../lib/time.ts';
-import { GitHubRefusal, GitHubRequests } from '../github.ts';
+import { GitHubRefusal, GitHubRequests, userSchema } from '../github.ts';
 import type { AskGitHub } from '../github.ts';
 import type { NewTicket, Ticket, TicketSource } from './ticket.ts';
 
@@ -18,7 +18,6 @@ export type GitHubPlan = {
 const FRESH_MS = 30_000;
 const LEASE_MS = 7 * 24 * 3_600_000;
 
-const userSchema = z.looseObject({ login: z.string() });
 const issueSchema = z.looseObject({
   number: z.int(),
   title: z.string(),
@@ -33,11 +32,7 @@ const eventSchema = z.looseObject({
   actor: userSchema.nullish(),
   label: z.looseObject({ name: z.string() }).nullish(),
 });
-const commentSchema = z.looseObject({
-  id: z.int(),
-  body: z.string().nullish(),
-  user: userSchema.nullish(),
-});
+const commentSchema = z.looseObject({ id: z.int(), body: z.string().nullish(), user: userSchema.nullish() });
 
 const newIssueSchema = issueSchema.extend({ labels: z.array(z.looseObject({ name: z.string() })) });
 
