@@ -373,12 +373,6 @@ export const PLANTED_CREWS: readonly Planted[] = [
     replace: 'isAsked',
   },
   {
-    name: 'nobody is told of votes',
-    file: BINDING,
-    find: "    'voted',\n",
-    replace: '',
-  },
-  {
     name: 'one person has two votes',
     file: DECIDE,
     find: 'if (votes.some((vote) => vote.voter === voter)) return votes.length >= needed;',
@@ -443,12 +437,6 @@ export const PLANTED_CREWS: readonly Planted[] = [
     file: DECIDE,
     find: "mayNot === true ? 'only operators decide that' : late",
     replace: 'late',
-  },
-  {
-    name: 'nobody is told of the answer to a reply',
-    file: BINDING,
-    find: "    'replyAnswered',\n",
-    replace: '',
   },
 ];
 

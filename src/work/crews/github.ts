@@ -8,7 +8,7 @@ export type AskGitHub = (
 ) => Promise<{ readonly data: unknown }>;
 
 /** An account of GitHub. */
-export const userSchema = z.looseObject({ login: z.string() });
+export const accountSchema = z.looseObject({ login: z.string() });
 const permissionSchema = z.looseObject({ permission: z.string() });
 
 const PAGE = 100;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { GitHubRefusal, GitHubRequests, userSchema } from './github.ts';
+import { GitHubRefusal, GitHubRequests, accountSchema } from './github.ts';
 import type { AskGitHub, GitHubPlace } from './github.ts';
 
 /** A remark of a reviewer who may write. `id` never changes. `place`: the file, with the line if known; or empty. */
@@ -49,7 +49,7 @@ const pullSchema = z.looseObject({
 });
 const remarkSchema = z.looseObject({
   id: z.int(),
-  user: userSchema.nullish(),
+  user: accountSchema.nullish(),
   author_association: z.string().default('NONE'),
   body: z.string().nullish(),
   state: z.string().default(''),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { shortDigest } from '../../../lib/digest.ts';
 import { instantOf, isoTime } from '../../../lib/time.ts';
-import { GitHubRefusal, GitHubRequests, userSchema } from '../github.ts';
+import { GitHubRefusal, GitHubRequests, accountSchema } from '../github.ts';
 import type { AskGitHub } from '../github.ts';
 import type { NewTicket, Ticket, TicketSource } from './ticket.ts';
 
@@ -24,15 +24,15 @@ const issueSchema = z.looseObject({
   body: z.string().nullish(),
   state: z.enum(['open', 'closed']),
   updated_at: z.string(),
-  assignees: z.array(userSchema).default([]),
+  assignees: z.array(accountSchema).default([]),
   pull_request: z.unknown().optional(),
 });
 const eventSchema = z.looseObject({
   event: z.string(),
-  actor: userSchema.nullish(),
+  actor: accountSchema.nullish(),
   label: z.looseObject({ name: z.string() }).nullish(),
 });
-const commentSchema = z.looseObject({ id: z.int(), body: z.string().nullish(), user: userSchema.nullish() });
+const commentSchema = z.looseObject({ id: z.int(), body: z.string().nullish(), user: accountSchema.nullish() });
 
 const newIssueSchema = issueSchema.extend({ labels: z.array(z.looseObject({ name: z.string() })) });
 
@@ -250,7 +250,7 @@ class GitHubTickets implements TicketSource {
    */
   async #assign(method: 'POST' | 'DELETE', number: number): Promise<void> {
     try {
-      const { login } = userSchema.parse((await this.#requests.send('GET /user', {})).data);
+      const { login } = accountSchema.parse((await this.#requests.send('GET /user', {})).data);
       const route = '/repos/{owner}/{repo}/issues/{issue_number}/assignees';
       await this.#requests.send(`${method} ${route}`, { issue_number: number, assignees: [login] });
     } catch (error) {
