@@ -222,9 +222,8 @@ export const APPROVAL_WORDS: Readonly<
 };
 
 function approvalAnswer({ about, allowed, by }: CrewApproval): string {
-  const { allow, deny } = APPROVAL_WORDS[about];
   const words = about === 'setup' ? 'the setup commands' : 'the test runner';
-  return allowed === true ? `✓ ${by} decided about ${words}: ${allow}` : `✗ ${by} decided about ${words}: ${deny}`;
+  return allowed === true ? `✓ ${by} allowed ${words}` : `✗ ${by} declined ${words}`;
 }
 
 function pausedLine({ settings }: Crew, { until, why }: CrewFactOf<'paused'>): TicketLine | null {

@@ -152,5 +152,5 @@ test('starts nobody while main has several test runners, until an operator takes
   expect(room.app.crews.state('web')?.workers[0]?.status).toBe('idle');
   expect(await room.command(`/crew accept ${id}`)).toMatchObject({ ok: true });
   await finished(room, 1);
-  await until(() => told(room).includes('✓ Ada decided about the test runner: to use the first'));
+  await until(() => told(room).includes('✓ Ada allowed the test runner'));
 });
