@@ -199,7 +199,7 @@ async function uninstall(call: ServiceCall, world: ServiceWorld): Promise<Done> 
   return done(`The service is removed. The data stays${dataDir === null ? '' : ` in ${dataDir}`}.`);
 }
 
-/** This machine, for the Conch that runs this command. */
+/** Returns the machine of this process. `command` starts Conch with the Node and the launcher of this process. */
 export function thisMachine(dataDir: string): ServiceWorld {
   const named = process.env['XDG_CONFIG_HOME'] ?? '';
   const config = isAbsolute(named) ? named : join(homedir(), '.config');

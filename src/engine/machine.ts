@@ -341,7 +341,7 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     return true;
   }
 
-  /** Decides a command of another machine. Throws when `isCommand` does not accept the command. */
+  /** Decides a command that a fact of a machine caused. Throws when `isCommand` does not accept the command. */
   take({ key, command }: CommandFor, by: By): void {
     const { isCommand, name } = this.#machine;
     if (isCommand?.(command) !== true) throw new Error(`impossible: ${name} is given a command that it does not take`);

@@ -15,7 +15,10 @@ type Known = {
   readonly operand?: RegExp;
   /** Refuses a word that matches, also one that another pattern accepts. */
   readonly never?: RegExp;
-  /** True when no option starts, writes or sends anything; then a pattern may match a file named like an option. */
+  /**
+   * True when no option of the program starts, writes or sends anything. A shell pattern such as `*` is then accepted,
+   * although the shell may replace it by the name of a file that the program reads as an option.
+   */
   readonly plain?: true;
   /** The safe verbs of the program, each with its own options. The options above may stand before the verb. */
   readonly verbs?: Readonly<Record<string, Known>>;

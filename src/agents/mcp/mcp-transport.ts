@@ -90,7 +90,8 @@ export class StdioTransport implements Transport {
   #hear(chunk: Buffer): void {
     if (this.#stopped !== null) return;
     this.#received += chunk.length;
-    // `#received` starts again with each message. A line that has not ended can be longer than `#received`.
+    // A message to the server or its answer sets `#received` to 0, also while a line is unfinished. So that line can be
+    // longer than `#received`.
     if (Math.max(this.#received, this.#line.length + chunk.length) > LONGEST_MESSAGE)
       return this.#break('it sent more than 8 MiB without an answer');
     let from = 0;

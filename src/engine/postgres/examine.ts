@@ -14,7 +14,7 @@ type PostgresState = {
   readonly unsafe: readonly string[];
   /** The median time of a request, in milliseconds. */
   readonly requestMs: number;
-  /** The living processes, by slot. */
+  /** The processes that are not declared dead, in ascending order of their slots. */
   readonly processes: readonly SharingProcess[];
 };
 

@@ -20,7 +20,7 @@ export const SILENT_MS = DEAD_MS + 2 * BEAT_MS;
 /** A worker may post and prompt for this part of `DEAD_MS` after its last beat. */
 const LEASE = 0.75;
 
-/** Dependencies of the heart of a worker. */
+/** Dependencies of a `Heart`, which sends the beats of one worker: a process that shares the store. */
 type HeartPorts = {
   readonly log: Pick<SharedLog, 'beat' | 'burySilent'>;
   readonly worker: string;

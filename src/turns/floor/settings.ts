@@ -128,7 +128,7 @@ export const answerSchema = z.strictObject({
   at: z.number(),
 });
 
-/** A decision about a request whose agent was restarted after it. `reason`: the person's words. */
+/** The decision about a request that an agent made before its restart. `reason`: the deciding person's words. */
 export const decidedSchema = z.strictObject({
   title: z.string(),
   choice: z.enum(CHOICES),
