@@ -468,12 +468,13 @@ function askAgain(decision: ReviewDecision): null {
 }
 
 function tick(decision: ReviewDecision): ReviewRefusal | null {
-  const { waiting } = decision.review;
+  const { waiting, reviewer, settings } = decision.review;
   if (waiting === null || waiting.until === null || decision.at < waiting.until) return 'NOT_DUE';
   if (waiting.for === 'provider') return askAgain(decision);
-  // An agent is not there in time, for no known reason. The fallback replaces the reviewer, once.
-  if (waiting.for === 'agents' && replaceReviewer(decision, waiting.why))
-    return decision.wait('agents', waiting.why, decision.at + decision.review.settings.waitMs);
+  // The wait names the agent that is away. The fallback replaces the reviewer only, once.
+  const isForReviewer = waiting.for === 'agents' && waiting.why.startsWith(`${reviewer}: `);
+  if (isForReviewer && replaceReviewer(decision, waiting.why))
+    return decision.wait('agents', waiting.why, decision.at + settings.waitMs);
   const kind = waiting.for === 'arbiter' ? 'stalled' : 'failed';
   return decision.end('failed', kind, waiting.why, null);
 }

@@ -122,7 +122,7 @@ export const settingsSchema = z.strictObject({
   waitMs: z.number(),
   /** Whether the reviewer remembers its earlier turns ("resume") or gets a new session for each review ("fresh"). */
   session: z.enum(SESSIONS).exactOptional(),
-  /** The agent that reviews when the reviewer's provider takes no work, or an agent does not come online in time. */
+  /** The agent that reviews when the reviewer's provider takes no work, or the reviewer is not online in time. */
   fallback: text.exactOptional(),
 });
 

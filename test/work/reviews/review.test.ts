@@ -430,6 +430,21 @@ describe('the agents', () => {
   });
 });
 
+describe('the fallback', () => {
+  test.each([
+    ['reviews when the reviewer does not come in time', 'qa', 'init agents after 0', 'ops'],
+    ['replaces nobody when the primary agent does not come in time', 'dev', 'failed failed after 0', 'qa'],
+  ])('%s', (_what, agent, end, reviewer) => {
+    const course = new Course();
+    course.state = reviewMachine.empty('c');
+    course.give({ ...START, settings: { ...PLAIN, fallback: 'ops' } });
+    course.give({ type: 'LOST', agent, why: 'it is offline' });
+    course.at = reviewMachine.nextDeadline(course.state) ?? 0;
+    expect(course.give({ type: 'TICK' })).toBeNull();
+    expect([course.end, course.review.reviewer]).toEqual([end, reviewer]);
+  });
+});
+
 describe('the prompt of the reviewer', () => {
   const commit = (name: string) => name.repeat(40);
   const work = { tree: 'a', commit: commit('a'), folder: '/data/reviews/r1' };
