@@ -84,8 +84,8 @@ export const PLANTED_REVIEWS: readonly Planted[] = [
   {
     name: 'the turn of a review outlives it',
     file: TURNS,
-    find: '  if (turn?.brief !== undefined) finish(',
-    replace: '  if (turn?.brief === null) finish(',
+    find: '    if (turn.brief !== undefined) finish(',
+    replace: '    if (turn.brief === null) finish(',
   },
   {
     name: 'a stop leaves the review open',

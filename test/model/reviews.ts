@@ -2,6 +2,7 @@ import type { CommandFor } from '../../src/engine/machine.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
 import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
+import { turnsOf } from '../../src/turns/floor/seats.ts';
 import type { floorWithWork } from '../../src/work/floor-with-work.ts';
 import type { reviewOnFloor } from '../../src/work/reviews/review-binding.ts';
 import type { ReviewCommand, ReviewFact } from '../../src/work/reviews/review-events.ts';
@@ -254,7 +255,10 @@ function check(before: World, { floor, review: { review }, worked, passed }: Wor
   if (review.status === 'complete' && measured !== undefined)
     must(measured === review.work?.tree, 'a verdict for another tree counts');
   if (!isOpen(review)) {
-    must(floor.turn?.brief === undefined, 'the turn of a review outlives it');
+    must(
+      turnsOf(floor).every(({ brief }) => brief === undefined),
+      'the turn of a review outlives it',
+    );
     if (review.status === 'complete')
       must(passed !== null && passed === review.work?.tree, 'passed, and nobody said so');
     return;

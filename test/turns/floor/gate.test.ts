@@ -59,6 +59,17 @@ test('between the turns of a task, the task decides who is next', () => {
   expect(play.refused({ type: 'start', by: 'ann' })).toBe('task-open');
 });
 
+test('a turn of a task that waits without the floor ends with its task', () => {
+  const play = stage({ settings: { waitPolicy: 'release' } });
+  const signals = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };
+  const id = 'web/c-1';
+  play.act({ type: 'beginTask', kind: 'ticket', id, key: 'web', primary: 'dev', signals });
+  play.act({ type: 'askTaskTurn', id, agent: 'dev', brief: 'Go on.' });
+  play.waits('dev');
+  play.act({ type: 'endTask', report: { kind: 'ticket', id, about: 'c-1', text: 'c-1 is over' } });
+  expect([play.status('dev'), play.floor.parked, play.floor.task]).toEqual(['QUEUED', [], undefined]);
+});
+
 test('an order with a facilitator needs one', () => {
   const play = stage();
   expect(play.refused({ type: 'order', by: 'ann', order: 'facilitator' })).toBe('no-facilitator');

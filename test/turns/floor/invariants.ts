@@ -71,7 +71,8 @@ function isQueueExact(floor: Floor): boolean {
 /** With the orders `manual` and `mention` a free floor may rest, because it waits for a person. */
 function isWorking(floor: Floor): boolean {
   const { order, rounds } = floor.settings;
-  const busy = floor.turn !== null || floor.facilitation !== null || floor.catchingUp;
+  const { turn, facilitation, catchingUp, task } = floor;
+  const busy = turn !== null || facilitation !== null || catchingUp || task !== undefined;
   if (floor.condition !== 'open' || busy || order === 'manual' || order === 'mention') return true;
   const owed = floor.seats.filter(
     (seat) => seat.status === 'QUEUED' && seat.present && (rounds === 0 || seat.taken < rounds),

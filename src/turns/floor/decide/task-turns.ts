@@ -1,7 +1,7 @@
 import { defined } from '../../../lib/defined.ts';
 import type { CommandOf } from '../command.ts';
 import type { Refusal } from '../refusals.ts';
-import { findSeat } from '../seats.ts';
+import { findSeat, turnsOf } from '../seats.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { closeExchange, finish, openExchange, recall } from './decision-builder.ts';
 import { advance, goOn } from './turns.ts';
@@ -60,8 +60,8 @@ export function tellTask(decision: DecisionBuilder, { announcement }: CommandOf<
 }
 
 /**
- * Ends the task with the turn that it has on the floor, and announces its report. Held messages are then routed by the
- * channel's order. An outer task ends without a turn.
+ * Ends the task and announces its report. Its turn ends too, also a turn that waits without the floor. Held messages
+ * are then routed by the channel's order. An outer task ends without a turn.
  */
 export function endTask(decision: DecisionBuilder, { report }: CommandOf<'endTask'>): Refusal | null {
   const { task } = decision.floor;
@@ -71,8 +71,8 @@ export function endTask(decision: DecisionBuilder, { report }: CommandOf<'endTas
     return null;
   }
   if (task?.id !== report.id) return 'not-asked';
-  const { turn } = decision.floor;
-  if (turn?.brief !== undefined) finish(decision, turn, { outcome: 'revoked', trigger: 'SKIPPED', to: 'QUEUED' });
+  for (const turn of turnsOf(decision.floor))
+    if (turn.brief !== undefined) finish(decision, turn, { outcome: 'revoked', trigger: 'SKIPPED', to: 'QUEUED' });
   decision.record({ type: 'taskOver', id: report.id });
   decision.announce(report);
   const { exchange, parked } = decision.floor;
