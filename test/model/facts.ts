@@ -315,6 +315,9 @@ function checkAct({ fact, before, after, at }: Of<'said' | 'worked' | 'turnConti
   must(next.openWork === (fact.type === 'worked' ? fact.open : turn.openWork), 'I14', 'open work is miscounted');
   must(next.hardEndAt === turn.hardEndAt, 'I14', 'work moved the hard end');
   const counts = isIdle && autoDetectTurnEnd && next.said;
+  const notBefore = (instant: Instant): Instant => Math.max(turn.extendedTo ?? 0, instant);
+  const silentFrom = (sign: Instant): Instant =>
+    notBefore(sign + timeoutOf(before, fact.agent)) - timeoutOf(before, fact.agent);
   if (fact.type === 'said' && fact.workedAt !== undefined && isIdle) {
     const sign = fact.workedAt;
     const put = (was: Instant | null, ms: number): Instant => Math.max(was ?? -Infinity, sign + ms);
@@ -324,13 +327,12 @@ function checkAct({ fact, before, after, at }: Of<'said' | 'worked' | 'turnConti
       'what is said for an agent counts as its work',
     );
     must(
-      next.silenceAt === (counts ? put(turn.silenceAt, autoDetectSilenceMs) : null),
+      next.silenceAt === (counts ? Math.max(turn.silenceAt ?? 0, silentFrom(sign) + autoDetectSilenceMs) : null),
       'I14',
       'silence begins when Conch speaks',
     );
     return;
   }
-  const notBefore = (instant: Instant): Instant => Math.max(turn.extendedTo ?? 0, instant);
   const limitMs = fact.type === 'worked' ? fact.limitMs : undefined;
   const limitAt = limitMs === undefined ? turn.deadlineAt : notBefore(at + limitMs);
   const isKnown = next.openWork === turn.openWork || limitMs !== undefined;
@@ -340,7 +342,8 @@ function checkAct({ fact, before, after, at }: Of<'said' | 'worked' | 'turnConti
     'I14',
     'a sign of work does not count',
   );
-  must(next.silenceAt === (counts ? at + autoDetectSilenceMs : null), 'I14', 'silence is timed otherwise');
+  const silentAt = counts ? silentFrom(at) + autoDetectSilenceMs : null;
+  must(next.silenceAt === silentAt, 'I14', 'silence is timed otherwise');
 }
 
 function checkWait({ fact, before, after, at }: Of<'turnWaited'>): void {
@@ -437,6 +440,7 @@ function checkExtension({ fact, before, after }: Of<'turnExtended'>): void {
   must(
     next.deadlineAt === moved(turn.deadlineAt) &&
       next.hardEndAt === moved(turn.hardEndAt) &&
+      next.silenceAt === moved(turn.silenceAt) &&
       (next.wait?.deadlineAt ?? null) === moved(turn.wait?.deadlineAt ?? null),
     'I14',
     'more time was not given',

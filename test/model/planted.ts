@@ -394,10 +394,10 @@ const TIME: readonly Planted[] = [
     replace: 'const deadlineAt = quietAt === null ? null : fact.open > 0 ? noSooner(turn, quietAt) : turn.deadlineAt;',
   },
   {
-    name: 'a standstill of the process counts as silence of the agent',
+    name: 'more time and a standstill of the process do not move the end by silence',
     file: 'evolve.ts',
-    find: 'turn.silenceAt === null ? turn : { ...turn, silenceAt: turn.silenceAt + ms }',
-    replace: 'turn',
+    find: 'silenceAt: turn.silenceAt === null ? null : turn.silenceAt + ms,',
+    replace: 'silenceAt: turn.silenceAt,',
   },
   {
     name: 'a standstill of the process counts against the holder',

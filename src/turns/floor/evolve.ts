@@ -534,6 +534,7 @@ function extended(turn: Turn, ms: number): Turn {
         ...turn,
         deadlineAt: turn.deadlineAt === null ? null : turn.deadlineAt + ms,
         hardEndAt: turn.hardEndAt + ms,
+        silenceAt: turn.silenceAt === null ? null : turn.silenceAt + ms,
       };
     case 'suspended':
       return { ...turn, deadlineAt: turn.deadlineAt + ms, hardEndAt: turn.hardEndAt + ms };
@@ -576,7 +577,6 @@ function laterAside(aside: Aside, ms: number): Aside {
 /** The turn with every deadline moved by `ms`. */
 function delayed(before: Turn, ms: number): Turn {
   const turn = extended(before, ms);
-  if (turn.status === 'active') return turn.silenceAt === null ? turn : { ...turn, silenceAt: turn.silenceAt + ms };
   if (turn.status !== 'waiting' || turn.wait.reason !== 'human' || turn.wait.graceEndAt === null) return turn;
   return { ...turn, wait: { ...turn.wait, graceEndAt: turn.wait.graceEndAt + ms } };
 }
@@ -612,7 +612,7 @@ function turnBase(turn: Turn): TurnBase {
   };
 }
 
-/** The deadlines of a turn after a sign of work. */
+/** The deadlines of a turn after a sign of work. An operator's extension moves both. */
 function working(
   floor: Floor,
   turn: Pick<ActiveTurn, 'agent' | 'said' | 'openWork' | 'extendedTo'>,
@@ -621,10 +621,9 @@ function working(
   const { agent, said: hasSaid, openWork } = turn;
   if (openWork > 0) return { deadlineAt: null, silenceAt: null };
   const { autoDetectTurnEnd, autoDetectSilenceMs } = floor.settings;
-  return {
-    deadlineAt: noSooner(turn, at + seatOf(floor, agent).timeoutMs),
-    silenceAt: autoDetectTurnEnd && hasSaid ? at + autoDetectSilenceMs : null,
-  };
+  const { timeoutMs } = seatOf(floor, agent);
+  const deadlineAt = noSooner(turn, at + timeoutMs);
+  return { deadlineAt, silenceAt: autoDetectTurnEnd && hasSaid ? deadlineAt - timeoutMs + autoDetectSilenceMs : null };
 }
 
 /** The later of two ends: after a sign of work, and of an operator's extension. */

@@ -258,6 +258,22 @@ describe('a wait', () => {
 });
 
 describe('the end by silence', () => {
+  test.each([
+    ['after a text', (play: Stage) => (play.says('pm'), play.operator({ type: 'extend', ms: 120_000 }))],
+    ['before a text', (play: Stage) => (play.operator({ type: 'extend', ms: 120_000 }), play.says('pm'))],
+    [
+      'before more text',
+      (play: Stage) => (play.says('pm'), play.operator({ type: 'extend', ms: 120_000 }), play.says('pm')),
+    ],
+  ])('is moved by an operator who extends the turn %s', (_when, act) => {
+    const play = taken({ autoDetectTurnEnd: true });
+    act(play);
+    play.later(129_999);
+    expect(play.holder).toBe('pm #1');
+    play.later(1);
+    expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED SILENCE');
+  });
+
   const settings = { autoDetectTurnEnd: true };
 
   test('is off by default', () => {
