@@ -55,7 +55,7 @@ const RESET = {
 } as const;
 
 const CLOSED = {
-  done: 'everybody had a turn',
+  done: 'no agent is next',
   silent: 'nobody had anything to say',
   limit: 'a limit was reached',
   stopped: 'stopped',

@@ -120,6 +120,7 @@ describe('a fact in words', () => {
       { type: 'turnWaited', agent: 'pm', epoch: 2, wait: { reason: 'human', deadlineAt: 0, graceEndAt: 0 } },
       'PM #2 waits for a person',
     ],
+    [{ type: 'exchangeClosed', reason: 'done' }, 'exchange closed: no agent is next'],
     [{ type: 'exchangeClosed', reason: 'limit', budget: 'tokens' }, 'exchange closed: a limit was reached (tokens)'],
     [
       {
