@@ -96,14 +96,22 @@ export function floorUses({
   };
 }
 
-/** The ids in a fact by which `why` finds the fact, without repetitions. Some are ids of tasks or files. */
-export function messagesOf(fact: Fact): readonly MessageId[] {
-  const named = [
-    ...('id' in fact ? [fact.id] : []),
-    ...('messages' in fact ? fact.messages : []),
-    ...('answered' in fact ? [...fact.answered, ...(fact.cut ?? [])] : []),
-  ];
-  return [...new Set(named.map((message) => (typeof message === 'string' ? message : message.id)))];
+/** The messages that a fact is about. By these ids `why` finds the fact. */
+function messagesOf(fact: Fact): readonly MessageId[] {
+  switch (fact.type) {
+    case 'messageRouted':
+    case 'messageAmended':
+    case 'injectReported':
+      return [fact.id];
+    case 'prioritised':
+      return fact.message === undefined ? [] : [fact.message];
+    case 'turnEnded':
+      return [...fact.answered, ...fact.returned, ...(fact.cut ?? [])];
+    case 'waitAnswered':
+      return fact.messages.map(({ id }) => id);
+    default:
+      return 'messages' in fact ? fact.messages : [];
+  }
 }
 
 /** The effect of a stored row with its text. */
