@@ -293,12 +293,15 @@ function skip(call: Call, named: AgentId | FloorView): Act {
   };
 }
 
-function extend(call: Call, { holder }: FloorView): Act {
+function extend(call: Call): Act {
   const ms = (call.values.seconds ?? DEFAULT_EXTENSION_SECONDS) * 1_000;
-  const who = holder === null ? 'The holder' : call.context.names.agent(holder.agent);
   return {
     command: { type: 'extend', by: call.person.id, ms, ...drawnIn(call) },
-    did: () => `${who} has ${clockWords(ms)} more.`,
+    did(facts) {
+      const extended = facts.find((fact) => fact.type === 'turnExtended');
+      const who = extended === undefined ? 'The agent' : call.context.names.agent(extended.agent);
+      return `${who} has ${clockWords(ms)} more.`;
+    },
   };
 }
 

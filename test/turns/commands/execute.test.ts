@@ -202,10 +202,16 @@ describe('a button', () => {
   });
 
   test('of an ended turn does not extend another turn', async () => {
-    const { run, commands } = room();
+    const { run, commands } = room({ facts: [{ type: 'turnExtended', agent: 'dev', ms: 60_000, by: 'ola' }] });
     expect((await run('/floor extend', OLA, 'tx.2')).text.split('\n')[0]).toBe('Developer has 1:00 more.');
     expect(commands[0]?.command).toEqual({ type: 'extend', by: 'ola', ms: 60_000, epoch: 2 });
   });
+});
+
+test('more time for a waiting agent names that agent', async () => {
+  const facts = [{ type: 'turnExtended', agent: 'dev', ms: 60_000, by: 'ola' }] as const;
+  const { run } = room({ facts, view: view({ holder: null }) });
+  expect((await run('/floor extend', OLA)).text.split('\n')[0]).toBe('Developer has 1:00 more.');
 });
 
 describe('T7 a question', () => {
