@@ -86,7 +86,7 @@ const CHOICES: Readonly<Record<Argument['kind'], (asked: Asked) => readonly Choi
     asked.map(({ question: { question, title } }) => ({ value: `${question}`, summary: title })),
   message: ({ known }) => (known.messages ?? []).map(({ id, summary }) => ({ value: id, summary })),
   seconds: () => ['30', '60', '120', '300'].map((value) => ({ value, summary: `${value} seconds` })),
-  count: () => ['5', '10', '25', '50'].map((value) => ({ value, summary: `${value} turns` })),
+  count: () => ['5', '10', '25', '50'].map((value) => ({ value, summary: value })),
   scope: () => [
     { value: 'once', summary: 'this call only' },
     { value: 'always', summary: 'every call under the offered rule, for 30 days' },

@@ -49,7 +49,7 @@ const HELD = {
 } as const;
 
 const RESET = {
-  person: 'a message reset the turn count',
+  person: 'the turn count was reset',
   operator: 'an operator reset the turn count',
   midnight: 'the daily limit was reset',
 } as const;
@@ -105,7 +105,9 @@ const WORDS: Words = {
   questionShown: ({ question }) => `the channel shows request ${question}`,
   questionClosed: ({ agent, question, choice, by, reason }, name) =>
     choice === null
-      ? `${name(agent)} withdrew request ${question}`
+      ? by === null || by === agent
+        ? `${name(agent)} withdrew request ${question}`
+        : `request ${question} of ${name(agent)} was closed: ${name(by)} decided about the run`
       : `${name(by ?? 'Conch')} ${choice === 'allow' ? 'allowed' : 'denied'} request ${question} of ${name(agent)}${reason === undefined || choice === 'allow' ? '' : `: ${excerpt(reason)}`}`,
   trustAsked: ({ agent, id }, name) => `${name(agent)} is not started: its folder has the files ${id}`,
   trustShown: ({ agent, id }, name) => `the channel shows the question about the files ${id} of ${name(agent)}`,
@@ -130,7 +132,7 @@ const WORDS: Words = {
     `a ${kind} began: ${name(primary)} works${reviewer === undefined ? '' : `, ${name(reviewer)} reviews`}`,
   taskTurnAsked: ({ agent }, name) => `the task asks for a turn of ${name(agent)}`,
   reviewerSet: ({ reviewer }, name) => `${name(reviewer)} reviews from now on`,
-  taskHeld: () => 'the task waits for people',
+  taskHeld: () => 'the task waits',
   taskOver: ({ id }) => `task ${id} is over`,
   turnStopped: ({ agent, epoch, forced }, name) =>
     `${name(agent)} #${epoch} ${forced ? 'was stopped by force' : 'has stopped'}`,

@@ -10,6 +10,8 @@ import { quoted, usage } from './parse.ts';
 import { COMMANDS } from './command-table.ts';
 import type { CommandRow } from './command-table.ts';
 import { MODES, POLICIES } from '../floor/policies.ts';
+import type { Limit } from '../floor/announcement.ts';
+import { limitName } from '../text/words.ts';
 import { firstFor } from '../floor/gate.ts';
 import type { Obstacle } from '../floor/gate.ts';
 import type { NameOf } from './fact-words.ts';
@@ -265,9 +267,9 @@ const RESTS = {
   nothing: 'The floor rests. To start: write a message, or /floor start.',
 } as const;
 
-function limitWords(limit: string): string {
+function limitWords(limit: Limit['budget']): string {
   const way = limit === 'turns' ? 'write a message, or /floor resume' : '/floor resume';
-  return `⏸ The limit of ${limit} is reached. To continue: ${way}.`;
+  return `⏸ The ${limitName(limit)} is reached. To continue: ${way}.`;
 }
 
 function seatWords(seat: FloorView['seats'][number], name: NameOf): string {

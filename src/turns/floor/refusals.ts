@@ -17,7 +17,7 @@ export const REFUSALS = {
   'nothing-to-resume': () => 'Nothing is paused here. To start the agents: write a message, or /floor start.',
   'task-open': () =>
     'A review or a ticket decides who is next here. To see what it waits for: /review status or /crew ps.',
-  'no-facilitator': () => 'No agent of this channel chooses the next one: set facilitator in turnConfig.json.',
+  'no-facilitator': () => 'This channel has no facilitator: set "facilitator" in turnConfig.json.',
   'nothing-due': () => 'Nothing changed: no time has run out yet.',
   paused: () => 'The floor is paused. To continue: /floor resume.',
   'catching-up': () => 'Conch is still reading the messages that it missed here: try again in a moment.',
@@ -28,7 +28,7 @@ export const REFUSALS = {
   'stale-question': () => 'That request is closed: /run approvals lists the open ones.',
   'not-shown': () => 'Not yet: the channel does not show the whole request. Try again in a moment.',
   'bad-queue': () => 'Name each agent of the queue at most once: /queue shows them.',
-  'day-limit': () => 'A budget is used up. To continue: /floor resume.',
+  'day-limit': () => 'Today’s budget is used up. To continue: /floor resume.',
 } as const satisfies Readonly<Record<string, (agent: string, argument: string) => string>>;
 
 /** The reason for a refused command. */

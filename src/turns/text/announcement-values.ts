@@ -13,6 +13,7 @@ import {
   factsAsked,
   heading,
   inline,
+  limitName,
   outcomeWords,
   reason,
   trustAnswers,
@@ -57,7 +58,7 @@ const ROWS: { readonly [K in Kind]: Row<K> } = {
     values: (notice, name) => ({ why: whyUnaddressed(notice, name) }),
   },
   limit: {
-    note: ({ budget, used, max }) => `limit of ${budget} reached, ${used} of ${max}`,
+    note: ({ budget, used, max }) => `${limitName(budget)} reached, ${used} of ${max}`,
     values: ({ budget, used, max }) => ({ budget, used: amount(budget, used), max: amount(budget, max) }),
   },
   stopped: {
@@ -106,7 +107,7 @@ const ROWS: { readonly [K in Kind]: Row<K> } = {
     note: ({ why }) => `the review waits for people: ${excerpt(why)}`,
     after: ({ positions, until }, name) =>
       positions.map(({ agent, words }) => `\n${name(agent)}: ${inline(excerpt(words, POSITION_LENGTH))}`).join('') +
-      (until === null ? '' : `\nFails at ${utcTime(until)} if nobody answers.`),
+      (until === null ? '' : `\nEnds at ${utcTime(until)} if nobody answers.`),
     countless: true,
   },
   reviewOver: {
@@ -214,7 +215,7 @@ function questionKind({ pause, about }: Pick<Question, 'pause' | 'about'>): keyo
 }
 
 function whyUnaddressed({ named, example }: AnnouncementOf<'unaddressed'>, nameOf: NameOf): string {
-  if (named.length > 0) return `${named.map(nameOf).join(', ')} is not available`;
+  if (named.length > 0) return `${LIST.format(named.map(nameOf))} ${named.length === 1 ? 'is' : 'are'} not available`;
   return `it names no agent. Begin with a name, such as "@${nameOf(example)} …"`;
 }
 
@@ -261,6 +262,7 @@ export function reviewLine(
   return `🔁 ${iteration} of ${allowed} · ${turn()}${model}`;
 }
 
+const LIST = new Intl.ListFormat('en-GB');
 const MONEY = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD', maximumFractionDigits: 4 });
 function filled(template: string, values: Values): string {
   let count: number | null = null;

@@ -1,4 +1,4 @@
-import type { AnnouncementOf } from '../floor/announcement.ts';
+import type { AnnouncementOf, Limit } from '../floor/announcement.ts';
 import type { AboutCall, AgentId, DecidedRequest, Feedback, Question } from '../floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { mixedWords } from '../../lib/visible.ts';
@@ -23,6 +23,11 @@ export function factsAsked({ detail, about, restarted }: AskedQuestion, agent: s
 /** Returns a run's short name: "run dev#2", or "run dev+#1" for a background run. */
 export function runWords(run: string): string {
   return `run ${run.slice(run.lastIndexOf(' ') + 1)}`;
+}
+
+/** Returns the name of a limit: "limit of turns", "daily limit of cost". */
+export function limitName(budget: Limit['budget']): string {
+  return budget.endsWith(' a day') ? `daily limit of ${budget.slice(0, -' a day'.length)}` : `limit of ${budget}`;
 }
 
 const RESTARTED = (agent: string): string =>

@@ -9,6 +9,7 @@ import type { Fact } from '../../turns/floor/fact.ts';
 import type { Floor, FloorTask } from '../../turns/floor/floor.ts';
 import { isUnpriced } from '../../turns/floor/gate.ts';
 import { findSeat, findTurn } from '../../turns/floor/seats.ts';
+import { limitName } from '../../turns/text/words.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
 import { findingLine } from './briefs.ts';
 import { decideReview } from './review-decide.ts';
@@ -110,7 +111,9 @@ function commandsOf(fact: Fact, floor: Floor, review: ReviewTask): readonly Revi
     }
     case 'exchangeClosed':
       if (fact.reason === 'stopped') return [{ type: 'CANCEL', by: fact.by ?? '', reason: 'the floor was stopped' }];
-      return fact.reason === 'limit' ? [{ type: 'BUDGET', why: `the limit of ${fact.budget} is reached` }] : [];
+      return fact.reason === 'limit'
+        ? [{ type: 'BUDGET', why: `the ${limitName(fact.budget ?? 'turns')} is reached` }]
+        : [];
     case 'exchangeOpened':
       return review.told > 0 && review.held === undefined ? [{ type: 'RAISED' }] : [];
     default:

@@ -317,6 +317,14 @@ describe('status', () => {
     );
   });
 
+  test('shows a daily limit as such', async () => {
+    const obstacles = [{ why: 'day-limit', budget: 'cost a day', until: T0 }] as const;
+    const { run } = room({ view: view({ holder: null, condition: 'resting', obstacles }) });
+    expect((await run('/floor status', ANN)).text).toContain(
+      '⏸ The daily limit of cost is reached. To continue: /floor resume.',
+    );
+  });
+
   test('shows a limit, and how to continue', async () => {
     const { run } = room({
       view: view({

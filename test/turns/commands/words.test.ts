@@ -120,6 +120,11 @@ describe('a fact in words', () => {
       { type: 'turnWaited', agent: 'pm', epoch: 2, wait: { reason: 'human', deadlineAt: 0, graceEndAt: 0 } },
       'PM #2 waits for a person',
     ],
+    [{ type: 'questionClosed', agent: 'pm', epoch: 2, question: 3, choice: null, by: 'pm' }, 'PM withdrew request 3'],
+    [
+      { type: 'questionClosed', agent: 'pm', epoch: 2, question: 3, choice: null, by: 'ann' },
+      'request 3 of PM was closed: ann decided about the run',
+    ],
     [{ type: 'exchangeClosed', reason: 'done' }, 'exchange closed: no agent is next'],
     [{ type: 'exchangeClosed', reason: 'limit', budget: 'tokens' }, 'exchange closed: a limit was reached (tokens)'],
     [

@@ -188,6 +188,7 @@ describe('the built-in texts', () => {
       '⚠️ No agent answers: it names no agent. Begin with a name, such as "@dev …"',
     ],
     [{ kind: 'unaddressed', named: ['qa'], example: 'dev' }, '⚠️ No agent answers: qa is not available'],
+    [{ kind: 'unaddressed', named: ['dev', 'qa'], example: 'pm' }, '⚠️ No agent answers: dev and qa are not available'],
     [
       { kind: 'disconnect', agent: 'pm', cause: 'cannot reach it', also: ['dev', 'qa'] },
       '⚠️ dev, qa, pm disconnected, skipping turn: cannot reach it',
