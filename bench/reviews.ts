@@ -7,7 +7,7 @@ import type { OutboxRow } from '../src/turns/floor-store.ts';
 import { TurnManager } from '../src/turns/manager.ts';
 import { floorWithWork } from '../src/work/floor-with-work.ts';
 import { reviewOnFloor } from '../src/work/reviews/review-binding.ts';
-import { DEFAULT_ITERATIONS, isOpen } from '../src/work/reviews/review.ts';
+import { isOpen } from '../src/work/reviews/review.ts';
 import type { ReviewSettings } from '../src/work/reviews/review.ts';
 import { Reviews } from '../src/work/reviews/reviews.ts';
 import { answering, configOf, personSays, startProgram } from './app.ts';
@@ -16,12 +16,13 @@ import type { Span } from './steady.ts';
 
 const CONFIRMED: Settlement = { state: 'confirmed', platformId: 'p' };
 const [PLAIN = '', REVIEWED = ''] = channelsNamed(2);
+const ITERATIONS = 10;
 const SETTINGS: ReviewSettings = {
-  maxIterations: DEFAULT_ITERATIONS,
+  maxIterations: ITERATIONS,
   until: 'consensus',
   onFail: 'revise',
   signals: { done: 'DONE', pass: 'PASS', fail: 'FAIL' },
-  patience: DEFAULT_ITERATIONS,
+  patience: ITERATIONS,
   waitMs: 1_000_000_000,
 };
 
@@ -84,7 +85,7 @@ export async function reviewed(
 }
 
 /** How many hand-overs of a channel are timed together: those of one review, from its first prompt to its last. */
-const BLOCK = 2 * DEFAULT_ITERATIONS - 1;
+const BLOCK = 2 * ITERATIONS - 1;
 
 /** Holds the answers of one channel's agents back until they are allowed. */
 class Prompts {

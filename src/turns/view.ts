@@ -9,6 +9,7 @@ import { upcoming } from './floor/next-speaker.ts';
 import type { Obstacle } from './floor/gate.ts';
 import { decide } from './floor/decide.ts';
 import type { Attachment, StoredFact, StoredMessage } from '../engine/port.ts';
+import type { REVIEW_VERDICTS, TURN_PURPOSES } from './text/review-signals.ts';
 import { defined } from '../lib/defined.ts';
 
 /** How a review stands, for one line. */
@@ -18,8 +19,8 @@ export type ReviewStand = {
   readonly allowed: number;
   /** The agent whose turn it is; `null` between two turns and while the review waits. */
   readonly agent: AgentId | null;
-  /** What that turn is for. `repair`: its agent gave no usable verdict. `answers`: it left findings unanswered. */
-  readonly purpose: 'work' | 'review' | 'repair' | 'answers' | null;
+  /** What that turn is for. */
+  readonly purpose: (typeof TURN_PURPOSES)[number] | null;
   /** The work changed during the last review, so its verdict counts for nothing. */
   readonly voided: boolean;
   /** The reason why the review waits. `asksPeople`: a person decides how it continues. */
@@ -35,7 +36,7 @@ export type ReviewView = ReviewStand & {
   readonly id: string;
   readonly reviewer: AgentId;
   readonly iterations: readonly {
-    readonly verdict: 'pass' | 'revise' | 'fail' | null;
+    readonly verdict: (typeof REVIEW_VERDICTS)[number] | null;
     readonly opened: number;
     readonly fixed: number;
     readonly disputed: number;

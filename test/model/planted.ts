@@ -230,8 +230,8 @@ const MESSAGES: readonly Planted[] = [
     name: 'queue mode drops the message instead of holding it',
     near: 'mode queue',
     file: 'decide/turns.ts',
-    find: "    case 'queue':\n      hold(decision, message, 'turn');\n",
-    replace: "    case 'queue':\n",
+    find: "  if (mode === 'queue') hold(decision, message, 'turn');\n",
+    replace: "  if (mode === 'queue') {}\n",
   },
   {
     name: 'held messages are released backwards',
@@ -438,7 +438,7 @@ const HANGS: readonly Planted[] = [
     name: 'the session of a hung agent is only interrupted, and counts no error',
     near: 'everything',
     file: 'react.ts',
-    find: 'floor.settings.interruptGraceMs, fact.hung)',
+    find: 'floor.settings.interruptGraceMs, hung)',
     replace: 'floor.settings.interruptGraceMs)',
   },
   {
@@ -484,8 +484,8 @@ const WORLD: readonly Planted[] = [
   {
     name: 'an agent whose time is over is not told to stop',
     file: 'react.ts',
-    find: "    case 'passed':\n",
-    replace: "    case 'passed':\n    case 'expired':\n",
+    find: "outcome === 'passed')",
+    replace: "outcome === 'passed' || outcome === 'expired')",
   },
   {
     name: 'one turn more than the budget is granted',
@@ -605,15 +605,15 @@ const PROGRAMS: readonly Planted[] = [
     name: 'a message that an agent could not take is no longer a program’s',
     near: 'programs interrupt',
     file: 'evolve.ts',
-    find: 'addressed: fact.addressed, ...written(fact) };',
+    find: 'addressed: fact.addressed, ...defined({ fromProgram: fact.fromProgram }) };',
     replace: 'addressed: fact.addressed };',
   },
   {
     name: 'a message that waits is no longer a program’s',
     near: 'programs wait for the floor',
     file: 'evolve.ts',
-    find: 'line: known?.line ?? fact.line,\n        ...written(fact),',
-    replace: 'line: known?.line ?? fact.line,',
+    find: 'const message = { id, addressed, order, ...defined({ fromProgram }) };',
+    replace: 'const message = { id, addressed, order };',
   },
   {
     name: 'a program lifts a stop',
@@ -712,8 +712,8 @@ const QUESTIONS: readonly Planted[] = [
   {
     name: 'the generation of a turn that an operator completes goes on',
     file: 'react.ts',
-    find: '      if (fact.by !== undefined)',
-    replace: "      if (fact.by === '')",
+    find: ' && by === undefined;',
+    replace: ';',
   },
   {
     name: 'every question of a floor has the same number',

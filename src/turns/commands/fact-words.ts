@@ -1,5 +1,5 @@
 import type { Fact, Fate } from '../floor/fact.ts';
-import { announcementNote } from '../text/announcement-values.ts';
+import { announcementNote, trustNote } from '../text/announcement-values.ts';
 import { ASIDE_END_WORDS } from '../floor/seats.ts';
 import { pricedMicros } from '../floor/gate.ts';
 import type { MessageId } from '../floor/settings.ts';
@@ -111,10 +111,7 @@ const WORDS: Words = {
       : `${name(by ?? 'Conch')} ${choice === 'allow' ? 'allowed' : 'denied'} request ${question} of ${name(agent)}${reason === undefined || choice === 'allow' ? '' : `: ${excerpt(reason)}`}`,
   trustAsked: ({ agent, id }, name) => `${name(agent)} is not started: its folder has the files ${id}`,
   trustShown: ({ agent, id }, name) => `the channel shows the question about the files ${id} of ${name(agent)}`,
-  trustAnswered: ({ agent, id, choice, by }, name) =>
-    choice === null
-      ? `the question about the files ${id} of ${name(agent)} is over`
-      : `${by ?? 'nobody'} ${choice === 'trusted' ? 'trusts' : 'does not trust'} the files ${id} of ${name(agent)}`,
+  trustAnswered: trustNote,
   asideBegun: ({ agent }, name) => `${name(agent)} starts a background run`,
   asideAsked: ({ agent, question }, name) => `${name(agent)}'s background run makes request ${question.question}`,
   asideShown: ({ question }) => `the channel shows request ${question}`,

@@ -26,7 +26,7 @@ export const trustAnswered = {
 };
 
 /** How a review ended. */
-const reviewOutcome = z.enum(['passed', 'passed with notes', 'stalled', 'limit', 'failed', 'cancelled']);
+export const REVIEW_OUTCOMES = ['passed', 'passed with notes', 'stalled', 'limit', 'failed', 'cancelled'] as const;
 
 /** A review waits for people. `positions`: the reviewer's last verdict, and the primary agent's last dispute. */
 const reviewAsks = z.strictObject({
@@ -58,7 +58,7 @@ export const taskTold = z.discriminatedUnion('kind', [reviewAsks, ticketLine]);
 const reviewReport = z.strictObject({
   kind: z.literal('reviewOver'),
   id: z.string(),
-  outcome: reviewOutcome,
+  outcome: z.enum(REVIEW_OUTCOMES),
   why: z.string(),
   iterations: number,
   ms: number,

@@ -35,7 +35,7 @@ import {
   quietUntil,
   withTurn,
 } from './seats.ts';
-import { GAP_KEY, NOTHING_USED } from './floor.ts';
+import { GAP_KEY, NOTHING_OF_A_DAY, NOTHING_USED } from './floor.ts';
 import type { taskTurnShape } from './floor.ts';
 import { NOBODY, openMs, today } from './gate.ts';
 import { defined } from '../../lib/defined.ts';
@@ -50,7 +50,8 @@ const EVOLUTION: Evolution = {
   configured,
   settingsChanged: (floor, { settings, queue = floor.queue }) => ({ ...floor, settings, queue }),
   seatMoved: moveSeat,
-  seatMarked: (floor, fact) => patchSeat(floor, fact.agent, marked(fact)),
+  seatMarked: (floor, { agent, mark, on }) =>
+    patchSeat(floor, agent, { assigned: { assigned: on }, disabled: { disabled: on }, present: { present: on } }[mark]),
   seatDropped: (floor, { agent }) => ({ ...floor, seats: floor.seats.filter((seat) => seat.agent !== agent) }),
   seatCreated: (floor, { seat }) => ({ ...floor, seats: [...floor.seats, newSeat(floor, seat)] }),
   announced,
@@ -196,17 +197,6 @@ function apply<T extends Fact['type']>(
   return EVOLUTION[type](floor, fact, at);
 }
 
-function marked({ mark, on }: FactOf<'seatMarked'>): Partial<Seat> {
-  switch (mark) {
-    case 'assigned':
-      return { assigned: on };
-    case 'disabled':
-      return { disabled: on };
-    case 'present':
-      return { present: on };
-  }
-}
-
 function announced(before: Floor, { key, repeat, announcement }: FactOf<'announced'>, at: Instant): Floor {
   if (key === GAP_KEY) {
     // A repeated announcement edits its post, so the channel's last announcement stays the same.
@@ -316,8 +306,6 @@ function reset(floor: Floor, { why }: FactOf<'usageReset'>, at: Instant): Floor 
   return { ...floor, exchange, day, usageSincePerson: NOTHING_USED };
 }
 
-const NOTHING_OF_A_DAY = { tokens: 0, costMicros: 0, ms: 0 };
-
 function closed(floor: Floor, fact: FactOf<'exchangeClosed'>, at: Instant): Floor {
   const limited = fact.reason === 'limit';
   return {
@@ -379,26 +367,14 @@ function routed(before: Floor, fact: Routed): Floor {
     held: before.held.filter((held) => held.id !== fact.id),
   };
   const { fate } = fact;
+  const { id, addressed, order, fromProgram } = fact;
+  const message = { id, addressed, order, ...defined({ fromProgram }) };
   switch (fate.state) {
     case 'held':
-      return hold(floor, {
-        id: fact.id,
-        addressed: fact.addressed,
-        order: fact.order,
-        until: fate.until,
-        line: known?.line ?? fact.line,
-        ...written(fact),
-      });
+      return hold(floor, { ...message, until: fate.until, line: known?.line ?? fact.line });
     case 'unrouted':
       return fate.why === NOBODY
-        ? hold(floor, {
-            id: fact.id,
-            addressed: fact.addressed,
-            order: fact.order,
-            until: 'agent',
-            line: known?.line ?? null,
-            ...written(fact),
-          })
+        ? hold(floor, { ...message, until: 'agent', line: known?.line ?? null })
         : withoutMessage(floor, fact.id);
     case 'ignored':
       return withoutMessage(floor, fact.id);
@@ -410,7 +386,7 @@ function routed(before: Floor, fact: Routed): Floor {
 function delivered(floor: Floor, fact: Routed, via: 'prompt' | 'inject' | 'interrupt' | 'observe'): Floor {
   const { turn } = floor;
   const line = fact.line ?? floor.lines;
-  const message = { id: fact.id, line, addressed: fact.addressed, ...written(fact) };
+  const message = { id: fact.id, line, addressed: fact.addressed, ...defined({ fromProgram: fact.fromProgram }) };
   if (via === 'prompt' || turn === null) return floor;
   if (via === 'interrupt') {
     if (turn.status !== 'waiting') return floor;
@@ -420,10 +396,6 @@ function delivered(floor: Floor, fact: Routed, via: 'prompt' | 'inject' | 'inter
   const seats = shownSeats(floor, turn.agent, fact.line);
   if (via === 'observe') return { ...floor, seats };
   return { ...floor, seats, turn: { ...turn, injecting: [...turn.injecting, message] } };
-}
-
-function written({ fromProgram }: Routed): { readonly fromProgram?: true } {
-  return fromProgram === true ? { fromProgram } : {};
 }
 
 function hold(floor: Floor, message: Held): Floor {

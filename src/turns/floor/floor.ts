@@ -33,7 +33,7 @@ const agent = z.string();
 const message = z.string();
 
 /** An agent's place at this floor. */
-export const seatSchema = z.strictObject({
+const seatSchema = z.strictObject({
   ...seatSettingsSchema.shape,
   status: z.enum(STATUSES),
   /** True when the agent joins the queue as soon as it is online. */
@@ -224,8 +224,9 @@ const usageSchema = z.strictObject({
 /** The key under which announcements about gaps in the history repeat. */
 export const GAP_KEY = 'history';
 
-/** The usage after a reset: nothing. */
-export const NOTHING_USED = { turns: 0, tokens: 0, costMicros: 0, ms: 0 };
+/** The usage after a reset, of a day and of an exchange: nothing. */
+export const NOTHING_OF_A_DAY = { tokens: 0, costMicros: 0, ms: 0 };
+export const NOTHING_USED = { turns: 0, ...NOTHING_OF_A_DAY };
 
 /** Untrusted files in an agent's folder that people decide about. `shown`: the channel shows the whole question. */
 const trustSchema = z.strictObject({
@@ -377,7 +378,7 @@ export function emptyFloor(channel: ChannelId): Floor {
     exchange: null,
     usageSincePerson: NOTHING_USED,
     facilitation: null,
-    day: { startedAt: 0, tokens: 0, costMicros: 0, ms: 0 },
+    day: { startedAt: 0, ...NOTHING_OF_A_DAY },
     limit: null,
     stopped: false,
     catchingUp: false,

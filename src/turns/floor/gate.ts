@@ -1,5 +1,6 @@
 import type { Command } from './command.ts';
 import type { Limit } from './announcement.ts';
+import { NOTHING_OF_A_DAY } from './floor.ts';
 import type { Floor, Seat, FloorTask } from './floor.ts';
 import { policyOf } from './next-speaker.ts';
 import type { AgentId, ModelUse } from './settings.ts';
@@ -181,18 +182,18 @@ export function openMs({ usageSincePerson, exchange }: Floor, at: Instant): numb
 /** Usage since midnight UTC. */
 export function today(floor: Floor, at: Instant): Floor['day'] {
   const startedAt = at - (at % DAY_MS);
-  return floor.day.startedAt >= startedAt ? floor.day : { startedAt, tokens: 0, costMicros: 0, ms: 0 };
+  return floor.day.startedAt >= startedAt ? floor.day : { startedAt, ...NOTHING_OF_A_DAY };
 }
 
 /** The first limit of the exchange that is reached; `null` for none. Tokens and money count per channel. */
 function exchangeLimit(floor: Floor, at: Instant): Reached | null {
   const { settings, usageSincePerson: used } = floor;
   const { tokens, costMicros, ms } = settings.exchangeBudget;
-  if (used.turns >= settings.maxTurns) return forExchange('turns', used.turns, settings.maxTurns);
-  if (tokens !== null && used.tokens >= tokens) return forExchange('tokens', used.tokens, tokens);
-  if (costMicros !== null && used.costMicros >= costMicros) return forExchange('cost', used.costMicros, costMicros);
+  if (used.turns >= settings.maxTurns) return reached('turns', used.turns, settings.maxTurns);
+  if (tokens !== null && used.tokens >= tokens) return reached('tokens', used.tokens, tokens);
+  if (costMicros !== null && used.costMicros >= costMicros) return reached('cost', used.costMicros, costMicros);
   const open = openMs(floor, at);
-  if (ms !== null && open >= ms) return forExchange('minutes', open / MINUTE_MS, ms / MINUTE_MS);
+  if (ms !== null && open >= ms) return reached('minutes', open / MINUTE_MS, ms / MINUTE_MS);
   return null;
 }
 
@@ -200,19 +201,15 @@ function dayLimit(floor: Floor, at: Instant): Reached | null {
   const { tokens, costMicros, ms } = floor.settings.dayBudget;
   const day = today(floor, at);
   const until = at - (at % DAY_MS) + DAY_MS;
-  if (tokens !== null && day.tokens >= tokens)
-    return { limit: { budget: 'tokens a day', used: day.tokens, max: tokens }, until };
-  if (costMicros !== null && day.costMicros >= costMicros) {
-    return { limit: { budget: 'cost a day', used: day.costMicros, max: costMicros }, until };
-  }
-  if (ms !== null && day.ms >= ms) {
-    return { limit: { budget: 'minutes a day', used: day.ms / MINUTE_MS, max: ms / MINUTE_MS }, until };
-  }
+  if (tokens !== null && day.tokens >= tokens) return reached('tokens a day', day.tokens, tokens, until);
+  if (costMicros !== null && day.costMicros >= costMicros)
+    return reached('cost a day', day.costMicros, costMicros, until);
+  if (ms !== null && day.ms >= ms) return reached('minutes a day', day.ms / MINUTE_MS, ms / MINUTE_MS, until);
   return null;
 }
 
-function forExchange(budget: Limit['budget'], used: number, max: number): Reached {
-  return { limit: { budget, used, max }, until: null };
+function reached(budget: Limit['budget'], used: number, max: number, until: Instant | null = null): Reached {
+  return { limit: { budget, used, max }, until };
 }
 
 /** A sign of the holder's work. */

@@ -81,12 +81,10 @@ function prompt(
   } | null = null,
 ): Effect {
   const { agent, epoch, afterLine, uptoLine, messages } = fact;
-  const open = fact.type === 'turnResumed' ? fact.open : [];
-  const by = fact.type === 'turnGranted' && fact.askedBy !== undefined ? { askedBy: fact.askedBy } : {};
-  const asked = fact.type === 'turnResumed' && fact.asked !== undefined ? { asked: fact.asked } : {};
-  const decided = fact.type === 'turnResumed' && fact.decided !== undefined ? { decided: fact.decided } : {};
+  const { open = [], asked, decided } = fact.type === 'turnResumed' ? fact : {};
+  const askedBy = fact.type === 'turnGranted' ? fact.askedBy : undefined;
   const said = defined({ feedback: told?.feedback, brief: told?.brief, fresh: told?.fresh, without: told?.without });
-  const of = { ...by, ...asked, ...decided, ...said };
+  const of = { ...defined({ askedBy, asked, decided }), ...said };
   return { type: 'prompt', agent, epoch, reason, afterLine, uptoLine, messages, open, ...of };
 }
 
@@ -104,18 +102,11 @@ function ended(fact: FactOf<'turnEnded'>, floor: Floor): readonly Effect[] {
     for (const message of fact.answered) done.push({ type: 'receipt', message, receipt: 'done', epoch });
     for (const message of fact.cut ?? []) done.push({ type: 'receipt', message, receipt: 'cut', epoch });
   }
-  switch (fact.outcome) {
-    case 'completed':
-    case 'passed':
-      if (fact.by !== undefined)
-        return [...interruption(fact.agent, fact.epoch, floor.settings.interruptGraceMs), ...done];
-      return [{ type: 'cancel', agent: fact.agent, epoch: fact.epoch }, ...done];
-    case 'forfeited':
-    case 'lapsed':
-    case 'expired':
-    case 'revoked':
-      return [...interruption(fact.agent, fact.epoch, floor.settings.interruptGraceMs, fact.hung), ...done];
-  }
+  const { agent, epoch, outcome, by, hung } = fact;
+  // A turn that its agent has ended runs no generation.
+  const isEnded = (outcome === 'completed' || outcome === 'passed') && by === undefined;
+  if (isEnded) return [{ type: 'cancel', agent, epoch }, ...done];
+  return [...interruption(agent, epoch, floor.settings.interruptGraceMs, hung), ...done];
 }
 
 function routed(fact: FactOf<'messageRouted'>, floor: Floor): readonly Effect[] {

@@ -13,7 +13,7 @@ export const CHOICES = ['allow', 'reject'] as const;
 export type Choice = (typeof CHOICES)[number];
 
 /** Why a run is paused until people decide: the step limit, or a confirmation. */
-export const PAUSES = ['turn_limit', 'confirmation'] as const;
+const PAUSES = ['turn_limit', 'confirmation'] as const;
 
 /** One field of a form of an MCP server. */
 const askedFieldSchema = z.strictObject({

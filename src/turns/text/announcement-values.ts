@@ -95,10 +95,7 @@ const ROWS: { readonly [K in Kind]: Row<K> } = {
     countless: true,
   },
   trustAnswered: {
-    note: ({ agent, id, choice, by }, name) =>
-      choice === null
-        ? `the question about the files ${id} of ${name(agent)} is over`
-        : `${by ?? 'nobody'} ${choice === 'trusted' ? 'trusts' : 'does not trust'} the files ${id} of ${name(agent)}`,
+    note: trustNote,
     values: (notice) => ({ answer: trustWords(notice) }),
     after: ({ at }) => ` · ${utcTime(at)}`,
     countless: true,
@@ -217,6 +214,15 @@ function questionKind({ pause, about }: Pick<Question, 'pause' | 'about'>): keyo
 function whyUnaddressed({ named, example }: AnnouncementOf<'unaddressed'>, nameOf: NameOf): string {
   if (named.length > 0) return `${LIST.format(named.map(nameOf))} ${named.length === 1 ? 'is' : 'are'} not available`;
   return `it names no agent. Begin with a name, such as "@${nameOf(example)} …"`;
+}
+
+/** Returns the decision about the files in an agent's folder in one line. */
+export function trustNote(
+  { agent, id, choice, by }: Pick<AnnouncementOf<'trustAnswered'>, 'agent' | 'id' | 'choice' | 'by'>,
+  name: NameOf,
+): string {
+  if (choice === null) return `the question about the files ${id} of ${name(agent)} is over`;
+  return `${by ?? 'nobody'} ${choice === 'trusted' ? 'trusts' : 'does not trust'} the files ${id} of ${name(agent)}`;
 }
 
 /** Returns the start of the answer: "✅ ann trusts". */

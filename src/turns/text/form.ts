@@ -60,7 +60,7 @@ export function exampleWords(form: readonly AskedField[]): string {
 }
 
 /** Returns what a field accepts: "required, one of red, green". */
-export function fieldFacts(field: AskedField): string {
+function fieldFacts(field: AskedField): string {
   const { required, initial } = field;
   const fallback = initial === undefined ? [] : [`${JSON.stringify(initial)} if left out`];
   return [required ? 'required' : 'may be left out', ...takenBy(field), ...fallback].join(', ');

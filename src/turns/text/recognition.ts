@@ -4,7 +4,7 @@ import { codeSpans, fenceAfter, isQuote } from './split.ts';
 import type { Fence } from './split.ts';
 
 /** An agent with its id and the name that people use. */
-export type Addressee = { readonly id: AgentId; readonly name: string };
+type Addressee = { readonly id: AgentId; readonly name: string };
 
 /**
  * Returns the agents that a person's text addresses, in the order of first mention. Counts "@id" and "@Name" anywhere,
@@ -74,7 +74,7 @@ export function beginsPassWord(text: string, words: readonly string[]): boolean 
 }
 
 /** The result at the end of an output. `argument`: the agent to hand over to, without "@". */
-export type SignalEnd = {
+type SignalEnd = {
   /** The rest of the text to show. */
   readonly text: string;
   readonly signalled: boolean;

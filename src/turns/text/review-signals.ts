@@ -5,7 +5,9 @@ import { fenceAfter, isQuote } from './split.ts';
 import type { Fence } from './split.ts';
 
 export const REVIEW_VERDICTS = ['pass', 'revise', 'fail'] as const;
-export const SEVERITIES = ['blocker', 'major', 'minor', 'note'] as const;
+/** Purposes of a review's turn. `repair`: its agent gave no usable verdict. `answers`: it left findings unanswered. */
+export const TURN_PURPOSES = ['work', 'review', 'repair', 'answers'] as const;
+const SEVERITIES = ['blocker', 'major', 'minor', 'note'] as const;
 /** The most findings that a reviewer may report in one verdict. */
 export const MOST_FINDINGS = 50;
 
@@ -47,7 +49,7 @@ export type Signalled = { readonly signal: Signal; readonly broken?: string };
 export const REVISE = 'REVISE';
 
 /** The lines of a text, trimmed and without the empty ones. Lines in code or in quotes are blanks. */
-export type OwnLines = readonly string[];
+type OwnLines = readonly string[];
 
 /** The lines that are not empty, without white space around them. A line in code or in a quote stands as a blank. */
 export function ownLines(text: string): OwnLines {
@@ -138,11 +140,15 @@ function groupsIn(lines: OwnLines, pattern: RegExp): readonly Readonly<Record<st
   });
 }
 
+/** Where a finding is, as words before its title: "src/a.ts:12 "; empty when that is not known. */
+export function placeWords({ file, line }: Pick<ReportedFinding, 'file' | 'line'>): string {
+  return file === undefined ? '' : `${file}${line === undefined ? '' : `:${line}`} `;
+}
+
 /** A finding as a line of a text: "F1 [major] src/a.ts:12 It breaks". `findingsIn` reads it. */
-export function reportLine({ id, severity, file, line, title, detail }: ReportedFinding): string {
-  const place = file === undefined ? '' : `${file}${line === undefined ? '' : `:${line}`} `;
+export function reportLine({ id, severity, title, detail, ...place }: ReportedFinding): string {
   const both = [title, detail ?? ''].filter((each) => each !== '').join(': ');
-  return `${id === undefined ? '' : `${id} `}[${severity}] ${place}${both.replaceAll(/\s+/g, ' ')}`;
+  return `${id === undefined ? '' : `${id} `}[${severity}] ${placeWords(place)}${both.replaceAll(/\s+/g, ' ')}`;
 }
 
 /** An answer to a finding as a line of a text: "F1: disputed: it is meant so". `answersIn` reads it. */

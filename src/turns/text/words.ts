@@ -5,7 +5,7 @@ import { mixedWords } from '../../lib/visible.ts';
 import { excerpt } from '../commands/clock-words.ts';
 
 /** A question with its deadline. */
-export type AskedQuestion = Pick<Question, 'question' | 'detail' | 'about' | 'always' | 'pause' | 'restarted'> & {
+type AskedQuestion = Pick<Question, 'question' | 'detail' | 'about' | 'always' | 'pause' | 'restarted'> & {
   readonly until?: Instant;
 };
 

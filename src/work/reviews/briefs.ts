@@ -1,4 +1,4 @@
-import { REVISE } from '../../turns/text/review-signals.ts';
+import { REVISE, placeWords } from '../../turns/text/review-signals.ts';
 import { oneLine } from '../../lib/visible.ts';
 import { openFindings } from './review.ts';
 import type { Finding, Review } from './review.ts';
@@ -98,8 +98,7 @@ const HOW_TO_REPORT =
   'Report each finding on a line of its own: "[major] src/file.ts:12 title", with blocker, major, minor or note in brackets.';
 
 /** Returns a finding as one line: "F1 [major] src/a.ts:12 It breaks (disputed: it is meant so)". */
-export function findingLine({ id, severity, file, line, title, status, reason }: Finding): string {
-  const place = file === undefined ? '' : `${file}${line === undefined ? '' : `:${line}`} `;
+export function findingLine({ id, severity, title, status, reason, ...place }: Finding): string {
   const answer = reason === undefined || status !== 'disputed' ? status : `${status}: ${reason}`;
-  return oneLine(`${id} [${severity}] ${place}${title} (${answer})`);
+  return oneLine(`${id} [${severity}] ${placeWords(place)}${title} (${answer})`);
 }

@@ -1,14 +1,12 @@
 import { defined } from '../../lib/defined.ts';
 import type { Finding, Review, ReviewedWork } from './review.ts';
-import type { ReportedFinding } from '../../turns/text/review-signals.ts';
+import type { AnsweredFinding, ReportedFinding } from '../../turns/text/review-signals.ts';
 
 /** How often the primary agent may dispute a finding before a person decides. */
 const MOST_DISPUTES = 2;
 
-type Answer = { readonly id: string; readonly answer: 'fixed' | 'disputed'; readonly reason?: string };
-
 /** The ledger after the primary agent's answers. An answer to an unknown finding changes nothing. */
-export function answered(findings: readonly Finding[], answers: readonly Answer[]): readonly Finding[] {
+export function answered(findings: readonly Finding[], answers: readonly AnsweredFinding[]): readonly Finding[] {
   return findings.map((finding) => {
     const given = answers.find(({ id }) => id === finding.id);
     if (given === undefined || finding.status === 'fixed') return finding;
@@ -19,7 +17,7 @@ export function answered(findings: readonly Finding[], answers: readonly Answer[
 }
 
 /** Blocking findings that are open and that these answers leave out. */
-export function unanswered({ findings }: Review, answers: readonly Answer[]): readonly Finding[] {
+export function unanswered({ findings }: Review, answers: readonly AnsweredFinding[]): readonly Finding[] {
   const known = new Set(answers.map(({ id }) => id));
   return findings.filter(({ id, blocks, status }) => blocks && status !== 'fixed' && !known.has(id));
 }

@@ -16,7 +16,7 @@ import { decideReview } from './review-decide.ts';
 import { isReviewCommand, reviewFactSchema } from './review-events.ts';
 import type { ReviewCommand, ReviewFact, ReviewFactOf, ReviewRefusal } from './review-events.ts';
 import { evolveReview } from './review-evolve.ts';
-import { emptyReviews, isOpen, openFindings, reviewStateSchema } from './review.ts';
+import { emptyReviews, isMember, isOpen, openFindings, reviewStateSchema } from './review.ts';
 import type { Review, ReviewState } from './review.ts';
 
 /** The reviews of every channel. */
@@ -105,9 +105,9 @@ function commandsOf(fact: Fact, floor: Floor, review: ReviewTask): readonly Revi
     case 'turnEnded':
       return isMember(review, fact.agent) ? [ended(fact)] : [];
     case 'spent': {
-      const { agent, epoch, tokens, costMicros } = fact;
+      const { agent, tokens, costMicros } = fact;
       const unpriced = isUnpriced(fact) ? { unpriced: true as const } : {};
-      return isMember(review, agent) ? [{ type: 'SPENT', epoch, tokens, costMicros, ...unpriced }] : [];
+      return isMember(review, agent) ? [{ type: 'SPENT', tokens, costMicros, ...unpriced }] : [];
     }
     case 'exchangeClosed':
       if (fact.reason === 'stopped') return [{ type: 'CANCEL', by: fact.by ?? '', reason: 'the floor was stopped' }];
@@ -124,10 +124,6 @@ function commandsOf(fact: Fact, floor: Floor, review: ReviewTask): readonly Revi
 function ended({ agent, epoch, outcome }: Extract<Fact, { type: 'turnEnded' }>): ReviewCommand {
   const completed = outcome === 'completed' || outcome === 'passed' || outcome === 'lapsed';
   return { type: 'ENDED', agent, epoch, completed };
-}
-
-function isMember({ primary, reviewer }: ReviewTask, agent: string): boolean {
-  return agent === primary || agent === reviewer;
 }
 
 /** Whether the open task, a review, asked for an agent's turn. */
@@ -183,22 +179,12 @@ export const reviewOnFloor = {
 } satisfies Machine<ReviewState, ReviewCommand, ReviewFact, never, ReviewRefusal>;
 
 function floorCommands(fact: ReviewFact, channel: string, review: Review): readonly Command[] {
-  const { id, primary, reviewer, settings, ticket } = review;
+  const { id, primary, reviewer, ticket } = review;
+  const { signals } = review.settings;
   const within = defined({ within: ticket?.task });
   switch (fact.type) {
     case 'reviewStarted':
-      return [
-        {
-          type: 'beginTask',
-          kind: 'review',
-          id,
-          key: channel,
-          primary,
-          reviewer,
-          signals: settings.signals,
-          ...within,
-        },
-      ];
+      return [{ type: 'beginTask', kind: 'review', id, key: channel, primary, reviewer, signals, ...within }];
     case 'turnAsked':
       // The last turn that a decision asks for counts: `review` is the state after all its facts.
       if (review.turn === null || review.turn.agent !== fact.agent || review.turn.purpose !== fact.purpose) return [];

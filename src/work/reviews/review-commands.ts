@@ -8,7 +8,7 @@ import { reviewQuestion } from '../../turns/drawn-for.ts';
 import { findingLine } from './briefs.ts';
 import type { ReviewRefusal } from './review-events.ts';
 import type { ReviewOrder, Reviews } from './reviews.ts';
-import { MOST_ITERATIONS, RUN_STATES, isInvalidTransition, openFindings } from './review.ts';
+import { MOST_ITERATIONS, RUN_STATES, asksPeople, isInvalidTransition, openFindings } from './review.ts';
 import type { InvalidTransition, Review, ReviewSettings } from './review.ts';
 
 /** Dependencies of commands about reviews. */
@@ -149,7 +149,7 @@ const REFUSED: Readonly<Record<Exclude<ReviewRefusal, InvalidTransition>, string
 };
 
 /** The state of a review in a few lines. */
-export function reviewStatusText(
+function reviewStatusText(
   review: Review,
   { nameOf, now, clean }: Pick<ReviewCommandsPorts, 'nameOf' | 'now' | 'clean'>,
 ): string {
@@ -173,7 +173,6 @@ const TASK_LENGTH = 300;
 /** How a review stands, as people see it. `clean` removes secrets from texts of agents. */
 export function reviewStand(review: Review, clean: (text: string) => string): ReviewStand {
   const { primary, iteration, iterations, settings, turn, waiting, outcome, sameModel } = review;
-  const asksPeople = waiting?.for === 'arbiter' || waiting?.for === 'fail';
   return {
     primary,
     iteration,
@@ -181,7 +180,8 @@ export function reviewStand(review: Review, clean: (text: string) => string): Re
     agent: waiting === null ? (turn?.agent ?? null) : null,
     purpose: turn?.purpose ?? null,
     voided: turn?.purpose === 'review' && (iterations.at(-1)?.voided ?? 0) > 0,
-    waiting: waiting === null ? null : { why: clean(waiting.why), asksPeople, until: waiting.until },
+    waiting:
+      waiting === null ? null : { why: clean(waiting.why), asksPeople: asksPeople(waiting), until: waiting.until },
     outcome: outcome === null ? null : { kind: outcome.kind, why: clean(outcome.why) },
     ...defined({ sameModel }),
   };

@@ -3,7 +3,7 @@ import type { Instant } from '../../lib/time.ts';
 import type { ReviewCommandOf, ReviewCommand, ReviewFact, ReviewRefusal } from './review-events.ts';
 import { evolveReview } from './review-evolve.ts';
 import { answered, isDisputedAgain, ledgerAfter, reversal, unanswered } from './findings.ts';
-import { MOST_ITERATIONS, invalidTransition, isOpen, openFindings, triggerOf } from './review.ts';
+import { MOST_ITERATIONS, asksPeople, invalidTransition, isMember, isOpen, openFindings, triggerOf } from './review.ts';
 import type {
   Finding,
   Heard,
@@ -225,10 +225,6 @@ function replaceReviewer(decision: ReviewDecision, why: string): boolean {
   return true;
 }
 
-function isMember({ primary, reviewer }: Review, agent: string): boolean {
-  return agent === primary || agent === reviewer;
-}
-
 function granted(decision: ReviewDecision, { agent, epoch }: ReviewCommandOf<'GRANTED'>): ReviewRefusal | null {
   const { turn } = decision.review;
   if (turn?.agent !== agent || turn.ended !== undefined) return 'NOT_ITS_TURN';
@@ -421,29 +417,26 @@ function stallOf(review: Review): string | null {
   return undoing === undefined ? null : `a finding would undo the last change: ${undoing.title}`;
 }
 
-function spent(decision: ReviewDecision, { epoch: _epoch, type: _type, ...used }: ReviewCommandOf<'SPENT'>): null {
+function spent(decision: ReviewDecision, { type: _type, ...used }: ReviewCommandOf<'SPENT'>): null {
   decision.record({ type: 'spent', ...used });
   return null;
 }
 
 function uphold(decision: ReviewDecision, { by }: ReviewCommandOf<'UPHOLD'>): ReviewRefusal | null {
-  const { waiting } = decision.review;
-  if (waiting?.for !== 'arbiter' && waiting?.for !== 'fail') return 'NOT_WAITING';
-  decision.record({ type: 'waitOver', by });
-  settle(decision);
-  beginIteration(decision);
-  return null;
+  return asksPeople(decision.review.waiting) ? goOnFor(decision, by) : 'NOT_WAITING';
 }
 
-/** Called when a person has decided: repeated disputes and unchanged iterations count from 0 again. */
-function settle(decision: ReviewDecision): void {
+/** Goes on after a person's decision: repeated disputes and unchanged iterations count from 0 again. */
+function goOnFor(decision: ReviewDecision, by: string): null {
   const { findings, unchanged } = decision.review;
+  decision.record({ type: 'waitOver', by });
   if (unchanged > 0) decision.record({ type: 'unchangedCounted', unchanged: 0 });
-  if (!findings.some(isDisputedAgain)) return;
   const decided = findings.map((finding) =>
     isDisputedAgain(finding) ? { ...finding, status: 'persisting' as const, disputes: 0 } : finding,
   );
-  decision.record({ type: 'findingsKept', findings: decided });
+  if (findings.some(isDisputedAgain)) decision.record({ type: 'findingsKept', findings: decided });
+  beginIteration(decision);
+  return null;
 }
 
 function more(decision: ReviewDecision, { by, iterations }: ReviewCommandOf<'MORE'>): ReviewRefusal | null {
@@ -452,11 +445,7 @@ function more(decision: ReviewDecision, { by, iterations }: ReviewCommandOf<'MOR
   if (wanted > MOST_ITERATIONS) return 'TOO_MANY_ITERATIONS';
   decision.record({ type: 'iterationsAdded', by, iterations: wanted });
   if (waiting?.for === 'budget') decision.record({ type: 'waitOver', by });
-  if (waiting?.for !== 'arbiter' && waiting?.for !== 'fail') return null;
-  decision.record({ type: 'waitOver', by });
-  settle(decision);
-  beginIteration(decision);
-  return null;
+  return asksPeople(waiting) ? goOnFor(decision, by) : null;
 }
 
 /** Called when the provider takes work again. Asks for the refused turn again, which counts as no failure. */

@@ -4,7 +4,6 @@ import type { Tagged } from '../../lib/tagged.ts';
 import {
   LONGEST_TASK,
   MOST_ITERATIONS,
-  REVIEW_OUTCOMES,
   REVIEW_STATUSES,
   WAITS,
   findingSchema,
@@ -12,10 +11,12 @@ import {
   ticketSchema,
   workSchema,
 } from './review.ts';
+import { REVIEW_OUTCOMES } from '../../turns/floor/announcement.ts';
 import type { InvalidTransition } from './review.ts';
 import {
   MOST_FINDINGS,
   REVIEW_VERDICTS,
+  TURN_PURPOSES,
   answeredFindingSchema,
   reportedFindingSchema,
 } from '../../turns/text/review-signals.ts';
@@ -66,7 +67,7 @@ const COMMANDS = {
   /** The work after the turn with this epoch; `null` when the agents have no repository. */
   MEASURED: { epoch, work: workSchema.nullable() },
   /** The tokens and the cost that a turn of the review used. `unpriced`: the price is unknown, so `costMicros` is 0. */
-  SPENT: { epoch, ...spent },
+  SPENT: spent,
   /** A budget of the channel is used up. */
   BUDGET: { why: text },
   /** The channel's budgets allow turns again. */
@@ -89,7 +90,7 @@ export const REVIEW_FACTS = {
   iterationBegun: { iteration: z.int() },
   turnAsked: {
     agent,
-    purpose: z.enum(['work', 'review', 'repair', 'answers']),
+    purpose: z.enum(TURN_PURPOSES),
     retried: z.boolean(),
     /** Why the agent's turn before this one was of no use. */
     fault: text.exactOptional(),
@@ -125,7 +126,7 @@ export const isReviewCommand = hasTagOf('type', COMMANDS);
 export const reviewFactSchema = taggedUnion('type', REVIEW_FACTS);
 
 /** Why a command was refused. A refusal changes nothing. */
-export const REVIEW_REFUSALS = [
+const REVIEW_REFUSALS = [
   'REVIEW_OPEN',
   'NO_REVIEW',
   'SAME_AGENT',

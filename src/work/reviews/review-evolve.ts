@@ -1,7 +1,7 @@
 import { defined } from '../../lib/defined.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { ReviewFactOf, ReviewFact } from './review-events.ts';
-import { isOpen, triggerOf } from './review.ts';
+import { asksPeople, isOpen, triggerOf } from './review.ts';
 import { MOST_FINDINGS } from '../../turns/text/review-signals.ts';
 import type { Review, ReviewState, ReviewTurn } from './review.ts';
 
@@ -103,8 +103,8 @@ function asked(review: Review, { agent, purpose, retried, fault }: ReviewFactOf<
 
 /** While people decide, no turn is awaited. */
 function waited(review: Review, { for: reason, why, until }: ReviewFactOf<'waited'>): Review {
-  const isForPeople = reason === 'arbiter' || reason === 'fail';
-  return { ...review, turn: isForPeople ? null : review.turn, waiting: { for: reason, why, until } };
+  const waiting = { for: reason, why, until };
+  return { ...review, turn: asksPeople(waiting) ? null : review.turn, waiting };
 }
 
 function closed({ iterations, work, findings }: Review, at: Instant): Review['iterations'] {

@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import type { Frozen } from '../../lib/tagged.ts';
+import { REVIEW_OUTCOMES } from '../../turns/floor/announcement.ts';
 import {
   REVIEW_VERDICTS,
+  TURN_PURPOSES,
   answeredFindingSchema,
   reportedFindingSchema,
   signalWordsSchema,
@@ -58,19 +60,16 @@ export function statusOfRunState(runState: string): ReviewStatus {
   return REVIEW_STATUSES.find((status) => RUN_STATES[status] === runState) ?? 'failed';
 }
 
-export const UNTILS = ['signal', 'review', 'consensus'] as const;
-export const ON_FAILS = ['stop', 'revise'] as const;
-export const SESSIONS = ['fresh', 'resume'] as const;
+const UNTILS = ['signal', 'review', 'consensus'] as const;
+const ON_FAILS = ['stop', 'revise'] as const;
+const SESSIONS = ['fresh', 'resume'] as const;
 /**
  * What a review can wait for. `budget`: a limit of the channel was reached. `provider`: an agent's provider takes no
  * work until the wait ends.
  */
 export const WAITS = ['agents', 'agent', 'provider', 'arbiter', 'fail', 'budget'] as const;
-/** How a review ended. */
-export const REVIEW_OUTCOMES = ['passed', 'passed with notes', 'stalled', 'limit', 'failed', 'cancelled'] as const;
 
-/** The specification's default number of iterations, and the most that a person may ask for. */
-export const DEFAULT_ITERATIONS = 10;
+/** The most iterations that a person may ask for. */
 export const MOST_ITERATIONS = 100;
 /** The longest task, in UTF-16 units. */
 export const LONGEST_TASK = 100_000;
@@ -148,7 +147,7 @@ const iterationSchema = z.strictObject({
 const turnSchema = z.strictObject({
   agent,
   /** What the turn is for. `repair`: the agent gave no usable verdict. `answers`: it left findings unanswered. */
-  purpose: z.enum(['work', 'review', 'repair', 'answers']),
+  purpose: z.enum(TURN_PURPOSES),
   /** The epoch of the turn; `null` until the floor has granted it. A restart gives it another one. */
   epoch: z.number().nullable(),
   /** The turn was asked for again, because its agent failed the first time. */
@@ -179,7 +178,7 @@ const waitingSchema = z.strictObject({
   until: instant.nullable(),
 });
 
-export const reviewSchema = z.strictObject({
+const reviewSchema = z.strictObject({
   id: text,
   primary: agent,
   reviewer: agent,
@@ -221,7 +220,7 @@ export const reviewStateSchema = z.strictObject({ channel: text, count, review: 
 export type Review = Frozen<z.infer<typeof reviewSchema>>;
 export type ReviewState = Frozen<z.infer<typeof reviewStateSchema>>;
 /** A review that is neither complete nor failed. */
-export type RunningReview = Review & { readonly status: 'init' | 'working' | 'reviewing' };
+type RunningReview = Review & { readonly status: 'init' | 'working' | 'reviewing' };
 export type ReviewSettings = Review['settings'];
 export type ReviewTurn = NonNullable<Review['turn']>;
 export type Heard = NonNullable<ReviewTurn['heard']>;
@@ -237,6 +236,16 @@ export function emptyReviews(channel: string): ReviewState {
 /** Whether a review is neither complete nor failed. */
 export function isOpen(review: Review | null): review is RunningReview {
   return review !== null && review.status !== 'complete' && review.status !== 'failed';
+}
+
+/** Whether an agent is one of the two of a review. */
+export function isMember({ primary, reviewer }: Pick<Review, 'primary' | 'reviewer'>, agent: string): boolean {
+  return agent === primary || agent === reviewer;
+}
+
+/** Whether a review with this wait continues only by a person's decision. */
+export function asksPeople(waiting: Pick<NonNullable<Review['waiting']>, 'for'> | null): boolean {
+  return waiting?.for === 'arbiter' || waiting?.for === 'fail';
 }
 
 /** The findings that are not fixed, also those that the primary agent disputes. */

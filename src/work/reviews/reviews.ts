@@ -12,7 +12,7 @@ import type { StoredReviews } from './leftovers.ts';
 import { changesShown, dropWork, hideWork, measureWork, showWork } from './work-tree.ts';
 
 /** Dependencies of the reviews of a program. */
-export type ReviewsPorts = Omit<StoredReviews, 'states'> & {
+type ReviewsPorts = Omit<StoredReviews, 'states'> & {
   readonly reviews: ReviewStore;
   readonly clock: Clock;
   readonly timers: Timers;
@@ -38,7 +38,7 @@ export type ReviewOrder = {
 };
 
 /** Why a review was not started. `notSeated` names the agent. "TICKET": the thread belongs to a ticket of a crew. */
-export type StartRefusal = ReviewRefusal | 'TICKET' | { readonly notSeated: string };
+type StartRefusal = ReviewRefusal | 'TICKET' | { readonly notSeated: string };
 
 /** Carries out what reviews need outside the store: measures the work after each turn, and keeps their deadlines. */
 export class Reviews {

@@ -91,13 +91,7 @@ export function withdrawAside(decision: DecisionBuilder, command: CommandOf<'wit
   }
   const asked = aside?.question;
   if (asked === undefined) return aside?.failed === true ? null : 'stale-question';
-  decision.record({
-    type: 'asideAnswered',
-    agent,
-    ...namedAs(asked),
-    choice: null,
-    by: decided?.by ?? agent,
-  });
+  decision.record({ type: 'asideAnswered', agent, ...namedAs(asked), choice: null, by: decided?.by ?? agent });
   tellAnswer(decision, asked, { agent, aside: true, ...decidedBeside(decided) });
   return null;
 }

@@ -2,7 +2,16 @@ import type { CommandOf } from '../command.ts';
 import type { Refusal } from '../refusals.ts';
 import { stopAside } from './asides.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { finish, grant, isOverBudget, openExchange, pending, recall, resume } from './decision-builder.ts';
+import {
+  dropFacilitation,
+  finish,
+  grant,
+  isOverBudget,
+  openExchange,
+  pending,
+  recall,
+  resume,
+} from './decision-builder.ts';
 import { advance, goOn, prioritise, wake } from './turns.ts';
 import type { FactOf } from '../fact.ts';
 import { gate } from '../gate.ts';
@@ -92,8 +101,7 @@ function giveTo(decision: DecisionBuilder, agent: AgentId, feedback: Feedback | 
 export function pause(decision: DecisionBuilder, { by, epoch }: CommandOf<'pause'>): Refusal | null {
   if (epoch !== undefined && !isOfNow(decision.floor, epoch)) return 'stale-epoch';
   if (decision.floor.condition === 'paused') return 'already';
-  if (decision.floor.facilitation !== null)
-    decision.record({ type: 'facilitatorAnswered', next: null, why: 'overtaken' });
+  dropFacilitation(decision);
   decision.record({ type: 'floorPaused', on: true, by });
   return null;
 }
@@ -135,12 +143,9 @@ function beginsAgain(decision: DecisionBuilder): boolean {
 
 /** Changes the mode, which says how messages reach a turn. */
 export function mode(decision: DecisionBuilder, command: CommandOf<'mode'>): Refusal | null {
-  if (decision.floor.settings.mode === command.mode) return 'already';
-  decision.record({
-    type: 'settingsChanged',
-    settings: { ...decision.floor.settings, mode: command.mode },
-    by: command.by,
-  });
+  const { settings } = decision.floor;
+  if (settings.mode === command.mode) return 'already';
+  decision.record({ type: 'settingsChanged', settings: { ...settings, mode: command.mode }, by: command.by });
   return null;
 }
 
@@ -159,8 +164,7 @@ export function order(decision: DecisionBuilder, command: CommandOf<'order'>): R
     ...(wanted.length === 0 ? {} : { queue: ordered }),
     by: command.by,
   });
-  if (decision.floor.facilitation !== null)
-    decision.record({ type: 'facilitatorAnswered', next: null, why: 'overtaken' });
+  dropFacilitation(decision);
   goOn(decision);
   return null;
 }

@@ -13,7 +13,7 @@ import { askerOf } from '../next-speaker.ts';
 import { defined } from '../../../lib/defined.ts';
 
 /** An accepted command: its facts in order, and the floor after them. */
-export type Accepted = { readonly ok: true; readonly facts: readonly Fact[]; readonly floor: Floor };
+type Accepted = { readonly ok: true; readonly facts: readonly Fact[]; readonly floor: Floor };
 /** A refused command. `facts` holds at most the record of the refusal. */
 export type Refused = { readonly ok: false; readonly refusal: Refusal; readonly facts: readonly Fact[] };
 export type Decision = Accepted | Refused;
@@ -42,10 +42,19 @@ export class DecisionBuilder {
     const { id, addressed, order, fromProgram } = message;
     const turn = speaking(this.floor);
     const holder = turn === null ? null : { agent: turn.agent, epoch: turn.epoch };
-    const written = fromProgram === true ? { fromProgram } : {};
     const isPrompt = fate.state === 'delivered' && fate.via === 'prompt';
     const opening = isPrompt && this.unplaced.some((fresh) => fresh.id === id) ? ({ opens: true } as const) : {};
-    this.record({ type: 'messageRouted', id, fate, line, addressed, order, ...written, ...opening, holder });
+    this.record({
+      type: 'messageRouted',
+      id,
+      fate,
+      line,
+      addressed,
+      order,
+      ...defined({ fromProgram }),
+      ...opening,
+      holder,
+    });
   }
 
   /**
@@ -116,10 +125,15 @@ export function pending(decision: DecisionBuilder): readonly Held[] {
 
 /** Opens an exchange, or begins the rounds of the open one anew. `renews`: also resets usage. */
 export function openExchange(decision: DecisionBuilder, renews: 'person' | 'operator' | null): void {
-  if (decision.floor.facilitation !== null)
-    decision.record({ type: 'facilitatorAnswered', next: null, why: 'overtaken' });
+  dropFacilitation(decision);
   if (renews !== null) decision.record({ type: 'usageReset', why: renews });
   decision.record({ type: 'exchangeOpened' });
+}
+
+/** Withdraws the question to the facilitator, if one is open. */
+export function dropFacilitation(decision: DecisionBuilder): void {
+  if (decision.floor.facilitation !== null)
+    decision.record({ type: 'facilitatorAnswered', next: null, why: 'overtaken' });
 }
 
 /** Queues agents that are IDLE because they were alone (the specification's "or IDLE if solo"). */
@@ -161,15 +175,12 @@ export function grant(decision: DecisionBuilder, agent: AgentId, feedback?: Feed
   const { messages: asked = [], feedback: earlier } =
     decision.floor.prioritised.find((named) => named.agent === agent) ?? {};
   const messages = deliver(decision, agent, pending(decision), asked);
-  const by = defined({ askedBy });
-  const said = feedback ?? earlier;
   const all = asked.length === 0 ? messages : [...new Set([...messages, ...asked])];
   const isForTask = askedBy === undefined && decision.floor.task?.next?.agent === agent;
   begin(decision, agent, {
     messages: all,
     keepsPlace: askedBy !== undefined,
-    ...by,
-    ...(said && { feedback: said }),
+    ...defined({ askedBy, feedback: feedback ?? earlier }),
     ...(isForTask ? { forTask: true as const } : {}),
   });
 }

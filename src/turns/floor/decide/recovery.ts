@@ -5,7 +5,7 @@ import type { Deadline } from '../seats.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { facilitatorAnswered } from './control.ts';
 import { tellAnswer, tellRestarted } from './asides.ts';
-import { announceLoss, finish } from './decision-builder.ts';
+import { announceLoss, dropFacilitation, finish } from './decision-builder.ts';
 import { comeBack } from './membership.ts';
 import { afterInterrupt, dispatch, goOn } from './turns.ts';
 import type { Turn } from '../floor.ts';
@@ -17,8 +17,7 @@ import type { Instant } from '../../../lib/time.ts';
  * no longer needed.
  */
 export function restart(decision: DecisionBuilder): Refusal | null {
-  if (decision.floor.facilitation !== null)
-    decision.record({ type: 'facilitatorAnswered', next: null, why: 'overtaken' });
+  dropFacilitation(decision);
   const before = openQuestion(decision.floor);
   decision.record({ type: 'disconnected', restart: true });
   if (before !== null) tellCut(decision, before);

@@ -408,14 +408,9 @@ export function afterInterrupt(decision: DecisionBuilder, turn: Turn): void {
 
 function overflow(decision: DecisionBuilder, message: Held): void {
   routed(decision, message, { state: 'unrouted', why: 'too many held messages' });
-  if (decision.floor.notice?.key !== 'limit:held messages') {
-    decision.announce({
-      kind: 'limit',
-      budget: 'held messages',
-      used: decision.floor.held.length,
-      max: decision.floor.settings.maxHeld,
-    });
-  }
+  const { notice, held, settings } = decision.floor;
+  if (notice?.key !== 'limit:held messages')
+    decision.announce({ kind: 'limit', budget: 'held messages', used: held.length, max: settings.maxHeld });
 }
 
 function toHolder(decision: DecisionBuilder, turn: Turn, message: Held): void {
@@ -428,23 +423,12 @@ function toHolder(decision: DecisionBuilder, turn: Turn, message: Held): void {
     deliverAnswer(decision, turn, message);
     return;
   }
-  switch (mode) {
-    case 'queue':
-      hold(decision, message, 'turn');
-      return;
-    case 'parallel':
-      observe(decision, message);
-      return;
-    case 'inject':
-      if (turn.status === 'waiting') joinWait(decision, turn, message);
-      else if (turn.status === 'suspended') hold(decision, message, 'prompt');
-      else inject(decision, turn, message);
-      return;
-    case 'interrupt':
-      if (turn.status === 'waiting') joinWait(decision, turn, message);
-      else if (turn.status === 'suspended') hold(decision, message, 'prompt');
-      else preempt(decision, turn, message);
-  }
+  if (mode === 'queue') hold(decision, message, 'turn');
+  else if (mode === 'parallel') observe(decision, message);
+  else if (turn.status === 'waiting') joinWait(decision, turn, message);
+  else if (turn.status === 'suspended') hold(decision, message, 'prompt');
+  else if (mode === 'inject') inject(decision, turn, message);
+  else preempt(decision, turn, message);
 }
 
 function inject(decision: DecisionBuilder, turn: Turn, message: Held): void {
@@ -507,7 +491,7 @@ function deliverAnswer(decision: DecisionBuilder, turn: Turn, message: Held): vo
   recount(decision, message);
   routed(decision, message, { state: 'delivered', to: [turn.agent], via: 'prompt' });
   const { id, addressed, fromProgram } = message;
-  const answer = { id, line: decision.floor.lines, addressed, ...(fromProgram === true ? { fromProgram } : {}) };
+  const answer = { id, line: decision.floor.lines, addressed, ...defined({ fromProgram }) };
   const answers = [...(waitOf(turn)?.answers ?? []), answer];
   decision.record({ type: 'waitAnswered', agent: turn.agent, messages: answers, ready: true });
   const answered = decision.floor.turn;

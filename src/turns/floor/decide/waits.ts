@@ -64,10 +64,7 @@ export function use(
 ): Refusal | null {
   if (turn.run !== undefined) return 'already';
   const { agent, epoch } = turn;
-  const told = {
-    ...defined({ maxTurns, requestedBy, prompt, output }),
-  };
-  decision.record({ type: 'runBegun', agent, epoch, ...told });
+  decision.record({ type: 'runBegun', agent, epoch, ...defined({ maxTurns, requestedBy, prompt, output }) });
   return null;
 }
 
