@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto';
 import type { CommandResult, Machine } from '../engine/machine.ts';
 import type { Cancel, Debt, LedgerEntry, MachineUses, KnownMessages } from '../engine/machine-uses.ts';
 import type { Lease, OwedEffect } from '../engine/port.ts';
-import type { ReplayStep } from '../engine/replay.ts';
 import type { Keeper } from '../engine/sqlite/keeper.ts';
 import type { openDatabase } from '../engine/sqlite/open.ts';
 import { openSqliteStore, SqliteStore } from '../engine/sqlite/sqlite.ts';
@@ -119,9 +118,6 @@ export function effectOf(stored: unknown, text: string | null): Effect {
   const effect = stored as Effect;
   return effect.type === 'post' ? { ...effect, text: text ?? '' } : effect;
 }
-
-/** One step of a floor's replay. */
-export type FloorStep = ReplayStep<Floor, Fact>;
 
 /** Options of a store with floors. `machine`: default is the floor machine. */
 export type FloorStoreOptions = StoreOptions & FloorUsesOptions & { readonly machine?: FloorMachine };

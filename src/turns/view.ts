@@ -9,7 +9,6 @@ import { upcoming } from './floor/next-speaker.ts';
 import type { Obstacle } from './floor/gate.ts';
 import { decide } from './floor/decide.ts';
 import type { Attachment, StoredFact, StoredMessage } from '../engine/port.ts';
-import type { REVIEW_VERDICTS, TURN_PURPOSES } from './text/review-signals.ts';
 import { defined } from '../lib/defined.ts';
 
 /** How a review stands, for one line. */
@@ -20,7 +19,7 @@ export type ReviewStand = {
   /** The agent whose turn it is; `null` between two turns and while the review waits. */
   readonly agent: AgentId | null;
   /** What that turn is for. */
-  readonly purpose: (typeof TURN_PURPOSES)[number] | null;
+  readonly purpose: 'work' | 'review' | 'repair' | 'answers' | null;
   /** The work changed during the last review, so its verdict counts for nothing. */
   readonly voided: boolean;
   /** The reason why the review waits. `asksPeople`: a person decides how it continues. */
@@ -36,7 +35,7 @@ export type ReviewView = ReviewStand & {
   readonly id: string;
   readonly reviewer: AgentId;
   readonly iterations: readonly {
-    readonly verdict: (typeof REVIEW_VERDICTS)[number] | null;
+    readonly verdict: 'pass' | 'revise' | 'fail' | null;
     readonly opened: number;
     readonly fixed: number;
     readonly disputed: number;

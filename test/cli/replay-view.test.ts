@@ -10,10 +10,12 @@ import {
 } from '../../src/cli/replay-view.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
 import { sessionJournal } from '../../src/agents/session/session-journal.ts';
-import type { FloorStep } from '../../src/turns/floor-store.ts';
+import type { ReplayStep } from '../../src/engine/replay.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
+import type { Floor } from '../../src/turns/floor/floor.ts';
 import { AT, open } from '../engine/sqlite/fixture.ts';
 
-const STEP: FloorStep = {
+const STEP: ReplayStep<Floor, Fact> = {
   seq: 12,
   at: Date.parse('2026-02-04T21:00:00Z'),
   fact: { type: 'seatMoved', agent: 'pm', from: 'ACTIVE', to: 'QUEUED', trigger: 'TIMEOUT' },

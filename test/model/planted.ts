@@ -322,8 +322,8 @@ const ANSWERS: readonly Planted[] = [
     name: 'an injection that is reported late takes its message out of the prompt that holds it',
     near: 'mode inject',
     file: 'decide/turns.ts',
-    find: "const messages = outcome === 'no-room' ? turn.given : turn.injecting;",
-    replace: 'const messages = [...turn.given, ...turn.injecting];',
+    find: "const given = outcome === 'no-room' ? turn.given : turn.injecting;",
+    replace: 'const given = [...turn.given, ...turn.injecting];',
   },
   {
     name: 'what an agent took in before it waited is not heard of any more',

@@ -1,7 +1,8 @@
 import type Database from 'better-sqlite3';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { Announcement } from '../../src/turns/floor/announcement.ts';
-import type { FloorStep } from '../../src/turns/floor-store.ts';
+import type { ReplayStep } from '../../src/engine/replay.ts';
+import type { Floor } from '../../src/turns/floor/floor.ts';
 import { splitText, writtenOf } from '../../src/turns/text/split.ts';
 import type { WatchedStore } from './store.ts';
 import { announcementText } from '../../src/turns/text/announcement-values.ts';
@@ -108,7 +109,7 @@ class JournalReader {
     this.#cast = cast;
   }
 
-  read({ fact, state: floor, hashOk, seq }: FloorStep): void {
+  read({ fact, state: floor, hashOk, seq }: ReplayStep<Floor, Fact>): void {
     const channel = this.#channel;
     must('I16', hashOk, () => `entry ${seq} of ${channel} does not continue its chain`);
     const line = 'line' in fact ? fact.line : null;

@@ -116,7 +116,7 @@ const EVOLUTION: Evolution = {
     },
   }),
   taskTurnAsked: (floor, { type: _type, ...next }) =>
-    changeTask(floor, (task) => ({ ...(task.held === undefined ? task : goesOn(task)), next, told: 1 })),
+    changeTask(floor, ({ held: _held, ...task }) => ({ ...task, next, told: 1 })),
   reviewerSet: (floor, { reviewer }) => changeTask(floor, (task) => ({ ...task, reviewer })),
   taskHeld: (floor) => changeTask(floor, (task) => ({ ...task, next: null, held: true })),
   taskOver,
@@ -156,10 +156,6 @@ function changeAside({ asides = [], ...floor }: Floor, agent: AgentId, change: (
 function changeTask(floor: Floor, change: (task: FloorTask) => FloorTask): Floor {
   if (floor.task === undefined) throw new Error(`impossible: no task is open in ${floor.channel}`);
   return { ...floor, task: change(floor.task) };
-}
-
-function goesOn({ held: _held, ...task }: FloorTask): FloorTask {
-  return task;
 }
 
 /**
@@ -468,10 +464,8 @@ function continued(before: Floor, fact: FactOf<'turnContinued'>, at: Instant): F
 
 function answerWait(floor: Floor, fact: FactOf<'waitAnswered'>): Floor {
   const { agent, messages, ready } = fact;
-  return giveUpFloor(
-    changeWait(floor, agent, (wait) => ({ ...wait, answers: messages, ready })),
-    fact,
-  );
+  const waiting = changeWait(floor, agent, (wait) => ({ ...wait, answers: messages, ready }));
+  return giveUpFloor(waiting, fact);
 }
 
 function worked(floor: Floor, fact: FactOf<'worked'>, at: Instant): Floor {
@@ -532,18 +526,16 @@ function stoodStill(before: Floor, { ms }: FactOf<'stoodStill'>): Floor {
  */
 function withoutMinutes(floor: Floor, ms: number): Floor {
   const { turn, parked, exchange, asides } = floor;
+  const postponed = (aside: Aside): Aside =>
+    aside.until === undefined ? aside : { ...aside, until: aside.until + ms };
   const stood = (each: Turn): Turn => ({ ...each, stoodStillMs: (each.stoodStillMs ?? 0) + ms });
   return {
     ...floor,
     turn: turn === null ? null : stood(turn),
     parked: parked.map(stood),
     exchange: exchange === null ? null : { ...exchange, openedAt: exchange.openedAt + ms },
-    ...(asides === undefined ? {} : { asides: asides.map((aside) => laterAside(aside, ms)) }),
+    ...(asides === undefined ? {} : { asides: asides.map(postponed) }),
   };
-}
-
-function laterAside(aside: Aside, ms: number): Aside {
-  return aside.until === undefined ? aside : { ...aside, until: aside.until + ms };
 }
 
 /** The turn with every deadline moved by `ms`. */
@@ -609,7 +601,7 @@ function briefIn({ task }: Floor): { readonly [K in keyof typeof taskTurnShape]?
 }
 
 function granted(before: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor {
-  const floor = before.toldToName === undefined ? before : untold(before);
+  const { toldToName: _told, ...floor } = before;
   if (floor.turn !== null) throw new Error(`impossible: ${floor.turn.agent} holds ${floor.channel}, not ${fact.agent}`);
   const seat = seatOf(floor, fact.agent);
   const turn: Turn = {
@@ -644,10 +636,6 @@ function granted(before: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor
     parked: floor.parked.map((asker) => (isAsked ? askAdvanced(asker, fact.agent, 'granted') : asker)),
     turn,
   };
-}
-
-function untold({ toldToName: _told, ...floor }: Floor): Floor {
-  return floor;
 }
 
 function givenMessage(id: MessageId): Turn['given'][number] {

@@ -1,6 +1,5 @@
 import type { Command } from './command.ts';
 import type { Limit } from './announcement.ts';
-import { NOTHING_OF_A_DAY } from './floor.ts';
 import type { Floor, Seat, FloorTask } from './floor.ts';
 import { policyOf } from './next-speaker.ts';
 import type { AgentId, ModelUse } from './settings.ts';
@@ -182,7 +181,7 @@ export function openMs({ usageSincePerson, exchange }: Floor, at: Instant): numb
 /** Usage since midnight UTC. */
 export function today(floor: Floor, at: Instant): Floor['day'] {
   const startedAt = at - (at % DAY_MS);
-  return floor.day.startedAt >= startedAt ? floor.day : { startedAt, ...NOTHING_OF_A_DAY };
+  return floor.day.startedAt >= startedAt ? floor.day : { startedAt, tokens: 0, costMicros: 0, ms: 0 };
 }
 
 /** The first limit of the exchange that is reached; `null` for none. Tokens and money count per channel. */

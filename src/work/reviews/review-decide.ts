@@ -262,7 +262,8 @@ function said(decision: ReviewDecision, command: ReviewCommandOf<'SAID'>): Revie
   const { settings, primary, reviewer } = decision.review;
   const isLate = turn === null && decision.review.turn?.agent === agent;
   const lines = ownLines(text);
-  const foreign = isLate ? null : foreignSignal(lines, settings.signals, turn === null ? null : roleOf(agent, primary));
+  const role = turn === null ? null : agent === primary ? 'primary' : 'reviewer';
+  const foreign = isLate ? null : foreignSignal(lines, settings.signals, role);
   if (foreign !== null) decision.record({ type: 'signalIgnored', agent, epoch, signal: foreign });
   if (turn === null) return foreign === null ? 'NOT_ITS_TURN' : null;
   const { heard } = turn;
@@ -278,10 +279,6 @@ function said(decision: ReviewDecision, command: ReviewCommandOf<'SAID'>): Revie
   const told = defined({ broken, reason, answers, findings });
   decision.record({ type: 'turnHeard', agent, epoch, signal: given, digest, ...told });
   return null;
-}
-
-function roleOf(agent: string, primary: string): 'primary' | 'reviewer' {
-  return agent === primary ? 'primary' : 'reviewer';
 }
 
 /** The longest reason that is kept of a text, in UTF-16 units. */

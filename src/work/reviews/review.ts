@@ -239,8 +239,8 @@ export function isOpen(review: Review | null): review is RunningReview {
 }
 
 /** Whether an agent is one of the two of a review. */
-export function isMember({ primary, reviewer }: Pick<Review, 'primary' | 'reviewer'>, agent: string): boolean {
-  return agent === primary || agent === reviewer;
+export function isMember({ primary, reviewer }: Pick<Review, 'primary' | 'reviewer'>, id: string): boolean {
+  return id === primary || id === reviewer;
 }
 
 /** Whether a review with this wait continues only by a person's decision. */

@@ -82,16 +82,13 @@ export class DecisionBuilder {
         return turnOf(this.floor, announcement.agent).recovered ?? 0;
       case 'ticket':
         return announcement.goesOn === true ? 1 : null;
-      case 'gap':
-        return this.#gaps() ?? 0;
+      case 'gap': {
+        const { gap } = this.floor;
+        return gap === undefined || this.at - gap.at >= SAME_OUTAGE_MS ? 0 : gap.count;
+      }
       default:
         return null;
     }
-  }
-
-  #gaps(): number | undefined {
-    const { gap } = this.floor;
-    return gap === undefined || this.at - gap.at >= SAME_OUTAGE_MS ? undefined : gap.count;
   }
 }
 

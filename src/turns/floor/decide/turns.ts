@@ -212,15 +212,11 @@ export function injected(decision: DecisionBuilder, command: CommandOf<'injected
     decision.route(seen, { state: 'delivered', to: [agent], via: 'observe' }, null);
     return null;
   }
-  if (!isBeingGiven(turn, command)) return 'unknown-message';
+  // A late report does not fit the turn any more.
+  const given = outcome === 'no-room' ? turn.given : turn.injecting;
+  if (!given.some((message) => message.id === id)) return 'unknown-message';
   decision.record({ type: 'injectReported', agent, epoch, id, outcome });
   return null;
-}
-
-/** Whether a report fits the turn: the message is being injected, or (`no-room`) in the prompt. Late reports do not. */
-function isBeingGiven(turn: Turn, { id, outcome }: CommandOf<'injected'>): boolean {
-  const messages = outcome === 'no-room' ? turn.given : turn.injecting;
-  return messages.some((message) => message.id === id);
 }
 
 /** Ends the holder's turn, or prompts it again for messages that could not be injected. */
