@@ -13,7 +13,7 @@ type DeliveryPorts<Effect> = {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly carry: Carrier<Effect>;
-  /** Called when an entry fails for good (`settled`), or when its carrier threw and the entry is retried. */
+  /** Called when an entry fails for good (`settled`), or when `carry` rejected and the entry is retried. */
   readonly failed: (row: OwedEffect<Effect>, why: string, settled: boolean) => void;
   /** Called when the store itself fails. */
   readonly broken: (error: unknown) => void;
@@ -95,7 +95,7 @@ export class Delivery<Effect> {
         }
         const serving: Promise<void> = this.#serve(row).finally(() => this.#flying.delete(serving));
         this.#flying.add(serving);
-        // Lets the carriers of earlier entries go on before the next entry is handed out.
+        // Yields, so that deliveries under way continue before the next entry is handed out.
         await Promise.resolve();
       }
     }

@@ -96,7 +96,10 @@ export class ChangeLog {
 
 const ARRIVALS: ReadonlySet<Trigger> = new Set(['AGENT_STARTED', 'ASSIGNED']);
 
-/** The line of a transition, in the specification's log format. `at`: its instant. `channel`: the channel's name, without its adapter. */
+/**
+ * The line of a transition, in the specification's log format. `at`: its instant. `channel`: the channel's name,
+ * without its adapter.
+ */
 export function transitionLine(fact: Extract<Fact, { readonly type: 'seatMoved' }>, at: Instant, channel: string) {
   const { agent, from, to, trigger, cause } = fact;
   return {

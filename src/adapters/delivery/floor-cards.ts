@@ -140,7 +140,8 @@ export class FloorCards {
 
   /**
    * Called with the cards found in the channel's history, oldest first. The newest unknown card becomes the current
-   * card if there is none, or if the outcome of the last send is unknown. Other unknown cards are removed.
+   * card in two cases: there is no current card, or the outcome of the last send is unknown and the current card is
+   * older. All other cards are removed later.
    */
   settle(channel: ChannelId, cards: readonly MessageId[]): void {
     if (cards.length === 0 && !this.#states.has(channel)) return;

@@ -90,7 +90,8 @@ async function readBack(ports: HistoryPorts, from: Source, start: string): Promi
 
 /**
  * Reads a range of a channel's history with `ask`, at most `pages` pages, from the newest message backwards. Resolves
- * with the newest message first. `isComplete`: no page of the range is missing. `isEmpty`: the channel shows no message.
+ * with the newest message first. `isComplete`: no page of the range is missing. `isEmpty`: the channel shows no
+ * message.
  */
 export async function readPages(
   ask: (query: Readonly<Record<string, string>>) => Promise<Page>,

@@ -115,8 +115,8 @@ async function sorted(
 }
 
 /**
- * Reads all pages of a channel or thread since the time `oldest`: Slack begins with the newest message of a channel, and with the oldest of a thread.
- * The page limit and Slack's rate limit are reported as a gap.
+ * Reads all pages of a channel or thread since the time `oldest`. Slack begins with the newest message of a channel,
+ * and with the oldest of a thread. The page limit and Slack's rate limit are reported as a gap.
  */
 async function pages(ports: HistoryPorts, channel: ChannelId, oldest: string): Promise<Read> {
   const messages: unknown[] = [];

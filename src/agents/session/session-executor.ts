@@ -579,7 +579,7 @@ const TIMED_OUT = 'its turn timed out without a sign of work';
 const UNKNOWN_CAUSE = 'its session failed';
 const LONGEST_CAUSE = 200;
 
-/** The number of the line before the first of these lines; `upto` without lines. A line without a number is left out. */
+/** The number of the line before the first of these lines; `upto` without lines. Lines without a number are ignored. */
 function lineBefore(lines: readonly Line[], upto: number): number {
   return lines.reduce((before, { line }) => (line > 0 ? Math.min(before, line - 1) : before), upto);
 }

@@ -31,8 +31,8 @@ export async function openSharedStore<Options extends StoreOptions, Store extend
 }
 
 /**
- * Opens a shared store like `openSharedStore`, but leaves the copy empty. `lead` fills it, and beats meanwhile. When the
- * copy cannot be opened, leaves the log and closes it.
+ * Opens a shared store like `openSharedStore`, but leaves the copy empty. `lead` fills it, and beats meanwhile. When
+ * the copy cannot be opened, leaves the log and closes it.
  */
 export async function joinSharedStore<Options extends StoreOptions, Store extends SqliteStore>(
   options: Options,

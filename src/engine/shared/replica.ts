@@ -13,8 +13,8 @@ type Shape = {
   /** A column that is not sent to the log, because each process numbers it by itself. */
   readonly own?: string;
   /**
-   * Name of a column. A row replaces the stored row only if its value in this column is not lower. The log refuses no
-   * change of a known row.
+   * Name of a column. A row replaces the stored row only if its value in this column is not lower. The log then accepts
+   * every change of a row that this process knows, because an older row cannot replace a newer one.
    */
   readonly rises?: string;
 };
