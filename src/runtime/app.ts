@@ -208,7 +208,7 @@ export class App {
     };
   }
 
-  /** Connects the questions about agents' folders with their channels. */
+  /** Sets the channels in which people are asked to trust an agent's folder. */
   #connectTrust(): void {
     const { trust, onBroken } = this.#parts;
     trust?.connect({
@@ -450,7 +450,7 @@ export class App {
           return openToAnswers(manager, row.channel, row.effect);
         if (isForPlatform(row.effect)) return toPlatform(row);
         if (!this.#isStopping) return this.#agents.deliver(row);
-        // The floor creates such entries again at the next start.
+        // Entries for agents are not stored: the floor creates them again at the next start.
         return { state: 'retry', notBefore: clock.now() + AFTER_SHUTDOWN_MS };
       },
       failed: (row, why, settled) => {

@@ -438,7 +438,7 @@ class ShownDrafts {
 /** Longest delay of a sign of work, in milliseconds. */
 const SIGN_WAITS_MS = 5_000;
 
-/** Delayed signs of work, at most one for each channel. */
+/** Delayed `work` commands that only move the holder's deadline, at most one for each channel. */
 class Signs {
   readonly #ports: ManagerPorts;
   readonly #alarm: Alarm;

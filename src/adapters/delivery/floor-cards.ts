@@ -71,7 +71,10 @@ type State = {
   freeAt: Instant;
   /** The workers that waited for people when the card was drawn last, as keys of `CrewCard.asks`. */
   crewAsks: readonly string[];
-  /** True when the floor or a crew became busy, or an agent's folder was untrusted, since Conch started. */
+  /**
+   * True when one of these happened since Conch started: an exchange was open, a background run or a crew worked, or an
+   * agent's folder was untrusted.
+   */
   hasBegun: boolean;
   shown: Drawing | null;
   /** How many messages came after the card. */
@@ -88,9 +91,9 @@ type State = {
 };
 
 /**
- * Shows each floor as one message with buttons near the end of its channel. A channel gets its first card when its
- * floor becomes busy. To move a card, the new one is posted before the old one is removed. The ids of both are stored
- * meanwhile. A search of the history finds cards whose id was lost. Errors are logged and retried, never thrown.
+ * Shows each floor as one message with buttons near the end of its channel. A channel gets its first card when
+ * `hasBegun` becomes true. To move a card, the new one is posted before the old one is removed. The ids of both are
+ * stored meanwhile. A search of the history finds cards whose id was lost. Errors are logged and retried, never thrown.
  */
 export class FloorCards {
   readonly #ports: FloorCardsPorts;

@@ -194,7 +194,7 @@ type SocketPorts = Pick<SocketsPorts, 'apiUrl' | 'timers' | 'log' | 'take'> & { 
 /** Why a socket ended. `refresh`: Slack wants a new one. `disabled`: Socket Mode is off. `lost`: any other reason. */
 type End = 'refresh' | 'disabled' | 'lost';
 
-/** One Socket Mode connection after Slack's greeting. */
+/** One Socket Mode connection after Slack's message `hello`. */
 type Socket = {
   /** Resolves when the socket ends. After `refresh`, it can still deliver payloads until it is closed. */
   readonly ended: Promise<End>;
@@ -205,7 +205,7 @@ const HELLO_WITHIN_MS = 20_000;
 
 /**
  * Opens one connection. Rejects with the error of `apps.connections.open`, or when the socket closes before Slack's
- * greeting, or after 20 s without the greeting.
+ * `hello`, or after 20 s without `hello`.
  */
 async function openSocket(ports: SocketPorts): Promise<Socket> {
   const client = new Client(ports);

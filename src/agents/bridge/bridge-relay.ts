@@ -14,9 +14,9 @@ type Response = Exclude<AnyMessage, { method: string }>;
 type Asked = { readonly to: Send; readonly id: Id; readonly method: string; readonly session: string | null };
 
 /**
- * Relays messages between one agent and hosts that reconnect. Repeats the agent's greeting for a new connection, and
- * answers `session/resume` for an agent that cannot resume. Cancels prompts when the connection is lost. The next
- * prompt of a session waits for their end.
+ * Relays messages between one agent and hosts that reconnect. Repeats the agent's answer to `initialize` for a new
+ * connection, and answers `session/resume` for an agent that cannot resume. Cancels prompts when the connection is
+ * lost. The next prompt of a session waits for their end.
  */
 export class BridgeRelay {
   readonly #toAgent: Send;
@@ -110,7 +110,10 @@ export class BridgeRelay {
     for (const { message: waited, to } of next) this.#ask(waited, to);
   }
 
-  /** Returns an answer with the host's request id. Stores a greeting, and adds that sessions can be resumed. */
+  /**
+   * Returns the agent's answer with the host's request id. Adds the capability `resume` to an answer to `initialize`,
+   * and stores this answer for the next connections.
+   */
   #withHostId(message: Response, { id, method }: Asked): AnyMessage {
     if (!('result' in message) || method !== 'initialize') return { ...message, id };
     const greeting = greetingOf.safeParse(message.result);

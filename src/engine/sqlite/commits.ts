@@ -70,7 +70,7 @@ type Sharing = {
    * Returns `null` when there is nothing to send.
    */
   readonly publish: () => Promise<(() => void) | null> | null;
-  /** Takes in what other processes wrote. Called between two transactions. */
+  /** Applies the changes of other processes. Called between two transactions. */
   readonly catchUp: () => Promise<void>;
 };
 
@@ -186,7 +186,7 @@ export class Commits {
     this.#bringToDisk(jobs);
   }
 
-  /** Takes in what other processes wrote, between two transactions. Calls that wait are answered together. */
+  /** Applies the changes of other processes, between two transactions. Waiting calls share one promise. */
   catchUp(): Promise<void> {
     this.#catching ??= this.#catchUp();
     return this.#catching;

@@ -224,7 +224,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     return keys;
   }
 
-  /** Takes in a journal row that another process wrote. Call the returned function when it is committed. */
+  /** Applies a journal row that another process wrote. Call the returned function when the row is committed. */
   adopt(owner: Owner, row: JournalRow): () => void {
     const { machine } = this;
     const { key } = owner;

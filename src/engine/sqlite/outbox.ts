@@ -244,7 +244,7 @@ export class Outbox {
   }
 
   /**
-   * Takes in a row that another process wrote into the same table. An open row that is not new was taken from a dead
+   * Applies a row that another process wrote into the same table. An open row that is not new was taken from a dead
    * worker, so it becomes uncertain.
    */
   adopt(n: number, isNew: boolean): void {
@@ -443,7 +443,10 @@ export class Outbox {
     this.#sql.noteSettled.run(String(first - 1));
   }
 
-  /** Loads the row number and the last posts. Numbers of deleted rows stay used. */
+  /**
+   * Loads the highest row number, and the last confirmed post of each channel since the table `posted` was written. The
+   * number of a deleted row is never used again.
+   */
   #loadNumbers(): void {
     this.#n = Math.max(this.#sql.last.get() ?? 0, Number(this.#sql.settled.get() ?? 0));
     for (const { channel, id } of this.#sql.posted.iterate()) this.#posted.set(channel, id);

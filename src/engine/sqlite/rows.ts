@@ -332,7 +332,7 @@ export class Rows {
     return { row: this.last, seq, hash: own };
   }
 
-  /** Takes in a row that another process wrote into the same tables. */
+  /** Applies a journal row that another process wrote into the same tables: its numbers and its deadline. */
   adopt(owner: Owner, { row, deadline }: Pick<JournalRow, 'row' | 'deadline'>): void {
     this.last = Math.max(this.last, row);
     this.#id = Math.max(this.#id, owner.id);

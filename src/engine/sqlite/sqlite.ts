@@ -257,7 +257,7 @@ export class SqliteStore implements Store {
     return this.#outbox.settle(row, settlement, (write, durable) => this.#commits.run(() => write, durable));
   }
 
-  /** Takes in what other processes wrote; nothing to do when this process owns the store alone. */
+  /** Applies the changes of other processes. Does nothing when this process owns the store alone. */
   catchUp(): Promise<void> {
     return this.#commits.catchUp();
   }
@@ -366,7 +366,10 @@ export class SqliteStore implements Store {
     return publisher.publish([...keys, ...workers]);
   }
 
-  /** Takes in all changes of other processes: rows as they are, and the new rows of journals as changes of states. */
+  /**
+   * Applies all changes of other processes: writes their rows into the replica, and folds new journal rows into states.
+   * The first call fills the replica, and folds nothing.
+   */
   async #takeIn(): Promise<void> {
     const { replica, publisher } = this.#copy ?? {};
     const isFirst = !this.#isCopied;

@@ -583,7 +583,7 @@ function seatOf(
     id: ticket.thread,
     name: `${ticket.id} ${ticket.title}`.slice(0, 90),
     parent: parent.id,
-    // One step of a ticket is one turn, so the limit of work on a ticket counts for each turn.
+    // Turns in a ticket's thread are `conversational` runs, but with the step limit of a `task` run.
     runs: { ...parent.runs, conversational: taskSteps },
     agents: seated.map(({ id }) => id),
     seats: seated.map((each) => seatSettingsOf(each, turnConfig)),

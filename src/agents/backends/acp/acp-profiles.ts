@@ -54,13 +54,13 @@ export type AcpProfile = {
 export type ActsUnasked = {
   /** Words that follow the agent's name: "writes files …". */
   readonly words: string;
-  /** The kinds of tools. */
+  /** The ACP kinds of the tools that make these changes, such as `edit`. */
   readonly kinds: readonly string[];
 };
 
 /** The calls for which an agent promises to ask, and how to detect a broken promise. */
 export type AcpPromise = {
-  /** The kinds of tools. */
+  /** The ACP kinds of the tools for which the agent asks, such as `edit`. */
   readonly kinds: readonly string[];
   /** The status that proves that a call ran. Some agents report `in_progress` before they ask. */
   readonly ranWhen: 'in_progress' | 'completed';

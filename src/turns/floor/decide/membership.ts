@@ -97,7 +97,10 @@ export function leave(decision: DecisionBuilder, { agent, cause, error }: Comman
   return null;
 }
 
-/** Queues an agent at the end for an operator, or gives it a seat. */
+/**
+ * Adds an agent for an operator. Creates a seat if the agent has none. Queues an IDLE agent at the end. An OFFLINE
+ * agent, also one with a new seat, is queued when it comes online.
+ */
 export function add(decision: DecisionBuilder, command: CommandOf<'add'>): Refusal | null {
   const { agent, seat: settings, by } = command;
   const seat = findSeat(decision.floor, agent);
