@@ -40,7 +40,7 @@ const secretsIn = (text: string): readonly string[] =>
 
 /** Returns the password in an address, such as a proxy's; empty for none. */
 export const passwordsIn = (text: string): readonly string[] =>
-  [...text.matchAll(/^\w+:\/\/[^\s/:@]*:([^\s/@]+)@/g)].flatMap(([, password]) => password ?? []);
+  [...text.matchAll(/^[\w+.-]+:\/\/[^\s/:@]*:([^\s/@]+)@/g)].flatMap(([, password]) => password ?? []);
 
 /** Redacts every secret in a text. Secrets shorter than 6 characters stay, because they would redact ordinary words. */
 export const withoutSecrets = (text: string, secrets: readonly Secret[]): string =>

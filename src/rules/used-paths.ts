@@ -154,7 +154,10 @@ function firstFilledIn(path: string, place: WorkPlace | null): readonly string[]
   };
   const known = place === null ? NOTED_NAMES : [...new Set([...NOTED_NAMES, ...there])];
   const fitting = known.filter(isFilled).map((name) => [...before, name, ...names.slice(at + 1)].join('/'));
-  return fitting.filter((each) => each !== path);
+  // A program reads an expanded name that begins with "-" as an option, which may name another file.
+  return fitting
+    .filter((each) => each !== path)
+    .flatMap((each) => (each.startsWith('-') ? pathWords(['', each]) : [each]));
 }
 
 const NOTED_NAMES = [...new Set([...GRANTING_NAMES, ...PRIVATE_NAMES])];

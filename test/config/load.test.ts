@@ -171,8 +171,10 @@ describe('a loaded configuration', () => {
     );
   });
   test('T29 knows the password of a proxy as a secret', () => {
-    const { secrets } = load({}, { HTTPS_PROXY: 'http://ann:hunter22@proxy.example.org:3128' });
-    expect(secrets.map((secret) => secret.reveal())).toEqual(['hunter22']);
+    for (const scheme of ['http', 'socks5+tls']) {
+      const { secrets } = load({}, { HTTPS_PROXY: `${scheme}://ann:hunter22@proxy.example.org:3128` });
+      expect(secrets.map((secret) => secret.reveal())).toEqual(['hunter22']);
+    }
   });
   test('warns of secrets in files that everybody can read', () => {
     const files = {

@@ -250,6 +250,14 @@ describe('a rule on commands', () => {
     expect(decided({ ask: [text], allow }, bash(command))).toBe('ask by ask');
   });
 
+  test('T79 a file that may not be read may not be named by an option that a pattern expands to', () => {
+    const names = ['--files0-from=key.txt', 'a.md'];
+    const at = { ...place({ '/work/key.txt': '/work/key.txt' }), namesIn: () => names };
+    const wc = (command: string) =>
+      decided({ deny: ['Read(key.txt)'], allow: ['Bash(wc *)'] }, use('Bash', { command }, at));
+    expect([wc('wc *'), wc('wc *.md')]).toEqual(['deny by deny', 'allow by allow']);
+  });
+
   test('T79 a file that may not be read may not be meant by a pattern of a command', () => {
     const at = { ...place({ '/work/key.txt': '/work/key.txt' }), namesIn: () => ['key.txt', 'src'] };
     const cat = (command: string) =>

@@ -225,7 +225,7 @@ async function send(client: Client, sent: Sent): Promise<CallOutcome> {
 }
 
 /** The timeouts of a call: without progress, and in total. The time of open questions does not count. */
-class CallTime {
+export class CallTime {
   readonly #limitMs: number;
   readonly #ports: McpPorts;
   readonly #over = new AbortController();
@@ -233,6 +233,8 @@ class CallTime {
   #timer: Timer | null = null;
   /** The number of open questions. */
   #openQuestions = 0;
+  /** When the first of the open questions was asked. */
+  #stillSince: Instant = 0;
 
   constructor(limitMs: number, ports: McpPorts) {
     this.#limitMs = limitMs;
@@ -255,14 +257,14 @@ class CallTime {
 
   /** Stops the clock while people are asked. */
   async still<T>(asking: () => Promise<T>): Promise<T> {
-    const from = this.#ports.clock.now();
+    if (this.#openQuestions === 0) this.#stillSince = this.#ports.clock.now();
     this.#openQuestions += 1;
     this.renew();
     try {
       return await asking();
     } finally {
       this.#openQuestions -= 1;
-      this.#endAt += this.#ports.clock.now() - from;
+      if (this.#openQuestions === 0) this.#endAt += this.#ports.clock.now() - this.#stillSince;
       this.renew();
     }
   }

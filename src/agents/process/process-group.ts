@@ -267,5 +267,5 @@ export function secretsOf(environment: Readonly<Record<string, string>>): readon
 const ORDINARY =
   /^(?:PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TERM|COLORTERM|TMPDIR|TMP|TEMP|TZ|XDG_\w+|(?:HTTPS?|NO|ALL)_PROXY|SSL_CERT_(?:FILE|DIR)|NODE_EXTRA_CA_CERTS|SYSTEMROOT|APPDATA|LOCALAPPDATA|USERPROFILE|PATHEXT|COMSPEC)$/i;
 const SECRET = /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL/i;
-const PASSWORD = /^\w+:\/\/[^/@\s]*?:([^/\s]+)@/;
+const PASSWORD = /^[\w+.-]+:\/\/[^/@\s]*?:([^/\s]+)@/;
 const SHORTEST = 6;

@@ -360,10 +360,15 @@ function cut({ path, text, size }: FoundFile, clean: (text: string) => string, m
   return `${beginning}\n[cut here: the first ${beginning.length} characters of ${(size ?? 0).toLocaleString('en-US')} bytes]`;
 }
 
-/** The names of the variables in a file such as `.env`: the values may be secrets. Other texts are not changed. */
+/**
+ * The names of the variables in a file such as `.env`: the values may be secrets. Other texts are not changed. Behind a
+ * quote that is not closed, a line of the value may look like a variable, so no name is shown there.
+ */
 function withoutValues(path: string, text: string): string {
   if (!/^\.env/i.test(basename(path))) return text;
-  const names = Object.keys(parseEnv(text));
+  const all = Object.entries(parseEnv(text)).filter(([name]) => /^[A-Za-z_]\w*$/.test(name));
+  const open = all.findIndex(([, value]) => /^["'`]/.test(value ?? ''));
+  const names = all.slice(0, open === -1 ? all.length : open + 1).map(([name]) => name);
   return names.length === 0 ? '(values are not shown)' : `${names.join(', ')} (values are not shown)`;
 }
 

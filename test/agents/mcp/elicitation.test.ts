@@ -2,11 +2,13 @@ import { fileURLToPath } from 'node:url';
 import type { ElicitRequestParams } from '@modelcontextprotocol/client';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { askPeople } from '../../../src/agents/mcp/elicitation.ts';
+import { CallTime } from '../../../src/agents/mcp/mcp-connection.ts';
 import type { McpCall } from '../../../src/agents/mcp/mcp-connection.ts';
 import { McpServer } from '../../../src/agents/mcp/mcp-server.ts';
 import { serverSchema } from '../../../src/config/schema.ts';
 import type { CallResult, GatedCall, GateVerdict } from '../../../src/agents/tools/tool-gate.ts';
 import { gateThat } from '../backends/conversation.ts';
+import { createTime } from '../time.ts';
 import { mcpPorts, toolNamed, toolsServer } from './mcp-rig.ts';
 
 const never = new AbortController().signal;
@@ -273,4 +275,18 @@ describe('the reference server "everything"', () => {
     expect(await names(true)).toContain('trigger-elicitation-request');
     expect(await names(false)).not.toContain('trigger-elicitation-request');
   });
+});
+
+test('a call gets the time back that people took, once for questions that were open together', async () => {
+  const time = createTime();
+  const call = new CallTime(400_000, mcpPorts(time).ports);
+  const questions = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const asking = questions.map(({ promise }) => call.still(() => promise));
+  await time.advance(300_000);
+  for (const { resolve } of questions) resolve();
+  await Promise.all(asking);
+  await time.advance(390_000);
+  call.renew();
+  await time.advance(210_000);
+  expect(call.over.aborted).toBe(true);
 });

@@ -148,7 +148,8 @@ describe('the environment of a child', () => {
 
   test('T29 has secret values: by name, and passwords in URLs, but none that is short enough for a plain word', () => {
     const proxies = { HTTPS_PROXY: 'http://anna:pass-word@proxy.test:8080', HTTP_PROXY: 'http://anna:a@proxy.test' };
-    const environment = { MY_KEY: 'secret-key', PATH: '/usr/bin', SHORT_KEY: 'k', ...proxies };
-    expect(secretsOf(environment)).toEqual(['secret-key', 'pass-word']);
+    const databases = { MONGODB_URI: 'mongodb+srv://anna:word-pass@db.test' };
+    const environment = { MY_KEY: 'secret-key', PATH: '/usr/bin', SHORT_KEY: 'k', ...proxies, ...databases };
+    expect(secretsOf(environment)).toEqual(['secret-key', 'pass-word', 'word-pass']);
   });
 });

@@ -115,6 +115,13 @@ describe('T72 the files that an agent obeys', () => {
     expect(await digestOf(folder)).not.toBe(before);
   });
 
+  test('show no name behind a quote that is not closed in an environment file', async () => {
+    const folder = newFolder(['.env', 'A=1\nKEY="-----BEGIN\nMIIEcanary=\nMIIEsecond=x\n']);
+    const detail = foundDetail(await scanFolder(folder, [file('.env')], { home: ROOM }), (shown) => shown);
+    expect(detail).toContain('A, KEY (values are not shown)');
+    expect(detail).not.toContain('MIIE');
+  });
+
   test('show the names of the variables in an environment file, and no value', async () => {
     const text = 'API_KEY=canary-1\nexport OTHER = "canary-2\ncanary=3"\n# canary-4\n';
     const folder = newFolder(['.env', text], ['.gemini/.ENV.local', 'canary-5']);
