@@ -171,7 +171,7 @@ const confined = {
 const price = (meaning: string) => z.number().min(0).max(10_000).nullable().describe(meaning).default(null);
 const profile = choice(
   ['generic', 'opencode', 'claude-code', 'codex', 'gemini', 'qwen', 'copilot', 'kimi'],
-  'Which agent it is: its start command, how Conch makes it ask, whether it takes messages mid-turn.',
+  'The kind of coding agent. It decides the default start command, how Conch makes the agent ask, and whether the agent takes messages mid-turn.',
 ).default('generic');
 const injectFallback = choice(
   ['queue', 'cancel'],
@@ -325,7 +325,11 @@ const slackSchema = z.strictObject({
     ['socket', 'http'],
     'How events come: over sockets that Conch opens, or as signed requests to your address.',
   ).default('socket'),
-  connections: integer(1, 10, 'Sockets side by side; with one, each renewal is a gap.').default(2),
+  connections: integer(
+    1,
+    10,
+    'Number of parallel sockets. With only one, no events arrive while Slack renews it.',
+  ).default(2),
   host: text('The address for signed requests, behind your proxy.').default('127.0.0.1'),
   port: port('The port for signed requests.').default(7422),
   path: z
@@ -581,7 +585,7 @@ const crew = z.strictObject({
   prepare: texts('Commands that prepare a new worktree, before the first step.').default([]),
   prepareTimeoutSeconds: number(1, 86_400, 'Seconds after which a command of `prepare` fails.').default(900),
   main: text('The branch that work is merged into.').default('main'),
-  fetch: flag(true, 'Fetch that branch before a ticket is assigned, where it has a remote.'),
+  fetch: flag(true, 'Fetch the branch `main` before a ticket is assigned, if it has a remote.'),
   merge: choice(
     ['auto', 'ask', 'pr'],
     'Merge when the tests are green ("auto"), when an operator says so ("ask"), or by a pull request ("pr").',
@@ -598,7 +602,7 @@ const crew = z.strictObject({
     .strictObject(gitHub)
     .exactOptional()
     .describe('Where pull requests are opened. Default: the repository of its GitHub tickets.'),
-  push: flag(false, 'Push that branch after every merge; never by force.'),
+  push: flag(false, 'Push the branch `main` to its remote after every merge, never by force.'),
   folder: text('The folder of the worktrees, as a path from the repository.').default('agents'),
   maxSteps: integer(1, 1_000, 'The most steps of a ticket.').default(20),
   stepTimeoutSeconds: number(1, 86_400, 'Seconds after which a step ends.').default(3_600),

@@ -13,7 +13,7 @@ import { joinedLabels, labelsOf } from '../rules/labels.ts';
 import type { CallLabels } from '../rules/labels.ts';
 import { offersFor } from '../rules/offers.ts';
 import type { AlwaysOffer } from '../rules/offers.ts';
-import { namesOwnPort } from '../rules/page-address.ts';
+import { namesOwnPort } from '../rules/own-port.ts';
 import { mcpToolOf, parseRule } from '../rules/rule.ts';
 import {
   VERDICTS,

@@ -410,7 +410,7 @@ export const FORM: Question = {
   about: {
     ...QUESTION.about,
     tool: 'issue of hub',
-    why: 'hub asks it in the middle of this call',
+    why: 'hub asks this question while the call runs',
     answer: 'title=… kind=bug labels=bug urgent=yes votes=… mail=…',
     form: [
       { ...plain, name: 'title', label: 'Title', hint: 'What is wrong?', kind: 'text', required: true, least: 3 },

@@ -486,21 +486,21 @@ const NAMES: readonly Mistake[] = [
     file: { announcements: { timeout: '{agnt} is late' } },
     path: 'announcements.timeout',
     at: 'agnt',
-    next: 'Nothing is filled in for {agnt}: did you mean {agent}?',
+    next: '{agnt} is not a value of this announcement: did you mean {agent}?',
   },
   {
     kind: 'a name that another text is filled with',
     file: { announcements: { gap: '{agent}: {why}' } },
     path: 'announcements.gap',
     at: 'agent',
-    next: 'Nothing is filled in for {agent}; known are {why}',
+    next: '{agent} is not a value of this announcement; known are {why}',
   },
   {
     kind: 'a name in a text that is filled with nothing',
     file: { announcements: { nobody: 'Where is {agent}?' } },
     path: 'announcements.nobody',
     at: 'agent',
-    next: 'Nothing is filled in for {agent}; this announcement has no values',
+    next: '{agent} is not a value of this announcement; this announcement has no values',
   },
 ];
 

@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 65_240,
-  files: 375,
+  linesOfCode: 64_830,
+  files: 376,
   filesPerMessage: 46,
   functionsPerMessage: 625,
 };

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import { offersFor } from '../../src/rules/offers.ts';
 import type { AlwaysOffer } from '../../src/rules/offers.ts';
-import { namesOwnPort } from '../../src/rules/page-address.ts';
+import { namesOwnPort } from '../../src/rules/own-port.ts';
 import type { WorkPlace } from '../../src/rules/paths.ts';
 import { lintRules } from '../../src/rules/rule-lint.ts';
 import { readShell } from '../../src/rules/shell.ts';

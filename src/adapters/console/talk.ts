@@ -393,7 +393,12 @@ async function stored<T>(method: string, channel: ChannelId, write: () => Promis
     return await write();
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new ChatError(`The console could not write: ${why}`, { method, channel, fault: 'limited', cause: error });
+    throw new ChatError(`The console could not store its message: ${why}`, {
+      method,
+      channel,
+      fault: 'limited',
+      cause: error,
+    });
   }
 }
 

@@ -77,7 +77,7 @@ async function checkToken(rest: REST, findings: CheckResult[]): Promise<Self | n
     const failed = setupError(error);
     if (rejectionOf(failed)?.status === 401) {
       const todo = `Open ${PORTAL}, your application, "Bot", "Reset Token", and put the new one into DISCORD_TOKEN.`;
-      findings.push(bad(what, 'Discord does not accept it', todo));
+      findings.push(bad(what, 'Discord rejects the bot token', todo));
     } else findings.push(bad('Discord', failed.message, 'Check the network, and https://discordstatus.com.'));
     return null;
   }

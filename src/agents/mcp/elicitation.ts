@@ -54,7 +54,7 @@ function callOf(
     repeatable: false,
     title: redact(`${server} asks: ${excerpt(title, LONGEST_TITLE)}`),
     detail: redact(detail),
-    caution: `${server} asks it in the middle of this call`,
+    caution: `${server} asks this question while the call runs`,
     accounts: [{ name: call.tool, kind: null, input: call.input, locations: [] }],
     ...question,
     ...defined({ server: call.server }),

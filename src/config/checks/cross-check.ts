@@ -235,7 +235,7 @@ const checkWording = (kind: string, wording: unknown, tell: Tell): void => {
   for (const name of namesIn(wording).filter((each) => !names.includes(each))) {
     const meant = nearest(name.trim(), names);
     const hint = meant === null ? `; ${known}` : `: did you mean ${braced(meant)}?`;
-    tell(['announcements', kind], `Nothing is filled in for ${braced(name)}${hint}`);
+    tell(['announcements', kind], `${braced(name)} is not a value of this announcement${hint}`);
   }
 };
 

@@ -57,7 +57,7 @@ const QUESTIONS: Readonly<Record<WorkerWait, string>> = {
   red: 'Its steps are used up. What next?',
   treeless: 'Its worktree is gone, and its branch is there. What next?',
   pull: 'The pull request needs a person. What next?',
-  copy: 'Files in your own copy of the repository changed during its step. What next?',
+  copy: 'Files in your own copy of the repository changed while the worker ran. What next?',
   held: 'Its merge is held. What next?',
 };
 

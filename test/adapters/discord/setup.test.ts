@@ -60,7 +60,7 @@ describe('a bot that is set up well', () => {
 describe('a bot that is set up wrongly', () => {
   test('gets a failed check when Discord refuses the token', async () => {
     const findings = await check({}, { token: 'wrong' });
-    expect(wrong(findings)).toEqual(['Discord token: Discord does not accept it']);
+    expect(wrong(findings)).toEqual(['Discord token: Discord rejects the bot token']);
     expect(findings.every(({ verdict, todo }) => verdict === 'good' || todo !== null)).toBe(true);
   });
 

@@ -86,7 +86,7 @@ describe('a form from a server', () => {
         id: 'c1/1',
         tool: 'mcp__github__create_issue',
         title: 'github asks: Which one?',
-        caution: 'github asks it in the middle of this call',
+        caution: 'github asks this question while the call runs',
         accounts: [{ name: 'mcp__github__create_issue', input: { repo: 'acme/web' } }],
         answer: 'title=… kind=b labels=ui votes=… urgent=yes mail=…',
       },

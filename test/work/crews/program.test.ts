@@ -824,7 +824,7 @@ test('a worker that changes the copy of people is stopped, and they read what ch
     waiting: { why: expect.stringMatching(/^The file list.txt changed. In/) },
   });
   await until(() =>
-    room.posts.join('\n').includes('Files in your own copy of the repository changed during its step.'),
+    room.posts.join('\n').includes('Files in your own copy of the repository changed while the worker ran.'),
   );
   git(room.repo, 'checkout', '-q', 'list.txt');
   await room.command('/crew answer A continue');

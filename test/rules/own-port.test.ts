@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { namesOwnPort } from '../../src/rules/page-address.ts';
+import { namesOwnPort } from '../../src/rules/own-port.ts';
 
 describe('T77 the address of the page', () => {
   test.each([
