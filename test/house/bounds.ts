@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 64_830,
+  linesOfCode: 64_838,
   files: 376,
   filesPerMessage: 46,
   functionsPerMessage: 625,

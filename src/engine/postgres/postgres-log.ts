@@ -74,6 +74,8 @@ export function hostAndDatabase(url: string): string {
 
 function poolOf(url: string, max: number): Pool {
   const onConnect = async (client: ClientBase): Promise<void> => void (await client.query(DATABASE_LIMITS));
+  // The pool waits for the promise, although the types do not say so.
+  // eslint-disable-next-line typescript/no-misused-promises
   const pool = new Pool({ connectionString: url, max, ...LIMITS, onConnect });
   // A connection that breaks while nobody uses it is replaced at its next use.
   pool.on('error', () => undefined);
