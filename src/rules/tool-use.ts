@@ -11,6 +11,7 @@ import {
   patchedPaths,
   pathWords,
   pathsMeant,
+  restOfPaths,
   usedPath,
   usedPaths,
   within,
@@ -154,7 +155,9 @@ function partsOf(kind: ToolKind, request: ToolRequest, place: WorkPlace | null):
     const texts = at === 0 && about.of !== 'host' ? [...textsIn(request.input), ...request.locations] : [];
     const others = changed || about.of !== 'path' ? usedPaths(texts, changed, place) : [];
     const own = about.of === 'path' && place !== null ? [usedPath(about, place, { known: true, changed })] : [];
-    return { kind, mcp: null, about, paths: [...own, ...others] };
+    // A part without a path behind the first one stands for the paths that are not looked at.
+    const rest = about.of === 'nothing' && at > 0 ? [restOfPaths(changed)] : [];
+    return { kind, mcp: null, about, paths: [...own, ...others, ...rest] };
   });
 }
 

@@ -3,8 +3,12 @@ import type { NamedPath, WorkPlace } from './paths.ts';
 import { wildcard } from './rule.ts';
 import type { Argv } from './safe-commands.ts';
 
-/** A path of a call. `known`: the text is certainly a path. `changed`: the call may change the file. */
+/**
+ * A path of a call. `known`: the text is certainly a path. `changed`: the call may change the file. `isRest`: it stands
+ * for paths that are not looked at, so each rule on paths that denies, asks or labels covers it.
+ */
 export type UsedPath = NamedPath & {
+  readonly isRest?: true;
   readonly known: boolean;
   readonly changed: boolean;
   readonly own: ReturnType<typeof ownAt>;
@@ -24,17 +28,25 @@ export const PRIVATE_NAMES = (
 
 /**
  * Returns the paths that texts of a call may name. Texts that no disk accepts as a path are dropped. At most
- * 512 paths with 4,096 names in all are taken, then patterns are expanded. If `changed`, `.git` stands for the rest.
+ * 512 paths with 4,096 names in all are taken, then patterns are expanded. One path stands for the rest.
  */
 export function usedPaths(texts: readonly string[], changed: boolean, place: WorkPlace | null): readonly UsedPath[] {
   const paths = new Set(texts.flatMap(pathsMeant).map(shortened).filter(isPath));
   const looked = within([...paths]);
-  const followed = looked.flatMap((path) => [path, ...filledIn(path, place)]);
-  if (looked.length < paths.size && changed) followed.push(GRANTING_NAMES[0] ?? '');
-  return followed.map((path) => {
+  const filled = looked.map((path) => filledIn(path, place));
+  const isWhole = looked.length === paths.size && !filled.includes(null);
+  const followed = looked.flatMap((path, at) => [path, ...(filled[at] ?? [])]);
+  const used = followed.map((path) => {
     const known = place !== null && isThere(path.replace(/[*?[{].*$/s, ''), place);
     return usedPath(namedPath(path, place ?? ELSEWHERE), place, { known, changed });
   });
+  return isWhole ? used : [...used, restOfPaths(changed)];
+}
+
+/** Returns the path that stands for those that are not looked at. It counts as outside, and as Conch's data. */
+export function restOfPaths(changed: boolean): UsedPath {
+  const anywhere = { folder: null, home: null, disk: '' };
+  return { written: anywhere, real: [anywhere], known: true, changed, own: 'data', isRest: true };
 }
 
 /** Adds to a path how the call uses it, and which of Conch's own files it is. */
@@ -123,16 +135,18 @@ function shortened(path: string): string {
   return names.length === 1 && names[0] === '' && path !== '' ? '/' : names.join('/');
 }
 
-/** Expands the patterns of a path to existing names. Without a place, to names of granting and private files. */
-function filledIn(path: string, place: WorkPlace | null): readonly string[] {
+/**
+ * Expands the patterns of a path to existing names. Without a place, to names of granting and private files. Returns
+ * `null` with more than 512 expansions.
+ */
+function filledIn(path: string, place: WorkPlace | null): readonly string[] | null {
   const filled: string[] = [];
   const open = [path];
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const more = firstFilledIn(next, place);
     filled.push(...more);
     open.push(...more);
-    // With too many expansions, the path may lead anywhere.
-    if (filled.length > MOST_PATHS) return [GRANTING_NAMES[0] ?? ''];
+    if (filled.length > MOST_PATHS) return null;
   }
   return filled;
 }

@@ -7,6 +7,7 @@ import type { Argv } from './safe-commands.ts';
 import type { NamedPath, PathFrom } from './paths.ts';
 import type { ToolUse, UsePart } from './tool-use.ts';
 import { GRANTING_NAMES } from './used-paths.ts';
+import type { UsedPath } from './used-paths.ts';
 
 /** The verdicts on a tool call, mildest first: run it, ask people, or deny it. */
 export const VERDICTS = ['allow', 'ask', 'deny'] as const;
@@ -223,6 +224,7 @@ export function isAbout(rule: ToolRule, part: UsePart, isWide: boolean): boolean
         ? [...(about.words === null ? [] : [about.words]), ...about.seen].some((words) => begins(words, spec, true))
         : about.words !== null && begins(about.words, spec, false) && allowsMore(about.words, spec);
     case 'path':
+      if (isWide && part.paths.some(({ isRest }) => isRest)) return true;
       if (about.of !== 'path') return false;
       return isWide
         ? [about.written, ...about.real].some((path) => lies(path, spec, true))
@@ -254,8 +256,8 @@ function namesRead(rule: ToolRule, { kind, mcp, paths }: UsePart): boolean {
 const LEADS_ASIDE = /(?:^|[\\/])\.\.(?:[\\/]|$)|%(?:2e|2f|5c)/i;
 
 /** True when a rule with a path covers this path, as written or resolved, in any letter case. */
-export function isNamed({ spec }: ToolRule, { written, real }: NamedPath): boolean {
-  return spec?.of === 'path' && [written, ...real].some((path) => lies(path, spec, true));
+export function isNamed({ spec }: ToolRule, { written, real, isRest }: NamedPath & Pick<UsedPath, 'isRest'>): boolean {
+  return spec?.of === 'path' && (isRest === true || [written, ...real].some((path) => lies(path, spec, true)));
 }
 
 function decidePart(part: UsePart, rules: ToolRules, memory: RuleMemory): ToolVerdict {

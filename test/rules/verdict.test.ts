@@ -2,6 +2,7 @@ import * as fc from 'fast-check';
 import assert from 'node:assert/strict';
 import { describe, expect, test } from 'vitest';
 import { parseRule } from '../../src/rules/rule.ts';
+import { labelsOf } from '../../src/rules/labels.ts';
 import { offersFor } from '../../src/rules/offers.ts';
 import { readShell } from '../../src/rules/shell.ts';
 import { toolUse } from '../../src/rules/tool-use.ts';
@@ -248,6 +249,33 @@ describe('a rule on commands', () => {
     const allow = ['Bash(cat *)', 'Bash', 'execute'];
     expect(decided({ deny: [text], allow }, bash(command))).toBe('deny by deny');
     expect(decided({ ask: [text], allow }, bash(command))).toBe('ask by ask');
+  });
+
+  test.each([
+    ['a pattern in a large folder', 'cat *'],
+    ['many names', `cat ${Array.from({ length: 600 }, (_, at) => `a${at}`).join(' ')}`],
+  ])(
+    'T79 a file that may not be read is denied, and labelled, where a command names more than 512 files: %s',
+    (_how, command) => {
+      const names = Array.from({ length: 600 }, (_, at) => `a${at}`);
+      const at = { ...place(), namesIn: () => names };
+      const cat = use('Bash', { command }, at);
+      expect(decided({ deny: ['Read(key.txt)'], allow: ['Bash(cat *)'] }, cat)).toBe('deny by deny');
+      expect(decided({ allow: ['Bash(cat *)'] }, cat)).toBe('ask by ask!');
+      const labels = labelsOf(cat, uniteRules([]), { open: false, isHarmless: false });
+      expect([labels.private, labels.untrusted].includes(null)).toBe(false);
+      const few = use('Bash', { command: 'cat a1 a2' }, at);
+      expect(decided({ deny: ['Read(key.txt)'], allow: ['Bash(cat *)'] }, few)).toBe('allow by allow');
+    },
+  );
+
+  test('T79 a file that may not be read is denied to tools that name more than 512 files', () => {
+    const paths = Array.from({ length: 600 }, (_, at) => `a${at}`);
+    const lists = { deny: ['Read(key.txt)'], default: 'allow' as const };
+    expect(decided(lists, use('Read', { paths }))).toBe('deny by deny');
+    expect(decided(lists, use('mcp__files__read_many', { paths }))).toBe('deny by deny');
+    expect(decided(lists, use('mcp__files__write', { paths }))).toBe('deny by deny');
+    expect(decided(lists, use('Read', { paths: paths.slice(0, 5) }))).toBe('allow by default');
   });
 
   test('T79 a file that may not be read may not be named by an option that a pattern expands to', () => {
