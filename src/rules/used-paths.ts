@@ -115,8 +115,9 @@ export function patchedPaths(patch: string): readonly string[] {
   return [...new Set([...named, ...plain, ...moved].map((path) => path.trim()))].filter((path) => path !== '/dev/null');
 }
 
-/** Most paths of a call that are followed, and most names in all of them. */
+/** The most paths of a call that are compared with rules, and the most paths that one path with patterns expands to. */
 const MOST_PATHS = 512;
+/** The most names between slashes in all paths of a call. */
 const MOST_NAMES = 4_096;
 /** The longest name that disks accept, in UTF-16 units. */
 const LONGEST_NAME = 255;

@@ -199,7 +199,10 @@ export function lengthsOf(
   return { textLimit, fileAbove, questionLimit: questionLimit ?? textLimit };
 }
 
-/** Returns the general settings of sessions, and by `channel` the settings in one place. */
+/**
+ * Returns the settings of all sessions. The result's function `channel` returns the settings of the sessions in one
+ * channel, or of the channel's background runs.
+ */
 export function sessionSettingsOf(
   config: () => Config,
   { gateFor, taints }: { readonly gateFor: (seat: RunSeat, epoch: number) => ToolGate; readonly taints: RunTaints },

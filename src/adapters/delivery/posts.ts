@@ -44,8 +44,8 @@ type Draft = {
 
 /**
  * Shows text that is still being generated as one message per channel. The message is edited as the text grows and
- * becomes the post where possible. Errors are never thrown. A failed write is not repeated: the next write shows the
- * newest text.
+ * becomes the post where possible. Errors are never thrown. A failed write is repeated only after a rate limit. Each
+ * write shows the newest text.
  */
 export class Drafts {
   readonly #ports: DraftsPorts;

@@ -68,7 +68,7 @@ const THREADS = 'crew-threads';
 const MEMORY = 'crew-memory';
 /** The most tickets of each state in the answer of a command. */
 const TICKETS_TOLD = 50;
-/** Facts that are looked through for the log of a crew. */
+/** How many of a crew's newest facts are searched for its log. Not every fact gives a line. */
 const FACTS_SHOWN = 200;
 const MICROS = 1_000_000;
 /** How many of a thread's last lines are searched for the question of its worker. */

@@ -219,9 +219,10 @@ function isMode({ id, category }: Option): boolean {
 }
 
 /**
- * Returns the hold on the session's mode; empty for a profile without modes. Uses the session's mode option if it has
- * one, because the agent confirms a changed option with its value. A loaded session may list no modes: all modes of the
- * profile then count as offered. Throws when the agent offers none of the profile's modes.
+ * Returns the setting that keeps the session in a mode of its profile; empty for a profile without modes. Uses the
+ * session's mode option if it has one, because the agent confirms a changed option with its value. A loaded session may
+ * list no modes: all modes of the profile then count as offered. Throws when the agent offers none of the profile's
+ * modes.
  */
 function modeHolds(profile: AcpProfile, { modes, configOptions, resumed }: ModesOf): readonly Hold[] {
   if (profile.modes.length === 0) return [];
