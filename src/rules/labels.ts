@@ -9,8 +9,8 @@ import { isAbout, isNamed } from './verdict.ts';
 import type { LabelRules } from './verdict.ts';
 
 /**
- * The labels of a call. `untrusted` and `private` name the first source of such text, or are `null`. `outward`: the
- * call may send data away.
+ * The labels of a call. `untrusted` and `private` name the first source of text with that label; `null` for none.
+ * `outward`: the call may send data away.
  */
 export type CallLabels = {
   readonly untrusted: string | null;

@@ -113,8 +113,8 @@ export function agentSpecs({ agents }: Config, backendFor: Backends['backendFor'
 }
 
 /**
- * The plans of floors. `config` has the threads, too. Floors of remote agents are always looked at, because such an
- * agent may be gone.
+ * Returns the plan of each floor, its settings and seats. `config` has the threads, too. Floors of remote agents are
+ * always checked, because a remote agent may be gone.
  */
 export function plansOf(
   { configured, config }: { readonly configured: Config; readonly config: Config },

@@ -305,7 +305,7 @@ export class App {
     return (await adapter.openThread(channel, name, key)).id;
   }
 
-  /** The plans of all floors by the present configuration. */
+  /** Returns the plan of each floor, its settings and seats, by the present configuration. */
   #plans(): Plans {
     const channelOf = (id: ChannelId) => this.#floors.channel(id);
     return plansOf({ configured: this.#configured, config: this.#config }, channelOf, this.#backendFor);

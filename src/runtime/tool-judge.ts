@@ -217,7 +217,8 @@ const UNJUDGED: CallJudgement = {
 };
 
 /**
- * The labels to record with a call: of what the agent reads by it; untrusted also if the session had read such text.
+ * Returns the labels to record with a call: those of the text that the agent reads by it. `untrusted` also counts when
+ * the session had read untrusted text before.
  */
 function broughtBy(labels: CallLabels, session: SessionLabels | undefined): CallJudgement['brings'] {
   const untrusted = session?.untrusted?.from ?? labels.untrusted;

@@ -53,7 +53,7 @@ export type McpPorts = {
 /** An agent's sandbox and working folder. */
 export type AgentSandbox = { readonly plan: SandboxPlan; readonly cwd: string };
 
-/** The outcome of a call. `code`: as for the gate; `null` when the tool reports success. */
+/** The outcome of a call. `code`: why the call failed, as in `CallResult`; `null` when the tool reports success. */
 export type CallOutcome = ToolOutput & { readonly code: CallResult['code'] };
 
 /** A call to carry out. */

@@ -66,7 +66,7 @@ export class Generation {
   /** True when the last message ended with the signal; `#argument` is the agent named behind it. */
   #signalled = false;
   #argument: string | null = null;
-  /** The agent that the last message asks. */
+  /** The agent that the last posted message asks a question; `null` for none. */
   #askedAgent: AgentId | null = null;
   /** True when the last message was a pass word. */
   #isPass = false;

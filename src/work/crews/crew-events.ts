@@ -111,7 +111,7 @@ const COMMANDS = {
   /** The service says that the request was merged into main, and as which commit. */
   PULL_MERGED: { worker, ticket: text, number: z.int(), commit: text },
   PULL_CLOSED: { worker, number: z.int(), why: text },
-  /** Main moved while the merge was made or tested. */
+  /** Main moved while the merge was made or tested, or the merge may no longer be made. */
   MOVED: { worker },
   /**
    * The worktree is stored, and removed unless its worker was killed. `kept`: the ref of the stored work; `null` for

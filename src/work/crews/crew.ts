@@ -420,7 +420,10 @@ export const crewSchema = z.strictObject({
   base: z.strictObject({ tip: text, verdict: z.enum(['green', 'red', 'none', 'accepted']), why: text }).nullable(),
   /** No step is asked for until `until`: the provider is at its limit, or (`budget`) the day's budget is used up. */
   paused: z.strictObject({ until: instant, why: text, budget: z.literal(true).exactOptional() }).nullable(),
-  /** The cost, in `usage`, from which budgets count: at the last start, and at the begin of `day` or a later start. */
+  /**
+   * The values of `usage.costMicros` from which budgets count. `from`: at the last start of the crew. `dayFrom`: before
+   * the first cost on `day` (`dayOf`), or at a later start on that day.
+   */
   budget: z.strictObject({ from: z.number(), day: count, dayFrom: z.number() }).exactOptional(),
   /** The number of pauses for a limit of the provider since the last finished step. */
   limits: count,

@@ -52,7 +52,7 @@ const COMMANDS = {
   },
   /** Both agents are in the queue with an open session. */
   READY: {},
-  /** An agent could not be started, or its session has stopped for good. */
+  /** An agent could not be started, its session has stopped for good, or git cannot read the work. */
   UNABLE: { agent, why: text },
   /** An agent of the review is not available for now. */
   LOST: { agent, why: text },

@@ -24,7 +24,7 @@ export type TaintPorts = {
 /** Labels of what a session has read: untrusted text, and private text; `null` for none. */
 export type SessionLabels = Readonly<Record<Label, ReadMark | null>>;
 
-/** When the session first read such text, and its source. */
+/** When the session first read text with a label, and the source of that text. */
 type ReadMark = NonNullable<RunState['taint']>;
 
 type Label = (typeof LABELS)[number];
