@@ -193,7 +193,7 @@ class Follower {
   }
 }
 
-/** The exit code of a review; `null` while it runs. */
+/** The exit code of a review that ended or waits for people; `null` for every other review. */
 function codeOf({ outcome, waiting }: Manifest): ExitCode | null {
   if (outcome === null) return waiting !== null && PEOPLE.has(waiting.for) ? EXIT_CODES.personNeeded : null;
   if (outcome.kind === 'cancelled') return EXIT_CODES.cancelled;

@@ -356,7 +356,7 @@ function lateWords(refusals: Refusals | undefined): string {
   return `\n(said at ${time} UTC, when this channel took no messages)`;
 }
 
-/** Edits the later messages of a closed question that was split. Each then says only that the question is closed. */
+/** Replaces the text of every message after the first of a closed, split question with `PART_OVER`. */
 async function collapse(adapter: ChatAdapter, row: OutboxRow): Promise<void> {
   if (!endsQuestion(row)) return;
   for (const id of row.editsParts ?? []) await adapter.edit?.(row.channel, id, PART_OVER);

@@ -172,7 +172,7 @@ export class Supervisor implements Roster {
 
   /**
    * Applies a new configuration: opens sessions for new agents, closes those of removed agents, and replaces those of
-   * agents with another backend, name or persona. Resolves as `start` does.
+   * agents with another backend, name or persona. Resolves after the first attempts, successful or not.
    */
   async configure(agents: readonly AgentSpec[]): Promise<void> {
     const before = this.#agents;
@@ -193,7 +193,8 @@ export class Supervisor implements Roster {
 
   /**
    * Adjusts a channel's sessions to its seats. Agents without an enabled seat lose their session. Agents that the floor
-   * does not count as connected get a session now, others when they have work. Resolves as `start` does.
+   * does not count as connected get a session now, others when they have work. Resolves after the first attempts,
+   * successful or not.
    */
   async seat(channel: ChannelId): Promise<void> {
     if (!this.#running) return;

@@ -298,7 +298,7 @@ export class Rows {
     return prev === null || prev >= row ? null : this.read(prev);
   }
 
-  /** The rows of one key backward from a row. */
+  /** Returns the row `from`, then the earlier rows of its key, newest first. */
   *back(from: number): Iterable<JournalRow> {
     for (let row = this.read(from); row !== null; row = this.before(row)) yield row;
   }

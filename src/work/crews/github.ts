@@ -36,7 +36,10 @@ export class GitHubRequests {
     this.#place = place;
   }
 
-  /** Returns the rows of all pages, at most `MOST_PAGES`. Rejects as `send`, and for an answer of another form. */
+  /**
+   * Returns the rows of all pages, at most `MOST_PAGES`. Rejects with `GitHubRefusal`, or with `Error` while GitHub
+   * asks to wait or when an answer has another form.
+   */
   async pages<Row>(
     route: string,
     parameters: Readonly<Record<string, unknown>>,
