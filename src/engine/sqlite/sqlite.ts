@@ -335,7 +335,7 @@ export class SqliteStore implements Store {
   #undone(error: unknown): void {
     this.#told = [];
     for (const part of [this.#inbox, this.#outbox, this.#shared.configs, this.#rows]) part.undone();
-    this.#forgetStates();
+    for (const keeper of this.#hosted.values()) keeper.forget();
     if (error !== null) this.#options.failed?.(error);
   }
 

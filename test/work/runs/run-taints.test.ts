@@ -120,6 +120,21 @@ describe('a session that has read untrusted text', () => {
     expect(taints.of(SEAT).untrusted?.since).toBe(202);
   });
 
+  test('stays tainted when the disk is full, although nothing of the taint could be stored', async () => {
+    const bound = await new Bound().begins();
+    const { runs, store } = bound;
+    const failed: unknown[] = [];
+    const parts = { runs, clock: { now: () => bound.at }, vouched: () => true, said: () => [] };
+    const taints = new RunTaints({ ...parts, failed: (error) => failed.push(error) });
+    store.onErased(() => taints.clearCache());
+    const { db } = store.tables;
+    db.pragma(`max_page_count = ${Number(db.pragma('page_count', { simple: true }))}`);
+    taints.mark(SEAT, 'x'.repeat(100_000));
+    await settled();
+    expect(failed).toMatchObject([{ code: 'full' }]);
+    expect(taints.of(SEAT).untrusted).not.toBeNull();
+  });
+
   test('passes on private data, too, with its own time', async () => {
     const bound = await new Bound().begins();
     const taints = taintsOf(bound);
