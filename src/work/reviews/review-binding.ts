@@ -153,10 +153,10 @@ function attendance(
 }
 
 /** `why`: why an agent of the review is away; default: how its seat stands. */
-function lost(floor: Floor, { primary, reviewer }: ReviewTask, why?: string): readonly ReviewCommand[] {
+function lost(floor: Floor, { primary, reviewer, told }: ReviewTask, why?: string): readonly ReviewCommand[] {
   const away = [primary, reviewer].find((agent) => {
-    const status = findSeat(floor, agent)?.status;
-    return status === undefined || status === 'OFFLINE' || status === 'IDLE';
+    const { status, present = false } = findSeat(floor, agent) ?? {};
+    return status === undefined || status === 'OFFLINE' || status === 'IDLE' || (told === 0 && !present);
   });
   return away === undefined ? [] : [{ type: 'LOST', agent: away, why: why ?? absenceOf(floor, away) }];
 }
@@ -165,7 +165,7 @@ function absenceOf(floor: Floor, agent: string): string {
   const seat = findSeat(floor, agent);
   if (seat === undefined) return 'it has no seat here';
   if (seat.disabled) return 'it is disabled';
-  return seat.status === 'OFFLINE' ? 'it is offline' : 'it is not in the queue';
+  return seat.status === 'OFFLINE' || !seat.present ? 'it is offline' : 'it is not in the queue';
 }
 
 /** The review as it is hosted beside floors: its floor grants the turns that it asks for and tells people of it. */

@@ -1,5 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { reviewMachine } from '../../../src/work/reviews/review-binding.ts';
+import type { Command } from '../../../src/turns/floor/command.ts';
+import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
+import { floorWithWork } from '../../../src/work/floor-with-work.ts';
+import { open } from '../../engine/sqlite/fixture.ts';
+import { seatOf } from '../../turns/floor/stage.ts';
+import { reviewMachine, reviewOnFloor } from '../../../src/work/reviews/review-binding.ts';
 import type { ReviewCommand } from '../../../src/work/reviews/review-events.ts';
 import {
   REVIEW_STATUSES,
@@ -442,6 +447,26 @@ describe('the fallback', () => {
     course.at = reviewMachine.nextDeadline(course.state) ?? 0;
     expect(course.give({ type: 'TICK' })).toBeNull();
     expect([course.end, course.review.reviewer]).toEqual([end, reviewer]);
+  });
+
+  test('also reviews in place of a reviewer that hung before and is not back', async () => {
+    const store = open(':memory:', { machine: floorWithWork });
+    const reviews = store.host(reviewOnFloor);
+    const agents = ['qa', 'dev', 'ops'];
+    const give = async (at: number, ...commands: readonly Command[]) => {
+      for (const command of commands) expect(await store.floors.apply('c', command, at)).toMatchObject({ ok: true });
+    };
+    const joins = agents.map((agent) => ({ type: 'join', agent }) as const);
+    const seats = agents.map((agent) => seatOf(agent));
+    await give(1_000, { type: 'configure', settings: PLAIN_SETTINGS, seats }, ...joins, { type: 'start', by: 'ann' });
+    const floor = store.floors.state('c');
+    const hungAt = (floor && floorWithWork.nextDeadline(floor)) ?? 0;
+    await give(hungAt, { type: 'tick' }, { type: 'stop', by: 'ann' });
+    await reviews.apply('c', { ...START, settings: { ...PLAIN, fallback: 'ops' } }, hungAt);
+    expect(reviews.state('c')?.review?.waiting?.why).toBe('qa: it is offline');
+    await reviews.apply('c', { type: 'TICK' }, hungAt + PLAIN.waitMs);
+    expect(reviews.state('c')?.review).toMatchObject({ reviewer: 'ops', outcome: null });
+    await store.close();
   });
 });
 
