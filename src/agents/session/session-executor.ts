@@ -243,9 +243,9 @@ export class SessionExecutor {
       at: clock.now(),
       knowledge,
     });
-    const { lines } = made.turn;
-    if (knowledge.replacesLostSession) this.taint?.forget(lineBefore([...lines, ...made.turn.messages], work.uptoLine));
-    if (lines.some(({ author }) => author.kind === 'agent')) this.taint?.read(lines);
+    const read = [...made.turn.lines, ...made.turn.messages];
+    if (knowledge.replacesLostSession) this.taint?.forget(lineBefore(read, work.uptoLine));
+    this.taint?.read(read);
     knowledge.prompted(made.turn, work.uptoLine);
     return made;
   }

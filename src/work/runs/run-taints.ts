@@ -70,8 +70,7 @@ export class RunTaints {
     const key = runKeyOf(seat);
     const { wrote = [], ...read } = this.#of(key);
     this.#readsAfter.set(key, after);
-    const until = this.#ports.clock.now();
-    const ended = spansOf(read).map((span) => ({ ...span, until }));
+    const ended = spansOf(read).map((span) => ({ ...span, until: this.#ports.clock.now() }));
     if (ended.length > 0) this.#apply(key, { type: 'CLEANSE' }, { wrote: [...wrote, ...ended] });
   }
 
@@ -85,12 +84,16 @@ export class RunTaints {
     this.#apply(key, { type: 'TAINT', from, label }, { ...known, [isPrivate ? 'secret' : 'taint']: mark });
   }
 
-  /** Marks a session with the labels of lines that agents wrote. Called before the session reads these lines. */
-  read(seat: RunSeat, lines: readonly Pick<Line, 'author' | 'at' | 'aside'>[]): void {
-    for (const { author, at, aside } of lines) {
+  /**
+   * Marks a session with the labels of lines that agents wrote. Called before the session reads these lines. Lines
+   * before those that `forget` named count from now on, too.
+   */
+  read(seat: RunSeat, lines: readonly Pick<Line, 'line' | 'author' | 'at' | 'aside'>[]): void {
+    const [key, { channel }] = [runKeyOf(seat), seat];
+    for (const { line, author, at, aside } of lines) {
+      if (line > 0 && line <= (this.#readsAfter.get(key) ?? 0)) this.#readsAfter.set(key, line - 1);
       if (author.kind !== 'agent') continue;
-      const beside = defined({ aside });
-      const { wrote = [], ...now } = this.#of(runKeyOf({ channel: seat.channel, agent: author.id, ...beside }));
+      const { wrote = [], ...now } = this.#of(runKeyOf({ channel, agent: author.id, ...defined({ aside }) }));
       const spans: readonly Span[] = [...wrote, ...spansOf(now).map((span) => ({ ...span, until: Infinity }))];
       for (const label of LABELS) {
         // The report of a background run is posted when its session may be over.

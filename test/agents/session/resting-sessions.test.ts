@@ -47,7 +47,9 @@ describe('an idle session', () => {
 
 describe('the taint of a session', () => {
   const taint = (told: string[]) => ({
-    read: (lines: readonly Line[]) => void told.push(lines.map(({ author }) => author.id).join()),
+    read: (lines: readonly Line[]) => {
+      if (lines.some(({ author }) => author.kind === 'agent')) told.push(lines.map(({ author }) => author.id).join());
+    },
     forget: (after: number) => void told.push(`forget after ${after}`),
   });
 
@@ -95,6 +97,21 @@ describe('the taint of a session', () => {
     session().ends({ how: 'completed' });
     await time.advance(QUARTER_HOUR_MS + 15_000);
     expect(told).toEqual(['forget after 20', 'forget after 150']);
+  });
+
+  test('grows with old messages that the next session is to answer', async () => {
+    const read: number[] = [];
+    const noting = {
+      forget: () => {},
+      read: (lines: readonly Line[]) => void read.push(Math.min(...lines.map(({ line }) => line))),
+    };
+    const { time, prompt, session, floors } = await bench({ taint: noting });
+    floors.lines = Array.from({ length: 200 }, (_, index) => person(index + 1, 'Go'));
+    await prompt(1, { afterLine: 0, uptoLine: 200 });
+    session().ends({ how: 'completed' });
+    await time.advance(QUARTER_HOUR_MS + 15_000);
+    await prompt(2, { afterLine: 200, uptoLine: 200, messages: [floors.lines[19]?.message ?? ''] });
+    expect(read).toEqual([1, 20]);
   });
 
   test('is cleared when the session is closed as idle, not when the program ends', async () => {

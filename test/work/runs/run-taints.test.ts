@@ -116,6 +116,10 @@ describe('a session that has read untrusted text', () => {
     expect(taints.of(SEAT)).toEqual(tainted);
     taints.forget(SEAT, 201);
     expect(taints.of(SEAT)).toEqual(CLEAN);
+    // A message that the session of before gave back is read by the next one, however old it is.
+    taints.read(SEAT, said.slice(0, 1));
+    expect(taints.of(SEAT)).toEqual(tainted);
+    taints.forget(SEAT, 201);
     said.push(wrote('bob', 202));
     expect(taints.of(SEAT).untrusted?.since).toBe(202);
   });
