@@ -105,7 +105,7 @@ describe.concurrent('a Conch on Slack', () => {
     onSlack(async ({ place, env }) => {
       const { code, err } = await runConch(place, { env: { ...env, [name]: value } });
       expect(code).toBe(EXIT_CODES.platformRefused);
-      expect(err).toContain(`Slack does not take ${name} (invalid_auth). `);
+      expect(err).toContain(`Slack refuses ${name} (invalid_auth). `);
       expect(err).not.toMatch(STACK);
     }),
   );
@@ -195,7 +195,7 @@ describe.concurrent('conch doctor', () => {
         slack.setScopes(ALL_SCOPES.filter((scope) => scope !== 'channels:history'));
         return {};
       },
-      /✗ Slack scope channels:history: it is missing: Conch cannot hear .*\n {4}→ Add it .* install the app again/,
+      /✗ Slack scope channels:history: it is missing: Conch cannot read .*\n {4}→ Add it .* install the app again/,
     ],
     [
       'the app is not in the channel',
@@ -208,12 +208,12 @@ describe.concurrent('conch doctor', () => {
     [
       'the bot token is wrong',
       () => ({ SLACK_BOT_TOKEN: 'xoxb-wrong-too' }),
-      /✗ Slack bot token: Slack refused \(invalid_auth\)\n {4}→ Copy the bot token/,
+      /✗ Slack bot token: Slack refused \(invalid_auth\)\n {4}→ Copy the Bot User OAuth Token/,
     ],
     [
       'the app token is wrong',
       () => ({ SLACK_APP_TOKEN: 'xapp-wrong-too' }),
-      /✗ Slack app token: Slack refused \(invalid_auth\)\n {4}→ Make one with the scope connections:write/,
+      /✗ Slack app token: Slack refused \(invalid_auth\)\n {4}→ Make an app-level token with the scope connections:write/,
     ],
   ];
   test('says what to do when Slack cannot be reached', () =>
@@ -272,7 +272,7 @@ type Manifest = {
 /** What Slack must allow and tell an app so that all that Conch does on it can work. */
 const SCOPES = [
   ...'app_mentions:read channels:history groups:history im:history channels:read groups:read chat:write'.split(' '),
-  ...'chat:write.customize commands reactions:read reactions:write files:read files:write users:read'.split(' '),
+  ...'chat:write.customize commands reactions:read reactions:write files:read users:read'.split(' '),
   'usergroups:read',
 ];
 const EVENTS = [
