@@ -137,7 +137,7 @@ test('T72 an older button does not trust a changed folder, and "Leave it" ends t
     expect(await old?.press('ann', TRUST)).toContain('Not done');
     await seeEqual(async () => (await slack.read()).some(({ text }) => text.includes('other.sh')), true);
     await seeEqual(() => isAsking(slack), true);
-    expect(await (await slack.card())?.press('ann', LEAVE)).toContain('Left');
+    expect(await (await slack.card())?.press('ann', LEAVE)).toContain('Not trusted');
     for (const stage of stages) await seeEqual(() => isAsking(stage), false);
     await first.stop();
     const program = await start();

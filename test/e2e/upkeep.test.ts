@@ -39,7 +39,7 @@ describe('the database of a Conch that runs', () => {
       expect((await conch(place, 'restore', copy)).code).toBe(EXIT_CODES.databaseLocked);
 
       const erased = await conch(place, 'erase', 'message', id);
-      expect(erased).toMatchObject({ code: 0, out: expect.stringContaining('The words of 1 messages') });
+      expect(erased).toMatchObject({ code: 0, out: expect.stringContaining('Erased the texts of 1 messages') });
       expect(await conch(place, 'erase', 'message', 'nothing')).toMatchObject({
         code: 0,
         out: 'Nothing of nothing is on record.\n',
