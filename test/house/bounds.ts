@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 64_838,
+  linesOfCode: 64_854,
   files: 376,
-  filesPerMessage: 46,
-  functionsPerMessage: 625,
+  filesPerMessage: 48,
+  functionsPerMessage: 632,
 };
