@@ -67,7 +67,7 @@ test('T72 conch agent trust lists what was decided, also beside a running Conch,
   expect((await revokeTrust(dev, store.keyValues)).text).toContain('Not trusted: Conch does not start dev there');
   await store.close();
   expect(databaseProblems(databaseIn(config), [])).toEqual([]);
-  expect(await listTrust(config, false)).toMatch(/: left untrusted by console:you, [^]*Decided:\ndev: left \w{16} by/);
+  expect(await listTrust(config, false)).toMatch(/: refused by console:you, [^]*Decided:\ndev: left \w{16} by/);
 });
 
 test.each([
