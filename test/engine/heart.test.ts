@@ -102,17 +102,6 @@ describe('a worker that beats', () => {
     one.heart.stop();
   });
 
-  test('beats on while the log takes long to declare others dead', async () => {
-    const { memory, beating, seconds, living } = stage();
-    const log = memory.seenBy();
-    const waiting = Promise.withResolvers<void>();
-    const one = await beating({ ...log, burySilent: () => waiting.promise });
-    const two = await beating();
-    await seconds((3 * DEAD_MS) / BEAT_MS);
-    expect([await living(), one.heart.mayAct]).toEqual([[one.worker, two.worker], true]);
-    for (const { heart } of [one, two]) heart.stop();
-  });
-
   test('declares nobody dead when the log was out of reach for all', async () => {
     const { memory, beating, seconds, living } = stage();
     const link = breakable(memory.seenBy());

@@ -103,7 +103,7 @@ export const RECIPES: readonly Recipe[] = [
     edits: [
       {
         file: 'src/config/schema.ts',
-        after: '/** What runs an agent, told apart by `kind`. */',
+        after: '/** The backend that runs an agent; its keys depend on `kind`. */',
         add: `const echo = z.strictObject({ kind: z.literal('echo').describe('"echo": repeats what it reads.') });`,
       },
       { file: 'src/config/schema.ts', after: "backendSchema = z.discriminatedUnion('kind', [", add: 'echo,' },

@@ -42,7 +42,7 @@ async function changing(): Promise<Outcome> {
   return await onStage({ config }, async (stage) => {
     const { models } = stage;
     const page = await pageIn(await stage.start());
-    const CHANGED = 'is not what it was';
+    const CHANGED = 'changed the definition of the tool';
     let told = 0;
     /** Answers whatever is asked in one turn; how many questions there were. */
     const turn = async (replies: readonly Reply[], answer: string): Promise<number> => {

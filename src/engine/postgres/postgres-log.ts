@@ -194,7 +194,7 @@ class PostgresLog implements SharedLog {
   }
 
   async burySilent(worker: string, { deadMs, freshMs }: Parameters<SharedLog['burySilent']>[1]): Promise<void> {
-    await this.#pool.query(`SELECT ${this.#options.schema}.bury_silent($1, $2, $3)`, [worker, deadMs, freshMs]);
+    await this.#beats.query(`SELECT ${this.#options.schema}.bury_silent($1, $2, $3)`, [worker, deadMs, freshMs]);
   }
 
   async lead(worker: string): Promise<boolean> {

@@ -26,7 +26,7 @@ type HeartPorts = {
   readonly worker: string;
   readonly clock: Clock;
   readonly timers: Timers;
-  /** Called after a beat and the deaths that it declared. Call `catchUp`; where several workers post, `recover`. */
+  /** Called after each successful beat. Call `catchUp` of the store; where several workers post, `recover`. */
   readonly onBeat: () => void;
   /** Called once when this worker was declared dead. The worker must not act any more. */
   readonly onBuried: () => void;
@@ -47,7 +47,6 @@ export class Heart {
   /** Reports silence unless another beat comes before. */
   #silence: Timer | null = null;
   #isRunning = true;
-  #isBurying = false;
   /** When the first beat after the last gap was answered. */
   #since: Instant | null = null;
   /** When the last successful beat began. */
@@ -86,26 +85,13 @@ export class Heart {
       this.#silence?.cancel();
       // Counts from the request: others may have declared this worker dead while the answer was on its way.
       this.#silence = timers.after(Math.max(0, at + DEAD_MS - answeredAt), () => this.#listen());
-      if (at - (this.#since ?? at) >= DEAD_MS) void this.#bury();
-      else this.#ports.onBeat();
+      if (at - (this.#since ?? at) >= DEAD_MS) await log.burySilent(worker, LIMITS);
+      this.#ports.onBeat();
     } catch (error) {
       // Keeps `#since`: the gap between two beats shows that the log could not be reached.
       onMissed(error);
     }
     if (this.#isRunning) this.#timer = timers.after(BEAT_MS, () => void this.#beat());
-  }
-
-  /** Declares silent workers dead, beside the beats: the request waits for the group that the log is writing. */
-  async #bury(): Promise<void> {
-    if (this.#isBurying) return;
-    this.#isBurying = true;
-    try {
-      await this.#ports.log.burySilent(this.#ports.worker, LIMITS);
-      this.#ports.onBeat();
-    } catch (error) {
-      this.#ports.onMissed(error);
-    }
-    this.#isBurying = false;
   }
 
   /** Waits once more before `onSilent`. After a standstill, a beat is under way whose answer may still come. */
