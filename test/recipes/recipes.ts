@@ -169,10 +169,6 @@ export const RECIPES: readonly Recipe[] = [
               name: 'matrix',
               capabilities: {
                 textLimit: 4_000,
-                edits: false,
-                receipts: false,
-                cards: false,
-                drafts: false,
                 idempotentPosts: false,
                 fileAbove: null,
               },
