@@ -40,7 +40,7 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
           .evaluateAll((rows) => rows.map((row) => row.dataset['worker']));
         expect(names).toEqual(['H', 'F', 'D', 'C']);
         const numbers = await page.getByTestId('crew-numbers').innerText();
-        for (const words of ['green, 4 flaky, 17 red', '5 merges abandoned, 3 conflicts', '$41.23'])
+        for (const words of ['green, 4 flaky, 17 red', 'abandoned: 5, conflicts: 3', '$41.23'])
           expect(numbers).toContain(words);
         await asking.getByRole('button', { name: 'Merge D', exact: true }).click();
         await expect.poll(() => stage.intake.commands.at(-1)?.line).toBe('/crew answer D merge');

@@ -212,7 +212,7 @@ function questionKind({ pause, about }: Pick<Question, 'pause' | 'about'>): keyo
 }
 
 function whyUnaddressed({ named, example }: AnnouncementOf<'unaddressed'>, nameOf: NameOf): string {
-  if (named.length > 0) return `${LIST.format(named.map(nameOf))} ${named.length === 1 ? 'is' : 'are'} not available`;
+  if (named.length > 0) return `${named.map(nameOf).join(' and ')} ${named.length === 1 ? 'is' : 'are'} not available`;
   return `it names no agent. Begin with a name, such as "@${nameOf(example)} …"`;
 }
 
@@ -268,7 +268,6 @@ export function reviewLine(
   return `🔁 ${iteration} of ${allowed} · ${turn()}${model}`;
 }
 
-const LIST = new Intl.ListFormat('en-GB');
 const MONEY = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD', maximumFractionDigits: 4 });
 function filled(template: string, values: Values): string {
   let count: number | null = null;

@@ -1,7 +1,6 @@
 import { signal, useSignalEffect } from '@preact/signals';
 import { useRef, useState } from 'preact/hooks';
 import type { JSX } from 'preact';
-import { counted } from '../../../turns/commands/clock-words.ts';
 import { dollars } from '../../../turns/crew-view.ts';
 import type { CrewButton, CrewView, CrewWorkerView, TicketState, TicketView } from '../../../turns/crew-view.ts';
 import { forTurn } from '../../../turns/drawn-for.ts';
@@ -165,18 +164,10 @@ function Numbers({ workers, groups, steps, tokens, costMicros, unpriced, tests, 
   const none = tests.none === 0 ? '' : `, ${tests.none} not found`;
   const rows: readonly (readonly [name: string, value: string, beside: string])[] = [
     ['Workers', `${busy}`, `of ${workers.length} have a ticket`],
-    [
-      'Merged',
-      `${merges.merged}`,
-      `${counted(merges.dropped, 'merge')} abandoned, ${counted(merges.conflicts, 'conflict')}`,
-    ],
+    ['Merged', `${merges.merged}`, `abandoned: ${merges.dropped}, conflicts: ${merges.conflicts}`],
     ['Ready', `${ready}`, 'can start'],
     ['Tests', `${tests.green}`, `green, ${tests.flaky} flaky, ${tests.red} red${none}`],
-    [
-      'Main',
-      base ?? '–',
-      base === null ? 'not tested yet' : base === 'accepted' ? 'red, accepted by a person' : 'tests',
-    ],
+    ['Main', base ?? '–', base === null ? 'not tested yet' : base === 'accepted' ? 'red, accepted' : 'tests'],
     [
       'Spent',
       dollars(costMicros),

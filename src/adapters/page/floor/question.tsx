@@ -18,7 +18,7 @@ import {
   trustAnswers,
 } from '../../../turns/text/words.ts';
 import type { AnsweredQuestion } from '../../console/protocol.ts';
-import { answersTo, controlOf, trustButtons } from '../../delivery/card.ts';
+import { answersTo, trustButtons } from '../../delivery/card.ts';
 import type { CardButton } from '../../delivery/card.ts';
 import { CodeBlock } from '../conversation/code-block.tsx';
 import { useFocusWhenWanted } from '../frame/attention.tsx';
@@ -27,10 +27,7 @@ import { Button, Time } from '../parts.tsx';
 import { sendCommand } from '../sending.ts';
 import { channel, nameOf, view } from '../state.ts';
 
-/**
- * The keys "a" and "r" are ignored for this long after a question is drawn, in milliseconds: they may be meant for an
- * earlier question.
- */
+/** Keys pressed within this time after a question is drawn are ignored: they were meant for what stood there before. */
 const SETTLED_MS = 500;
 
 /** An open question with its answers; nothing once it is answered. */
@@ -109,7 +106,7 @@ function Title({ asked: { agent, isAside, question } }: RequestProps): JSX.Eleme
   return <p class="asked-title">{[`${who} wants to run `, title, ` ${number}`]}</p>;
 }
 
-/** The whole input of a request. `folded`: whether the input begins folded, below a form; undefined without a form. */
+/** The whole input; above it stands a form unless `folded` is undefined. */
 function Detail({ text, folded }: { readonly text: string; readonly folded: boolean | undefined }): JSX.Element | null {
   if (text === '') return null;
   const whole = <CodeBlock code={text} language={isDiff(text) ? 'diff' : ''} closed={true} />;
@@ -148,7 +145,7 @@ function untilOf({ agent, isAside }: FloorQuestion): number | undefined {
 
 type BoxProps = Omit<JSX.IntrinsicElements['section'], 'id'> & { readonly id: string };
 
-/** The frame of a question. When a person asks to see the question, scrolls here and focuses the button that denies. */
+/** The frame of a question. It takes the focus when a person asked to see it. */
 function QuestionBox({ id, ...rest }: BoxProps): JSX.Element {
   const box = useRef<HTMLElement>(null);
   useFocusWhenWanted(id, box);
@@ -178,10 +175,7 @@ type AnswersProps = {
   readonly below?: ComponentChildren;
 };
 
-/**
- * The buttons that answer a question at once. Buttons that open something on other platforms are left out: the page
- * shows forms, rules, the reason and the input in place.
- */
+/** The buttons that answer a question at once. Buttons that open a form elsewhere are left out: the page shows the form itself. */
 function Answers({ buttons, shown, answer, isForm, children, below }: AnswersProps): JSX.Element {
   return (
     <div role="group" aria-label="Your answer">
@@ -216,7 +210,7 @@ function Answers({ buttons, shown, answer, isForm, children, below }: AnswersPro
   );
 }
 
-/** Test id and key of an answer, by its command line. `needsAll`: disabled until the whole question is shown. */
+/** Test id and key of an answer, by its command line. `needsAll`: disabled until the channel shows the whole question. */
 const MEANT: readonly {
   readonly begins: string;
   readonly id: string;
@@ -292,7 +286,7 @@ function Trust(question: TrustQuestion): JSX.Element {
   );
 }
 
-/** Why a form was refused: `text` for the whole form, `fields` by field name. */
+/** Why a filled-in form is not accepted: in all, and by the names of fields. */
 type Wrong = { readonly text: string; readonly fields?: Readonly<Record<string, string>> };
 
 /** Unsent form values, by channel and question; kept while another channel is shown. */
@@ -391,7 +385,7 @@ function isList({ kind, options }: AskedField): boolean {
 
 type ControlProps<Value> = Pick<FieldProps, 'id' | 'field'> & { readonly value: Value; readonly told: object };
 
-/** Checkboxes, one per option. The first one has the field's id, so that an error can focus the field. */
+/** The first box has the field's id, because errors focus it. */
 function Boxes({ id, field, value, told }: ControlProps<readonly string[]>): JSX.Element {
   return (
     <>
@@ -412,18 +406,23 @@ function Boxes({ id, field, value, told }: ControlProps<readonly string[]>): JSX
   );
 }
 
+const YES_OR_NO = [
+  { value: 'yes', label: 'Yes' },
+  { value: 'no', label: 'No' },
+];
+/** A field that takes more characters than this has several lines. */
+const SHORT_TEXT = 100;
 /** The keyboards that a phone shows; the server judges whether a text keeps to its format. */
 const INPUT_MODES = { integer: 'numeric', number: 'decimal', email: 'email', uri: 'url' } as const;
 
 function Control({ id, field, value, told }: ControlProps<string>): JSX.Element {
-  const { name, kind, required, format } = field;
+  const { name, kind, required, options, most, format } = field;
   const common = { id, name, 'aria-required': required, 'data-testid': 'answer-field', ...told };
-  const control = controlOf(field);
-  if (control.what === 'choice') {
+  if (kind === 'boolean' || options.length > 0) {
     return (
       <select {...common}>
         <option value="">—</option>
-        {control.options.map((option) => (
+        {(kind === 'boolean' ? YES_OR_NO : options).map((option) => (
           <option key={option.value} value={option.value} selected={option.value === value}>
             {option.label}
           </option>
@@ -431,7 +430,8 @@ function Control({ id, field, value, told }: ControlProps<string>): JSX.Element 
       </select>
     );
   }
-  if (control.isLong) return <textarea {...common} rows={2} defaultValue={value} />;
+  const isLong = kind === 'text' && format === undefined && (most === undefined || most > SHORT_TEXT);
+  if (isLong) return <textarea {...common} rows={2} defaultValue={value} />;
   if (format === 'date') return <input {...common} type="date" defaultValue={value} />;
   const mode = Object.entries(INPUT_MODES).find(([of]) => of === kind || of === format)?.[1];
   return <input {...common} {...defined({ inputMode: mode })} type="text" autocomplete="off" defaultValue={value} />;

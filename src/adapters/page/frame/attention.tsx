@@ -119,9 +119,7 @@ export function Announcer(): JSX.Element {
     <div class="unseen">
       <p aria-live="polite">{floorWords.value}</p>
       <p aria-live="polite">{messageWords.value}</p>
-      <p aria-live="assertive">
-        {asked && `${questionWords(asked)}: ${asked.title}. Press Alt+A to go to the request.`}
-      </p>
+      <p aria-live="assertive">{asked && `${questionWords(asked)}: ${asked.title}. Alt+A opens it.`}</p>
       <p aria-live="assertive">{connection.value === 'lost' ? 'The connection to Conch is lost. Reconnecting.' : ''}</p>
     </div>
   );
