@@ -17,8 +17,8 @@ export type Capabilities = {
   /** A second post with the same outbox id returns the first message, while that message is stored. */
   readonly idempotentPosts: boolean;
   /**
-   * The longest text of an agent that is split into several posts, in UTF-16 units. `post` gets a longer text whole,
-   * for a file. `null`: every long text is split.
+   * The length of an agent's text, in UTF-16 units, above which the text is sent as a file. `post` gets such a text
+   * whole. `null`: the platform sends no files, and each long text is split into several posts.
    */
   readonly fileAbove: number | null;
   /** The platform may lose events, so the history is read again every few minutes. */
@@ -162,7 +162,7 @@ const REACTION_KINDS: ReadonlyMap<string, ReactionKind> = new Map([
   ['thumbsdown', 'no'],
 ]);
 
-/** Returns the kind of a reaction, by its emoji or Slack name, in any skin tone. `null`: any other reaction. */
+/** Returns what a reaction means to Conch, by its emoji or its Slack name. Skin tones do not count. `null`: nothing. */
 export function reactionKind(emoji: string): ReactionKind | null {
   return REACTION_KINDS.get(emoji.replace(/(?:::skin-tone-\d|[\u{1F3FB}-\u{1F3FF}]|\uFE0F)+$/u, '')) ?? null;
 }

@@ -19,7 +19,7 @@ export type BackendConfig = Readonly<FileAgent['backend']>;
 export type AgentConfig = Readonly<Omit<FileAgent, 'name' | 'backend'>> & {
   readonly name: string;
   readonly backend: BackendConfig;
-  /** The id of the crew whose worker the agent is; absent for other agents. */
+  /** The id of the crew that has this agent as a worker; absent for agents of `agents[]`. */
   readonly crew?: string;
 };
 

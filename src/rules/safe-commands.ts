@@ -11,7 +11,7 @@ type Known = {
   readonly long?: ReadonlySet<string>;
   /** Accepts further words that begin with a dash, such as `-5`. */
   readonly dashed?: RegExp;
-  /** Pattern that each word without a leading dash must match. Default: any text. */
+  /** The pattern that each argument without a leading dash must match. Default: every text matches. */
   readonly operand?: RegExp;
   /** Refuses a word that matches, also one that another pattern accepts. */
   readonly never?: RegExp;

@@ -55,7 +55,7 @@ export class McpServer {
     return await this.#use((connection) => (this.#list ??= this.#read(connection)));
   }
 
-  /** Returns the server's instructions for its use; empty while the server is not running. */
+  /** Returns the text with which the MCP server explains its tools; empty while the server is not running. */
   async instructions(): Promise<string> {
     const connection = await this.#connection?.catch(() => null);
     return connection?.instructions ?? '';

@@ -22,7 +22,7 @@ export type SessionTools = {
   readonly clock: Clock;
 };
 
-/** The pool of MCP servers and its companions, which all agents share. */
+/** What agents need to call tools of MCP servers. All agents share one such object. */
 export type ServerTools = {
   readonly pool: McpPool;
   /** Secrets that need approval before they are sent. */

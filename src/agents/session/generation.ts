@@ -83,8 +83,8 @@ export class Generation {
   #injections: Injections | null = null;
   #beatAt = -Infinity;
   /**
-   * Shortest time between two reported signs of work, in milliseconds: 1 s, or less for an agent with a short time
-   * limit.
+   * The least time between two signs of work that the floor hears of, in milliseconds: 1,000, or less for an agent with
+   * a short timeout. `null` until it is computed.
    */
   #beatMs: number | null = null;
   /** True while a delayed report of a sign of work is scheduled. */

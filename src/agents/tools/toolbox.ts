@@ -60,7 +60,7 @@ export class Toolbox {
   #isStepping = false;
   #offered: OfferedTools = NOTHING;
   #size = 0;
-  /** One line for each call of a server's tool, with its outcome. */
+  /** The finished calls of MCP servers' tools in this turn: a line for each, with its input and outcome. */
   readonly #done: string[] = [];
 
   constructor(parts: ToolboxParts) {

@@ -205,7 +205,7 @@ export const CREW_FACTS = {
   sessionRenewed: { worker, retryAt: instant, why: text },
   workMeasured: { worker, work: worktreeSchema, unchanged: z.int(), unfinished: z.boolean() },
   tested: { worker, tip: text, verdict, output: text },
-  /** The work is reviewed before it is merged. `question`: the question to people after it; `null` for none. */
+  /** A worker's work needs a review before its merge. `question`: what people decide after it; `null`: nothing. */
   reviewDue: { worker, question: workerQuestionSchema.nullable() },
   reviewBegun: { worker, review: text, work: workSchema },
   reviewOver: { worker, passed: z.boolean(), why: text, tree: text.nullable() },

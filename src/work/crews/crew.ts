@@ -205,7 +205,7 @@ const workerSchema = z.strictObject({
   name: text,
   /** The id of the worker's agent. */
   agent: text,
-  /** Patterns of files: the runner gives the worker only tickets whose `touches` overlap them. Absent: any ticket. */
+  /** File patterns. The crew gives the worker only tickets whose `touches` overlap them. Absent: every ticket. */
   touches: z.array(text).exactOptional(),
   status: z.enum(STATUSES),
   startedAt: instant,

@@ -85,8 +85,8 @@ export class RunTaints {
   }
 
   /**
-   * Marks a session with the labels of lines that agents wrote. Called before the session reads these lines. Lines
-   * before those that `forget` named count from now on, too.
+   * Called before a session reads these lines. Gives the session the labels under which other agents wrote their lines.
+   * A line before the one that `forget` named counts as read from now on.
    */
   read(seat: RunSeat, lines: readonly Pick<Line, 'line' | 'author' | 'at' | 'aside'>[]): void {
     const [key, { channel }] = [runKeyOf(seat), seat];

@@ -216,7 +216,7 @@ class CommandGeneration {
     return this.#over.promise;
   }
 
-  /** Ends the process: SIGTERM, then SIGKILL after `graceMs` milliseconds. */
+  /** Ends the command's process by SIGTERM, and by SIGKILL if it still runs after `graceMs` milliseconds. */
   stop(graceMs: number): void {
     this.#end('interrupted', graceMs);
   }

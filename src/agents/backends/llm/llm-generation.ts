@@ -187,7 +187,7 @@ export class LlmGeneration {
     this.#since.push(...(await this.#toolbox.resume(left, turn.saidSoFar)));
   }
 
-  /** Posts a note in parentheses as a message of its own, after the agent's text. */
+  /** Posts Conch's remark about an answer, in parentheses, as a separate message after the agent's text. */
   #note(text: string): void {
     this.#floorTools.apart();
     this.#floorTools.text(`(${text})`);

@@ -362,7 +362,7 @@ export class HandshakeLimiter {
     this.#limits = limits;
   }
 
-  /** Counts a handshake. Returns how many seconds the client must wait; 0 when the client is admitted. */
+  /** Counts an attempt to connect. Returns the seconds until the client may try again; 0 when it may connect now. */
   admit(by: string): number {
     const now = this.#clock.now();
     const caller = this.#caller(by, now);

@@ -41,8 +41,8 @@ export async function openRemoteSession(ports: RemoteSessionPorts, link: RemoteL
 /**
  * A session that survives a short disconnect. An agent that reconnects within the grace period keeps its turn. Its
  * unfinished generation is lost. The agent gets the same prompt again, at most three times, with the part of its answer
- * that arrived. After the grace period, or after a disconnect for misconduct, `prompt` and `ping` reject with the
- * cause.
+ * that arrived. `prompt` and `ping` reject with the cause after the grace period, and after Conch closed the connection
+ * for good.
  */
 class RemoteSession implements AgentSession {
   readonly history = 'own';

@@ -76,7 +76,7 @@ function rest(decision: DecisionBuilder): void {
   advance(decision);
 }
 
-/** Routes held messages, unless a person stopped the floor. Then advances the floor, if it is free. */
+/** Routes held messages, unless a person stopped the floor. Then calls `advance`, which grants the next turn. */
 export function goOn(decision: DecisionBuilder): void {
   if (!decision.floor.stopped) wake(decision);
   advance(decision);
