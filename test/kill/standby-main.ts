@@ -22,10 +22,17 @@ const { values } = parseArgs({
 });
 const seed = Number(values.seed ?? Math.floor(Math.random() * 1e9));
 const [processes, cycles] = [Number(values.processes), Number(values.cycles)];
-tell(`npm run killtest:scale -- --processes ${processes} --cycles ${cycles} --seed ${seed}`);
+const { platform, only } = values;
+const fault = faultOf(only);
+if (!['console', 'discord', 'slack'].includes(platform)) throw new Error('--platform: console, discord or slack');
+if (only !== '' && (fault === null || platform === 'console'))
+  throw new Error('--only: end, kill or freeze, with --platform discord or slack');
+const chosenFault = only === '' ? '' : ` --only ${only}`;
+tell(
+  `npm run killtest:scale -- --platform ${platform}${chosenFault} --processes ${processes} --cycles ${cycles} --seed ${seed}`,
+);
 const server = (await testServer()) ?? process.exit(2);
 const plan = { server, processes, cycles, seed, tell: values.json ? () => {} : tell };
-const { platform } = values;
 const numbers = platform === 'discord' || platform === 'slack' ? await onPlatform(platform) : await onConsole();
 await server.stop();
 process.stdout.write(`${JSON.stringify(numbers)}\n`);
@@ -37,7 +44,7 @@ async function onConsole(): Promise<object> {
 }
 
 async function onPlatform(chosen: 'discord' | 'slack'): Promise<object> {
-  const report = await runPlatformFleet({ ...plan, platform: chosen, only: faultOf(values.only) });
+  const report = await runPlatformFleet({ ...plan, platform: chosen, only: fault });
   const { faultsMade, messages, resumed, forfeited, faults, goingOnMs } = report;
   return {
     platform: chosen,
