@@ -136,8 +136,8 @@ class ReviewDecision {
     this.record({ type: 'turnAsked', agent, purpose, retried, ...defined({ fault }) });
   }
 
-  wait(reason: NonNullable<Review['waiting']>['for'], why: string, until: Instant | null): null {
-    this.record({ type: 'waited', for: reason, why, until });
+  wait(reason: NonNullable<Review['waiting']>['for'], why: string, until: Instant | null, away?: string): null {
+    this.record({ type: 'waited', for: reason, why, until, ...defined({ away }) });
     return null;
   }
 
@@ -205,7 +205,7 @@ function lose(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'LOST'>)
   if (until !== null && agent === reviewer && replaceReviewer(decision, why)) return null;
   if (waiting?.for === 'agents' && waiting.until !== null) {
     const named = `${agent}: ${why}`;
-    return named === waiting.why ? 'UNCHANGED' : decision.wait('agents', named, waiting.until);
+    return named === waiting.why ? 'UNCHANGED' : decision.wait('agents', named, waiting.until, agent);
   }
   // The floor may tell first that the agent is away, and later that its provider is the reason.
   if (waiting !== null && (until === null || waiting.for !== 'agent')) return 'UNCHANGED';
@@ -457,9 +457,8 @@ function tick(decision: ReviewDecision): ReviewRefusal | null {
   const { waiting, reviewer, settings } = decision.review;
   if (waiting === null || waiting.until === null || decision.at < waiting.until) return 'NOT_DUE';
   if (waiting.for === 'provider') return askAgain(decision);
-  // The wait names the agent that is away. The fallback replaces the reviewer only, once.
-  const isForReviewer = waiting.for === 'agents' && waiting.why.startsWith(`${reviewer}: `);
-  if (isForReviewer && replaceReviewer(decision, waiting.why))
+  // The fallback replaces the reviewer only, once.
+  if (waiting.away === reviewer && replaceReviewer(decision, waiting.why))
     return decision.wait('agents', waiting.why, decision.at + settings.waitMs);
   const kind = waiting.for === 'arbiter' ? 'stalled' : 'failed';
   return decision.end('failed', kind, waiting.why, null);

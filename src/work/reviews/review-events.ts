@@ -109,7 +109,7 @@ export const REVIEW_FACTS = {
   doneSignalled: { tree: text },
   findingsKept: { findings: z.array(findingSchema) },
   unchangedCounted: { unchanged: z.int() },
-  waited: { for: z.enum(WAITS), why: text, until: z.number().nullable() },
+  waited: { for: z.enum(WAITS), why: text, until: z.number().nullable(), away: agent.exactOptional() },
   waitOver: { by: text.nullable() },
   iterationsAdded: { by, iterations: z.int() },
   spent,

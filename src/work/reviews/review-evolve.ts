@@ -102,8 +102,7 @@ function asked(review: Review, { agent, purpose, retried, fault }: ReviewFactOf<
 }
 
 /** While people decide, no turn is awaited. */
-function waited(review: Review, { for: reason, why, until }: ReviewFactOf<'waited'>): Review {
-  const waiting = { for: reason, why, until };
+function waited(review: Review, { type: _type, ...waiting }: ReviewFactOf<'waited'>): Review {
   return { ...review, turn: asksPeople(waiting) ? null : review.turn, waiting };
 }
 

@@ -176,6 +176,8 @@ const waitingSchema = z.strictObject({
   why: text,
   /** The deadline of the wait; `null` for none. */
   until: instant.nullable(),
+  /** The agent that is away, if both agents must be online. Absent: it is not known which. */
+  away: agent.exactOptional(),
 });
 
 const reviewSchema = z.strictObject({
