@@ -6,7 +6,8 @@ import { demoModel } from './demo.ts';
 import type { Problem } from './error.ts';
 import { missingPackages, missingText } from './parts.ts';
 import { fileSchema } from './schema.ts';
-import { isSecretName, passwordsIn, Secret } from './secret.ts';
+import { passwordIn } from '../lib/unsafe-variables.ts';
+import { isSecretName, Secret } from './secret.ts';
 import { readIn } from './world.ts';
 import type { Env, World } from './world.ts';
 
@@ -124,8 +125,10 @@ const outOfRange = (issue: z.core.$ZodIssue, env: Env): Problem => {
 };
 
 /** Returns the secret value of a variable, or the password in an address. */
-const secretsOf = (name: string, value = ''): readonly Secret[] =>
-  (isSecretName(name) && value !== '' ? [value] : passwordsIn(value)).map((each) => new Secret(each, name));
+const secretsOf = (name: string, value = ''): readonly Secret[] => {
+  const secret = isSecretName(name) && value !== '' ? value : passwordIn(value);
+  return secret === null ? [] : [new Secret(secret, name)];
+};
 
 /** Returns a problem for each variable whose value is a common mistake. Messages do not contain the value. */
 const faultsIn = (env: Env, names: readonly string[]): readonly Problem[] =>

@@ -1,4 +1,5 @@
 import { inspect } from 'node:util';
+import { passwordIn } from '../lib/unsafe-variables.ts';
 import type { Found } from './error.ts';
 import type { Env } from './world.ts';
 
@@ -38,10 +39,6 @@ export const isSecretName = (name: string): boolean => /TOKEN|KEY|SECRET|PASSWOR
 const secretsIn = (text: string): readonly string[] =>
   text.match(/(?<![\w-])(?:(?:xox[a-z]-|xapp-|sk-)[\w-]{10,}|[MNO][\w-]{22,28}\.[\w-]{6,7}\.[\w-]{27,})/g) ?? [];
 
-/** Returns the password in an address, such as a proxy's; empty for none. */
-export const passwordsIn = (text: string): readonly string[] =>
-  [...text.matchAll(/^[\w+.-]+:\/\/[^\s/:@]*:([^\s/]+)@/g)].flatMap(([, password]) => password ?? []);
-
 /** Redacts every secret in a text. Secrets shorter than 6 characters stay, because they would redact ordinary words. */
 export const withoutSecrets = (text: string, secrets: readonly Secret[]): string => {
   const values = secrets.map((secret) => secret.reveal()).filter((value) => value.length >= 6);
@@ -68,10 +65,8 @@ const writtenSecrets = (text: string, { path, before }: TextPlace): readonly str
         ? [option[2] ?? '']
         : [];
   const certain = field === 'clientSecret' ? given : given.filter(looksSecret);
-  const passwords = passwordsIn(written).filter((password) => password !== '');
-  return [...new Set([...secretsIn(text), ...certain, ...passwords, ...queryKeys(written)])].filter(
-    (each) => each !== '',
-  );
+  const password = passwordIn(written) ?? '';
+  return [...new Set([...secretsIn(text), ...certain, password, ...queryKeys(written)])].filter((each) => each !== '');
 };
 
 /** True for `apiKey`, `clientSecret` and login headers, and for secret names in `env`, `set` and `headers`. */

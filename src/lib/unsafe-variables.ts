@@ -4,3 +4,8 @@ export function isUnsafeVariable(name: string): boolean {
 }
 
 const UNSAFE = /^(?:GIT_|LD_|DYLD_|NODE_OPTIONS$|NODE_PATH$|BASH_ENV$|ENV$|PYTHONSTARTUP$)/i;
+
+/** Returns the password in a variable's address, such as `https://ann:password@proxy`; `null` without one. */
+export function passwordIn(value: string): string | null {
+  return /^[\w+.-]+:\/\/[^\s/:@]*:([^\s/]+)@/.exec(value)?.[1] ?? null;
+}

@@ -9,7 +9,7 @@ import type { Timers } from '../../lib/time.ts';
 import { BackendError } from '../backends/backend.ts';
 import { sandboxed } from './sandbox.ts';
 import type { SandboxPlan } from './sandbox.ts';
-import { isUnsafeVariable } from '../../lib/unsafe-variables.ts';
+import { isUnsafeVariable, passwordIn } from '../../lib/unsafe-variables.ts';
 
 /** The program to run. The command is looked up on the PATH of `env`. No shell is used. */
 type ProcessOptions = {
@@ -260,7 +260,7 @@ export function childEnvironment(parts: EnvironmentParts): Record<string, string
  */
 export function secretsOf(environment: Readonly<Record<string, string>>): readonly string[] {
   const named = Object.entries(environment).flatMap(([name, value]) => (SECRET.test(name) ? [value] : []));
-  const passwords = Object.values(environment).flatMap((value) => PASSWORD.exec(value)?.[1] ?? []);
+  const passwords = Object.values(environment).flatMap((value) => passwordIn(value) ?? []);
   return [...named, ...passwords]
     .filter((value) => value.length >= SHORTEST)
     .toSorted((one, other) => other.length - one.length);
@@ -269,5 +269,4 @@ export function secretsOf(environment: Readonly<Record<string, string>>): readon
 const ORDINARY =
   /^(?:PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TERM|COLORTERM|TMPDIR|TMP|TEMP|TZ|XDG_\w+|(?:HTTPS?|NO|ALL)_PROXY|SSL_CERT_(?:FILE|DIR)|NODE_EXTRA_CA_CERTS|SYSTEMROOT|APPDATA|LOCALAPPDATA|USERPROFILE|PATHEXT|COMSPEC)$/i;
 const SECRET = /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL/i;
-const PASSWORD = /^[\w+.-]+:\/\/[^/@\s]*?:([^/\s]+)@/;
 const SHORTEST = 6;
