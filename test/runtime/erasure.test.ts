@@ -352,7 +352,7 @@ test('posts a request for an erased person as [erased] when it was still pending
 
 /** What holds neither what somebody said nor who did something: ids of Conch's own, agents, tools, rules, faults, settings. */
 const NOBODYS = new Set(
-  `act addressed agent agentCall allowedTools also always answered approval askedBy backend call candidates cause code configuration
+  `act addressed agent agentCall allowedTools also always answered approval askedBy away backend call candidates cause code configuration
    cut definition digest example facilitator folder gap holder agents next via id key message messages mentions model named of open order origin others
    crew fallback from review sameModel within about base branch channel files kept main thread ticket tip unmerged worker worktree
    commit deps done fail file head left otherWorker pass primary program prompts proposal queue ref remembered reviewer returned rule run seats server session settings signal task told to tool touches tree trigger unaskable url why zone`.split(
