@@ -6,8 +6,8 @@ import { demoModel } from './demo.ts';
 import type { Problem } from './error.ts';
 import { missingPackages, missingText } from './parts.ts';
 import { fileSchema } from './schema.ts';
-import { passwordIn } from '../lib/unsafe-variables.ts';
-import { isSecretName, Secret } from './secret.ts';
+import { isSecretName, passwordIn } from '../lib/unsafe-variables.ts';
+import { Secret } from './secret.ts';
 import { readIn } from './world.ts';
 import type { Env, World } from './world.ts';
 

@@ -1,5 +1,5 @@
 import { inspect } from 'node:util';
-import { passwordIn } from '../lib/unsafe-variables.ts';
+import { isSecretName, passwordIn } from '../lib/unsafe-variables.ts';
 import type { Found } from './error.ts';
 import type { Env } from './world.ts';
 
@@ -31,9 +31,6 @@ export class Secret {
     return '[secret]';
   }
 }
-
-/** True when a variable's name says that it holds a secret. */
-export const isSecretName = (name: string): boolean => /TOKEN|KEY|SECRET|PASSWORD/i.test(name);
 
 /** Returns parts of a text that look like tokens of known services. */
 const secretsIn = (text: string): readonly string[] =>

@@ -89,3 +89,19 @@ export async function withinMs<T>(ms: number, work: Promise<T>, timers: Timers):
     timer.cancel();
   }
 }
+
+/** Returns the wait that a text states, such as "in 523ms", "after 20 s" or "in 6m0s", in milliseconds; `null` for none. */
+export function waitIn(text: string): number | null {
+  const [, wait] = WAIT.exec(text) ?? [];
+  if (wait === undefined) return null;
+  const parts = [...wait.matchAll(/([\d.]+) ?([a-z]+)/gi)].map(([, amount, name = '']) => {
+    const unit = /^m(?:s|illi)/i.test(name) ? 'ms' : name.slice(0, 1).toLowerCase();
+    return Number(amount) * (UNITS[unit] ?? SECOND_MS);
+  });
+  return Math.ceil(parts.reduce((total, ms) => total + ms, 0));
+}
+
+const SECOND_MS = 1_000;
+const UNITS: Readonly<Record<string, number>> = { ms: 1, s: SECOND_MS, m: 60 * SECOND_MS, h: 3_600 * SECOND_MS };
+const UNIT = '(?:ms|milliseconds?|s|sec(?:ond)?s?|m|min(?:ute)?s?|h|hours?)(?![a-z])';
+const WAIT = new RegExp(`\\b(?:in|after):? ((?:\\d{1,6}(?:\\.\\d{1,6})? ?${UNIT} ?)+)`, 'i');

@@ -5,6 +5,11 @@ export function isUnsafeVariable(name: string): boolean {
 
 const UNSAFE = /^(?:GIT_|LD_|DYLD_|NODE_OPTIONS$|NODE_PATH$|BASH_ENV$|ENV$|PYTHONSTARTUP$)/i;
 
+/** True when the name of a variable, field or option says that it holds a secret. */
+export function isSecretName(name: string): boolean {
+  return /TOKEN|KEY|SECRET|PASSWORD|CREDENTIAL/i.test(name);
+}
+
 /** Returns the password in a variable's address, such as `https://ann:password@proxy`; `null` without one. */
 export function passwordIn(value: string): string | null {
   return /^[\w+.-]+:\/\/[^\s/:@]*:([^\s/]+)@/.exec(value)?.[1] ?? null;

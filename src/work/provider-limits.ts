@@ -1,3 +1,4 @@
+import { waitIn } from '../lib/retry.ts';
 import { instantOf } from '../lib/time.ts';
 import type { Instant } from '../lib/time.ts';
 
@@ -6,11 +7,6 @@ const LIMIT =
 const SECOND = 1_000;
 const FIRST_MS = 15 * 60 * SECOND;
 const LONGEST_MS = 4 * 60 * 60 * SECOND;
-
-const UNITS: Readonly<Record<string, number>> = { ms: 1, s: SECOND, m: 60 * SECOND, h: 3_600 * SECOND };
-const UNIT = '(?:ms|milliseconds?|s|sec(?:ond)?s?|m|min(?:ute)?s?|h|hours?)(?![a-z])';
-/** A wait such as "in 523ms", "in 20 s" or "in 6m0s". */
-const WAIT = new RegExp(`\\bin ((?:\\d{1,6}(?:\\.\\d{1,6})? ?${UNIT} ?)+)`, 'i');
 
 /**
  * Returns the instant until which a provider takes no work: the instant that `why` states, if at most 7 days ahead.
@@ -31,16 +27,8 @@ export function limitIn(
 function statedIn(why: string, at: Instant): Instant | null {
   const [, epoch] = /\b(1[5-9]\d{8}|[2-9]\d{9})\b/.exec(why) ?? [];
   if (epoch !== undefined) return Number(epoch) * SECOND;
-  const [, wait] = WAIT.exec(why) ?? [];
-  if (wait !== undefined) return at + waitMs(wait);
+  const wait = waitIn(why);
+  if (wait !== null) return at + wait;
   const [iso] = /\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})/.exec(why) ?? [];
   return iso === undefined ? null : instantOf(iso);
-}
-
-function waitMs(wait: string): number {
-  const parts = [...wait.matchAll(/([\d.]+) ?([a-z]+)/gi)].map(([, amount, name = '']) => {
-    const unit = /^m(?:s|illi)/i.test(name) ? 'ms' : name.slice(0, 1).toLowerCase();
-    return Number(amount) * (UNITS[unit] ?? SECOND);
-  });
-  return Math.ceil(parts.reduce((total, ms) => total + ms, 0));
 }

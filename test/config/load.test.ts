@@ -160,10 +160,10 @@ describe('a loaded configuration', () => {
   test('knows the secrets and does not show them', () => {
     const config = load(
       { agents: [{ ...pm, persona: '${PM_TOKEN} xoxb-1234567890-abc' }] },
-      { PM_TOKEN: 'tok-123', HOME: '/h', MY_PASSWORD: 'hunter22' },
+      { PM_TOKEN: 'tok-123', HOME: '/h', MY_PASSWORD: 'hunter22', AWS_CREDENTIALS: 'aws-456' },
     );
     expect(new Set(config.secrets.map((secret) => secret.reveal()))).toEqual(
-      new Set(['tok-123', 'hunter22', 'xoxb-1234567890-abc']),
+      new Set(['tok-123', 'hunter22', 'aws-456', 'xoxb-1234567890-abc']),
     );
     expect(Object.keys(config)).not.toContain('secrets');
     expect(JSON.stringify(config.secrets) + inspect(config.secrets) + String(config.secrets[0])).not.toMatch(

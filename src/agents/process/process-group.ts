@@ -9,7 +9,7 @@ import type { Timers } from '../../lib/time.ts';
 import { BackendError } from '../backends/backend.ts';
 import { sandboxed } from './sandbox.ts';
 import type { SandboxPlan } from './sandbox.ts';
-import { isUnsafeVariable, passwordIn } from '../../lib/unsafe-variables.ts';
+import { isSecretName, isUnsafeVariable, passwordIn } from '../../lib/unsafe-variables.ts';
 
 /** The program to run. The command is looked up on the PATH of `env`. No shell is used. */
 type ProcessOptions = {
@@ -259,7 +259,7 @@ export function childEnvironment(parts: EnvironmentParts): Record<string, string
  * less than 6 characters would match plain words, and are left out.
  */
 export function secretsOf(environment: Readonly<Record<string, string>>): readonly string[] {
-  const named = Object.entries(environment).flatMap(([name, value]) => (SECRET.test(name) ? [value] : []));
+  const named = Object.entries(environment).flatMap(([name, value]) => (isSecretName(name) ? [value] : []));
   const passwords = Object.values(environment).flatMap((value) => passwordIn(value) ?? []);
   return [...named, ...passwords]
     .filter((value) => value.length >= SHORTEST)
@@ -268,5 +268,4 @@ export function secretsOf(environment: Readonly<Record<string, string>>): readon
 
 const ORDINARY =
   /^(?:PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TERM|COLORTERM|TMPDIR|TMP|TEMP|TZ|XDG_\w+|(?:HTTPS?|NO|ALL)_PROXY|SSL_CERT_(?:FILE|DIR)|NODE_EXTRA_CA_CERTS|SYSTEMROOT|APPDATA|LOCALAPPDATA|USERPROFILE|PATHEXT|COMSPEC)$/i;
-const SECRET = /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL/i;
 const SHORTEST = 6;

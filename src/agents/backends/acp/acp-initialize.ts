@@ -6,6 +6,7 @@ import type { NewSession, PermissionOption, Update, PromptUsage } from './acp-wi
 import { BackendError } from '../backend.ts';
 import type { ToolEndpoint } from '../../tools/tool-server.ts';
 import { RequestError } from '@agentclientprotocol/sdk';
+import { waitIn } from '../../../lib/retry.ts';
 import type { Instant } from '../../../lib/time.ts';
 import type { Report, Usage } from '../backend.ts';
 
@@ -274,9 +275,7 @@ export function acpFailure(error: unknown, profile: AcpProfile): BackendError {
  * words name no time. `null` when they name no temporary failure.
  */
 function waitOf(words: string): number | null {
-  const [, after, unit] = /(?:retry|try again)[^.]{0,20}?(\d+(?:\.\d+)?) ?(ms|s)/i.exec(words) ?? [];
-  if (!BUSY.test(words)) return null;
-  return after === undefined ? 0 : Number(after) * (unit === 'ms' ? 1 : 1_000);
+  return BUSY.test(words) ? (waitIn(words) ?? 0) : null;
 }
 
 const SIGN_IN = -32_000;

@@ -345,10 +345,14 @@ describe('an agent that answers a prompt with an error', () => {
       expect(rig!.told.seen[1]).toMatch(/go on from there and do not repeat it\.$/);
     });
 
-    test('T23 fails at once when the requested wait is longer than the turn', async () => {
+    test.each([
+      ['rate limit: try again in 20 s', 20_000],
+      ['rate limit: retry after 20 seconds', 20_000],
+      ['Rate limit reached. Please try again in 6m0.5s.', 360_500],
+    ])('T23 fails at once when the requested wait is longer than the turn: %s', async (words, waitMs) => {
       await ready({}, { timers });
-      rig!.play(busy('rate limit: try again in 20 s'));
-      expect((await failure(begin('Build it', 'cancelled', 15_000).over)).retryAfterMs).toBe(20_000);
+      rig!.play(busy(words));
+      expect((await failure(begin('Build it', 'cancelled', 15_000).over)).retryAfterMs).toBe(waitMs);
       expect(waits).toEqual([]);
     });
   });
