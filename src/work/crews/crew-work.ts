@@ -6,6 +6,7 @@ import { gitIn, zeroSeparated } from '../../lib/git.ts';
 import { shortDigest } from '../../lib/digest.ts';
 import { KeyedQueue, rememberLast } from '../../lib/keyed.ts';
 import { isoTime } from '../../lib/time.ts';
+import { visible } from '../../lib/visible.ts';
 import type { Git, GitEnvironment } from '../../lib/git.ts';
 import { findSetup, setupEnvironment } from './checks/setup-files.ts';
 import type { SetupFile } from './checks/setup-files.ts';
@@ -975,7 +976,10 @@ class RepositoryWork implements CrewWork {
     const skip = (why: string) => ({ commands: [], skipped: `the commands of ${file} were not run: ${why}` });
     if (unbound !== null)
       return skip(`its script ${unbound} is no file of ${this.#plan.main}, so a yes would not be bound to its text`);
-    const what = `${file} of ${this.#plan.main} names commands for new worktrees: ${shortList(commands, ' · ')}. Run them?`;
+    const shown = visible(commands.join(' · '));
+    if (shown.length > LONGEST_ASKED)
+      return skip('they are too long to show in a question: put them into one script, and let the file name it');
+    const what = `${file} of ${this.#plan.main} names commands for new worktrees: ${shown}. Run them?`;
     const isAllowed = this.#ports.answerTo({ about: 'setup', digest, what });
     if (isAllowed === true) return { commands, skipped: '' };
     return skip(isAllowed === false ? 'people declined them' : 'nobody has allowed them yet');
@@ -1242,12 +1246,15 @@ const DEPENDENCIES = ['node_modules', '.venv', 'venv', 'vendor'];
 /** Index entries that change a project's dependencies: submodules, manifests and lock files. */
 const DEPENDENCY_FILE =
   /^160000 |[\t/](?:package\.json|[^/]*lock[^/]*|\.gitmodules|requirements[^/]*\.txt|pyproject\.toml|go\.(?:mod|sum)|Cargo\.toml|pom\.xml|[^/]*\.gradle(?:\.kts)?|[^/]*\.csproj)$/i;
-/** The most paths that are named; more are only counted. */
-const PATHS_SHOWN = 10;
+/** The longest setup commands that people are asked about, in UTF-16 units. */
+const LONGEST_ASKED = 1_500;
 
-function shortList(paths: readonly string[], between = ', '): string {
-  const more = paths.length - PATHS_SHOWN;
-  return `${paths.slice(0, PATHS_SHOWN).join(between)}${more > 0 ? ` and ${more} more` : ''}`;
+/** The most items that are named; more are only counted. */
+const MOST_NAMED = 10;
+
+function shortList(items: readonly string[], between = ', '): string {
+  const more = items.length - MOST_NAMED;
+  return `${items.slice(0, MOST_NAMED).join(between)}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
 function lastLines(output: string, lines = LINES_SHOWN): string {

@@ -41,6 +41,18 @@ describe('setup files of a repository', () => {
     ]);
     expect(new Set(digests.map((found) => found?.digest)).size).toBe(4);
   });
+
+  test.each([
+    ['conductor.json', '{"scripts":{"setup":"./tools/setup.sh --all"}}'],
+    ['conductor.json', '{"scripts":{"setup":"npm ci && sh tools/setup.sh"}}'],
+    ['.emdash.json', '{"scripts":{"setup":"npm ci","prepare":"bash \\"tools/setup.sh\\""}}'],
+    ['.cursor/worktrees.json', '{"setup-worktree":["npm ci","X=1 tools/../tools/setup.sh;true"]}'],
+  ])('%s with %s has another digest when the script changes that a command names', async (file, text) => {
+    const first = await at({ [file]: text, 'tools/setup.sh': 'one' });
+    const again = await at({ [file]: text, 'tools/setup.sh': 'one', 'tools/other.sh': 'x' });
+    const other = await at({ [file]: text, 'tools/setup.sh': 'two' });
+    expect([again?.digest === first?.digest, other?.digest === first?.digest]).toEqual([true, false]);
+  });
 });
 
 test.each([
@@ -109,6 +121,27 @@ test('runs the commands of a setup file after one yes, and asks again when the f
   await until(() => asked(room, 'setup')?.digest !== first);
   expect(asked(room, 'setup')).toMatchObject({ allowed: null, what: expect.stringContaining('echo changed') });
   expect(git(repo, 'show', 'main:c-1.txt')).toBe('x');
+});
+
+test('shows every setup command before people allow them, also invisible characters', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  mkdirSync(join(repo, '.cursor'));
+  const commands = Array.from({ length: 30 }, (_, index) => `echo ${index}`);
+  add(repo, '.cursor/worktrees.json', JSON.stringify({ 'setup-worktree': [...commands, 'echo a\u202Eb'] }));
+  const room = await stage(repo, oneFile, { test: 'true' });
+  await room.command('/crew run');
+  await until(() => asked(room, 'setup') !== undefined);
+  expect(asked(room, 'setup')?.what).toContain([...commands, String.raw`echo a\u{202E}b`].join(' · '));
+});
+
+test('asks about no setup commands that are too long to show', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  add(repo, 'conductor.json', JSON.stringify({ scripts: { setup: `echo ${'x'.repeat(1_500)}; touch made` } }));
+  const room = await stage(repo, oneFile, { test: 'test ! -f made' });
+  await room.command('/crew run');
+  await finished(room, 1);
+  expect(asked(room, 'setup')).toBeUndefined();
+  expect(told(room)).toContain('the commands of conductor.json were not run: they are too long to show');
 });
 
 test('starts tickets without the commands of a setup file that people declined, and says so, also after a restart', async () => {

@@ -4,9 +4,9 @@ import { z } from 'zod';
 import { jsonOrNull } from '../../../lib/defined.ts';
 
 /**
- * Commands of a repository that prepare a worktree. `digest`: of the file that names them, and of a script that it
- * names. `unbound`: the path of a named script that main lacks, so that the digest leaves its text out; `null` for
- * none.
+ * Commands of a repository that prepare a worktree. `digest`: of the file that names them, and of the files of main
+ * that a command names by their path. `unbound`: the path of a script that stands for the commands and that main lacks,
+ * so that the digest leaves its text out; `null` for none.
  */
 export type SetupFile = {
   readonly file: string;
@@ -50,11 +50,19 @@ export async function findSetup(read: ReadAtMain): Promise<SetupFile | null> {
     // A quote in the path would end the word of the shell.
     const script = typeof found === 'string' ? posix.join(posix.dirname(file), found.replaceAll("'", '')) : null;
     const commands = typeof found === 'string' ? [`sh '${script}'`] : found;
-    const parts = [file, text, script === null ? null : ((await read([script])).get(script) ?? null)];
-    const unbound = script !== null && parts[2] === null ? script : null;
+    const named = script === null ? [...new Set(commands.flatMap(pathsOf))].toSorted() : [script];
+    const scripts = await read(named);
+    const unbound = script !== null && !scripts.has(script) ? script : null;
+    const parts = [file, text, ...named.map((path) => scripts.get(path) ?? null)];
     return { file, commands, digest: hash('sha256', JSON.stringify(parts)), unbound };
   }
   return null;
+}
+
+/** The words of a command that may be paths in the repository, without `./`. */
+function pathsOf(command: string): readonly string[] {
+  const words = command.split(/[\s;&|<>()'"`$={},]+/u).map((word) => posix.normalize(word));
+  return words.filter((word) => !/^(?:\.\.?(?:$|\/)|\/)/.test(word));
 }
 
 /** The environment variables by which setup files find the user's copy, the worktree and the first port. */
