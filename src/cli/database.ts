@@ -2,7 +2,7 @@ import { restore } from '../engine/sqlite/backup.ts';
 import { databaseProblems, readJournals } from '../engine/sqlite/check.ts';
 import { readLedger } from '../engine/sqlite/ledger.ts';
 import type { LedgerRow } from '../engine/machine-uses.ts';
-import { MACHINES } from '../runtime/data-folder.ts';
+import { MACHINES } from '../runtime/machines.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 import type { Instant } from '../lib/time.ts';

@@ -25,13 +25,8 @@ import type { Purpose } from '../config/world.ts';
 import { StoreError } from '../engine/errors.ts';
 import { isInstalled } from '../lib/installation.ts';
 import { systemClock, systemTimers } from '../lib/time.ts';
-import {
-  MACHINES_BESIDE_FLOORS,
-  databaseIn,
-  doubtSharedFolder,
-  moveDataFolder,
-  openDataFolder,
-} from '../runtime/data-folder.ts';
+import { databaseIn, doubtSharedFolder, moveDataFolder, openDataFolder } from '../runtime/data-folder.ts';
+import { MACHINES_BESIDE_FLOORS } from '../runtime/machines.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 import { parseLine } from '../turns/commands/parse.ts';

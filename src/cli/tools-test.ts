@@ -7,7 +7,7 @@ import type { CallLabels } from '../rules/labels.ts';
 import { toolUse } from '../rules/tool-use.ts';
 import { decideUse, toolRefusalText } from '../rules/verdict.ts';
 import type { RuleScope, ToolVerdict } from '../rules/verdict.ts';
-import { pageCaution, workPlaceOf } from '../runtime/tool-judge.ts';
+import { pageCaution, workPlaceOf } from '../runtime/runs/tool-judge.ts';
 import { quoted } from '../turns/commands/parse.ts';
 import { jsonOrNull } from '../lib/defined.ts';
 

@@ -32,7 +32,7 @@ import type { ReadModel } from './read-model.ts';
 import { ChannelReviews } from './channel-reviews.ts';
 import type { HumanMessage } from '../engine/port.ts';
 import { CrewHost } from './crews/crew-host.ts';
-import { Runs } from './runs.ts';
+import { Runs } from './runs/runs.ts';
 import { StartUp } from './start-up.ts';
 import { Threads } from './thread-registry.ts';
 import { defined } from '../lib/defined.ts';

@@ -18,7 +18,7 @@ import type { StoredReviews } from '../work/reviews/leftovers.ts';
 import { Reviews } from '../work/reviews/reviews.ts';
 import type { Log } from './log.ts';
 import type { ReadModel } from './read-model.ts';
-import { workPlaceOf } from './tool-judge.ts';
+import { workPlaceOf } from './runs/tool-judge.ts';
 
 /** Dependencies of the reviews of a program's channels. */
 type ChannelReviewsPorts = {

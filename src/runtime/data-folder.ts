@@ -1,13 +1,5 @@
-import { crewOnFloor } from '../work/crews/crew-binding.ts';
-import { reviewOnFloor } from '../work/reviews/review-binding.ts';
-import { runOnFloor } from '../work/runs/floor-binding.ts';
-import { floorMachine } from '../turns/floor-store.ts';
-import { replayJournal } from '../engine/replay.ts';
-import type { Machine } from '../engine/machine.ts';
-import { sessionJournal } from '../agents/session/session-journal.ts';
 import type { Config } from '../config/config.ts';
 import { StoreError, sentence, storeError } from '../engine/errors.ts';
-import type { Fold } from '../engine/sqlite/check.ts';
 import { newStoreId } from '../engine/sqlite/sqlite.ts';
 import { accessSync, constants, existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,6 +10,7 @@ import type { FloorStoreOptions } from '../turns/floor-store.ts';
 import type { LeadParts, Led } from '../engine/shared/open-shared.ts';
 import type { SharedLog } from '../engine/shared/shared-log.ts';
 import type { Log } from './log.ts';
+import { MACHINES_BESIDE_FLOORS } from './machines.ts';
 
 /** Options for the store of a data folder. */
 type DataFolderOptions = Omit<FloorStoreOptions, 'path'> & {
@@ -209,31 +202,4 @@ function isRefused(path: string): boolean {
 
 function isOpenToOthers(dataDir: string): boolean {
   return process.platform !== 'win32' && (statSync(dataDir).mode & 0o077) !== 0;
-}
-
-/** The parts of a machine that commands on a whole database need. */
-export type MachineEntry = Fold & {
-  /** Adds the machine to a store. Journals of machines that a store does not have are neither pruned nor replayed. */
-  readonly hostIn: (store: FloorStore) => void;
-};
-
-/** The machines besides the floor. A new machine is one line here. */
-export const MACHINES_BESIDE_FLOORS: readonly MachineEntry[] = [
-  entryOf(runOnFloor),
-  entryOf(reviewOnFloor),
-  entryOf(crewOnFloor),
-  entryOf(sessionJournal),
-];
-
-/** All machines: the floor, then the others. */
-export const MACHINES: readonly MachineEntry[] = [entryOf(floorMachine), ...MACHINES_BESIDE_FLOORS];
-
-function entryOf<State, Command, Fact, Effect, Refusal extends string>(
-  machine: Machine<State, Command, Fact, Effect, Refusal>,
-): MachineEntry {
-  return {
-    name: machine.name,
-    replay: (recording) => replayJournal(recording, machine),
-    hostIn: (store) => void store.host(machine),
-  };
 }

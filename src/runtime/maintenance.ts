@@ -20,7 +20,7 @@ import { BackgroundCheck } from './background-check.ts';
 import { pruneReviews } from './channel-reviews.ts';
 import { databaseIn } from './data-folder.ts';
 import type { Log } from './log.ts';
-import { NAMES } from './runs.ts';
+import { NAMES } from './runs/runs.ts';
 import { Threads } from './thread-registry.ts';
 
 /** What maintenance works on. */

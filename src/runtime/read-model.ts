@@ -1,4 +1,4 @@
-import { reachesServer } from './tool-judge.ts';
+import { reachesServer } from './runs/tool-judge.ts';
 import { LONGEST_TEXT } from '../adapters/console/protocol.ts';
 import { adapterOf } from '../adapters/delivery/chat-adapter.ts';
 import type { Capabilities, ChatAdapter, FloorQueries, Intake, Place, Speaker } from '../adapters/port.ts';

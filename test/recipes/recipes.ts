@@ -219,18 +219,18 @@ export const RECIPES: readonly Recipe[] = [
           };`,
       },
       {
-        file: 'src/runtime/data-folder.ts',
+        file: 'src/runtime/machines.ts',
         after: "import { runOnFloor } from '../work/runs/floor-binding.ts';",
         add: "import { tallyMachine } from '../work/tally/tally-machine.ts';",
       },
       {
-        file: 'src/runtime/data-folder.ts',
+        file: 'src/runtime/machines.ts',
         after: 'export const MACHINES_BESIDE_FLOORS: readonly MachineEntry[] = [',
         add: 'entryOf(tallyMachine),',
       },
     ],
     check: `
-      import { MACHINES } from './src/runtime/data-folder.ts';
+      import { MACHINES } from './src/runtime/machines.ts';
       assert.ok(MACHINES.some(({ name }) => name === 'tally'));
     `,
   },

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { CallResult, GatedCall, ToolGate } from '../../src/agents/tools/tool-gate.ts';
-import { createRunGates } from '../../src/runtime/run-gate.ts';
-import { LONGEST_DETAIL } from '../../src/runtime/tool-judge.ts';
-import type { CallJudgement } from '../../src/runtime/tool-judge.ts';
+import { createRunGates } from '../../src/runtime/runs/run-gate.ts';
+import { LONGEST_DETAIL } from '../../src/runtime/runs/tool-judge.ts';
+import type { CallJudgement } from '../../src/runtime/runs/tool-judge.ts';
 import { openQuestion } from '../../src/turns/floor/seats.ts';
 import { runKeyOf } from '../../src/work/runs/floor-binding.ts';
 import { toolCallRows } from '../../src/work/runs/call-record.ts';

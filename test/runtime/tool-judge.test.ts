@@ -4,8 +4,8 @@ import { join, resolve } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { toolUse } from '../../src/rules/tool-use.ts';
-import { judgeCall, reachesServer, recordedCall } from '../../src/runtime/tool-judge.ts';
-import type { CallCircumstances } from '../../src/runtime/tool-judge.ts';
+import { judgeCall, reachesServer, recordedCall } from '../../src/runtime/runs/tool-judge.ts';
+import type { CallCircumstances } from '../../src/runtime/runs/tool-judge.ts';
 import type { RunSeat } from '../../src/work/runs/floor-binding.ts';
 import { load, world } from '../config/world.ts';
 

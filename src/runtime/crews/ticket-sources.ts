@@ -6,6 +6,7 @@ import type { CrewConfig } from '../../config/config.ts';
 import { defined } from '../../lib/defined.ts';
 import { shortDigest } from '../../lib/digest.ts';
 import type { Clock } from '../../lib/time.ts';
+import type { FloorStore } from '../../turns/floor-store.ts';
 import type { Repository } from '../../work/crews/git/repository.ts';
 import { beadsTickets } from '../../work/crews/tickets/beads-tickets.ts';
 import { filesTickets, isClosedInCopy } from '../../work/crews/tickets/files-tickets.ts';
@@ -13,6 +14,7 @@ import { gitHubTickets } from '../../work/crews/tickets/github-tickets.ts';
 import type { AskGitHub, GitHubPlace } from '../../work/crews/github.ts';
 import { gitHubPulls } from '../../work/crews/pull-requests.ts';
 import type { PullRequests } from '../../work/crews/pull-requests.ts';
+import type { QuotedMessage } from '../../work/crews/crews.ts';
 import type { TicketSource } from '../../work/crews/tickets/ticket.ts';
 import { tkTickets } from '../../work/crews/tickets/tk-tickets.ts';
 
@@ -105,4 +107,34 @@ export function askProgram(
     );
     child.stdin?.end();
   });
+}
+
+/** What messages are read from. `link`: a link to a message; `null` where its platform has none. */
+type MessagePorts = {
+  readonly store: Pick<FloorStore, 'message' | 'lastLines'>;
+  readonly clean: (text: string) => string;
+  readonly link: (channel: string, message: string) => string | null;
+};
+
+/** The most lines of a thread that are read. */
+const LINES_READ = 200;
+
+/** Returns a message with its thread, for a ticket. Returns why no ticket can be made of it, in words. */
+export function messageAt(id: string, { store, clean, link }: MessagePorts): QuotedMessage | string {
+  const found = store.message(id);
+  if (found === null)
+    return `No message with the id ${id} is known here. It may be older than this floor, or not of a person.`;
+  const { channel, author, sentAt, text, deleted, bot, ignore } = found;
+  if (deleted) return 'This message was deleted, so no ticket is made of it.';
+  if (bot === true || ignore !== undefined)
+    return 'A program wrote this message. Tickets are made of messages of people.';
+  // The id of a thread ends with the id of its first message.
+  const thread = `${channel.slice(0, channel.indexOf(':'))}:${id}`;
+  const after = store
+    .lastLines(thread, LINES_READ)
+    .filter(({ message, change }) => message !== id && change === null)
+    .map((line) => ({ author: line.author.name, at: line.at, text: clean(line.text) }));
+  const first = { author: author.name, at: sentAt, text: clean(text) };
+  const where = link(channel, id) ?? `message ${id} of ${channel}`;
+  return { first, after, where, message: id, channel, asker: author.name };
 }

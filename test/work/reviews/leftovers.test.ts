@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { systemClock } from '../../../src/lib/time.ts';
-import { MACHINES_BESIDE_FLOORS } from '../../../src/runtime/data-folder.ts';
+import { MACHINES_BESIDE_FLOORS } from '../../../src/runtime/machines.ts';
 import { carryOut } from '../../../src/runtime/maintenance.ts';
 import { openFloorStore } from '../../../src/turns/floor-store.ts';
 import type { FloorStore } from '../../../src/turns/floor-store.ts';

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { AcpGeneration } from '../../../../src/agents/backends/acp/acp-generation.ts';
 import { permissionRequest, sessionUpdate } from '../../../../src/agents/backends/acp/acp-wire.ts';
 import type { ToolLists } from '../../../../src/rules/verdict.ts';
-import { judgeCall } from '../../../../src/runtime/tool-judge.ts';
+import { judgeCall } from '../../../../src/runtime/runs/tool-judge.ts';
 import { systemTimers } from '../../../../src/lib/time.ts';
 import { load } from '../../../config/world.ts';
 import { gateThat, prompt, recorder } from '../conversation.ts';

@@ -5,21 +5,21 @@ import type {
   UnfinishedSteps,
   ModelStep,
   ToolGate,
-} from '../agents/tools/tool-gate.ts';
-import { KeyedQueue } from '../lib/keyed.ts';
-import type { Clock } from '../lib/time.ts';
-import type { Applied } from '../turns/floor-store.ts';
-import type { TurnManager } from '../turns/manager.ts';
-import { reported, settlement } from '../work/runs/call-record.ts';
-import { runKeyOf, runKeysOf } from '../work/runs/floor-binding.ts';
-import type { RunSeat } from '../work/runs/floor-binding.ts';
-import type { RunStore } from '../work/runs/run-machine.ts';
-import type { RequestedCall, RunCommand, RunFact } from '../work/runs/run-events.ts';
-import { AskedOutcome, UNDECIDED, unfinishedSteps, refusedBy } from '../work/runs/call-outcomes.ts';
-import type { OpenCall, RunState } from '../work/runs/run.ts';
+} from '../../agents/tools/tool-gate.ts';
+import { KeyedQueue } from '../../lib/keyed.ts';
+import type { Clock } from '../../lib/time.ts';
+import type { Applied } from '../../turns/floor-store.ts';
+import type { TurnManager } from '../../turns/manager.ts';
+import { reported, settlement } from '../../work/runs/call-record.ts';
+import { runKeyOf, runKeysOf } from '../../work/runs/floor-binding.ts';
+import type { RunSeat } from '../../work/runs/floor-binding.ts';
+import type { RunStore } from '../../work/runs/run-machine.ts';
+import type { RequestedCall, RunCommand, RunFact } from '../../work/runs/run-events.ts';
+import { AskedOutcome, UNDECIDED, unfinishedSteps, refusedBy } from '../../work/runs/call-outcomes.ts';
+import type { OpenCall, RunState } from '../../work/runs/run.ts';
 import { callAsked, digestOf, recordedCall } from './tool-judge.ts';
 import type { CallJudgement } from './tool-judge.ts';
-import { defined } from '../lib/defined.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** Dependencies of gates. */
 type RunGatePorts = {

@@ -1,20 +1,20 @@
 import { readdirSync, readlinkSync, realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
-import { channelIn, toolRulesOf } from '../config/config.ts';
-import type { AgentConfig, Config } from '../config/config.ts';
-import { toolUse } from '../rules/tool-use.ts';
-import type { WorkPlace } from '../rules/paths.ts';
-import type { ToolUse, UsePart } from '../rules/tool-use.ts';
-import type { GatedCall } from '../agents/tools/tool-gate.ts';
-import type { Instant } from '../lib/time.ts';
-import { visible } from '../lib/visible.ts';
-import { joinedLabels, labelsOf } from '../rules/labels.ts';
-import type { CallLabels } from '../rules/labels.ts';
-import { offersFor } from '../rules/offers.ts';
-import type { AlwaysOffer } from '../rules/offers.ts';
-import { namesOwnPort } from '../rules/own-port.ts';
-import { mcpToolOf, parseRule } from '../rules/rule.ts';
+import { channelIn, toolRulesOf } from '../../config/config.ts';
+import type { AgentConfig, Config } from '../../config/config.ts';
+import { toolUse } from '../../rules/tool-use.ts';
+import type { WorkPlace } from '../../rules/paths.ts';
+import type { ToolUse, UsePart } from '../../rules/tool-use.ts';
+import type { GatedCall } from '../../agents/tools/tool-gate.ts';
+import type { Instant } from '../../lib/time.ts';
+import { visible } from '../../lib/visible.ts';
+import { joinedLabels, labelsOf } from '../../rules/labels.ts';
+import type { CallLabels } from '../../rules/labels.ts';
+import { offersFor } from '../../rules/offers.ts';
+import type { AlwaysOffer } from '../../rules/offers.ts';
+import { namesOwnPort } from '../../rules/own-port.ts';
+import { mcpToolOf, parseRule } from '../../rules/rule.ts';
 import {
   VERDICTS,
   decideForMember,
@@ -23,20 +23,20 @@ import {
   reachesTool,
   toolRefusalText,
   whyDenied,
-} from '../rules/verdict.ts';
-import type { LabelRules, ReadOnly, Remembered, ToolVerdict } from '../rules/verdict.ts';
-import { excerpt } from '../turns/commands/clock-words.ts';
-import type { AboutCall, AskedField } from '../turns/floor/settings.ts';
-import { utcTime } from '../turns/text/words.ts';
-import { callDigest, redactedInput } from '../work/runs/call-record.ts';
-import type { RunSeat } from '../work/runs/floor-binding.ts';
-import type { RunCommandPorts } from '../work/runs/run-commands.ts';
-import type { RequestedCall } from '../work/runs/run-events.ts';
-import { IN_WORDS } from '../turns/requesters.ts';
-import type { Requester } from '../turns/requesters.ts';
-import type { SessionLabels } from '../work/runs/run-taints.ts';
-import type { RunState } from '../work/runs/run.ts';
-import { defined } from '../lib/defined.ts';
+} from '../../rules/verdict.ts';
+import type { LabelRules, ReadOnly, Remembered, ToolVerdict } from '../../rules/verdict.ts';
+import { excerpt } from '../../turns/commands/clock-words.ts';
+import type { AboutCall, AskedField } from '../../turns/floor/settings.ts';
+import { utcTime } from '../../turns/text/words.ts';
+import { callDigest, redactedInput } from '../../work/runs/call-record.ts';
+import type { RunSeat } from '../../work/runs/floor-binding.ts';
+import type { RunCommandPorts } from '../../work/runs/run-commands.ts';
+import type { RequestedCall } from '../../work/runs/run-events.ts';
+import { IN_WORDS } from '../../turns/requesters.ts';
+import type { Requester } from '../../turns/requesters.ts';
+import type { SessionLabels } from '../../work/runs/run-taints.ts';
+import type { RunState } from '../../work/runs/run.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** The verdict of the rules about a call, and the always-allow rules on offer. */
 export type CallJudgement = {
