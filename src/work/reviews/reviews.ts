@@ -118,14 +118,12 @@ export class Reviews {
 
   /** Starts a review for a message, at most once for each message. A refusal is not reported. */
   async startFor(message: string, channel: string, order: ReviewOrder): Promise<void> {
-    const id = `${channel}-${(this.state(channel)?.count ?? 0) + 1}`;
+    const { count = 0, review = null } = this.state(channel) ?? {};
+    const id = `${channel}-${count + 1}`;
     const { reviews, clock } = this.#ports;
-    await reviews.applyOnce(
-      `message ${message}`,
-      channel,
-      this.#startOf(id, this.#seatedOrder(channel, order)),
-      clock.now(),
-    );
+    const command = this.#startOf(id, this.#seatedOrder(channel, order));
+    await reviews.applyOnce(`message ${message}`, channel, command, clock.now());
+    if (review !== null && this.state(channel)?.review?.id === id) this.#forget(review);
   }
 
   /** The order without a fallback that has no seat in the channel. */

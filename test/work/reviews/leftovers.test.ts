@@ -192,6 +192,20 @@ test('a review whose program was killed between its end and its clean-up is clea
   expect(worktrees()).toEqual([join(place, 'mine'), root]);
 });
 
+test('a review that a message opens deletes the stored work of the review before', async () => {
+  const agents = { dev: () => (writeFileSync(join(root, 'work.txt'), 'work'), 'One.'), qa: () => 'PASS' };
+  const channel = { order: 'review', review: { primary: 'dev', reviewer: 'qa' } };
+  const stage = await openStage({ agents, folder: root, channel, dataDir: join(place, 'data') });
+  await stage.write('Write it');
+  await until(() => stage.review.outcome?.kind === 'passed');
+  const first = refs();
+  expect(first).not.toEqual([]);
+  await stage.write('Write more');
+  await until(() => stage.review.id.endsWith('-2') && stage.review.outcome?.kind === 'passed');
+  await until(() => !refs().some((ref) => first.includes(ref)));
+  await stage.app.stop();
+});
+
 test('stored work of a review expires when the database is pruned, while Conch runs and while it does not', async () => {
   const path = join(place, 'c.db');
   const dataDir = join(place, 'data');
