@@ -223,8 +223,9 @@ export type Chain = {
   readonly open: CommandFor[];
 };
 
-/** A machine without its types, as a chain uses it. */
+/** The part of a machine's store that decides commands, without the machine's types, for `decideChain`. */
 export type Deciding = {
+  /** Decides a caused command, and adds the commands that its facts cause to the chain. */
   take(next: CommandFor, chain: Chain): void;
   /** Discards the decisions of the current chain. */
   drop(): void;

@@ -196,7 +196,7 @@ function writeTo(destination: LogDestination, line: string): void {
 
 const require = createRequire(import.meta.url);
 
-/** Loads the library on a terminal only. */
+/** Returns a formatter of log lines for people. Loads `pino-pretty` here, because JSON logs do not need it. */
 function forPeople(): (line: string) => string {
   const pretty = require('pino-pretty') as typeof PinoPretty;
   return pretty.prettyFactory({

@@ -81,7 +81,11 @@ export class StartUp {
     await Promise.all([...heard, this.#back]);
   }
 
-  /** Resolves when no work of the start is in progress. Call it when no new messages are accepted. */
+  /**
+   * Resolves when the floors with work in progress have resumed, as `back` does. Does not wait for platforms that are
+   * still being connected. From this call on, errors while floors resume are not reported. Call it when no new messages
+   * are accepted.
+   */
   async stop(): Promise<void> {
     this.#isStopping = true;
     await this.#back;

@@ -255,7 +255,7 @@ export class CallTime {
     this.#timer = this.#ports.timers.after(leftMs, () => this.#over.abort());
   }
 
-  /** Stops the clock while people are asked. */
+  /** Asks people, and suspends both timeouts until they have answered. */
   async still<T>(asking: () => Promise<T>): Promise<T> {
     if (this.#openQuestions === 0) this.#stillSince = this.#ports.clock.now();
     this.#openQuestions += 1;

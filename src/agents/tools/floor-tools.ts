@@ -128,7 +128,7 @@ export class FloorTools {
     this.#turn = turn;
   }
 
-  /** The number of tool calls so far. */
+  /** The number of calls so far of tools that Conch serves to the agent: floor tools and others. */
   get calls(): number {
     return this.#calls;
   }
@@ -138,7 +138,7 @@ export class FloorTools {
     return offeredFloorTools(this.#turn.task);
   }
 
-  /** Counts a call of another tool that Conch runs. */
+  /** Adds a call of a tool that Conch serves and that is no floor tool to `calls`. */
   counted(): void {
     this.#calls += 1;
   }

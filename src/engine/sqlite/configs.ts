@@ -112,7 +112,7 @@ export class Configs {
     this.#stored.delete(id);
   }
 
-  /** Called after a rollback. */
+  /** Called after a rollback: empties the cache, which may have configurations that are not in the database. */
   undone(): void {
     this.#stored.clear();
   }

@@ -54,7 +54,7 @@ export class Inbox {
     this.#accepted = new Map();
   }
 
-  /** Called after a rollback. */
+  /** Called after a rollback: forgets the messages accepted in that transaction. */
   undone(): void {
     this.#accepted = new Map();
   }

@@ -158,7 +158,7 @@ export class Outbox {
     }
   }
 
-  /** The transaction was rolled back. */
+  /** Called after a rollback: drops the entries of that transaction. The next one writes its settlements again. */
   undone(): void {
     this.#staged = [];
     this.#reliedOn.clear();

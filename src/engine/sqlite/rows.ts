@@ -237,7 +237,7 @@ export class Rows {
     this.#before.clear();
   }
 
-  /** The current transaction was rolled back. */
+  /** Called after a rollback: restores the state in memory from before that transaction. */
   undone(): void {
     if (this.#slot === null) return this.load();
     for (const [id, { owner, lag, deadline }] of this.#before) {

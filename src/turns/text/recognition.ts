@@ -73,9 +73,9 @@ export function beginsPassWord(text: string, words: readonly string[]): boolean 
   return begun.some((word) => word.plain.startsWith(plain));
 }
 
-/** The result at the end of an output. `argument`: the agent to hand over to, without "@". */
+/** The return value of `SignalScanner.end`. `argument`: the agent to hand over to, without "@". */
 type SignalEnd = {
-  /** The rest of the text to show. */
+  /** The text to show that `push` held back, without the signal. */
   readonly text: string;
   readonly signalled: boolean;
   readonly argument: string | null;
@@ -301,14 +301,15 @@ export class SignalScanner {
   }
 }
 
+/**
+ * `kept`: the length of the text before the signals and the white space in front of them; `null` without a signal.
+ * `argument`: the agent to hand over to, without "@"; `null` for none.
+ */
 type Cut = { readonly kept: number | null; readonly argument: string | null };
 
 const UNCUT: Cut = { kept: null, argument: null };
 
-/**
- * Returns where the signals at the end of a text begin, with the white space before them. `kept` is `null` without a
- * signal.
- */
+/** Finds the signals at the end of a text. `open`: the code that is open where the text begins. */
 function cut(text: string, open: Fence | null, signal: string): Cut {
   const lines = linesOf(text, open);
   let kept: number | null = null;

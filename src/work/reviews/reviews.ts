@@ -211,13 +211,19 @@ export class Reviews {
     return { ...work, folder: place };
   }
 
-  /** Deletes the stored work of an earlier review. The work of a channel's last review is kept. */
+  /**
+   * Deletes the stored work of a review. Called for the earlier review when a command has started the next one, and for
+   * the review of a ticket when that review has ended.
+   */
   #forget({ id, primary }: Review): void {
     const folder = this.#ports.folderOf(primary);
     if (folder !== null) this.#clearWith(dropWork(this.#ports.env, folder, `${refsOf(this.#ports, id)}/*`));
   }
 
-  /** The work of a ticket is on its branch, so its commits need no refs of their own. */
+  /**
+   * Called when a review has ended: removes the folder that its reviewer read. The stored work stays. Only that of a
+   * ticket is deleted, because its commits are on the ticket's branch.
+   */
   #clear(review: Review): void {
     const { id, primary, ticket } = review;
     if (ticket !== undefined) this.#forget(review);

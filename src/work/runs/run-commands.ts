@@ -212,7 +212,7 @@ async function goOn(agent: AgentId, request: Request, ports: RunCommandPorts): P
 type Carried = { readonly commands: readonly RunCommand[]; readonly did: string };
 
 type Ending = Pick<Carried, 'did'> & {
-  /** `last`: the text that is posted as the turn ends. */
+  /** Returns the commands that end the run. `last`: the draft that is posted first; empty for none. */
   readonly commands: (last: string) => readonly RunCommand[];
   /** Set when the shown text counts as the whole answer. */
   readonly completes?: true;
