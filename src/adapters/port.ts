@@ -73,9 +73,9 @@ export type PostButton = {
  * Messages and edits read from a platform's history. `gap` describes the part that could not be read; `null`: no gap.
  */
 export type History = {
-  /** Oldest first. May repeat messages that were handed in before. */
+  /** Oldest first. May repeat messages that the intake already got. */
   readonly messages: readonly HumanMessage[];
-  /** Edits of these messages. May repeat edits that were handed in before. */
+  /** Edits of the messages in `messages`. May repeat edits that the intake already got. */
   readonly changes: readonly MessageChange[];
   readonly gap: string | null;
   /** Set when a channel is read for the first time: its newest position. Agents get only later messages. */
@@ -112,8 +112,8 @@ export type Intake = {
   /** Returns why `command` would refuse this person now; else `null`. Called before a form opens. */
   refusal(channel: ChannelId, by: Principal, line: string, drawnFor?: string): string | null;
   /**
-   * Opens a floor for a thread of a configured channel, with that channel's settings. Must be called before messages of
-   * the thread are handed in. A known thread changes nothing.
+   * Opens a floor for a thread of a configured channel, with that channel's settings. Must be called before
+   * `message` gets messages of the thread. A known thread changes nothing.
    */
   thread(thread: Thread): Promise<void>;
   /**
@@ -263,11 +263,11 @@ export type ChatAdapter = {
   /**
    * Reads people's messages after a position. Where messages can arrive late, those shortly before it are read again.
    * `after` null: the channel was never read; resolves with its newest position, or with the messages that agents get.
-   * `mark`: the position at the channel's first read. Messages up to `mark` are never handed in.
+   * `mark`: the position at the channel's first read. Messages up to `mark` are left out.
    */
   catchUp(channel: ChannelId, after: Position | null, mark?: Position | null): Promise<History>;
   /**
-   * Returns channels with messages that may not have been handed in, for an adapter that loses nothing. Missing: no
+   * Returns channels with messages that the intake may not have got, for an adapter that loses nothing. Missing: no
    * such channels.
    */
   unheard?(): readonly ChannelId[];

@@ -28,7 +28,7 @@ type LoginCallPorts = LoginPorts & {
   readonly err: (text: string) => void;
   /** Typed or pasted lines. */
   readonly lines: AsyncIterable<string>;
-  /** Ends the command when it aborts. */
+  /** When aborted, a login stops waiting for the browser and fails. */
   readonly signal: AbortSignal;
 };
 

@@ -155,8 +155,8 @@ function isForApp({ self, queries, deduplicator }: EventsPorts, { author, by, te
 }
 
 /**
- * Handles an edit. An edit can arrive before its message. So a text edited within a minute is first handed in as a
- * message, unless it is a command or a deleted message. The engine ignores a known message.
+ * Handles an edit. An edit can arrive before its message. So a text edited within a minute first goes to the intake
+ * as a message, unless it is a command or a deleted message. The engine ignores a known message.
  */
 async function takeEdited(ports: EventsPorts, message: Said): Promise<void> {
   const found = floorLocation(ports.queries, message);

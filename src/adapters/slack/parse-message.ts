@@ -178,7 +178,7 @@ export function floorLocation(queries: FloorQueries, at: SlackLocation): Message
   return inThread ?? (at.broadcast ? own : null);
 }
 
-/** Returns the thread that needs a floor before its message is handed in; `null` when the message needs none. */
+/** Returns the thread that needs a floor before the intake gets its message; `null` when the message needs none. */
 export function threadAt(at: SlackLocation, { channel, opens }: MessageLocation): Thread | null {
   if (opens === null || at.thread === null) return null;
   const since = { id: messageId(at.channel, at.thread), order: at.thread };

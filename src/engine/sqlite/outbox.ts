@@ -444,7 +444,7 @@ export class Outbox {
   }
 
   /**
-   * Loads the highest row number, and the last confirmed post of each channel since the table `posted` was written. The
+   * Loads the highest row number, and the last confirmed post of each channel in rows above the number `settled`. The
    * number of a deleted row is never used again.
    */
   #loadNumbers(): void {
@@ -479,7 +479,7 @@ function statements(db: Database) {
   return {
     last: db.prepare<[], number | null>('SELECT max(n) FROM outbox').pluck(),
     open: db.prepare<[], Stored>(`SELECT * FROM outbox WHERE ${OPEN} ORDER BY n`),
-    /** The last confirmed post of each channel since the last recording. */
+    /** The last confirmed post of each channel in rows above the number `settled`. */
     posted: db.prepare<[], { channel: string; id: string }>(
       `SELECT channel, platform_id AS id, max(n) FROM outbox
        WHERE n > ${SETTLED} AND state = 'confirmed' AND text IS NOT NULL AND platform_id IS NOT NULL GROUP BY channel`,

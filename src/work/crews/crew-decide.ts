@@ -470,7 +470,10 @@ function explained(decision: CrewDecision, { worker, why }: CrewCommandOf<'CAUSE
   });
 }
 
-/** Explains an error. Resets a worker whose session could not be resumed twice in a row. */
+/**
+ * Records the reason for the error that was counted last. Resets the worker when resuming its session has failed twice
+ * in a row.
+ */
 function errorOf(decision: CrewDecision, { name }: Worker, why: string): null {
   const unresumed = SESSION_GONE.test(why) ? { unresumed: true as const } : {};
   decision.record({ type: 'errorExplained', worker: name, why, ...unresumed });

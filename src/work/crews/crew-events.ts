@@ -184,7 +184,7 @@ export const CREW_FACTS = {
   stepPutBack: { worker, why: text },
   spent: { worker, ...spent },
   errorCounted: { worker, errors: z.int(), retryAt: instant.nullable(), why: text },
-  /** Explains the error that was counted last. `unresumed`: the session could not be resumed. */
+  /** The reason for the error that was counted last. `unresumed`: the session could not be resumed. */
   errorExplained: { worker, why: text, unresumed: z.literal(true).exactOptional() },
   /** The error that was counted last no longer counts. */
   errorForgiven: { worker },

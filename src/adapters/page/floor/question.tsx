@@ -210,7 +210,10 @@ function Answers({ buttons, shown, answer, isForm, children, below }: AnswersPro
   );
 }
 
-/** Test id and key of an answer, by its command line. `needsAll`: disabled until the channel shows the whole question. */
+/**
+ * Test id and keyboard shortcut of an answer, by the beginning of its command line. `needsAll`: disabled until the
+ * channel shows the whole question.
+ */
 const MEANT: readonly {
   readonly begins: string;
   readonly id: string;
