@@ -12,7 +12,10 @@ import type { UsedPath } from './used-paths.ts';
 /** The verdicts on a tool call, mildest first: run it, ask people, or deny it. */
 export const VERDICTS = ['allow', 'ask', 'deny'] as const;
 
-/** What holds beyond reading in a run of a requester who is not an operator. `same`: the rules alone decide. */
+/**
+ * The verdict on calls that do more than read, in runs whose requester is not an operator. It limits what the rules
+ * allow. `same`: the rules alone decide.
+ */
 export const MEMBERS = ['ask', 'deny', 'same'] as const;
 
 /** Lists of rules that label calls. `trusted` removes all labels but `private`. */

@@ -123,7 +123,10 @@ function speechOf(
   };
 }
 
-/** Returns the threads that share the channel's floor and have new messages. Opens threads with floors of their own. */
+/**
+ * Returns the threads that share the channel's floor and have new messages. Where threads have floors of their own,
+ * opens the missing floors of threads with new messages, and returns no threads.
+ */
 async function threadsSharing(ports: HistoryPorts, place: Place, start: string): Promise<Threads> {
   const own = platformChannel(place.id);
   const guild = ports.places.guildOf(own);

@@ -79,7 +79,10 @@ export function SignButton({ label, kind = '', ...rest }: SignButtonProps): JSX.
 
 type LineButtonProps = ButtonProps & { readonly line: string; readonly drawnFor?: string };
 
-/** A small button that runs a command line: for what it was drawn for, by default for the turn that the page shows. */
+/**
+ * A small button that runs a command line for one question or turn. `drawnFor`: its word; by default the turn that the
+ * page shows.
+ */
 export function LineButton({ line, drawnFor, ...rest }: LineButtonProps): JSX.Element {
   const run = (): void => (drawnFor === undefined ? pressButton(line) : sendCommand(line, { drawnFor }));
   return <Button kind="small-button" title={line} onClick={run} {...rest} />;

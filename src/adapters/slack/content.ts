@@ -50,7 +50,10 @@ const COMMANDS = new RegExp(`(?<![\\w/.:~-])/(${COMMAND_WORDS.join('|')})(?![\\w
 /** The `action_id` of the button that opens the settings. */
 export const SETTINGS_ACTION = 'conch:settings';
 
-/** The value of a button: its command line, what the button was drawn for, and the form that it opens. */
+/**
+ * The value of a button: its command line, the question or turn that it was drawn for (`drawn-for.ts`), and the form
+ * that it opens.
+ */
 export type ButtonValue = {
   readonly line: string;
   readonly drawnFor: string;

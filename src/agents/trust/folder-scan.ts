@@ -20,7 +20,7 @@ export type FoundFile = {
   readonly remark: string | null;
 };
 
-/** The files that an agent would obey in its folder. */
+/** The files that an agent would obey when it starts in its folder. Some lie in parent folders or the main worktree. */
 export type FolderScan = {
   /** The folder with its links resolved. */
   readonly folder: string;

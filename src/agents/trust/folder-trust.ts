@@ -351,7 +351,7 @@ function powersOf({ can, note }: FoundFile): string {
   return `can ${can.map((power) => POWERS[power]).join(', ')}: ${note}`;
 }
 
-/** The text of a file for operators, cut to `most` characters; `null` without a text or room. */
+/** A file's text for operators, cut to `most` characters; `null` when the text is unknown or `most` is 0 or less. */
 function cut({ path, text, size }: FoundFile, clean: (text: string) => string, most: number): string | null {
   if (text === null || most <= 0) return null;
   const whole = visible(clean(withoutValues(path, text.replaceAll('\r\n', '\n'))));

@@ -37,7 +37,7 @@ export type Answer = {
   readonly fields?: Readonly<Record<string, string>>;
 };
 
-/** A parsed command with its channel, its author, and what its button was drawn for, if it came from a button. */
+/** A parsed command with its channel and author. `drawnFor`: absent when the command came from no button. */
 export type Request = {
   readonly channel: ChannelId;
   readonly person: Person;

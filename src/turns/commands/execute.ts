@@ -44,7 +44,8 @@ import { didYouMean } from '../../lib/nearest.ts';
 export type Operators = {
   /**
    * Parses a line, checks the person's rights, runs the command and answers. A refused command changes nothing; the
-   * answer says why. Rejects only when the floor cannot be written. `drawnFor`: what the pressed button was drawn for.
+   * answer says why. Rejects only when the floor cannot be written. `drawnFor`: the word of the question or turn that
+   * the pressed button was drawn for.
    */
   run(channel: ChannelId, person: Person, line: string, drawnFor?: string): Promise<Answer>;
   /** Returns why `run` would refuse the person now, or `null`. Called before a form is opened. */

@@ -124,7 +124,7 @@ const AGENT = {
   },
   /** The holder requests approval; its generation waits. A request that nobody can be asked for is denied at once. */
   request: { ...act, ...asking },
-  /** The holder withdraws its request. `decided`: a person decided in another way than by an answer. */
+  /** The holder withdraws its request. `decided`: the person who continued or completed the run without an answer. */
   withdraw: { ...act, decided },
   /** The outcome of one injected message. `no-room`: a message that did not fit into the prompt. */
   injected: { ...act, id: message, outcome: z.enum(['injected', 'next-prompt', 'refused', 'no-room']) },

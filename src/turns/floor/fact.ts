@@ -139,8 +139,8 @@ export const FACTS = {
   questionShown: { ...act, question: number },
   /**
    * A request was closed. `by` is `null` when nobody could be asked. `choice` is `null` when the agent withdrew the
-   * request, or a person decided in another way. The generation continues under the same epoch; after a restart of
-   * Conch, the turn resumes under a new epoch.
+   * request, or when a person continued or completed the run without answering the request. The generation continues
+   * under the same epoch; after a restart of Conch, the turn resumes under a new epoch.
    */
   questionClosed: { ...act, ...answered },
   /** The holder's first tool call: a run begins, with a limit of steps and the person who caused it, if known. */

@@ -102,7 +102,10 @@ const COMMANDS = {
   NOTED: { worker, ticket: text },
   /** The tests of the merged tree are red. `landed`: commits of main since the branch began, at most the newest 20. */
   MERGED_RED: { worker, output: text, landed: z.array(text) },
-  /** The merge or the pull request was refused. `weakened`: the merged tree reports fewer tests than main, or none. */
+  /**
+   * The merge or the pull request was refused. `weakened`: the merged tree reports fewer tests than main, or no number
+   * of them.
+   */
   REFUSED: { worker, why: text, weakened: z.literal(true).exactOptional() },
   /** The pull request for a commit of the branch is open. `head`: the commit that was pushed. */
   PULLED: { worker, tip: text, head: text, number: z.int(), url: text },
