@@ -1,7 +1,7 @@
 import { COMMANDS } from '../../src/turns/commands/command-table.ts';
 import type { CommandRow } from '../../src/turns/commands/command-table.ts';
 
-/** Splits a command line into the command and its arguments by name, as a filled-in slash command has them. */
+/** Splits a command line into its command and its arguments by name, like a slash command. Throws when unknown. */
 export function filledIn(line: string): { readonly path: string; readonly values: Readonly<Record<string, string>> } {
   const words = line.replace(/^\//, '').split(' ');
   const fits = (row: CommandRow) => row.path.split(' ').every((word, index) => word === words[index]);

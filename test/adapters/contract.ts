@@ -140,7 +140,7 @@ function taking({ rig, on }: Suite): void {
   );
 
   test(
-    'with the signal that ends a turn is only text',
+    'with the text TURN_COMPLETE does not end the turn',
     on(PAIR, async ({ program, pmPauses, release, talk, says }) => {
       await pmPauses();
       const id = await says('TURN_COMPLETE');
@@ -154,7 +154,7 @@ function taking({ rig, on }: Suite): void {
   );
 
   test(
-    'that is delivered twice is one message (row 33: a duplicate event)',
+    'that is delivered twice reaches each agent once (row 33: a duplicate event)',
     on(PAIR, async ({ stage, program, says }) => {
       stage.duplicate();
       await says('Build a bridge');
@@ -199,7 +199,7 @@ function modes({ on }: Suite): void {
 
   for (const [mode, receipt, heard] of MODES) {
     test(
-      `is marked "${receipt}" and reaches the holder in its way in the mode ${mode}`,
+      `is marked "${receipt}" and delivered to the agents as required by the mode ${mode}`,
       on({ ...PAIR, turnConfig: { humanInterruptMode: mode } }, async ({ stage, program, pmPauses, release, says }) => {
         await pmPauses();
         if (mode === 'interrupt') program.cast.play('pm', 'pause');
@@ -217,7 +217,7 @@ function modes({ on }: Suite): void {
   }
 
   test(
-    'is marked as answered when its turn has ended',
+    'is marked as answered at the end of the turn that received it',
     on(ALONE, async ({ stage, program, pmPauses, release, says }) => {
       await pmPauses();
       const id = await says('And violet');
@@ -229,7 +229,7 @@ function modes({ on }: Suite): void {
   );
 
   test(
-    'that is held is marked as answered after the answer',
+    'that is held is marked as answered after the turn that answers it',
     on(
       { ...ALONE, turnConfig: { humanInterruptMode: 'queue' } },
       async ({ stage, program, pmPauses, release, says }) => {
@@ -293,7 +293,7 @@ function speech({ rig: { capabilities, ways }, on }: Suite): void {
   );
 
   test(
-    'T10 is marked as cut when its turn is skipped while it is generated',
+    'T10 is posted with "(cut off)" when its turn is skipped while the text is generated',
     on({ ...ALONE, haste: 1 }, async ({ stage, program, talk, release, says }) => {
       program.cast.play('pm', { write: 'First of all we' }, 'pause', { write: ' build it.' });
       await says('What is the plan?');
@@ -310,7 +310,7 @@ function speech({ rig: { capabilities, ways }, on }: Suite): void {
   );
 
   test(
-    'T14 never shows the signal that ends it, as a draft or as a post, and continues with the agent that it names',
+    'T14 never shows the signal at its end in a draft or post, and the agent named in the signal speaks next',
     on({ haste: 1 }, async ({ stage, program, talk, release, says }) => {
       program.cast.play('pm', { write: 'It is built.\nTURN_COM' }, 'pause', { write: 'PLETE @qa' });
       await says('Build a bridge');
@@ -371,7 +371,7 @@ function announcements({ on }: Suite): void {
   );
 
   test(
-    'that no agent is online appears once for an outage, and the messages are marked',
+    'that no agent is online appears once for two messages, and both messages are marked as unrouted',
     on({ ...ALONE, cast: ({ absent }) => void absent.add('pm') }, async ({ stage, says }) => {
       const first = await says('Anybody here?');
       await seeEqual(() => markOf(stage, first), 'unrouted');
@@ -388,7 +388,7 @@ function announcements({ on }: Suite): void {
       program.cast.play('pm', 'pause');
       await says('Build a bridge');
       await program.rests();
-      // PM restarts after the first timeout. Until then the command is refused.
+      // PM restarts after its first timeout. The command is refused until PM is online.
       await seeEqual(async () => (await stage.command('ann', '/floor grant PM')).includes('offline'), false);
       await seeEqual(() => notices(stage), [expect.stringMatching(/PM turn timed out \(×2\)/)]);
     }),
@@ -397,7 +397,7 @@ function announcements({ on }: Suite): void {
 
 function commands({ rig: { ways }, on }: Suite): void {
   test(
-    'that only reads is answered to everybody, each time to its author only',
+    'that only reads is answered also without operator rights, and only its author sees the answer',
     on({ ...ALONE, operators: {} }, async ({ stage, talk }) => {
       expect(await stage.command('ann', '/floor status')).toContain('mode inject');
       expect(await talk()).toEqual([]);
@@ -405,7 +405,7 @@ function commands({ rig: { ways }, on }: Suite): void {
   );
 
   test(
-    'that changes the floor is refused to people who are not operators',
+    'that changes the floor is refused when nobody is an operator',
     on({ ...ALONE, operators: {} }, async ({ stage, program, talk }) => {
       expect(await stage.command('ann', '/floor pause')).toMatch(/Only operators may use \S*\s?floor pause/);
       expect(program.view().condition).toBe('resting');
@@ -414,7 +414,7 @@ function commands({ rig: { ways }, on }: Suite): void {
   );
 
   test.runIf(ways.several)(
-    'is refused for other people and carried out for an operator',
+    'is refused for a person who is no operator and run for an operator',
     on(ALONE, async ({ stage, program }) => {
       expect(await stage.command('bob', '/floor pause')).toContain('Only operators');
       expect(program.view().condition).toBe('resting');
@@ -459,7 +459,7 @@ function commands({ rig: { ways }, on }: Suite): void {
   );
 
   test(
-    'uses its argument',
+    'changes the mode to its argument, or grants the floor to the agent in its argument',
     on(PAIR, async ({ stage, program }) => {
       await stage.command('ann', '/floor mode queue');
       expect(program.view().mode).toBe('queue');
@@ -494,7 +494,7 @@ function commands({ rig: { ways }, on }: Suite): void {
   );
 
   test(
-    '/why shows the outcome of a message',
+    '/why shows the text of the message that it explains',
     on(ALONE, async ({ stage, program, says }) => {
       const id = await says('Build a bridge');
       await program.rests();
@@ -534,7 +534,7 @@ function cards({ on }: Suite): void {
   );
 
   test(
-    'that was drawn for an ended turn does nothing and says why',
+    'that was drawn for an ended turn changes nothing and says why',
     on(PAIR, async ({ stage, program, pmPauses, release }) => {
       await pmPauses();
       await seeEqual(async () => (await stage.card())?.buttons.includes('Skip'), true);
@@ -562,7 +562,7 @@ function cards({ on }: Suite): void {
   );
 
   test(
-    'T46 becomes its outcome, with the name of the person who answered',
+    'T46 a denied request becomes its outcome, with the name of the person who denied it',
     on(ALONE, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', { ask: 'Delete the folder' });
       await says('Clean up');
@@ -596,7 +596,7 @@ function cards({ on }: Suite): void {
   );
 
   test(
-    'T7 does nothing for a closed request of the same turn, nor at a second press',
+    'T7 that was drawn for a closed request of the same turn changes nothing, nor does a second press',
     on(ALONE, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', { ask: 'one' }, { ask: 'two' });
       await says('Clean up');
@@ -687,7 +687,7 @@ function threads({ rig: { ways }, on }: Suite): void {
   );
 
   test.runIf(ways.threads)(
-    "T37 that shares its channel's floor gets the answer to a message of it that came during a turn",
+    "T37 that shares its channel's floor gets the answer to its message that arrived during a turn",
     on({ ...ALONE, ...SHARED }, async ({ stage, program, talk, says, pmPauses, release }) => {
       const root = await pmPauses();
       const { id = '' } = (await stage.thread?.('ann', root)) ?? {};
@@ -701,7 +701,7 @@ function threads({ rig: { ways }, on }: Suite): void {
   );
 
   test.runIf(ways.threads)(
-    'T37 that shares a floor shows a post once when its answer was lost',
+    "T37 that shares a floor shows a post once when the platform's answer was lost",
     on({ ...ALONE, ...SHARED }, async ({ stage, program, talk, says }) => {
       const root = await says('Build a bridge');
       await program.rests();
@@ -756,7 +756,7 @@ function threads({ rig: { ways }, on }: Suite): void {
 function outages({ rig: { ways }, on }: Suite): void {
   for (const missed of ['remembered', 'forgotten'] as const) {
     test.runIf(ways.remote)(
-      `loses no message: each is stored once, before any turn is granted (${missed})`,
+      `loses no message: each is stored once, before any turn is granted (missed events ${missed})`,
       on(ALONE, async ({ stage, program, talk, says }) => {
         await says('Build a bridge');
         await program.rests();
@@ -786,7 +786,7 @@ function outages({ rig: { ways }, on }: Suite): void {
   );
 
   test.runIf(ways.remote)(
-    'lets no turn be granted until the connection is back',
+    'delays the next turn until the connection is restored',
     on(PAIR, async ({ stage, program, pmPauses, release }) => {
       await pmPauses();
       stage.cutOff?.('remembered');
@@ -807,7 +807,7 @@ function posts({ on }: Suite): void {
   const said = (name: string) => FIVE.map((word) => `${name}: ${name} says ${word}`);
 
   test(
-    'appears once when its answer was lost (row 25: accepted, answer lost)',
+    "appears once when the platform's answer was lost (row 25: accepted, answer lost)",
     on(ALONE, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', ...texts('PM'));
       const lost = stage.loseAnswers(3, 'PM says');
@@ -819,7 +819,7 @@ function posts({ on }: Suite): void {
   );
 
   test(
-    'of an announcement appears once when its answer was lost (row 25: accepted, answer lost)',
+    "of an announcement appears once when the platform's answer was lost (row 25: accepted, answer lost)",
     on(ALONE, async ({ stage, program, pmPauses }) => {
       await pmPauses();
       const lost = stage.loseAnswers(1, 'Stopped');
@@ -856,7 +856,7 @@ function posts({ on }: Suite): void {
   );
 }
 
-/** Replaces the database that drew the buttons in the channel. */
+/** Ways to replace the database that drew the buttons in the channel: a name for the title, and a function. */
 const REPLACED: readonly [string, (file: string, backup: string) => Promise<unknown>][] = [
   [
     'a new database',
@@ -868,7 +868,6 @@ const REPLACED: readonly [string, (file: string, backup: string) => Promise<unkn
   ['a restored backup', (file, backup) => restore(backup, file)],
 ];
 
-/** Tests buttons of a database that was replaced. */
 function replacedStores({ on }: Suite): void {
   test.each(REPLACED)('T81 that was drawn before %s changes nothing', (_, replace) =>
     on(ALONE, async ({ stage, program, again, file, says }) => {
@@ -910,7 +909,7 @@ function restarts({ rig: { ways }, on }: Suite): void {
 
   for (const missed of ['remembered', 'forgotten'] as const) {
     test.runIf(ways.remote || missed === 'forgotten')(
-      `stores messages once that people wrote meanwhile (${missed})`,
+      `stores each message once that people wrote meanwhile (missed events ${missed})`,
       on(ALONE, async ({ stage, program, again, talk, says }) => {
         await says('Build a bridge');
         await program.rests();
@@ -920,7 +919,7 @@ function restarts({ rig: { ways }, on }: Suite): void {
         await stage.write('ann', 'And a ferry');
         stage.comeBack?.();
         const next = await again(ALONE);
-        // The console's page sends the messages one by one at once. A history is read before any turn is granted.
+        // On the console, each message starts a turn at once. Elsewhere the history is read before any turn.
         await seeEqual(() => next.cast.heard('pm').join(' | ').includes('And a ferry'), true);
         await next.rests();
         const heard = next.cast.heard('pm');
@@ -936,7 +935,7 @@ function restarts({ rig: { ways }, on }: Suite): void {
 
   for (const count of [0, 1, 2, 3]) {
     test(
-      `by force in a turn after ${count} of 4 posts continues it, and each appears once, in order (row 1: kill -9)`,
+      `by force in a turn after ${count} of 4 posts continues the turn, and each post appears once, in order (row 1: kill -9)`,
       on(ALONE, async ({ stage, program, again, talk, says }) => {
         program.cast.play('pm', ...acts.slice(0, count), 'pause');
         if (count > 0) stage.loseAnswers(1, TEXTS[count - 1] ?? '');
@@ -953,7 +952,7 @@ function restarts({ rig: { ways }, on }: Suite): void {
 
   for (const count of [1, 3]) {
     test(
-      `by force after ${count} of 4 pending posts sends the others, each once, in order (row 1: kill -9)`,
+      `by force after ${count} of 4 pending posts sends each remaining post once, in order (row 1: kill -9)`,
       on(ALONE, async ({ program, again, talk, says }) => {
         program.cast.play('pm', ...acts);
         await says('Count');
@@ -981,7 +980,7 @@ function restarts({ rig: { ways }, on }: Suite): void {
   );
 }
 
-/** Returns the newest receipt of a message. Some platforms show earlier ones beside it. */
+/** Returns the newest receipt of a message; `null`: none. Some platforms also show earlier receipts. */
 async function markOf(stage: Stage, id: string): Promise<string | null> {
   return (await stage.receipts(id)).at(-1) ?? null;
 }
@@ -994,13 +993,13 @@ function firstWord(text: string): string {
   return text.split(':')[0] ?? '';
 }
 
-/** Numbered words, about `length` characters long. */
+/** Returns numbered words, together about `length` characters long. */
 function words(length: number): string {
   const count = Math.ceil(length / 10);
   return Array.from({ length: count }, (_, index) => `word-${String(index).padStart(5, '0')}`.slice(0, 10)).join(' ');
 }
 
-/** The abilities of a platform on this machine with one person. */
+/** A platform on this machine with one person: without all abilities that only some platforms have. */
 export const PLAIN_WAYS: Ways = {
   threads: false,
   replies: false,

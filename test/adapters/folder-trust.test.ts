@@ -14,7 +14,7 @@ import type { Stage } from './rig.ts';
 import { rig as slackRig } from './slack/stage.ts';
 
 const SETTINGS = '.claude/settings.json';
-/** Time runs ten times faster here. An agent on a busy machine must not seem offline. */
+/** Heartbeat timeout: 60 s of real time, because time runs ten times faster here. A slow agent must stay online. */
 const PATIENCE_SECONDS = 600;
 
 type Place = {
@@ -127,7 +127,7 @@ test('T72 keeps a folder trusted over a restart, and asks again when a file chan
     expect((await discord.read()).map((seen) => seen.text).join('\n')).toContain('.opencode/plugins/more.ts');
   }));
 
-test('T72 an older button does not trust a changed folder, and "Leave it" ends the question', () =>
+test('T72 an older button does not trust a changed folder, and "Do not start" closes the question on all platforms', () =>
   inFolder(async ({ stages, agent, write, start }) => {
     const [, discord, slack] = stages;
     const first = await start();
@@ -146,7 +146,7 @@ test('T72 an older button does not trust a changed folder, and "Leave it" ends t
     expect([statusOf(program, discord.channel), agent.told.pids]).toEqual(['OFFLINE', []]);
   }));
 
-test('T72 ends the sessions of all channels at the next heartbeat after a file appeared, and restarts the agent when it is removed', () =>
+test('T72 ends the sessions of all channels at the next heartbeat after a file appeared, and restarts the agent when the file is removed', () =>
   inFolder(async ({ stages, agent, write, start, remove }) => {
     remove(SETTINGS);
     const program = await start({ heartbeatSeconds: 2 });

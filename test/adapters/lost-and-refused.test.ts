@@ -14,7 +14,7 @@ type Channel = {
   readonly texts: () => readonly string[];
   readonly buttons: () => readonly string[];
   readonly write: (text: string) => void;
-  /** Loses the answer to the next new message, or refuses the message. */
+  /** Fails the next new message: its answer is lost, or status 500. `refused` fails all until `heal`. */
   readonly failPost: (what: 'answer lost' | 'error' | 'refused') => void;
   readonly failHistory: (times: number) => void;
   readonly heal: () => void;
@@ -95,7 +95,7 @@ describe.each([
   ['Slack', onSlack],
   ['Discord', onDiscord],
 ])('on %s', (_name, open) => {
-  test("T8 no draft stays above its post when the post's answer was lost and the history fails", async () => {
+  test("T8 a draft is removed from above its post when the draft's answer was lost and reading the history failed", async () => {
     const { sender, channel, texts, failPost, failHistory, until } = await open();
     const half = (): boolean => texts().some((text) => text.includes('half'));
     failPost('answer lost');
@@ -111,7 +111,7 @@ describe.each([
     expect(texts()).toEqual([expect.stringContaining('whole')]);
   });
 
-  test('T61 an announcement has buttons, and is neither taken for a card nor deleted as one', async () => {
+  test('T61 an announcement with buttons is not taken for a card and not deleted', async () => {
     const { sender, channel, texts, buttons, until } = await open();
     const announced = {
       type: 'announce',
@@ -165,7 +165,7 @@ describe.each([
     expect(texts()).toHaveLength(2);
   });
 
-  test('T32 a refused card is posted again as soon as the channel accepts it', async () => {
+  test('T32 a refused card is posted once the channel accepts messages again', async () => {
     const { sender, channel, texts, failPost, heal, until } = await open();
     failPost('refused');
     sender.card(channel, floorView('open', { channel }));

@@ -31,7 +31,7 @@ function chatError(fault: ChatError['fault'], retryAfterMs?: number): ChatError 
   return new ChatError(fault, { method: 'post', channel: CHANNEL, fault, ...(retryAfterMs ? { retryAfterMs } : {}) });
 }
 
-/** A carrier over a platform whose calls give these answers in order. */
+/** An outbox sender over a platform whose calls give these answers in order. Further calls succeed. */
 function bench(
   answers: {
     post?: (string | ChatError)[];
@@ -92,7 +92,7 @@ describe('an attempt to post', () => {
     ['limited', { state: 'retry', notBefore: 1_500 }],
     ['unreachable', { state: 'retry', notBefore: 1_500 }],
     ['unclear', { state: 'uncertain', notBefore: 1_500 }],
-  ] as const)('settles a fault of the kind %s', async (fault, settlement) => {
+  ] as const)('becomes failed, retried or uncertain after the fault %s', async (fault, settlement) => {
     const { carry } = bench({ post: [chatError(fault)] });
     expect(await carry(row({ attempts: 0 }))).toEqual(settlement);
   });
@@ -102,14 +102,14 @@ describe('an attempt to post', () => {
     expect(await carry(row())).toEqual({ state: 'retry', notBefore: 8_000 });
   });
 
-  test('never shows a secret', async () => {
+  test('redacts secrets', async () => {
     const { carry, posted } = bench({});
     await carry(row({ text: 'the password is hunter2' }));
     expect(posted[0]?.text).toBe('the password is [secret]');
   });
 });
 
-describe('the outcome of a request', () => {
+describe('an announcement that edits an earlier message', () => {
   const answered = {
     kind: 'answered',
     agent: 'dev',
@@ -126,7 +126,7 @@ describe('the outcome of a request', () => {
     editsParts: ['p3', 'p4'],
   });
 
-  test("T67 replaces the request's first message, and the other messages say that it is closed", async () => {
+  test("T67 replaces a request's first message with the outcome, and the other messages say that it is closed", async () => {
     const { carry, edits } = bench({});
     expect(await carry(over)).toEqual({ state: 'confirmed', platformId: 'p2' });
     expect(edits).toEqual([
@@ -136,7 +136,7 @@ describe('the outcome of a request', () => {
     ]);
   });
 
-  test('T67 is posted as a new message when the request was deleted', async () => {
+  test('T67 is posted as a new message when the request to replace was deleted', async () => {
     const { carry, posted } = bench({ edit: ['gone'] });
     expect(await carry(over)).toEqual({ state: 'confirmed', platformId: 'p1' });
     expect(posted.map(({ text }) => text)).toEqual(['ann allowed it']);
@@ -148,7 +148,7 @@ describe('the outcome of a request', () => {
     expect(posted).toEqual([]);
   });
 
-  test('T67 of a deleted announcement is not posted when the announcement recurs', async () => {
+  test('T67 is not posted again when it recurs after a person deleted it', async () => {
     const { carry, posted } = bench({ edit: ['gone'] });
     const announcement = { kind: 'floorPaused', by: 'ann', at: 0 } as never;
     const again = row({
@@ -160,7 +160,7 @@ describe('the outcome of a request', () => {
     expect(posted).toEqual([]);
   });
 
-  test('T67 is retried as a whole when one part failed as unreachable', async () => {
+  test('T67 is retried with all its parts when the platform was unreachable for one part', async () => {
     const { carry, edits } = bench({ edit: ['changed', chatError('unreachable')] });
     expect(await carry(over)).toMatchObject({ state: 'retry' });
     expect(await carry(over)).toMatchObject({ state: 'confirmed' });
@@ -168,7 +168,7 @@ describe('the outcome of a request', () => {
   });
 });
 
-describe('a post that a channel refuses for now', () => {
+describe('a post or receipt that a channel refuses for now', () => {
   const closed = (): ChatError => chatError('refused', 60_000);
 
   test('T6 is retried with growing waits of at most a minute', async () => {
@@ -208,7 +208,7 @@ describe('a post that a channel refuses for now', () => {
     expect(await carry(row())).toEqual({ state: 'failed', why: 'refused' });
   });
 
-  test('T88 is retried also when it is a receipt', async () => {
+  test('T88 is retried when it is a receipt', async () => {
     const { carry, receipts } = bench({ receipt: [closed(), closed()] });
     const receipt = row({ lane: 'receipts', effect: { type: 'receipt', message: 'm1', receipt: 'held' }, text: null });
     const outcomes = [await carry(receipt), await carry(receipt), await carry(receipt)];
@@ -216,14 +216,14 @@ describe('a post that a channel refuses for now', () => {
     expect(receipts).toEqual(['held']);
   });
 
-  test('T88 is not retried in a deleted channel', async () => {
+  test('T88 is given up in a deleted channel', async () => {
     const gone = new ChatError('gone', { method: 'find', channel: CHANNEL, fault: 'refused', channelIsGone: true });
     const { carry, posted, doubts } = bench({ find: [gone] });
     expect(await carry(row({ uncertain: true }))).toEqual({ state: 'failed', why: 'gone' });
     expect([posted, doubts]).toEqual([[], []]);
   });
 
-  test('T6 is not posted twice when the history cannot be read meanwhile', async () => {
+  test('T6 is searched again later, and not posted, while the history cannot be read', async () => {
     const { carry, posted } = bench({ find: [closed()] });
     expect(await carry(row({ uncertain: true }))).toMatchObject({ state: 'retry' });
     expect(posted).toEqual([]);
@@ -234,7 +234,7 @@ describe('an answer that the platform refused for good', () => {
   const done = (epoch: number): OutboxRow =>
     row({ lane: 'after:posts', effect: { type: 'receipt', message: 'm1', receipt: 'done', epoch }, text: null });
 
-  test("T6 sets no ✅ on its turn's messages, while messages of later turns get theirs", async () => {
+  test('T6 leaves the messages of its turn without ✅, while the messages of later turns get ✅', async () => {
     const { carry, receipts } = bench({ post: [chatError('refused'), 'p2'] });
     await carry(row());
     expect(await carry(done(2))).toEqual({ state: 'confirmed', platformId: null });
@@ -266,14 +266,14 @@ describe('a post whose outcome is unknown', () => {
     expect(posted).toEqual([]);
   });
 
-  test('is posted again with a mark when the search fails, and that is reported', async () => {
+  test('is posted again as a "possible repeat" when the search fails, and the repeat is reported', async () => {
     const { carry, posted, doubts } = bench({ find: [chatError('refused')] });
     expect(await carry(row({ uncertain: true }))).toEqual({ state: 'confirmed', platformId: 'p1' });
     expect(posted.map(({ text }) => text)).toEqual(['hello\n(possible repeat)']);
     expect(doubts).toEqual(['posted again']);
   });
 
-  test('is dropped when the search fails and it is only an announcement', async () => {
+  test('is dropped when the search fails and the post is only an announcement', async () => {
     const { carry, posted, doubts } = bench({ find: [chatError('refused')] });
     expect(await carry(row({ ...ANNOUNCEMENT, uncertain: true }))).toMatchObject({ state: 'failed' });
     expect(posted).toEqual([]);

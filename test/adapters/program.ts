@@ -63,13 +63,13 @@ function hastyTime(haste: number): { readonly clock: Clock; readonly timers: Tim
 
 /** Scripted agents of one run of the program. Records what they receive. */
 export class Cast {
-  /** Agents that cannot be reached. */
+  /** Agents that cannot open a session, and so are offline. */
   readonly absent = new Set<AgentId>();
   readonly #plays = new Map<AgentId, (readonly Act[])[]>();
   readonly #sessions = new Map<string, Actor>();
   readonly #heard = new Map<AgentId, string[]>();
 
-  /** Sets the steps of an agent's next turn. The default is one text, `answer`. */
+  /** Adds the steps of one more turn of an agent. A turn without steps posts one text, `answer`. */
   play(agent: AgentId, ...acts: readonly Act[]): void {
     this.#plays.set(agent, [...(this.#plays.get(agent) ?? []), acts]);
   }
@@ -108,7 +108,7 @@ export class Cast {
   }
 }
 
-/** Returns the text of an agent without a script. */
+/** Returns the text that an agent posts in a turn without steps. */
 export function answer(name: string, ...asked: readonly string[]): string {
   return `${name} on ${asked.join(' and ')}`;
 }
@@ -212,7 +212,7 @@ const NEVER = new AbortController().signal;
 const PATIENCE_MS = 60_000;
 const LOOK_MS = 15;
 
-/** Repeats `look` until it equals `wanted`. Fails like `toEqual` after a timeout. */
+/** Repeats `look` until its result equals `wanted`. Fails like `toEqual` after 60 s. */
 export async function seeEqual<T>(look: () => T | Promise<T>, wanted: T): Promise<void> {
   for (const until = Date.now() + PATIENCE_MS; ; await sleep(LOOK_MS)) {
     const found = await look();
@@ -232,17 +232,17 @@ export type ProgramOptions = {
   /** Ids of the operators. Default: Ann. */
   readonly operators?: { readonly users?: readonly string[]; readonly roles?: readonly string[] };
   readonly agents?: readonly AgentId[];
-  /** Crews, whose channel is the stage's where they name none. */
+  /** Crews. A crew without a channel gets the stage's channel. */
   readonly crews?: readonly object[];
   /** More platforms of the same program. */
   readonly beside?: readonly Stage[];
-  /** Returns the backend of an agent; `null`: the scripted agents. */
+  /** Returns the backend of an agent; `null`: the agent is scripted. */
   readonly backendFor?: (agent: AgentId, trust: FolderTrust) => AgentBackend | null;
   /** Called before the start to script the agents. */
   readonly cast?: (cast: Cast) => void;
   /** Called with each line of the log. */
   readonly log?: (line: string) => void;
-  /** The factor by which time runs faster. 1 keeps drafts unfinished while a test looks at them. */
+  /** The factor by which time runs faster. Default: 10. 1 leaves time to look at drafts. */
   readonly haste?: number;
 };
 
@@ -250,7 +250,7 @@ export type ProgramOptions = {
 export type Program = {
   readonly cast: Cast;
   readonly channel: ChannelId;
-  /** Errors that ended a part for good. */
+  /** Errors that ended a part of the program for good. */
   readonly broken: readonly unknown[];
   view(channel?: ChannelId): FloorView;
   isCatchingUp(): boolean;
@@ -259,7 +259,7 @@ export type Program = {
   heard(message: HumanMessage): Promise<void>;
   /** Opens a thread of the channel, as a crew does for a ticket. Resolves with its id. */
   openThread(name: string, key: string): Promise<ChannelId>;
-  /** Resolves when the floor rests and everything visible was sent. */
+  /** Resolves when the floor rests and no post or receipt is pending. */
   rests(channel?: ChannelId): Promise<void>;
   /** Stops the program in order. */
   stop(): Promise<void>;
@@ -267,7 +267,7 @@ export type Program = {
   kill(): Promise<void>;
 };
 
-/** The database file, which is kept between runs. */
+/** The database file of all runs. Disposing deletes it. */
 export type Disk = { readonly file: string; [Symbol.dispose](): void };
 
 export function newDisk(): Disk {

@@ -27,7 +27,7 @@ describe.concurrent.each([discordRig, slackRig])('a review on $name', (rig) => {
         await cast.paused('dev', stage.channel);
         await seeEqual(card, '🔁 2 of 6 · Dev works');
         await says('Use tabs, please.');
-        // A message that comes after the answer is a prompt of its own, for which the scripts have no text.
+        // Dev must receive the message before its answer. Later, the message would start a turn without scripted steps.
         await seeEqual(() => cast.heard('dev').includes('injected: Use tabs, please.'), true);
         release('dev');
         await seeEqual(() => stage.question?.(QUESTION) === null, false);
@@ -62,7 +62,7 @@ describe.concurrent.each([discordRig, slackRig])('a review on $name', (rig) => {
       },
     ));
 
-  test('is refused with what to do, and stopped by /stop', () =>
+  test('is refused with the reason and what to do, and cancelled by /stop', () =>
     play(rig, { haste: 1 }, async ({ stage, program }) => {
       program.cast.play('dev', 'pause', { say: 'One.' });
       for (const [line, words] of [

@@ -4,12 +4,12 @@ import type { Receipt } from '../../src/turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../../src/turns/floor/settings.ts';
 import type { Clock, Timers } from '../../src/lib/time.ts';
 
-/** The people of every platform. On a platform for one person, it is Ann. */
+/** The people of every platform. A platform for one person has only Ann. */
 export type Author = 'ann' | 'bob';
 
 /** A message as a person sees it. */
 export type Seen = {
-  /** The platform's id, as `post` or a person's message gives it to the program. */
+  /** The id of the message on the platform, in the form that the program stores. */
   readonly id: string;
   /** The shown name of the author. */
   readonly author: string;
@@ -26,7 +26,7 @@ export type SeenCard = {
   press(author: Author, label: string): Promise<string>;
 };
 
-/** The differences between platforms for people. */
+/** What people can do on a platform, where platforms differ. */
 export type Ways = {
   /** Channels have threads. */
   readonly threads: boolean;
@@ -80,7 +80,7 @@ export type Stage = {
   readonly role?: string;
   /** Returns a new adapter for a new run of the program. */
   adapter(parts: AdapterParts): ChatAdapter;
-  /** Called when the program was killed: ignores all its later requests. */
+  /** Called when the program was killed: fails its connection and all its later requests. */
   sever?(): void;
 
   idOf(author: Author): string;
@@ -106,11 +106,11 @@ export type Stage = {
   /** Types a command as a message. Resolves with its id. */
   typed?(author: Author, line: string): Promise<MessageId>;
   card(): Promise<SeenCard | null>;
-  /** Returns the newest message with buttons that holds these words, besides the card. */
+  /** Returns the newest message that has buttons and contains `words`. */
   question?(words: string): SeenCard | null;
   /** Stops updates of the card, so that people see an old one. */
   freezeCard?(): void;
-  /** Returns the drafts that are shown. */
+  /** Returns the drafts that people see now. */
   drafts(thread?: string): Promise<readonly { readonly author: string; readonly text: string }[]>;
   /** Returns the platform ids of the channels in the program's requests. */
   asked?(): readonly string[];

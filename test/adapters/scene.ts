@@ -3,7 +3,7 @@ import { begin, newDisk, seeEqual } from './program.ts';
 import type { Program, ProgramOptions } from './program.ts';
 import type { Rig, Stage, Writing } from './rig.ts';
 
-/** The parts of a contract test: a platform, and a program that it can stop and start. */
+/** The parts of a contract test: a platform, and a program that the test can stop and start. */
 export type Scene = {
   readonly stage: Stage;
   /** The first run of the program. */

@@ -50,10 +50,10 @@ async function three(act: Act): Promise<void> {
 
 const refused = /^impossible: .* reports .* of /;
 
-/** Returns the platform's own id of a stage's channel. */
+/** Returns the id of a stage's channel without the platform's prefix. */
 const idOf = ({ channel }: Stage): string => channel.slice(channel.indexOf(':') + 1);
 
-test('T31 each platform gets only its own channel and shows its card; the page shows all floors', () =>
+test('T31 each platform shows the posts and the card of its own channel, and gets no requests for other channels', () =>
   three(async ({ page, discord, slack, program }) => {
     for (const stage of [page, discord, slack]) {
       program.cast.play('pm', { write: 'First of all' }, { write: ' we build it.' });
@@ -91,7 +91,7 @@ test("T31 the page shows other platforms' events and takes commands for their ch
     }
   }));
 
-test('T31 a platform can query only its own channels, and the console all', () =>
+test('T31 a platform can query only its own channels, and the console can query all channels', () =>
   three(async ({ page, discord, slack, portsOf }) => {
     const seen = (stage: Stage) => {
       const { queries } = portsOf(stage);
