@@ -79,7 +79,7 @@ describe('the card of a floor', () => {
       '🎤 dev · 1:12 left · next: qa, pm',
     ],
     ['between two turns', { ...RESTING, condition: 'open' }, '⏳ choosing the next agent'],
-  ] as const)('%s', (_when, view, text) => {
+  ] as const)('%s: shows the state of the floor', (_when, view, text) => {
     expect(shown(view)).toBe(text);
   });
 
@@ -121,7 +121,7 @@ describe('the card of a floor', () => {
       expect(parseLine(line).ok).toBe(true);
   });
 
-  test('has a form for a question with a text answer, Done for a link, and Decline first when it is dangerous', () => {
+  test('has a form for a question with a text answer, Done for a link, and Decline first for a dangerous question', () => {
     const field = { name: 'name', label: 'Name', hint: '', kind: 'text', required: true, options: [] } as const;
     const known = { step: 1, steps: 9, tool: 'ask of hub', folder: null, why: 'hub asks', says: null };
     const buttonsOf = (about: object): readonly string[] => {
@@ -148,7 +148,7 @@ describe('the card of a floor', () => {
     const asides = [{ agent: 'qa', run: 3, question: { ...ASKED, key: 'K9', question: 9 } }];
     const HALTED = { ...ASKED, title: 'used 200 of 200 steps', key: 'K9', question: 9, pause: 'turn_limit' } as const;
 
-    test('shows the agents, and which requests wait for an answer', () => {
+    test('shows the agents with background runs, and the number of a request that waits for an answer', () => {
       expect(shown({ ...HELD, asides: [{ agent: 'qa', run: 3 }] })).toBe(
         '🎤 dev · 1:12 left · next: qa, pm · 🏃 background: qa',
       );
@@ -184,7 +184,7 @@ describe('the card of a floor', () => {
       ]);
     });
 
-    test("has buttons at the run's limit", () => {
+    test('has buttons to continue, complete or abort a run that reached its limit', () => {
       expect(buttons({ ...RESTING, asides: [{ agent: 'qa', run: 3, question: HALTED }] })).toEqual([
         'Continue (9): /allow 9 qK9',
         'Complete (9): /run complete qa+ qK9',
@@ -204,7 +204,7 @@ describe('the card of a floor', () => {
       expect(all).toContain('Stop: /stop tx.4');
     });
 
-    test("opens the part that a request's button names, and nothing for a closed request", () => {
+    test('opens the whole input of a request by its button, and nothing for a closed request', () => {
       const view = { ...RESTING, asides };
       const pressed = { line: '/run status qa+', drawnFor: 'qK9', opens: 'input' } as const;
       expect(questionOpened(view, pressed)?.text).toBe('Whole input of request 9:');
@@ -225,7 +225,7 @@ describe('the card of a floor', () => {
     );
   });
 
-  test('T37 shows no time limit that changes with every tool call', () => {
+  test('T37 shows "at work" instead of a time left that every tool call would change', () => {
     const { holder } = HELD;
     const working = { ...HELD, holder: holder === null ? null : { ...holder, working: true, deadlineAt: 900_000 } };
     expect(shown(working)).toBe('🎤 dev · at work · next: qa, pm');
@@ -236,7 +236,7 @@ describe('the card of a floor', () => {
     { why: 'limit', budget: 'turns' },
     { why: 'day-limit', budget: 'tokens a day', until: 1 },
     { why: 'stopped' },
-  ] as const)('T35 offers to resume at %j', (obstacle) => {
+  ] as const)('T35 offers to resume a resting floor with the obstacle %j', (obstacle) => {
     expect(buttons({ ...RESTING, obstacles: [obstacle] })).toEqual(['Resume: /floor resume tx.4']);
     expect(buttons({ ...HELD, obstacles: [obstacle] })).toContain('Pause: /floor pause tx.4');
   });

@@ -5,7 +5,7 @@ import { createTime } from '../../agents/time.ts';
 
 const CHANNEL = 'fake:general';
 
-/** A platform whose answer to a check is fixed: why the channel is closed, `null` for open, or an error. */
+/** Channel access over a platform that answers checks with `says`: why it is closed, `null` for open, or an error. */
 function bench(says: string | null | Error) {
   const time = createTime();
   const told: string[] = [];
@@ -44,13 +44,13 @@ describe('a channel that refuses a call', () => {
     expect(access.isClosed(CHANNEL)).toBe(false);
   });
 
-  test('T36 is suspended with its threads and the reason when the platform confirms it', async () => {
+  test('T36 is suspended with its threads and the reason when the platform confirms that the channel is closed', async () => {
     const { told, refused } = bench('it is archived');
     await refused();
     expect(told).toEqual([`suspend ${CHANNEL}: it is archived`, `suspend ${CHANNEL}/thread: it is archived`]);
   });
 
-  test('T36 is suspended when the check is refused for the same reason, and not when the check gets no answer', async () => {
+  test('T36 is suspended when the platform refuses the check, too, and not when the check gets no answer', async () => {
     const closed = bench(new Error('closed for asking, too'));
     await closed.refused();
     expect(suspensions(closed.told)).toHaveLength(2);
@@ -73,7 +73,7 @@ describe('a channel that refuses a call', () => {
     expect(told.slice(-2)).toEqual([`restore ${CHANNEL}`, `restore ${CHANNEL}/thread`]);
   });
 
-  test('T36 counts refusals anew after an accepted message', async () => {
+  test('T36 counts refusals from zero after an accepted message', async () => {
     const { told, refused, access } = bench(null);
     for (let round = 0; round < 5; round += 1) {
       await refused();
@@ -103,7 +103,7 @@ describe('a suspended channel', () => {
     expect(platform.asked).toBe(3);
   });
 
-  test('T36 that refuses although it is open is tried again after 10 minutes', async () => {
+  test('T36 that refused calls although the platform calls it open is opened again after 10 minutes', async () => {
     const { time, access, refused } = bench(null);
     for (let count = 0; count < 3; count += 1) await refused();
     for (let minute = 1; minute < 10; minute += 1) await time.advance(ASK_AGAIN_MS);
@@ -113,8 +113,8 @@ describe('a suspended channel', () => {
   });
 });
 
-describe("a platform's event about a closed channel", () => {
-  test('is checked, and believed when the check gets no answer', async () => {
+describe('a check of a channel', () => {
+  test('after an event about a closed channel suspends the channel only when the check gets no answer', async () => {
     const late = bench(null);
     await late.access.check(CHANNEL, { reported: 'it was archived' });
     expect(suspensions(late.told)).toEqual([]);
@@ -123,7 +123,7 @@ describe("a platform's event about a closed channel", () => {
     expect(suspensions(silent.told)).toHaveLength(2);
   });
 
-  test('is believed when it arrives during a check that gets no answer', async () => {
+  test('without an answer suspends the channel when an event about its closing arrived during the check', async () => {
     const { access, told } = bench(new Error('no network'));
     await Promise.all([access.check(CHANNEL), access.check(CHANNEL, { reported: 'it was archived' })]);
     expect(suspensions(told)).toHaveLength(2);

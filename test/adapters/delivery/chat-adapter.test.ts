@@ -40,8 +40,8 @@ describe('a post', () => {
   });
 });
 
-describe('cards in very many channels', () => {
-  test('are remembered for 1,000 channels, and continue where they were forgotten', async () => {
+describe('cards in more than 1,000 channels', () => {
+  test('are remembered for 1,000 channels, and posted again where they were forgotten', async () => {
     const platform = fakePlatform();
     const draw = async (channel: string, condition: 'open' | 'resting'): Promise<void> => {
       platform.sender.card(channel, floorView(condition, { channel }));
@@ -56,7 +56,7 @@ describe('cards in very many channels', () => {
     const sent = (): number => platform.calls.filter((call) => call === 'send card').length;
     const before = sent();
     await draw('fake:0', 'open');
-    // A forgotten card is posted again at the end, because the number of messages below it is unknown.
+    // A forgotten card is posted again at the end: the number of messages below the old card is unknown.
     expect(sent() - before).toBe(1);
     await draw('fake:1001', 'resting');
     expect(sent() - before).toBe(1);
@@ -116,7 +116,7 @@ describe("T37 a post in a thread that shares its channel's floor", () => {
     expect(platform.calls.filter((call) => call === 'send card')).toHaveLength(1);
   });
 
-  test("removes an earlier run's draft from the thread at a catch-up and at the next use", async () => {
+  test("removes an earlier run's draft from the thread, unless a catch-up removed the draft before", async () => {
     for (const isKnown of [true, false]) {
       const platform = fakePlatform();
       platform.places.thread = THREAD;
@@ -147,7 +147,7 @@ describe('a draft', () => {
     expect(platform.calls).toEqual(['send draft', 'change draft', 'change draft']);
   });
 
-  test('becomes its post, and the next part of the text appears below', async () => {
+  test('becomes its post, and the next post appears below', async () => {
     const platform = fakePlatform();
     await drafted(platform);
     await platform.sender.post(CHANNEL, said('half and whole'));
@@ -165,7 +165,7 @@ describe('a draft', () => {
     expect(platform.shown()).toEqual([]);
   });
 
-  test('is removed when the next turn generates text, and a late text of its turn changes nothing', async () => {
+  test('is removed when the next turn generates text, and late text of the old turn changes nothing', async () => {
     const platform = fakePlatform();
     await drafted(platform);
     platform.sender.draft(CHANNEL, QA, 2, 'mine');
@@ -189,7 +189,7 @@ describe('a draft', () => {
     expect(platform.calls).toEqual(['send draft', 'remove', 'send post']);
   });
 
-  test('that a person deleted is posted again', async () => {
+  test('that a person deleted is followed by its post as a new message', async () => {
     const platform = fakePlatform();
     await drafted(platform);
     platform.remove(platform.ids('draft')[0] ?? '');
@@ -197,7 +197,7 @@ describe('a draft', () => {
     expect(platform.shown()).toEqual(['post Dev: whole']);
   });
 
-  test('is edited again when the outcome of its post is unknown', async () => {
+  test('becomes its post by a second edit when the outcome of the first edit is unknown', async () => {
     const platform = fakePlatform();
     await drafted(platform);
     platform.fail('change', { fault: 'unclear' });
@@ -210,7 +210,7 @@ describe('a draft', () => {
     expect(platform.calls.filter((call) => call === 'send post')).toEqual([]);
   });
 
-  test('waits as long as the platform asks', async () => {
+  test('is edited again after the wait that the platform asks for', async () => {
     const platform = fakePlatform();
     await drafted(platform, 'one');
     platform.fail('change', { fault: 'limited', retryAfterMs: 20_000 });
@@ -237,9 +237,9 @@ describe('a draft', () => {
   });
 });
 
-describe('a draft that Conch forgot', () => {
+describe('a draft that was left behind', () => {
   test.each(['unclear', 'limited', 'unreachable'] as const)(
-    'T8 is looked for until it is known, however often the history is %s',
+    'T8 is searched until it is found, also when reading the history fails 12 times as %s',
     async (fault) => {
       const platform = fakePlatform();
       platform.fail('send', { fault: 'unclear', done: true });
@@ -254,7 +254,7 @@ describe('a draft that Conch forgot', () => {
     },
   );
 
-  test('T8 is searched a second time, because it may appear late', async () => {
+  test('T8 is searched twice after an unknown outcome, because it may appear late', async () => {
     const platform = fakePlatform();
     await platform.sender.tidy(CHANNEL);
     await platform.time.advance(60_000);
@@ -275,7 +275,7 @@ describe('a draft that Conch forgot', () => {
     expect(platform.shown()).toEqual(['post Dev: said', 'draft Dev: of this run']);
   });
 
-  test('is found by the next run behind any number of messages', async () => {
+  test('is found by the next run above 900 posts', async () => {
     const platform = fakePlatform();
     await platform.sender.post(CHANNEL, said('said'));
     await platform.sender.tidy(CHANNEL);
@@ -294,7 +294,7 @@ describe('a draft that Conch forgot', () => {
     expect(platform.shown()).toEqual([]);
   });
 
-  test('stays while the history is hidden, and is searched at the next catch-up', async () => {
+  test('stays while the history is hidden, and is removed at the next catch-up', async () => {
     const platform = fakePlatform();
     await drafted(platform);
     const next = platform.run();
@@ -326,7 +326,7 @@ describe('a receipt', () => {
     expect(platform.calls).toEqual(['react', 'react', 'react']);
   });
 
-  test("replaces an earlier run's receipt under an older message", async () => {
+  test("replaces an earlier run's receipt on a message that is older than this run", async () => {
     const platform = fakePlatform();
     const message = '7@900000';
     await platform.sender.receipt(CHANNEL, message, 'held');
@@ -354,7 +354,7 @@ describe('a receipt', () => {
 });
 
 describe('a platform with limits', () => {
-  test('gets one new message a second per channel with its threads; other channels do not wait', async () => {
+  test('gets one new message a second for a channel and its threads; other channels do not wait', async () => {
     const platform = fakePlatform({ postGapMs: 1_000 });
     const { sender, time } = platform;
     const all = [`${CHANNEL}/1`, CHANNEL, 'fake:other'].map((channel) => sender.post(channel, said(channel)));
@@ -377,7 +377,7 @@ describe('a platform with limits', () => {
     expect(platform.shown().toSorted()).toEqual([CARD, 'draft Dev: half']);
   });
 
-  test('gets at most its limit of draft and card edits a minute, and posts do not wait', async () => {
+  test('gets no more edits of drafts a minute than its limit, and posts do not wait', async () => {
     const platform = fakePlatform({ editsPerMinute: 8 });
     await drafted(platform, '0');
     for (let n = 1; n <= 80; n += 1) await drafted(platform, `${n}`);
@@ -388,7 +388,7 @@ describe('a platform with limits', () => {
 });
 
 describe('a message that was answered', () => {
-  test('T37 keeps its mark when an older receipt comes late', async () => {
+  test('T37 keeps the receipt "done" when an earlier receipt arrives late', async () => {
     const platform = fakePlatform();
     for (const receipt of ['done', 'injected'] as const) await platform.sender.receipt(CHANNEL, 'm1', receipt);
     expect([...(platform.reactions.get('m1') ?? [])]).toEqual(['done']);
@@ -429,7 +429,7 @@ describe('a floor card', () => {
     expect(platform.calls).toEqual(['send card']);
   });
 
-  test('has its time updated where the platform shows no countdown', async () => {
+  test('has its time left updated every 30 s where the platform shows no countdown', async () => {
     const platform = fakePlatform({ timeLeftEveryMs: 30_000 });
     const view = floorView('open');
     const deadlineAt = platform.time.clock.now() + 100_000;
@@ -467,7 +467,7 @@ describe('a floor card', () => {
     expect(platform.shown()).toEqual(['ann: hello', CARD]);
   });
 
-  test('moves below a request once that is posted, so that its buttons are there', async () => {
+  test('moves below a request once the request is posted', async () => {
     const platform = fakePlatform();
     const view = floorView('open');
     const asks = (shown: boolean): void => {
@@ -505,7 +505,7 @@ describe('a floor card', () => {
 });
 
 describe('a floor card of an ended turn', () => {
-  test('T37 is not shown as free before the last text is posted', async () => {
+  test('T37 shows the floor as free only after the last text was posted', async () => {
     const platform = fakePlatform({ postGapMs: 20_000 });
     const { sender, time } = platform;
     sender.card(CHANNEL, floorView('open'));
@@ -544,7 +544,7 @@ describe('a floor card beside a post of unknown outcome', () => {
     ['is found', null, [RESTING, 'post Dev: one']],
     ['cannot be searched', { fault: 'refused' }, [RESTING, 'post Dev: one']],
     ['was refused after all', { fault: 'refused', post: true }, [RESTING]],
-  ] as const)('is shown as free as soon as the post %s', async (_, how, shown) => {
+  ] as const)('shows the floor as free as soon as the post %s', async (_, how, shown) => {
     const platform = fakePlatform();
     const { sender, time } = platform;
     sender.card(CHANNEL, floorView('open'));
@@ -565,7 +565,7 @@ describe('a floor card beside a post of unknown outcome', () => {
 });
 
 describe('a floor card at the end of an exchange', () => {
-  test("T38 does not stay between the agents' posts", async () => {
+  test("T38 moves below the agents' posts", async () => {
     const platform = fakePlatform();
     const { sender, time } = platform;
     sender.card(CHANNEL, floorView('open'));
@@ -591,7 +591,7 @@ describe('a floor card that moves', () => {
     return platform;
   }
 
-  test('T32 is posted before the old one is removed, and both are remembered until then', async () => {
+  test('T32 is posted before the old card is removed, and the ids of both are stored until then', async () => {
     const platform = await moving(null);
     const [old = ''] = platform.ids('card');
     platform.fail('remove', { fault: 'unreachable' });
@@ -603,7 +603,7 @@ describe('a floor card that moves', () => {
     expect(platform.kept.get(`floor-card:${CHANNEL}`)).toBe(fresh);
   });
 
-  test('T32 leaves the old one when the new one is refused, and moves once it is accepted', async () => {
+  test('T32 keeps the old card when posting the new card fails, and moves once posting succeeds', async () => {
     const platform = await moving({ fault: 'unclear' });
     await platform.time.advance(4_000);
     expect(platform.shown()).toEqual([RESTING, 'ann: hello']);
@@ -611,7 +611,7 @@ describe('a floor card that moves', () => {
     expect(platform.shown()).toEqual(['ann: hello', CARD]);
   });
 
-  test('appears once when the answer to its post was lost', async () => {
+  test("appears once when the platform's answer to its post was lost", async () => {
     const platform = await moving({ fault: 'unclear', done: true });
     await platform.time.advance(40_000);
     expect(platform.shown()).toEqual(['ann: hello', CARD]);
@@ -619,7 +619,7 @@ describe('a floor card that moves', () => {
   });
 
   test.each(['before its id was remembered', 'before the old one went'])(
-    'stands once after a kill that came %s',
+    'is shown once after a kill %s',
     async (when) => {
       const platform = await moving(null);
       const before = platform.kept.get(`floor-card:${CHANNEL}`) ?? '';
@@ -638,7 +638,7 @@ describe('a floor card that moves', () => {
     },
   );
 
-  test('is found by a run that remembers none', async () => {
+  test('is found by a run without a stored card id', async () => {
     const platform = await moving(null);
     await platform.time.advance(3_000);
     platform.kept.clear();
@@ -659,7 +659,7 @@ describe('a channel that refuses the card', () => {
     return platform;
   }
 
-  test('T32 is tried again after a minute and not before, and that is logged once', async () => {
+  test('T32 gets the card again after a minute and not before, and the refusal is logged once', async () => {
     const platform = await refusing();
     platform.sender.card(CHANNEL, floorView('open', { held: ['1'] }));
     await platform.time.advance(49_999);
@@ -672,7 +672,7 @@ describe('a channel that refuses the card', () => {
     expect(platform.logged.filter((line) => line.includes('refuses the floor card'))).toHaveLength(1);
   });
 
-  test('T32 is tried again at once when it accepts a post or is restored', async () => {
+  test('T32 gets the card again at once when it accepts a post or is restored', async () => {
     const posting = await refusing();
     posting.heal();
     await posting.sender.post(CHANNEL, said('hello'));
@@ -685,7 +685,7 @@ describe('a channel that refuses the card', () => {
     expect(reopened.shown()).toEqual([CARD]);
   });
 
-  test('gets its card within a minute after an outage of any length', async () => {
+  test('gets its card within a minute after an outage of an hour', async () => {
     const platform = fakePlatform();
     platform.fail('send', { fault: 'unreachable', kind: 'card', times: Infinity });
     platform.sender.card(CHANNEL, floorView('open'));

@@ -73,14 +73,14 @@ function cardOf(crew: CrewView, channel: string): CrewCard {
 const HEAD = '👷 crew web works · 2 of 2 workers at work · 4 merged · $1.20 · ✋ 1 worker waiting for people';
 const ASKS = '✋ A · c-A · since 00:05 UTC: Merge it anyway? it skips a test.';
 
-describe('the text', () => {
-  test('tells the questions of all workers with their time, then the others', () => {
+describe("a crew's card", () => {
+  test('lists the workers with questions, each with its time, then the other workers', () => {
     const { text, asks } = cardOf(crewOf([asking('A', 300_000), atWork('B')]), CHANNEL);
     expect(text).toBe([HEAD, ASKS, '● B · c-B · step 3 of 20'].join('\n'));
     expect(asks).toEqual(['A.300000']);
   });
 
-  test('fits into one message with 100 workers, whatever they wait for', () => {
+  test('fits into one message of Slack with 100 workers and long questions', () => {
     const workers = Array.from({ length: 100 }, (_, place) => ({
       ...asking(`W${place}`, place),
       waits: 'why '.repeat(500),
@@ -94,7 +94,7 @@ describe('the text', () => {
     expect(text).toMatch(/… and \d+ more: \/crew ps$/);
   });
 
-  test('in the thread of a ticket tells its worker alone, with its commands', () => {
+  test("names only the ticket's worker in the thread of a ticket, with the buttons of that worker", () => {
     const crew = crewOf([asking('A', 300_000), atWork('B')]);
     const { text, buttons } = cardOf(crew, `${THREAD}-B`);
     expect(text).toBe('● B · c-B · step 3 of 20');
@@ -103,13 +103,13 @@ describe('the text', () => {
     ]);
   });
 
-  test('is not shown for a crew that is stopped and has no ticket in work', () => {
+  test('is not busy for a crew that is stopped and has no ticket in work', () => {
     expect(cardOf(crewOf([], { running: false }), CHANNEL).isBusy).toBe(false);
   });
 });
 
-describe('the buttons', () => {
-  test('answer each question, name its worker, and fit into the ids of Discord and Slack', () => {
+describe("the buttons of a crew's card", () => {
+  test('name the worker of each question, and have unique ids within the limits of Discord and Slack', () => {
     const long = 'a'.repeat(20);
     const { buttons } = cardOf(
       crewOf([asking('A', 300_000), asking(long, Date.now())], { store: 'k3v9x2q8' }),
@@ -128,7 +128,7 @@ describe('the buttons', () => {
   });
 });
 
-test('proposed tickets are on the card of the crew, three of them with buttons', () => {
+test('the card of a crew lists proposed tickets, the first three with buttons', () => {
   const ticket = (id: string) => {
     const button = (label: string, line: string) => ({ label, line, what: '', style: 'plain', mark: 0 }) as const;
     const buttons = [button(`Admit ${id}`, `/crew admit ${id}`), button(`Drop ${id}`, `/crew drop ${id}`)];
@@ -147,8 +147,8 @@ test('proposed tickets are on the card of the crew, three of them with buttons',
   expect(cardOf(crew, `${THREAD}-A`).text).not.toContain('proposed');
 });
 
-describe('the message', () => {
-  test('is one, edited at most once in 10 s while the crew works', async () => {
+describe('the card of a channel with a crew or review', () => {
+  test('is sent once, and edited at most once in 10 s while the crew works', async () => {
     const platform = fakePlatform();
     for (let second = 0; second < 60; second += 1) {
       platform.crews.set(CHANNEL, crewOf([atWork('B', second)]));
@@ -173,7 +173,7 @@ describe('the message', () => {
     expect(platform.calls.filter((call) => call === 'change card').length).toBeLessThanOrEqual(7);
   });
 
-  test('is edited at most once in 10 s as the platform sees it, also when an edit is long on its way', async () => {
+  test('is edited on the platform at most once in 10 s, also when an edit takes 3 s to arrive', async () => {
     const platform = fakePlatform();
     platform.edits.ways = [3_000, 0, 2_000, 0];
     for (let second = 0; second < 60; second += 1) {
@@ -187,7 +187,7 @@ describe('the message', () => {
     expect(Math.min(...gaps)).toBeGreaterThanOrEqual(10_000);
   });
 
-  test('is one, edited at most once in 10 s while a review is open, and shows no review that is over', async () => {
+  test('is sent once, edited at most once in 10 s while a review is open, and shows no review after its end', async () => {
     const platform = fakePlatform();
     const review = {
       id: 'r-1',
@@ -218,7 +218,7 @@ describe('the message', () => {
     expect(platform.shown()).toEqual([expect.not.stringContaining('🔁')]);
   });
 
-  test('says in the thread of a finished ticket that it is finished, until agents sit there again', async () => {
+  test('says in the thread of a finished ticket that the ticket is finished, until agents have seats there again', async () => {
     const platform = fakePlatform();
     platform.crews.set(THREAD, crewOf([{ ...atWork('A'), ticket: { id: 'c-1', title: 'Mend it', thread: THREAD } }]));
     platform.sender.card(THREAD, floorView('open', { channel: THREAD }));
@@ -234,7 +234,7 @@ describe('the message', () => {
     expect(platform.shown()).toEqual([expect.not.stringContaining('is finished')]);
   });
 
-  test('is drawn again after the store could not be read, and the error reaches nobody', async () => {
+  test('is updated once the store can be read again, without an unhandled error', async () => {
     const platform = fakePlatform();
     platform.sender.card(CHANNEL, floorView('open'));
     await platform.time.advance(1_000);
@@ -250,7 +250,7 @@ describe('the message', () => {
   });
 
   test.each(['send', 'change'] as const)(
-    'of ten threads show their last state after rate limits of %s',
+    'shows the last state in each of ten threads after rate limits of %s',
     async (method) => {
       const platform = fakePlatform();
       const threads = Array.from({ length: 10 }, (_, place) => `${THREAD}-W${place}`);
@@ -268,7 +268,7 @@ describe('the message', () => {
     },
   );
 
-  test('moves to the end for new questions, ten of which are one message', async () => {
+  test('moves to the end once for ten new questions', async () => {
     const platform = fakePlatform();
     platform.crews.set(CHANNEL, crewOf([atWork('B')]));
     platform.sender.card(CHANNEL, floorView('resting'));

@@ -22,7 +22,7 @@ export const QA: NonNullable<Speaker> = { id: 'qa', name: 'QA', avatar: null };
 type Method = 'send' | 'change' | 'remove' | 'own' | 'react' | 'receipts';
 type Message = { readonly id: string; readonly channel: string; content: Content | string };
 
-/** A failure of the next calls of a method. `done`: the call was carried out although it failed. */
+/** Fails the next `times` calls of a method; default: 1. `done`: the call takes effect although it fails. */
 export type Fault = {
   readonly fault: ChatError['fault'];
   readonly done?: boolean;
@@ -46,7 +46,7 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
   const reviews = new Map<string, ReviewView>();
   let ids = 100;
   const places: { thread: string | null } = { thread: null };
-  /** How long the next edits take to arrive, in milliseconds, and when each arrived. */
+  /** `ways`: the delays of the next edits, in milliseconds. `at`: the times at which edits arrived. */
   const edits: { ways: number[]; readonly at: number[] } = { ways: [], at: [] };
 
   function suffer(method: Method, channel: string, content: Content | null, act: () => void): void {
@@ -134,16 +134,16 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
   return {
     time,
     sender: run(),
-    /** Starts another run of the program on the same memory. The earlier run is dropped, as after a kill. */
+    /** Starts another run of the program on the same memory and messages. Does not stop the earlier run. */
     run,
     kept,
     /** Crews by channel. */
     crews,
-    /** Finished tickets by their threads. */
+    /** Ids of finished tickets by thread. */
     past,
     reviews,
     edits,
-    /** The thread of the next posts. */
+    /** The thread for the holder's text; `null`: the channel itself. */
     places,
     logged,
     calls,
@@ -180,7 +180,7 @@ export function said(text: string, more: Partial<OutgoingPost> = {}): OutgoingPo
   return { outboxId: `box-${posts}`, speaker: DEV, text, afterId: null, epoch: 1, ...more };
 }
 
-/** A floor; it has a holder when it is open. */
+/** Returns the view of a floor. Only an open floor has a holder. */
 export function floorView(condition: FloorView['condition'], more: Partial<FloorView> = {}): FloorView {
   const holder: FloorView['holder'] = {
     agent: 'dev',

@@ -14,7 +14,7 @@ const CHANNEL = 'console:demo';
 const OTHER = 'discord:42';
 const log = pino({ level: 'silent' });
 
-test('a failed act is retried with waits that grow to 15 s; people are told once, and later acts wait', async () => {
+test('a failed inbound act is retried with waits that grow to 15 s; people are told once, and later acts wait', async () => {
   const time = createTime();
   const { timers, clock } = time;
   const tried: number[] = [];
@@ -37,7 +37,7 @@ test('a failed act is retried with waits that grow to 15 s; people are told once
   ]);
 });
 
-test('T49 each channel has room for 500 acts, whatever other channels hold', () => {
+test('T49 the inbound queue holds 500 acts for each channel, independent of other channels', () => {
   const inbound = createInboundQueue({ log, timers: createTime().timers });
   const never = new Promise<void>(() => undefined);
   for (let count = 0; count < 500; count += 1) {
@@ -48,7 +48,7 @@ test('T49 each channel has room for 500 acts, whatever other channels hold', () 
   expect(inbound.hasRoom(OTHER)).toBe(true);
 });
 
-test('stop gives up an act that is being retried', async () => {
+test('the inbound queue gives up an act that waits for a retry when the queue is stopped', async () => {
   const time = createTime();
   const { timers } = time;
   const inbound = createInboundQueue({ log, timers });
@@ -72,32 +72,32 @@ function where(threads: Place['threads'], channel: string, parent: string | null
 }
 
 describe('a message in a channel', () => {
-  test('belongs to the channel if it is configured, and otherwise nowhere', () => {
+  test("belongs to the channel's floor if the channel is configured, and otherwise to no floor", () => {
     expect(where('own', 'chat:1', null)).toMatchObject({ channel: 'chat:1', opens: null });
     expect(where('own', 'chat:2', null)).toBeNull();
   });
 });
 
 describe('a message in a thread', () => {
-  test("belongs to the thread, to its channel or nowhere, as the channel's settings say", () => {
+  test("belongs to the thread's floor, to the channel's floor or to no floor, by the channel's settings", () => {
     expect(where('own', 'chat:7', 'chat:1')).toMatchObject({ channel: 'chat:7', opens: { id: 'chat:1' } });
     expect(where('parent', 'chat:7', 'chat:1')).toMatchObject({ channel: 'chat:1', opens: null });
     expect(where('ignore', 'chat:7', 'chat:1')).toBeNull();
     expect(where('own', 'chat:7', 'chat:2')).toBeNull();
   });
 
-  test('that has a floor opens no new one, even if its parent is unknown', () => {
+  test('that has a floor opens no second floor, even if the parent channel is unknown', () => {
     const thread = { ...PLACE, id: 'chat:7', parent: 'chat:1' };
     expect(where('own', 'chat:7', null, [thread])).toMatchObject({ channel: 'chat:7', place: thread, opens: null });
   });
 
-  test("that is configured as a channel belongs to itself, whatever its parent's settings say", () => {
+  test("that is configured as a channel belongs to the thread's own floor, whatever the settings of its parent", () => {
     const own = { ...PLACE, id: 'chat:7' };
     expect(where('ignore', 'chat:7', 'chat:1', [own])).toMatchObject({ channel: 'chat:7', opens: null });
   });
 });
 
-describe('whose messages reach agents', () => {
+describe('the rule that keeps messages from agents', () => {
   test.each([
     ['person', 'off', [], null],
     ['bot', 'off', ['dev'], 'bots are ignored in this channel'],
@@ -105,7 +105,7 @@ describe('whose messages reach agents', () => {
     ['bot', 'mentions', [], 'bots are ignored unless they mention an agent'],
     ['bot', 'mentions', ['dev'], null],
     ['webhook', 'all', [], null],
-  ] as const)('a %s under "%s" that addresses %j: %j', (author, allowBots, addressed, rule) => {
+  ] as const)('gives for a %s, allowBots "%s", addressing %j: %j', (author, allowBots, addressed, rule) => {
     expect(ignoreRule(author, { allowBots }, addressed)).toBe(rule);
   });
 });
@@ -115,7 +115,7 @@ function memory(): Memory {
   return { get: (key) => kept.get(key) ?? null, set: async (key, value) => void kept.set(key, value) };
 }
 
-describe('a message that is a command', () => {
+describe('a typed command', () => {
   test.each([
     ['!floor skip', '!floor skip'],
     ['  /stop ', '/stop'],
@@ -123,11 +123,11 @@ describe('a message that is a command', () => {
     ['!stop\nplease', '!stop\nplease'],
     ['!floor skip\nplease', null],
     ['stop', null],
-  ])('%j is %j', (text, line) => {
+  ])('in the message %j: %j', (text, line) => {
     expect(typedCommand(text)).toBe(line);
   });
 
-  test('counts as the first only once, over a restart too', async () => {
+  test('counts as new only once, also after a restart', async () => {
     const kept = memory();
     const isFirst = createFirstTime(kept);
     expect([await isFirst('a:1', 'm1'), await isFirst('a:1', 'm1'), await isFirst('a:2', 'm1')]).toEqual([
@@ -138,7 +138,7 @@ describe('a message that is a command', () => {
     expect(await createFirstTime(kept)('a:1', 'm1')).toBe(false);
   });
 
-  test('counts as the first again when it could not be stored', async () => {
+  test('counts as new again when its id could not be stored', async () => {
     const kept = memory();
     let isFull = true;
     const set: Memory['set'] = async (...given) => {

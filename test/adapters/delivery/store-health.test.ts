@@ -8,7 +8,7 @@ import { createTime } from '../../agents/time.ts';
 
 const FULL = new StoreError('full', 'The disk that holds conch.db is full');
 
-/** A store on a full disk, and three platforms: one on the same disk, one with edits, and one that is unreachable. */
+/** A store on a full disk, with the console (notices only), Discord (posts and edits) and Slack (unreachable). */
 function stand() {
   const time = createTime();
   const shown: string[] = [];
@@ -86,7 +86,7 @@ test('T41 ignores other errors, and does not check the disk after stop', async (
   expect([health.stuck, time.pending()]).toEqual(['full', 0]);
 });
 
-test('warns again under a new key, so that Discord does not take the warning for a repeat of the first', async () => {
+test('a second full disk is announced under a new outbox id, because Discord drops a repeated id', async () => {
   const { time, keys, health, setFull } = stand();
   for (let outage = 0; outage < 2; outage += 1) {
     setFull(true);
