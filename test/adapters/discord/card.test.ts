@@ -13,7 +13,7 @@ afterEach(async () => {
 
 const CARD = '🎤 Dev · ends <t:1800000000:R> · next: qa, pm';
 
-/** Draws the card and waits until the channel's last message contains `shows`. */
+/** Draws the card and waits until the channel has a message with exactly the text `shows`. */
 async function draws(view: ReturnType<typeof heldView>, shows: string, outgoing = rig.outgoing): Promise<void> {
   outgoing.card(rig.channel, view);
   await comes(shows);
@@ -40,7 +40,7 @@ describe('a floor', () => {
     expect(sent?.body).toMatchObject({ flags: 4096 | 4 });
   });
 
-  test('whose deadline moves a little is not redrawn', async () => {
+  test('whose deadline moves by 9 s keeps its card, and by 12 s has its card edited', async () => {
     rig = await sendingRig();
     const view = heldView(rig.channel);
     await draws(view, CARD);
@@ -51,7 +51,7 @@ describe('a floor', () => {
     expect(rig.requests('PATCH', /messages/)).toHaveLength(1);
   });
 
-  test('retries its card once a minute where the bot may not write, and logs it', async () => {
+  test('does not retry a refused card within 50 s, and logs the refusal', async () => {
     rig = await sendingRig({ settings: { typing: false } });
     rig.server.permit(rig.server.channel, 'SendMessages', 'deny');
     rig.outgoing.card(rig.channel, heldView(rig.channel));
@@ -80,7 +80,7 @@ describe('a holder at work', () => {
 });
 
 describe('the id of a button', () => {
-  test('can be parsed', () => {
+  test('is parsed into the same line and turn or request', () => {
     fc.assert(
       fc.property(fc.stringMatching(/^[\w.-]{1,30}$/), fc.string({ minLength: 1, maxLength: 80 }), (drawnFor, line) => {
         expect(readCustomId(customId({ drawnFor, line }))).toEqual({ drawnFor, line });
@@ -89,7 +89,7 @@ describe('the id of a button', () => {
   });
 
   test.each(['', 'conch', 'conch:12', 'conch:12:', 'conch::/stop', 'other:12:/stop', 'conchx12:/stop'])(
-    "is null when it is not Conch's (%j)",
+    "is not parsed when the button is not Conch's (%j)",
     (text) => {
       expect(readCustomId(text)).toBeNull();
     },

@@ -31,7 +31,7 @@ function given(
 }
 
 describe('the slash commands', () => {
-  test('cover all operator commands, one for every first word', () => {
+  test('cover all operator commands, with one slash command for every first word', () => {
     const set = commandSet();
     expect(set.map(({ name }) => name)).toEqual([...new Set(COMMANDS.map(({ path }) => path.split(' ')[0]))]);
     const paths = set.flatMap(({ name, options = [] }) => {
@@ -41,7 +41,7 @@ describe('the slash commands', () => {
     expect(paths.toSorted()).toEqual(COMMANDS.map(({ path }) => path).toSorted());
   });
 
-  test("follow Discord's limits", () => {
+  test("keep to Discord's limits for names, descriptions, options and choices", () => {
     const all = (options: readonly Option[]): readonly Option[] =>
       options.flatMap((option) => [option, ...all(option.options ?? [])]);
     for (const option of all(commandSet())) {
@@ -57,7 +57,7 @@ describe('the slash commands', () => {
     expect(commandSet().length).toBeLessThanOrEqual(100);
   });
 
-  test('keep a task that begins with a number, when no number of iterations is given', () => {
+  test('keep the number at the beginning of a task, with and without a number of iterations', () => {
     const options = [
       { name: 'agent', type: 3, value: 'dev' },
       { name: 'reviewer', type: 3, value: 'qa' },
@@ -117,7 +117,7 @@ describe('a filled-in slash command', () => {
     [given('floor order', { agents: 'dev qa', policy: 'round-robin' }), '/floor order round-robin dev qa'],
     [given('help', { command: 'floor skip' }), '/help floor skip'],
     [given('gone', { x: 'y' }), '/gone'],
-  ])('%# becomes the line %s', (filled, line) => {
+  ])('number %# becomes the command line %s', (filled, line) => {
     expect(lineOf(filled)).toBe(line);
   });
 
@@ -149,7 +149,7 @@ describe('completions while a person types', () => {
     ]);
   });
 
-  test('continue a list after its typed words', () => {
+  test('complete the last word of a list and keep the words before it', () => {
     const filled = given('floor order', { policy: 'round-robin', agents: 'dev q' }, 'agents');
     expect(choicesFor(filled, AGENTS)).toEqual([{ value: 'dev qa', name: 'dev qa · QA Bot' }]);
   });
@@ -163,7 +163,7 @@ describe('completions while a person types', () => {
 });
 
 describe('a server', () => {
-  test('gets the commands once, and again only when they differ', async () => {
+  test('gets the slash commands once, and again only when its commands differ', async () => {
     const discord = await startDiscord();
     const { apiUrl, token, application: applicationId, guild } = discord;
     const calls = createCalls({ rest: createClient({ token, apiUrl }), clock: systemClock() });

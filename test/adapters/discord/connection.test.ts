@@ -96,7 +96,7 @@ describe('a connection', () => {
     '"10"',
     '{"op"',
     '\0',
-  ])('T1 survives the frame %s of the gateway and hears what follows', async (text) => {
+  ])('T1 survives the frame %s of the gateway and receives later messages', async (text) => {
     const { connection, texts } = connectionTo(discord);
     await connection.start();
     discord.raw(text);
@@ -216,13 +216,13 @@ describe('a gateway that refuses the bot', () => {
     expect(discord.identifies.length).toBeLessThanOrEqual(1);
   });
 
-  test('makes Conch say that the token is not accepted', async () => {
+  test('makes Conch say that Discord does not accept the token', async () => {
     const discord = await discordOf();
     const { connection } = connectionTo({ apiUrl: discord.apiUrl, token: 'wrong' });
     await expect(connection.start()).rejects.toThrow('Discord does not accept DISCORD_TOKEN.');
   });
 
-  test('is asked again later when its daily limit of sessions is reached', async () => {
+  test('is asked again after a day when the daily limit of sessions is reached', async () => {
     const lines = createLogbook();
     const discord = await discordOf({ identifyLimit: 0 });
     const { connection } = connectionTo(discord, { lines });
@@ -235,7 +235,7 @@ describe('a gateway that refuses the bot', () => {
 });
 
 describe('a dead connection', () => {
-  test('row 29: is detected by missed heartbeats, and missed events are replayed', { timeout: 150_000 }, async () => {
+  test('row 29: is detected by heartbeats; missed events are replayed or reported', { timeout: 150_000 }, async () => {
     const discord = await discordOf({ heartbeatMs: 300 });
     const { connection, notes, texts } = connectionTo(discord);
     await connection.start();
@@ -297,7 +297,7 @@ describe('new sessions', () => {
     return { clock, asked, lines, identifies: createIdentifies({ bot: 'bot', memory, clock, timers, log }) };
   }
 
-  test('are counted over restarts, and wait at the limit until the oldest are a day old', async () => {
+  test('are counted over restarts, and wait at the daily limit until the oldest are a day old', async () => {
     const memory = createMemory();
     const { signal } = new AbortController();
     const { identifies, asked } = counting(memory);

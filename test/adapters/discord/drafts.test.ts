@@ -10,7 +10,7 @@ afterEach(async () => {
   await rig.server.close();
 });
 
-/** Streams a text and waits until the channel shows it. */
+/** Streams a text and waits until the channel shows the draft. */
 async function streams(text: string, outgoing = rig.outgoing, epoch = 1): Promise<void> {
   outgoing.draft(rig.channel, DEV, epoch, text);
   await until(() => {
@@ -38,7 +38,7 @@ describe('an agent that generates a text', () => {
     expect(text.endsWith('let end;\n``` ▌')).toBe(true);
   });
 
-  test('shows its cursor whatever it writes', async () => {
+  test('shows its cursor also after a very long text under a long name', async () => {
     rig = await sendingRig({ settings: { webhooks: false } });
     rig.outgoing.draft(rig.channel, { ...DEV, name: 'N'.repeat(80) }, 1, '[a.b](http://c.d)'.repeat(10_000));
     rig.time.advance(500);
@@ -56,7 +56,7 @@ describe('a draft', () => {
     expect(rig.conversation()).toEqual(['Dev: The tide turns.']);
   });
 
-  test('of the current turn stays when the post of the last turn comes late', async () => {
+  test('of the current turn stays when the post of the previous turn arrives late', async () => {
     rig = await sendingRig();
     await streams('New', rig.outgoing, 2);
     await rig.outgoing.post(rig.channel, post(PM, 'Late.', { epoch: 1 }));
@@ -65,7 +65,7 @@ describe('a draft', () => {
     expect(rig.conversation()).toEqual(['🧭 pm: Late.', 'Dev: New.']);
   });
 
-  test('that a moderator deleted is not shown again, but its post is', async () => {
+  test('that a moderator deleted is not shown again, and its post is shown', async () => {
     rig = await sendingRig();
     await streams('The tide');
     rig.server.remove(rig.server.read(rig.server.channel)[0]!.id);
@@ -84,7 +84,7 @@ describe('a draft', () => {
     expect(rig.conversation()).toEqual(['Dev: The tide turns.']);
   });
 
-  test('is replaced by a file when the text is long', async () => {
+  test('is replaced by a post with a file when the text is long', async () => {
     rig = await sendingRig();
     await streams('A long');
     await rig.outgoing.post(rig.channel, post(DEV, 'A long text. '.repeat(1_000)));
@@ -100,7 +100,7 @@ describe('a draft', () => {
     expect(rig.conversation()).toEqual(['conch: **Dev**: The tide turns.']);
   });
 
-  test("makes the post wait for the draft's pending request", async () => {
+  test('makes its post wait for the pending request that sends the draft', async () => {
     rig = await sendingRig();
     await rig.outgoing.start();
     rig.server.fail('POST /webhooks/*/*', { kind: 'late', ms: 100 });
@@ -114,7 +114,7 @@ describe('a draft', () => {
 
 describe('a post that replaces its draft', () => {
   test.each(['reset-before', 'reset-after', 'hang-after'] as const)(
-    'rows 24 to 26: appears once when the answer is lost (%s)',
+    "rows 24 to 26: appears once when Discord's answer is lost (%s)",
     async (kind) => {
       rig = await sendingRig({ timeoutMs: 200 });
       await streams('The tide');
@@ -147,7 +147,7 @@ describe('a post that replaces its draft', () => {
 });
 
 describe('a channel after Conch was killed', () => {
-  test('loses only its drafts', async () => {
+  test('loses its drafts and keeps posts and the messages of people', async () => {
     rig = await sendingRig();
     rig.server.write('ann', rig.server.channel, 'My cursor ▌');
     await rig.outgoing.post(rig.channel, post(DEV, 'Said.'));
@@ -157,7 +157,7 @@ describe('a channel after Conch was killed', () => {
     expect(rig.conversation()).toEqual(['ann: My cursor ▌', 'Dev: Said.']);
   });
 
-  test('loses a draft that is followed by many messages', async () => {
+  test('loses a draft that is followed by 120 messages', async () => {
     rig = await sendingRig();
     await streams('Half');
     for (let count = 0; count < 120; count += 1) rig.server.write('ann', rig.server.channel, `word ${count}`);

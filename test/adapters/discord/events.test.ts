@@ -55,7 +55,7 @@ describe('a bot in a channel', () => {
     ]);
   });
 
-  test('T37 explains once how to get a floor when it is mentioned in a channel without one', async () => {
+  test('T37 explains once how to get a floor when the bot is mentioned in a channel without a floor', async () => {
     const other = discord.addChannel('elsewhere');
     await started();
     discord.write('ann', other, 'nothing for the bot');
@@ -76,7 +76,7 @@ describe('a bot in a channel', () => {
     expect([asked(/\/guilds\/\d+\/roles$/).length, asked(/\/guilds\/\d+\/members\/\d+$/).length]).toEqual([1, 1]);
   });
 
-  test('ignores messages of other channels', async () => {
+  test('ignores messages of channels that are not configured', async () => {
     const other = discord.addChannel('elsewhere');
     await started();
     discord.write('ann', other, 'not for you');
@@ -104,7 +104,7 @@ describe('a bot in a channel', () => {
     expect(here.listener.messages).toMatchObject([{ text: '@qa your turn', addressed: ['qa'] }]);
   });
 
-  test('retries in order while the intake fails', async () => {
+  test('retries messages in their order while the intake fails', async () => {
     await started();
     here.listener.trouble.error = new Error('the disk is full');
     discord.write('ann', discord.channel, 'one');
@@ -115,7 +115,7 @@ describe('a bot in a channel', () => {
     expect(heard()).toEqual(['one', 'two']);
   });
 
-  test('row 33: runs a command once when its message is delivered twice, at once or after a reconnect', async () => {
+  test('row 33: takes a command or message once when Discord delivers it twice, at once or after a reconnect', async () => {
     await started();
     discord.duplicate();
     discord.write('ann', discord.channel, '!floor skip');
@@ -152,7 +152,7 @@ describe('a bot in a channel', () => {
     ]);
   });
 
-  test('row 37: ends with instructions when the token is revoked', async () => {
+  test('row 37: stops for good with instructions when the token is revoked', async () => {
     await started();
     discord.revokeToken();
     await mustCome('the end', () => here.listener.broken.length === 1);
@@ -175,7 +175,7 @@ describe('a bot in a channel', () => {
     });
   });
 
-  test('row 46: survives invalid payloads and logs what is wrong with them', async () => {
+  test('row 46: survives invalid payloads and logs their problems', async () => {
     await started();
     const odd = { id: null, channel_id: discord.channel, author: null, content: 3 };
     for (const event of ['MESSAGE_CREATE', 'MESSAGE_UPDATE', 'MESSAGE_DELETE', 'MESSAGE_DELETE_BULK', 'GUILD_DELETE']) {
@@ -198,7 +198,7 @@ describe('a bot in a channel', () => {
 });
 
 describe('a restart', () => {
-  test('resumes the session and does not run a command a second time', async () => {
+  test('resumes the session and does not run a command again that Discord replays', async () => {
     const memory = createMemory();
     const first = await started({ memory });
     discord.write('ann', discord.channel, 'one');
@@ -226,7 +226,7 @@ describe('a thread', () => {
     expect(here.listener.messages).toMatchObject([{ channel: `discord:${thread}` }]);
   });
 
-  test("shares its channel's floor or is ignored, as the channel's settings say", async () => {
+  test("shares its channel's floor or is ignored, by the setting `threads` of the channel", async () => {
     const other = discord.addChannel('quiet');
     await started({ places: [placeOf(discord.channel, { threads: 'parent' }), placeOf(other, { threads: 'ignore' })] });
     discord.write('ann', discord.thread(other, 'x'), 'unheard');
@@ -242,7 +242,7 @@ describe('a thread', () => {
     expect(shared.map(({ status }) => status)).toEqual([204]);
   });
 
-  test('is looked up once when no event described it', async () => {
+  test('is looked up at most once when no event described the thread', async () => {
     const memory = createMemory();
     await (await started({ memory })).adapter.stop();
     const thread = discord.thread(discord.channel, 'plans');
@@ -284,7 +284,7 @@ describe('a thread', () => {
 });
 
 describe('row 35: events in the wrong order', () => {
-  test("carry the platform's order in their keys", async () => {
+  test("carry the platform's order, by which they can be sorted", async () => {
     await started();
     discord.reorder();
     discord.write('ann', discord.channel, 'one');
@@ -295,7 +295,7 @@ describe('row 35: events in the wrong order', () => {
     expect(inOrder.map(({ text }) => text)).toEqual(['one', 'two']);
   });
 
-  test('apply an edit that came before its message', async () => {
+  test('apply an edit that arrived before its message', async () => {
     await started();
     const channel = discord.channel;
     const id = snowflake('1');
@@ -316,7 +316,7 @@ describe('row 35: events in the wrong order', () => {
     expect(here.listener.changes.at(-1)).toMatchObject({ change: 'edited', id, text: 'better' });
   });
 
-  test('drop a message whose deletion came before it', async () => {
+  test('drop a message whose deletion arrived before the message', async () => {
     await started();
     const id = snowflake('3');
     discord.odd('MESSAGE_DELETE', { id, channel_id: discord.channel });
@@ -347,7 +347,7 @@ describe('row 42: a channel that the bot loses', () => {
     await mustCome('the end', () => suspended('the channel was deleted'));
   });
 
-  test('is suspended when the bot is removed and restored when it is invited again', async () => {
+  test('is suspended when the bot is removed and restored when the bot is invited again', async () => {
     await started();
     discord.kickBot();
     await mustCome('the end', () => suspended('the bot was removed from the server'));
@@ -365,7 +365,7 @@ describe('row 42: a channel that the bot loses', () => {
     expect(here.listener.notes.filter((note) => note.startsWith('suspend'))).toEqual([]);
   });
 
-  test('is suspended without the permission to write and restored with it', async () => {
+  test('is suspended without the permission to view the channel and restored with that permission', async () => {
     await started();
     discord.permit(discord.channel, 'ViewChannel', 'deny');
     const post = { outboxId: '1', speaker: null, text: 'x', afterId: null, epoch: null };
@@ -381,7 +381,7 @@ describe('row 42: a channel that the bot loses', () => {
     [403, 50_013, 'Missing Permissions'],
     [403, 50_001, 'Missing Access'],
     [404, 10_003, 'Unknown Channel'],
-  ])('T36 that answers %s, code %s once, and wrongly, is not suspended', async (status, code, message) => {
+  ])('T36 that wrongly answers %s, code %s once is not suspended', async (status, code, message) => {
     await started();
     const asked = (): number =>
       discord.requests.filter(({ method, path }) => method === 'GET' && path.endsWith(`/channels/${discord.channel}`))
@@ -414,7 +414,7 @@ describe('row 42: a channel that the bot loses', () => {
     expect(authors().at(-1)).toBe('dev');
   });
 
-  test('is checked again after a refusal, without an event about a change', async () => {
+  test('is suspended after a refusal and restored by a later check, without events about the changes', async () => {
     const after: Timers['after'] = (ms, run) => systemTimers.after(ms === ASK_AGAIN_MS ? 300 : ms, run);
     await started({ timers: { after } });
     discord.drop('CHANNEL_UPDATE');
@@ -438,7 +438,7 @@ describe('row 42: a channel that the bot loses', () => {
 });
 
 describe('row 41: a bot without permissions', () => {
-  test('logs an error at the start', async () => {
+  test('logs the missing permission as an error at the start', async () => {
     discord.hideHistory(discord.channel);
     await started();
     const said = here.lines.find(({ missing }) => missing !== undefined);
@@ -456,7 +456,7 @@ describe('a command', () => {
     ]);
   });
 
-  test('row 47: is acknowledged at once and carried out once when it takes long', async () => {
+  test('row 47: is answered and run once when it takes 3.5 s and Discord delivers it twice', async () => {
     await withCommands();
     here.listener.answers.next = (line) =>
       new Promise((answer) => void setTimeout(() => answer({ ok: true, text: `slowly ${line}` }), 3_500));
@@ -466,7 +466,7 @@ describe('a command', () => {
     expect(here.listener.commands).toHaveLength(1);
   });
 
-  test('row 47: is carried out once when the acknowledgement was lost', async () => {
+  test('row 47: is run once when the answer to the acknowledgement was lost', async () => {
     await withCommands();
     discord.fail('POST /interactions/*/*/callback', { kind: 'reset-after' });
     const answer = await discord.command('ann', discord.channel, 'floor skip');
@@ -474,7 +474,7 @@ describe('a command', () => {
     expect(here.listener.commands).toHaveLength(1);
   });
 
-  test('row 47: is not carried out when the interaction expired', async () => {
+  test('row 47: is not run when the interaction expired', async () => {
     await withCommands();
     discord.fail('POST /interactions/*/*/callback', {
       kind: 'status',
@@ -486,7 +486,7 @@ describe('a command', () => {
     expect(here.listener.commands).toEqual([]);
   });
 
-  test('does not wait for messages that cannot be stored', async () => {
+  test('does not wait for a message that cannot be stored', async () => {
     await withCommands();
     here.listener.trouble.error = new Error('the disk is full');
     discord.write('ann', discord.channel, 'stuck');
@@ -494,7 +494,7 @@ describe('a command', () => {
     here.listener.trouble.error = null;
   });
 
-  test("row 75: carries the person's present roles, and shows a refusal", async () => {
+  test("row 75: carries the person's present roles, as a slash command and typed, and shows a refusal", async () => {
     await withCommands();
     here.listener.answers.next = async () => ({ ok: false, text: 'Only operators may do that.' });
     const role = discord.role('operators');
@@ -520,7 +520,7 @@ describe('a command', () => {
     expect(here.listener.commands).toMatchObject([{ line: '/floor skip', drawnFor: 'tx.7', by: { roles: [] } }]);
   });
 
-  describe('a question', () => {
+  describe('a request', () => {
     const approval = {
       question: 8,
       key: 'K8',
@@ -552,7 +552,7 @@ describe('a command', () => {
       here.adapter.card?.(`discord:${discord.channel}`, asking());
     });
 
-    test('has its answer buttons in one row and those of the turn below', async () => {
+    test('has its answer buttons before the buttons of the turn', async () => {
       await mustCome('the card', () => discord.read(discord.channel).some(({ buttons }) => buttons.length > 0));
       const card = discord.read(discord.channel).find(({ buttons }) => buttons.length > 0);
       expect(card?.buttons.map(({ label }) => label).join()).toBe(
@@ -569,7 +569,7 @@ describe('a command', () => {
     });
 
     test.each(['Deny with reason…', 'Always…'])(
-      'T67 opens nothing by %s for a person who may not answer',
+      'T67 shows the refusal instead of "%s" to a person who may not answer',
       async (label) => {
         here.listener.trouble.refusal = 'Only operators may use /reject.';
         const answer = await press(label);
@@ -588,7 +588,7 @@ describe('a command', () => {
       );
     });
 
-    test('T65 shows each "always" rule whole, with a numbered button', async () => {
+    test('T65 shows each "always" rule in full, with a numbered button', async () => {
       const { components, ephemeral, text } = await press('Always…');
       expect(text).toContain('\n2: every command "npm *" · `execute(npm *)`');
       expect(JSON.stringify(components)).toContain('"label":"1: exactly this command"');
@@ -599,7 +599,7 @@ describe('a command', () => {
       expect(here.listener.commands).toEqual([]);
     });
 
-    test('opens no form when it is closed', async () => {
+    test('opens no list of "always" rules when the request is closed', async () => {
       Object.assign(here.queries, { view: () => asking({ question: 9, key: 'K9' }) });
       expect(await press('Always…')).toMatchObject({ text: 'That request is closed.', components: [] });
     });
@@ -660,7 +660,7 @@ describe('a command', () => {
         expect(here.listener.commands).toMatchObject([{ line: '/reject 8', drawnFor: 'qK8' }]);
       });
 
-      test('opens without more chosen values than it takes', async () => {
+      test('opens the form with at most as many default values as a field takes', async () => {
         use(
           withForm([
             { ...plain, name: 'labels', label: 'Labels', kind: 'some', options: kinds, most: 1, initial: 'bug, idea' },
@@ -675,7 +675,7 @@ describe('a command', () => {
         expect(JSON.stringify(modal).match(/default/g)).toHaveLength(1);
       });
 
-      test('does not open with the same choice twice, which Discord refuses', async () => {
+      test('opens no form with the same choice twice, because Discord refuses such a form', async () => {
         use(withForm([{ ...plain, name: 'kind', label: 'Kind', kind: 'one', options: [...kinds, ...kinds] }]));
         const { modal } = await press('Answer…');
         expect([modal ?? null, here.listener.commands.length]).toEqual([null, 1]);
@@ -690,7 +690,7 @@ describe('a command', () => {
         expect(here.listener.commands).toMatchObject([{ line, drawnFor: 'qK8' }]);
       });
 
-      test('offers the form again with the values and their errors', async () => {
+      test('offers the form again with the refused values and their errors', async () => {
         const wrong = { title: 'Too small: at least 3 characters' };
         here.listener.answers.next = async () => ({ ok: false, text: `title: ${wrong.title}`, fields: wrong });
         const { modal } = await press('Answer…');
@@ -710,7 +710,7 @@ describe('a command', () => {
         expect(JSON.stringify((await press('Answer…')).modal)).not.toContain('abc');
       });
 
-      test('says how to answer in words when the form is too long for Discord', async () => {
+      test('runs /answer without values when the form is too long for Discord', async () => {
         const long = [...form, { ...plain, name: 'more', label: 'More', kind: 'text' }];
         const many = Array.from({ length: 26 }, (_, index) => ({ value: `v${index}`, label: `v${index}` }));
         for (const fields of [long, [{ ...plain, name: 'of', label: 'of', kind: 'one', options: many }]]) {
@@ -719,19 +719,19 @@ describe('a command', () => {
         }
       });
 
-      test("gives the command's refusal when it is closed", async () => {
+      test('runs /answer without a form when the request is closed', async () => {
         Object.assign(here.queries, { view: () => asking({ question: 9, key: 'K9' }) });
         expect(await press('Answer…')).toMatchObject({ modal: null, text: 'done: /answer 8' });
       });
     });
 
-    test('shows its whole input as a file on request', async () => {
+    test('shows its whole input to the person who presses the button', async () => {
       expect(await press('Whole input')).toMatchObject({ ephemeral: true, text: 'Whole input of request 8:' });
       expect(here.listener.commands).toEqual([]);
     });
   });
 
-  test('T34 /why takes a link to a message, and !why in a reply is about the message replied to', async () => {
+  test('T34 /why takes a link to a message, and !why in a reply explains the message that it replies to', async () => {
     await withCommands();
     const about = discord.write('ann', discord.channel, 'hello');
     const link = `https://discord.com/channels/1/${discord.channel}/${about.id}`;
@@ -747,7 +747,7 @@ describe('a command', () => {
     ]);
   });
 
-  test('says how to get a floor in a channel without one', async () => {
+  test('says how to get a floor in a channel without a floor', async () => {
     const other = discord.addChannel('elsewhere');
     await withCommands();
     const answer = await discord.command('ann', other, 'floor status');
@@ -755,7 +755,7 @@ describe('a command', () => {
     expect(here.listener.commands).toEqual([]);
   });
 
-  test('says that it failed', async () => {
+  test('is answered as failed when running it throws', async () => {
     await withCommands();
     here.listener.answers.next = () => Promise.reject(new Error('the disk is full'));
     const answer = await discord.command('ann', discord.channel, 'floor skip');
@@ -774,7 +774,7 @@ describe('a command', () => {
     ]);
   });
 
-  test('offers messages with an emoji where a summary ends', async () => {
+  test('offers a message whose summary would end within an emoji', async () => {
     const text = `${'x'.repeat(59)}🎉 and so on`;
     const author = { kind: 'person' as const, id: '1', name: 'ann' };
     const line = { line: 1, at: 0, author, text, attachments: [], message: '123', change: null };
@@ -808,7 +808,7 @@ describe('a command', () => {
     expect(discord.read(discord.channel)).toHaveLength(2);
   });
 
-  test('typed as a message is answered when it failed, as a slash command is', async () => {
+  test('typed as a message is answered as failed when running it throws', async () => {
     await started();
     here.listener.answers.next = async () => {
       throw new Error('the disk is full');
@@ -840,7 +840,7 @@ describe('a command', () => {
 });
 
 describe('the slash commands', () => {
-  test('are registered at a later catch-up when Discord refused them, which is logged once', async () => {
+  test('are registered at a later catch-up when Discord refused them, and the refusal is a warning once', async () => {
     discord.fail('GET /applications/*/guilds/*/commands', {
       kind: 'status',
       status: 403,
@@ -863,7 +863,7 @@ describe('the slash commands', () => {
 });
 
 describe('a reaction', () => {
-  test('of a person runs the command that it means, and no other reaction does', async () => {
+  test('of a person with a known emoji runs its command, and no other reaction runs a command', async () => {
     await started();
     const { id } = discord.write('ann', discord.channel, 'The list lacks a header');
     discord.bot('beep', discord.channel, 'noted');
@@ -885,7 +885,7 @@ describe('a reaction', () => {
     expect(replies).toEqual([]);
   });
 
-  test('leads to a link to its message', async () => {
+  test('has a link to its message', async () => {
     await started();
     const { id } = discord.write('ann', discord.channel, 'The list lacks a header');
     await mustCome('the message', () => heard().length === 1);
@@ -894,7 +894,7 @@ describe('a reaction', () => {
     expect(here.adapter.link?.('discord:1', id)).toBeNull();
   });
 
-  test('that is refused is answered once', async () => {
+  test('that is refused three times is answered once', async () => {
     await started();
     here.listener.answers.next = async () => ({ ok: false, text: 'Only operators may.' });
     const { id } = discord.write('ann', discord.channel, 'The list lacks a header');

@@ -1,4 +1,4 @@
-/** A failure of a request. "before": not executed. "after": executed, but the client does not learn of it. */
+/** A failure of a request. "before": not executed. "after": executed, and the client gets no answer. */
 export type Fault =
   | { readonly kind: 'reset-before' }
   | { readonly kind: 'reset-after' }
@@ -10,7 +10,7 @@ export type Fault =
       readonly status: number;
       /** True when the request is executed although it fails. */
       readonly executed?: boolean;
-      /** Discord's error code and message. Without a code the answer is an HTML page of the gateway. */
+      /** Discord's error code. Without a code, the answer is an HTML page, as from a proxy before Discord. */
       readonly code?: number;
       readonly message?: string;
     }
@@ -22,7 +22,7 @@ export type Fault =
  */
 export type Match = string | { readonly path: string; readonly containing?: string };
 
-/** A fault that is set up. It ends after `times` requests, or when lifted. */
+/** A fault in force. Ends after `times` requests or by `lift`. `hits`: the requests that failed. */
 export type SetFault = { readonly hits: number; lift(): void };
 
 type Entry = {
@@ -38,7 +38,7 @@ type Entry = {
 export class Faults {
   readonly #entries: Entry[] = [];
 
-  /** Sets up a fault for the next `times` requests that match; `Infinity` until it is lifted. */
+  /** Sets up a fault for the next `times` requests that match; `Infinity`: until `lift` or `clear`. */
   add(match: Match, fault: Fault, times: number): SetFault {
     const { path: pattern, containing = '' } = typeof match === 'string' ? { path: match } : match;
     const [, method, path] = /^(?:([A-Z]+) )?(\/.*)$/u.exec(pattern) ?? [];

@@ -9,7 +9,7 @@ export class DispatchFaults {
   #held: Event | null = null;
   #later: Event[] = [];
 
-  /** Duplicates or drops the next dispatch of this name, or sends it after the following one. */
+  /** Duplicates or drops the next dispatch named `t`, or swaps it with the following dispatch of that name. */
   arm(kind: Kind, t: string): void {
     this.#armed.push({ kind, t });
   }

@@ -19,7 +19,7 @@ const ALL_INTENTS = Object.values(GatewayIntentBits).reduce<number>(
   0,
 );
 
-/** Returns the close code that refuses a client; `null` accepts it. */
+/** Returns the close code for a client that Discord refuses; `null`: accepted. */
 export function turnedAway(world: World, asked: z.output<typeof identifyBody>): number | null {
   const { messageContent, membersIntent } = world.options;
   const { token, intents, shard = [0, 1] } = asked;
@@ -33,7 +33,7 @@ export function turnedAway(world: World, asked: z.output<typeof identifyBody>): 
   return (intents & closed) === 0 ? null : 4014;
 }
 
-/** The content of READY. */
+/** Returns the payload of READY. */
 export function readyOf(world: World, session: Session, shard: readonly [number, number]): unknown {
   const { id, flags } = wireApplication(world);
   const guilds = [...world.guilds.values()].filter(({ joined }) => joined);

@@ -25,13 +25,13 @@ export type Connection = {
   readonly viaResumeUrl: boolean;
   session: Session | null;
   beatAt: number;
-  /** Half open: the connection reads and sends nothing. */
+  /** True for a half-open connection, which reads and sends nothing. */
   silent: boolean;
   /** Times of the frames of the last minute. Discord allows 120. */
   received: readonly number[];
 };
 
-/** A session: what a client and Discord share over several connections. */
+/** The state of a client that outlives its connections, until Discord ends the session. */
 export type Session = {
   readonly id: string;
   readonly intents: number;
@@ -54,7 +54,7 @@ export function dispatch(session: Session, t: string, d: unknown): void {
   sendFrame(session, text);
 }
 
-/** Sends all events after a sequence number again. Returns how many. */
+/** Sends all events after a sequence number again. Returns the number of events. */
 export function replay(session: Session, after: number): number {
   const missed = session.told.filter(({ s }) => s > after);
   for (const { frame: text } of missed) sendFrame(session, text);

@@ -12,7 +12,7 @@ import type { Event, World } from './state.ts';
 export type GatewayOptions = {
   readonly heartbeatMs: number;
   readonly maxConcurrency: number;
-  /** The limit of IDENTIFY in 24 hours. Beyond it, the token is reset. */
+  /** The most IDENTIFY requests before the token is reset. Counted since the start; Discord counts 24 hours. */
   readonly identifyLimit: number;
 };
 
@@ -28,7 +28,7 @@ export type Resume = {
   readonly seq: number;
   /** The number of replayed dispatches; `null`: the session was unknown. */
   readonly replayed: number | null;
-  /** Whether the client connected to `resume_gateway_url`. */
+  /** True when the client connected to `resume_gateway_url`. */
   readonly viaResumeUrl: boolean;
 };
 
@@ -89,12 +89,12 @@ export class Gateway {
     return { url: this.#url(), shards: 1, session_start_limit };
   }
 
-  /** Returns the number of connected clients with a session. */
+  /** Returns the number of connected clients with a session, without silenced clients. */
   get connected(): number {
     return [...this.#connections].filter(({ session, silent }) => session !== null && !silent).length;
   }
 
-  /** Sends an event to all sessions that may receive it, through the set faults. */
+  /** Sends an event to all sessions that may receive the event, with the faults of dispatches applied. */
   tell(event: Event): void {
     for (const one of this.#faults.pass(event)) this.#send(one);
   }
@@ -109,7 +109,7 @@ export class Gateway {
     this.#faults.arm('drop', t);
   }
 
-  /** Sends the next dispatch of this name after the following one of the same name. */
+  /** Swaps the next two dispatches of this name. */
   reorder(t = 'MESSAGE_CREATE'): void {
     this.#faults.arm('reorder', t);
   }
@@ -125,7 +125,7 @@ export class Gateway {
     if (on) this.dropSockets();
   }
 
-  /** Sends opcode 9. When not resumable, the session is forgotten and never replayed. */
+  /** Sends opcode 9, Invalid Session. When not resumable, the session is forgotten and never replayed. */
   invalidate(resumable: boolean): void {
     for (const connection of this.#connections) {
       if (!resumable) this.#forget(connection);
@@ -138,12 +138,12 @@ export class Gateway {
     this.#sessions.clear();
   }
 
-  /** Sends opcode 7. */
+  /** Sends opcode 7, Reconnect, to all clients. */
   askToReconnect(): void {
     for (const connection of this.#connections) frame(connection, OP.Reconnect, null);
   }
 
-  /** Closes all connections with a code. Codes that cannot be resumed also end the session. */
+  /** Closes all connections with a code. Codes in `ENDS_SESSION` also end the sessions. */
   closeWith(code: number): void {
     for (const connection of this.#connections) this.#close(connection, code);
   }
@@ -156,12 +156,12 @@ export class Gateway {
     }
   }
 
-  /** Sends a dispatch with any content. */
+  /** Sends a dispatch with any content, also invalid, to all sessions. */
   odd(t: string, d: unknown): void {
     for (const session of this.#sessions.values()) dispatch(session, t, d);
   }
 
-  /** Sends a frame with any text. */
+  /** Sends a frame with any text, also invalid JSON, to all clients. */
   raw(text: string): void {
     for (const { socket } of this.#connections) socket.send(text);
   }

@@ -66,13 +66,13 @@ describe('a channel that was never read', () => {
     expect(await readBack(null)).toEqual({ messages: [], changes: [], gap: null, mark: at(last.id) });
   });
 
-  test("starts at its own id when it is empty, whatever this machine's clock says", async () => {
+  test("starts at the channel's own id when the channel is empty", async () => {
     expect(await readBack(null)).toEqual({ messages: [], changes: [], gap: null, mark: at(discord.channel) });
   });
 });
 
 describe('a channel that was read before', () => {
-  test('returns later messages in order, and some before the position', async () => {
+  test('returns later messages in order, and some messages before the position', async () => {
     discord.write('ann', discord.channel, 'one');
     const known = discord.write('ann', discord.channel, 'two');
     discord.write('bea', discord.channel, 'three');
@@ -88,7 +88,7 @@ describe('a channel that was read before', () => {
     expect(changes).toMatchObject([{ change: 'edited', id: known.id, text: 'two, better' }]);
   });
 
-  test('row 74: marks messages of programs and commands', async () => {
+  test('row 74: returns messages of programs and commands with the reason why agents ignore them', async () => {
     const known = discord.write('ann', discord.channel, 'one');
     discord.bot('beep', discord.channel, 'I am a bot');
     discord.webhookPost('dev', discord.channel, 'I am dev');
@@ -167,14 +167,14 @@ describe('threads that began while Conch was disconnected', () => {
     expect(history.messages.map((message) => message.thread ?? null)).toEqual([null, `discord:${thread}`, null]);
   });
 
-  test('are read when their last message is lost and a later one of the channel is known', async () => {
+  test('are read when the event of their last message was lost and a later message of the channel was received', async () => {
     const thread = discord.thread(discord.channel, 'plans');
     discord.write('ann', thread, 'lost event');
     const known = discord.write('ann', discord.channel, 'known');
     expect(texts(await readBack(known.id, portsFor({ threads: 'parent' })))).toEqual(['lost event', 'known']);
   });
 
-  test('are read when they were archived since', async () => {
+  test('are read when they are archived by now', async () => {
     const known = discord.write('ann', discord.channel, 'one');
     const thread = discord.thread(discord.channel, 'plans');
     discord.write('ann', thread, 'in the thread');
@@ -185,7 +185,7 @@ describe('threads that began while Conch was disconnected', () => {
     expect(listener.threads).toMatchObject([{ id: `discord:${thread}` }]);
   });
 
-  test('are a gap when there are too many of them', async () => {
+  test('are reported as a gap when more threads have new messages than Conch reads', async () => {
     const known = discord.write('ann', discord.channel, 'one');
     for (let n = 0; n < THREADS_READ + 1; n += 1)
       discord.write('ann', discord.thread(discord.channel, `t${n}`), `in ${n}`);
@@ -195,7 +195,7 @@ describe('threads that began while Conch was disconnected', () => {
     expect(gap).toBe('only the newest 50 threads with missed messages were read');
   });
 
-  test('are a gap where the bot may not read the history', async () => {
+  test('are reported as a gap where the bot may not read the history', async () => {
     const known = discord.write('ann', discord.channel, 'one');
     discord.hideHistory(discord.channel);
     expect((await readBack(known.id, portsFor({ threads: 'parent' }))).gap).toContain('Read Message History');

@@ -31,7 +31,7 @@ describe('a message of Conch itself', () => {
     expect(agents).toEqual(['qa', null]);
   });
 
-  test('under a name of two agents is matched to neither', async () => {
+  test('under a name that two agents have is matched to neither agent', async () => {
     rig = await sendingRig({ agents: [DEV, { ...QA, name: 'Dev' }] });
     const shown = { shownName: 'Dev', content: 'Hello.', byWebhook: true };
     expect(rig.outgoing.identities.agentOfPost(shown)).toBeNull();
@@ -82,7 +82,7 @@ describe('agents that people can mention', () => {
     await next.outgoing.stop();
   });
 
-  test('keep their roles over a restart, even when these were renamed', async () => {
+  test('keep their roles over a restart', async () => {
     rig = await sendingRig();
     await rig.outgoing.start();
     const next = rig.again();

@@ -14,7 +14,7 @@ export type Said = { readonly by: 'dev' | null; readonly text: string };
 
 let rows = 0;
 
-/** The posts lane of one channel: the real delivery and carrier over outbox entries in memory. */
+/** Sends posts of one channel with the real delivery and outbox sender. The outbox is in memory. */
 export function lane(rig: SendingRig, said: readonly Said[], outgoing: Sender = rig.outgoing) {
   const owed: Owed[] = said.map(({ by, text }, line) => ({
     row: rowOf(rig.channel, { by, text, line }),
@@ -64,7 +64,7 @@ export function lane(rig: SendingRig, said: readonly Said[], outgoing: Sender = 
     },
   });
   return {
-    /** The delays of entries, in milliseconds, in order. */
+    /** The delays before retries, in milliseconds, in order. */
     waits,
     start: () => delivery.start(),
     stop: () => delivery.stop(),
@@ -72,7 +72,7 @@ export function lane(rig: SendingRig, said: readonly Said[], outgoing: Sender = 
     done: () => owed.filter(({ state }) => state === 'confirmed').length,
     /** The number of entries that are given up. */
     failed: () => owed.filter(({ state }) => state === 'failed').length,
-    /** Advances time, faster than real time, until every entry is delivered. */
+    /** Advances time, faster than real time, until every entry is delivered or given up. */
     async finish(): Promise<void> {
       delivery.start();
       await until(() => {

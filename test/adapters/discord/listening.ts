@@ -19,7 +19,7 @@ import { systemClock, systemTimers } from '../../../src/lib/time.ts';
 import type { Timers } from '../../../src/lib/time.ts';
 import type { DiscordServer } from './server.ts';
 
-/** A memory that is kept for the next adapter. */
+/** A memory that a test can read and give to the next adapter. */
 export type KeptMemory = Memory & { readonly kept: Map<string, string> };
 
 export function createMemory(): KeptMemory {
@@ -41,7 +41,7 @@ export type HeardCommand = {
   readonly drawnFor: string | undefined;
 };
 
-/** An intake that records its calls. Messages are stored by id, as in an inbox. */
+/** An intake that records its calls. A message or thread is recorded once by its id. */
 export function createListener() {
   const messages: HumanMessage[] = [];
   const changes: MessageChange[] = [];
@@ -52,7 +52,7 @@ export function createListener() {
   const answers: { next: (line: string) => Promise<Answer> } = {
     next: async (line) => ({ ok: true, text: `done: ${line}` }),
   };
-  /** While set, every call of the intake fails. */
+  /** `error`: thrown by `message` while set. `refusal`: why a person may not run a command; `null`: allowed. */
   const trouble: { error: Error | null; refusal: string | null } = { error: null, refusal: null };
   const intake: Intake = {
     async message(message) {
@@ -156,7 +156,7 @@ export function rigOf(
   return { adapter, listener, memory, lines, queries };
 }
 
-/** Waits for a condition. Fails with `what` when it does not hold in time. */
+/** Waits until `holds` returns true. Fails with `what` after `limitMs` milliseconds. */
 export async function mustCome(what: string, holds: () => boolean, limitMs = 60_000): Promise<void> {
   const end = performance.now() + limitMs;
   while (!holds()) {

@@ -20,7 +20,7 @@ const hostile = fc
   .map((words) => words.join(' '))
   .filter((text) => text.trim() !== '');
 
-/** Sends the texts by every kind of outgoing message of the adapter. */
+/** Sends the text and the name in every kind of message: draft, post, file, announcement, edit and card. */
 async function sayEverywhere(at: SendingRig, said: { readonly text: string; readonly name: string }): Promise<void> {
   const { outgoing, channel, time } = at;
   const speaker = { id: 'odd', name: said.name, avatar: null };
@@ -73,7 +73,7 @@ describe('hostile texts and names', () => {
     expect(rig.conversation()).toEqual(['@everyone: Hello.']);
   });
 
-  test('row 79: answers to commands ping nobody, whatever the caller passes', () => {
+  test('row 79: ping nobody in the answer to a command', () => {
     fc.assert(
       fc.property(hostile, fc.boolean(), (text, ephemeral) => {
         const { allowed_mentions: allowed } = answerBody(text, { ephemeral });
@@ -101,7 +101,7 @@ describe('links', () => {
     ['~~~\n[bank.com](https://evil.org)\n~~~', '~~~\nbank.com (<https://evil.org>)\n~~~'],
     ['`\n```\n` [bank.com](https://evil.org)\n```', '`\n```\n` bank.com (<https://evil.org>)\n```'],
     ['```\na ``` [bank.com](https://evil.org)\n```', '```\na ``` bank.com (<https://evil.org>)\n```'],
-  ])('stay when their label shows their host, and are written out otherwise: %s', (text, safe) => {
+  ])('stay when their label shows no other host, and are written out otherwise: %s', (text, safe) => {
     expect(safeText(text)).toBe(safe);
   });
 
@@ -113,6 +113,6 @@ describe('links', () => {
   });
 });
 
-test('these tests switch every setting on', () => {
+test('ALL_ON switches every setting on', () => {
   expect(Object.values(ALL_ON)).not.toContain(false);
 });

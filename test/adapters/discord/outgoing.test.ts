@@ -52,7 +52,7 @@ describe('a channel with webhooks', () => {
     expect(rig.server.webhooks(rig.server.channel)).toHaveLength(1);
   });
 
-  test('breaks up names that Discord refuses', async () => {
+  test('splits "Clyde" and "Discord" in names, because Discord refuses these words', async () => {
     rig = await sendingRig();
     const odd = { id: 'odd', name: 'Clyde of Discord', avatar: null };
     await rig.outgoing.post(rig.channel, post(odd, 'Hello.'));
@@ -82,7 +82,7 @@ describe('a channel without webhooks', () => {
     ).toHaveLength(1);
   });
 
-  test('is not asked for its webhooks at every post', async () => {
+  test('is asked for its webhooks again only after 10 minutes', async () => {
     rig = await sendingRig({ discord: { permissions: ['ViewChannel', 'SendMessages'] } });
     await rig.outgoing.post(rig.channel, post(DEV, 'One.'));
     await rig.outgoing.post(rig.channel, post(DEV, 'Two.'));
@@ -92,7 +92,7 @@ describe('a channel without webhooks', () => {
     expect(rig.requests('GET', /webhooks$/)).toHaveLength(2);
   });
 
-  test('is one whose settings switch webhooks off', async () => {
+  test('is never asked for webhooks when the settings switch webhooks off', async () => {
     rig = await sendingRig({ settings: { webhooks: false } });
     await rig.outgoing.post(rig.channel, post(DEV, 'One.'));
     expect(rig.conversation()).toEqual(['conch: **Dev**: One.']);
@@ -109,7 +109,7 @@ describe('a lost webhook', () => {
     expect(rig.conversation()).toEqual(['Dev: Before.', 'Dev: After.']);
   });
 
-  test('row 43: is found again when its token was changed', async () => {
+  test('row 43: is used again with its new token when its token was changed', async () => {
     rig = await sendingRig();
     await rig.outgoing.post(rig.channel, post(DEV, 'Before.'));
     rig.server.rotateWebhook(rig.server.webhooks(rig.server.channel)[0]!.id);
@@ -118,7 +118,7 @@ describe('a lost webhook', () => {
     expect(rig.server.webhooks(rig.server.channel)).toHaveLength(1);
   });
 
-  test('is replaced when a moderator moved it, and no post stays in the other channel', async () => {
+  test('is replaced when a moderator moved it, and no post stays in its new channel', async () => {
     rig = await sendingRig();
     await rig.outgoing.post(rig.channel, post(DEV, 'Before.'));
     const other = rig.server.addChannel('other');
@@ -129,7 +129,7 @@ describe('a lost webhook', () => {
     expect(rig.conversation(other)).toEqual([]);
   });
 
-  test('row 43: is replaced by the bot after a second loss, without further requests', async () => {
+  test('row 43: is replaced by the bot after a second loss, without further requests to webhooks', async () => {
     rig = await sendingRig();
     rig.server.fail(WEBHOOK_POST, { kind: 'status', status: 404, code: 10_015, message: 'Unknown Webhook' }, null);
     await rig.outgoing.post(rig.channel, post(DEV, 'One.'));
@@ -139,7 +139,7 @@ describe('a lost webhook', () => {
   });
 });
 
-describe('a network that loses things', () => {
+describe('a network that loses requests or answers', () => {
   const both: readonly Said[] = [
     { by: 'dev', text: 'An answer.' },
     { by: null, text: '⏱️ dev turn timed out' },
@@ -178,7 +178,7 @@ describe('a network that loses things', () => {
     expect(rig.conversation()).toEqual(twice);
   });
 
-  test("a 403 that is not Discord's own loses no post", async () => {
+  test("a 403 without Discord's error code loses no post", async () => {
     rig = await sendingRig({ settings: { webhooks: false } });
     rig.server.fail(BOT_POST, { kind: 'status', status: 403 }, 3);
     const queue = lane(rig, [{ by: 'dev', text: 'Hello.' }]);
@@ -234,7 +234,7 @@ describe('a network that loses things', () => {
     },
   );
 
-  test('a server that cannot be reached has stored nothing', async () => {
+  test('a post to a server that cannot be reached fails as unreachable', async () => {
     rig = await sendingRig();
     await rig.server.close();
     await expect(rig.outgoing.post(rig.channel, post(null, 'Hello?'))).rejects.toMatchObject({ fault: 'unreachable' });
@@ -269,7 +269,7 @@ describe('a post whose outcome is unknown', () => {
     expect(await rig.again().find(rig.channel, sent)).toBe(id);
   });
 
-  test('rejects the search where the history is hidden', async () => {
+  test('cannot be searched where the history is hidden', async () => {
     rig = await sendingRig();
     const sent = post(DEV, 'Hello.');
     await rig.outgoing.post(rig.channel, sent);
@@ -312,7 +312,7 @@ describe('texts of any length', () => {
     expect(rig.requests('POST', /./)).toHaveLength(0);
   });
 
-  test('row 56: a text of a million characters is a beginning and a file, and is found again', async () => {
+  test('row 56: a text of a million characters is posted as its beginning and a file, and is found again', async () => {
     rig = await sendingRig();
     const text = `${'A paragraph.\n\n```js\nlet a = 1;\n```\n\n'.repeat(30_000)}The end.`;
     const sent = post(DEV, text, { epoch: 7 });
@@ -325,7 +325,7 @@ describe('texts of any length', () => {
     expect(await rig.again().find(rig.channel, sent)).toBe(id);
   });
 
-  test('row 56: every text up to the limit fits, under any name, by webhook and by the bot', async () => {
+  test('row 56: every text up to the limit fits into a message, under a name of 80 characters, by webhook and by the bot', async () => {
     rig = await sendingRig();
     const bare = await sendingRig({ server: rig.server, settings: { webhooks: false } });
     const long = { id: 'long', name: 'N'.repeat(80), avatar: '🧭' };
@@ -346,7 +346,7 @@ describe('texts of any length', () => {
     await bare.outgoing.stop();
   });
 
-  test('a text for a file is shown by its beginning where the bot may not attach files, and is found again', async () => {
+  test('a text above the limit is posted as its beginning where the bot may not attach files, and is found again', async () => {
     rig = await sendingRig({ settings: { webhooks: false } });
     rig.server.permit(rig.server.channel, 'AttachFiles', 'deny');
     const long = post(DEV, 'word '.repeat(2_000));
@@ -357,7 +357,7 @@ describe('texts of any length', () => {
     expect(await rig.outgoing.find(rig.channel, long)).toBe(id);
   });
 
-  test('a late and repeated text of a long name is shown whole without a webhook', async () => {
+  test('a text under a long name is shown whole without a webhook, with the notes of a late and repeated post', async () => {
     rig = await sendingRig({ settings: { webhooks: false } });
     const late = '\n(said at 12:00 UTC, when this channel took no messages)\n(possible repeat)';
     const long = { id: 'long', name: 'N'.repeat(80), avatar: null };
@@ -374,14 +374,14 @@ describe('texts of any length', () => {
   });
 });
 
-describe('a question that does not fit one message', () => {
+describe('a request that does not fit one message', () => {
   const code = Array.from({ length: 60 }, (_, line) => `+export const price${line} = ${line}; // of the table`);
   const end = 'Once runs exactly this, one time.\nWho decides: operators. Until 12:00 UTC; nobody’s silence is a yes.';
   const question = ['✋ dev waits for approval (1): Edit', '```diff', '@@ -0,0 +1,60 @@', ...code, '```', end].join(
     '\n',
   );
 
-  test('is one message with its beginning, its answers, and the whole text as a file', async () => {
+  test('is one message with its beginning, its last lines, and the whole text as a file', async () => {
     rig = await sendingRig();
     await rig.outgoing.post(rig.channel, post(null, question));
     const [shown, ...more] = rig.server.read(rig.server.channel);
@@ -395,7 +395,7 @@ describe('a question that does not fit one message', () => {
     expect(shown?.attachments.map(({ name, text }) => [name, text])).toEqual([['question.md', question]]);
   });
 
-  test('is replaced as a whole by its outcome', async () => {
+  test('is replaced by its outcome as one message', async () => {
     rig = await sendingRig();
     const id = await rig.outgoing.post(rig.channel, post(null, question));
     await rig.outgoing.edit(rig.channel, id, '✅ ann allowed once what dev asked: Edit');
@@ -404,7 +404,7 @@ describe('a question that does not fit one message', () => {
     ]);
   });
 
-  test('shows its end only as far as it fits', async () => {
+  test('leaves out its last lines when they do not fit', async () => {
     rig = await sendingRig();
     const long = question.replace(end, `${'Always: edit everything. '.repeat(80)}${end}`);
     await rig.outgoing.post(rig.channel, post(null, long));

@@ -65,7 +65,7 @@ describe('a message of a person', () => {
     [`ask <@${BOT}> about it`, 'ask @Conch about it'],
     [`<@${BOT}>`, '@Conch'],
     [`<@${BOT}1> hello`, '@somebody hello'],
-  ])('T33 %s says %s', (content, said) => {
+  ])('T33 %s is read as %s', (content, said) => {
     expect(heard({ content }).text).toBe(said);
   });
 
@@ -75,18 +75,18 @@ describe('a message of a person', () => {
     expect(heard(skip).ignore).toBe('an operator command');
   });
 
-  test('shows the name in this server, else the display name, else the user name', () => {
+  test('has the name of its author in this server, else the display name, else the user name', () => {
     expect(heard({ member: { nick: 'Countess' } }).author.name).toBe('Countess');
     expect(heard({ member: { nick: null } }).author.name).toBe('Ada L');
     expect(heard({ author: { ...ADA, global_name: null } }).author.name).toBe('ada');
   });
 
-  test('with nothing but a sticker is still a message', () => {
+  test('with only a sticker gets an attachment that names the sticker', () => {
     const message = heard({ content: '', sticker_items: [{ id: '77', name: 'wave', format_type: 1 }] });
     expect(message.attachments.map(({ name }) => name)).toEqual(['sticker "wave"']);
   });
 
-  test('that forwards another one quotes it', () => {
+  test('that forwards a message quotes the forwarded text', () => {
     const snapshots = [{ message: { content: 'one\ntwo @dev' } }];
     const message = heard({ content: '', message_reference: { type: 1 }, message_snapshots: snapshots });
     expect(message).toMatchObject({ text: '> one\n> two @dev', addressed: [] });
@@ -137,7 +137,7 @@ describe('a message of a program', () => {
     expect(isOwn(payload(webhook), BY)).toBe(false);
   });
 
-  test("reaches agents as a program's message where the channel allows it", () => {
+  test("reaches agents as a program's message where the channel allows programs", () => {
     expect(heard(bot).ignore).toBe('bots are ignored in this channel');
     expect(heard(bot, 'mentions').ignore).toBe('bots are ignored unless they mention an agent');
     expect(heard({ ...bot, content: 'hello @dev' }, 'mentions')).toMatchObject({ bot: true });
@@ -145,7 +145,7 @@ describe('a message of a program', () => {
     expect(heard(bot, 'all')).toMatchObject({ bot: true });
   });
 
-  test("is Conch's own by the bot's id, by its webhook or by its application", () => {
+  test("counts as Conch's own by the bot's id, by its webhook or by its application", () => {
     expect(isOwn(payload({ author: { id: BOT, username: 'conch' } }), BY)).toBe(true);
     expect(isOwn(payload({ ...webhook, webhook_id: HOOK }), BY)).toBe(true);
     expect(isOwn(payload({ ...webhook, application_id: BOT }), BY)).toBe(true);
@@ -158,7 +158,7 @@ describe('events that are no messages', () => {
     expect([0, 19, 6, 7, 8, 21].map((type) => isSpeech({ type }))).toEqual([true, true, false, false, false, false]);
   });
 
-  test('an update with a time of editing is an edit, one without (a link preview) is not', () => {
+  test('an update with `edited_timestamp` is an edit; an update without, such as a link preview, is no edit', () => {
     const edited = payload({ content: 'better', edited_timestamp: '2026-03-01T12:01:00.000000+00:00' });
     expect(editOf(edited, HERE.channel, BY)).toEqual({
       change: 'edited',
@@ -174,7 +174,7 @@ describe('events that are no messages', () => {
 });
 
 describe('an id', () => {
-  test('gives its time, and a time gives its smallest id', () => {
+  test('made from a time gives that time again', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1_420_070_400_000, max: 4_102_444_800_000 }), (at) => {
         expect(timeOf(snowflakeAt(at))).toBe(at);

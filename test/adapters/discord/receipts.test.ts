@@ -26,7 +26,7 @@ describe('a message of a person', () => {
     expect(reactions()).toEqual(['✅']);
   });
 
-  test('shows only one receipt after a restart', async () => {
+  test('shows only the newest receipt after a restart, and keeps the reactions of people', async () => {
     rig = await sendingRig();
     const { id } = rig.server.write('ann', rig.server.channel, 'Hello');
     await rig.outgoing.receipt(rig.channel, id, 'held');
@@ -45,7 +45,7 @@ describe('a message of a person', () => {
     expect(reactions().toSorted()).toEqual(['↪️', '👀'].toSorted());
   });
 
-  test('gets its receipt in a second attempt after a rate limit', async () => {
+  test('gets its receipt in a later attempt after a rate limit', async () => {
     rig = await sendingRig();
     const { id } = rig.server.write('ann', rig.server.channel, 'Hello');
     await rig.outgoing.receipt(rig.channel, id, 'held');
@@ -69,7 +69,7 @@ describe('a message of a person', () => {
     expect(rig.requests('PUT', /reactions/).map(({ status }) => status)).toEqual([404]);
   });
 
-  test('by a person who blocked the bot does not stop receipts for others', async () => {
+  test('by a person who blocked the bot does not stop later receipts', async () => {
     rig = await sendingRig();
     const blocker = rig.server.write('bob', rig.server.channel, 'Go away');
     rig.server.fail('PUT /channels/**', { kind: 'status', status: 403, code: 90_001, message: 'Reaction blocked' });
@@ -80,7 +80,7 @@ describe('a message of a person', () => {
 });
 
 describe('a channel where the bot may not react', () => {
-  test('gets one attempt in ten minutes', async () => {
+  test('gets no second attempt at once', async () => {
     rig = await sendingRig();
     rig.server.permit(rig.server.channel, 'AddReactions', 'deny');
     const { id } = rig.server.write('ann', rig.server.channel, 'Hello');

@@ -5,7 +5,7 @@ import type { Attachment, World } from './state.ts';
 
 const MAX_FILE_BYTES = 10 * 1024 * 1024;
 
-/** An uploaded file of a multipart body; `key` is the number in "files[0]". */
+/** An uploaded file of a multipart body. `key`: "0" for the form field "files[0]". */
 export type Upload = { readonly key: string; readonly name: string; readonly type: string; readonly content: Buffer };
 
 /** The parsed body of a request. */
@@ -97,7 +97,7 @@ export function checked<T extends z.ZodType>(schema: T, json: unknown): z.output
   throw invalid(path === '' ? '_' : path, 'BASE_TYPE_BAD', issue?.message ?? 'invalid');
 }
 
-/** Checks a message body against Discord's limits; `text` is the content to store. */
+/** Checks a message body against Discord's limits. `text`: trimmed content; `undefined` without `content`. */
 export function checkedMessage(body: Body): MessageBody & { readonly text: string | undefined } {
   const message = checked(messageBody, body.json);
   const content = message.content ?? undefined;
@@ -129,7 +129,7 @@ export function store(world: World, channel: string, files: readonly Upload[]): 
 }
 
 function parsed(text: string): unknown {
-  // Half of a surrogate pair is no UTF-8. Discord fails at it: discord-api-docs issue 6561.
+  // JSON.stringify escapes only unpaired surrogates. Discord answers them with 500: discord-api-docs issue 6561.
   if (/\\ud[89a-f]/i.test(text)) throw new Refusal(500, 0, '500: Internal Server Error');
   try {
     return JSON.parse(text);

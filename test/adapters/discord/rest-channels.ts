@@ -75,7 +75,7 @@ export function openThread(
   return thread;
 }
 
-/** The archived threads of a channel, the last archived one first. */
+/** Lists the archived threads of a channel, last archived first. */
 function archivedThreads(call: Call): Reply {
   const { world } = call;
   const { id } = channelAt(call);
@@ -173,7 +173,7 @@ function whoReacted(call: Call): Reply {
   return ok(users.map(wireUser));
 }
 
-/** Returns a unicode emoji, or "name:id". Throws for plain words. */
+/** Returns the emoji in the path: a Unicode emoji or "name:id". Refuses plain words. */
 function emojiAt(call: Call): string {
   const emoji = param(call, 'emoji');
   if (!/^\w+:\d+$/u.test(emoji) && !/\p{Extended_Pictographic}|\p{Regional_Indicator}|\u20E3/u.test(emoji))
@@ -200,7 +200,7 @@ function oldPins(call: Call): Reply {
   return ok(items.map((message) => wireMessage(world, message, { content: world.options.messageContent })));
 }
 
-/** Pins or unpins a message. Pinning is its own permission since 2026, and posts a notice in the channel. */
+/** Pins or unpins a message. Needs its own permission since 2026. Pinning posts a notice in the channel. */
 function pin(call: Call, on: boolean): Reply {
   const { world } = call;
   const channel = channelAt(call);

@@ -174,7 +174,7 @@ function putGlobal(call: Call): Reply {
   return ok(call.world.globalCommands.map(({ wire }) => wire));
 }
 
-/** Replaces a set of commands. A command with the same name keeps its id. */
+/** Returns the commands of the body, which replace `before`. A command with the same name keeps its id. */
 function registered(call: Call, before: readonly Command[], guild: string | null): Command[] {
   const { world } = call;
   const wanted = checked(z.array(command).max(MAX_COMMANDS), call.body.json);

@@ -30,7 +30,7 @@ const proposals = z.looseObject({
     .max(25),
 });
 
-/** The routes for answers to interactions; `{application}` stands for the application id. */
+/** The routes for answers to interactions. `{application}` in a pattern stands for the application id. */
 export function interactionRoutes(interactions: ReadonlyMap<string, Interaction>): readonly Route[] {
   const at = (call: Call) => byToken(interactions, param(call, 'token'));
   return [

@@ -9,7 +9,7 @@ export type Taken = {
   readonly retryAfterMs: number | null;
 };
 
-/** The limit in the headers when no limit is set: too high to be reached. */
+/** The default limit, also shown in the headers. Too high for a test to reach. */
 const GENEROUS: RateLimit = { limit: 10_000, perMs: 1000 };
 
 /** Counts requests by route and channel, guild or webhook, and writes the rate limit headers. */
@@ -21,7 +21,7 @@ export class Buckets {
     this.#limit = limit ?? GENEROUS;
   }
 
-  /** Counts one request. `null`: the request has no bucket. */
+  /** Counts one request. `of` is `null` for a request without a rate limit. */
   take(of: { readonly route: string; readonly major: string } | null): Taken {
     if (of === null) return { headers: {}, retryAfterMs: null };
     const now = Date.now();

@@ -21,12 +21,12 @@ export const messageRoutes: readonly Route[] = [
   { method: 'POST', pattern: `${PATH}/bulk-delete`, act: destroyMany },
 ];
 
-/** Returns the answer with a message. */
+/** Returns status 200 with the message as the bot sees it. */
 export function shows(world: World, message: Message): Reply {
   return ok(wireMessage(world, message, restSight(world)));
 }
 
-/** Returns the change that an edit request makes; `attachments` lists the files that stay. */
+/** Returns the change that an edit requests. `attachments` of the body lists files to keep; without it, all stay. */
 export function changeOf(world: World, message: Message, body: Body): Change {
   const wanted = checkedMessage(body);
   const kept = wanted.attachments?.map(({ id }) => String(id));
@@ -57,7 +57,7 @@ function list(call: Call): Reply {
   return ok(picked.toReversed().map((message) => wireMessage(world, message, restSight(world))));
 }
 
-/** Returns a snowflake of the query; `null` when it is absent. */
+/** Returns a snowflake of the query; `null` when absent. Refuses other text. */
 function snowflake(query: URLSearchParams, key: string): bigint | null {
   const text = query.get(key);
   if (text !== null && !/^\d{1,20}$/u.test(text))
@@ -158,7 +158,7 @@ function destroyMany(call: Call): Reply {
   return NOTHING;
 }
 
-/** Returns a webhook's message. Routes of webhooks have another path to messages. */
+/** Returns the message in the path. Refuses a message of another author. */
 export function messageIn(call: Call, channel: Channel, author: string): Message {
   const message = find(channel, param(call, 'message'));
   if (message === undefined || message.author !== author) throw refusals.unknownMessage();

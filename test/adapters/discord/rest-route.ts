@@ -18,9 +18,9 @@ export type Reply = { readonly status: number; readonly json?: unknown };
 
 export type Route = {
   readonly method: string;
-  /** "/channels/:channel/messages" */
+  /** The path, for example "/channels/:channel/messages". */
   readonly pattern: string;
-  /** Works without the bot's token, because the URL holds a secret. */
+  /** True for a route without the bot's token. Most of these URLs hold a secret instead. */
   readonly open?: boolean;
   readonly act: (call: Call) => Reply;
 };
@@ -36,12 +36,12 @@ export function param(call: Call, name: string): string {
   return call.params[name] ?? '';
 }
 
-/** Returns which message content REST shows: it depends on the application's intent, not on the gateway session. */
+/** Returns whether REST shows message content. The application's intent decides, not the gateway session. */
 export function restSight(world: World): Sight {
   return { content: world.options.messageContent };
 }
 
-/** Returns the channel in the path. Refuses when the bot cannot view it. */
+/** Returns the channel in the path. Refuses an unknown channel and a channel that the bot cannot view. */
 export function channelAt(call: Call, name = 'channel'): Channel {
   const { world } = call;
   const channel = world.channels.get(param(call, name));
@@ -51,7 +51,7 @@ export function channelAt(call: Call, name = 'channel'): Channel {
   return channel;
 }
 
-/** Returns the guild in the path. Refuses when the bot has not joined it. */
+/** Returns the guild in the path. Refuses a guild that the bot has not joined. */
 export function guildAt(call: Call): Guild {
   const guild = call.world.guilds.get(param(call, 'guild'));
   if (guild === undefined || !guild.joined) throw refusals.unknownGuild();
@@ -73,7 +73,7 @@ export function can(world: World, channel: Channel, permission: bigint): boolean
   return (channelPermissions(world, channel, world.bot.id) & permission) === permission;
 }
 
-/** Refuses when the bot may not post here, with files and embeds if it has any. */
+/** Refuses when the bot may not post in the channel, or may not send the wanted files or embeds. */
 export function needVoice(
   world: World,
   channel: Channel,

@@ -140,7 +140,7 @@ function destroyMessage(call: Call): Reply {
   return NOTHING;
 }
 
-/** Returns the webhook in the path. Refuses a wrong token. */
+/** Returns the webhook in the path. Refuses an unknown webhook and a wrong token. */
 function known(call: Call): Webhook {
   const webhook = call.world.webhooks.get(param(call, 'webhook'));
   if (webhook === undefined) throw refusals.unknownWebhook();
@@ -156,7 +156,7 @@ function managed(call: Call): Webhook {
   return webhook;
 }
 
-/** Returns the channel or thread in which a webhook posts. */
+/** Returns the channel or thread in which a webhook posts. Refuses a locked thread or a thread elsewhere. */
 function target(call: Call, webhook: Webhook): Channel {
   const { world, query } = call;
   const thread = query.get('thread_id');

@@ -15,19 +15,19 @@ import type { Fault } from './faults.ts';
 import type { Interaction } from './state-interactions.ts';
 import type { World } from './state.ts';
 
-/** One received request, whatever its answer was. */
+/** A received request, answered or not. */
 export type LoggedRequest = {
   readonly method: string;
-  /** Without "/api/v10" and the query. */
+  /** The path without "/api/v10" and without the query. */
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
-  /** Parsed JSON; of a multipart request its `payload_json`. */
+  /** The parsed JSON, or `payload_json` of a multipart request; `null` when invalid. */
   readonly body: unknown;
   readonly files: readonly { readonly name: string; readonly size: number }[];
   readonly at: number;
   /** The status of the answer; `null` before the answer. */
   status: number | null;
-  /** Whether the request had the bot's token. */
+  /** True when the request had the bot's token. */
   readonly authorized: boolean;
   readonly fault: Fault['kind'] | null;
 };

@@ -47,9 +47,7 @@ export function standingTime(startAt = Date.now()): StandingTime {
 
 export type SendingRig = Awaited<ReturnType<typeof sendingRig>>;
 
-/**
- * The sending side of Conch before a fake Discord. `again` starts the next run of the program, with the same memory.
- */
+/** Builds the sending side of Conch over a fake Discord. `again` builds the next run with the same memory. */
 export async function sendingRig(
   options: {
     readonly discord?: DiscordOptions;
@@ -137,7 +135,7 @@ export function post(speaker: Speaker, text: string, more: Partial<OutgoingPost>
   return { outboxId: `test-${posts}`, speaker, text, afterId: null, epoch: speaker === null ? null : 1, ...more };
 }
 
-/** A floor with a holder. */
+/** Returns the view of a floor with a holder. */
 export function heldView(channel: ChannelId, more: Partial<FloorView> = {}): FloorView {
   return {
     ...restingView(channel),
@@ -158,7 +156,7 @@ export function heldView(channel: ChannelId, more: Partial<FloorView> = {}): Flo
   };
 }
 
-/** A resting floor. */
+/** Returns the view of a resting floor. */
 export function restingView(channel: ChannelId): FloorView {
   return {
     channel,
@@ -176,7 +174,7 @@ export function restingView(channel: ChannelId): FloorView {
   };
 }
 
-/** Waits for a condition. Fails with `what` when it never holds. */
+/** Waits until `holds` returns true. Fails with `what` after 60 s. */
 export async function until(holds: () => boolean, what: string): Promise<void> {
   const end = performance.now() + 60_000;
   while (!holds()) {

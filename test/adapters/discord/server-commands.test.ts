@@ -5,7 +5,7 @@ import { discord, listener, messages, refusal, restOf, until } from './server-ri
 
 type Told = { readonly id: string; readonly token: string; readonly data: { readonly custom_id?: string } };
 
-describe('a command', () => {
+describe('an interaction on the fake Discord', () => {
   /** Starts a bot with one command; `answer` answers each of its interactions. */
   async function withCommand(answer: (rest: REST, told: Told, application: string) => Promise<unknown>) {
     const server = await discord();
@@ -49,7 +49,7 @@ describe('a command', () => {
     expect(await refusal(late)).toBe('404 10062');
   });
 
-  test('is acknowledged only once', async () => {
+  test('can be acknowledged only once', async () => {
     const refusals: string[] = [];
     const { server } = await withCommand(async (rest, { id, token }) => {
       const reply = () =>
@@ -70,7 +70,7 @@ describe('a command', () => {
     expect(choices).toEqual([{ name: 'Dev', value: 'dev' }]);
   });
 
-  test('lets a pressed button change its message or send an answer', async () => {
+  test('by a pressed button changes the message of the button or sends an answer', async () => {
     const { server, rest } = await withCommand(async (client, { id, token, data }, application) => {
       const button = data.custom_id;
       const type = button === 'change' ? 7 : 6;

@@ -11,12 +11,12 @@ import type { Channel, Command, CommandOption, Json, Message, User, World } from
 /** The values of a command's options, by name. */
 export type Values = Readonly<Record<string, string | number | boolean>>;
 
-/** How long a person sees "did not respond", "thinking…", or a button press without effect. */
+/** Longest waits in milliseconds: for a first answer, for the text after "thinking…", after a deferred update. */
 const NO_ANSWER_MS = 3100;
 const THINKING_MS = 20_000;
 const NOTHING_MS = 1000;
 
-/** What people do with commands and buttons. Each returned answer changes when the program edits it. */
+/** Actions of people with commands and buttons. A returned answer changes when the program edits the answer. */
 export function commands(world: World, interactions: Map<string, Interaction>) {
   const place = (id: string) => must(world.channels.get(id), `channel ${id}`);
   const start = (
@@ -80,9 +80,9 @@ export function commands(world: World, interactions: Map<string, Interaction>) {
       const answer = await start({ user, channel: where, source: null }, 4, data);
       return answer.choices;
     },
-    /** Returns a copy of a message as it is now. */
+    /** Returns a copy of a message, which later edits do not change. */
     copy: (message: string): Message => structuredClone(messageOf(world, message)),
-    /** Presses a button of a message, by its custom id or label. `source`: the message as the person saw it earlier. */
+    /** Presses a button, by its custom id or label. `source`: the message, or an earlier copy that a person saw. */
     press(user: string, message: string, button: string, source = messageOf(world, message)): Promise<Answer> {
       const all = buttonsOf(source.components);
       const one = must(
@@ -92,7 +92,7 @@ export function commands(world: World, interactions: Map<string, Interaction>) {
       if (one.disabled) throw new Error(`the button ${button} is disabled`);
       return start({ user, channel: place(source.channel), source }, 3, { custom_id: one.customId, component_type: 2 });
     },
-    /** Sends a form of an answer: the text of its one field, or values by field. Missing fields keep their values. */
+    /** Submits a form: a text for its only field, or values by field. Fields without a value keep their defaults. */
     submit(user: string, channel: string, form: Json | null, given: string | Filled): Promise<Answer> {
       const parts = must(form ?? undefined, 'a form')['components'] as readonly FormPart[];
       const components = parts.map((part) => {
@@ -116,7 +116,7 @@ type FormField = {
 };
 type FormPart = { readonly type: number; readonly component?: FormField; readonly components?: readonly FormField[] };
 
-/** Returns a field as Discord sends it. A select sends only values that it offers. */
+/** Returns a field as Discord sends it. Throws for a value that the field's options lack. */
 function sentField({ type, custom_id, value = '', options }: FormField, given: Filled): Json {
   if (options === undefined) return { type, custom_id, value: given[custom_id] ?? value };
   const before = options.flatMap((option) => (option.default === true ? [option.value] : []));

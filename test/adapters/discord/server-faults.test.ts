@@ -8,7 +8,7 @@ import { remoteDiscord } from './server-remote.ts';
 import { atEnd, discord, messages, refusal, restOf } from './server-rig.ts';
 import type { DiscordServer } from './server.ts';
 
-describe('a request with a fault', () => {
+describe('a request with a fault of the fake Discord', () => {
   const body = { content: 'x' };
   const POST = 'POST /channels/*/messages';
 
@@ -24,7 +24,7 @@ describe('a request with a fault', () => {
     expect(await posted({ kind: 'reset-after' })).toEqual({ outcome: 'Error', stored: 1 });
   });
 
-  test('is stored and never answered, or not even stored', async () => {
+  test('is never answered, before or after its message was stored', async () => {
     expect(await posted({ kind: 'hang-after' })).toEqual({ outcome: 'AbortError', stored: 1 });
     expect(await posted({ kind: 'hang-before' })).toEqual({ outcome: 'AbortError', stored: 0 });
   });
@@ -34,13 +34,13 @@ describe('a request with a fault', () => {
     expect(await posted({ kind: 'late', ms: 5000 })).toEqual({ outcome: 'AbortError', stored: 1 });
   });
 
-  test('gets a gateway error, executed or not, or a refusal in Discord’s words', async () => {
+  test("gets an error page, executed or not, or a refusal with Discord's error code", async () => {
     expect(await posted({ kind: 'status', status: 502 })).toEqual({ outcome: 'HTTPError', stored: 0 });
     expect(await posted({ kind: 'status', status: 503, executed: true })).toEqual({ outcome: 'HTTPError', stored: 1 });
     expect(await posted({ kind: 'status', status: 400, code: 30_046 })).toEqual({ outcome: '400 30046', stored: 0 });
   });
 
-  test('is rate limited, and the bot learns for how long', async () => {
+  test('is rate limited, and the answer says for how long', async () => {
     const server = await discord();
     server.fail(POST, { kind: 'rate-limit', retryAfterMs: 1500, scope: 'shared' });
     const request = restOf(server).post(messages(server.channel), { body });
@@ -52,7 +52,7 @@ describe('a request with a fault', () => {
     expect(server.requests.at(-1)).toMatchObject({ method: 'POST', status: 429, fault: 'rate-limit', body });
   });
 
-  test('fails as often as configured, or until the fault is lifted', async () => {
+  test('fails until the fault is lifted', async () => {
     const server = await discord();
     const rest = restOf(server);
     const post = () => refusal(rest.post(messages(server.channel), { body }));
@@ -74,7 +74,7 @@ describe('a request with a fault', () => {
     expect(server.read(server.channel)).toHaveLength(2);
   });
 
-  test('without the bot’s token is unauthorized', async () => {
+  test('with a revoked token is unauthorized', async () => {
     const server = await discord();
     const rest = restOf(server);
     server.revokeToken();

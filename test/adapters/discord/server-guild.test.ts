@@ -2,7 +2,7 @@ import { GatewayIntentBits } from 'discord.js';
 import { describe, expect, test } from 'vitest';
 import { discord, listener, messages, refusal, restOf, until } from './server-rig.ts';
 
-describe('the bot in its guild', () => {
+describe('a bot in its guild on the fake Discord', () => {
   test('reads its user, its intents and its roles', async () => {
     const server = await discord({ messageContent: false });
     const rest = restOf(server);
@@ -16,7 +16,7 @@ describe('the bot in its guild', () => {
     });
   });
 
-  test('reacts where it may, with emoji and not with words', async () => {
+  test('reacts where it has the permission, with emoji and not with words', async () => {
     const server = await discord();
     const rest = restOf(server);
     const { id } = server.write('ann', server.channel, 'hello');
@@ -33,7 +33,7 @@ describe('the bot in its guild', () => {
     expect(await react('👀')).toBe('accepted');
   });
 
-  test('pins messages where it may, and Discord posts a notice', async () => {
+  test('pins messages where it has the permission, and Discord posts a notice', async () => {
     const server = await discord();
     const rest = restOf(server);
     const { id } = server.write('ann', server.channel, 'hello');
@@ -58,7 +58,7 @@ describe('the bot in its guild', () => {
     expect(server.write('ann', server.channel, `<@&${role}> help`).pings.roles).toEqual([role]);
   });
 
-  test('receives thread events, and a thread begins with the message it was opened on', async () => {
+  test('receives thread events, and a thread refers to the message on which it was opened', async () => {
     const server = await discord();
     const client = await listener(server);
     const { id } = server.write('ann', server.channel, 'topic');

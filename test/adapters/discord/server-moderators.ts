@@ -12,7 +12,7 @@ import type { Channel, Guild, Webhook, World } from './state.ts';
 
 export type PermissionName = keyof typeof PermissionFlagsBits;
 
-/** Actions of owners and moderators in the guild, and of Discord on the bot. */
+/** Actions of owners and moderators in the guild, and changes that Discord makes. */
 export function moderators(world: World, home: Guild) {
   const place = (id: string) => must(world.channels.get(id), `channel ${id}`);
   const guildAt = (id: string) => must(world.guilds.get(id), `guild ${id}`);
@@ -54,17 +54,17 @@ export function moderators(world: World, home: Guild) {
       guildAt(guild).joined = true;
       tellGuild(world, guildAt(guild));
     },
-    /** Makes the guild unavailable. The bot stays a member. */
+    /** Makes the guild unavailable, or available again. The bot stays a member. */
     outage(on: boolean, guild: string = home.id): void {
       const told = { id: guild, unavailable: true };
       if (on) world.tell({ t: 'GUILD_DELETE', intent: GatewayIntentBits.Guilds, guild, render: () => told });
       else tellGuild(world, guildAt(guild));
     },
-    /** Allows or denies the bot a permission in one channel, whatever its role says. `null` removes the overwrite. */
+    /** Allows or denies the bot a permission in one channel, regardless of its role. `null` removes the overwrite. */
     permit(channel: string, permission: PermissionName, to: 'allow' | 'deny' | null): void {
       overwrite(world, place(channel), { permission, to });
     },
-    /** Moves a webhook to another channel, as its settings allow. */
+    /** Moves a webhook to another channel, as people can in the webhook's settings. */
     moveWebhook: (id: string, channel: string): unknown =>
       world.webhooks.set(id, { ...must(world.webhooks.get(id), 'webhook'), channel }),
     /** Denies the bot READ_MESSAGE_HISTORY in one channel. Message lists are then empty, without an error. */
@@ -85,10 +85,10 @@ export function moderators(world: World, home: Guild) {
       setRoles(world, home, { user, change: (roles) => [...new Set([...roles, role])] }),
     takeRole: (user: string, role: string): void =>
       setRoles(world, home, { user, change: (roles) => roles.filter((one) => one !== role) }),
-    /** Roles of the guild, by name. */
+    /** Returns the ids of the guild's roles by name. */
     roles: (): Readonly<Record<string, string>> =>
       Object.fromEntries([...home.roles.values()].map(({ name, id }) => [name, id])),
-    /** Creates a webhook of another program, by a person; returns its id. */
+    /** Creates a webhook as a person does for another program; returns its id. */
     foreignWebhook: (channel: string, name: string): string =>
       addWebhook(world, place(channel), { name, application: null, creator: home.owner }).id,
     webhooks: (channel: string): readonly Webhook[] =>
@@ -115,7 +115,7 @@ function overwrite(
   own.deny = how.to === 'deny' ? own.deny | bit : own.deny & ~bit;
   if (known === undefined) channel.overwrites.push(own);
   const wire = wireChannel(channel);
-  // Sent without the channel's id, so that the bot gets it even when it can no longer view the channel.
+  // Without `channel`: the bot receives this event even when it can no longer view the channel.
   world.tell({ t: 'CHANNEL_UPDATE', intent: GatewayIntentBits.Guilds, guild: channel.guild, render: () => wire });
 }
 

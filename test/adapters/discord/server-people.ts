@@ -7,7 +7,7 @@ import type { Draft } from './state-messages.ts';
 import { addUser, must } from './state.ts';
 import type { Attachment, Channel, Message, User, World } from './state.ts';
 
-/** A file that a person sends. `size` and `url` are Discord's claims, when they differ from the truth. */
+/** A file that a person sends. `size` and `url` replace the true values in the messages of Discord. */
 export type SentFile = {
   readonly name: string;
   readonly content: string;
@@ -37,7 +37,7 @@ export function people(world: World) {
     );
   };
   return {
-    /** Returns the id of a person. A new person joins the guild. */
+    /** Returns the id of a person. A new person joins all guilds. */
     person(
       name: string,
       how: { readonly nick?: string; readonly globalName?: string; readonly roles?: readonly string[] } = {},
@@ -58,7 +58,7 @@ export function people(world: World) {
     /** Posts as another bot. */
     bot: (name: string, channel: string, text: string, more: Written = {}): Shown =>
       say(channel, userOf(world, name, true), text, more),
-    /** Posts as another program's webhook, which is created when the channel has none with this name. */
+    /** Posts as another program's webhook. Creates the webhook when the channel has none with this name. */
     webhookPost(name: string, channel: string, text: string): Shown {
       const known = [...world.webhooks.values()].find(
         (one) => one.channel === channel && one.name === name && one.application === null,
@@ -108,7 +108,7 @@ export function people(world: World) {
       const on = how.on === undefined ? undefined : messageOf(world, how.on);
       return openThread(world, place(channel), { name, owner: owner.id, on }).id;
     },
-    /** The channel as a person sees it, oldest first. */
+    /** Returns the channel's messages as people see them, oldest first. */
     read: (channel: string): readonly Shown[] => place(channel).messages.map((message) => shown(world, message)),
   };
 }
@@ -127,7 +127,7 @@ export function join(world: World, channel: Channel, user: User): void {
   }
 }
 
-/** Returns a message of any channel. */
+/** Returns the message with this id from any channel. Throws when no channel has the message. */
 export function messageOf(world: World, id: string): Message {
   for (const channel of world.channels.values()) {
     const message = find(channel, id);

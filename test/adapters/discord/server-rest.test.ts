@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { discord, listener, messages, refusal, restOf, until } from './server-rig.ts';
 import type { DiscordServer } from './server.ts';
 
-describe('a message by the bot', () => {
-  test('is posted once per nonce, until it is deleted', async () => {
+describe('a message on the fake Discord', () => {
+  test('is posted once per nonce, and the nonce is refused after the message was deleted', async () => {
     const server = await discord();
     const rest = restOf(server);
     const body = { content: 'hello', nonce: 'abc', enforce_nonce: true };
@@ -28,7 +28,7 @@ describe('a message by the bot', () => {
     expect(await post({ content: 'x'.repeat(2000), nonce: 'n'.repeat(25) })).toBe('accepted');
   });
 
-  test('is refused where the bot may not write or view', async () => {
+  test('is refused where the bot may not write or view, or where no channel exists', async () => {
     const server = await discord();
     const rest = restOf(server);
     const post = () => refusal(rest.post(messages(server.channel), { body: { content: 'x' } }));
@@ -40,7 +40,7 @@ describe('a message by the bot', () => {
     expect(await post()).toBe('404 10003');
   });
 
-  test('is refused in a locked thread and opens an archived one', async () => {
+  test('is refused in a locked thread and reopens an archived thread', async () => {
     const server = await discord();
     const rest = restOf(server);
     const thread = server.thread(server.channel, 'aside');
@@ -95,7 +95,7 @@ describe('a message by the bot', () => {
 });
 
 describe('the history', () => {
-  test('is listed newest first, in pages, after and before a message', async () => {
+  test('is listed newest first, in pages, after, before and around a message', async () => {
     const server = await discord();
     const rest = restOf(server);
     const ids = Array.from({ length: 5 }, (_, n) => server.write('ann', server.channel, String(n)).id);
@@ -111,7 +111,7 @@ describe('the history', () => {
     expect(await list({ around: ids[2] ?? '', limit: '3' })).toBe('321');
   });
 
-  test('is empty without the permission, and without an error', async () => {
+  test('is empty without the permission, instead of an error', async () => {
     const server = await discord();
     server.write('ann', server.channel, 'hello');
     server.hideHistory(server.channel);
@@ -142,7 +142,7 @@ describe('a webhook', () => {
     });
   });
 
-  test('has no name with "discord" or "clyde", and a channel has at most 15', async () => {
+  test('is refused with "discord" or "clyde" in its name, and as the 16th of its channel', async () => {
     const server = await discord();
     const rest = restOf(server);
     const create = (name: string) => refusal(rest.post(`/channels/${server.channel}/webhooks`, { body: { name } }));

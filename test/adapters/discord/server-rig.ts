@@ -30,14 +30,14 @@ export async function discord(options: DiscordOptions = {}): Promise<DiscordServ
   return server;
 }
 
-/** A REST client without retries and without waits for rate limits. */
+/** Returns a REST client without retries and without waits for rate limits. */
 export function restOf(server: DiscordServer, timeout = 5000): REST {
   return new REST({ api: server.apiUrl, retries: 0, timeout, offset: 0, rejectOnRateLimit: () => true }).setToken(
     server.token,
   );
 }
 
-/** A client that records what it receives. Resolves when it is connected or refused. */
+/** Connects a client that records dispatches and close codes. Resolves when the client is connected or refused. */
 export async function listener(
   server: DiscordServer,
   intents: GatewayIntentBits = INTENTS,
@@ -64,7 +64,7 @@ export async function listener(
   return { heard, closes, named, texts: () => named('MESSAGE_CREATE').map((message) => message['content']) };
 }
 
-/** Waits for something to become true. */
+/** Waits until `condition` returns true. Throws after 60 s. */
 export async function until(condition: () => boolean): Promise<void> {
   const end = Date.now() + 60_000;
   while (!condition()) {
@@ -73,7 +73,7 @@ export async function until(condition: () => boolean): Promise<void> {
   }
 }
 
-/** Returns how a request was refused: "403 50013", or the error's name; "accepted" when it was not. */
+/** Returns "accepted", Discord's refusal as "403 50013" (status and code), or the name of another error. */
 export async function refusal(request: Promise<unknown>): Promise<string> {
   try {
     await request;

@@ -28,7 +28,7 @@ export type Shown = {
   readonly type: number;
   readonly at: number;
   readonly pinned: boolean;
-  /** The thread that was opened on the message. */
+  /** The id of the thread that was opened on the message. */
   readonly thread: string | null;
   readonly nonce: string | number | null;
   readonly embeds: readonly Json[];
@@ -42,7 +42,7 @@ export type Shown = {
   }[];
   /** Ids of users with a reaction, by emoji. */
   readonly reactions: Readonly<Record<string, readonly string[]>>;
-  /** Everyone whom the message, or an edit of it, would notify. */
+  /** Everyone whom the message or one of its edits notifies. */
   readonly pings: Pings;
 };
 
@@ -78,7 +78,7 @@ export function shown(world: World, message: Message): Shown {
   };
 }
 
-/** All buttons, row by row, at any depth. */
+/** Returns all buttons, row by row, at any depth. */
 export function buttonsOf(components: readonly Json[]): readonly Button[] {
   return components.flatMap((one) => {
     const inside = Array.isArray(one['components']) ? buttonsOf(one['components'] as Json[]) : [];

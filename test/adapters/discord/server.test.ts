@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { discord, listener, until } from './server-rig.ts';
 
-describe('a client on the gateway', () => {
+describe('a client on the gateway of the fake Discord', () => {
   test("receives its guild and people's messages", async () => {
     const server = await discord();
     const client = await listener(server);
@@ -15,7 +15,7 @@ describe('a client on the gateway', () => {
     expect(client.heard.map(({ s }) => s)).toEqual([1, 2, 3]);
   });
 
-  test('sees no content without the intent, except where it is mentioned', async () => {
+  test('sees no message content without the intent, except where the bot is mentioned', async () => {
     const server = await discord();
     const client = await listener(server, GatewayIntentBits.Guilds | GatewayIntentBits.GuildMessages);
     server.write('ann', server.channel, 'secret');
@@ -83,7 +83,7 @@ describe('a client on the gateway', () => {
     expect(server.connected()).toBe(0);
   });
 
-  test('is closed with 4014 when it wants an intent that is switched off', async () => {
+  test('is closed with 4014 when it requests an intent that is switched off', async () => {
     const server = await discord({ messageContent: false });
     const client = await listener(server);
     expect(client.closes).toEqual([4014]);
@@ -111,7 +111,7 @@ describe('a client on the gateway', () => {
   });
 });
 
-describe('a gateway with faults', () => {
+describe('the gateway of the fake Discord with faults', () => {
   test('delivers a message twice, loses one, and swaps two', async () => {
     const server = await discord();
     const client = await listener(server);
@@ -157,7 +157,7 @@ describe('a gateway with faults', () => {
     expect(client.texts()).toEqual(['into the void']);
   });
 
-  test('closes a client that stops its heartbeat', async () => {
+  test('closes a client that sends no heartbeat', async () => {
     const server = await discord({ heartbeatMs: 200 });
     const socket = new WebSocket(`${server.apiUrl.replace('http', 'ws').replace('/api', '')}/?v=10&encoding=json`);
     const [code] = await once(socket, 'close');

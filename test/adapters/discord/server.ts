@@ -17,7 +17,7 @@ import type { Interaction } from './state-interactions.ts';
 import { addChannel, addGuild, newWorld } from './state.ts';
 import type { World } from './state.ts';
 
-/** Differences of this Discord from the default. */
+/** Options of a fake Discord. */
 export type DiscordOptions = {
   /** 0: any free port. */
   readonly port?: number;
@@ -34,11 +34,11 @@ export type DiscordOptions = {
   readonly nonceMs?: number;
   /** How far Discord's clock is ahead of this machine's. */
   readonly clockSkewMs?: number;
-  /** The limit for each route and channel. Without it, the headers show a limit that is never reached. */
+  /** The rate limit of each route and channel. The default is too high for a test to reach. */
   readonly rateLimit?: RateLimit;
 };
 
-/** The permissions of a bot that was invited with everything it needs. */
+/** The default permissions of the bot: all that Conch needs. */
 export const INVITED: readonly PermissionName[] = [
   'ViewChannel',
   'SendMessages',
@@ -116,7 +116,7 @@ export async function startDiscord(options: DiscordOptions = {}) {
 /** Methods that make requests and connections fail. */
 function troubles(world: World, rest: Rest, gateway: Gateway) {
   return {
-    /** Lets the next `times` matching requests fail. `null`: all of them, until `heal` or `lift`. */
+    /** Fails the next `times` matching requests. `null`: all matching requests, until `heal` or `lift`. */
     fail: (match: Match, fault: Fault, times: number | null = 1): SetFault =>
       rest.faults.add(match, fault, times ?? Infinity),
     /** Lifts all faults of requests. */

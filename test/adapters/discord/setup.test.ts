@@ -84,7 +84,7 @@ describe('a bot that is set up wrongly', () => {
     expect(findings.find(({ verdict }) => verdict === 'bad')?.todo).toContain('oauth2/authorize');
   });
 
-  test('gets only a warning when the missing permissions are optional', async () => {
+  test('gets only a warning when the missing permission is optional', async () => {
     const findings = await check(
       {},
       { before: (running) => running.permit(running.channel, 'ManageWebhooks', 'deny') },
@@ -92,7 +92,7 @@ describe('a bot that is set up wrongly', () => {
     expect(findings.map(({ verdict }) => verdict)).toEqual(['good', 'good', 'good', 'warning']);
   });
 
-  test('gets a failed check where a crew cannot open threads, and only there', async () => {
+  test('gets a failed check where a crew cannot open threads, and passes without a crew', async () => {
     const deny = (running: DiscordServer): void => running.permit(running.channel, 'CreatePublicThreads', 'deny');
     const findings = await check({}, { hasCrew: true, before: deny });
     expect(wrong(findings)).toEqual(['#general: permissions: the bot lacks "Create Public Threads"']);
@@ -155,7 +155,7 @@ describe('the invite URL', () => {
     );
   });
 
-  test('asks for threads where a crew works', () => {
+  test('asks for the permission to open threads where a crew works', () => {
     const url = new URL(inviteUrl('42', { webhooks: false, roles: false, crews: true }));
     expect(BigInt(url.searchParams.get('permissions') ?? '') & (1n << 35n)).not.toBe(0n);
   });
@@ -165,7 +165,7 @@ describe('the invite URL', () => {
     ['MTIzNDU2Nzg5MDEyMzQ1Njc4', null],
     ['nonsense.abc.def', null],
     ['', null],
-  ])('needs the id that a token begins with (%s)', (token, id) => {
+  ])('takes the application id from the beginning of the token (%s)', (token, id) => {
     expect(applicationIdOf(token)).toBe(id);
   });
 });

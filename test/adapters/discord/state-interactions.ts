@@ -4,7 +4,7 @@ import type { Change, Draft } from './state-messages.ts';
 import { must } from './state.ts';
 import type { Channel, Json, Message, World } from './state.ts';
 
-/** How long a program has for its first answer, and how long the token is valid after it. */
+/** Milliseconds from an interaction until a first answer is too late, and until the token expires. */
 const ANSWER_MS = 3000;
 const TOKEN_MS = 15 * 60_000;
 
@@ -15,7 +15,7 @@ const COMMAND_REPLY = 20;
 const DEFERRED_MESSAGE = 5;
 const DEFERRED_UPDATE = 6;
 
-/** What a person sees after a command or a button press. It changes when the program edits its answer. */
+/** The answer that a person sees to a command, button or form. Changes when the program edits the answer. */
 export type Answer = {
   /**
    * `failed`: "The application did not respond". `updated`: the message with the button was changed, or nothing is
@@ -28,7 +28,7 @@ export type Answer = {
   components: readonly Json[];
   embeds: readonly Json[];
   readonly followUps: { readonly text: string; readonly ephemeral: boolean }[];
-  /** The completions. */
+  /** The completions for a half-typed option. */
   choices: readonly { readonly name: string; readonly value: string | number }[];
   modal: Json | null;
 };
@@ -50,7 +50,7 @@ export type Interaction = {
   changed: () => void;
 };
 
-/** Opens an interaction. The program has 3 s from now. */
+/** Opens an interaction. The program has 3 s from now for its first answer. */
 export function opened(
   world: World,
   where: { readonly user: string; readonly channel: Channel; readonly source: Message | null },
@@ -86,7 +86,7 @@ export function isExpired(interaction: Interaction): boolean {
   return performance.now() - interaction.at > TOKEN_MS;
 }
 
-/** Handles the first answers "thinking" and "I will change the message". */
+/** Handles a deferred first answer: "thinking", or a later change of the message with the button. */
 export function defer(
   world: World,
   interaction: Interaction,
@@ -131,7 +131,7 @@ export function offer(interaction: Interaction, type: number, what: Partial<Pick
   interaction.changed();
 }
 
-/** Adds a message. After "thinking", the first one replaces it. */
+/** Adds a message to the answer. After "thinking", the first added message replaces "thinking". */
 export function followUp(world: World, interaction: Interaction, draft: Omit<Draft, 'author'>): Message {
   const { original } = interaction;
   if (interaction.ack === DEFERRED_MESSAGE && original !== null && (original.flags & LOADING) !== 0) {

@@ -6,7 +6,7 @@ import type { Channel, Pings, User, World } from './state.ts';
 
 export type AllowedMentions = z.output<typeof allowedMentions>;
 
-/** The author of a text with mentions. A webhook may ping everyone whom it mentions. */
+/** The author of a text with mentions. A webhook may ping @everyone and all roles. */
 export type Voice = { readonly user: string; readonly webhook: boolean };
 
 export const NO_PINGS: Pings = { everyone: false, users: [], roles: [] };

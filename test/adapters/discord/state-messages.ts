@@ -5,7 +5,7 @@ import { gatewayMessage, isThread, wireChannel, wireEmoji, wireMember } from './
 import { must } from './state.ts';
 import type { Attachment, Channel, Event, Json, Message, Webhook, World } from './state.ts';
 
-/** A message to write. The caller checks whether it is allowed. */
+/** A message to write. The caller checks permissions and limits. */
 export type Draft = {
   readonly author: string;
   readonly text: string;
@@ -107,7 +107,7 @@ export function applyChange(world: World, channel: Channel, message: Message, ch
   if ((message.flags & EPHEMERAL) === 0) message.pings = both(message.pings, said(text));
 }
 
-/** Sends a message's update event. Without an edit, this is a link preview. */
+/** Sends the update event of a message: for an edit, a link preview, a pin or a thread. */
 export function update(world: World, channel: Channel, message: Message): void {
   world.tell({
     ...aboutMessages(channel),
@@ -130,7 +130,7 @@ export function purge(world: World, channel: Channel, messages: readonly Message
   world.tell({ ...aboutMessages(channel), t: 'MESSAGE_DELETE_BULK', render: () => gone });
 }
 
-/** Adds or removes one reaction. No effect when it is there (or missing) already. */
+/** Adds or removes one reaction. No effect when the reaction exists, or is missing, already. */
 export function react(
   world: World,
   message: Message,

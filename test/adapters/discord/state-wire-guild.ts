@@ -2,7 +2,7 @@ import { guildPermissions } from './state-permissions.ts';
 import { isThread, wireChannel, wireMember, wireRole, wireUser } from './state-wire.ts';
 import type { Guild, Json, World } from './state.ts';
 
-/** Application flags for the switched-on privileged intents. */
+/** Application flags that say which privileged intents are switched on. */
 const LIMITED_MEMBERS = 1 << 15;
 const LIMITED_CONTENT = 1 << 19;
 

@@ -2,7 +2,7 @@ import { PermissionFlagsBits } from 'discord.js';
 import { guildOf } from './state-permissions.ts';
 import type { Attachment, Channel, Json, Member, Message, Role, Sight, User, Webhook, World } from './state.ts';
 
-/** Whether a channel is a thread. */
+/** Returns whether a channel is a thread. */
 export function isThread(channel: Channel): boolean {
   return channel.parent !== null && [10, 11, 12].includes(channel.type);
 }
@@ -103,7 +103,7 @@ export function wireWebhook(world: World, webhook: Webhook): Json {
     avatar: null,
     application_id: webhook.application,
     ...(creator === undefined ? {} : { user: wireUser(creator) }),
-    // Only its creator, and members with "Manage Webhooks", see the token. Tokens of other programs are hidden.
+    // Shows the tokens of webhooks that a person or this bot created, and not those of other programs.
     ...(webhook.application === null || webhook.application === world.application ? { token: webhook.token } : {}),
     url: `${world.origin}/api/webhooks/${webhook.id}/${webhook.token}`,
   };
@@ -224,7 +224,7 @@ function reactionsOf(world: World, message: Message): Json {
   return { reactions };
 }
 
-/** Returns a unicode emoji, or "name:id" for an emoji of a guild. */
+/** Returns the emoji object for a Unicode emoji, or for "name:id", an emoji of a guild. */
 export function wireEmoji(emoji: string): Json {
   const [name, id] = emoji.split(':');
   return { id: id ?? null, name: name ?? null };

@@ -23,7 +23,7 @@ export type Guild = {
   readonly roles: Map<string, Role>;
   readonly members: Map<string, Member>;
   commands: Command[];
-  /** Whether the bot is a member. */
+  /** True while the bot is a member. */
   joined: boolean;
 };
 
@@ -32,7 +32,7 @@ export type Channel = {
   readonly guild: string;
   readonly type: ChannelType;
   name: string;
-  /** The channel a thread belongs to. */
+  /** The id of a thread's channel; `null` for a channel. */
   readonly parent: string | null;
   readonly owner: string | null;
   overwrites: Overwrite[];
@@ -49,7 +49,7 @@ export type Attachment = {
   readonly name: string;
   readonly type: string;
   readonly content: Buffer;
-  /** Discord's claim, which a test can make wrong. */
+  /** The size that Discord reports. A test can set a wrong size. */
   readonly size: number;
   readonly url: string;
 };
@@ -83,7 +83,7 @@ export type Message = {
   components: readonly Json[];
   attachments: readonly Attachment[];
   mentions: Pings;
-  /** Everyone whom the message or an edit of it would notify. */
+  /** Everyone whom the message or one of its edits notifies. */
   pings: Pings;
   flags: number;
   pinned: boolean;
@@ -98,7 +98,7 @@ export type Webhook = {
   name: string;
   readonly channel: string;
   readonly guild: string;
-  /** The program that created it. */
+  /** The id of the program that created the webhook; `null`: a person created it. */
   readonly application: string | null;
   readonly creator: string;
 };
@@ -119,7 +119,7 @@ export type Command = {
   readonly wire: Json;
 };
 
-/** Which message content a program sees: without the intent it is empty. */
+/** Whether a program sees message content. Without the intent, it sees empty texts. */
 export type Sight = { readonly content: boolean };
 
 /** An event for the gateway. An event with `intent` 0 goes to every session. */
@@ -165,7 +165,7 @@ export type World = {
   readonly id: () => string;
 };
 
-/** Permissions of people without roles. */
+/** The permissions of the role @everyone. */
 export const EVERYONE =
   PermissionFlagsBits.ViewChannel |
   PermissionFlagsBits.SendMessages |
@@ -270,7 +270,7 @@ export function addChannel(
   return channel;
 }
 
-/** Returns the value; throws when the test expects something that is missing. */
+/** Returns the value. Throws when the value is null or undefined: the test names a missing thing. */
 export function must<T>(value: T | null | undefined, what: string): T {
   if (value === null || value === undefined) throw new Error(`no such ${what} in the loopback Discord`);
   return value;

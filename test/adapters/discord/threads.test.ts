@@ -11,7 +11,7 @@ afterEach(async () => {
   for (const server of servers.splice(0)) await server.close();
 });
 
-/** A message of a fake Discord, and what opens the thread under it. */
+/** Writes a message in a fake Discord. `opened` opens the thread under the message, or returns the error. */
 async function messageOn() {
   const server = await startDiscord();
   servers.push(server);
@@ -35,7 +35,7 @@ test('a thread is found again when the answer to its opening was lost', async ()
   expect(await opened()).toBe(channelId(id));
 });
 
-test('a bot without the permission for threads is told which one it lacks', async () => {
+test('a refused thread fails with the name of the permission that the bot lacks', async () => {
   const { server, opened } = await messageOn();
   server.permit(server.channel, 'CreatePublicThreads', 'deny');
   expect(await opened()).toMatchObject({
