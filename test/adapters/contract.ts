@@ -72,7 +72,7 @@ function taking({ rig, on }: Suite): void {
   );
 
   test(
-    'that mentions an agent goes to it first',
+    'that mentions an agent starts the turn of that agent first',
     on({}, async ({ stage, program, says }) => {
       await says('Is it sound, @QA?');
       await program.rests();
@@ -81,7 +81,7 @@ function taking({ rig, on }: Suite): void {
   );
 
   test.runIf(rig.ways.mentions)(
-    "that mentions an agent by the platform's own means goes to it first",
+    "that mentions an agent with the platform's own mention starts the turn of that agent first",
     on({}, async ({ stage, program, says }) => {
       await says(`Is it sound, ${stage.mention?.('qa') ?? ''}?`);
       await program.rests();
@@ -90,7 +90,7 @@ function taking({ rig, on }: Suite): void {
   );
 
   test.runIf(rig.ways.replies)(
-    'that replies to an agent goes to it first',
+    'that replies to an agent starts the turn of that agent first',
     on({}, async ({ stage, program, says }) => {
       await says('Build a bridge');
       await program.rests();

@@ -78,7 +78,7 @@ describe("T37 a post in a thread that shares its channel's floor", () => {
     expect(await platform.sender.find(CHANNEL, inThread('Another.'))).toBeNull();
   });
 
-  test('is shown as a draft in the thread and becomes the post there', async () => {
+  test('is shown as a draft in the thread, and the draft becomes the post', async () => {
     const platform = fakePlatform();
     platform.places.thread = THREAD;
     await drafted(platform, 'half');
@@ -88,7 +88,7 @@ describe("T37 a post in a thread that shares its channel's floor", () => {
     expect(platform.shown()).toEqual(['post Dev: half and whole']);
   });
 
-  test('does not replace a draft that began in the channel', async () => {
+  test('is a new message when its draft began in the channel, and the draft is removed', async () => {
     const platform = fakePlatform();
     await drafted(platform, 'half');
     await platform.sender.post(CHANNEL, inThread('whole'));
