@@ -29,7 +29,7 @@ describe.skipIf(!hasBrowser)('access to the page in a browser', () => {
     expect(await page.context().cookies()).toEqual([]);
   });
 
-  test('T78 a link lets its browser in, stays out of the address and works once', async () => {
+  test('T78 a link gives one browser access, works once, and its key leaves the address bar', async () => {
     const link = stage.link();
     const [first, second] = [await browser.newContext(), await browser.newContext()];
     const page = await first.newPage();
@@ -40,7 +40,7 @@ describe.skipIf(!hasBrowser)('access to the page in a browser', () => {
     expect(cookie).toMatchObject({ name: `conch_${new URL(link).port}`, httpOnly: true, sameSite: 'Strict' });
     await page.reload();
     await page.locator(OPEN).waitFor();
-    // The same link again, as from the history of the terminal.
+    // Opens the used link again, as from the terminal's history: this browser keeps its session.
     await page.goto(link);
     await page.locator(OPEN).waitFor();
     const other = await second.newPage();
@@ -48,7 +48,7 @@ describe.skipIf(!hasBrowser)('access to the page in a browser', () => {
     await other.locator(REFUSED).getByText('was used already').waitFor();
   });
 
-  test('T78 fetching the link ahead of the person does not use it up', async () => {
+  test('T78 fetching a link, as a link preview does, leaves it valid', async () => {
     const link = stage.link();
     const bot = await browser.newContext({ javaScriptEnabled: false });
     await (await bot.newPage()).goto(link);
@@ -60,7 +60,7 @@ describe.skipIf(!hasBrowser)('access to the page in a browser', () => {
     expect(await page.locator(REFUSED).count()).toBe(0);
   });
 
-  test('T78 a tab that waits for a link is let in by a link opened in another tab', async () => {
+  test('T78 a tab without access connects when another tab opens a link', async () => {
     const context = await browser.newContext();
     const waiting = await context.newPage();
     await waiting.goto(stage.url);
@@ -72,7 +72,7 @@ describe.skipIf(!hasBrowser)('access to the page in a browser', () => {
     expect(await waiting.locator(REFUSED).count()).toBe(0);
   });
 
-  test('T78 a server on another port that reads the cookie cannot use it', async () => {
+  test('T78 the cookie alone, as a server on another port can read it, gives no access', async () => {
     const context = await browser.newContext();
     const page = await context.newPage();
     await page.goto(stage.link());

@@ -26,7 +26,7 @@ const about = {
 const plain = { shown: true, about };
 const LONG = Array.from({ length: 80 }, (_, line) => `+line ${line} of the long file`).join('\n');
 
-/** A question of each kind, and words that stand in it and nowhere else. */
+/** Questions of each kind: the kind, the question, and a text that appears only in this question. */
 const KINDS: readonly (readonly [string, Omit<Question, 'question'>, string])[] = [
   ['an approval', { ...plain, key: 'K', title: 'scratch: write_file a.txt', detail: 'text: the tide' }, 'the tide'],
   [
@@ -53,7 +53,7 @@ const KINDS: readonly (readonly [string, Omit<Question, 'question'>, string])[] 
   ],
 ];
 
-/** Runs in the page: how often the words stand where people see them. */
+/** Runs in the page: returns how many times a text is visible. */
 function timesSeen(words: string): number {
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   let times = 0;
@@ -65,7 +65,7 @@ function timesSeen(words: string): number {
   return times;
 }
 
-/** Runs in the page: the buttons of the questions that cannot be pressed as the page stands. */
+/** Runs in the page: returns the labels of a question's buttons that are outside the window or covered. */
 function outOfSight(id: string): readonly string[] {
   return [...document.querySelectorAll<HTMLElement>(`[data-asked="${id}"] [role="group"] button`)]
     .filter((button) => {
@@ -111,7 +111,7 @@ describe.runIf(hasBrowser)('T69 a question', () => {
       : page.screenshot({ path: `${process.env['SHOTS']}/${name.replaceAll(' ', '-')}.png` });
 
   for (const size of [DESK, PHONE]) {
-    test.each(KINDS)(`T69 %s stands once at ${size.width} px, with its buttons in sight`, async (name, kind, words) => {
+    test.each(KINDS)(`T69 as %s is shown once at ${size.width} px, with buttons in view`, async (name, kind, words) => {
       await withStage(size, async (stage, page, here) => {
         const asked: Question = { ...kind, question: 3 };
         await post(stage, here, asked);
@@ -126,7 +126,7 @@ describe.runIf(hasBrowser)('T69 a question', () => {
       });
     });
 
-    test(`T69 of trust stands once at ${size.width} px, with its buttons in sight`, async () => {
+    test(`T69 about trust in a folder is shown once at ${size.width} px, with buttons in view`, async () => {
       await withStage(size, async (stage, page, here) => {
         const trust = { agent: 'qa', id: 'a1b2', folder: '/work/site', detail: '.mcp.json (12 bytes)', shown: true };
         const { shown: _shown, ...said } = trust;
@@ -140,7 +140,7 @@ describe.runIf(hasBrowser)('T69 a question', () => {
       });
     });
 
-    test(`T69 among several is reached from the bar, one after the other, at ${size.width} px`, async () => {
+    test(`T69 among several gets the focus in its turn by a button of the top bar at ${size.width} px`, async () => {
       await withStage(size, async (stage, page, here) => {
         const asked = [3, 4, 5].map((question) => ({
           ...plain,
@@ -171,7 +171,7 @@ describe.runIf(hasBrowser)('T69 a question', () => {
     });
   }
 
-  test('T67 has no buttons half a second after it ended, whoever answered it', async () => {
+  test('T67 disappears within 500 ms after it ended without an answer on this page', async () => {
     await withStage(DESK, async (stage, page, here) => {
       const asked: Question = { ...plain, question: 3, key: 'K', title: 'do it', detail: 'a thing' };
       stage.hold(here, 'dev', { waitingFor: 'approval', approval: asked });
@@ -183,7 +183,7 @@ describe.runIf(hasBrowser)('T69 a question', () => {
     });
   });
 
-  test('T69 that an agent asks stands once in the real page, before and after a reload, and its outcome after it', async () => {
+  test('T69 of a running agent is shown once, before and after a reload, and its outcome is shown once', async () => {
     const bot = new Bot({ log: { level: 'fatal' } });
     const page = await browser.newPage({ viewport: PHONE });
     try {

@@ -7,7 +7,7 @@ import type { Stage } from './stage.ts';
 
 const WITHIN = { timeout: 60_000, interval: 20 };
 
-describe.runIf(hasBrowser)('the tool calls on the page', () => {
+describe.runIf(hasBrowser)("the page's view of tool calls", () => {
   let browser: Browser;
   let page: Page;
   let stage: Stage;
@@ -34,7 +34,7 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
     await page.locator('[data-testid="calls"][data-reading="false"]').waitFor({ state: 'attached' });
   };
 
-  test('are a hundred of ten thousand, and a hundred more when they are asked for', async () => {
+  test('loads the newest 100 of 10,000 calls, and 100 more on request', async () => {
     for (let seq = 1; seq <= 10_000; seq += 1) stage.audit.rows.push(auditRow(seq));
     await open();
     await expect.poll(async () => (await shown()).length, WITHIN).toBe(100);
@@ -45,7 +45,7 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
     expect(stage.audit.read).toBe(200);
   });
 
-  test('say so when they cannot be loaded, and close again', async () => {
+  test('reports that its script cannot be loaded, and closes again', async () => {
     await page.route('**/assets/views-*.js', async (route) => await route.abort());
     await page.getByTestId('audit').click();
     const said = page.getByRole('alert').filter({ hasText: 'load the page again' });
@@ -55,7 +55,7 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
     expect(await said.count()).toBe(0);
   });
 
-  test('come, and change, without a reload, and only those that are wanted', async () => {
+  test('adds and updates calls without a reload, and shows only calls that match the filter', async () => {
     stage.audit.rows.push(auditRow(1));
     await open();
     await expect.poll(shown, WITHIN).toEqual(['1']);
@@ -70,7 +70,7 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
     await expect.poll(shown, WITHIN).toEqual(['3', '2', '1']);
   });
 
-  test('are filtered by what is chosen, and the export gives the same', async () => {
+  test('applies the chosen filters, and exports the same calls', async () => {
     stage.audit.rows.push(
       auditRow(1, { tool: 'Bash', decision: 'rule', rule: 'execute(ls)' }),
       auditRow(2, { decision: 'denied-person', status: 'error', code: 'DENIED' }),
@@ -91,7 +91,7 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
     await page.getByText('No matching call').waitFor();
   });
 
-  test('unfold to all that is on record, with what cannot be seen spelled out, and are never drawn as a page', async () => {
+  test('shows the whole record of a call, escapes invisible characters, and renders no HTML', async () => {
     const row = auditRow(1, {
       tool: '<img src=x onerror=document.title="bad">',
       input: { path: 'a\u202Eb', html: '<b>bold</b>' },
@@ -127,7 +127,7 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
     expect([await page.locator('.call img, .call b, .call script').count(), await page.title()]).toEqual([0, 'Conch']);
   });
 
-  test('revokes a rule with its own command in its own channel, after a second press', async () => {
+  test("revokes a rule in the rule's channel, after a second press", async () => {
     const there = stage.channels[1] ?? '';
     const yes = { channel: there, agent: 'dev', by: 'u1', at: 1, until: Date.now() + 9e9, uses: 2, usedAt: 2 };
     stage.audit.remembered = [{ ...yes, rule: 'execute(npm test)', revoke: '/run revoke dev #1.1' }];
@@ -144,7 +144,7 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
     await page.getByText('There are no always-allow rules.').waitFor();
   });
 
-  test('what is asked now leads to its question, in whichever channel that is', async () => {
+  test('leads from an open request to its question in another channel', async () => {
     const there = stage.channels[1] ?? '';
     stage.hold(there, 'dev', {
       waitingFor: 'approval',
@@ -157,7 +157,7 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
     expect(await page.getByTestId('calls').count()).toBe(0);
   });
 
-  test('leave room on a phone for what is asked', async () => {
+  test('keeps the button of an open request readable on a phone', async () => {
     const small = await openStage({ channels: 1 });
     const phone = await browser.newPage({ viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true });
     await phone.goto(small.link());
@@ -175,7 +175,7 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
     await small.close();
   });
 
-  test('stay open over a reload, and close and open by a key', async () => {
+  test('opens by the key 4, closes by Escape, and stays open over a reload', async () => {
     stage.audit.rows.push(auditRow(1));
     await page.locator('body').press('4');
     await expect.poll(shown, WITHIN).toEqual(['1']);

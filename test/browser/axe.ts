@@ -1,6 +1,6 @@
 /**
- * Looks at every view of the page with axe: `npm run axe -- [--json] [--view busy] [--shots folder]`.
- * The last line is one JSON object; the exit code is 1 when anything was found.
+ * Checks every view of the page, or one, with axe: `npm run axe -- [--json] [--view busy] [--shots folder]`.
+ * The last line of the output is one JSON object. The exit code is 1 when axe found a violation.
  */
 import { mkdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';

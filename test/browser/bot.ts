@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../kill/bot.ts';
 
-/** The longest time for a start, in milliseconds. A start takes about a second, and much longer beside other tests. */
+/** The timeout of a start, in milliseconds. A start takes about 1 s, and much longer while other tests run. */
 const READY_WITHIN_MS = 60_000;
 
-/** The real program on a folder of its own, as a newcomer starts it, but with quick typists. */
+/** The real program in its own temporary folder. By default it has three scripted agents that write fast. */
 export class Bot {
   readonly dir = mkdtempSync(join(tmpdir(), 'conch-browser-'));
   readonly #config: object;
@@ -24,7 +24,7 @@ export class Bot {
     return `http://127.0.0.1:${this.#port}/`;
   }
 
-  /** A new address that lets one browser in, as `conch open` prints it. */
+  /** Returns a new link, as `conch open` prints it. The link gives one browser access to the page. */
   async link(): Promise<string> {
     const token = readFileSync(join(this.dir, 'state/console-token'), 'utf8').trim();
     const headers = { authorization: `Bearer ${token}` };
@@ -32,7 +32,7 @@ export class Bot {
     return ((await answer.json()) as { readonly text: string }).text;
   }
 
-  /** Starts it and waits until it is ready. */
+  /** Starts the program and waits until it is ready. Throws when it ends first, or at the timeout. */
   async start(): Promise<void> {
     if (this.#port === 0) this.#port = await freePort();
     const config = join(this.dir, 'turnConfig.json');
@@ -53,7 +53,7 @@ export class Bot {
     throw new Error(`the bot did not become ready (exit code ${started.exitCode})`);
   }
 
-  /** Ends it at once, in the middle of whatever it does. */
+  /** Ends the program with SIGKILL, and waits until it has ended. */
   async kill(): Promise<void> {
     const running = this.#process;
     this.#process = null;

@@ -4,7 +4,7 @@ import type { Browser } from 'playwright-core';
 
 const PATH = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
 
-/** Whether there is a browser; with CONCH_REQUIRE_BROWSER=1 its absence is a failure. */
+/** Whether Chromium is installed. With CONCH_REQUIRE_BROWSER=1 always true: tests fail without Chromium. */
 export const hasBrowser = existsSync(PATH) || process.env['CONCH_REQUIRE_BROWSER'] === '1';
 
 if (!hasBrowser) {
@@ -13,7 +13,7 @@ if (!hasBrowser) {
   );
 }
 
-/** A browser without a window. */
+/** Starts Chromium without a window. */
 export async function openBrowser(): Promise<Browser> {
   const args = ['--no-sandbox', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
   return chromium.launch({ executablePath: PATH, args });

@@ -7,11 +7,11 @@ import { sizesFor, THEMES, violations, withView } from './views.ts';
 
 const WITHIN = { timeout: 60_000, interval: 20 };
 const DAY_MS = 86_400_000;
-/** Degrees between two hues that nobody takes for the same, and how much colour something must have to be one. */
+/** Hues closer than this angle (degrees) look alike. A colour below this chroma looks grey. */
 const HUE_APART = 30;
 const LEAST_CHROMA = 0.06;
 
-describe.runIf(hasBrowser)('a page that is looked at', () => {
+describe.runIf(hasBrowser)('the page of a conversation', () => {
   let browser: Browser;
   let page: Page;
   let stage: Stage;
@@ -55,7 +55,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
       return left >= 0 && right <= innerWidth && (element.contains(seen) || seen?.contains(element) === true);
     });
 
-  test('T46 the open channel is on the screen of a phone, however many there are', async () => {
+  test('T46 the list of 21 channels shows the open channel on a phone', async () => {
     const last = stage.channels.at(-2) ?? '';
     await page.setViewportSize({ width: 390, height: 800 });
     await page.goto(`${stage.link()}#${encodeURIComponent(last)}`);
@@ -64,7 +64,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     await expect.poll(() => shown(page.locator('[aria-current="page"]')), WITHIN).toBe(true);
   });
 
-  test('T46 own messages have their speaker in the accessibility tree, others their name beside them', async () => {
+  test("T46 own messages name their author in the accessibility tree, other people's messages show the name", async () => {
     const own = await say('Mine');
     expect(await own.ariaSnapshot()).toContain('You');
     expect(await shown(own.locator('.text'))).toBe(true);
@@ -78,7 +78,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     expect(await shown(others.getByText('Anna'))).toBe(true);
   });
 
-  test('T46 editing takes the focus; Escape leaves everything as it was, Enter saves', async () => {
+  test('T46 the editor of a message takes the focus; Escape cancels the edit, Enter saves it', async () => {
     const own = await say('First words');
     await act(own, 'Edit');
     const field = page.getByRole('textbox', { name: 'Your message' });
@@ -98,7 +98,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     await expect.poll(() => stage.intake.changes, WITHIN).toMatchObject([{ change: 'edited', text: 'Last words' }]);
   });
 
-  test('T46 a deletion can be undone; then nothing was deleted', async () => {
+  test('T46 a deletion that is undone never reaches Conch', async () => {
     const own = await say('A mistake');
     await act(own, 'Delete');
     await page.getByText('Deleted.').waitFor();
@@ -107,7 +107,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     expect(stage.intake.changes).toEqual([]);
   });
 
-  test('T46 a deletion that is not undone is done by itself, or at once when the page is left', async () => {
+  test('T46 a deletion reaches Conch after the time for its undo, or at once when the page is left', async () => {
     await act(await say('One'), 'Delete');
     await page.getByText('This message was deleted.').waitFor();
     await expect.poll(() => stage.intake.changes.length, WITHIN).toBe(1);
@@ -117,7 +117,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     await expect.poll(() => stage.intake.changes.map(({ change }) => change), WITHIN).toEqual(['deleted', 'deleted']);
   });
 
-  test('T46 channels that a reload of the configuration adds or takes away do so on the page, too', async () => {
+  test('T46 the page adds and removes channels when a reload of the configuration does', async () => {
     const added = stage.addChannel('brand-new');
     await page.getByText('#brand-new').waitFor();
     await open(added);
@@ -127,7 +127,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     expect(await page.getByText('#brand-new').count()).toBe(0);
   });
 
-  test('T40 a floor that nobody can take says so, and why is one press away, as at the seat', async () => {
+  test('T40 a floor without available agents says so; a press on Why? explains the floor or a seat', async () => {
     const seats = stage.agents.map(
       (agent) => ({ agent, status: 'OFFLINE', disabled: false, waitUntil: null }) as const,
     );
@@ -148,7 +148,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     expect(stage.intake.commands.map(({ line }) => line)).toEqual(['/agent list', `/agent status ${agent}`]);
   });
 
-  test('T17 a floor that rests says for what reason, and how to go on', async () => {
+  test('T17 a resting floor shows the reason and how to continue', async () => {
     const why = page.locator('.floor-why');
     for (const [obstacle, words] of [
       [
@@ -165,7 +165,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     }
   });
 
-  test('T5 the receipt of a message that is held says what it waits for, now', async () => {
+  test('T5 the receipt of a held message shows the present reason', async () => {
     const own = await say('Wait for it');
     const id = (await own.getAttribute('data-id')) ?? '';
     await stage.adapter.receipt?.(here, id, 'held');
@@ -184,7 +184,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     }
   });
 
-  test('a flood of 2,000 messages leaves what was typed, a bounded page, and the newest at its end', async () => {
+  test('a flood of 2,000 messages keeps the typed text, draws at most 400 messages, and ends at the newest', async () => {
     await page.getByTestId('composer').focus();
     for (let sent = 0; sent < 2_000; sent += 200) {
       await Promise.all(
@@ -198,7 +198,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     expect(await shown(page.getByTestId('message').last())).toBe(true);
   });
 
-  test('T46 each channel keeps what is begun in it, also over a reload', async () => {
+  test('T46 each channel keeps its unsent text and reply, also over a reload', async () => {
     const [, there = ''] = stage.channels;
     const field = page.getByTestId('composer');
     const own = await say('Said before');
@@ -220,7 +220,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     expect(stage.intake.messages.map(({ text }) => text)).toEqual(['Said before']);
   });
 
-  test('T46 days are told apart', async () => {
+  test('T46 a line separates the messages of different days', async () => {
     await stage.post(here, 'dev', 'On the first day');
     await stage.post(here, 'dev', 'Still on the first day');
     stage.pass(DAY_MS);
@@ -232,7 +232,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     expect(first).not.toBe(second);
   });
 
-  test('T46 the beginning of 2,000 messages is one key away, and the end another', async () => {
+  test('T46 Home shows the first of 2,000 messages, and End the newest', async () => {
     await Promise.all(Array.from({ length: 2_000 }, (_, place) => stage.post(here, 'dev', `Message ${place}.`)));
     await page.getByText('Message 1999.').waitFor();
     await page.getByTestId('conversation').focus();
@@ -247,7 +247,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     await expect.poll(() => shown(newest), WITHIN).toBe(true);
   });
 
-  test('times that Conch wrote in UTC are shown in the zone of the reader, and the words of others are not changed', async () => {
+  test("times in Conch's own texts are shown in the reader's time zone; code and agents' texts stay unchanged", async () => {
     const reader = await browser.newPage({ timezoneId: 'Asia/Kathmandu', locale: 'en-GB' });
     try {
       await reader.goto(stage.link());
@@ -268,7 +268,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     }
   });
 
-  test('on a phone a report of Conch is read without scrolling sideways', async () => {
+  test('a report of Conch fits the width of a phone', async () => {
     await page.setViewportSize({ width: 390, height: 800 });
     await stage.post(
       here,
@@ -302,7 +302,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     }
   });
 
-  test('T46 no agent has the colour of Stop, in either theme', async () => {
+  test('T46 no agent has a colour like that of Stop, in either theme', async () => {
     for (const colorScheme of THEMES) {
       await page.emulateMedia({ colorScheme });
       const [stop = [], ...tones] = await page.evaluate(() =>
@@ -323,7 +323,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     }
   });
 
-  test('T46 a floor does not look alive while the page has no connection', async () => {
+  test('T46 the floor bar without a connection says so, and shows no clock or animation', async () => {
     await page.emulateMedia({ reducedMotion: 'no-preference' });
     stage.hold(here, 'dev');
     await page.getByTestId('holder-clock').waitFor();

@@ -18,7 +18,7 @@ try {
   await page.goto(link);
   await page.getByTestId('crew').click();
   await page.getByRole('button', { name: 'Hold B' }).click({ timeout: 60_000 });
-  // By then, the page no longer shows the answer to the hold.
+  // When t-08 is at work, the page no longer shows the answer to the hold.
   await page.getByTestId('at-work').getByText('t-08').waitFor({ timeout: 60_000 });
   await page.getByText('is merged in').first().waitFor({ timeout: 60_000 });
   await page.mouse.move(640, 2);

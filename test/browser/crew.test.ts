@@ -30,7 +30,7 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
     }
   }
 
-  test.each([1440, 390])('shows what waits for people first, and gives its commands (%i px)', async (width) => {
+  test.each([1440, 390])('lists workers that wait for people first, with their commands (%i px)', async (width) => {
     await opened(
       12,
       async (stage) => {
@@ -59,7 +59,7 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
     );
   });
 
-  test('reads the crew again by itself, and lists tickets by state', async () => {
+  test('updates by itself, and lists tickets by state', async () => {
     await opened(12, async (stage) => {
       const [channel = ''] = stage.channels;
       await page.getByRole('button', { name: /^merged/ }).click();
@@ -74,7 +74,7 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
     });
   });
 
-  test('stands in the panel of the channel with what it asks, and of a ticket’s thread with its worker', async () => {
+  test("shows waiting workers in the channel's panel, and a ticket's worker in the panel of its thread", async () => {
     await opened(12, async (stage) => {
       await page.getByRole('button', { name: 'Back' }).click();
       const block = page.getByTestId('crew-block');
@@ -103,7 +103,7 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
       await page.locator(`[data-channel="${thread}"]`).click();
       await expect.poll(() => headline.innerText()).toBe('The floor is resting');
       await expect.poll(() => block.getByTestId('worker').allInnerTexts()).toEqual([expect.stringContaining('E done')]);
-      // Offers what the floor takes, and no worker of the crew beside its own.
+      // The seats offer the floor's commands and `Add legal`, but not web-b, another worker of the crew.
       await page.getByTestId('seat-pm').locator('.seat-row').click();
       const seats = page.getByRole('tabpanel').locator('.seat-actions .buttons, .unseated');
       expect(await seats.getByRole('button').allInnerTexts()).toEqual(['Skip', 'Restart', 'Add legal']);
@@ -117,7 +117,7 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
   });
 
   test.each([1440, 390])(
-    'opens the thread of a merged ticket, also when it is no channel any more (%i px)',
+    'opens the thread of a merged ticket for reading, although it is no channel any more (%i px)',
     async (width) => {
       await opened(
         12,
@@ -137,17 +137,17 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
           await page.getByText('AGREED: both lines stay').waitFor();
           await page.getByText('This ticket is finished: its thread can only be read.').waitFor();
           expect(await page.getByTestId('composer').count()).toBe(0);
-          // The thread has no panel, so nothing opens one or darkens the page.
+          // The thread has no panel: the key 1 opens none, and does not darken the page.
           await page.keyboard.press('1');
           expect([await panel.count(), await page.locator('.panel, .drawer-open').count()]).toEqual([0, 0]);
           const { x = 0, width: used = 0 } = (await page.locator('main').boundingBox()) ?? {};
           expect(x + used).toBeGreaterThan(width - 2);
-          // It leads back to the crew.
+          // The crew button leads from the thread back to the crew.
           await page.getByTestId('crew').click();
           await page.getByTestId('crew-numbers').waitFor();
           await page.getByRole('button', { name: 'Back' }).click();
           await page.getByText('AGREED: both lines stay').waitFor();
-          // The page is told of all channels anew, and stays.
+          // The page gets a new list of channels, and keeps the thread open.
           stage.addChannel('more');
           await expect.poll(() => page.locator('[data-channel="console:more"]').count()).toBe(1);
           expect(await page.locator(`[data-channel="${thread}"]`).getAttribute('aria-current')).toBe('page');
@@ -171,7 +171,7 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
     },
   );
 
-  test('offers all commands of the crew in the composer, in a list that scrolls', async () => {
+  test("scrolls the composer's list of commands to the selected command", async () => {
     await opened(2, async () => {
       await page.getByRole('button', { name: 'Back' }).click();
       const composer = page.getByTestId('composer');
@@ -189,7 +189,7 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
     });
   });
 
-  test('keeps the thread of a ticket open when the ticket is finished meanwhile', async () => {
+  test('keeps the open thread of a ticket open when the ticket is finished', async () => {
     await opened(2, async (stage) => {
       const thread = stage.addChannel('demo/c-1008');
       await stage.post(thread, 'dev', 'I commit.');
@@ -205,7 +205,7 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
     });
   });
 
-  test('lets people make a ticket of a message in its channel, and in no other one', async () => {
+  test('makes a ticket of a message in a channel with a crew, and offers none without a crew', async () => {
     await opened(2, async (stage) => {
       const [channel = ''] = stage.channels;
       await page.getByRole('button', { name: 'Back' }).click();
@@ -224,13 +224,13 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
     });
   });
 
-  test('stays smooth with 100 workers and 2,000 tickets', async () => {
+  test('redraws 100 workers and 2,000 tickets in tasks under 500 ms', async () => {
     await opened(100, async (stage) => {
       const nodes = await page.evaluate(() => document.querySelectorAll('*').length);
       expect(nodes).toBeLessThan(4_000);
       const view = crewOf(stage, 100);
       expect(view.groups.reduce((sum, { count }) => sum + count, 0)).toBeGreaterThan(2_000);
-      // The longest task while the view is drawn anew with other numbers, in milliseconds.
+      // Records the duration of each long task while the view is redrawn, in milliseconds.
       await page.evaluate(() => {
         const seen: number[] = [];
         Object.assign(globalThis, { seen });

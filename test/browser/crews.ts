@@ -8,7 +8,7 @@ import type { Stage } from './stage.ts';
 
 const MINUTE_MS = 60_000;
 
-/** A crew with this many workers in all states, and ten finished tickets for each; 0: a crew that never began. */
+/** Builds a crew with `count` workers in all states, and 20 finished tickets per worker. 0: a crew that never ran. */
 export function crewOf({ channels, queries }: Stage, count: number): CrewView {
   const [channel = ''] = channels;
   const now = Date.now();

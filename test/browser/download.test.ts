@@ -2,11 +2,11 @@ import { request } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { openStage } from './stage.ts';
 
-/** In bytes as they are sent: what is loaded at first, and what comes with the first block of code. */
+/** Limits of compressed sizes, in bytes. `later`: the highlighter, which loads with the first block of code. */
 const LIMITS = { script: 64_100, style: 10_000, later: 25_000 };
 
 describe('the download of the page', () => {
-  test('is compressed and small, and colours for code come later', async () => {
+  test('is compressed and small, without the highlighter for code, which loads later', async () => {
     const stage = await openStage();
     const html = await load(stage.url, 'identity');
     const script = /src="([^"]+\.js)"/.exec(html.text)?.[1] ?? '';

@@ -4,10 +4,10 @@ import { hasBrowser, openBrowser } from './chromium.ts';
 import { openStage } from './stage.ts';
 
 const WIDTHS = [320, 360, 390, 560, 768, 899, 900, 1024, 1280, 1440, 1920, 2560];
-/** What can be read of a long name at least. */
+/** The least number of characters of the headline, which begins with the holder's name, that must be visible. */
 const LEAST_CHARACTERS = 24;
 
-/** Runs in the page: what of a text is cut off, outside the window or under something else. */
+/** Runs in the page: returns why a text is not fully visible: too narrow, outside the window or covered. */
 function unseen(id: string): readonly string[] {
   const element = document.querySelector<HTMLElement>(`[data-testid="${id}"]`);
   if (element === null) return [`${id} is not there`];
@@ -24,7 +24,7 @@ function unseen(id: string): readonly string[] {
   return found;
 }
 
-/** Runs in the page: how many characters of the holder's name fit, and whether the clock is cut. */
+/** Runs in the page: returns how many characters of the headline fit (Infinity: all), and if the clock is cut. */
 function room(): { readonly name: number; readonly clockIsCut: boolean } {
   const line = document.querySelector<HTMLElement>('.floor-headline');
   const clock = document.querySelector<HTMLElement>('[data-testid="holder-clock"]');
@@ -49,7 +49,7 @@ function room(): { readonly name: number; readonly clockIsCut: boolean } {
   return { name: count === whole.length ? Infinity : count, clockIsCut: clock.scrollWidth > clock.clientWidth + 1 };
 }
 
-describe.runIf(hasBrowser)('a floor that somebody has', () => {
+describe.runIf(hasBrowser)('the floor bar', () => {
   let browser: Browser;
   let page: Page;
 
@@ -64,7 +64,7 @@ describe.runIf(hasBrowser)('a floor that somebody has', () => {
       { channels: 1, longNames: false },
       { channels: 8, longNames: true },
     ])(
-      'T42 who has it and for how long is seen at every width ($channels channels, long names: $longNames)',
+      'T42 shows the holder and the time left at every width ($channels channels, long names: $longNames)',
       async (how) => {
         const stage = await openStage({ agents, ...how });
         const [channel = ''] = stage.channels;
@@ -100,7 +100,7 @@ describe.runIf(hasBrowser)('a floor that somebody has', () => {
     [[{ why: 'stopped' }], ['resume']],
     [[{ why: 'limit', budget: 'turns' }], ['resume']],
     [[{ why: 'resting', after: 'rounds' }], ['start', 'pause']],
-  ] as const)('is resumed where its card offers that: %j', async (obstacles, buttons) => {
+  ] as const)('offers the buttons that fit why the floor rests: %j', async (obstacles, buttons) => {
     const stage = await openStage({ agents: 1, channels: 1 });
     stage.show(stage.channels[0] ?? '', { holder: null, condition: 'resting', obstacles });
     await page.goto(stage.link());

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Bot } from './bot.ts';
 import { openBrowser } from './chromium.ts';
 
-// Draws docs/console.png: node test/browser/page-picture.ts. A folder as argument also gets the page on a phone.
+// Makes docs/console.png: node test/browser/page-picture.ts [folder]. The folder gets a screenshot of a phone.
 
 const AVATARS = { pm: '🧭', dev: '🛠️', qa: '🔎' };
 const AGENTS = Object.entries(AVATARS).map(([id, avatar]) => ({

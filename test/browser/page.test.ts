@@ -31,7 +31,7 @@ describe.runIf(hasBrowser)('the page in a browser', () => {
   const rests = (): Promise<void> => holds('');
   const speaks = (agent: string): Promise<void> =>
     vi(async () => expect(await page.getByTestId('draft').getAttribute('data-speaker')).toBe(agent));
-  /** Waits for words of an agent's answer: what a stop cuts after them is begun, and nothing of it is kept for later. */
+  /** Waits until the agent's draft matches `words`: its answer has begun, so a stop after this cuts the answer. */
   const says = (agent: string, words: RegExp): Promise<void> =>
     vi(async () => {
       await speaks(agent);
@@ -52,7 +52,7 @@ describe.runIf(hasBrowser)('the page in a browser', () => {
     expect(await speakers()).toEqual(['pm', 'dev', 'qa']);
   });
 
-  test('a message in the middle of a turn reaches the holder, and its receipt says so', async () => {
+  test('a message sent mid-turn reaches the holder, and its receipt shows that', async () => {
     await say('pm: slow');
     await speaks('pm');
     await say('pm, mind the umlauts');
@@ -60,14 +60,14 @@ describe.runIf(hasBrowser)('the page in a browser', () => {
     await vi(async () => expect(await page.getByTestId('draft').innerText()).toMatch(/umlauts/));
   });
 
-  test('skip gives the floor to the next', async () => {
+  test('skip gives the floor to the next agent', async () => {
     expect(await holder()).toBe('pm');
     await page.getByTestId('skip').click();
     await holds('dev');
     await vi(async () => expect(await seat('pm')).toBe('QUEUED'));
   });
 
-  test('stop ends the exchange and says what it did', async () => {
+  test('stop ends the exchange and announces which agent it stopped', async () => {
     await say('dev: slow');
     await says('dev', /slow|take my time/);
     await page.getByTestId('stop').click();
@@ -75,7 +75,7 @@ describe.runIf(hasBrowser)('the page in a browser', () => {
     await shows(said(/⏹ Stopped/).first(), /Stopped (dev|qa)/);
   });
 
-  test('in the mode interrupt a message pauses the turn, which then goes on', async () => {
+  test('a message in the mode interrupt pauses the turn, which answers it and continues', async () => {
     await say('/floor mode interrupt');
     await shows(page.getByTestId('answer').last(), /interrupt/);
     await say('qa: slow');
@@ -95,7 +95,7 @@ describe.runIf(hasBrowser)('the page in a browser', () => {
     await rests();
   });
 
-  test('after the bot was killed and started again, the open page shows the same turn going on', async () => {
+  test('the open page shows the same turn continuing after the bot was killed and restarted', async () => {
     await say('qa: slow');
     await speaks('qa');
     const before = await page.getByTestId('message').count();
@@ -114,7 +114,7 @@ describe.runIf(hasBrowser)('the page in a browser', () => {
     await rests();
   });
 
-  test('on a phone the conversation, the holder and the composer are within the screen', async () => {
+  test('the conversation, the holder and the composer fit the width of a phone', async () => {
     const phone = await browser.newPage({ viewport: { width: 390, height: 844 } });
     await phone.goto(await bot.link());
     for (const id of ['composer', 'holder', 'conversation', 'send']) {
@@ -126,10 +126,10 @@ describe.runIf(hasBrowser)('the page in a browser', () => {
   });
 
   test.each([390, 320])(
-    'on a phone of %i pixels nothing is wider than the screen while it connects and without a connection',
+    'the page is never wider than a phone of %i pixels, while it connects or without a connection',
     async (width) => {
       const phone = await browser.newPage({ viewport: { width, height: 844 } });
-      // Each width of the document with the state of the connection, frame by frame.
+      // Records, in each frame, the state of the connection with the width of the document.
       await phone.addInitScript(() => {
         const seen = new Set<string>();
         Object.assign(window, { seen });

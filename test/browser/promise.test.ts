@@ -10,7 +10,7 @@ import type { Stage } from './stage.ts';
 
 const WITHIN = { timeout: 60_000, interval: 20 };
 
-describe.runIf(hasBrowser)('what the composer promises', () => {
+describe.runIf(hasBrowser)('the page and its delivery preview', () => {
   let browser: Browser;
   let page: Page;
   let stage: Stage;
@@ -32,7 +32,7 @@ describe.runIf(hasBrowser)('what the composer promises', () => {
     await stage.close();
   });
 
-  /** Shows a real floor, brought into a situation by the core itself. */
+  /** Shows a real floor and its delivery preview, after `bring` has put the floor into a state. */
   const show = (settings: Partial<FloorSettings>, bring: (floor: Play) => void): void => {
     const real = play({ settings });
     bring(real);
@@ -40,13 +40,13 @@ describe.runIf(hasBrowser)('what the composer promises', () => {
   };
   const promise = (): Promise<string> => page.getByTestId('fate').innerText();
 
-  test('an address whose end is missing opens the first channel', async () => {
+  test('an address with a malformed channel opens the first channel', async () => {
     await page.goto(`${stage.link()}#console%3`);
     await page.locator('[data-testid="connection"][data-state="open"]').waitFor();
     expect(await page.getByTestId('composer').getAttribute('placeholder')).toContain('#demo');
   });
 
-  test('a command whose answer is lost with the connection is told', async () => {
+  test('a command whose answer is lost with the connection is reported', async () => {
     stage.intake.command = async (where, _by, line, drawnFor) => {
       stage.intake.commands.push({ channel: where, line, drawnFor });
       return new Promise(() => {});
@@ -73,7 +73,7 @@ describe.runIf(hasBrowser)('what the composer promises', () => {
     expect(await own.getByRole('textbox').inputValue()).toBe('Mine, and much more');
   });
 
-  test('a letter that Alt types on a keyboard of Apple is no command', async () => {
+  test('Alt and a letter runs no command while typing on a Mac, and runs it outside of the composer', async () => {
     await page.addInitScript("Object.defineProperty(navigator, 'platform', { value: 'MacIntel' })");
     await page.reload();
     await page.locator('[data-testid="connection"][data-state="open"]').waitFor();
@@ -83,7 +83,7 @@ describe.runIf(hasBrowser)('what the composer promises', () => {
     await expect.poll(() => stage.intake.commands.map(({ line }) => line), WITHIN).toEqual(['/floor pause']);
   });
 
-  test('T44 during an approval it is no answer but held, and the reason is named', async () => {
+  test('T44 the preview during an approval says that the message is delivered after it', async () => {
     show({}, (floor) => {
       floor.person('m1');
       floor.act({ type: 'request', agent: 'pm', epoch: 1, approval: { title: 'run it', detail: 'npm test' } });
@@ -96,26 +96,26 @@ describe.runIf(hasBrowser)('what the composer promises', () => {
     ['queue', 'Will be held until the turn ends'],
     ['interrupt', 'Will be delivered to pm by interrupting the turn'],
     ['parallel', 'Will be held for all agents’ next prompts'],
-  ] as const)('T44 in the mode %s it is what the mode does', async (mode, words) => {
+  ] as const)('T44 the preview in the mode %s says when the message is delivered', async (mode, words) => {
     show({ mode }, (floor) => void floor.person('m1'));
     await expect.poll(promise, WITHIN).toBe(words);
   });
 
-  test('T44 where a message names nobody and nobody answers such, it says so, until it names somebody', async () => {
+  test('T44 the preview says that a message reaches nobody, until it names an agent, where agents need mentions', async () => {
     show({ order: 'mention' }, () => {});
     await expect.poll(promise, WITHIN).toMatch(/^Will reach nobody: nobody addressed$/);
     await page.getByTestId('composer').fill('@dev can you?');
     await expect.poll(promise, WITHIN).toMatch(/^Will be delivered to dev with its prompt$/);
   });
 
-  test('T44 on a paused floor and with nobody online it opens no exchange', async () => {
+  test('T44 the preview gives a paused floor, or no available agents, as the reason', async () => {
     show({}, (floor) => void floor.operator({ type: 'pause' }));
     await expect.poll(promise, WITHIN).toMatch(/^Will be held until an agent is prompted\. ⏸ The floor is paused/);
     show({}, (floor) => ['pm', 'dev', 'qa'].forEach((agent) => void floor.leaves(agent)));
     await expect.poll(promise, WITHIN).toMatch(/^Will reach nobody: .*\. No agents are available/);
   });
 
-  test('T44 without a connection it is that the message will be sent later', async () => {
+  test('T44 the preview without a connection says that the message is sent later', async () => {
     await stage.adapter.stop();
     await expect.poll(promise, WITHIN).toMatch(/^Will be sent when Conch is back$/);
   });

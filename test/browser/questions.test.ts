@@ -17,7 +17,7 @@ const PUBLISH = {
   shown: true,
 };
 
-/** Runs in the page, before it: notes what the system would be told to show. */
+/** Runs in the page before its scripts: records the notifications that the system would show. */
 function noteNotifications(): void {
   const shown: { title: string; body: string; click: () => void }[] = [];
   class Noted extends EventTarget {
@@ -61,13 +61,13 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     stage.hold(channel, 'dev', { waitingFor: 'approval', approval: { ...PUBLISH, ...asked } });
   const lines = (): readonly string[] => stage.intake.commands.map(({ channel, line }) => `${channel} ${line}`);
   const settled = (): Promise<void> => page.locator('[data-testid="approval"][data-settled="true"]').waitFor();
-  /** Goes to what is asked here, and waits until the keys go there. */
+  /** Goes to the open request of the channel, and waits until its Reject button has the focus. */
   const goThere = async (): Promise<void> => {
     await page.keyboard.press('Alt+a');
     await page.locator('[data-testid="reject"]:focus').waitFor();
   };
 
-  test('T45 of another channel stands in the list, the title and the top bar, and is gone once it is answered', async () => {
+  test('T45 of another channel is shown in the channel list, the title and the top bar until it is answered', async () => {
     asks(there);
     const entry = page.locator(`[data-testid="channel"][data-channel="${there}"]`);
     await expect.poll(() => entry.innerText(), WITHIN).toContain('waits for an answer');
@@ -80,7 +80,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     expect(await entry.innerText()).not.toContain('waits for an answer');
   });
 
-  test('T45 is two keys away from the composer, in whichever channel it is', async () => {
+  test('T45 of another channel is opened from the composer by Alt+A, and allowed by A', async () => {
     asks(there);
     await page.getByTestId('waiting').waitFor();
     await page.keyboard.press('Alt+a');
@@ -90,7 +90,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     await expect.poll(lines, WITHIN).toEqual([`${there} /allow 3`]);
   });
 
-  test('T45 is rejected by r, and by no other key', async () => {
+  test('T45 is denied by R, and not by other letters', async () => {
     asks(here);
     await settled();
     await goThere();
@@ -98,7 +98,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     await expect.poll(lines, WITHIN).toEqual([`${here} /reject 3`]);
   });
 
-  test('T45 has its no chosen before: Enter rejects', async () => {
+  test('T45 puts the focus on Reject, so Enter denies it', async () => {
     asks(here);
     await settled();
     await goThere();
@@ -106,7 +106,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     await expect.poll(lines, WITHIN).toEqual([`${here} /reject 3`]);
   });
 
-  test('says what a call is part of, why it is asked and what each answer does, with changes in colours', async () => {
+  test('shows the step, the tool, the folder, the reason and the rules of a call, with changes in colour', async () => {
     const about = {
       step: 3,
       steps: 100,
@@ -127,7 +127,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     expect(await box.locator('.is-deletion').innerText()).toBe('-one');
   });
 
-  test('leaves a phone the room for what would run, however many rules for always there are', async () => {
+  test('shows ten changed lines above its buttons on a phone, with three always-allow rules', async () => {
     await page.setViewportSize({ width: 390, height: 800 });
     const changes = Array.from({ length: 20 }, (_, line) => `-old ${line}\n+new ${line}`);
     const path = 'src/adapters/page/floor/approval.tsx';
@@ -145,12 +145,12 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     expect(shown).toBeGreaterThanOrEqual(10);
     await box.getByTestId('always').last().click();
     expect(lines()).toEqual([`${here} /allow 3 always 3`]);
-    // They stand behind the answers, which stay in sight all the while.
+    // The rules come after the buttons, and the Allow button stays in view.
     const yes = await box.getByTestId('allow').boundingBox();
     expect((yes?.y ?? 0) + (yes?.height ?? 0)).toBeLessThanOrEqual(800);
   });
 
-  test('T45 is not answered by keys that were meant for the one before it', async () => {
+  test('T45 ignores a key that was pressed for the request before it', async () => {
     asks(here);
     await settled();
     await goThere();
@@ -167,7 +167,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     expect(lines()).toEqual([]);
   });
 
-  test('T45 that does not yet stand whole in the channel cannot be allowed by its key', async () => {
+  test('T45 that is not yet whole in the channel cannot be allowed by a key', async () => {
     stage.hold(here, 'dev');
     await page.getByTestId('approval').waitFor({ state: 'detached' });
     asks(here, { shown: false });
@@ -187,7 +187,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     pause: 'turn_limit',
   } as const;
 
-  test('of work beside the floor has its own answers, for its own run, and its limit has others', async () => {
+  test('of a background run has answers for this run only, and a step limit has other answers', async () => {
     stage.hold(here, 'pm');
     const offered = [{ rule: 'execute(npm publish)', words: 'run exactly npm publish' }];
     stage.show(here, {
@@ -212,14 +212,14 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     for (const [index, id] of ['allow', 'complete', 'reject'].entries()) {
       await expect.poll(sent, WITHIN).toEqual(given.slice(0, index + 2));
       await card(5).getByTestId(id).click();
-      // A push of the server can move the button away under the pointer: a person would press again.
+      // An update by the server can move the button from under the pointer: presses again, as a person does.
       const isSent = () => sent().length > index + 2;
       if (!(await until(isSent, 3_000))) await card(5).getByTestId(id).click();
     }
     await expect.poll(sent, WITHIN).toEqual(given);
   });
 
-  test('of work beside the floor in another channel is heard of like any other', async () => {
+  test('of a background run in another channel is shown in the title, and allowed by keys', async () => {
     stage.show(there, { asides: [{ agent: 'dev', run: 2, question: PUBLISH }] });
     await expect.poll(() => page.title(), WITHIN).toBe('✋ dev asks in #channel-21 · Conch');
     await page.keyboard.press('Alt+a');
@@ -228,7 +228,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     await expect.poll(lines, WITHIN).toEqual([`${there} /allow 3`]);
   });
 
-  test('work beside the floor stands in the panel, and is stopped there unless it stands still', async () => {
+  test('at a step limit replaces the Stop button of its background run in the panel by Answer', async () => {
     stage.show(here, {
       asides: [
         { agent: 'dev', run: 2 },
@@ -246,7 +246,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     await page.getByTestId('asides').waitFor({ state: 'detached' });
   });
 
-  test('T56 of a background run: its row says its state, and offers what that state allows', async () => {
+  test('T56 of a background run: the row shows the state of the run and the buttons for this state', async () => {
     const row = page.getByTestId('aside-dev');
     const words = async (): Promise<readonly string[]> => [
       ...(await row.locator('p').allInnerTexts()),
@@ -269,7 +269,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     await page.getByTestId('asides').waitFor({ state: 'detached' });
   });
 
-  test('T46 of another platform that was answered stands as its outcome, with the name of whoever answered', async () => {
+  test('T46 answered on another platform is shown with its outcome and the name of the person who answered', async () => {
     const at = Date.now();
     const elsewhere = stage.channels.find((id) => id.startsWith('discord:')) ?? '';
     const [, agent = ''] = stage.agents;
@@ -298,7 +298,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
       .toEqual([expect.stringMatching(/^✅ dev ran run "npm publish" in 2\.1 s · allowed once by Ada/)]);
   });
 
-  test('T72 whether a folder is trusted stands with its files and two buttons, each for these files alone', async () => {
+  test('T72 about trust in a folder shows its files, and two buttons that decide on these files only', async () => {
     const trust = { agent: 'dev', id: 'a1b2', folder: '/work/site', detail: '.mcp.json (12 bytes)', shown: true };
     stage.show(here, { trust: [trust] });
     const box = page.getByTestId('trust');
@@ -310,7 +310,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
       .toEqual([`${here} /agent trust dev a1b2`, `${here} /agent distrust dev a1b2`]);
   });
 
-  /** Whether something holds within this time, in milliseconds. */
+  /** Returns whether a condition becomes true within `ms`. */
   async function until(holds: () => boolean, ms: number): Promise<boolean> {
     const end = performance.now() + ms;
     while (!holds() && performance.now() < end) await new Promise((done) => setTimeout(done, 20));
@@ -324,7 +324,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     };
     const send = (): Promise<void> => page.getByTestId('send-answer').click();
 
-    test('is answered by what is filled in, as one command, and takes no key for a yes', async () => {
+    test('is answered with all values in one command, and takes the letter A as text', async () => {
       await filled();
       await page.getByLabel('Title').press('a');
       await page.getByLabel('BUG', { exact: true }).check();
@@ -338,7 +338,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     });
 
     test.each([1280, 390])(
-      'says what is wrong beside its fields, goes to the first of them, and loses nothing at %s px',
+      'shows errors beside their fields, focuses the first such field, and keeps the values at %s px',
       async (width) => {
         await page.setViewportSize({ width, height: 800 });
         stage.intake.answer = { ok: false, text: 'all of it', fields: { votes: 'Too big', mail: 'Invalid email' } };
@@ -369,7 +369,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
       },
     );
 
-    test('keeps what is begun while somebody looks at another channel', async () => {
+    test('keeps its values while another channel is open', async () => {
       await filled();
       await page.locator(`[data-testid="channel"][data-channel="${there}"]`).click();
       await page.getByTestId('answer-form').waitFor({ state: 'detached' });
@@ -377,7 +377,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
       await expect.poll(() => page.getByLabel('Title').inputValue(), WITHIN).toContain('The page is');
     });
 
-    test('is declined by a button, or by r outside of its fields', async () => {
+    test('is declined by R outside of its fields, and has a Decline button', async () => {
       asks(here, FORM);
       await settled();
       await goThere();
@@ -387,14 +387,14 @@ describe.runIf(hasBrowser)('a request for permission', () => {
       expect(await page.getByTestId('reject').innerText()).toMatch(/^Decline/);
     });
 
-    test('waits until all of it stands in the channel', async () => {
+    test('cannot be sent before the channel shows it whole', async () => {
       asks(here, { ...FORM, shown: false });
       await page.getByTestId('answer-form').waitFor();
       expect(await page.getByTestId('send-answer').isDisabled()).toBe(true);
     });
   });
 
-  test('of a link is done by a button, and nothing of it is fetched', async () => {
+  test('with a link is answered by a button, and the page neither links nor fetches the address', async () => {
     const url = 'https://evil.example/login?a=1';
     const about = { step: 1, steps: 9, tool: 'ask of hub', folder: null, why: 'hub asks', says: null, answer: 'done' };
     const fetched: string[] = [];
@@ -412,7 +412,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     expect(fetched.filter((each) => each.includes('evil'))).toEqual([]);
   });
 
-  test('T45 is notified only to whom it was asked for, once, and a click goes there', async () => {
+  test('T45 of another channel is notified once, to people who turned it on, and a click opens the channel', async () => {
     const shown = (): Promise<readonly string[]> =>
       page.evaluate(() =>
         (window as unknown as { shown: { title: string; body: string }[] }).shown.map(

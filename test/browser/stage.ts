@@ -15,37 +15,37 @@ import {
 } from '../adapters/console/fakes.ts';
 import type { FakeAudit, FakeIntake, FakeQueries } from '../adapters/console/fakes.ts';
 
-/** How a stage is furnished. */
+/** The contents of a stage. */
 export type Scenery = {
   readonly agents?: number;
-  /** Channels of the console, and after them one of Discord if `discord` says so. */
+  /** The number of console channels. With `discord`, a Discord channel follows them. */
   readonly channels?: number;
   readonly discord?: boolean;
-  /** Names as long as people give them. */
+  /** True: agents and channels have long names. */
   readonly longNames?: boolean;
 };
 
-/** The built page in front of floors that a test sets: what it shows is exact, and nothing moves by itself. */
+/** The built page, on a console with floors that only the test changes. */
 export type Stage = {
   readonly url: string;
   readonly adapter: ConsoleAdapter;
-  /** A new address that lets one browser in. */
+  /** Returns a new link that gives one browser access. */
   link(): string;
   readonly intake: FakeIntake;
   readonly queries: FakeQueries;
   readonly audit: FakeAudit;
   readonly agents: readonly string[];
   readonly channels: readonly ChannelId[];
-  /** Sets a floor, and what would become of a message, and tells the page. */
+  /** Changes a floor and its delivery preview, and sends the floor to the page. */
   show(channel: ChannelId, change: Partial<FloorView>, outlook?: Outlook): void;
-  /** An agent has the floor. */
+  /** Makes an agent the holder of the floor. */
   hold(channel: ChannelId, agent: string, change?: Partial<NonNullable<FloorView['holder']>>): void;
-  /** An agent says something, or Conch if `null`. */
+  /** Posts a message of an agent (`null`: of Conch). `asks`: the id of the request that the message shows. */
   post(channel: ChannelId, agent: string | null, text: string, asks?: string): Promise<string>;
-  /** A further channel, as after a reload of the configuration, and one that it takes away. */
+  /** Adds a console channel, as a reload of the configuration does. Returns its id. */
   addChannel(name: string): ChannelId;
   removeChannel(channel: ChannelId): void;
-  /** Lets the time pass. */
+  /** Advances the console's clock. */
   pass(ms: number): void;
   close(): Promise<void>;
 };
@@ -144,7 +144,7 @@ function viewFor(channel: ChannelId, agents: readonly string[]): FloorView {
   return { ...restingView(channel), seats, next: agents };
 }
 
-/** A message goes to the holder, as in the mode `inject`. */
+/** Builds the delivery preview of the mode `inject`: a message reaches the holder mid-turn. */
 function givenTo(agent: string): Outlook {
   const controls = {
     [agent]: [[`/floor skip ${agent}`, 'Skip'] as const, [`/floor remove ${agent}`, 'Remove'] as const],

@@ -17,7 +17,7 @@ const EVERYTHING = [
 
 const LONG_CODE = `\`\`\`\n${'const a_very_long_name_without_any_place_to_break = '.repeat(20)}\n\`\`\``;
 
-/** What agents under somebody else's influence might say. */
+/** Texts that a manipulated agent might post: scripts, unsafe links, remote files, input that is slow to parse. */
 const HOSTILE = [
   '<script>window.hit = 1</script>',
   '<img src=x onerror="window.hit = 1">',
@@ -77,7 +77,7 @@ describe.runIf(hasBrowser)('a text of an agent or a person', () => {
   });
   beforeEach(() => page.getByTestId('connection').waitFor());
 
-  /** Says it and gives the place where it stands. */
+  /** Posts a text and returns its message on the page. */
   const said = async (text: string, agent = 'dev'): Promise<Locator> => {
     const id = await stage.post(channel, agent, text);
     const shown = page.locator(`[data-id="${id}"]`);
@@ -121,7 +121,7 @@ describe.runIf(hasBrowser)('a text of an agent or a person', () => {
     await expect.poll(() => page.evaluate(() => navigator.clipboard.readText())).toBe('const word = "text"; // why');
   });
 
-  test('T43 long code of a person stays inside of the frame and can be scrolled with the keyboard', async () => {
+  test('T43 long code of a person stays within the conversation and can be scrolled with the keyboard', async () => {
     for (const width of [390, 1000]) {
       await page.setViewportSize({ width, height: 800 });
       await page.getByTestId('composer').fill(LONG_CODE);
@@ -137,7 +137,7 @@ describe.runIf(hasBrowser)('a text of an agent or a person', () => {
     await page.setViewportSize({ width: 1000, height: 800 });
   });
 
-  test('T43 nothing of a text is left out, whatever Markdown would hide of it', async () => {
+  test('T43 markup that Markdown would hide is shown as it was typed', async () => {
     const shown = await said(
       '[todo]: later\n\n<!-- aside -->\n\n<b>bold</b> &amp; ![picture](x.png) [a](javascript:b)',
     );
@@ -147,7 +147,7 @@ describe.runIf(hasBrowser)('a text of an agent or a person', () => {
     }
   });
 
-  test('T43 a fence that is still open is code while it streams', async () => {
+  test('T43 an unclosed code fence is shown as code while its draft grows', async () => {
     stage.hold(channel, 'qa');
     stage.adapter.draft?.(channel, { id: 'qa', name: 'qa', avatar: null }, 7, 'So:\n\n```ts\nconst a = 1;\ncon');
     const draft = page.getByTestId('draft');
@@ -164,7 +164,7 @@ describe.runIf(hasBrowser)('a text of an agent or a person', () => {
     expect(await draft.innerText()).not.toContain('```');
   });
 
-  test('T43 what stands before the last block is not drawn again while a text grows', async () => {
+  test('T43 a finished block is not redrawn while its draft grows', async () => {
     const speaker = { id: 'qa', name: 'qa', avatar: null };
     const pieces = `${EVERYTHING}\n\n${EVERYTHING}`;
     const first = pieces.slice(0, 300);

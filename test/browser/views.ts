@@ -14,14 +14,14 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 
 export const WIDTHS = [1440, 1024, 390] as const;
 export const THEMES = ['light', 'dark'] as const;
-/** From the smallest Conch to a full one. */
+/** A small, a medium and a large Conch. */
 const SIZES = [
   { agents: 1, channels: 1 },
   { agents: 5, channels: 8, discord: true },
   { agents: 30, channels: 40, discord: true, longNames: true },
 ] as const satisfies readonly Scenery[];
 
-/** What a person may see. */
+/** A view of the page. */
 export type ViewName = (typeof VIEWS)[number];
 export const VIEWS = [
   'empty',
@@ -51,12 +51,12 @@ export const VIEWS = [
   'crew-panel',
 ] as const;
 
-/** The sizes in which a view is looked at: what depends on the size in all, the rest in the middle one. */
+/** Returns the sizes in which axe checks a view: all if the view depends on the size, else the medium one. */
 export function sizesFor(view: ViewName): readonly Scenery[] {
   return ['empty', 'busy', 'asking', 'filling', 'beside', 'calls'].includes(view) ? SIZES : SIZES.slice(1, 2);
 }
 
-/** One thing that a person who cannot see or point would stumble over. */
+/** An accessibility rule that axe found violated, with the element and the reason. */
 export type Violation = { readonly view: string; readonly rule: string; readonly where: string; readonly why: string };
 
 const LONG_TEXT = [
@@ -66,7 +66,7 @@ const LONG_TEXT = [
   `\`\`\`\n${'const a_name_without_a_place_to_break = '.repeat(12)}\n\`\`\``,
 ].join('\n\n');
 
-/** Opens one view of the page and looks at it. */
+/** Opens one view of the page, runs `look` on it and closes it. */
 export async function withView<T>(
   browser: Browser,
   how: { readonly view: ViewName; readonly size: Scenery; readonly width: number; readonly theme: 'light' | 'dark' },
@@ -90,7 +90,7 @@ export async function withView<T>(
   }
 }
 
-/** What axe says about the page as it is drawn now. */
+/** Returns the violations that axe finds in the page as it is now. */
 export async function violations(page: Page, view: string): Promise<readonly Violation[]> {
   await page.evaluate(AXE);
   const found = await page.evaluate('axe.run(document, { resultTypes: ["violations"] })');
@@ -278,7 +278,7 @@ const PREPARE: Readonly<Record<ViewName, Prepare>> = {
   },
 };
 
-/** A review that waits for people, with open findings. */
+/** Shows a review in the first channel. By default it has open findings and waits for people. */
 export function reviewed(stage: Stage, change: Partial<ReviewView> = {}): void {
   const [channel = ''] = stage.channels;
   const [primary = '', reviewer = primary] = stage.agents;
@@ -313,7 +313,7 @@ export function reviewed(stage: Stage, change: Partial<ReviewView> = {}): void {
   stage.show(channel, {});
 }
 
-/** Calls of every kind, with hostile and long texts among them. */
+/** Adds 120 tool calls of seven kinds, some with hostile or long texts, an open request and two rules. */
 function called({ audit, agents, channels }: Stage): void {
   const [channel = '', other = channel] = channels;
   const told = (seq: number): Partial<AuditRow> => {
