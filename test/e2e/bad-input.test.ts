@@ -25,11 +25,11 @@ afterAll(async () => {
   clearPlace(place);
 });
 
-/** Sends something raw and resolves with the code with which the connection is closed, or what was answered. */
+/** Sends a raw frame over a new connection. Resolves with the refusal, or with the code that closed the connection. */
 async function send(raw: string | Buffer, binary = false): Promise<unknown> {
   const other = await openPage(bot);
   const closed = once(other.socket, 'close').then(([code]: unknown[]) => code);
-  // What happens in the channel meanwhile is told as well.
+  // Skips frames about the channel.
   const answered = new Promise((resolve) => {
     other.socket.on('message', (frame: Buffer) => {
       const told = JSON.parse(frame.toString()) as { readonly type: string };
@@ -42,7 +42,7 @@ async function send(raw: string | Buffer, binary = false): Promise<unknown> {
   return first;
 }
 
-/** Sends a text frame with these bytes, as no browser would. */
+/** Sends bytes as a text frame, also invalid UTF-8. Resolves with the code that closed the connection. */
 async function sendBytes(bytes: Buffer): Promise<unknown> {
   const other = await openPage(bot);
   const closed = once(other.socket, 'close').then(([code]: unknown[]) => code);
@@ -68,7 +68,7 @@ describe('a command of the console', () => {
   });
 
   test.each(['/flor skip', '/floor', '/floor mode sideways', '/floor extend soon', '/help nothing'])(
-    '%s is answered with what was expected',
+    '%s is refused with an answer that is no stack trace',
     async (line) => {
       const { ok, text } = await page.command(CHANNEL, line);
       expect(ok).toBe(false);
@@ -77,12 +77,12 @@ describe('a command of the console', () => {
     },
   );
 
-  test('for a channel that is not there is refused', async () => {
+  test('for an unknown channel is refused', async () => {
     const answer = await page.ask({ type: 'command', channel: 'console:gone', key: randomUUID(), line: '/floor skip' });
     expect(answer).toMatchObject({ type: 'refused', text: 'There is no channel console:gone here.' });
   });
 
-  test('from a button of a turn that is over ends no other turn', async () => {
+  test('from a button of an ended turn does not skip the present turn', async () => {
     await page.say(CHANNEL, 'dev: slow');
     await page.until(() => page.view?.holder?.agent === 'dev', 'a holder');
     const drawnFor = forTurn(page.view?.store ?? '', (page.view?.holder?.epoch ?? 0) - 1);
@@ -105,7 +105,7 @@ describe('conch ctl', () => {
     expect([code, out, err]).toEqual([EXIT_CODES.refused, '', 'There is no agent "nobody". Agents: pm, dev, qa.\n']);
   });
 
-  test('says how to reach a Conch that does not answer', async () => {
+  test('says how to start Conch when no Conch answers', async () => {
     const { code, err } = await runConch(place, { argv: ['ctl', 'queue'], env: { CONCH_PORT: '1' } });
     expect(code).toBe(EXIT_CODES.notRunning);
     expect(err).toMatch(/^No running Conch answers at 127\.0\.0\.1:1: .* Start it with "npm start"/);
@@ -114,7 +114,7 @@ describe('conch ctl', () => {
 });
 
 describe('a message', () => {
-  test('of more than 16,000 characters is refused, and nothing of it is kept', async () => {
+  test('of more than 16,000 characters is refused and not stored', async () => {
     const long = { type: 'say', channel: CHANNEL, key: randomUUID(), text: 'a'.repeat(16_001) } as const;
     expect(await page.ask(long)).toMatchObject({
       type: 'refused',
@@ -124,7 +124,7 @@ describe('a message', () => {
     expect([...page.messages.values()].some(({ key }) => key === long.key)).toBe(false);
   });
 
-  test('of 1 MB ends the connection, and only that one', async () => {
+  test('of 1.1 MB ends only its own connection', async () => {
     const frame = { type: 'say', channel: CHANNEL, key: randomUUID(), text: 'a'.repeat(1_100_000) };
     expect(await send(JSON.stringify(frame))).toBe(1009);
     expect(await works()).toBe(true);
@@ -135,14 +135,14 @@ describe('a message', () => {
     expect(await page.ask(empty)).toMatchObject({ type: 'refused', text: 'The message is empty. Nothing was sent.' });
   });
 
-  test('with half characters and NUL is kept in a form that can be shown', async () => {
+  test('with half characters and NUL is stored with replacement characters', async () => {
     const id = await page.say(CHANNEL, 'pm: pass \ud800 \u0000 \u202e');
     expect(page.messages.get(id)?.text).toBe('pm: pass \ufffd \ufffd \u202e');
   });
 });
 
 describe('a frame', () => {
-  test('in invalid UTF-8 ends the connection, and only that one', async () => {
+  test('in invalid UTF-8 ends only its own connection', async () => {
     expect(await sendBytes(Buffer.from([0x7b, 0xff, 0xfe, 0xc3, 0x28]))).toBe(1007);
     expect(await works()).toBe(true);
   });
@@ -153,7 +153,7 @@ describe('a frame', () => {
     ['with an unknown key', `{"type":"open","channel":null,"admin":true}`],
     ['a list', '[]'],
     ['deeply nested', '['.repeat(50_000)],
-  ])('that is %s is answered with what to do', async (_what, raw) => {
+  ])('that is %s is refused with what to do', async (_what, raw) => {
     expect(await send(raw)).toEqual({
       type: 'refused',
       key: null,
@@ -161,7 +161,7 @@ describe('a frame', () => {
     });
   });
 
-  test('of bytes is answered', async () => {
+  test('of bytes is refused', async () => {
     expect(await send(Buffer.from([1, 2, 3]), true)).toMatchObject({
       type: 'refused',
       text: 'Only text frames are read here.',
@@ -169,7 +169,7 @@ describe('a frame', () => {
   });
 });
 
-test('after all of it nothing is lost and the log has no fault', async () => {
+test('Conch works after all bad input, logs no error and ends in good order', async () => {
   expect(await works()).toBe(true);
   expect(bot.out()).not.toMatch(/"level":"(error|fatal)"/);
   const { code } = await bot.end('SIGTERM');

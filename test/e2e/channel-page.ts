@@ -3,10 +3,10 @@ import type { Seen } from '../adapters/slack/server-people.ts';
 import { objects, unescaped, words } from '../adapters/slack/state-text.ts';
 import type { Json } from '../adapters/slack/state.ts';
 
-/** A message as the page draws it. `html`: its text. `marks`: small words below the text. `styles` belong to `buttons`. */
+/** A message as the page draws it. `html`: its text. `marks`: small texts below. `style`: the class of a button. */
 type Drawn = Pick<Shown, 'author' | 'at' | 'reactions'> & {
   readonly isApp: boolean;
-  /** Whether a head of its own stands above it, though the message before has the same author. */
+  /** True: the page shows its author and time, although the message before has the same author. */
   readonly isApart: boolean;
   readonly avatar: string;
   readonly html: string;
@@ -15,12 +15,12 @@ type Drawn = Pick<Shown, 'author' | 'at' | 'reactions'> & {
   readonly marks: readonly string[];
 };
 
-/** A channel of a loopback Discord as a page of its own, drawn in the manner of a dark chat. */
+/** Returns an HTML page that shows a channel of the loopback Discord in dark colours. */
 export function channelPage(guild: string, channel: string, messages: readonly Shown[]): string {
   return page({ title: `#${channel}`, place: guild, look: 'discord' }, messages.map(onDiscord));
 }
 
-/** A channel of a loopback Slack as a page of its own. `names`: of people and channels, by id. */
+/** Returns an HTML page that shows a channel of the loopback Slack. `names`: of people and channels, by id. */
 export function slackPage(title: string, messages: readonly Seen[], names: Names): string {
   return page(
     { title, place: 'Lagoon', look: 'slack' },
@@ -44,7 +44,7 @@ const GROUP_MS = 420_000;
 const COLOURS = ['#5865f2', '#23a55a', '#f0b232', '#eb459e', '#e67e22', '#1abc9c', '#9b59b6'];
 const DISCORD_STYLES = ['', 'primary', 'plain', 'good', 'danger'];
 
-/** Whether a message stands below another one of the same author without a head of its own. */
+/** Returns whether the page omits author and time, because the message before has the same author. */
 function continues(before: Drawn | undefined, message: Drawn): boolean {
   return before?.author === message.author && !message.isApart && message.at - before.at < GROUP_MS;
 }
@@ -119,7 +119,7 @@ function textIn(text: unknown): string {
   return typeof text === 'object' && text !== null && 'text' in text ? words(text.text) : '';
 }
 
-/** Slack's own markup. A mention of an unknown id stays an id. */
+/** Converts Slack's markup to HTML. A mention of an unknown id shows the id. */
 function mrkdwn(text: string, names: Names): string {
   return text
     .split(/```([\s\S]*?)```/)
@@ -137,7 +137,7 @@ function prose(text: string, names: Names): string {
     .replaceAll('\n', '<br>');
 }
 
-/** How the buttons of a message look, row by row, as Discord numbers it. */
+/** Returns the style numbers of a message's buttons, row by row, as Discord defines them. */
 function buttonStyles(components: readonly unknown[]): readonly number[] {
   return components.flatMap((one) => {
     if (typeof one !== 'object' || one === null) return [];
@@ -150,7 +150,7 @@ function avatarOf({ author, avatar }: Drawn): string {
   return `<span class="avatar" style="background:${colourOf(author)}">${escaped(avatar)}</span>`;
 }
 
-/** The emoji that an agent's name begins with, or the first letter of a name. */
+/** Returns the first character of a name, as a capital: an agent's emoji, or a letter. */
 function signOf(author: string): string {
   const [first = ''] = new Intl.Segmenter('en').segment(author);
   return (typeof first === 'string' ? first : first.segment).toUpperCase();

@@ -5,7 +5,7 @@ import { onDiscord } from './discord.ts';
 import { until } from './network.ts';
 import { channelPage } from './channel-page.ts';
 
-// Makes docs/discord.png: node test/e2e/channel-picture.ts. The exchange is a real one on a loopback Discord; the page is ours.
+// Makes docs/discord.png: node test/e2e/channel-picture.ts. Agents talk on the loopback Discord; channelPage draws it.
 
 const CHROMIUM = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
 const AVATARS = { pm: '🧭', dev: '🛠️', qa: '🔎' };
@@ -24,7 +24,7 @@ await onDiscord(
   { config: { agents: AGENTS, turnConfig: { coalesceMs: 20 } } },
 );
 
-/** Lets people and agents talk until one of them is in the middle of a text with code. */
+/** Posts messages of two people. Resolves while dev, the holder, writes a text with code. */
 async function converse(server: DiscordServer): Promise<void> {
   const { channel } = server;
   const [ann, ben] = [server.person('ann'), server.person('ben')];

@@ -8,11 +8,11 @@ const CONFIG = {
   log: { level: 'info', pretty: false },
 };
 
-describe('a coding agent on this machine that asks before it acts', () => {
+describe('a coding agent that asks before it acts', () => {
   test.each([
     ['/allow 1', 'It is wiped.'],
     ['/reject 1', 'I left it alone.'],
-  ])('waits for the channel, and goes by %s', async (line, result) => {
+  ])('waits for a decision in the channel, and follows %s', async (line, result) => {
     await inPlace(CONFIG, async (_place, start) => {
       const bot = start();
       const page = await readyPage(bot);
@@ -34,7 +34,7 @@ describe('a coding agent on this machine that asks before it acts', () => {
   test.each([
     ['allowed', { allow: ['Bash(rm -r build)'] }, 'It is wiped.'],
     ['refused', { deny: ['Bash(rm *)'], default: 'allow' }, 'I left it alone.'],
-  ])('is %s by a rule, and nobody is asked', async (_what, tools, result) => {
+  ])('is %s by a rule, without a request to people', async (_what, tools, result) => {
     await inPlace({ ...CONFIG, tools }, async (_place, start) => {
       const bot = start();
       const page = await readyPage(bot);
@@ -45,7 +45,7 @@ describe('a coding agent on this machine that asks before it acts', () => {
     });
   });
 
-  test('that was asked and then stopped has the answer after a restart, under a new epoch, once', async () => {
+  test('that was killed while its request was open acts on a decision after the restart, in a new epoch', async () => {
     await inPlace(CONFIG, async (_place, start) => {
       const first = start();
       const page = await readyPage(first);

@@ -12,13 +12,13 @@ const page = documents().find(({ name }) => name === 'docs/crews.md')?.text ?? '
 const steps = page.slice(page.indexOf('## A first crew in ten minutes'), page.indexOf('## What state is a worker in?'));
 const CHANNEL = 'console:web';
 
-/** The first block of a language in the steps, without the indentation of its list. */
+/** Returns the first code block of a language in the steps, without the list's indentation. */
 function block(language: string): string {
   const [, indent = '', text = ''] = new RegExp(`^( *)\`\`\`${language}\\n([^]*?)^ *\`\`\``, 'm').exec(steps) ?? [];
   return text.replaceAll(new RegExp(`^${indent}`, 'gm'), '');
 }
 
-/** Words of the steps, which must be there. */
+/** Returns the text. Throws when the steps do not contain it. */
 function words(text: string): string {
   if (!steps.includes(text)) throw new Error(`docs/crews.md does not say: ${text}`);
   return text;
@@ -28,7 +28,7 @@ function git(folder: string, ...args: readonly string[]): string {
   return execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8' }).trim();
 }
 
-/** A program in place of the coding agent: it does the ticket, as \`claude -p\` would. */
+/** A shell script in place of `claude -p`: commits hello.txt and reports the ticket as done. */
 const CLAUDE = `#!/bin/sh
 cat > /dev/null
 case "$*" in "-p --session-id "* | "-p --resume "*) ;; *) echo "unexpected: $*" >&2; exit 1 ;; esac
@@ -60,7 +60,7 @@ function makeClaude({ dir }: Place): string {
   return `${bin}:${process.env['PATH'] ?? ''}`;
 }
 
-test('docs/crews.md, a first crew followed step by step: its ticket is merged', { timeout: 180_000 }, async () => {
+test('the steps for a first crew in docs/crews.md lead to a merged ticket', { timeout: 180_000 }, async () => {
   await inPlace('{}', async (place, start) => {
     const repo = makeShop(place);
     const PATH = makeClaude(place);
@@ -79,7 +79,7 @@ test('docs/crews.md, a first crew followed step by step: its ticket is merged', 
     await console.until(() => texts().includes('c-1 is merged'), 'the merge');
     expect(git(repo, 'log', '-1', '--format=%(trailers:key=Conch-Ticket,valueonly)', 'main')).toBe('c-1');
     expect(git(repo, 'show', 'main:hello.txt')).toBe('hello');
-    // The worktree and the branch are removed after the merge.
+    // Waits: Conch removes the worktree and the branch after the merge.
     await expect
       .poll(() => runConch(place, { argv: ['crew', 'ps'] }), { timeout: 20_000 })
       .toMatchObject({ code: 0, out: expect.stringContaining('○ A') });

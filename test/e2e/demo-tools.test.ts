@@ -4,12 +4,12 @@ import { describe, expect, test } from 'vitest';
 import { CHANNEL, inPlace, readyPage } from './demo.ts';
 import type { Page } from '../kill/page.ts';
 
-/** Waits until an agent has said a text that fits. */
+/** Waits until an agent has posted a text that matches. */
 const said = (page: Page, text: RegExp) =>
   page.until(() => page.texts('agent').some((each) => text.test(each)), text.source);
 
 describe('the demo without a configuration', () => {
-  test('shows a tool that is asked, one that is allowed, one that is refused, and one of which nobody knows', async () => {
+  test('has a tool that is allowed, one that needs approval, one that is denied and one with unknown outcome', async () => {
     await inPlace('{}', async (place, start) => {
       const bot = start();
       const page = await readyPage(bot);

@@ -5,7 +5,7 @@ import { Page } from '../kill/page.ts';
 /** The channel of `DEMO`. */
 export const CHANNEL = 'console:demo';
 
-/** One channel with the three demo agents, who are 25 times as fast as people. */
+/** A configuration with one channel and the three demo agents, 25 times as fast as by default. */
 export const DEMO = {
   turnConfig: { coalesceMs: 20, interruptGraceSeconds: 0.5 },
   agents: ['pm', 'dev', 'qa'].map((id) => ({ id, backend: { kind: 'scripted', script: id, wordMs: 3 } })),
@@ -13,12 +13,12 @@ export const DEMO = {
   log: { level: 'info', pretty: false },
 };
 
-/** `DEMO` with other turn settings. */
+/** Returns `DEMO` with changes to `turnConfig`. */
 export function demoWith(turnConfig: object): object {
   return { ...DEMO, turnConfig: { ...DEMO.turnConfig, ...turnConfig } };
 }
 
-/** Runs `use` in a place of its own, ends what `start` started there, and takes the place away. */
+/** Runs `use` in a new place. Afterwards kills every program that `start` started, and removes the place. */
 export async function inPlace(
   config: object | string,
   use: (place: Place, start: (how?: Start) => Bot) => Promise<void>,
@@ -38,26 +38,26 @@ export async function inPlace(
   }
 }
 
-/** A started and ready program, and a page in its channel. */
+/** Waits until a started program is ready, and opens a page in its channel. */
 export async function readyPage(bot: Bot): Promise<Page> {
   await bot.ready();
   return openPage(bot);
 }
 
-/** A page in the channel that has its first picture. */
+/** Opens a page in the channel, and waits until the page has the channel's view. */
 export async function openPage(bot: Bot): Promise<Page> {
   const page = await Page.open(bot, CHANNEL);
   await page.until(() => page.view !== null, 'the first picture');
   return page;
 }
 
-/** All that agents have said on a page, in order. */
+/** Returns the texts of all agents' messages on a page, in order. */
 export function spokenIn(page: Page): string {
   const said = [...page.messages.values()].filter(({ kind }) => kind === 'agent');
   return said.map(({ text }) => text).join(' ');
 }
 
-/** The JSON lines of the log. */
+/** Returns the log's JSON lines, parsed. */
 export function logLines(bot: Bot): readonly Readonly<Record<string, unknown>>[] {
   return bot
     .out()
@@ -66,10 +66,10 @@ export function logLines(bot: Bot): readonly Readonly<Record<string, unknown>>[]
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-/** Whether a program that ended gave up on work that was still under way, for its time to end in good order was over. */
+/** Returns whether a program ended before its work did, because the time limit of its end had passed. */
 export function wasCutShort(bot: Bot): boolean {
   return logLines(bot).some(({ message }) => String(message).startsWith('some work was still under way'));
 }
 
-/** A stack trace: what no user's mistake may show. */
+/** Matches a stack trace. No mistake of a user may show one. */
 export const STACK = /^\s+at .+:\d+:\d+/m;

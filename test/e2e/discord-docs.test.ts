@@ -14,7 +14,7 @@ type PermissionName = NonNullable<DiscordOptions['permissions']>[number];
 const guide = new Guide('docs/discord.md');
 let server: DiscordServer;
 let ann = '';
-/** The first message. */
+/** The id of Ann's first message. */
 let first = '';
 
 beforeAll(async () => {
@@ -36,13 +36,13 @@ const reactions = (id: string) => read().find((message) => message.id === id)?.r
 const rests = () =>
   until(() => read().some(({ buttons, text }) => buttons.length > 0 && text.startsWith('💤')), 'rest');
 
-describe('docs/discord.md, step by step', () => {
-  test('the token is put where only its owner can read it', async () => {
+describe('the steps of docs/discord.md', () => {
+  test('store the token in a file that only its owner can read', async () => {
     await guide.run(guide.filled(guide.next('sh', 'DISCORD_TOKEN'), { 'the-token-that-you-copied': server.token }));
     expect(statSync(join(guide.dir, '.env')).mode & 0o077).toBe(0);
   });
 
-  test('the invitation asks for a bot with slash commands and the least permissions', async () => {
+  test('print an invitation for a bot with slash commands and without broad permissions', async () => {
     const printed = await guide.run(guide.next('sh', 'discord invite'));
     const { searchParams } = new URL(/https:\/\/\S+/.exec(printed)?.[0] ?? '');
     expect(searchParams.get('client_id')).toBe(server.application);
@@ -56,7 +56,7 @@ describe('docs/discord.md, step by step', () => {
     server.giveRole(server.botUser, server.role('by invitation', { permissions }));
   });
 
-  test('the configuration names the channel, and doctor says that Conch can start', async () => {
+  test('give a configuration with which doctor says that Conch can start', async () => {
     const json = guide.filled(guide.next('json', '"channels"'), {
       '123456789012345678': server.channel,
       '234567890123456789': ann,
@@ -68,7 +68,7 @@ describe('docs/discord.md, step by step', () => {
     expect(report).not.toContain('✗');
   });
 
-  test('it starts, and the three agents answer a person under their own names and pictures', async () => {
+  test('start Conch, and the three agents answer a person under their own names', async () => {
     await guide.begin(guide.next('sh', 'npm start'));
     await until(() => server.connected() === 1, 'a connection');
     first = server.write(ann, server.channel, 'Build a clock').id;
@@ -78,7 +78,7 @@ describe('docs/discord.md, step by step', () => {
     expect(server.webhooks(server.channel)).toHaveLength(1);
   });
 
-  test('the page shows the same floor', async () => {
+  test('open a page that shows the floor of the channel', async () => {
     const page = await Page.open(guide, `discord:${server.channel}`);
     await page.until(() => page.view !== null, 'the floor');
     expect(page.view?.seats.map(({ agent }) => agent)).toEqual(['pm', 'dev', 'qa']);
@@ -86,8 +86,8 @@ describe('docs/discord.md, step by step', () => {
   });
 });
 
-describe('what the document says people see', () => {
-  test('a reaction tells what became of a message, and a message with buttons who has the floor', async () => {
+describe('the behaviour that docs/discord.md describes', () => {
+  test('a reaction shows the receipt of a message, and a card with buttons shows the holder', async () => {
     await rests();
     expect(Object.keys(reactions(first))).toEqual(['✅']);
     server.write(ann, server.channel, 'dev: slow');
@@ -102,7 +102,7 @@ describe('what the document says people see', () => {
     await rests();
   });
 
-  test('a reply to an agent addresses it, and another bot is not heard', async () => {
+  test('a reply to an agent addresses the agent, and a message of another bot gets no answer', async () => {
     const before = said().length;
     const qa = said().find(({ author }) => author === '🔎 qa');
     server.bot('coinbot', server.channel, 'pm: Hello!');
@@ -113,7 +113,7 @@ describe('what the document says people see', () => {
     await rests();
   });
 
-  test('everybody may look, and only operators may change something', async () => {
+  test('everybody may run commands that only read, and only operators may pause the floor', async () => {
     const bob = server.person('bob');
     expect(server.registered(server.channel).map(({ name }) => name)).toContain('floor');
     const looked = await server.command(bob, server.channel, 'floor status');
@@ -126,14 +126,14 @@ describe('what the document says people see', () => {
     ]);
   });
 
-  test('a thread has a floor of its own', async () => {
+  test('a thread has its own floor', async () => {
     const thread = server.thread(server.channel, 'details', { by: ann });
     server.write(ann, thread, 'Hello!');
     await until(() => said(thread).length > 0, 'an answer in the thread');
     expect(said(thread)[0]?.author).toBe('🧭 pm');
   });
 
-  test('over a restart the session goes on, and what was written meanwhile is answered', async () => {
+  test('a restart resumes the session, and agents answer a message from the time between', async () => {
     await guide.end();
     const before = said().length;
     server.write(ann, server.channel, 'pm: Thanks!');
@@ -142,7 +142,7 @@ describe('what the document says people see', () => {
     expect([server.identifies.length, server.resumes.length]).toEqual([1, 1]);
   });
 
-  test('where webhooks are not allowed, the bot speaks with the name of the agent before the text', async () => {
+  test("the bot posts with the agent's name before the text where webhooks are not allowed", async () => {
     await rests();
     server.permit(server.channel, 'ManageWebhooks', 'deny');
     for (const { id } of server.webhooks(server.channel)) server.deleteWebhook(id);
@@ -151,12 +151,12 @@ describe('what the document says people see', () => {
     await until(() => byBot() !== undefined, 'an answer by the bot');
   });
 
-  test('nobody was notified by any of it', () => {
+  test('no message of Conch notifies anybody', () => {
     const nobody = { everyone: false, users: [], roles: [] };
     for (const { pings } of read().filter(({ bot }) => bot)) expect(pings).toEqual(nobody);
   });
 
-  test('the settings are shown with their defaults', () => {
+  test('the document lists every setting with its default', () => {
     const shown: unknown = JSON.parse(guide.next('json', '"adapters"'));
     expect(shown).toEqual({ adapters: { discord: fileSchema.parse({}).adapters.discord } });
     expect(guide.isDone).toBe(true);

@@ -8,11 +8,11 @@ import { createTwin } from './discord-twin.ts';
 import type { Twin } from './discord-twin.ts';
 import { until } from './network.ts';
 
-// An independent Discord, which knows no webhooks of channels and no list of commands: Conch copes without.
+// Runs Conch on an independent fake Discord, which has no webhooks of channels and no list of commands.
 
 const SUB_COMMAND = 1;
 const STRING = 3;
-/** A word in so many milliseconds: long enough for a text to be seen growing. */
+/** The time per word, in milliseconds: long enough to see drafts grow. */
 const WORD_MS = 25;
 
 let discord: Twin;
@@ -52,8 +52,8 @@ const reactionsOn = async (id: string) => {
   return all.map(({ emoji }) => decodeURIComponent(emoji));
 };
 
-describe('on a Discord by somebody else', () => {
-  test('a person is heard, and the agents answer as the bot, one after the other, in texts that grow', async () => {
+describe('Conch on an independent fake Discord', () => {
+  test('the agents answer a person one after another, as the bot, in drafts that become posts', async () => {
     const { id } = await person().sendMessage({ content: 'Build a clock' });
     await until(async () => (await texts()).some((text) => text.endsWith(CURSOR)), 'a text that is being written');
     const speakers = async () => (await texts()).flatMap((text) => /^\*\*(\w+)\*\*:/.exec(text)?.[1] ?? []);
@@ -64,14 +64,14 @@ describe('on a Discord by somebody else', () => {
     await until(async () => (await reactionsOn(id)).includes('✅'), 'the receipt');
   });
 
-  test('what a person edits reaches the agents as it is now', async () => {
+  test('an edited message reaches the agents with its new text', async () => {
     const { id } = await person().sendMessage({ content: 'dev: Build a cl' });
     await person().editMessage({ messageId: id, content: 'dev: Build a sundial' });
     await until(async () => (await texts()).some((text) => /dev\*\*:[\s\S]*sundial/.test(text)), 'the new word');
     await rests();
   });
 
-  test('a slash command is answered to whoever asked, after an acknowledgement', async () => {
+  test('a slash command is acknowledged, and answered to its author only', async () => {
     const { id } = await person().runSlashCommand({
       name: 'floor',
       options: [{ type: SUB_COMMAND, name: 'mode', options: [{ type: STRING, name: 'mode', value: 'queue' }] }],
@@ -83,7 +83,7 @@ describe('on a Discord by somebody else', () => {
     await until(async () => (await texts()).some((text) => text.includes('queue')), 'the answer');
   });
 
-  test('a button of the card works', async () => {
+  test('the Stop button of the card stops the holder', async () => {
     await person().sendMessage({ content: 'dev: slow' });
     const card = async () => (await messages()).findLast(({ content }) => content.startsWith('🎤 dev'));
     await until(async () => (await card()) !== undefined, 'the card');
@@ -95,7 +95,7 @@ describe('on a Discord by somebody else', () => {
     await rests();
   });
 
-  test('a thread has a floor of its own', async () => {
+  test('a thread has its own floor', async () => {
     const { id: on } = await person().sendMessage({ content: 'pm: pass' });
     await fetch(`${discord.restUrl}/v10/channels/${channel}/messages/${on}/threads`, {
       method: 'POST',
@@ -110,7 +110,7 @@ describe('on a Discord by somebody else', () => {
     expect((await answers())[0]).toMatch(/^\*\*pm\*\*: /);
   });
 
-  test('what this Discord lacks is told in the log and ends nothing', async () => {
+  test('the log names each feature that this Discord lacks, and Conch ends in good order', async () => {
     const told = logLines(bot).filter(({ level }) => level !== 'info');
     expect(told.map(({ message }) => message)).toEqual([
       'the bot lacks permissions in this channel',

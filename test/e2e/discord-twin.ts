@@ -2,7 +2,7 @@ type Found<T> = { findMany(query?: object): Promise<readonly T[]> };
 type Message = { readonly id: string; readonly content: string; readonly components?: readonly object[] };
 type Interaction = { readonly id: string };
 
-/** What somebody does in a channel. */
+/** The actions of a user in a channel. */
 type Actor = {
   sendMessage(message: { readonly content: string }): Promise<Message>;
   editMessage(edit: { readonly messageId: string; readonly content: string }): Promise<unknown>;
@@ -10,7 +10,7 @@ type Actor = {
   clickButton(button: { readonly messageId: string; readonly customId: string }): Promise<Interaction>;
 };
 
-/** A Discord for tests that was made by somebody else, as far as it is used here. */
+/** The part of the package discord-digital-twin, an independent fake Discord, that the tests use. */
 export type Twin = {
   readonly restUrl: string;
   readonly botToken: string;
@@ -30,10 +30,10 @@ export type Twin = {
   };
 };
 
-/** Its own types bring those of a browser with them, for the whole project: so it is loaded by name. */
+/** Loaded by name: the package's types would add browser types to the whole project. */
 const PACKAGE: string = 'discord-digital-twin';
 
-/** Makes one with a person, ann, and a channel; it does not listen yet. */
+/** Creates a fake Discord with a person, ann, and a channel. It listens after `start()`. */
 export async function createTwin(): Promise<Twin> {
   const { DigitalDiscord } = (await import(PACKAGE)) as { readonly DigitalDiscord: new (options: object) => Twin };
   return new DigitalDiscord({

@@ -14,7 +14,7 @@ import { letThrough, until } from './network.ts';
 const NOT_ACCEPTED = 'Discord does not accept DISCORD_TOKEN. Copy it again from the Bot page of your application';
 
 describe.concurrent('a Conch on Discord', () => {
-  test('is ready within seconds, answers under the names of its agents, notes what became of a message, and ends', () =>
+  test('starts, answers under the names of its agents, sets the receipt of a message, and ends', () =>
     onDiscord(async ({ server, start }) => {
       const bot = start();
       await bot.ready();
@@ -29,7 +29,7 @@ describe.concurrent('a Conch on Discord', () => {
       expect(bot.err()).toBe('');
     }));
 
-  test('row 30: stays up while Discord cannot be reached, says so, serves its page, and connects once it is there', () =>
+  test('row 30: logs that Discord cannot be reached, serves its page meanwhile, and connects later', () =>
     onDiscord(async ({ server, start }) => {
       const port = await freePort();
       const bot = start({ DISCORD_API_URL: `http://127.0.0.1:${port}/api` });
@@ -48,7 +48,7 @@ describe.concurrent('a Conch on Discord', () => {
       await close();
     }));
 
-  test('row 37: whose token is revoked while it runs ends with its own code and says what to do', () =>
+  test('row 37: whose token is revoked while it runs ends with the code platformRefused and says what to do', () =>
     onDiscord(async ({ server, start }) => {
       const bot = start();
       await bot.ready();
@@ -58,7 +58,7 @@ describe.concurrent('a Conch on Discord', () => {
       expect(bot.err()).not.toMatch(STACK);
     }));
 
-  test('with a wrong token ends with the same code and words', () =>
+  test('with a wrong token ends with the same code and text', () =>
     onDiscord(async ({ place, env }) => {
       const { code, err } = await runConch(place, { env: { ...env, DISCORD_TOKEN: `MTIz.wrong${process.pid}.token` } });
       expect(code).toBe(EXIT_CODES.platformRefused);
@@ -66,7 +66,7 @@ describe.concurrent('a Conch on Discord', () => {
       expect(err).not.toMatch(STACK);
     }));
 
-  test('that Discord does not let read ends and names the intent', () =>
+  test('without the Message Content intent ends and names the intent', () =>
     onDiscord(
       async ({ place, env }) => {
         const { code, err } = await runConch(place, { env });
@@ -76,7 +76,7 @@ describe.concurrent('a Conch on Discord', () => {
       { discord: { messageContent: false } },
     ));
 
-  test('does not start beside another one with the same token, and says why', () =>
+  test('refuses to start while another Conch uses the same token, and says why', () =>
     onDiscord(async ({ server, env, start }) => {
       const first = start();
       await first.ready();
@@ -91,10 +91,10 @@ describe.concurrent('a Conch on Discord', () => {
     }));
 });
 
-describe.concurrent('row 3: SIGTERM with a post on its way', () => {
-  /** Without drafts: whatever an agent's webhook is asked for is a post. */
+describe.concurrent('row 3: SIGTERM during the request of a post', () => {
+  /** Switches drafts off, so that every request to a webhook is a post. */
   const withoutDrafts = { config: { adapters: { discord: { streaming: false } } } };
-  /** Ends a program that waits for the answer to a post. */
+  /** Ends a program with SIGTERM while it waits for the answer to a post. */
   const endDuring = async (fault: Fault, { server, start }: OnDiscord): Promise<Bot> => {
     const bot = start();
     await bot.ready();
@@ -108,14 +108,14 @@ describe.concurrent('row 3: SIGTERM with a post on its way', () => {
   const states = ({ dataDir }: Place): readonly unknown[] =>
     rows(`${dataDir}/conch.db`, "SELECT state FROM outbox WHERE type = 'post'");
 
-  test('waits for its answer', () =>
+  test('waits for the answer to the request', () =>
     onDiscord(async (at) => {
       expect(wasCutShort(await endDuring({ kind: 'late', ms: 1_500 }, at))).toBe(false);
       expect(states(at.place)).toEqual([{ state: 'confirmed' }]);
       expect(speechesIn(at.server)).toHaveLength(1);
     }, withoutDrafts));
 
-  test('gives up an answer that never comes, and looks for the post in the next life', () =>
+  test('gives up an answer that never comes; the next start finds the post and does not repeat it', () =>
     onDiscord(async (at) => {
       expect(wasCutShort(await endDuring({ kind: 'hang-after' }, at))).toBe(true);
       expect(states(at.place)).toEqual([{ state: 'owed' }]);
@@ -135,7 +135,7 @@ describe.concurrent('conch doctor', () => {
     /✓ #general: permissions: the bot has all permissions it needs/,
     /^Conch can start\.$/m,
   ];
-  test('says that everything is in order, and changes nothing', () =>
+  test('reports a good setup, and sends only GET requests', () =>
     onDiscord(async ({ server, place, env }) => {
       const { code, out, err } = await runConch(place, { env, argv: ['doctor'] });
       expect([code, err]).toEqual([EXIT_CODES.ok, '']);
@@ -173,7 +173,7 @@ describe.concurrent('conch doctor', () => {
     }),
   );
 
-  test('says what to do when the bot may not read', () =>
+  test('says what to do when the Message Content intent is off', () =>
     onDiscord(
       async ({ place, env }) => {
         const { code, out } = await runConch(place, { env, argv: ['doctor'] });
@@ -185,7 +185,7 @@ describe.concurrent('conch doctor', () => {
 });
 
 describe.concurrent('conch discord invite', () => {
-  test('prints the address that invites this bot, and nothing else', () =>
+  test('prints only the link that invites this bot', () =>
     onDiscord(async ({ server, place, env }) => {
       const { code, out, err } = await runConch(place, { env, argv: ['discord', 'invite'] });
       const settings = { webhooks: true, roles: false, streaming: true, cards: true, typing: true };
@@ -193,7 +193,7 @@ describe.concurrent('conch discord invite', () => {
       expect(server.requests).toEqual([]);
     }));
 
-  test('says what is missing without a token', () =>
+  test('says that DISCORD_TOKEN is not set', () =>
     onDiscord(async ({ place }) => {
       const { code, err } = await runConch(place, { argv: ['discord', 'invite'] });
       expect(code).toBe(EXIT_CODES.usage);

@@ -4,22 +4,22 @@ import type { DiscordOptions, DiscordServer } from '../adapters/discord/server.t
 import type { Bot, Place, Start } from '../kill/bot.ts';
 import { CHANNEL, DEMO, inPlace } from './demo.ts';
 
-/** A loopback Discord in this process, and a place for a Conch that knows its channel. */
+/** A loopback Discord in this process, and a place for a Conch with its channel in the configuration. */
 export type OnDiscord = {
   readonly server: DiscordServer;
   readonly place: Place;
-  /** The environment of a program that uses this Discord. */
+  /** Environment variables for a program that uses this Discord. */
   readonly env: Readonly<Record<string, string>>;
   readonly start: (env?: Readonly<Record<string, string>>) => Bot;
 };
 
-/** `DEMO` with a channel of Discord beside that of the console; `more` goes before it. */
+/** Returns `DEMO` with a Discord channel added. `more` overrides keys. */
 export function configOn(server: DiscordServer, more: object = {}): object {
   const channel = { id: channelId(server.channel), name: 'general', agents: ['pm', 'dev', 'qa'] };
   return { ...DEMO, channels: [{ id: CHANNEL, agents: ['pm', 'dev', 'qa'] }, channel], ...more };
 }
 
-/** Runs `use` with both, and ends everything that was started. */
+/** Runs `use` with a loopback Discord and a place. Afterwards ends every program and the Discord. */
 export async function onDiscord(
   use: (at: OnDiscord) => Promise<void>,
   how: { readonly discord?: DiscordOptions; readonly config?: object } = {},
@@ -35,7 +35,7 @@ export async function onDiscord(
   }
 }
 
-/** What agents say in a channel, as "author: text", without what is still being written. */
+/** Returns agents' posts in a channel, without drafts, as "author: text". */
 export function speechesIn(server: DiscordServer, channel = server.channel): readonly string[] {
   return server
     .read(channel)
@@ -43,7 +43,7 @@ export function speechesIn(server: DiscordServer, channel = server.channel): rea
     .map(({ author, text }) => `${author}: ${text}`);
 }
 
-/** Whether each of the three agents has said something in the channel. */
+/** Returns whether each of the three agents has posted in the channel. */
 export function allSpoke(server: DiscordServer): boolean {
   return ['pm', 'dev', 'qa'].every((agent) => speechesIn(server).some((speech) => speech.startsWith(`${agent}: `)));
 }

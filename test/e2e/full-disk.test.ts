@@ -7,20 +7,20 @@ import { canMount, ownDisk } from './disk.ts';
 
 const NO_ROOM = /This failed. The disk with Conch.s data is full. Free some space, then try again. Nothing was sent./;
 
-/** Fills the disk of a bot to the last page, seen through its own file system; what it returns makes room again. */
+/** Fills the bot's disk, through its own view of the file system. Returns a function that frees the space. */
 function fill(place: Place, bot: Bot): () => void {
   const dir = `/proc/${bot.child.pid}/root${place.dataDir}`;
   const { bavail, bsize } = statfsSync(dir);
   try {
     writeFileSync(`${dir}/ballast`, Buffer.alloc(bavail * bsize));
   } catch (error) {
-    // Conch has written meanwhile: what is left is less, and full is full.
+    // Conch wrote at the same time, so less space was left. The disk is full all the same.
     if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error;
   }
   return () => rmSync(`${dir}/ballast`);
 }
 
-/** What `/healthz` answers: its code, and how Conch and its database are. */
+/** Returns the answer of `/healthz`: the HTTP status, Conch's status and the database's status. */
 async function health({ port }: Place): Promise<readonly unknown[]> {
   const response = await fetch(`http://127.0.0.1:${port}/healthz`);
   const { status, database } = healthSchema.parse(await response.json());
@@ -29,10 +29,10 @@ async function health({ port }: Place): Promise<readonly unknown[]> {
 
 const healthSchema = z.looseObject({ status: z.string(), database: z.looseObject({ status: z.string() }) });
 
-test.runIf(canMount())('T41 a disk that fills up ends nothing and loses nothing: all goes on once there is room', () =>
+test.runIf(canMount())('T41 Conch survives a full disk without loss, and continues once space is free', () =>
   inPlace(demoWith({ defaultTimeoutSeconds: 1.5 }), async (place, start) => {
     const started = start({ command: ownDisk(place, 'size=2m') });
-    // Its data folder lies on a disk that only its own process sees.
+    // Only the bot's own process sees its data folder: /proc gives the test a path to it.
     const bot = { ...started, dataDir: `/proc/${started.child.pid}/root${place.dataDir}` };
     const page = await readyPage(bot);
     await page.say(CHANNEL, 'dev: hang');

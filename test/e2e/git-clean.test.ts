@@ -10,7 +10,7 @@ import { freePort, startBot } from '../kill/bot.ts';
 import type { Place } from '../kill/bot.ts';
 import { CHANNEL, readyPage } from './demo.ts';
 
-/** A repository, and what git would commit from it with `git add -A`. */
+/** A temporary git repository. `status` lists the files that `git add -A` would add. */
 class Repository {
   readonly path = mkdtempSync(join(tmpdir(), 'conch-git-'));
 
@@ -27,7 +27,7 @@ class Repository {
   }
 }
 
-/** Runs the demo in a folder, with the data folder where a person without settings has it, until a tool has written a note. */
+/** Runs the demo in a folder, with the default data folder, until a tool has answered. */
 async function runDemo(dir: string, program = join(ROOT, 'src/conch.js')): Promise<void> {
   const place: Place = { dir, dataDir: '.conch', configFile: '', port: await freePort() };
   const bot = startBot(place, { program });
@@ -77,7 +77,7 @@ describe('git status', () => {
         new LoginStore(dataDir).save(login);
       },
     ],
-  ])('T68 does not show a data folder that was made for %s', (_, make) => {
+  ])('T68 does not show a data folder that was created for %s', (_, make) => {
     using own = new Repository();
     own.git('init', '--quiet');
     make(join(own.path, '.conch'));
@@ -85,7 +85,7 @@ describe('git status', () => {
     expect(own.status).toBe('');
   });
 
-  test('T68 still shows files of a folder that existed before it became the data folder', () => {
+  test('T68 still shows the files of a folder that existed before Conch used it as data folder', () => {
     using own = new Repository();
     own.git('init', '--quiet');
     writeFileSync(join(own.path, 'readme'), 'words');

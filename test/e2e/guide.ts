@@ -10,11 +10,11 @@ import { until } from './network.ts';
 
 type Block = { readonly language: string; readonly text: string };
 
-/** A document that is followed step by step: its own blocks are run in a fresh folder that holds the project. */
+/** Follows a document step by step: runs its code blocks in a new folder with links to the project. */
 export class Guide {
   readonly name: string;
   readonly text: string;
-  /** What stands between fences in the document, in order, without the indentation of its list. */
+  /** The document's code blocks, in order, without the list's indentation. */
   readonly blocks: readonly Block[];
   readonly dir = mkdtempSync(join(tmpdir(), 'conch-docs-'));
   #env: NodeJS.ProcessEnv = {};
@@ -36,23 +36,23 @@ export class Guide {
     for (const each of ['src', 'node_modules']) symlinkSync(`${ROOT}${each}`, join(this.dir, each));
   }
 
-  /** Sets the variables that point at the loopback platform. */
+  /** Sets the environment of all blocks: PATH, HOME, a free CONCH_PORT and `env`. */
   async prepare(env: Readonly<Record<string, string>>): Promise<void> {
     const { PATH, HOME } = process.env;
     this.#env = { PATH, HOME, CONCH_PORT: String(await freePort()), ...env };
   }
 
-  /** Where the page is. */
+  /** The port of the page. */
   get port(): number {
     return Number(this.#env['CONCH_PORT']);
   }
 
-  /** Where its data is. */
+  /** The data folder. */
   get dataDir(): string {
     return join(this.dir, '.conch');
   }
 
-  /** What the running program printed since it was begun. */
+  /** The output of the running program since its start. */
   get log(): string {
     return this.#log;
   }
@@ -62,7 +62,7 @@ export class Guide {
     return this.#at === this.blocks.length;
   }
 
-  /** The block that is next, of this language, which says this. */
+  /** Returns the next block. Throws unless it has this language and contains `says`. */
   next(language: string, says: string): string {
     const block = this.blocks[this.#at];
     this.#at += 1;
@@ -71,7 +71,7 @@ export class Guide {
     return block.text;
   }
 
-  /** A text with placeholders of the document replaced, all of which must be there. */
+  /** Returns a text with its placeholders replaced. Throws when a placeholder is missing. */
   filled(text: string, values: Readonly<Record<string, string>>): string {
     return Object.entries(values).reduce((whole, [placeholder, value]) => {
       if (!whole.includes(placeholder)) throw new Error(`${this.name} has no "${placeholder}" any more`);
@@ -79,7 +79,7 @@ export class Guide {
     }, text);
   }
 
-  /** Runs a block in the folder; resolves with what it printed, rejects when it fails. */
+  /** Runs a block in the folder. Resolves with its standard output, rejects when it fails. */
   async run(block: string): Promise<string> {
     const { stdout } = await promisify(execFile)('sh', ['-e', '-c', block], {
       cwd: this.dir,
@@ -89,7 +89,7 @@ export class Guide {
     return stdout;
   }
 
-  /** Does what a block says about starting; resolves when the program is ready. */
+  /** Starts the program by a block. Resolves when the program is ready, rejects with its log after a minute. */
   async begin(block: string): Promise<void> {
     this.#log = '';
     const child = spawn('sh', ['-c', block], {
@@ -107,7 +107,7 @@ export class Guide {
     });
   }
 
-  /** Ends what was begun, with all its processes. */
+  /** Ends the running program and all its processes with SIGTERM, and waits for their end. */
   async end(): Promise<void> {
     const ending = this.#running;
     this.#running = null;
@@ -117,7 +117,7 @@ export class Guide {
     await until(() => !isThere(group), 'the end of all its processes');
   }
 
-  /** Ends everything and removes the folder. */
+  /** Ends the running program and removes the folder. */
   async close(): Promise<void> {
     await this.end();
     rmSync(this.dir, { recursive: true, force: true });

@@ -8,7 +8,7 @@ import type { Place } from '../kill/bot.ts';
 import { CHANNEL, inPlace, readyPage } from './demo.ts';
 import { until } from './network.ts';
 
-/** A model that calls the tool of the server, and then says what came of it. */
+/** A model service: its model calls the tool web__echo, then posts the tool's answer. */
 async function startModel(): Promise<LLMock> {
   const mock = new LLMock({ port: 0, host: '127.0.0.1' });
   mock.on({ predicate: () => true }, ({ messages }) => {
@@ -20,7 +20,7 @@ async function startModel(): Promise<LLMock> {
   return mock;
 }
 
-/** Signs in as a person on this machine does, while Conch runs. */
+/** Runs `conch mcp login web` while Conch runs, and signs in as a person does. */
 async function signIn(place: Place): Promise<void> {
   const login = startBot(place, { argv: ['mcp', 'login', 'web'] });
   const address = () => /^ {2}(http\S+)$/m.exec(login.out())?.[1] ?? '';
@@ -29,14 +29,14 @@ async function signIn(place: Place): Promise<void> {
   expect((await login.ended).code).toBe(0);
 }
 
-/** Everything that the data folder holds, but for the logins themselves. */
+/** Returns the contents of all files in the data folder. Leaves out subfolders, such as that of the logins. */
 function kept({ dataDir }: { readonly dataDir: string }): string {
   const files = readdirSync(dataDir, { withFileTypes: true }).filter((entry) => entry.isFile());
   return files.map(({ name }) => readFileSync(join(dataDir, name), 'latin1')).join('\n');
 }
 
-describe('a server of tools that wants somebody signed in', () => {
-  test('is told in the channel with what to run, is used as soon as somebody has, and its token is shown nowhere', async () => {
+describe('a tool server that requires a login', () => {
+  test('is announced with the login command, works after the login, and its token appears nowhere', async () => {
     const [auth, model] = [await startAuth(), await startModel()];
     const backend = { kind: 'llm', provider: 'openai-compatible', model: 'm', baseUrl: `${model.url}/v1` };
     const config = {

@@ -7,7 +7,7 @@ import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { CHANNEL, DEMO, STACK, inPlace, readyPage } from './demo.ts';
 
 describe('a Conch whose lock file was deleted', () => {
-  test('T85 ends with a code of its own and says what happened', () =>
+  test('T85 ends with the code lockLost and says that the file was deleted', () =>
     inPlace(DEMO, async (place, start) => {
       const bot = start();
       await bot.ready();
@@ -20,7 +20,7 @@ describe('a Conch whose lock file was deleted', () => {
 });
 
 describe('a row of the journal that another process wrote first', () => {
-  test('T85 ends the program before it says anything to people, and the row of the other one stands', () =>
+  test("T85 ends the program before its agents post anything, and keeps the other process's row", () =>
     inPlace(DEMO, async (place, start) => {
       const bot = start();
       const page = await readyPage(bot);
@@ -33,7 +33,7 @@ describe('a row of the journal that another process wrote first', () => {
       expect([page.texts('agent'), rowsIn(join(place.dataDir, 'conch.db'))]).toEqual([[], { last: 1, said: 0 }]);
     }));
 
-  test('T85 is a fault of the database, which ends the program', () => {
+  test('T85 is a unique-key error of the database, which Conch classes as "shared"', () => {
     const db = new Database(':memory:');
     db.exec('CREATE TABLE journal (machine INTEGER, seq INTEGER, PRIMARY KEY (machine, seq)) WITHOUT ROWID');
     const write = db.prepare('INSERT INTO journal VALUES (1, 1)');
@@ -48,7 +48,7 @@ describe('a row of the journal that another process wrote first', () => {
   });
 });
 
-/** Takes the number of the journal's next row, as a second program does that got past the lock. */
+/** Writes the journal's next row, as a second process without the lock would. */
 function takeNextRow(database: string): void {
   const db = new Database(database);
   try {
@@ -61,7 +61,7 @@ function takeNextRow(database: string): void {
   }
 }
 
-/** How many rows carry the highest number, and how many tell what an agent said. */
+/** Counts the journal's rows with the highest row number (`last`) and those with an agent's message (`said`). */
 function rowsIn(database: string): { readonly last: number; readonly said: number } {
   const db = new Database(database, { readonly: true });
   try {

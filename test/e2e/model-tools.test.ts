@@ -10,7 +10,7 @@ const SERVER = fileURLToPath(new URL('../agents/mcp/fixtures/tools-server.ts', i
 
 const NOTES = { path: 'notes.txt' };
 
-/** A model that calls a tool once after each message of a person, and then says what came of it. */
+/** Runs a model service: its model calls `tool` after each message of a person, then posts the tool's answer. */
 async function withModel(tool: string, use: (url: string) => Promise<void>, input: object = NOTES): Promise<void> {
   const mock = new LLMock({ port: 0, host: '127.0.0.1' });
   let calls = 0;
@@ -32,7 +32,7 @@ async function withModel(tool: string, use: (url: string) => Promise<void>, inpu
   }
 }
 
-/** By which the servers of these tests are told from all others. */
+/** An argument of the tool servers that tells them from other processes. */
 const MARK = randomUUID();
 
 const configured = (baseUrl: string, tools: object, more: object = {}) => ({
@@ -42,7 +42,7 @@ const configured = (baseUrl: string, tools: object, more: object = {}) => ({
   log: { level: 'info', pretty: false },
 });
 
-/** The servers of tools that run on this machine. */
+/** Returns the process ids of these tests' tool servers that run now. */
 function servers(): readonly string[] {
   return readdirSync('/proc').filter((pid) => {
     const path = join('/proc', pid, 'cmdline');
@@ -58,11 +58,11 @@ function readCommand(path: string): string {
   }
 }
 
-describe('a model with tools, in a channel', () => {
+describe('a model with tools in a channel', () => {
   test.each([
     ['/allow 1', 'It says: wrote notes.txt'],
     ['/reject 1', 'It says: mcp__files__write did not run. People denied it. Continue without it.'],
-  ])('waits for the channel, and goes by %s', async (line, result) => {
+  ])('waits for a decision in the channel, and follows %s', async (line, result) => {
     await withModel('files__write', async (url) => {
       await inPlace(configured(url, { ask: ['mcp__files__write'] }), async (_place, start) => {
         const bot = start();
@@ -87,7 +87,7 @@ describe('a model with tools, in a channel', () => {
     });
   });
 
-  test('is asked once when it is allowed for always, by a rule that is shown before', async () => {
+  test('calls a tool without a second request once people always allow the call, and the answer shows the rule', async () => {
     await withModel('files__write', async (url) => {
       const config = configured(url, { ask: ['mcp__files__write'] }, { trusted: true });
       await inPlace(config, async (_place, start) => {
@@ -107,7 +107,7 @@ describe('a model with tools, in a channel', () => {
     });
   });
 
-  test('is asked about what a rule allows when the tool is another than before the restart', async () => {
+  test('needs approval for an allowed tool whose description changed over a restart, once', async () => {
     await withModel('files__echo', async (url) => {
       const config = configured(url, { allow: ['mcp__files__echo'] });
       await inPlace(config, async ({ configFile }, start) => {
@@ -133,7 +133,7 @@ describe('a model with tools, in a channel', () => {
     });
   });
 
-  test('is not asked about what a rule allows, and leaves nothing behind when its program is killed', async () => {
+  test('calls a tool that a rule allows without a request; SIGKILL of Conch ends the tool server too', async () => {
     await withModel('files__echo', async (url) => {
       await inPlace(configured(url, { allow: ['mcp__files__echo'] }), async (_place, start) => {
         const bot = start();
@@ -148,7 +148,7 @@ describe('a model with tools, in a channel', () => {
   });
 });
 
-describe('a server of tools that asks people something', () => {
+describe('a tool server that asks people a question', () => {
   const form = {
     message: 'Which colour?',
     requestedSchema: {
@@ -167,7 +167,7 @@ describe('a server of tools that asks people something', () => {
       return approval?.question === question && approval.shown;
     }, `question ${question}`);
 
-  test('has them asked in the channel, until they answer what fits', async () => {
+  test('has the question shown in the channel, and gets the first valid answer', async () => {
     const use = async (url: string) =>
       await inPlace(config(url), async (_place, start) => {
         const bot = start();
@@ -201,7 +201,7 @@ describe('a server of tools that asks people something', () => {
     await withModel('files__ask', use, form);
   });
 
-  test('is declined by a no', async () => {
+  test('gets "decline" when people deny the request', async () => {
     const use = async (url: string) =>
       await inPlace(config(url), async (_place, start) => {
         const bot = start();
@@ -216,7 +216,7 @@ describe('a server of tools that asks people something', () => {
     await withModel('files__ask', use, form);
   });
 
-  test('has its question taken back by a restart, and its call is known to nobody', async () => {
+  test('has its question withdrawn by a restart, and the outcome of the call is unknown', async () => {
     const use = async (url: string) =>
       await inPlace(config(url), async (_place, start) => {
         const bot = start();

@@ -2,7 +2,7 @@ import { LLMock } from '@copilotkit/aimock';
 import { describe, expect, test } from 'vitest';
 import { CHANNEL, inPlace, readyPage } from './demo.ts';
 
-/** A model's service on this machine; it answers with a text that names who was asked. */
+/** Runs a model service whose answer names the role in the prompt. Any `status` but 200: answers with an error. */
 async function withService(use: (mock: LLMock) => Promise<void>, status = 200): Promise<void> {
   const mock = new LLMock({ port: 0, host: '127.0.0.1' });
   mock.on({ predicate: () => true }, (request) => {
@@ -29,7 +29,7 @@ describe('the demo with a model in the environment', () => {
       'ANTHROPIC_API_KEY',
       (url: string) => ({ ANTHROPIC_API_KEY: 'sk-ant-0123456789', ANTHROPIC_BASE_URL: `${url}/v1` }),
     ],
-  ])('speaks through it when %s is set, and says so in one line', async (_name, env) => {
+  ])('lets its agents answer by the model when %s is set, and prints that in one line', async (_name, env) => {
     await withService(async (mock) => {
       await inPlace('{}', async (_place, start) => {
         const bot = start({ env: env(mock.url) });
@@ -47,7 +47,7 @@ describe('the demo with a model in the environment', () => {
     });
   });
 
-  test('T23 tells the channel once which agents cannot speak, and why, when their key is rejected, and stays usable', async () => {
+  test('T23 announces once in the channel which agents are unavailable, when their API key is rejected', async () => {
     await withService(async (mock) => {
       await inPlace('{}', async (_place, start) => {
         const bot = start({ env: { OPENAI_API_KEY: 'sk-test-0123456789', OPENAI_BASE_URL: `${mock.url}/v1` } });

@@ -12,7 +12,7 @@ afterAll(() => server?.stop());
 
 let schemas = 0;
 
-/** The demo on a store in PostgreSQL, in a schema of its own. */
+/** Returns `DEMO` with a store in PostgreSQL, in a new schema. */
 function inPostgres(): typeof DEMO & {
   readonly store: { readonly postgres: string | undefined; readonly schema: string };
 } {
@@ -24,7 +24,7 @@ const move = (place: Place): ReturnType<typeof runConch> => runConch(place, { ar
 const { databaseUnreadable, databaseLocked, ok, usage } = EXIT_CODES;
 
 describe.skipIf(server === null)('conch move', () => {
-  test('moves a store whose Conch was killed in a turn: the turn goes on, and nothing is lost or said twice', async () => {
+  test('moves the store of a Conch that was killed mid-turn; the turn continues without loss or repetition', async () => {
     await inPlace(DEMO, async (place, start) => {
       const first = start();
       const page = await readyPage(first);
@@ -61,7 +61,7 @@ describe.skipIf(server === null)('conch move', () => {
     });
   }, 120_000);
 
-  test('a backup of a store in PostgreSQL is restored into a file, and from there into another schema', async () => {
+  test('a backup of a store in PostgreSQL can be restored into a file, and moved into another schema', async () => {
     await inPlace(inPostgres(), async (place, start) => {
       const first = start();
       const page = await readyPage(first);
@@ -89,7 +89,7 @@ describe.skipIf(server === null)('conch move', () => {
     });
   }, 120_000);
 
-  test('refuses what it must not move, in one line each', async () => {
+  test('refuses to move without a target, without a source, while Conch runs, to a foreign store, or twice', async () => {
     await inPlace(DEMO, async (place, start) => {
       const nowhere = await move(place);
       expect([nowhere.code, nowhere.err]).toEqual([usage, expect.stringMatching(/^Set "store"/)]);
@@ -119,7 +119,7 @@ describe.skipIf(server === null)('conch move', () => {
     });
   }, 120_000);
 
-  test('conch restored: after the database lost its last commits, no turn number is granted twice', async () => {
+  test('conch restored: grants no turn number twice after the database lost its last commits', async () => {
     const config = inPostgres();
     await inPlace(config, async (place, start) => {
       const client = new Client({ connectionString: server?.url });

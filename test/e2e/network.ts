@@ -3,7 +3,7 @@ import { connect, createServer } from 'node:net';
 import type { Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** Resolves once something holds; rejects, naming `what`, when it does not in time. */
+/** Resolves once the condition is true. Rejects after `limitMs` with an error that names `what`. */
 export async function until(holds: () => boolean | Promise<boolean>, what: string, limitMs = 60_000): Promise<void> {
   const end = performance.now() + limitMs;
   while (!(await holds())) {
@@ -12,7 +12,7 @@ export async function until(holds: () => boolean | Promise<boolean>, what: strin
   }
 }
 
-/** Lets whatever comes to one port through to another; the way is closed with what this returns. */
+/** Forwards connections from one port to another. Returns a function that ends the forwarding. */
 export async function letThrough(port: number, to: number): Promise<() => Promise<void>> {
   const sockets = new Set<Socket>();
   const server = createServer((near) => {

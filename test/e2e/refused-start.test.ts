@@ -11,7 +11,7 @@ import type { Place, Start } from '../kill/bot.ts';
 import { DEMO, STACK, inPlace } from './demo.ts';
 import { canMount, ownDisk } from './disk.ts';
 
-/** Starts the program where it cannot start: the exit code, and what it says, which is never a stack trace. */
+/** Runs a start that must fail. Returns its exit code and the lines of its error. Fails on a stack trace. */
 async function refused(place: Place, start: Start = {}) {
   const { code, err } = await runConch(place, start);
   expect(err).not.toMatch(STACK);
@@ -19,7 +19,7 @@ async function refused(place: Place, start: Start = {}) {
 }
 
 describe.concurrent('a wrong configuration', () => {
-  test('has all its problems listed, each with its line and its path', () =>
+  test('is refused with all its problems, each with its line and its path', () =>
     inPlace(
       {
         ...DEMO,
@@ -40,21 +40,21 @@ describe.concurrent('a wrong configuration', () => {
       },
     ));
 
-  test('that is no JSON is told with its line', () =>
+  test('that is no JSON is refused with the line of the error', () =>
     inPlace('{\n  "turnConfig": {\n    "rounds": 2,,\n  }\n}', async (place) => {
       const { code, lines } = await refused(place);
       expect(code).toBe(EXIT_CODES.configuration);
       expect(lines.join('\n')).toMatch(/has 1 problem:\n {2}line 3: /);
     }));
 
-  test('that is not there is told with what to do', () =>
+  test('that does not exist is refused with what to do', () =>
     inPlace(DEMO, async (place) => {
       const { code, lines } = await refused(place, { env: { CONCH_CONFIG: join(place.dir, 'gone.json') } });
       expect(code).toBe(EXIT_CODES.configuration);
       expect(lines.join('\n')).toContain('correct CONCH_CONFIG');
     }));
 
-  test('in the environment is one line more', () =>
+  test('of an environment variable is refused with the expected value', () =>
     inPlace(DEMO, async (place) => {
       const { code, lines } = await refused(place, { env: { CONCH_PORT: 'seven' } });
       expect(code).toBe(EXIT_CODES.configuration);
@@ -63,7 +63,7 @@ describe.concurrent('a wrong configuration', () => {
 });
 
 describe.concurrent('a command', () => {
-  test('ends without a word when the reader of its output has ended', () =>
+  test('ends without an error when the reader of its output has ended', () =>
     inPlace(DEMO, async (_place, start) => {
       const bot = start({ argv: ['schema'] });
       bot.child.stdout?.destroy();
@@ -71,7 +71,7 @@ describe.concurrent('a command', () => {
       expect(bot.err()).toBe('');
     }));
 
-  test('of conch init writes the file that a start reads: an empty variable counts as none, and .env counts', () =>
+  test('conch init writes the file of CONCH_CONFIG: an empty variable counts as unset, and .env applies', () =>
     inPlace(DEMO, async (place) => {
       const env = { CONCH_CONFIG: '' };
       const { code, err } = await runConch(place, { argv: ['init'], env });
@@ -105,7 +105,7 @@ describe.concurrent('a database that cannot be used', () => {
       /before the first release .*set CONCH_DATA_DIR/,
     ],
   ];
-  test.each(damaged)('because it %s is left as it is', (_why, damage, says) =>
+  test.each(damaged)('because it %s is refused and left unchanged', (_why, damage, says) =>
     inPlace(DEMO, async (place) => {
       mkdirSync(place.dataDir);
       const path = join(place.dataDir, 'conch.db');
@@ -119,7 +119,7 @@ describe.concurrent('a database that cannot be used', () => {
     }),
   );
 
-  test('because the row of a floor that is not at rest was changed behind its back is refused', () =>
+  test('because another program changed the row of an active floor is refused', () =>
     inPlace(DEMO, async (place, start) => {
       const bot = start();
       await bot.ready();
@@ -133,8 +133,8 @@ describe.concurrent('a database that cannot be used', () => {
     }));
 });
 
-describe.concurrent('a place that is not free', () => {
-  test('is a port that another program listens on', () =>
+describe.concurrent('a start refused by another process', () => {
+  test('names the port on which another program listens', () =>
     inPlace(DEMO, async (place) => {
       const other = createServer().listen(place.port, '127.0.0.1');
       const { code, lines } = await refused(place);
@@ -143,7 +143,7 @@ describe.concurrent('a place that is not free', () => {
       expect(lines).toEqual([expect.stringMatching(new RegExp(`^Port ${place.port} is taken: .* set CONCH_PORT`))]);
     }));
 
-  test('is a database that a running Conch has: the second one gives up and writes nothing', () =>
+  test('names the database that a running Conch uses, and writes nothing', () =>
     inPlace(DEMO, async (place, start) => {
       const first = start();
       await first.ready();
@@ -159,7 +159,7 @@ describe.concurrent('a place that is not free', () => {
 });
 
 describe.concurrent('a folder that cannot be written', () => {
-  test('because it lies below a file is named', () =>
+  test('because its parent is a file is named in the error', () =>
     inPlace(DEMO, async (place) => {
       const { code, lines } = await refused(place, { env: { CONCH_DATA_DIR: join(place.configFile, 'data') } });
       expect(code).toBe(EXIT_CODES.databaseUnreadable);
@@ -168,7 +168,7 @@ describe.concurrent('a folder that cannot be written', () => {
       ]);
     }));
 
-  test.runIf(canMount())('because its file system is read-only is named', () =>
+  test.runIf(canMount())('because its file system is read-only is named in the error', () =>
     inPlace(DEMO, async (place) => {
       const { code, lines } = await refused(place, { command: ownDisk(place, 'size=1m,ro') });
       expect(code).toBe(EXIT_CODES.diskFull);
@@ -178,7 +178,7 @@ describe.concurrent('a folder that cannot be written', () => {
     }),
   );
 
-  test.runIf(canMount())('because its disk is full is named', () =>
+  test.runIf(canMount())('because its disk is full is named in the error', () =>
     inPlace(DEMO, async (place) => {
       const { code, lines } = await refused(place, { command: ownDisk(place, 'size=16k') });
       expect(code).toBe(EXIT_CODES.diskFull);
@@ -187,9 +187,9 @@ describe.concurrent('a folder that cannot be written', () => {
   );
 });
 
-describe.concurrent('an old Node', () => {
+describe.concurrent('a Node older than Conch supports', () => {
   const old = ['/usr/bin/node', '/usr/local/bin/node'].find(isOld) ?? null;
-  test.runIf(old !== null)('on this machine is told what to do', () =>
+  test.runIf(old !== null)('is refused with the required version', () =>
     inPlace(DEMO, async (place) => {
       const { code, lines } = await refused(place, { command: [old ?? ''] });
       expect(code).toBe(EXIT_CODES.oldNode);

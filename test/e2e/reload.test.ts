@@ -32,7 +32,7 @@ const speakers = (): readonly string[] => [...page.messages.values()].map(({ spe
 const reloads = (): number => logLines(bot).filter(({ message }) => message === 'configuration reloaded').length;
 
 describe('a configuration that is changed while Conch runs', () => {
-  test('changes how messages are treated, and leaves the turn under way alone', async () => {
+  test('changes the mode for new messages, and does not affect the turn in progress', async () => {
     await page.say(CHANNEL, 'dev: slow');
     await page.until(() => page.view?.holder?.agent === 'dev', 'dev at work');
     const turn = page.view?.holder;
@@ -44,7 +44,7 @@ describe('a configuration that is changed while Conch runs', () => {
     expect(await page.command(CHANNEL, '/stop')).toMatchObject({ ok: true });
   });
 
-  test('seats an agent that it names anew, and the agent speaks', async () => {
+  test('seats a new agent, and the agent answers', async () => {
     const ops = { id: 'ops', backend: { kind: 'scripted', script: 'pm', wordMs: 3 } };
     configure(place, {
       ...DEMO,
@@ -60,7 +60,7 @@ describe('a configuration that is changed while Conch runs', () => {
     expect(page.view?.seats.map(({ agent }) => agent)).toEqual(['pm', 'dev', 'qa', 'ops']);
   });
 
-  test('T41 is told which of its keys wait for the next start', async () => {
+  test('T41 logs which keys need a restart', async () => {
     const told = () => logLines(bot).find(({ atStart }) => atStart !== undefined);
     configure(place, { ...DEMO, log: { ...DEMO.log, level: 'debug' } });
     await page.until(() => told() !== undefined, 'the words');
@@ -71,13 +71,13 @@ describe('a configuration that is changed while Conch runs', () => {
     });
   });
 
-  test('takes an agent away that it does not name any more', async () => {
+  test('removes the seat of an agent that is no longer in the channel', async () => {
     configure(place, { ...DEMO, channels: [{ id: CHANNEL, agents: ['pm', 'dev'] }] });
     await page.until(() => page.view?.seats.length === 2, 'two seats');
     expect(page.view?.seats.map(({ agent }) => agent)).toEqual(['pm', 'dev']);
   });
 
-  test('and is wrong changes nothing, and the log says why', async () => {
+  test('changes nothing while it is invalid, and the log says why', async () => {
     await page.until(() => reloads() === 3, 'the end of the reloads before');
     configure(place, { ...DEMO, turnConfig: { humanInterruptMode: 'sideways' } });
     const refusal = (): string | undefined =>
@@ -92,7 +92,7 @@ describe('a configuration that is changed while Conch runs', () => {
     await page.until(() => page.view?.mode === 'parallel', 'the mode of the corrected file');
   });
 
-  test('brings a secret that is redacted in the log', async () => {
+  test('adds a secret, which is redacted in the log', async () => {
     const args = ['-c', 'echo lost $0 >&2; exit 1', '--api-key=d0nt-sh0w-this'];
     const leaky = { id: 'leaky', backend: { kind: 'command', command: 'sh', args } };
     const channels = [{ id: CHANNEL, agents: ['pm', 'leaky'] }];

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { DEMO, inPlace } from './demo.ts';
 
-/** Prints each datagram of a Unix socket as a line of JSON. Node has no such sockets. */
+/** A Python program that prints each datagram of a Unix socket as JSON. Node has no Unix datagram sockets. */
 const LISTENER = `
 import json, socket, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -18,7 +18,7 @@ while True:
     print(json.dumps(s.recv(65536).decode()), flush=True)
 `;
 
-/** A socket for the notifications of a service. */
+/** Opens a socket that receives the notifications of a service, in place of systemd. */
 async function notifySocket() {
   const path = join(mkdtempSync(join(tmpdir(), 'conch-notify-')), 'notify');
   const child: ChildProcessByStdio<null, Readable, null> = spawn('python3', ['-c', LISTENER, path], {
@@ -27,7 +27,7 @@ async function notifySocket() {
   const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
   const next = async (): Promise<string> => String(JSON.parse((await lines.next()).value ?? '"closed"'));
   await next();
-  /** Resolves with the next notification that has this variable. */
+  /** Resolves with the next notification that contains this variable, or with 'closed' at the socket's end. */
   const until = async (variable: string): Promise<string> => {
     for (;;) {
       const text = await next();
@@ -42,8 +42,8 @@ const isMissing = [
   ['python3', '--version'],
 ].some(([program = '', ...args]) => spawnSync(program, args).error !== undefined);
 
-describe.skipIf(isMissing)('a Conch that systemd started', () => {
-  test('reports its start, each period of the watchdog, and its end', () =>
+describe.skipIf(isMissing)('a Conch with the environment of a systemd service', () => {
+  test('notifies systemd of its start, of each watchdog period and of its end', () =>
     inPlace(DEMO, async (_place, start) => {
       using socket = await notifySocket();
       const bot = start({ env: { NOTIFY_SOCKET: socket.path, WATCHDOG_USEC: '200000' } });
@@ -55,7 +55,7 @@ describe.skipIf(isMissing)('a Conch that systemd started', () => {
       expect((await ended).code).toBe(0);
     }));
 
-  test('starts although the service manager cannot be reached, and says so once in the log', () =>
+  test('starts without a reachable service manager, and logs that once', () =>
     inPlace(DEMO, async (place, start) => {
       const bot = start({ env: { NOTIFY_SOCKET: join(place.dataDir, 'none'), WATCHDOG_USEC: '100000' } });
       await bot.ready();

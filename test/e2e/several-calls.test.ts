@@ -10,7 +10,7 @@ import { CHANNEL, inPlace, readyPage } from './demo.ts';
 
 const AGENT = new URL('fixtures/several-agent.ts', import.meta.url).pathname;
 
-/** A coder that asks for these commands at once, and for those after it was started again. */
+/** Configures a coder that asks for the commands `first` at once, and for the commands `again` after a restart. */
 function configOf(first: string, again = ''): object {
   return {
     agents: [
@@ -21,7 +21,7 @@ function configOf(first: string, again = ''): object {
   };
 }
 
-/** Runs the real program with such a coder in a place of its own. */
+/** Runs the real program in a new place. Passes functions to start it, to see the coder's effects and to kill it. */
 async function withCoder(
   config: object,
   use: (start: () => Promise<Page>, seen: Seen, kill: () => Promise<void>) => Promise<void>,
@@ -40,7 +40,7 @@ async function withCoder(
   });
 }
 
-/** What came of it: the commands that were run, and the rows on record. */
+/** `effects`: the commands that were run. `rows`: the recorded tool calls as "command decision code-or-status". */
 type Seen = { effects(): readonly string[]; rows(): readonly string[] };
 
 function seenIn({ dataDir }: Place, file: string): Seen {
@@ -55,7 +55,7 @@ function seenIn({ dataDir }: Place, file: string): Seen {
   };
 }
 
-/** Resolves with what is asked under this number, once people may answer it. */
+/** Waits until people can answer the request. Returns its title, its open requests and its identical calls. */
 async function asked(page: Page, question: number) {
   const open = () => page.view?.holder?.approval;
   await page.until(() => open()?.question === question && open()?.shown === true, `question ${question}`);
@@ -64,7 +64,7 @@ async function asked(page: Page, question: number) {
 }
 
 describe('a coding agent that asks for several calls at once', () => {
-  test('has one question after the other, the same one counting for all that are the same', async () => {
+  test('has one request at a time, and one decision allows all identical calls', async () => {
     await withCoder(configOf('make a,make b,make a,make c'), async (start, seen) => {
       const page = await start();
       await page.say(CHANNEL, 'Please build it all');
@@ -93,7 +93,7 @@ describe('a coding agent that asks for several calls at once', () => {
     });
   });
 
-  test('has what waited on record after the program was killed, and the answers that were given count once', async () => {
+  test('has its open requests on record after SIGKILL, and a late decision counts for one repeated call', async () => {
     await withCoder(configOf('make a,make a,make b,make c', 'make b,make c,make b'), async (start, seen, kill) => {
       const page = await start();
       await page.say(CHANNEL, 'Please build it all');
@@ -112,7 +112,7 @@ describe('a coding agent that asks for several calls at once', () => {
       await asked(again, 2);
       expect(seen.rows().slice(2)).toEqual(['make b open LOST', 'make c void LOST']);
       await again.command(CHANNEL, '/allow 2');
-      // One of the two that are the same is answered by what was said before; the other is asked about by itself.
+      // The decision of before allows one of the two identical calls. The other call needs its own decision.
       expect(await asked(again, 3)).toBe('run make c: 1 of 2, 1 times');
       await again.command(CHANNEL, '/reject 3');
       expect(await asked(again, 4)).toBe('run make b: 1 of 1, 1 times');

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { CHANNEL, DEMO, demoWith, inPlace, logLines, openPage, readyPage, wasCutShort } from './demo.ts';
 
-test('SIGKILL while a text is written loses none of it that people have seen for more than a second', () =>
+test('SIGKILL during a draft loses no text that people saw for more than a second', () =>
   inPlace(DEMO, async (_place, start) => {
     const first = start();
     const page = await readyPage(first);
@@ -29,7 +29,7 @@ test('SIGKILL while a text is written loses none of it that people have seen for
   }));
 
 describe.concurrent('SIGTERM', () => {
-  test('with a turn open ends it in good order; the turn goes on after the next start, and nothing is lost', () =>
+  test('during a turn ends Conch in good order; the turn continues after the next start without loss', () =>
     inPlace(DEMO, async (_place, start) => {
       const first = start();
       const page = await readyPage(first);
@@ -59,7 +59,7 @@ describe.concurrent('SIGTERM', () => {
       expect(again.texts('system')).toEqual(['↩️ dev continues after a restart']);
     }));
 
-  test('a second one ends it at once', () =>
+  test('followed by a second signal ends Conch at once', () =>
     inPlace(DEMO, async (_place, start) => {
       const bot = start();
       const page = await readyPage(bot);
@@ -73,7 +73,7 @@ describe.concurrent('SIGTERM', () => {
       await again.until(() => goesOn(again), 'dev going on');
     }));
 
-  test('during the start ends it as soon as it has started', () =>
+  test('during the start ends Conch as soon as it has started', () =>
     inPlace(DEMO, async (_place, start) => {
       const bot = start();
       await bot.line(60_000);
@@ -81,8 +81,8 @@ describe.concurrent('SIGTERM', () => {
     }));
 });
 
-describe.concurrent('a program that was held up', () => {
-  test('meets a deadline that passed once, and takes nobody for gone because it slept itself', () =>
+describe.concurrent('a program that was stopped for 2.5 s', () => {
+  test('announces a passed deadline once, and declares no agent lost', () =>
     inPlace(
       demoWith({ defaultTimeoutSeconds: 1, heartbeatSeconds: 0.2, heartbeatTimeoutSeconds: 0.6 }),
       async (_place, start) => {
@@ -102,13 +102,13 @@ describe.concurrent('a program that was held up', () => {
     ));
 });
 
-describe.concurrent('a fault that nobody foresaw', () => {
+describe.concurrent('an unforeseen error', () => {
   const faults = [
     ['thrown', 'setImmediate(() => { throw new Error("the sky fell") })'],
     ['rejected', 'void Promise.reject(new Error("the sky fell"))'],
   ] as const;
   test.each(faults)(
-    'is logged when it is %s, ends the program with its own code, and leaves the state sound',
+    'is logged when it is %s, ends the program with the code unexpected, and leaves a valid state',
     (_how, fault) =>
       inPlace(DEMO, async (place, start) => {
         const preload = join(place.dir, 'fault.mjs');
@@ -130,7 +130,7 @@ describe.concurrent('a fault that nobody foresaw', () => {
 });
 
 describe.concurrent('a log that cannot be written', () => {
-  test('loses lines, not the program', () =>
+  test('loses lines, and Conch works on', () =>
     inPlace(DEMO, async (_place, start) => {
       const full = openSync('/dev/full', 'w');
       const bot = start({ stdout: full });
@@ -146,7 +146,7 @@ describe.concurrent('a log that cannot be written', () => {
     }));
 });
 
-/** Whether dev says what it was asked for, or has said it: on a busy machine a page may come after the words, and a pause may part them. */
+/** Returns whether dev's posts or draft contain its text. On a busy machine, a pause can split the text. */
 function goesOn(page: Awaited<ReturnType<typeof readyPage>>): boolean {
   const said = [...page.texts('agent'), page.drafts.get('dev') ?? ''].join(' ');
   return /I\s+take/u.test(said);

@@ -14,7 +14,7 @@ const guide = new Guide('docs/slack.md');
 let slack: SlackServer;
 let startLine = '';
 
-/** Where requests are taken unless the configuration says otherwise. */
+/** The default address at which Conch receives Slack's requests. */
 const { host, port: usualPort, path } = fileSchema.parse({}).adapters.slack;
 const DEFAULTS = { host, port: usualPort, path };
 
@@ -48,8 +48,8 @@ const command = async (user: string, line: string) => {
   return answers.map(({ text }) => text).join('\n');
 };
 
-describe('docs/slack.md, step by step', () => {
-  test('the manifest makes the app, with exactly what it asks for', async () => {
+describe('the steps of docs/slack.md', () => {
+  test('print a manifest that creates the app', async () => {
     const printed = await guide.run(guide.next('sh', 'slack manifest'));
     const { display_information: names, features, oauth_config: oauth, settings } = JSON.parse(printed) as Manifest;
     expect(names.name).toBe('Conch');
@@ -58,14 +58,14 @@ describe('docs/slack.md, step by step', () => {
     slack.setScopes(oauth.scopes.bot);
   });
 
-  test('the tokens are put where only their owner can read them', async () => {
+  test('store the tokens in a file that only its owner can read', async () => {
     const { botToken, appToken } = slack;
     const placeholders = { 'xoxb-the-one-that-you-copied': botToken, 'xapp-the-one-that-you-made': appToken };
     await guide.run(guide.filled(guide.next('sh', 'SLACK_BOT_TOKEN'), placeholders));
     expect(statSync(join(guide.dir, '.env')).mode & 0o077).toBe(0);
   });
 
-  test('the app is invited, the configuration names the channel, and doctor says that Conch can start', async () => {
+  test('invite the app, and give a configuration with which doctor says that Conch can start', async () => {
     expect(guide.text).toContain('write `/invite @Conch`');
     slack.inviteBot(slack.ids.channel);
     const { channel, ann } = slack.ids;
@@ -76,7 +76,7 @@ describe('docs/slack.md, step by step', () => {
     expect(report).not.toMatch(/^[✗!]/m);
   });
 
-  test('it starts, and the three agents answer a person under their own names and pictures', async () => {
+  test('start Conch, and the three agents answer a person under their own names and pictures', async () => {
     startLine = guide.next('sh', 'npm start');
     await guide.begin(startLine);
     expect(slack.connections.count()).toBe(2);
@@ -87,7 +87,7 @@ describe('docs/slack.md, step by step', () => {
     expect(speechesIn(slack).every(({ icon }) => icon !== null)).toBe(true);
   });
 
-  test('the page shows the same floor, and its buttons work on it', async () => {
+  test('open a page that shows the floor of the channel and can pause and resume it', async () => {
     await rests();
     const channel = `slack:${slack.ids.channel}`;
     expect(guide.text).toContain('npm run conch -- open');
@@ -100,14 +100,14 @@ describe('docs/slack.md, step by step', () => {
   });
 });
 
-describe('what the document says people see', () => {
+describe('the behaviour that docs/slack.md describes', () => {
   beforeAll(async () => {
     const file = join(guide.dir, 'turnConfig.json');
     writeFileSync(file, readFileSync(file, 'utf8').replaceAll('"script":', '"wordMs": 20, "script":'));
     await until(() => guide.log.includes('configuration reloaded'), 'agents who speak faster');
   });
 
-  test('a reaction tells what became of a message, and a message with buttons who has the floor', async () => {
+  test('a reaction shows the receipt of a message, and a card with buttons shows the holder', async () => {
     await rests();
     const first = write('dev: slow');
     await until(() => card()?.text.includes('🎤 dev') === true, 'the holder on the card');
@@ -123,7 +123,7 @@ describe('what the document says people see', () => {
     await rests();
   });
 
-  test('everybody may look, and only operators may change something; the answers are for them alone', async () => {
+  test('everybody may run commands that only read, and only operators the others; answers are ephemeral', async () => {
     const before = read().length;
     expect(await command(slack.ids.bob, 'agent list')).toMatch(/qa/);
     expect(await command(slack.ids.bob, 'help')).toMatch(/floor skip/);
@@ -133,7 +133,7 @@ describe('what the document says people see', () => {
     expect(read()).toHaveLength(before);
   });
 
-  test('an agent is addressed by @ or by its name, a thread has a floor of its own, and commands work there', async () => {
+  test('a message addresses an agent by @ or name, and a thread has its own floor and commands', async () => {
     const before = speakersIn(slack).length;
     const root = write('@qa Thanks!');
     await until(() => speakersIn(slack).length > before, 'an answer');
@@ -149,7 +149,7 @@ describe('what the document says people see', () => {
     await until(() => slack.ephemerals(slack.ids.ann).at(-1)?.threadTs === root, 'the answer to the command');
   });
 
-  test('another app is not heard, and what was written while Conch was away is answered', async () => {
+  test('agents ignore another app, and answer a message that a person wrote while Conch was stopped', async () => {
     await guide.end();
     await slack.events.settled();
     const before = speakersIn(slack).length;
@@ -160,7 +160,7 @@ describe('what the document says people see', () => {
     expect(speakersIn(slack)[before]).toBe('qa');
   });
 
-  test('a mention of the group of an agent addresses it', async () => {
+  test("a mention of an agent's user group addresses the agent", async () => {
     await guide.end();
     const group = slack.group('developers', []);
     const placeholders = { S0123456789: group, C0123456789: slack.ids.channel };
@@ -173,7 +173,7 @@ describe('what the document says people see', () => {
     await guide.end();
   });
 
-  test('signed requests go to the address that the manifest is printed for', async () => {
+  test('Conch receives signed requests at the address that the manifest names', async () => {
     const { adapters } = JSON.parse(guide.next('json', '"http"')) as { adapters: { slack: { port: number } } };
     expect(adapters.slack).toEqual({ mode: 'http', ...DEFAULTS });
     const port = await freePort();
@@ -196,7 +196,7 @@ describe('what the document says people see', () => {
     expect(guide.isDone).toBe(true);
   });
 
-  test('without the scope for names, agents speak as the app, with their name before the text', async () => {
+  test("the app posts with the agent's name before the text without the scope for names", async () => {
     await guide.end();
     slack.setScopes(slack.world.app.botScopes.filter((scope) => scope !== 'chat:write.customize'));
     await guide.begin(startLine);
@@ -207,7 +207,7 @@ describe('what the document says people see', () => {
     expect(speechesIn(slack)).toHaveLength(before);
   });
 
-  test('nobody was notified by any of it', () => {
+  test('no message of Conch notifies anybody', () => {
     expect(read().flatMap(({ own, pings }) => (own ? pings : []))).toEqual([]);
   });
 });

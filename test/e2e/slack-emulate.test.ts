@@ -37,7 +37,7 @@ type Webhooks = {
   clear(): void;
 };
 
-/** The emulator sends events to whoever subscribed, and lets nobody subscribe from outside: it is asked from within. */
+/** Starts the emulator, and takes its event subscriptions from its plugin: they have no public API. */
 async function startEmulator(): Promise<{ readonly url: string; readonly webhooks: Webhooks; close(): Promise<void> }> {
   const dist = `${ROOT}node_modules/emulate/dist/`;
   const file = readdirSync(dist).find((name) => name.endsWith('.js') && /^var slackPlugin = /m.test(read(dist + name)));
@@ -108,7 +108,7 @@ async function api(token: string, method: string, args: object): Promise<Readonl
   return body;
 }
 
-/** A person writes; resolves with the message's `ts`. */
+/** Writes a message as a person. Resolves with its `ts`. */
 async function write(text: string, thread?: string): Promise<string> {
   const { ts } = await api(TOKENS.person, 'chat.postMessage', { channel: CHANNEL, text, thread_ts: thread });
   return String(ts);
@@ -145,8 +145,8 @@ async function begin(token = TOKENS.bot): Promise<Bot> {
   return bot;
 }
 
-describe('a Conch on a Slack that somebody else wrote', () => {
-  test('takes its signed events, and its agents answer under their own names, marked for Conch', async () => {
+describe('a Conch on an independent fake Slack', () => {
+  test('accepts signed events, and its agents answer under their own names, with an outbox id in the metadata', async () => {
     await begin();
     await write('Build a clock');
     await until(async () => said(await messages()).length >= 3, 'an answer of every agent');
@@ -162,7 +162,7 @@ describe('a Conch on a Slack that somebody else wrote', () => {
     expect(new Set(marks).size).toBe(marks.length);
   });
 
-  test('puts a receipt under a message, and hears its edit', async () => {
+  test('sets a receipt on a message, and receives its edit', async () => {
     const ts = await write('pm: Hello!');
     const receipts = async () => (await messages()).find((message) => message.ts === ts)?.reactions ?? [];
     await until(
@@ -186,7 +186,7 @@ describe('a Conch on a Slack that somebody else wrote', () => {
     expect((await inThread()).filter(({ ts }) => seen.has(ts))).toEqual([]);
   });
 
-  test('answers what was written while it was away, and does not hear itself', async () => {
+  test('answers a message that was written while it was stopped, and ignores its own messages', async () => {
     expect(await bot?.end('SIGTERM')).toMatchObject({ code: EXIT_CODES.ok });
     const before = said(await messages()).length;
     await write('dev: Hello!');
@@ -199,7 +199,7 @@ describe('a Conch on a Slack that somebody else wrote', () => {
     page.close();
   });
 
-  test('goes on without what this Slack does not have', async () => {
+  test('works without warnings, and doctor reports that this Slack lists no scopes', async () => {
     const lines = bot === null ? [] : logLines(bot);
     const warnings = lines.filter(({ level }) => level === 'warn' || level === 'error');
     expect(warnings.map(({ message }) => message)).toEqual([]);
@@ -212,7 +212,7 @@ describe('a Conch on a Slack that somebody else wrote', () => {
   });
 });
 
-describe('its adapter', () => {
+describe('the adapter on an independent fake Slack', () => {
   const post = (text: string): OutgoingPost => ({
     outboxId: `test-${text.length}`,
     speaker: { id: 'dev', name: 'dev', avatar: '🛠️' },
@@ -221,7 +221,7 @@ describe('its adapter', () => {
     epoch: 1,
   });
 
-  test('finds a post again by its mark, in a channel and in a thread, and no other', async () => {
+  test('finds a post by its outbox id, in a channel and in a thread, and no other post', async () => {
     const adapter = await connected(TOKENS.bot);
     const thread = `${FLOOR}/${await write('A root')}`;
     for (const floor of [FLOOR, thread]) {
@@ -233,7 +233,7 @@ describe('its adapter', () => {
     await adapter.stop();
   });
 
-  test('edits what it announced, and nothing that is gone', async () => {
+  test('edits an announcement, and reports a deleted one as gone', async () => {
     const adapter = await connected(TOKENS.bot);
     const id = await adapter.post(FLOOR, { ...post('Allow once'), speaker: null });
     await adapter.edit?.(FLOOR, id, 'Twice');
@@ -244,7 +244,7 @@ describe('its adapter', () => {
     await adapter.stop();
   });
 
-  test('says which scope is missing, and that it is no use to try again', async () => {
+  test('reports a missing scope as a final refusal of each call', async () => {
     const adapter = await connected(TOKENS.poor);
     const attempts = [
       () => adapter.post(FLOOR, post('No')),

@@ -12,7 +12,7 @@ import { configOn, onSlack, speakersIn, speechesIn } from './slack.ts';
 import type { OnSlack } from './slack.ts';
 
 describe.concurrent('a Conch on Slack', () => {
-  test('is ready within seconds, answers under the names of its agents, notes what became of a message, and ends', () =>
+  test('starts, answers under the names of its agents, sets the receipt of a message, and ends', () =>
     onSlack(async ({ slack, start }) => {
       const { ann, botUser, channel } = slack.ids;
       const bot = start();
@@ -29,7 +29,7 @@ describe.concurrent('a Conch on Slack', () => {
       expect(bot.err()).toBe('');
     }));
 
-  test('takes signed requests in place of sockets, and refuses those that are signed by somebody else', async () => {
+  test('accepts signed requests in place of sockets, and refuses a wrong signature', async () => {
     const port = await freePort();
     const url = `http://127.0.0.1:${port}/slack/events`;
     const config = { adapters: { slack: { mode: 'http', port } } };
@@ -50,7 +50,7 @@ describe.concurrent('a Conch on Slack', () => {
     );
   });
 
-  test('row 30: stays up while Slack cannot be reached, says so, serves its page, and connects once it is there', () =>
+  test('row 30: logs that Slack cannot be reached, serves its page meanwhile, and connects later', () =>
     onSlack(async ({ slack, start }) => {
       const { ann, channel } = slack.ids;
       const port = await freePort();
@@ -87,7 +87,7 @@ describe.concurrent('a Conch on Slack', () => {
       /^Socket Mode is switched off for the Slack app\. Switch it on/,
     ],
   ];
-  test.each(revoked)('row 37: %s while it runs ends with its own code and says what to do', (_what, revoke, says) =>
+  test.each(revoked)('row 37: %s while it runs ends with its exit code and says what to do', (_what, revoke, says) =>
     onSlack(async ({ slack, start }) => {
       const bot = start();
       await bot.ready();
@@ -110,7 +110,7 @@ describe.concurrent('a Conch on Slack', () => {
     }),
   );
 
-  test('does not start beside another one with the same app, and says why', () =>
+  test('refuses to start while another Conch uses the same app, and says why', () =>
     onSlack(async ({ slack, env, start }) => {
       const first = start();
       await first.ready();
@@ -125,8 +125,8 @@ describe.concurrent('a Conch on Slack', () => {
     }));
 });
 
-describe.concurrent('news that comes late', () => {
-  test('that it was taken out of a channel is not believed when it is in there again', () =>
+describe.concurrent('an outdated event', () => {
+  test('that the app left a channel is ignored when the app is a member', () =>
     onSlack(async ({ slack, start }) => {
       const { ann, channel } = slack.ids;
       const bot = start();
@@ -141,8 +141,8 @@ describe.concurrent('news that comes late', () => {
     }));
 });
 
-describe.concurrent('row 3: SIGTERM with a post on its way', () => {
-  /** Without drafts, which become posts by an edit. */
+describe.concurrent('row 3: SIGTERM during the request of a post', () => {
+  /** Switches drafts off, because an edit turns a draft into its post. */
   const withoutDrafts = { config: { adapters: { slack: { streaming: false } } } };
   const endIn = async (fault: Fault, { slack, start }: OnSlack): Promise<Bot> => {
     const first = start();
@@ -157,7 +157,7 @@ describe.concurrent('row 3: SIGTERM with a post on its way', () => {
     return first;
   };
 
-  test('waits for its answer, and the post stands once', () =>
+  test('waits for the answer, and the next start does not repeat the post', () =>
     onSlack(async (at) => {
       expect(wasCutShort(await endIn({ kind: 'late', ms: 1_500 }, at))).toBe(false);
       const { slack, start } = at;
@@ -179,7 +179,7 @@ describe.concurrent('conch doctor', () => {
     /✓ #general: @\w+ is in it/,
     /^Conch can start\.$/m,
   ];
-  test('says that everything is in order, and writes nothing', () =>
+  test('reports a good setup, and writes nothing to Slack', () =>
     onSlack(async ({ slack, place, env }) => {
       const { code, out, err } = await runConch(place, { env, argv: ['doctor'] });
       expect([code, err]).toEqual([EXIT_CODES.ok, '']);
@@ -235,7 +235,7 @@ describe.concurrent('conch doctor', () => {
 });
 
 describe.concurrent('conch slack manifest', () => {
-  test('prints a manifest with all that Conch asks for, which a tool can read', () =>
+  test('prints a JSON manifest with every scope and event that Conch uses', () =>
     onSlack(async ({ slack, place, env }) => {
       const { code, out, err } = await runConch(place, { env, argv: ['slack', 'manifest'] });
       expect([code, err]).toEqual([EXIT_CODES.ok, '']);
@@ -248,7 +248,7 @@ describe.concurrent('conch slack manifest', () => {
       expect(slack.requests).toEqual([]);
     }));
 
-  test('names the addresses to be filled in where Slack posts requests', () =>
+  test('prints placeholders for the request URLs in the mode http', () =>
     onSlack(
       async ({ place, env }) => {
         const { out } = await runConch(place, { env, argv: ['slack', 'manifest'] });
@@ -269,7 +269,7 @@ type Manifest = {
   };
 };
 
-/** What Slack must allow and tell an app so that all that Conch does on it can work. */
+/** The scopes that Conch needs on Slack; `EVENTS`: the events. */
 const SCOPES = [
   ...'app_mentions:read channels:history groups:history im:history channels:read groups:read chat:write'.split(' '),
   ...'chat:write.customize commands reactions:read reactions:write files:read users:read'.split(' '),
@@ -280,7 +280,7 @@ const EVENTS = [
   ...'channel_archive app_uninstalled tokens_revoked'.split(' '),
 ];
 
-/** Headers of a request that somebody signed who does not know the secret. */
+/** Returns the headers of a request with a present time and a wrong signature. */
 function forgedNow(): Record<string, string> {
   return {
     'content-type': 'application/json',

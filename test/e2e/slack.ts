@@ -5,23 +5,23 @@ import type { SlackOptions, SlackServer } from '../adapters/slack/server.ts';
 import type { Bot, Place } from '../kill/bot.ts';
 import { CHANNEL, DEMO, inPlace } from './demo.ts';
 
-/** A loopback Slack in this process, and a place for a Conch that knows its channel. */
+/** A loopback Slack in this process, and a place for a Conch with its channel in the configuration. */
 export type OnSlack = {
   readonly slack: SlackServer;
   readonly place: Place;
-  /** The environment of a program that uses this Slack. */
+  /** Environment variables for a program that uses this Slack. */
   readonly env: Readonly<Record<string, string>>;
   readonly start: (env?: Readonly<Record<string, string>>) => Bot;
 };
 
-/** `DEMO` with a channel of Slack beside that of the console; `more` goes before it. */
+/** Returns `DEMO` with a Slack channel and Ann as operator added. `more` overrides keys. */
 export function configOn({ ids }: Pick<SlackServer, 'ids'>, more: object = {}): object {
   const channel = { id: channelId(ids.channel), name: 'general', agents: ['pm', 'dev', 'qa'] };
   const operators = { users: [ids.ann] };
   return { ...DEMO, channels: [{ id: CHANNEL, agents: ['pm', 'dev', 'qa'] }, channel], operators, ...more };
 }
 
-/** Runs `use` with both, and ends everything that was started. */
+/** Runs `use` with a loopback Slack and a place. Afterwards ends every program and the Slack. */
 export async function onSlack(
   use: (at: OnSlack) => Promise<void>,
   how: { readonly slack?: SlackOptions; readonly config?: object } = {},
@@ -42,14 +42,14 @@ export async function onSlack(
   }
 }
 
-/** What agents have said in a channel, without what is still being written. */
+/** Returns agents' posts under their own names in a channel or thread, without drafts. */
 export function speechesIn(slack: SlackServer, thread?: string): readonly Seen[] {
   return slack
     .read(slack.ids.channel, thread)
     .filter(({ own, author, metadata }) => own && author !== 'Conch' && metadata?.['event_type'] === 'conch_post');
 }
 
-/** The names of those who spoke, in their order. */
+/** Returns the author of each agent's post, in order. */
 export function speakersIn(slack: SlackServer, thread?: string): readonly string[] {
   return speechesIn(slack, thread).map(({ author }) => author);
 }

@@ -15,7 +15,7 @@ afterAll(() => server?.stop());
 
 let schemas = 0;
 
-/** Two places with one store, and what starts a Conch in each. */
+/** Makes two places with one store. `start(0)` and `start(1)` start a Conch in the first and the second. */
 async function withTwo(
   run: (start: (which: 0 | 1) => Bot, places: readonly Place[]) => Promise<void>,
   firstUrl = server?.url,
@@ -45,7 +45,7 @@ async function untilSays(bot: Bot, words: string): Promise<void> {
 }
 
 describe.skipIf(server === null)('two Conches on a store in PostgreSQL', () => {
-  test('where the leader is killed: the other one continues its turn, and nothing is lost or said twice', async () => {
+  test('where the leader is killed: the other Conch continues its turn without loss or repetition', async () => {
     await withTwo(async (start, places) => {
       const first = start(0);
       const page = await readyPage(first);
@@ -81,7 +81,7 @@ describe.skipIf(server === null)('two Conches on a store in PostgreSQL', () => {
 
       const third = start(0);
       await untilSays(third, 'stands by');
-      // One that stands by leaves in good order: nobody has to declare it dead.
+      // A standby that ends in good order removes itself from the list of workers.
       expect((await third.end('SIGTERM')).code).toBe(EXIT_CODES.ok);
       const left = await runConch(places[0] as Place, { argv: ['workers'] });
       expect(left.out).not.toContain(`:${third.child.pid}`);
@@ -95,7 +95,7 @@ describe.skipIf(server === null)('two Conches on a store in PostgreSQL', () => {
     });
   }, 120_000);
 
-  test('where the leader alone is cut off from PostgreSQL: it ends, so that no two agents have one turn', async () => {
+  test('where only the leader loses PostgreSQL: the leader ends, and the standby takes over', async () => {
     const wire = await wireTo(server?.url ?? '', randomOf(1));
     await withTwo(async (start) => {
       const first = start(0);
@@ -112,7 +112,7 @@ describe.skipIf(server === null)('two Conches on a store in PostgreSQL', () => {
     }, wire.url);
   }, 120_000);
 
-  test('where the one that stands by stood still: it ends, so that it is started again', async () => {
+  test('where the standby was stopped and declared dead: the standby ends when it wakes', async () => {
     await withTwo(async (start) => {
       await start(0).ready();
       const second = start(1);
@@ -125,7 +125,7 @@ describe.skipIf(server === null)('two Conches on a store in PostgreSQL', () => {
     });
   }, 120_000);
 
-  test('where the leader stands still: it ends when it wakes, and writes and posts nothing more', async () => {
+  test('where the leader was stopped and declared dead: the leader ends when it wakes, and posts nothing more', async () => {
     await withTwo(async (start) => {
       const first = start(0);
       const page = await readyPage(first);
@@ -147,7 +147,7 @@ describe.skipIf(server === null)('two Conches on a store in PostgreSQL', () => {
 });
 
 test.skipIf(server === null || process.env['CONCH_TEST_PG'] !== undefined)(
-  'a Conch whose PostgreSQL stands still says so, serves again when it answers, and ends without it',
+  'healthz reports a frozen PostgreSQL until it answers; Conch can end while it is frozen',
   async () => {
     await withTwo(async (start) => {
       const bot = start(0);
@@ -174,7 +174,7 @@ test.skipIf(server === null || process.env['CONCH_TEST_PG'] !== undefined)(
 );
 
 test.skipIf(server === null)(
-  'a Conch that stands by and cannot have its port ends with one line',
+  'a standby whose port is taken ends with one line',
   async () => {
     await withTwo(async (start, places) => {
       const first = start(0);
@@ -187,7 +187,7 @@ test.skipIf(server === null)(
   120_000,
 );
 
-test('a store that cannot be reached is one clear line without the password', async () => {
+test('a start with an unreachable store fails with one line without the password', async () => {
   const place = await makePlace({ ...DEMO, store: { postgres: 'postgres://conch:hunter2hunter2@127.0.0.1:1/db' } });
   try {
     const { code, err } = await runConch(place, { argv: ['start'] });

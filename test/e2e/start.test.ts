@@ -5,7 +5,7 @@ import { sessionOf } from '../adapters/console/fakes.ts';
 import { clearPlace, makePlace, runConch, startBot } from '../kill/bot.ts';
 import { DEMO, inPlace } from './demo.ts';
 
-/** Writes down every module that a process loads. */
+/** A module for `--import`: writes the URL of every loaded module into a file. */
 const WATCH = `import { appendFileSync } from 'node:fs';
 import { registerHooks } from 'node:module';
 registerHooks({
@@ -15,7 +15,7 @@ registerHooks({
   },
 });`;
 
-/** The packages that a start loads before it is ready. */
+/** Returns the packages that a run loads, from its start to its end right after it is ready. */
 async function loadedBy(config: object): Promise<readonly string[]> {
   const place = await makePlace(config);
   try {
@@ -35,7 +35,7 @@ async function loadedBy(config: object): Promise<readonly string[]> {
 }
 
 describe('a start', () => {
-  test('loads no library of models, of coding agents or of a platform that is not configured', async () => {
+  test('loads no libraries of models, coding agents or platforms that the configuration does not use', async () => {
     const loaded = await loadedBy(DEMO);
     expect(loaded).toContain('better-sqlite3');
     expect(
@@ -43,7 +43,7 @@ describe('a start', () => {
     ).toEqual([]);
   });
 
-  test('loads the one of an agent that is', async () => {
+  test('loads the library of a configured agent, and no other', async () => {
     const [pm] = DEMO.agents;
     const command = { id: 'gem', backend: { kind: 'acp', profile: 'gemini' } };
     const loaded = await loadedBy({
@@ -55,7 +55,7 @@ describe('a start', () => {
     expect(loaded).not.toContain('ai');
   });
 
-  test('T78 prints a link that lets a browser in, and conch open prints another', async () => {
+  test('T78 prints a link that gives one browser access, and conch open prints another', async () => {
     await inPlace(DEMO, async (place, start) => {
       const bot = start();
       await bot.ready();

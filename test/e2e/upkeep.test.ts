@@ -16,15 +16,15 @@ async function conch(place: Place, ...argv: readonly string[]) {
   return done;
 }
 
-/** Makes what stands in the console two days old. */
+/** Makes all console messages two days older. */
 function age(place: Place): void {
   const db = new Database(join(place.dataDir, 'conch.db'));
   db.exec('UPDATE conversation SET sent_at = sent_at - 172800000');
   db.close();
 }
 
-describe('the database of a Conch that runs', () => {
-  test('is verified, backed up, erased from and pruned by the command line, and restored once it has ended', () =>
+describe('the database of a Conch', () => {
+  test('can be verified, backed up, erased from and pruned while Conch runs, and restored after its end', () =>
     inPlace(KEPT, async (place, start) => {
       const bot = start();
       const page = await readyPage(bot);
@@ -55,7 +55,7 @@ describe('the database of a Conch that runs', () => {
       expect((await conch(place, 'verify')).code).toBe(0);
     }));
 
-  test('that has gone back is not started, and the way on that is named works', () =>
+  test('that lost its last commits is refused by a start, and the command that the error names repairs it', () =>
     inPlace(DEMO, async (place, start) => {
       const bot = start();
       const page = await readyPage(bot);
@@ -74,7 +74,7 @@ describe('the database of a Conch that runs', () => {
     }));
 });
 
-test('what is older than the configuration keeps it is taken away by conch prune, and nothing else', () =>
+test('conch prune deletes console messages older than the retention, and keeps the inbox', () =>
   inPlace(KEPT, async (place, start) => {
     const bot = start();
     const page = await readyPage(bot);
@@ -90,7 +90,7 @@ test('what is older than the configuration keeps it is taken away by conch prune
     db.close();
   }));
 
-test('what is older of runs and sessions is taken away by conch prune while Conch does not run, too', () =>
+test('conch prune deletes old journal entries of runs and sessions while Conch does not run', () =>
   inPlace(KEPT, async (place) => {
     const path = join(place.dataDir, 'conch.db');
     const bound = new Bound(path);
@@ -124,7 +124,7 @@ describe('a data folder that does not exist', () => {
     remote: { port: 0 },
   };
 
-  test('T83 is made by restore alone, which says what no backup holds', () =>
+  test('T83 is created by conch restore, which names the agent tokens to add again', () =>
     inPlace(REMOTE, async (place, start) => {
       expect((await conch(place, 'agent', 'add', 'scout')).code).toBe(0);
       const bot = start();
@@ -157,7 +157,7 @@ describe('a data folder that does not exist', () => {
     [['verify']],
     [['audit']],
     [['cost']],
-  ])('T83 is refused by %j with the path that was looked at, and not made', (argv) =>
+  ])('T83 is refused by %j with the path of the missing database, and not created', (argv) =>
     inPlace(DEMO, async (place) => {
       const done = await conch(place, ...argv.map((word) => (word === 'COPY' ? join(place.dir, 'copy.db') : word)));
       expect(done.code).toBe(EXIT_CODES.databaseUnreadable);
