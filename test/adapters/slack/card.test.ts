@@ -55,7 +55,7 @@ describe('the blocks of a card', () => {
     return JSON.parse(JSON.stringify(blocks));
   }
 
-  test('are within the limits of Slack with the most buttons, the longest labels and text that is escaped', () => {
+  test('are within the limits of Slack with the most buttons, the longest labels and escaped text', () => {
     const blocks = blocksOf('<'.repeat(1_500), Array(24).fill(button(`Trust this folder (${'n'.repeat(80)})`)));
     expect(blocksProblem(blocks)).toBeNull();
     expect(JSON.stringify(blocks[1])).toContain('nnn…"');

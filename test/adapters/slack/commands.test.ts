@@ -20,7 +20,7 @@ async function begin(options: StandOptions = {}): Promise<Stand> {
   return here;
 }
 
-/** Allows only people in the group, or this person. */
+/** Builds an intake's `answer` that allows only people with the role, or the person `user`. */
 function guard(role: string, user = ''): (run: Run) => Answer {
   return ({ by, line }) =>
     by.id === user || by.roles.includes(role)
@@ -28,7 +28,7 @@ function guard(role: string, user = ''): (run: Run) => Answer {
       : { ok: false, text: 'You may only read.' };
 }
 
-/** Posts a message with a button in the form of a card's. */
+/** Posts a message of the app with one button, as on a card. Returns the message's `ts`. */
 function button(
   what: string | Parameters<typeof buttonValue>[0],
   drawnFor = 'tx.0',
@@ -51,7 +51,7 @@ function button(
 }
 
 describe('a reaction', () => {
-  test('of a person runs the command that it means, and answers to them alone', async () => {
+  test('of a person runs the command of its emoji, and only the person sees the answer', async () => {
     const { slack, ears, floor } = await begin();
     const { ann, channel } = slack.ids;
     const ts = slack.write(ann, channel, 'The list lacks a header');
@@ -86,7 +86,7 @@ describe('/conch', () => {
     });
   });
 
-  test('cuts no emoji in two when the answer is too long', async () => {
+  test('cuts a long answer without splitting an emoji', async () => {
     const { slack, ears } = await begin();
     ears.answer = () => ({ ok: true, text: `${'x'.repeat(3_499)}😀😀` });
     const { answers } = await slack.command(slack.ids.ann, slack.ids.channel, 'help');
@@ -99,13 +99,13 @@ describe('/conch', () => {
       'https://x.slack.com/archives/C0123/p1700000000000100?thread_ts=1600000000.000100&cid=C0123',
       'C0123/1700000000.000100',
     ],
-  ])('T34 why %s is about the message that it leads to', async (link, id) => {
+  ])('T34 why %s explains the linked message', async (link, id) => {
     const { slack, ears } = await begin();
     await slack.command(slack.ids.ann, slack.ids.channel, `why ${link}`);
     expect(ears.runs.map(({ line }) => line)).toEqual([`/why ${id}`]);
   });
 
-  test('T34 explains the message of this channel with a time stamp, or with an id', async () => {
+  test('T34 explains a message by its time stamp in this channel, or by its id', async () => {
     const { slack, ears } = await begin();
     await slack.command(slack.ids.ann, slack.ids.channel, 'why 1700000000.000100');
     await slack.command(slack.ids.ann, slack.ids.channel, 'why C0123/1700000000.000100');
@@ -167,7 +167,7 @@ describe('/conch', () => {
     expect(shown.answers[0]?.text).toBe('written by &lt;!channel&gt; &amp; &lt;@U1&gt;');
   });
 
-  test('is answered also when it fails', async () => {
+  test('is answered when its execution throws an error', async () => {
     const { slack, ears } = await begin();
     ears.answer = () => {
       throw new Error('a bug');
@@ -210,7 +210,7 @@ describe('operators', () => {
     expect((await slack.press(ann, channel, ts, 'Do')).answers).toMatchObject([{ text: 'You may only read.' }]);
   });
 
-  test('are read at most once a minute for commands that only read', async () => {
+  test('have their groups read at most once a minute by commands that only read', async () => {
     const { slack } = await begin();
     slack.group('operators', [slack.ids.ann]);
     for (let time = 0; time < 3; time += 1) await slack.command(slack.ids.ann, slack.ids.channel, 'floor status');
@@ -519,7 +519,7 @@ describe('a question with a form', () => {
     await until('the answer', () => here.slack.ephemerals(here.slack.ids.ann).some(({ text }) => text === told));
   });
 
-  test("gives the command's answer when it is closed, or too long for Slack", async () => {
+  test('runs the command without values when the question has ended, or its form is too long for Slack', async () => {
     const many = Array.from({ length: 101 }, (_, index) => ({ value: `v${index}`, label: `v${index}` }));
     const { view } = await opened([{ ...plain, name: 'of', label: 'of', kind: 'one', options: many }]);
     expect(view).toBeNull();
@@ -569,7 +569,7 @@ describe('the settings', () => {
     await until('the answer', () => slack.ephemerals(slack.ids.ann).some(({ text }) => text === 'You may only read.'));
   });
 
-  test('report a refusal that comes after the form was acknowledged with another', async () => {
+  test('report a second refusal that comes after the form showed the first', async () => {
     const { slack, ears } = await begin({ slack: { ackMs: 3_000 } });
     ears.answer = async ({ line }) => {
       if (line.startsWith('/floor order')) await wait(3_000);

@@ -22,10 +22,10 @@ afterEach(async () => {
   await here?.close();
 });
 
-/** The limit for Slack's greeting, long enough for a busy machine. */
+/** The adapter's timeout for Slack's greeting (`hello`). `hasty` keeps this timeout, for busy machines. */
 const GREETING_MS = 20_000;
 
-/** Timers that shorten long waits. */
+/** Returns timers that wait at most `longestMs`, but for `GREETING_MS`. `waits` gets every requested wait. */
 function hasty(longestMs: number, waits: number[] = []): Timers {
   return {
     after(ms, run) {
@@ -130,14 +130,14 @@ describe('two sockets', () => {
     expect(own.told).toEqual([]);
   });
 
-  test('report a lost connection when all refresh at once, and the history is read after it', async () => {
+  test('report a lost connection and perhaps missed events when all refresh at once', async () => {
     const { slack, ears: own } = await begin();
     slack.connections.refresh({ afterMs: 20 });
     await until('they are back', () => connections() === 2 && own.told.length === 2);
     expect(own.told).toEqual(['lost', 'back perhaps']);
   });
 
-  test('are opened again after a break, and floors wait until the history was read', async () => {
+  test('are opened again after a break, and report a lost connection and perhaps missed events', async () => {
     const { slack, ears: own } = await begin({ adapter: { timers: hasty(500) } });
     slack.connections.drop();
     await until('they are back', () => connections() === 2 && own.told.at(-1) === 'back perhaps');
@@ -159,7 +159,7 @@ describe('two sockets', () => {
 });
 
 describe('payloads that are no events', () => {
-  test('row 46: a notice about dropped events is survived; the history is read a minute later', async () => {
+  test('row 46: a notice about dropped events makes Conch read the history a minute later', async () => {
     const waits: number[] = [];
     const { slack, ears: own } = await begin({ adapter: { timers: hasty(50, waits) } });
     slack.events.rateLimited();

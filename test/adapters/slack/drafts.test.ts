@@ -27,7 +27,7 @@ describe('a draft', () => {
 });
 
 describe('a draft whose turn posts', () => {
-  test('becomes the post, with the mark of the post', async () => {
+  test("becomes the post, with the post's outbox id", async () => {
     const world = await speaking();
     const { outgoing, channel, slack } = world;
     outgoing.draft(channel, DEV, 7, 'half');
@@ -117,7 +117,7 @@ describe('drafts of an earlier run', () => {
     expect(slack.read(slack.ids.channel, root).map(({ text }) => text)).toEqual(['a thread']);
   });
 
-  test('are found behind any number of messages', async () => {
+  test('are found before 80 later messages', async () => {
     const world = await speaking();
     const { outgoing, channel, slack } = world;
     await outgoing.post(channel, said('said'));
@@ -129,7 +129,7 @@ describe('drafts of an earlier run', () => {
     expect(world.texts()).not.toContain('half');
   });
 
-  test('are found in a thread of 3,001 messages, read from the last search on', async () => {
+  test('are found in a thread of 3,001 messages by one request, from the last search on', async () => {
     const world = await speaking();
     const { channel, slack, outgoing } = world;
     slack.events.drop(5_000);
@@ -149,7 +149,7 @@ describe('drafts of an earlier run', () => {
     expect(world.calls('conversations.replies').length - before).toBe(1);
   });
 
-  test('stay when the history cannot be read', async () => {
+  test('cause no error when the history cannot be read, and the log says why', async () => {
     const world = await speaking();
     world.slack.fail('conversations.history', { kind: 'error', error: 'missing_scope' });
     await expect(world.outgoing.tidy(world.channel)).resolves.toBeUndefined();

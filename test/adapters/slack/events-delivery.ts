@@ -10,9 +10,9 @@ import type { Json, World } from './state.ts';
 export type Kind = 'events_api' | 'slash_commands' | 'interactive';
 
 export type Pace = {
-  /** How long Slack waits for an answer. */
+  /** How long Slack waits for an acknowledgement, in milliseconds. */
   readonly ackMs: number;
-  /** The delays of the first, second and third repetition of an event. */
+  /** The delays of an event's first, second and third repetition, in milliseconds. */
   readonly retryDelaysMs: readonly number[];
 };
 
@@ -44,9 +44,9 @@ export type Delivery = {
   raw(kind: Kind, payload: Json): Promise<Outcome>;
   /** Sets the URL of signed requests; `null`: Socket Mode. */
   useHttp(url: string | null): void;
-  /** Delivers the next events twice: over the same connection, or over another one. */
+  /** Delivers the next `times` events twice: over the same connection, or over another one. */
   duplicate(how?: 'same' | 'other', times?: number): void;
-  /** Never delivers the next events. */
+  /** Never delivers the next `times` events. */
   drop(times?: number): void;
   /** Delivers the next event after the one that follows it. */
   reorder(): void;

@@ -15,7 +15,7 @@ describe('a call with a fault', () => {
     [{ kind: 'ratelimited', retryAfterSeconds: 7 }, { retryAfter: 7 }, 0],
     [{ kind: 'error', error: 'fatal_error' }, { error: 'fatal_error' }, 0],
   ];
-  test.each(executed)('%j: caller and channel see its effect', async (fault, answer, posts) => {
+  test.each(executed)('%j: has its effect on the answer and on the channel, once', async (fault, answer, posts) => {
     const slack = await slackServer();
     const call = caller(slack);
     slack.fail('chat.postMessage', fault);
@@ -51,7 +51,7 @@ describe('a call with a fault', () => {
     expect(await post(slack.ids.channel)).toMatchObject({ ok: true });
   });
 
-  test('on the history limit is told the seconds to wait', async () => {
+  test('beyond the limit of history calls gets the seconds to wait', async () => {
     const slack = await slackServer({ historyPerMinute: 2 });
     const call = caller(slack);
     const ask = () => call('conversations.history', { channel: slack.ids.channel });

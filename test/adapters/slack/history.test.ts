@@ -13,7 +13,7 @@ afterEach(async () => {
   await here.close();
 });
 
-/** Starts a Slack that loses all events, so that only its history has them. */
+/** Starts a Slack that delivers no events, so that only its history has the messages. */
 async function deaf(options: StandOptions = {}): Promise<Stand> {
   here = await stand(options);
   here.slack.events.drop(1_000);
@@ -167,7 +167,7 @@ describe('a channel that was read before', () => {
 });
 
 describe('a history that cannot be read', () => {
-  /** Timers that do not wait once the adapter is connected. */
+  /** Returns timers that wait at most 20 ms after a call of `connected`. */
   const hastyOnceConnected = () => {
     let longest = Infinity;
     const after = (ms: number, run: () => void) => systemTimers.after(Math.min(ms, longest), run);

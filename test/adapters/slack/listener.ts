@@ -29,18 +29,18 @@ export type Run = {
   readonly drawnFor?: string;
 };
 
-/** An intake that stores each message id once. It can be full for a while. */
+/** An intake that records all calls, and stores each message once by its id. */
 export type Ears = Intake & {
   readonly messages: HumanMessage[];
   readonly changes: MessageChange[];
   readonly runs: Run[];
   readonly threads: Thread[];
-  /** Reports in order: `lost`, `back`, `suspend slack:C1: why`, `restore slack:C1`. */
+  /** Reports in order: `lost`, `back perhaps`, `suspend slack:C1: why`, `restore slack:C1`. */
   readonly told: string[];
   readonly breaks: AdapterError[];
   /** The number of times that each message was handed in, by id. */
   readonly handed: Map<string, number>;
-  /** While true, nothing can be stored. */
+  /** While true, `message` throws. */
   isFull: boolean;
   /** The refusal of every command; `null`: none. */
   refused: string | null;
@@ -155,7 +155,7 @@ export type StandOptions = {
   readonly start?: boolean;
 };
 
-/** Starts a fake Slack with a connected adapter. */
+/** Starts a fake Slack and an adapter. Waits until the adapter is connected, unless `start` is false. */
 export async function stand(options: StandOptions = {}): Promise<Stand> {
   const slack = await startSlack({ ackMs: 400, retryDelaysMs: [0, 150, 300], ...options.slack });
   options.first?.(slack);
@@ -197,7 +197,7 @@ export function adapterOptions(slack: SlackServer): AdapterOptions {
   };
 }
 
-/** Waits until a condition holds. Fails after a minute. */
+/** Waits until a condition is true. Fails after `forMs`. */
 export async function until(what: string, isSo: () => boolean, forMs = 60_000): Promise<void> {
   const end = Date.now() + forMs;
   while (!isSo()) {

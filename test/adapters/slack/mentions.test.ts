@@ -68,8 +68,8 @@ function textsIn(value: unknown): string[] {
 }
 
 /**
- * Text that Slack could read as a mention: its own markup anywhere, and outside code also plain @channel, @here and
- * @everyone.
+ * Matches a mention in Slack's markup, also in code. `EVERYBODY` matches plain @channel, @here and @everyone, which
+ * mention only outside of code.
  */
 const TOKEN = /<(?:!(?:channel|here|everyone|group|subteam\^)|@[UW]|#[A-Z\d])/iu;
 const EVERYBODY = /(?<![\p{L}\p{N}])@(?:channel|here|everyone)\b/iu;
@@ -170,12 +170,12 @@ describe('Markdown converted for Slack', () => {
     ['[good.example](https://good.example@evil.example/)', 'good.example (https://good.example@evil.example/)'],
     ['[good.example](https://www.good.example/x)', '[good.example](https://www.good.example/x)'],
     ['[Read more.](https://example.org)', '[Read more.](https://example.org)'],
-  ])('shows where a link leads that says otherwise: %s', (text, shown) => {
+  ])('shows the address of a link whose text looks like another address: %s', (text, shown) => {
     expect(inertMarkdown(text)).toBe(shown);
   });
 
   test.each([true, false])(
-    'T37 is code as it was written, in the plain text beside it too, with blocks: %s',
+    'T37 keeps code as it was written in the plain text that notifications show, with blocks: %s',
     (hasBlocks) => {
       const text = 'see `@here`:\n```\n@channel\n```';
       const options = { isCustomized: true, hasBlocks, isThread: false };
@@ -208,7 +208,7 @@ describe('Markdown converted for Slack', () => {
   });
 
   test.each(['[', '[a](', '`', '`a``b```', '<https://x', '@', '[[a]', '](', '(', '[x](https://y.example('])(
-    'row 88: takes no longer than the text is long, though it is made to be slow: %j',
+    'row 88: takes time linear in the length of a hostile text: %j',
     async (unit) => {
       await mustGrowLinearly((size) => {
         const text = unit.repeat(size / unit.length);

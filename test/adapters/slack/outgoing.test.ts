@@ -7,7 +7,7 @@ import { ALL_SCOPES } from './server.ts';
 import type { Fault } from './faults.ts';
 
 describe("an agent's post", () => {
-  test("has the agent's name and avatar, and a mark that only programs see", async () => {
+  test("has the agent's name and avatar, and its outbox id in the metadata", async () => {
     const { outgoing, channel, slack } = await speaking();
     const id = await outgoing.post(channel, said('**hello**', { outboxId: 'box-a' }));
     const [message] = slack.read(slack.ids.channel);
@@ -37,7 +37,7 @@ describe("an agent's post", () => {
     [':parrot:', { author: 'Dev', icon: ':parrot:' }],
     ['🪿', { author: '🪿 Dev', icon: null }],
     ['javascript:alert(1)', { author: 'Dev', icon: null }],
-  ])('with %s as its picture, shows it as Slack can', async (avatar, shown) => {
+  ])('with the avatar %s shows it only in a form that Slack supports', async (avatar, shown) => {
     const { outgoing, channel, slack } = await speaking();
     await outgoing.post(channel, said('hello', { speaker: { ...DEV, avatar } }));
     expect(slack.read(slack.ids.channel)[0]).toMatchObject(shown);
@@ -55,7 +55,7 @@ describe('a request of the greatest length', () => {
   test.each([
     ['code', 'const price = 1;\n'],
     ['marks that Slack has longer words for', '<>&'],
-  ])('is one message, of which nothing is left once it is answered: %s', async (_of, piece) => {
+  ])('is one message, which the edit after the decision replaces completely: %s', async (_of, piece) => {
     const { outgoing, channel, slack } = await speaking();
     const most = CAPABILITIES.questionLimit ?? 0;
     const question = `dev waits for approval\n\`\`\`\n${piece.repeat(most)}`.slice(0, most - 4).concat('\n```');
@@ -86,7 +86,7 @@ describe('an app that may not post under other names', () => {
     expect(texts()).toEqual(['**Dev**: hello']);
   });
 
-  test('posts again without the name when Slack refuses it', async () => {
+  test("posts again with the agent's name in the text when Slack refuses the name", async () => {
     const { outgoing, channel, texts, slack } = await speaking();
     slack.fail('chat.postMessage', { kind: 'error', error: 'missing_scope' });
     await outgoing.post(channel, said('hello'));
@@ -150,7 +150,7 @@ describe('a post whose call fails', () => {
     expect(world.texts()).toEqual(['first', 'second']);
   });
 
-  test("is not searched in other apps' messages, whatever their mark says", async () => {
+  test("is not confused with another app's message that has its outbox id", async () => {
     const { outgoing, channel, slack } = await speaking();
     const post = said('hello', { outboxId: 'box-x' });
     const metadata = { event_type: 'conch_post', event_payload: { outbox_id: 'box-x' } };
@@ -160,7 +160,7 @@ describe('a post whose call fails', () => {
     expect(await outgoing.find(channel, post)).toBe(id);
   });
 
-  test('is found in a thread, and among hundreds of messages after it', async () => {
+  test('is found in a thread before 450 later replies', async () => {
     const { outgoing, channel, slack } = await speaking();
     const root = slack.write(slack.ids.ann, slack.ids.channel, 'a thread');
     const inThread = said('in the thread');
@@ -202,7 +202,7 @@ describe('a post whose call fails', () => {
 });
 
 describe('many channels', () => {
-  test('row 28: a limited one does not delay the others', async () => {
+  test('row 28: are not delayed by the rate limit of another channel', async () => {
     const world = await speaking();
     const { outgoing, channel, other, slack } = world;
     slack.fail(
@@ -215,7 +215,7 @@ describe('many channels', () => {
     expect(world.texts(slack.ids.other)).toEqual(['goes']);
   });
 
-  test('each gets about one message a second, independently', async () => {
+  test('get about one message a second each, independently', async () => {
     const world = await speaking();
     const { outgoing, channel, other, time, calls } = world;
     const all = ['a', 'b', 'c'].map((text) => outgoing.post(channel, said(text)));
@@ -246,7 +246,7 @@ describe('a channel that cannot be used', () => {
   test.each([
     ['archived', 'is archived', 'is_archived'],
     ['not in', 'has thrown the app out', 'not_in_channel'],
-  ])('row 42: says why: %s when it %s', async (why) => {
+  ])('row 42: is named in the error as "%s" when it %s', async (why) => {
     const world = await speaking();
     if (why === 'archived') world.slack.archive(world.slack.ids.channel);
     else world.slack.kickBot(world.slack.ids.channel);
@@ -270,7 +270,7 @@ describe('a channel that cannot be used', () => {
 });
 
 describe('a message that a moderator has deleted', () => {
-  test('row 44: counts as edited and as marked with its receipt', async () => {
+  test('row 44: is reported as gone by an edit, and gets no receipt and no error', async () => {
     const { outgoing, channel, slack } = await speaking();
     const id = await outgoing.post(channel, said('⏱️ dev turn timed out', { speaker: null, epoch: null }));
     const ts = id.slice(id.indexOf('/') + 1);
@@ -281,7 +281,7 @@ describe('a message that a moderator has deleted', () => {
 });
 
 describe('an announcement that recurs', () => {
-  test('is edited and keeps its mark', async () => {
+  test('is edited and keeps its outbox id', async () => {
     const { outgoing, channel, slack, texts } = await speaking();
     const id = await outgoing.post(channel, said('⚠️ once', { speaker: null, epoch: null, outboxId: 'box-y' }));
     await outgoing.edit(channel, id, '⚠️ once (×2)');
@@ -289,7 +289,7 @@ describe('an announcement that recurs', () => {
     expect(slack.read(slack.ids.channel)[0]?.metadata).toMatchObject({ event_payload: { outbox_id: 'box-y' } });
   });
 
-  test('is edited by the carrier', async () => {
+  test('is edited by the delivery of its outbox entry', async () => {
     const world = await speaking();
     const id = await world.outgoing.post(world.channel, said('⚠️ once', { speaker: null, epoch: null }));
     const effect = rowOf({ channel: world.channel }).effect;

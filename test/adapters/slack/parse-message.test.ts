@@ -58,7 +58,7 @@ describe('a message that Conch did not write', () => {
     });
   });
 
-  test('of a program is a bot or, without a user, a webhook', () => {
+  test('of a program has the author kind bot or, without a user, webhook', () => {
     expect(hear({ ...PLAIN, bot_id: 'B9' })).toMatchObject({ said: { author: 'bot', by: 'U1' } });
     const { user: _, ...anonymous } = PLAIN;
     expect(hear({ ...anonymous, subtype: 'bot_message', bot_id: 'B9', username: 'dev' })).toMatchObject({
@@ -66,7 +66,7 @@ describe('a message that Conch did not write', () => {
     });
   });
 
-  test('that was forwarded has its text in attachments', () => {
+  test('without a text of its own gets the text of its attachments', () => {
     const attachments = [{ text: 'from elsewhere', fallback: 'x' }, { fallback: 'a picture' }];
     expect(hear({ ...PLAIN, text: '', attachments })).toMatchObject({ said: { text: 'from elsewhere\na picture' } });
   });
@@ -150,7 +150,7 @@ describe('a change', () => {
 });
 
 describe('any other event', () => {
-  test('is ignored about others, and reported about Conch', () => {
+  test('is reported when it concerns Conch, its channel or a reaction, and ignored otherwise', () => {
     expect(hear({ type: 'member_left_channel', user: 'U1', channel: 'C1' })).toEqual({ kind: 'nothing' });
     expect(hear({ type: 'member_left_channel', user: 'U0', channel: 'C1' })).toMatchObject({ kind: 'closed' });
     expect(hear({ type: 'member_joined_channel', user: 'U0', channel: 'C1' })).toEqual({
@@ -177,7 +177,7 @@ describe('any other event', () => {
     });
   });
 
-  test('row 46: in any shape is dropped, never thrown', () => {
+  test('row 46: of any shape is parsed without an exception', () => {
     const types = [
       'message',
       'app_mention',
@@ -280,7 +280,7 @@ describe('a message for the intake', () => {
     ['ask <@UAPP> about it', 'ask @UAPP about it'],
     ['<@UAPP>', '@UAPP'],
     ['<@UAPPX> hello', '@UAPPX hello'],
-  ])('T33 %s says %s', async (text, said) => {
+  ])('T33 %s reaches agents as %s', async (text, said) => {
     expect((await human({ text })).human.text).toBe(said);
   });
 
@@ -334,7 +334,7 @@ describe('a channel on Slack', () => {
     await here.close();
   }
 
-  test('row 42: that is archived, left or deleted is suspended with its threads, and restored when it can be used', async () => {
+  test('row 42: that is archived or removes Conch is suspended with its threads, and restored when it can be used', async () => {
     await hearing({}, async ({ slack, ears, floor }) => {
       const root = slack.write(slack.ids.ann, slack.ids.channel, 'root');
       slack.write(slack.ids.ann, slack.ids.channel, 'reply', { thread: root });
@@ -394,7 +394,7 @@ describe('a channel on Slack', () => {
     ['is_inactive', ''],
     ['restricted_action_read_only_channel', ''],
     ['restricted_action_thread_locked', '/thread'],
-  ])('that answers %s in a thread: Slack is asked about what the answer concerns', async (error, of) => {
+  ])('that answers %s in a thread is suspended, or only the thread, by the error', async (error, of) => {
     await hearing({}, async ({ slack, ears, adapter, floor }) => {
       const root = slack.write(slack.ids.ann, slack.ids.channel, 'root');
       slack.write(slack.ids.ann, slack.ids.channel, 'reply', { thread: root });

@@ -49,7 +49,7 @@ describe('a message of a person', () => {
     expect(slack.read(slack.ids.channel)[0]?.reactions).toEqual({ white_check_mark: [slack.ids.botUser] });
   });
 
-  test('needs no receipt when it was deleted', async () => {
+  test('gets no receipt and no error when it was deleted', async () => {
     const { outgoing, channel, slack } = await speaking();
     await expect(outgoing.receipt(channel, `${slack.ids.channel}/1.000000`, 'done')).resolves.toBeUndefined();
   });

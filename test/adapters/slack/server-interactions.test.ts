@@ -15,7 +15,7 @@ const buttons = (...values: string[]) => [{ type: 'actions', block_id: 'row', el
 const payloadOf = (frame: Json | undefined) => (isObject(frame?.['payload']) ? frame['payload'] : {});
 
 describe('a command or a button press', () => {
-  /** Answers every frame of a kind through its response_url; acknowledges with `ack`. */
+  /** Connects an app that acknowledges commands and button presses with `ack`, and answers by the response_url. */
   async function app(slack: SlackServer, answer: (payload: Json) => Json | null, ack: Json = {}) {
     const raw = await rawSocket(slack);
     raw.socket.on('message', (bytes: Buffer) => {
@@ -111,7 +111,7 @@ describe('a command or a button press', () => {
     expect(await call('views.open', { trigger_id: trigger(), view })).toMatchObject({ error: 'expired_trigger_id' });
   });
 
-  test("includes Slack's own Stop", async () => {
+  test("includes Slack's own Stop button, as an event", async () => {
     const slack = await slackServer();
     const { heard } = await listener(slack);
     slack.sessionStopped(slack.ids.ann, slack.ids.channel, '1.000001');

@@ -15,7 +15,7 @@ const LOOK_MS = 10;
 
 /** The result of a command or a button press. */
 export type Shown = {
-  /** Whether the app answered within 3 s. If not, Slack shows an error. */
+  /** Whether the app acknowledged in time (`ackMs`). If not, Slack shows an error. */
   readonly acked: boolean;
   readonly error: 'dispatch_failed' | 'operation_timeout' | null;
   /** Ephemeral messages to the person. */
@@ -31,14 +31,14 @@ export type Submitted = {
   readonly payload: Json;
 };
 
-/** How long to wait for an answer after the acknowledgement. Resolves with the first answer. */
-export type Patience = { readonly waitMs?: number; /** The same trigger twice. */ readonly twice?: boolean };
+/** `waitMs`: how long to wait for the first answer after the acknowledgement. Default: 2,000. */
+export type Patience = { readonly waitMs?: number; /** Delivers it twice. */ readonly twice?: boolean };
 
 /** `on`: an earlier version of the message, which the person still sees. */
 export type Pressing = Patience & { readonly button: string; readonly on?: Message };
 
 export type Interactions = {
-  /** `text` follows "/conch". */
+  /** Runs the command "/conch <text>" as a person. */
   command(user: string, channel: string, text: string, patience?: Patience): Promise<Shown>;
   /** Presses a button of a message, by its action id, value or label. */
   press(user: string, channel: string, ts: string, button: string | Pressing): Promise<Shown>;
@@ -82,7 +82,7 @@ export function createInteractions(slack: Slack): Interactions {
     const open = delivery.sockets.open().length > 0;
     const { acked, payload } = await sent;
     const toThis = urls.get(words(since.begun['response_url']).split('/').at(-1) ?? '')?.said ?? [];
-    // With a duplicate trigger, each press has its own answer.
+    // When a test presses twice at once, each press counts only the answers to its own response_url.
     const answers = () =>
       world.ephemerals
         .slice(since.answers)
@@ -269,7 +269,7 @@ function valueOf(element: Json, chosen: string | undefined): Json {
   return { type, selected_option: option ?? initial };
 }
 
-/** Several options are separated by commas. */
+/** Returns the options chosen in a menu, or its initial ones. `chosen`: their values with commas between. */
 function severalOf(element: Json, chosen: string | undefined): readonly Json[] {
   if (chosen === undefined) return objects(element['initial_options']);
   const wanted = chosen === '' ? [] : chosen.split(',');

@@ -21,7 +21,7 @@ export type BotWriting = Writing & {
   readonly botId?: string;
   readonly appId?: string;
   readonly metadata?: Json;
-  /** The user of a post without a name of its own; it has no subtype. */
+  /** The user of a post without its own name. Such a post has no subtype. */
   readonly user?: string;
 };
 

@@ -20,7 +20,7 @@ const quiet = {
 
 const ends: (() => Promise<unknown>)[] = [];
 
-/** Runs `end` after the test, the newest first. */
+/** Registers a function that runs after the test. The newest function runs first. */
 export function atEnd(end: () => Promise<unknown>): void {
   ends.push(end);
 }
@@ -29,14 +29,14 @@ afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();
 });
 
-/** A fake Slack with quick repetitions, closed after the test. */
+/** Starts a fake Slack with short delays of repetitions. Closes it after the test. */
 export async function slackServer(options: SlackOptions = {}): Promise<SlackServer> {
   const slack = await startSlack({ ...QUICK, ...options });
   ends.push(() => slack.close());
   return slack;
 }
 
-/** Calls methods with Slack's own client. A refusal is its error code. */
+/** Returns a function that calls methods with Slack's own client. Errors are returned, not thrown. */
 export function caller(slack: Pick<SlackServer, 'apiUrl' | 'botToken'>, token = slack.botToken) {
   const options = { slackApiUrl: slack.apiUrl, retryConfig: { retries: 0 }, timeout: 300, logger: quiet };
   const web = new WebClient(token, { ...options, rejectRateLimitedCalls: true });
@@ -53,7 +53,7 @@ export function caller(slack: Pick<SlackServer, 'apiUrl' | 'botToken'>, token = 
 
 export type Heard = { readonly text: string; readonly event: Json; readonly retry: number };
 
-/** Slack's own Socket Mode client. Acknowledges while `acks` returns true. */
+/** Connects Slack's own Socket Mode client, which records events. Acknowledges while `acks` returns true. */
 export async function listener(slack: SlackServer, acks: (heard: readonly Heard[]) => boolean = () => true) {
   const heard: Heard[] = [];
   const options = { appToken: slack.appToken, clientOptions: { slackApiUrl: slack.apiUrl }, logger: quiet };
@@ -69,7 +69,7 @@ export async function listener(slack: SlackServer, acks: (heard: readonly Heard[
   return { heard, socket };
 }
 
-/** A plain Socket Mode connection that records every frame. */
+/** Opens a plain Socket Mode connection that records every frame and acknowledges none by itself. */
 export async function rawSocket(slack: SlackServer) {
   const { url } = await caller(slack, slack.appToken)('apps.connections.open');
   const frames: Json[] = [];

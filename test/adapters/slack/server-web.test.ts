@@ -132,7 +132,7 @@ describe('a message of the app', () => {
     expect(heard.at(-1)?.event).toMatchObject({ subtype: 'message_changed', message: { subtype: 'tombstone' } });
   });
 
-  test('streams between its start and its stop, and only there', async () => {
+  test('can be streamed only between its start and its stop', async () => {
     const slack = await slackServer();
     const call = caller(slack);
     const { channel, ann, team } = slack.ids;

@@ -129,7 +129,7 @@ describe('a stream of messages', () => {
     expect(slack.connections.opened()).toBe(22);
   });
 
-  test("comes through a refresh of Slack's own client", async () => {
+  test("reaches Slack's own client after a refresh of its only connection", async () => {
     const slack = await slackServer({ retryDelaysMs: [0, 300, 600] });
     const { heard } = await listener(slack);
     slack.connections.refresh();
@@ -201,7 +201,7 @@ describe('a Socket Mode connection', () => {
     expect(await caller(slack, slack.appToken)('apps.connections.open')).toMatchObject({ ok: false });
   });
 
-  test('carries any invalid payload of a test', async () => {
+  test('delivers invalid payloads that a test sends', async () => {
     const slack = await slackServer();
     const { frames } = await rawSocket(slack);
     slack.events.rateLimited();

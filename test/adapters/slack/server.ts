@@ -23,7 +23,7 @@ import { streamMethods } from './web-streams.ts';
 import { serveCall } from './web.ts';
 import type { LoggedCall, Slack } from './web.ts';
 
-/** The scopes that Conch asks for. */
+/** The bot scopes of the fake app by default: those of Conch's manifest, and files:write. */
 export const ALL_SCOPES: readonly string[] = [
   ...'app_mentions:read channels:history groups:history im:history channels:read groups:read chat:write'.split(' '),
   ...'chat:write.customize commands reactions:read reactions:write files:read files:write users:read'.split(' '),
@@ -33,9 +33,9 @@ export const ALL_SCOPES: readonly string[] = [
 export type SlackOptions = {
   /** 0: any free port. */
   readonly port?: number;
-  /** How long Slack waits for an answer. Default: 3,000, as Slack. */
+  /** How long Slack waits for an acknowledgement, in milliseconds. Default: 3,000, as Slack. */
   readonly ackMs?: number;
-  /** The delays of repetitions. Default: 0, 60,000 and 300,000, as Slack. */
+  /** The delays of repetitions, in milliseconds. Default: 0, 60,000 and 300,000, as Slack. */
   readonly retryDelaysMs?: readonly number[];
   readonly botScopes?: readonly string[];
   readonly appScopes?: readonly string[];
@@ -44,7 +44,7 @@ export type SlackOptions = {
   readonly historyPerMinute?: number | null;
   readonly editWindowMs?: number | null;
   readonly now?: () => number;
-  /** True: takes POST /control/…. */
+  /** True: accepts control requests, POST /control/…. */
   readonly control?: boolean;
 };
 

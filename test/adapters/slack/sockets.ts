@@ -10,7 +10,7 @@ import type { Json, World } from './state.ts';
 /** Connections beyond this number are closed with `too_many_websockets`. */
 const MOST_CONNECTIONS = 10;
 const PING_MS = 5_000;
-/** After this time Slack closes a connection that answers nothing. */
+/** After this time Slack cuts a silent connection. */
 const SILENCE_MS = 30_000;
 
 /** One Socket Mode connection. */
@@ -19,7 +19,7 @@ export type Connection = {
   readonly socket: WebSocket;
   /** True once it was asked to close: it gets no new events. */
   leaving: boolean;
-  /** Half open: it reads everything and answers nothing. */
+  /** Half open: Slack neither reads from it nor sends over it. */
   silent: boolean;
 };
 
@@ -33,7 +33,7 @@ export type Sockets = {
   open(): readonly Connection[];
   /** Sends over the next connection in turn, if possible not over `other`. `null`: there is no connection. */
   send(frame: Json, other?: Connection): Connection | null;
-  /** Asks one connection (by its position) or all to close, and closes open ones after `afterMs`. */
+  /** Asks one connection (by its position) or all to disconnect, and closes them after `afterMs`. */
   disconnect(reason: DisconnectReason, options?: { readonly which?: number; readonly afterMs?: number }): void;
   /** Cuts one or all connections without a close frame. */
   drop(which?: number): void;
@@ -44,7 +44,7 @@ export type Sockets = {
   close(): void;
 };
 
-/** `heard` gets every acknowledgement with its envelope id. */
+/** Creates the Socket Mode side of Slack. `heard` gets every acknowledgement with its envelope id. */
 export function createSockets(world: World, heard: (envelopeId: string, payload: unknown) => void): Sockets {
   const server = new WebSocketServer({ noServer: true });
   const tickets = new Set<string>();

@@ -27,7 +27,7 @@ afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();
 });
 
-/** The sending side of Conch on a fake Slack. Time moves only in `until`, `over` and `pass`. */
+/** Starts the sending side of Conch on a fake Slack. Conch's time moves only in `until`, `over` and `pass`. */
 export async function speaking(
   how: { readonly server?: SlackOptions; readonly settings?: Partial<SlackSettings>; readonly timeoutMs?: number } = {},
 ) {
@@ -53,7 +53,7 @@ export async function speaking(
   };
   ends.push(() => slack.close());
   const outgoing = run();
-  /** Advances time until a condition holds. */
+  /** Advances time until a condition is true. */
   const until = async (isSo: () => boolean, what = 'what the test waits for', stepMs = 50): Promise<void> => {
     for (let step = 0; step < 2_000; step += 1) {
       if (isSo()) return;
@@ -76,7 +76,7 @@ export async function speaking(
     texts: (channel = slack.ids.channel) => slack.read(channel).map(({ text }) => text),
     calls: (method: string) => slack.requests.filter((request) => request.method === method),
     until,
-    /** Advances time until the promise has settled, and returns it. */
+    /** Advances time until the promise has settled, and returns the promise. */
     over: async <T>(promise: Promise<T>): Promise<T> => {
       let settled = false;
       const watching = promise.then(
@@ -95,7 +95,7 @@ export async function speaking(
   };
 }
 
-/** Returns a fetch that gives up sooner than Conch does. */
+/** Returns a fetch with this timeout, in real time. */
 function within(ms: number): typeof globalThis.fetch {
   return (url, init) => globalThis.fetch(url, { ...init, signal: AbortSignal.timeout(ms) });
 }
@@ -108,7 +108,7 @@ export function said(text: string, how: Partial<OutgoingPost> = {}): OutgoingPos
   return { outboxId: `box-${posts}`, speaker: DEV, text, afterId: null, epoch: 7, ...how };
 }
 
-/** Carries one outbox entry until it is settled for good. Returns the settlements in order. */
+/** Delivers an outbox entry until it is confirmed or failed, at most 60 times. Returns all settlements. */
 export async function deliver(world: Speaking, row: Partial<OutboxRow> & { readonly channel: ChannelId }) {
   const { outgoing, time } = world;
   const adapter = { capabilities: { idempotentPosts: false }, ...outgoing } as unknown as ChatAdapter;
@@ -132,7 +132,7 @@ export async function deliver(world: Speaking, row: Partial<OutboxRow> & { reado
   return settlements;
 }
 
-/** An outbox entry: dev says "hello". */
+/** Builds an outbox entry. Default: dev posts "hello". */
 export function rowOf(row: Partial<OutboxRow> & { readonly channel: ChannelId }): OutboxRow {
   posts += 1;
   const text = row.text ?? 'hello';
@@ -150,7 +150,7 @@ export function rowOf(row: Partial<OutboxRow> & { readonly channel: ChannelId })
   };
 }
 
-/** A floor in an exchange; `holder` holds it. */
+/** Builds the view of a floor in an exchange. Default: nobody holds it. */
 export function viewOf(channel: ChannelId, how: Partial<FloorView> = {}): FloorView {
   return {
     channel,

@@ -24,7 +24,7 @@ const WAYS: Ways = {
   remote: true,
 };
 
-/** A fake Slack on this machine with two people in one channel. */
+/** The rig of Slack for the contract tests: Ann and Bob in a channel of a fake Slack. */
 export const rig: Rig = { name: 'Slack', capabilities: CAPABILITIES, ways: WAYS, open: openStage };
 
 const SETTINGS = { streaming: true, cards: true, status: true, agentSessions: false };
@@ -148,7 +148,7 @@ async function openStage(): Promise<Stage> {
   };
 }
 
-/** Sets a fault for the first matching posts, one per request. */
+/** Sets a fault for the next `count` posts with `words`. Returns a function that counts the posts it has hit. */
 function fail(
   server: SlackServer,
   fault: Fault,

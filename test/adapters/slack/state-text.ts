@@ -1,6 +1,6 @@
 import type { Json, Message } from './state.ts';
 
-/** The largest content of one block, by kind, in characters. */
+/** The most characters of one block, by kind. For markdown: of all markdown blocks together. */
 const LIMITS: Readonly<Record<string, number>> = { markdown: 12_000, section: 3_000, header: 150 };
 /** The largest text of all blocks together, in characters (measured: about 13,200). */
 const BLOCKS_TOTAL = 13_200;

@@ -129,7 +129,7 @@ export function addGroup(world: World, handle: string, users: readonly string[])
   return group;
 }
 
-/** The default of a new message. */
+/** Returns a new message with default values. */
 export function blankMessage(world: World, channel: Channel): Message {
   return {
     ts: nextTs(world),
@@ -154,7 +154,7 @@ export function blankMessage(world: World, channel: Channel): Message {
   };
 }
 
-/** Returns the channel's messages, oldest first. Includes broadcast replies, but no others. */
+/** Returns the channel's messages, oldest first. Includes broadcast replies, but no other replies. */
 export function timeline(channel: Channel): Message[] {
   return [...channel.messages.values()].filter((one) => one.threadTs === null || one.broadcast);
 }
@@ -164,7 +164,7 @@ export function replies(channel: Channel, thread: string): Message[] {
   return [...channel.messages.values()].filter((one) => one.threadTs === thread);
 }
 
-/** Returns the value. Throws when a test names a missing person or channel. */
+/** Returns the value. Throws with the name `what` when it is undefined. */
 export function must<T>(found: T | undefined, what: string): T {
   if (found === undefined) throw new Error(`the loopback Slack has no ${what}`);
   return found;

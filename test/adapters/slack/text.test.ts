@@ -55,7 +55,7 @@ describe('a text that Conch sends', () => {
     );
   });
 
-  test('is shown with the same meaning', () => {
+  test('keeps its meaning when it is escaped and read back', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         expect(plainText(escaped(text), nobody)).toBe(text);
@@ -64,7 +64,7 @@ describe('a text that Conch sends', () => {
   });
 
   test.each(['<', '<@', '&', '<!subteam^', '<a|', '<@U'])(
-    'row 88: takes no longer to read than it is long, though it is made to be slow: %j',
+    'row 88: is read in time linear in its length, even if it is hostile: %j',
     async (piece) => {
       await mustGrowLinearly((size) => {
         const text = piece.repeat(size / piece.length);

@@ -36,7 +36,7 @@ export function ownMessage(call: Call, channel: Channel): Message {
   };
 }
 
-/** Returns the app's own message that a call names. */
+/** Returns the message that a call names. Throws `refusal` when the message is not the app's own. */
 export function ownedMessage(call: Call, channel: Channel, refusal: string): Message {
   const message = channel.messages.get(needed(call.args, 'ts'));
   if (message === undefined || message.subtype === 'tombstone') throw new Refusal('message_not_found');
@@ -62,7 +62,7 @@ export function markdownOf(args: Json): string | null {
   return markdown;
 }
 
-/** Refuses a channel that cannot be written to. */
+/** Returns the channel. Throws when the channel is archived. */
 export function writable(channel: Channel): Channel {
   if (channel.archived) throw new Refusal('is_archived');
   return channel;

@@ -18,7 +18,7 @@ export const fileMethods: Readonly<Record<string, Method>> = {
 
 type Http = { readonly request: IncomingMessage; readonly response: ServerResponse; readonly body: Buffer };
 
-/** Serves uploads and `url_private`. Without a token that may read files, Slack's login page. */
+/** Serves uploads and `url_private`. Answers with Slack's login page without a token that may read files. */
 export function serveFile({ world }: Slack, { request, response, body }: Http): void {
   const [, kind = '', id = ''] = new URL(request.url ?? '/', 'http://loopback').pathname.split('/');
   const file = world.files.get(id);

@@ -5,7 +5,7 @@ import { blocksProblem, isObject } from './state-text.ts';
 import { Refusal, joinedChannel, list, needed, page, text } from './web.ts';
 import type { Call, Method } from './web.ts';
 
-/** How long a trigger can open a view. */
+/** How long a trigger can open a view, in milliseconds. */
 const TRIGGER_MS = 3_000;
 const TITLE_LENGTH = 24;
 const SESSION_STATUSES = new Set(['active', 'processing', 'suspended', 'closed']);

@@ -9,7 +9,7 @@ export type LoggedCall = {
   readonly method: string;
   readonly args: Json;
   readonly at: number;
-  /** The result: 'ok', Slack's error, or the fault. */
+  /** The result: 'ok', Slack's error or the fault. 'under way' before the answer. */
   outcome: string;
 };
 
@@ -94,7 +94,7 @@ export function list(args: Json, key: string): Json[] {
   return objects(args[key]);
 }
 
-/** Returns the page of a list for `limit` and `cursor`. */
+/** Returns the page of a list for `limit` (default: `usual`) and `cursor`. */
 export function page<T>(
   args: Json,
   items: readonly T[],
@@ -108,7 +108,7 @@ export function page<T>(
   return { items: items.slice(from, from + limit), next };
 }
 
-/** Returns the channel, if the app may know of it. */
+/** Returns the channel. Throws `channel_not_found` when it is unknown, or private and without the bot. */
 export function knownChannel({ slack: { world }, args }: Call, key = 'channel'): Channel {
   const channel = world.channels.get(needed(args, key));
   const member = channel?.members.has(world.app.botUser) === true;
@@ -116,7 +116,7 @@ export function knownChannel({ slack: { world }, args }: Call, key = 'channel'):
   return channel;
 }
 
-/** Returns the channel, if the bot is in it. */
+/** Returns the channel. Throws `not_in_channel` when the bot is not in it. */
 export function joinedChannel(call: Call, key = 'channel'): Channel {
   const channel = knownChannel(call, key);
   if (!channel.members.has(call.slack.world.app.botUser)) throw new Refusal('not_in_channel');
