@@ -13,7 +13,7 @@ describe('access to the page', () => {
   test.each([
     [HOUR - 1, true],
     [HOUR, false],
-  ])('T78 a key is %i ms old: %s', (age, isGood) => {
+  ])('T78 a key that is %i ms old is valid: %s', (age, isGood) => {
     const { time, access: made } = access();
     const key = made.newKey();
     time.at += age;
@@ -24,7 +24,7 @@ describe('access to the page', () => {
   test.each([
     [30 * DAY - 1, true],
     [30 * DAY, false],
-  ])('T78 a session is %i ms old: %s', (age, isGood) => {
+  ])('T78 a session that is %i ms old is valid: %s', (age, isGood) => {
     const { time, access: made } = access();
     const session = made.exchange(made.newKey());
     time.at += age;
@@ -45,7 +45,7 @@ describe('access to the page', () => {
     expect(made.isLetIn(session)).toBe(true);
   });
 
-  test('T78 only the newest of many unused keys are valid', () => {
+  test('T78 only the newest 32 unused keys are valid', () => {
     const { access: made } = access();
     const keys = Array.from({ length: 40 }, () => made.newKey());
     expect(keys.map((key) => made.exchange(key) !== null)).toEqual(keys.map((_, place) => place >= 8));

@@ -38,7 +38,7 @@ async function batched(): Promise<readonly ChatMessage[]> {
 }
 
 test('a message has no link, as each link to the page gives access', () => {
-  // Tickets that are made of messages are committed with the link to the message.
+  // A ticket made of a message stores the message's link in a commit, where others can read it.
   const link = (here.adapter as ChatAdapter).link?.(CHANNEL, '1') ?? null;
   expect([link, here.adapter.accessLink()]).toEqual([null, expect.stringContaining('?key=')]);
 });
@@ -55,7 +55,7 @@ describe('a person at an open page', () => {
     ]);
   });
 
-  test('T45 is told that no request is open, also when one was open only while it opened', async () => {
+  test('T45 learns that a request has ended, also one that was open only while the page opened', async () => {
     const isTold = (one: Extract<ServerFrame, { type: 'channels' }>): boolean => one.channels[0]?.question === null;
     await page.frame('channels', isTold);
     const asked = { question: 3, title: 'run the tests', detail: '', shown: true };
@@ -66,7 +66,7 @@ describe('a person at an open page', () => {
     await page.frame('channels', isTold);
   });
 
-  test('is told only of other channels whose floor has a holder', async () => {
+  test('gets updates only of other channels whose floor has a holder', async () => {
     await opened();
     await page.frame('channels');
     here.queries.views.set(OTHER, {
@@ -77,7 +77,7 @@ describe('a person at an open page', () => {
     expect(channels).toEqual([{ id: OTHER, name: 'reviews', writable: false, holder: 'dev', question: null }]);
   });
 
-  test('a message reaches Conch once, in full, and is confirmed after it was shown', async () => {
+  test('a message reaches Conch once and in full, and is shown and confirmed', async () => {
     await opened();
     const frame = saying('hello there');
     page.send(frame);
@@ -98,7 +98,7 @@ describe('a person at an open page', () => {
     ]);
   });
 
-  test('sent again after a lost connection, it is no second message', async () => {
+  test('a message that is sent again after a lost connection reaches Conch once', async () => {
     await opened();
     const frame = saying('only once');
     page.send(frame);
@@ -130,7 +130,7 @@ describe('a person at an open page', () => {
     expect(orders).toEqual([...orders].sort());
   });
 
-  test('a message that Conch cannot store yet is kept, reported as such, and retried', async () => {
+  test('a message that Conch cannot store yet is kept, reported and retried', async () => {
     await opened();
     here.intake.failure = new Error('the disk is full');
     page.send(saying('kept'));
@@ -139,7 +139,7 @@ describe('a person at an open page', () => {
     await expect.poll(() => here.intake.messages.map((message) => message.text)).toEqual(['kept', 'after it']);
   });
 
-  test('T49 is told to wait once 500 messages are pending, and nothing is stored or lost', async () => {
+  test('T49 gets a refusal while 500 messages are pending, and loses none of the 500', async () => {
     await opened();
     Object.assign(here.intake, { message: () => new Promise<void>(() => undefined) });
     const texts = Array.from({ length: 500 }, (_, place) => `message ${place}`);
@@ -168,7 +168,7 @@ describe('a person at an open page', () => {
     await expect.poll(() => here.intake.changes.map((change) => change.change)).toEqual(['edited', 'deleted']);
   });
 
-  test('a deletion that is repeated after a lost answer is answered alike and done once', async () => {
+  test('a repeated deletion gets the same answer and is done once', async () => {
     await opened();
     page.send(saying('hello'));
     const { id } = await page.frame('accepted');
@@ -208,7 +208,7 @@ describe('bad input', () => {
     ['no JSON', 'hello?', 'Reload the page'],
     ['null', 'null', 'Reload the page'],
     ['a key that is no UUID', { ...saying('hi'), key: 'mine' }, 'Reload the page'],
-  ])('%s is refused with a clear line, nothing is stored, and the connection lives', async (_name, frame, words) => {
+  ])('%s is refused with the reason and not stored, and the connection stays open', async (_name, frame, words) => {
     await opened();
     page.send(frame);
     expect((await page.frame('refused')).text).toContain(words);
@@ -246,13 +246,13 @@ describe('what Conch posts', () => {
     ]).toEqual(['once', 'twice']);
   });
 
-  test('a post is found by its outbox id, and one that was never made is not', async () => {
+  test('a post is found by its outbox id, and an unknown outbox id finds none', async () => {
     const id = await here.adapter.post(CHANNEL, posting('1'));
     expect(await here.adapter.find(CHANNEL, posting('1'))).toBe(id);
     expect(await here.adapter.find(CHANNEL, posting('2'))).toBeNull();
   });
 
-  test('many posts of one moment come as few frames', async () => {
+  test('300 posts of one moment reach the page in fewer than 20 frames', async () => {
     await opened();
     await Promise.all(Array.from({ length: 300 }, (_, place) => here.adapter.post(CHANNEL, posting(`p${place}`))));
     let frames = 0;
@@ -273,7 +273,7 @@ describe('what Conch posts', () => {
     expect(changed[0]).toMatchObject({ kind: 'system', text: '⏱️ dev turn timed out (×2)', receipts: ['held'] });
   });
 
-  test('a change of a message that is not there is refused for good', async () => {
+  test('a change of an unknown message is refused', async () => {
     await expect(here.adapter.edit?.(CHANNEL, '1', 'x')).rejects.toMatchObject({ fault: 'refused' });
     await expect(here.adapter.receipt?.(CHANNEL, '1', 'done')).rejects.toBeInstanceOf(ChatError);
   });
@@ -289,7 +289,7 @@ describe('what Conch posts', () => {
     expect((await opened()).drafts).toEqual([]);
   });
 
-  test('a changed floor is sent once', async () => {
+  test('a changed floor reaches the page', async () => {
     await opened();
     here.queries.views.set(CHANNEL, { ...restingView(), condition: 'paused' });
     here.adapter.card?.(CHANNEL, restingView());
@@ -350,7 +350,7 @@ describe("the view of another platform's channel", () => {
 });
 
 describe('the journal', () => {
-  test('comes newest first page, grows while it is watched, and pages back', async () => {
+  test('comes as its newest page, then as earlier pages on request and new entries while watched', async () => {
     const fact = { type: 'disconnected', restart: true } as const;
     for (let seq = 1; seq <= 150; seq += 1) {
       here.queries.entries.push({ key: CHANNEL, seq, at: seq, fact, hash: '' });

@@ -37,7 +37,7 @@ const earlier = async () => {
 const seqs = ({ rows }: { readonly rows: readonly AuditRow[] }): readonly number[] => rows.map(({ seq }) => seq);
 
 describe('a page that shows tool calls', () => {
-  test('gets the newest 100, then 100 at a time, and no more is read', async () => {
+  test('gets the newest 100, then 100 at a time; Conch reads no more rows than these', async () => {
     fill(250);
     const first = await look();
     expect([first.rows[0]?.seq, first.rows.length, first.more, audit.read]).toEqual([250, 100, true, 100]);
@@ -58,7 +58,7 @@ describe('a page that shows tool calls', () => {
     [{ tool: 'BASH' }, [3]],
     [{ since: auditRow(4).askedAt }, [6, 5, 4]],
     [{ agent: 'dev', decision: 'once', outcome: 'complete' }, [5, 1]],
-  ])('that wants %j is given these alone', async (wanted, found) => {
+  ])('gets only the matching calls for %j', async (wanted, found) => {
     fill(6, (seq) => {
       if (seq === 2) return { status: 'error', outcome: 'unknown', code: 'UNKNOWN' };
       if (seq === 3) return { tool: 'Bash', decision: 'rule', rule: 'execute(ls)' };
@@ -79,7 +79,7 @@ describe('a page that shows tool calls', () => {
     expect([seqs(next), next.more, next.upto]).toEqual([[1], false, null]);
   });
 
-  test('gets long calls in several frames, and a call that is too long without its texts', async () => {
+  test('gets long calls in several frames, and a call of 2 MB without its input and output', async () => {
     fill(6, (seq) => ({ output: 'x'.repeat(seq === 1 ? 2_000_000 : 400_000) }));
     expect(seqs(await look())).toEqual([6, 5, 4]);
     const next = await earlier();
@@ -91,7 +91,7 @@ describe('a page that shows tool calls', () => {
     ]);
   });
 
-  test('gets new calls, their ends and requests by itself', async () => {
+  test('gets new calls, their outcomes and open requests without a new query', async () => {
     fill(1);
     await look({ agent: 'dev' });
     audit.asked = [{ channel: 'console:demo', agent: 'dev', tool: 'Bash', askedAt: 1, until: null, question: 8 }];
@@ -155,7 +155,7 @@ function get(path: string, headers: OutgoingHttpHeaders, method = 'GET'): Promis
   });
 }
 
-/** Requests with the headers of the page's script. */
+/** Returns the headers of a request by the page's script. */
 const own = async () => {
   const { cookie, part } = await sessionOf(here.adapter.accessLink());
   return { cookie, 'conch-page': part, 'sec-fetch-site': 'same-origin' };
@@ -179,7 +179,7 @@ describe('the export', () => {
     expect((await get('/runs/audit', { authorization: `Bearer ${token}` })).body.split('\n')).toHaveLength(3);
   });
 
-  test('is refused without the cookie, to another site, and to one that rebinds the name', async () => {
+  test('is refused without the cookie, for another site, and for a rebound host name', async () => {
     fill(2);
     const shown = await own();
     const { cookie, 'conch-page': part } = shown;

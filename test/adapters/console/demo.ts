@@ -1,6 +1,6 @@
 /**
- * Runs the console with a scripted floor, to look at the page: `node test/adapters/console/demo.ts [port]`. Agents
- * take turns, generate, wait and time out. Messages are echoed. "/flood" fills the channel, "/rest" ends the exchange.
+ * Runs the console with a scripted floor, to look at the page: `node test/adapters/console/demo.ts [port] [folder]`.
+ * Agents take turns, wait and time out. Messages are echoed. "/flood" fills the channel, "/rest" ends the exchange.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createConsoleAdapter } from '../../../src/adapters/console/adapter.ts';

@@ -40,7 +40,7 @@ afterEach(async () => {
   await here.adapter.stop();
 });
 
-/** An answer that has begun; `text` grows with the stream. */
+/** An answer whose first data has come. `text`: everything received so far. */
 type Begun = { readonly status: number; readonly response: IncomingMessage; text: string };
 
 function get(query: string, headers: OutgoingHttpHeaders): Promise<Begun> {
@@ -95,7 +95,7 @@ describe('a program with the token', () => {
     expect(asked[0]?.channel).toBeNull();
   });
 
-  test('resumes with a library for event streams where it was cut', async () => {
+  test('can read the stream with the library eventsource, which gets the ids of events', async () => {
     const heard: string[] = [];
     const fetching: string[] = [];
     const source = new EventSource(`${here.url}/runs/events?agent=dev`, {
@@ -111,7 +111,7 @@ describe('a program with the token', () => {
   });
 });
 
-test('gets a sign of life every 15 s on an idle stream, until it disconnects', async () => {
+test('an idle stream carries a comment every 15 s until its client disconnects', async () => {
   const time = createTime();
   const events: Told = () => ({ ok: true, close: () => {} });
   const server = createServer((asking, response) => {
@@ -166,7 +166,7 @@ async function behind() {
 }
 
 describe('a reader that missed 8 MiB', () => {
-  test('T82 gets all of it, however late it begins to read', async () => {
+  test('T82 gets all of it when it begins to read after 50 s', async () => {
     const { time, response, stop } = await behind();
     await time.advance(50_000);
     let text = '';
@@ -204,7 +204,7 @@ describe('a client without access', () => {
     expect(asked).toEqual([]);
   });
 
-  test('does not include the page itself', async () => {
+  test('is not the page itself, which gets the stream with its session', async () => {
     const { cookie, part } = await sessionOf(here.adapter.accessLink());
     const own = { cookie, 'conch-page': part };
     expect((await get('?agent=dev', { ...own, 'sec-fetch-site': 'same-origin' })).status).toBe(200);

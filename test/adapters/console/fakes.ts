@@ -20,7 +20,7 @@ import type { FloorView, JournalEntry, Line, Outlook, ReviewView, TurnRecord } f
 export const CHANNEL = 'console:demo';
 export const OTHER = 'discord:42';
 
-/** A resting floor. */
+/** Builds the view of a resting floor. */
 export function restingView(channel: ChannelId = CHANNEL): FloorView {
   return {
     channel,
@@ -38,7 +38,7 @@ export function restingView(channel: ChannelId = CHANNEL): FloorView {
   };
 }
 
-/** FloorQueries with values that a test sets. */
+/** A FloorQueries that returns values that a test sets. */
 export type FakeQueries = FloorQueries & {
   views: Map<ChannelId, FloorView>;
   outlooks: Map<ChannelId, Outlook>;
@@ -147,7 +147,7 @@ export function fakeIntake(answer: Answer = { ok: true, text: 'Done.' }): FakeIn
   return intake;
 }
 
-/** An AuditSource with calls that a test sets. */
+/** An AuditSource that returns rows that a test sets. */
 export type FakeAudit = AuditSource & {
   /** Oldest first. */
   readonly rows: AuditRow[];
@@ -155,7 +155,7 @@ export type FakeAudit = AuditSource & {
   remembered: readonly AlwaysAllowRule[];
   /** The number of rows read in all. */
   read: number;
-  /** Adds rows, or replaces rows with the same place and seat. */
+  /** Adds rows, or replaces rows with the same seq, agent and channel. Notifies listeners. */
   change(...rows: readonly AuditRow[]): void;
 };
 
@@ -191,7 +191,7 @@ export function fakeAudit(): FakeAudit {
   return audit;
 }
 
-/** A tool call of dev that was allowed once and is complete. */
+/** Builds the row of a tool call. Default: dev's call was allowed once and is complete. */
 export function auditRow(seq: number, more: Partial<AuditRow> = {}): AuditRow {
   const askedAt = Date.UTC(2026, 10, 22, 12) + seq * 1_000;
   return {
@@ -238,13 +238,13 @@ export function newFolder(): string {
   return mkdtempSync(join(tmpdir(), 'conch-console-'));
 }
 
-/** A new store with a console's messages; in memory by default. */
+/** Opens a store for a console's messages, in memory by default. */
 export function ownMessages(path = ':memory:', clock: Clock = wallClock): OwnMessages {
   const store = openSqliteStore({ path }, (db) => new SqliteStore(db, { path, clock }));
   return { store, platform: new Platform(store.tables, clock) };
 }
 
-/** Messages and their store. */
+/** The messages of a console (`platform`) and their store. */
 export type OwnMessages = { readonly store: SqliteStore; readonly platform: Platform };
 
 export type Stand = {
@@ -268,10 +268,10 @@ export async function stand(dataDir: string = newFolder(), platform = ownMessage
   return { adapter, intake, queries, dataDir, platform, pageDir, url: adapter.url ?? '' };
 }
 
-/** The credentials of a browser with access. */
+/** A session's credentials. `part`: the secret that the page keeps beside the cookie. */
 export type Session = { readonly cookie: string; readonly part: string; readonly protocols: readonly string[] };
 
-/** Opens a link to the page, as a browser does. */
+/** Exchanges a link for a session, as the page does. Returns empty credentials for an invalid link. */
 export async function sessionOf(link: string | null): Promise<Session> {
   const { origin, searchParams } = new URL(link ?? '');
   const body = JSON.stringify({ key: searchParams.get('key') });
@@ -280,7 +280,7 @@ export async function sessionOf(link: string | null): Promise<Session> {
   return { cookie: response.headers.get('set-cookie')?.split(';')[0] ?? '', part, protocols: ['conch', part] };
 }
 
-/** The page's connection without the drawing: sends frames and waits for frames. */
+/** A page's connection without a browser: sends frames and waits for frames. */
 export type Page = {
   send(frame: PageFrame | string): void;
   /** Resolves with the first frame of this type that matches, received before or later. Each frame is returned once. */
@@ -292,7 +292,7 @@ export type Page = {
   close(): void;
 };
 
-/** Opens the page's connection by a link. */
+/** Opens a page's connection with a link. */
 export async function openPage(link: string | null): Promise<Page> {
   const { host, origin } = new URL(link ?? '');
   const { cookie, protocols } = await sessionOf(link);

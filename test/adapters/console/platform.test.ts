@@ -48,7 +48,7 @@ describe('an empty store', () => {
     });
   });
 
-  test('ids begin at the present instant, so a lost file never gives an id again', async () => {
+  test('ids begin at the current time, so a new file after a loss repeats no id', async () => {
     const platform = open();
     const { message } = await platform.add(written('a'));
     expect(Number(message.id)).toBeGreaterThan(START);
@@ -66,14 +66,14 @@ describe('a store with messages', () => {
     expect(platform.byNonce('outbox 2')).toBeNull();
   });
 
-  test('two with the same key at the same moment are one', async () => {
+  test('two messages with the same key at the same moment are stored once', async () => {
     const platform = open();
     const both = await Promise.all([platform.add(written('a')), platform.add(written('a'))]);
     expect(both.map((one) => one.fresh)).toEqual([true, false]);
     expect(both[0].message.id).toBe(both[1].message.id);
   });
 
-  test('a restart keeps everything, also what was waiting for its commit, and gives no id again', async () => {
+  test('a restart keeps all messages, also those that waited for their commit, and repeats no id', async () => {
     const folder = newFolder();
     const { platform, store } = inFile(folder);
     const both = [platform.add(written('a')), platform.add(said('b'))];
@@ -86,7 +86,7 @@ describe('a store with messages', () => {
     await again.store.close();
   });
 
-  test('pages go back from a message and on from one, oldest first', async () => {
+  test('pages before and after a message are read, each oldest first', async () => {
     const platform = open();
     const seqs: number[] = [];
     for (const nonce of ['a', 'b', 'c', 'd']) seqs.push((await platform.add(written(nonce))).message.seq);
@@ -109,7 +109,7 @@ describe('a store with messages', () => {
     expect(platform.written(CHANNEL, 2, 0).map((message) => message.key)).toEqual(['d', 'e']);
   });
 
-  test('an edited text is marked when a person edits, not when an announcement recurs', async () => {
+  test("an edit marks a person's message as edited, but not an announcement", async () => {
     const platform = open();
     const { message } = await platform.add(written('a'));
     const { message: notice } = await platform.add(written('b', { kind: 'system' }));

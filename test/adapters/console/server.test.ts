@@ -85,7 +85,7 @@ describe('a running console', () => {
     await adapter.stop();
   });
 
-  test('livez answers 200 before the program is ready, and shows nothing', async () => {
+  test('livez answers 200 before the program is ready, and shows no status', async () => {
     const { status, body } = await call(`${here.url}/livez`);
     expect([status, body]).toEqual([200, 'ok\n']);
   });
@@ -150,13 +150,13 @@ describe('a running console', () => {
     expect(await knock(here.url, { cookie }, protocols)).toBe(403);
   });
 
-  test('a rebound name is refused, also when its origin fits', async () => {
+  test('a rebound host name is refused, also with a matching origin', async () => {
     const { cookie, protocols } = await sessionOf(here.adapter.accessLink());
     const rebound = { cookie, host: 'evil.example', origin: 'http://evil.example' };
     expect(await knock(here.url, rebound, protocols)).toBe(403);
   });
 
-  test('no cookie, a wrong one and half of the right one are refused', async () => {
+  test('a missing, wrong or incomplete cookie is refused', async () => {
     const { cookie, protocols } = await sessionOf(here.adapter.accessLink());
     const [name] = cookie.split('=');
     for (const wrong of ['', `${name}=`, `${name}=${'x'.repeat(43)}`, `${name}=0.`, cookie.slice(0, -10)]) {
@@ -197,7 +197,7 @@ describe('access to the page', () => {
   const post = (key: string, headers: OutgoingHttpHeaders = { origin: here.url }): Promise<Reply> =>
     call(`${here.url}/session`, headers, { body: JSON.stringify({ key }) });
 
-  test('T78 no request without a token, cookie or key gets one', async () => {
+  test('T78 a request without a token, cookie or key receives none of them', async () => {
     const token = readFileSync(join(here.dataDir, 'console-token'), 'utf8').trim();
     for (const path of [
       '/',
@@ -236,7 +236,7 @@ describe('access to the page', () => {
     expect((await post(keyOf(link))).status).toBe(200);
   });
 
-  test('T78 a key posted by another site, by a rebound name or without an origin is refused and stays good', async () => {
+  test('T78 a key posted by another site, by a rebound name or without an origin is refused and stays valid', async () => {
     const key = keyOf(here.adapter.accessLink());
     for (const headers of [{ origin: 'https://evil.example' }, { origin: 'http://127.0.0.1:1' }, {}]) {
       expect((await post(key, headers)).status).toBe(403);
@@ -245,7 +245,7 @@ describe('access to the page', () => {
     expect((await post(key)).status).toBe(200);
   });
 
-  test("T78 neither the cookie nor the page's own part is enough alone", async () => {
+  test("T78 neither the cookie nor the page's secret part gives access alone", async () => {
     const { cookie, part, protocols } = await sessionOf(here.adapter.accessLink());
     const own = { origin: here.url };
     expect(await knock(here.url, { ...own, cookie })).toBe(403);
@@ -304,7 +304,7 @@ describe('commands from the command line', () => {
     expect(statSync(join(here.dataDir, 'console-token')).mode & 0o777).toBe(0o600);
   });
 
-  test('no token, a wrong one, and web pages are refused and run nothing', async () => {
+  test('a missing or wrong token and a request of a web page are refused and run nothing', async () => {
     expect((await call(`${here.url}/ctl`, {}, { body })).status).toBe(401);
     expect((await call(`${here.url}/ctl`, { authorization: 'Bearer nonsense' }, { body })).status).toBe(401);
     expect((await call(`${here.url}/ctl`, { ...bearer(), origin: here.url }, { body })).status).toBe(403);
@@ -317,7 +317,7 @@ describe('commands from the command line', () => {
     expect(here.intake.commands).toEqual([{ channel: CHANNEL, line: '/queue', epoch: undefined }]);
   });
 
-  test('without a channel, where there are several, they are listed', async () => {
+  test('a command without a channel is refused with the list of channels', async () => {
     const reply = await call(`${here.url}/ctl`, bearer(), { body: JSON.stringify({ line: '/queue' }) });
     expect(JSON.parse(reply.body)).toEqual({
       ok: false,
@@ -325,7 +325,7 @@ describe('commands from the command line', () => {
     });
   });
 
-  test('is told to use an id when several channels have the name', async () => {
+  test('a name that several channels have is refused with their ids', async () => {
     const channels = here.queries.channels().map((each) => ({ ...each, name: 'demo' }));
     here.queries.channels = () => channels;
     const ask = async (channel: string): Promise<unknown> =>
@@ -345,7 +345,7 @@ describe('commands from the command line', () => {
 });
 
 describe('a start', () => {
-  test('a used port fails with one clear line', async () => {
+  test('with a used port fails with one line', async () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     const { port } = other.address() as AddressInfo;

@@ -15,7 +15,7 @@ import { newFolder, openPage, ownMessages, silent, wallClock } from './fakes.ts'
 import type { Page } from './fakes.ts';
 
 const CHANNEL = 'console:demo';
-/** An adapter that is never started. */
+/** An adapter that never starts: it gives the rig its capabilities. */
 const idle = createConsoleAdapter({
   dataDir: 'nowhere',
   platform: ownMessages().platform,
@@ -24,7 +24,7 @@ const idle = createConsoleAdapter({
   log: silent,
 });
 
-/** The console, and one person with its page open. */
+/** The rig of the console for the contract tests: one person with an open page. */
 export const rig: Rig = {
   name: 'the console',
   capabilities: idle.capabilities,
@@ -141,7 +141,7 @@ function arm(faults: Faults, fault: Fault): Suffered {
   return () => fault.hits;
 }
 
-/** Wraps the console so that some posts fail as on a network. */
+/** Wraps the console so that posts fail by the armed faults: refused, or posted with a lost answer. */
 function faulty(console: ConsoleAdapter, faults: Faults): ChatAdapter {
   return {
     ...console,
