@@ -25,7 +25,7 @@ afterEach(async () => {
 /** The adapter's timeout for Slack's greeting (`hello`). `hasty` keeps this timeout, for busy machines. */
 const GREETING_MS = 20_000;
 
-/** Returns timers that wait at most `longestMs`, but for `GREETING_MS`. `waits` gets every requested wait. */
+/** Returns timers that wait at most `longestMs`, except for `GREETING_MS`. `waits` gets every requested wait. */
 function hasty(longestMs: number, waits: number[] = []): Timers {
   return {
     after(ms, run) {

@@ -117,7 +117,7 @@ describe('drafts of an earlier run', () => {
     expect(slack.read(slack.ids.channel, root).map(({ text }) => text)).toEqual(['a thread']);
   });
 
-  test('are found before 80 later messages', async () => {
+  test('are removed although 80 messages follow them', async () => {
     const world = await speaking();
     const { outgoing, channel, slack } = world;
     await outgoing.post(channel, said('said'));
@@ -129,7 +129,7 @@ describe('drafts of an earlier run', () => {
     expect(world.texts()).not.toContain('half');
   });
 
-  test('are found in a thread of 3,001 messages by one request, from the last search on', async () => {
+  test('are removed in a thread of 3,001 messages by one request, which begins at the last search', async () => {
     const world = await speaking();
     const { channel, slack, outgoing } = world;
     slack.events.drop(5_000);

@@ -145,7 +145,7 @@ describe('a channel that was read before', () => {
     expect(slack.requests.some(({ method }) => method === 'conversations.replies')).toBe(false);
   });
 
-  test('reads a thread with a floor on its own', async () => {
+  test('reads a thread with its own floor separately', async () => {
     const { adapter, floor, ears } = await deaf();
     const root = write('root');
     const first = write('one', root);
@@ -156,7 +156,7 @@ describe('a channel that was read before', () => {
     expect(await adapter.catchUp(`${floor}/${root}`, null)).toMatchObject({ messages: [], gap: null });
   });
 
-  test("does not hand in a thread's root message when it reads the thread", async () => {
+  test("does not return a thread's root message when it reads the thread", async () => {
     const { adapter, floor, ears } = await deaf();
     const root = write('written before Conch was invited');
     const reply = write('reply', root);
@@ -186,7 +186,7 @@ describe('a history that cannot be read', () => {
   test.each([
     ['channel', '', 'the newest'],
     ['thread', '/1.000001', 'the oldest'],
-  ])('names the messages of a %s that were read when there are too many', async (_what, thread, which) => {
+  ])('names which messages of a %s were read when there are too many', async (_what, thread, which) => {
     const { ears, floor, slack } = await deaf();
     const web = new WebClient();
     let ts = 2_000_000_000;
@@ -230,7 +230,7 @@ describe('a history that cannot be read', () => {
     expect(await adapter.catchUp(floor, at(known))).toMatchObject({ gap: null, messages: [{ text: 'known' }] });
   });
 
-  test('row 41: is refused with the missing permission', async () => {
+  test('row 41: is refused with missing_scope as the reason', async () => {
     const { adapter, floor, slack } = await deaf();
     const known = write('known');
     slack.setScopes(['chat:write']);
@@ -242,7 +242,7 @@ describe('a history that cannot be read', () => {
 });
 
 describe('an event whose message was already read from the history', () => {
-  test('stays one message', async () => {
+  test('is stored once', async () => {
     here = await stand();
     const known = write('known');
     await until('it is heard', () => here.ears.messages.length === 1);

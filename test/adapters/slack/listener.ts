@@ -38,7 +38,7 @@ export type Ears = Intake & {
   /** Reports in order: `lost`, `back perhaps`, `suspend slack:C1: why`, `restore slack:C1`. */
   readonly told: string[];
   readonly breaks: AdapterError[];
-  /** The number of times that each message was handed in, by id. */
+  /** How many times the adapter delivered each message, by id. */
   readonly handed: Map<string, number>;
   /** While true, `message` throws. */
   isFull: boolean;

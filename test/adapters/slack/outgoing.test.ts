@@ -246,7 +246,7 @@ describe('a channel that cannot be used', () => {
   test.each([
     ['archived', 'is archived', 'is_archived'],
     ['not in', 'has thrown the app out', 'not_in_channel'],
-  ])('row 42: is named in the error as "%s" when it %s', async (why) => {
+  ])('row 42: fails a post with the reason "%s" when it %s', async (why) => {
     const world = await speaking();
     if (why === 'archived') world.slack.archive(world.slack.ids.channel);
     else world.slack.kickBot(world.slack.ids.channel);

@@ -372,7 +372,7 @@ describe('a channel on Slack', () => {
   });
 
   test.each(['not_in_channel', 'is_archived', 'channel_not_found'])(
-    'T36 that answers %s once, and wrongly, is not suspended',
+    'T36 that answers %s once, although Conch can use it, is not suspended',
     async (error) => {
       await hearing({}, async ({ slack, ears, adapter, floor }) => {
         const post = { outboxId: '1', speaker: null, text: 'own', afterId: null, epoch: null };
