@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { BridgeRelay } from '../../../src/agents/bridge/bridge-relay.ts';
 import { createTime } from '../time.ts';
 
-/** An agent whose connection broke during a prompt, and a second prompt over a new connection. */
+/** Sends prompt 1, and `beside`. Breaks the connection during prompt 1, then sends prompt 2 over a new connection. */
 function cancelledOnce(...beside: readonly AnyMessage[]) {
   const time = createTime();
   const toAgent: AnyMessage[] = [];
@@ -23,7 +23,7 @@ function cancelledOnce(...beside: readonly AnyMessage[]) {
 }
 
 describe('an agent whose prompt was cancelled because the connection broke', () => {
-  test('gets the next prompt as soon as the cancelled one has ended', async () => {
+  test('gets the next prompt as soon as the cancelled prompt has ended', async () => {
     const { time, relay, stuck, prompted } = cancelledOnce();
     await time.advance(9_999);
     await relay.fromAgent({ jsonrpc: '2.0', id: 1, result: { stopReason: 'cancelled' } });
@@ -32,7 +32,7 @@ describe('an agent whose prompt was cancelled because the connection broke', () 
     expect(stuck).toEqual([]);
   });
 
-  test('gets no other prompt when it answers another request of the session', async () => {
+  test('gets no new prompt when it answers another request of the session', async () => {
     const params = { sessionId: 's1', modeId: 'plan' };
     const { relay, prompted } = cancelledOnce({ jsonrpc: '2.0', id: 7, method: 'session/set_mode', params });
     await relay.fromAgent({ jsonrpc: '2.0', id: 2, result: {} });

@@ -31,7 +31,7 @@ afterEach(async () => {
   await rig.stop();
 });
 
-/** A bridge in this process that retries at once. */
+/** Runs a bridge in this process. It reconnects after 20 ms. Resolves with its exit code. */
 const bridge = (token = rig.token, command = process.execPath) => {
   const over = runBridge({
     url: rig.url,
@@ -77,7 +77,7 @@ describe('a bridge', () => {
     expect(session).toHaveProperty('memory');
   });
 
-  test('keeps the agent and its sessions over a lost connection, and cancels running prompts', async () => {
+  test('keeps the agent and its sessions when the connection is lost, and cancels running prompts', async () => {
     void bridge();
     await connected();
     const session = await rig.backend.open(SEAT);
@@ -103,12 +103,12 @@ describe('a bridge', () => {
   test.each([
     ['a token that is not known', () => bridge('x'.repeat(43)), '401 the token is unknown there'],
     ['a program that does not exist', () => bridge(rig.token, 'no-such-agent'), 'there is no program "no-such-agent"'],
-  ])('ends for %s', async (_what, run, words) => {
+  ])('ends with exit code 1 for %s, and prints why', async (_what, run, words) => {
     expect(await run()).toBe(1);
     expect(said.at(-1)).toContain(words);
   });
 
-  test('ends when its token is revoked, or when another connection replaced it', async () => {
+  test('ends when another connection of the agent replaces it, and when its token was revoked', async () => {
     const over = bridge();
     await connected();
     await rig.connected();
@@ -144,14 +144,14 @@ describe('the command conch-agent', () => {
       'is not encrypted',
     ],
     ['an empty variable', ['--url', 'ws://127.0.0.1:1/agent', '--token-env', 'NO_SUCH', 'x'], 'NO_SUCH is empty'],
-  ])('given %s says what is wrong and ends with 2', async (_what, args, words) => {
+  ])('given %s prints the error and ends with exit code 2', async (_what, args, words) => {
     const { err, ended } = start(args);
     expect(await ended).toBe(2);
     expect(err()).toContain(words);
     expect(err()).not.toMatch(/^\s+at /m);
   });
 
-  test('ends with its whole process group when it gets a signal', async () => {
+  test('ends with all processes of its agent when it gets SIGTERM', async () => {
     const command = ['--url', rig.url, '--token-env', 'T', '--', process.execPath, AGENT];
     const { child, ended, err } = start(command, { T: rig.token });
     await connected();
@@ -175,7 +175,7 @@ describe('the command conch-agent', () => {
     expect(await ended).toBe(0);
   });
 
-  test('T41 works as one file, alone in a folder of another machine', async () => {
+  test('T41 works as one built file that is alone in its folder', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'conch-agent-'));
     try {
       const file = join(folder, 'conch-agent.mjs');
@@ -193,7 +193,7 @@ describe('the command conch-agent', () => {
     }
   });
 
-  test('prints its help', async () => {
+  test('ends with exit code 0, and prints no error, when asked for its help', async () => {
     const { ended, err } = start(['--help']);
     expect([await ended, err()]).toEqual([0, '']);
   });
@@ -203,7 +203,7 @@ async function codeOf(child: ChildProcess): Promise<number | null> {
   return await new Promise((resolve) => child.once('close', resolve));
 }
 
-/** Returns the process groups that a process has started. */
+/** Returns the ids of the child processes of a process. Each child leads its own process group. */
 function groupsOf(parent: number): readonly number[] {
   const children = readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8').trim();
   return children === '' ? [] : children.split(' ').map(Number);

@@ -14,7 +14,7 @@ const guardsOf = (program: number | undefined): readonly number[] =>
   processes().flatMap(({ pid, parent, command }) => (parent === program && command === 'sh' ? [pid] : []));
 
 describe('a process group', () => {
-  test.for(['SIGTERM', 'SIGKILL'] as const)('ends with the program that started it, by %s', async (signal) => {
+  test.for(['SIGTERM', 'SIGKILL'] as const)('ends when the program that started it is ended by %s', async (signal) => {
     const program = spawn(process.execPath, [fileURLToPath(new URL('fixtures/start-group.ts', import.meta.url))]);
     const { promise, resolve } = Promise.withResolvers<number>();
     createInterface({ input: program.stdout }).once('line', (line) => resolve(Number(line)));
@@ -24,7 +24,7 @@ describe('a process group', () => {
     await vi.waitFor(() => expect(livingIn(pid)).toEqual([]), { timeout: 60_000 });
   });
 
-  test('ends with the program also when its guard was killed before', async () => {
+  test('ends with the program that started it even if its guard was killed first', async () => {
     const program = spawn(process.execPath, [fileURLToPath(new URL('fixtures/start-group.ts', import.meta.url))]);
     const { promise, resolve } = Promise.withResolvers<number>();
     createInterface({ input: program.stdout }).once('line', (line) => resolve(Number(line)));
@@ -38,7 +38,7 @@ describe('a process group', () => {
     await vi.waitFor(() => expect(livingIn(group)).toEqual([]), { timeout: 60_000 });
   });
 
-  test('shares one guard with all others, and leaves none of its own', async () => {
+  test('shares one guard process with all other groups, and leaves no guard behind', async () => {
     const groups = await Promise.all([1, 2, 3].map(() => run('process.stdin.once("data", () => process.exit(0))')));
     expect(guardsOf(process.pid)).toHaveLength(1);
     for (const group of groups) group.stdin.write('end');
@@ -46,7 +46,7 @@ describe('a process group', () => {
     expect(guardsOf(process.pid)).toHaveLength(1);
   });
 
-  test('gets SIGTERM and ends by itself', async () => {
+  test('that is stopped gets SIGTERM, and may end by itself', async () => {
     const group = await run(
       'process.on("SIGTERM", () => process.exit(0)); console.log("up"); setInterval(() => {}, 1000)',
     );
@@ -56,7 +56,7 @@ describe('a process group', () => {
     await vi.waitFor(() => expect(livingIn(group.pid)).toEqual([]), { timeout: 60_000 });
   });
 
-  test('asks the processes that its first one left to end, and ends with them', async () => {
+  test('sends SIGTERM to the processes that its first process left behind, and ends with them', async () => {
     const left =
       'process.on("SIGTERM", () => { console.log("asked"); process.exit() }); console.log("up"); setInterval(() => {}, 9)';
     const group = await run(
@@ -82,7 +82,7 @@ describe('a process group', () => {
     expect(await group.exited).toMatchObject({ signal: 'SIGTERM' });
   });
 
-  test('reports its last line, without secrets of its environment', async () => {
+  test('reports the last line of its standard error, with the secrets of its environment redacted', async () => {
     const group = await run('console.error("first\\nbad key " + process.env.API_KEY); process.exitCode = 2', {
       API_KEY: 'sk-123456',
     });
@@ -90,7 +90,7 @@ describe('a process group', () => {
     await group.stop(0);
   });
 
-  test('keeps no part of a secret where the end of its standard error is cut', async () => {
+  test('keeps no part of a secret when its kept standard error begins inside the secret', async () => {
     const filler = '-'.repeat(4_086);
     const { exited } = await run(`console.error("key " + process.env.API_KEY + "${filler}")`, {
       API_KEY: 'sk-123456789abcdef',
@@ -116,7 +116,7 @@ describe('a process group', () => {
       /^exited with code 4: see https:\/\/example.org\/docs\/start$/,
     ],
     ['console.error("Error: " + "x".repeat(500)); process.exitCode = 1', /^exited with code 1: Error: x{153}…$/],
-  ] as const)('T29 says of %s the line that says why, short and without paths', async ([code, words]) => {
+  ] as const)('T29 reports for %s the line with the reason, short and without paths', async ([code, words]) => {
     const { exited } = await run(code);
     expect((await exited).words).toMatch(words);
   });
@@ -132,7 +132,7 @@ describe('a process group', () => {
 describe('the environment of a child', () => {
   const from = { PATH: '/bin', LC_ALL: 'C', SLACK_TOKEN: 'x', MY_KEY: 'secret-key', NODE_OPTIONS: '--inspect' };
 
-  test('holds the default variables, inherited ones and those that are set', () => {
+  test('has the default variables, the inherited variables and the configured variables', () => {
     expect(childEnvironment({ from, pass: ['MY_KEY', 'ABSENT'], set: { LC_ALL: 'de', OWN: '1' } })).toEqual({
       PATH: '/bin',
       LC_ALL: 'de',
@@ -146,7 +146,7 @@ describe('the environment of a child', () => {
     expect(() => childEnvironment({ from, set: { [name]: 'x' } })).toThrow(name);
   });
 
-  test('T29 has secret values: by name, and passwords in URLs, but none that is short enough for a plain word', () => {
+  test('T29 has secrets: values of variables named like a secret, and passwords in URLs; values as short as a word are none', () => {
     const proxies = { HTTPS_PROXY: 'http://anna:pass-word@proxy.test:8080', HTTP_PROXY: 'http://anna:a@proxy.test' };
     const databases = { MONGODB_URI: 'mongodb+srv://anna:word-pass@db.test' };
     const environment = { MY_KEY: 'secret-key', PATH: '/usr/bin', SHORT_KEY: 'k', ...proxies, ...databases };

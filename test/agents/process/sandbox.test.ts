@@ -41,7 +41,7 @@ const program: Program = {
 };
 const plan = { home: '/data/homes/dev', hidden: ['/data', '/home/ann/work/.env.file'], readable: [] };
 
-/** The mounts in order, as `flag path`. */
+/** Returns the mounts of a bubblewrap command in order, as `kind path` or `kind source target`. */
 const mounts = (args: readonly string[]): readonly string[] =>
   args.flatMap((arg, at) =>
     arg === '--tmpfs'
@@ -52,7 +52,7 @@ const mounts = (args: readonly string[]): readonly string[] =>
   );
 
 describe('the arguments of a sandbox', () => {
-  test("mount everything read-only, hide homes and data, and make the program's folder and its own home writable", () => {
+  test("mount everything read-only, hide homes and data, and make only the program's folder and home writable", () => {
     const args = sandboxArgs(program, plan, machine);
     expect(mounts(args)).toEqual([
       'ro-bind / /',
@@ -167,13 +167,13 @@ describe.skipIf(fault !== null)('a program in a sandbox', () => {
     expect(existsSync(join(place, 'work/late'))).toBe(false);
   });
 
-  test("T72 reaches only Conch's servers on this machine, and those allowed with their ports", async () => {
+  test("T72 reaches only Conch's servers on this machine, and the configured hosts at their ports", async () => {
     const server = createServer((_, response) => response.end('here')).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
     const at = `127.0.0.1:${port}`;
     const direct = `fetch('http://${at}')`;
-    // Requests the page as a program that always uses the proxy.
+    // These two requests go through the proxy at port 3128, as from a program that always uses a proxy.
     const [byProxy, byName] = [at, `localhost:${port}`].map(
       (host) =>
         `new Promise((done, fail) => require('http').get({ host: '127.0.0.1', port: 3128, path: 'http://${host}/', headers: { host: '${host}' } }, (r) => r.statusCode === 200 ? r.on('data', (data) => done(new Response(data))) : fail()).on('error', fail))`,
@@ -194,7 +194,7 @@ describe.skipIf(fault !== null)('a program in a sandbox', () => {
     server.close();
   });
 
-  test("T72 is a coding agent that answers as usual, and uses the floor's tools but nothing else of this machine", async () => {
+  test("T72 that is a coding agent answers as usual, uses the floor's tools, and reaches nothing else on this machine", async () => {
     const rig = await acpRig();
     const toolServer = createToolServer();
     const network = { hosts: [`127.0.0.1:${rig.env['RIG_PORT']}`], ports: [] };
@@ -219,7 +219,7 @@ describe.skipIf(fault !== null)('a program in a sandbox', () => {
     await rig.stop();
   });
 
-  test('is a command whose configuration sets the sandbox', async () => {
+  test("that is an agent's command is contained only if the agent's configuration sets `sandbox`", async () => {
     const config = load({
       agents: [agentOf(true), { ...agentOf('offline'), id: 'off' }, { ...agentOf(false), id: 'free' }],
       channels: [{ id: 'console:a', agents: ['dev', 'off', 'free'] }],
@@ -241,7 +241,7 @@ describe.skipIf(fault !== null)('a program in a sandbox', () => {
     await backends.stop();
   });
 
-  test("T72 contains its agent's MCP servers, too", async () => {
+  test("T72 that is an agent's MCP server is contained as the agent is", async () => {
     const server = `import { readFileSync, writeFileSync } from 'node:fs';
       const attempt = (act) => { try { act(); return 'yes'; } catch { return 'no'; } };
       const answer = [

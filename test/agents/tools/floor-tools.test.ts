@@ -22,7 +22,7 @@ describe('a generation without a floor tool', () => {
     expect(floorTools.ending).toEqual({ how: 'passed' });
   });
 
-  test('makes separate messages where it is told to', () => {
+  test('starts a new message where its backend marks a break', () => {
     const { floorTools, said } = begin();
     floorTools.apart();
     floorTools.text('One.');
@@ -55,7 +55,7 @@ describe('a generation with a floor tool', () => {
     expect([said(), floorTools.ending]).toEqual([['Which colour?'], { how: 'waiting', reason: 'answer' }]);
   });
 
-  test('passes, and drops text after that', () => {
+  test('passes, and drops text after the pass', () => {
     const { floorTools, said } = begin();
     floorTools.apply('pass', {});
     floorTools.text('I pass.');
@@ -86,7 +86,7 @@ describe('a generation with a floor tool', () => {
     expect(floorTools.ending).toEqual({ how: 'completed', handTo: 'qa' });
   });
 
-  test.each([['ops'], ['dev']])('does not hand over to %s, and gets the possible agents', (agent) => {
+  test.each([['ops'], ['dev']])('does not hand over to %s, and is told the possible agents', (agent) => {
     const { floorTools } = begin();
     expect(floorTools.apply('hand_to', { agent })).toBe(`Not done: "${agent}" is not here. Agents: pm, qa.`);
     expect(floorTools.over).toBe(false);
@@ -105,7 +105,7 @@ describe('a generation with a floor tool', () => {
     ['WAITING', 'waits for you or for others'],
     ['OFFLINE', 'is away'],
     ['IDLE', 'is away'],
-  ])('T15 asks no agent that is %s, and hears why', (status, why) => {
+  ])('T15 asks no agent that is %s, and is told why', (status, why) => {
     const heard = recorder();
     const roster = prompt({}).roster.map((seat) => (seat.id === 'qa' ? { ...seat, status } : seat));
     const floorTools = new FloorTools(heard.report, 'dev', { roster });
@@ -119,7 +119,7 @@ describe('a generation with a floor tool', () => {
     expect(said()).toEqual([]);
   });
 
-  test('ends its turn once', () => {
+  test('can use no floor tool after its turn has ended', () => {
     const { floorTools, said } = begin();
     floorTools.apply('pass', {});
     expect(floorTools.apply('wait_for', { question: 'Well?' })).toBe('Your turn is over: end your reply now.');
@@ -155,7 +155,7 @@ describe('ticket_new', () => {
   });
 });
 
-test('the floor tools are six, and three for the turns of a task', () => {
+test('the floor tools are six for every turn, and three more for turns of a task', () => {
   const six = ['say', 'turn_complete', 'pass', 'wait_for', 'ask', 'hand_to'];
   expect(Object.keys(FLOOR_TOOLS)).toEqual([...six, 'done', 'ticket_new', 'review']);
   const without = six.filter((name) => name !== 'pass');

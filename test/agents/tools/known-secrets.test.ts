@@ -15,7 +15,7 @@ describe('pitfall 15: a known secret', () => {
     ['as it is', `see ${VALUE}!`],
     ['in an address', `https://a.org/?q=${encodeURIComponent(VALUE)}`],
     ['in a form', `q=${encodeURIComponent(VALUE).replaceAll('%20', '+')}`],
-  ])('is found and taken out %s', (_, text) => {
+  ])('is found and redacted %s', (_, text) => {
     expect(known.namesIn(text)).toEqual(['DB_PASSWORD']);
     expect(known.redact(text)).toContain('«DB_PASSWORD»');
     expect(known.redact(text)).not.toContain('ss');
@@ -39,7 +39,7 @@ describe('pitfall 15: a known secret', () => {
     expect(secrets.redact(text)).not.toContain('quoted');
   });
 
-  test('of several lines is taken out where its lines are indented, and no word of its frame is', () => {
+  test('of several lines is redacted when its lines are indented; its BEGIN line alone is no secret', () => {
     const lines = ['MIIEvQIBADANBgkqhkiG9w0BAQEFAASC', 'BKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj'];
     const value = ['-----BEGIN PRIVATE KEY-----', ...lines, '-----END PRIVATE KEY-----', ''].join('\n');
     const secrets = new KnownSecrets([{ name: 'APP_KEY', value }]);
@@ -49,7 +49,7 @@ describe('pitfall 15: a known secret', () => {
     expect(secrets.namesIn('-----BEGIN PRIVATE KEY-----')).toEqual([]);
   });
 
-  test('of seven characters does not count, because it would match ordinary words', () => {
+  test('of seven characters is not redacted, because it would match ordinary words', () => {
     expect(known.namesIn('1234567')).toEqual([]);
     expect(known.redact('1234567')).toBe('1234567');
   });

@@ -2,7 +2,7 @@ import { Server } from 'node:net';
 import { expect, test, vi } from 'vitest';
 import { createToolServer } from '../../../src/agents/tools/tool-server.ts';
 
-test('a tool server that found no free port tries again at the next session, and closes', async () => {
+test('a tool server that found no free port can be closed, and listens again for the next session', async () => {
   const listen = vi.spyOn(Server.prototype, 'listen').mockImplementation(function (this: Server) {
     process.nextTick(() => this.emit('error', new Error('listen EADDRINUSE')));
     return this;

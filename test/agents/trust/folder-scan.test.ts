@@ -43,7 +43,7 @@ const pathsIn = async (folder: string, ...files: readonly RepositoryFile[]) =>
   (await scanFolder(folder, files, { home: ROOM })).files.map(({ path }) => path);
 
 describe('T72 the files that an agent obeys', () => {
-  test('are found by patterns, in any letter case and Unicode form, and by no other name', async () => {
+  test('are found by their patterns in any letter case and Unicode form; other names are not found', async () => {
     const folder = newFolder(
       ['.Claude/SETTINGS.json', ''],
       ['.claude/settings.json.bak', ''],
@@ -74,7 +74,7 @@ describe('T72 the files that an agent obeys', () => {
     expect(await pathsIn(join(main, 'src'), all)).toEqual(['../../.codex/config.toml', '../.codex/config.toml']);
   });
 
-  test("differ when a name, the contents, a link's target, or the folder differs", async () => {
+  test('have another digest when their contents, a link, the contents behind a link, or the folder differ', async () => {
     const folder = newFolder(['.claude/settings.json', '{}'], ['other.json', '{}']);
     const first = await digestOf(folder);
     expect(await digestOf(folder)).toBe(first);
@@ -115,14 +115,14 @@ describe('T72 the files that an agent obeys', () => {
     expect(await digestOf(folder)).not.toBe(before);
   });
 
-  test('show no name behind a quote that is not closed in an environment file', async () => {
+  test('are shown without variable names after an unclosed quote in an environment file', async () => {
     const folder = newFolder(['.env', 'A=1\nKEY="-----BEGIN\nMIIEcanary=\nMIIEsecond=x\n']);
     const detail = foundDetail(await scanFolder(folder, [file('.env')], { home: ROOM }), (shown) => shown);
     expect(detail).toContain('A, KEY (values are not shown)');
     expect(detail).not.toContain('MIIE');
   });
 
-  test('show the names of the variables in an environment file, and no value', async () => {
+  test('are shown with the names of the variables in an environment file, without values', async () => {
     const text = 'API_KEY=canary-1\nexport OTHER = "canary-2\ncanary=3"\n# canary-4\n';
     const folder = newFolder(['.env', text], ['.gemini/.ENV.local', 'canary-5']);
     const scan = await scanFolder(folder, [file('.env'), file('.gemini/.env.*')], { home: ROOM });
@@ -131,7 +131,7 @@ describe('T72 the files that an agent obeys', () => {
     expect(detail).not.toContain('canary');
   });
 
-  test('are shown completely, with secrets redacted, and long contents cut with their size', async () => {
+  test('are shown with path, size and effect; in their contents secrets are redacted, and long contents are cut', async () => {
     const folder = newFolder(['.claude/settings.json', `{"a":"key-123\u202E"}${'x'.repeat(9_000)}`]);
     const detail = foundDetail(await scanFolder(folder, [SETTINGS]), (text) => text.replaceAll('key-123', '[secret]'));
     expect(detail).toContain('.claude/settings.json (9,018 bytes)\n  can run programs: runs it');
@@ -141,7 +141,7 @@ describe('T72 the files that an agent obeys', () => {
   });
 });
 
-/** A random file of a list, in a place where its agent looks, in some disguise. */
+/** Random listed files, each in a place where its agent looks, and disguised by letter case or a link. */
 const placed = fc.record({
   file: fc.constantFrom(...ALL_FILES.files),
   word: fc.constantFrom('a', 'x.ts', 'Deep one'),
@@ -181,18 +181,18 @@ function place({ file: { path, searched }, word, guise, away }: Placed): string 
 
 type Scanner = (cwd: string, files: readonly RepositoryFile[]) => Promise<boolean>;
 
-/** A folder with a listed file never counts as one without. */
+/** The property that a scanner finds every listed file, wherever the file is and however it is disguised. */
 const isNeverMissed = (finds: Scanner) => fc.asyncProperty(placed, async (one) => finds(place(one), ALL_FILES.files));
 
 describe('T72 a folder with any listed file', () => {
-  test('never counts as one without', async () => {
+  test('is never taken for a folder without listed files', async () => {
     await fc.assert(
       isNeverMissed(async (cwd, files) => (await digestOf(cwd, files)) !== null),
       { numRuns: 400 },
     );
   });
 
-  /** A scanner that checks plain paths only. Each case forgets one rule. */
+  /** A scanner that only checks whether paths exist. Each planted scanner below breaks one rule of the search. */
   const literal = (paths: (cwd: string, path: string) => readonly string[]): Scanner => {
     return async (cwd, files) => files.some(({ path }) => paths(cwd, path).some((each) => existsSync(each)));
   };

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { AbsentError } from '../../../src/agents/backends/backend.ts';
 import { FolderTrust } from '../../../src/agents/trust/folder-trust.ts';
 
-test('T72 starts an agent again in every channel once one channel found the file deleted', async () => {
+test('T72 starts an agent again in every channel once one channel finds the untrusted file deleted', async () => {
   const cwd = mkdtempSync(join(tmpdir(), 'conch-trust-'));
   onTestFinished(() => rmSync(cwd, { recursive: true }));
   mkdirSync(join(cwd, '.claude'));
@@ -29,7 +29,7 @@ test('T72 starts an agent again in every channel once one channel found the file
   expect(isWoken).toBe(true);
 });
 
-test('a revocation counts for every version of the files, an answer with an id for that version', async () => {
+test('a revocation without an id covers every version of the files; an answer with an id covers one version', async () => {
   const cwd = mkdtempSync(join(tmpdir(), 'conch-trust-'));
   onTestFinished(() => rmSync(cwd, { recursive: true }));
   const kept = new Map<string, string>();
