@@ -11,7 +11,7 @@ function end(epoch: number): AgentCommand {
   return { type: 'end', agent: 'pm', epoch, outcome: 'completed', signalled: true };
 }
 
-/** A queue to floors that fail this many times and answer when the test releases them. */
+/** A queue whose floors reject the first `failures` commands. `given()`: the epochs applied, grouped by task. */
 function queue(failures = 0, error = new Error('disk is full')) {
   const given: number[][] = [[]];
   const log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
@@ -54,7 +54,7 @@ test('commands that could not be written are retried together, in order', async 
   ]);
 });
 
-test('commands that the store cannot write are retried for as long as it cannot, others for about an hour', async () => {
+test('commands are retried without a limit while the store cannot be written, and for an hour after other errors', async () => {
   const full = queue(500, new StoreError('full', 'The disk is full.'));
   const kept = full.made.send(end(1));
   await full.time.advance(5 * 3_600_000);
@@ -65,7 +65,7 @@ test('commands that the store cannot write are retried for as long as it cannot,
   expect([await dropped, wrong.given().length]).toEqual([null, 121]);
 });
 
-test('commands that wait for their next attempt get a last one when the queue is closed, before those behind them', async () => {
+test('commands that wait for a retry are tried once more when the queue is closed, before later commands', async () => {
   const { made, given } = queue(1);
   const sent = [made.send(end(1))];
   while (given().length === 0) await new Promise((resolve) => void setImmediate(resolve));

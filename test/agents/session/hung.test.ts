@@ -10,7 +10,7 @@ type Way = (typeof WAYS)[number];
 const REOPENS_MS = 60_000;
 
 describe('an agent whose turn times out without a sign of work', () => {
-  test('T59 has its session ended, cools down, and joins again with the next session', async () => {
+  test('T59 loses its session, cools down, and joins again with the next session', async () => {
     const { prompt, hangs, session, sessions, moves, types, supervisor, time, logged } = await bench();
     await prompt(1);
     session().stopsWhenInterrupted = false;
@@ -68,13 +68,13 @@ describe('an agent whose turn times out without a sign of work', () => {
     expect(supervisor.status('dev')?.[1]).toContain('0 errors in a row, 0 in all');
   });
 
-  test("T59 in every order of five turns has the counters of the session's table", { timeout: 60_000 }, async () => {
+  test("T59 has the specification's error counters after every order of five turns", { timeout: 60_000 }, async () => {
     const orders = WAYS.flatMap((first) => ordersFrom([first], 5));
     expect(orders).toHaveLength(1_024);
     for (const order of orders) expect([order, await played(order, 'hangs')]).toEqual([order, told(order)]);
   });
 
-  test('T59 in every order of five turns shows a timeout that only interrupts', { timeout: 60_000 }, async () => {
+  test('T59 has other error counters when a timeout only interrupts the turn', { timeout: 60_000 }, async () => {
     const order: readonly Way[] = ['hangs', 'hangs', 'hangs', 'hangs', 'hangs'];
     expect(await played(order, 'interrupt')).not.toEqual(told(order));
   });
@@ -88,8 +88,8 @@ function ordersFrom(order: readonly Way[], length: number): readonly (readonly W
 type Counted = { readonly inRow: number; readonly inAll: number; readonly isStopped: boolean };
 
 /**
- * The expected counters by the specification: output resets the counter of failures in a row before the turn's own end
- * counts. Five in a row stop the session.
+ * Returns the counters that the specification demands. A turn's output resets the failures in a row before the turn's
+ * end counts. Five failures in a row stop the session.
  */
 function told(order: readonly Way[]): Counted {
   const counted = { inRow: 0, inAll: 0 };

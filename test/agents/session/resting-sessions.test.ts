@@ -53,7 +53,7 @@ describe('the taint of a session', () => {
     forget: (after: number) => void told.push(`forget after ${after}`),
   });
 
-  test("grows with what agents wrote, is kept by the program's first session, and cleared by the next", async () => {
+  test("grows with lines of agents, stays for the program's first session, and is cleared for the next session", async () => {
     const told: string[] = [];
     const { time, prompt, session, floors } = await bench({ taint: taint(told) });
     floors.lines = [person(1, 'Go')];
@@ -66,7 +66,7 @@ describe('the taint of a session', () => {
     expect(told).toEqual(['forget after 0', 'u1,pm']);
   });
 
-  test('lasts while the agent remembers the conversation: over a failure, and over an idle close', async () => {
+  test('stays while the agent remembers the conversation: after a failure, and after an idle close', async () => {
     const resuming: string[] = [];
     const { time, prompt, session, floors } = await bench({ taint: taint(resuming), resumed: true });
     floors.lines = [person(1, 'Go')];
@@ -86,7 +86,7 @@ describe('the taint of a session', () => {
     expect(anew).toEqual(['forget after 0']);
   });
 
-  test('is cleared only of lines before those that the next session reads, however many these are', async () => {
+  test('is cleared only up to the lines that the next session reads again', async () => {
     const told: string[] = [];
     const { time, prompt, session, floors } = await bench({ taint: taint(told) });
     floors.lines = Array.from({ length: 200 }, (_, index) => person(index + 1, 'Go'));
@@ -99,7 +99,7 @@ describe('the taint of a session', () => {
     expect(told).toEqual(['forget after 20', 'forget after 150']);
   });
 
-  test('grows with old messages that the next session is to answer', async () => {
+  test('grows with old messages that the next session must answer', async () => {
     const read: number[] = [];
     const noting = {
       forget: () => {},
@@ -142,7 +142,7 @@ describe('an agent without an open session', () => {
     expect(floors.told.at(-1)).toMatchObject({ type: 'leave', agent: 'dev', cause: 'no heartbeat for 45 s' });
   });
 
-  test('gets its next session only when the former one is closed, at the latest after 5 s', async () => {
+  test('gets its next session when the former session has closed, or after 5 s', async () => {
     const { time, prompt, session, sessions } = await bench();
     session().closes = false;
     await time.advance(QUARTER_HOUR_MS);
@@ -155,7 +155,7 @@ describe('an agent without an open session', () => {
     expect(sessions[1]?.calls).toEqual(['prompt #4 grant']);
   });
 
-  test('that no longer starts leaves the floor', async () => {
+  test('leaves the floor when its session can no longer be opened', async () => {
     const { prompt, failures, floors } = await atRest();
     failures.push(new Error('connection refused'));
     floors.view = holding('dev', 4);
@@ -164,7 +164,7 @@ describe('an agent without an open session', () => {
     expect(settled).toMatchObject({ state: 'retry' });
   });
 
-  test('is not opened for messages that it only observes', async () => {
+  test('gets no session for messages that it only observes', async () => {
     const { deliver, sessions } = await atRest();
     const observed = await deliver({ type: 'observe', agent: 'dev', message: 'm1' });
     expect(observed).toEqual({ state: 'confirmed', platformId: null });
@@ -181,13 +181,13 @@ describe('an agent without an open session', () => {
     expect(time.pending()).toBe(0);
   });
 
-  test('says so when an operator restarts it', async () => {
+  test('starts with its next turn when an operator restarts it', async () => {
     const { supervisor } = await atRest();
     expect(await supervisor.restart('dev')).toEqual({ ok: true, text: 'dev starts afresh with its next turn.' });
   });
 });
 
-test('keeps its session if it connects by itself', async () => {
+test('an agent that connects by itself keeps its session while it is idle', async () => {
   const { backend } = puppetry();
   const { time, supervisor, dev, sessions } = await bench();
   await supervisor.configure([{ ...dev, backend: { ...backend, connectsItself: true } }]);

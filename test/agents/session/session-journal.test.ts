@@ -32,7 +32,7 @@ function fakeJournal(kept: KeptSession | null = null, broken = 0) {
       state.kept = sessionJournal.evolve(state.kept ?? sessionJournal.empty(), stored);
     },
   };
-  /** The recorded moves: from, trigger, to, counters. */
+  /** Returns each recorded move as "from trigger to errors-in-a-row errors-in-all". */
   const recorded = () =>
     moves.map(({ from, trigger, to, consecutiveErrors: row, totalErrors: all }) =>
       [from, trigger, to.name, row, all].join(' '),
@@ -58,7 +58,7 @@ describe('a running session', () => {
     expect(moves).toEqual([]);
   });
 
-  test('records each failure with its cause and the end of the pause, and the turn that ends them', async () => {
+  test('records each failure with its cause and the end of its pause, and the turn that ends the failures', async () => {
     const { journal, moves, recorded } = fakeJournal();
     const { time, prompt, session } = await bench({ journal, failures: refusals(2) });
     const began = time.clock.now();
@@ -79,7 +79,7 @@ describe('a running session', () => {
     ]);
   });
 
-  test('records nothing when it is lost while idle: that counts no error', async () => {
+  test('records nothing when it is lost while idle, because such a loss counts no error', async () => {
     const { journal, moves } = fakeJournal();
     const { session, time } = await bench({ journal });
     session().pings = new Error('socket closed');
@@ -87,7 +87,7 @@ describe('a running session', () => {
     expect(moves).toEqual([]);
   });
 
-  test('is not stopped by the end of the program', async () => {
+  test('records no stop when the program ends', async () => {
     const { journal, moves } = fakeJournal();
     const { supervisor } = await bench({ journal });
     await supervisor.stop();
@@ -159,7 +159,7 @@ describe('a session that was stopped before the program started', () => {
     expect(floors.told).toEqual([{ type: 'join', agent: 'dev' }]);
   });
 
-  test('by a fatal error gets one more attempt, with its counters', async () => {
+  test('and that a fatal error had stopped gets one more attempt, with its counters', async () => {
     const phase = { name: 'Stopped', why: 'no such binary' } as const;
     const { journal, recorded } = fakeJournal({ ...kept, phase, trigger: 'FatalError' });
     const failures = [new BackendError('no such binary', { terminal: true }), ...refusals(9)];
@@ -172,7 +172,7 @@ describe('a session that was stopped before the program started', () => {
 });
 
 describe('a session that was cooling down when the program ended', () => {
-  /** Returns the clock and journal of a program that failed at its start, `ms` into its pause of 2 s. */
+  /** Returns the clock and journal of a program whose session failed to open. `ms` of its pause of 2 s are over. */
   async function after(ms: number) {
     const { journal, recorded } = fakeJournal();
     const { time, supervisor } = await bench({ journal, failures: refusals(1) });
@@ -263,7 +263,7 @@ describe('a recorded move', () => {
     });
   });
 
-  test('outside the table is a bug', () => {
+  test('that is not in the session table is rejected as impossible', () => {
     const fold = (changed: Partial<RecordedMove>) => () =>
       sessionJournal.evolve(sessionJournal.empty(), { ...move, ...changed });
     expect(fold({ from: 'CoolingDown' })).toThrow('impossible: SessionExited(Error) led a session from CoolingDown');
@@ -276,7 +276,7 @@ describe('a recorded move', () => {
     ['an unknown phase', { ...move, to: { name: 'Sleeping' } }],
     ['an unknown trigger', { ...move, trigger: 'Snored' }],
     ['a text', 'Stopped'],
-  ])('is not read when it is one with %s', (_what, stored) => {
+  ])('that is stored with invalid data is rejected: %s', (_what, stored) => {
     expect(() => sessionJournal.fact.parse(stored)).toThrow(/invalid|too_small/u);
   });
 });
@@ -311,7 +311,7 @@ describe('recorded sessions in a file', () => {
 });
 
 describe('the words for the states of a session', () => {
-  test('exist for every state of the table, each different', () => {
+  test('exist for every state of the session table, and differ', () => {
     const names = SESSION_TRANSITIONS.flatMap(({ from, to }) => (from === 'any' ? [to] : [from, to]));
     expect(Object.keys(STATE_WORDS).toSorted()).toEqual([...new Set<string>(names)].toSorted());
     expect(new Set(Object.values(STATE_WORDS)).size).toBe(8);

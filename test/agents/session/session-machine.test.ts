@@ -103,7 +103,7 @@ const DEPARTURES: Record<string, string> = {
   'BuildingPrompt SessionExited(Timeout)': 'BuildingPrompt None',
 };
 
-/** Returns the row that is valid in every state. */
+/** Returns the expected "state effect" of an event that every state handles. */
 function globalRow(phase: Phase, event: string): string | undefined {
   const live = phase.name === 'Running' || phase.name === 'Interrupting' ? 'CancelSession' : 'None';
   if (event === 'OperatorStop') return `Stopped ${live}`;
@@ -146,7 +146,7 @@ describe('the session table', () => {
     }
   }
 
-  test("has exactly the specification's rows, with SessionExited(*) written out, and says why where it departs", () => {
+  test("has exactly the specification's rows, with SessionExited(*) written out, and a reason for each departure", () => {
     const own = SESSION_TRANSITIONS.filter((row) => !('departs' in row)).map((row) => [
       `${row.from} ${row.trigger}`,
       `${row.to} ${row.effect}`,
@@ -176,24 +176,24 @@ describe('the session table', () => {
   });
 });
 
-describe('row values', () => {
-  test('PromptReady(prompt) stores the prompt', () => {
+describe('a row of the session table', () => {
+  test('for PromptReady(prompt) stores the prompt', () => {
     expect(moved({ name: 'BuildingPrompt' }, promptReady).effects).toEqual([{ type: 'StorePrompt', prompt: PROMPT }]);
   });
 
-  test('SessionStarted(seq) runs under its number, and is refused under another', () => {
+  test('for SessionStarted(seq) runs under that number, and refuses another number', () => {
     expect(moved(SPAWNING, started).to).toEqual({ name: 'Running', sessionSeq: 3 });
     const other = machine.decide(at(SPAWNING), { type: 'SessionStarted', seq: 2 }, AT);
     expect(other).toEqual({ ok: false, refusal: 'session 2 cannot start: it is session 3', facts: [] });
   });
 
-  test("UrgentMessage interrupts under the session's number, and passes the grace on", () => {
+  test("for UrgentMessage interrupts under the session's number, and passes the grace on", () => {
     const { to, effects } = moved(RUNNING, urgent);
     expect(to).toEqual({ name: 'Interrupting', sessionSeq: 3, graceEndsAt: AT + 6_000 });
     expect(effects).toEqual([{ type: 'CancelSession', graceMs: 5_000 }]);
   });
 
-  test('a second UrgentMessage shortens the grace, never extends it', () => {
+  test('for a second UrgentMessage shortens the grace, and never extends it', () => {
     const ends = [0, 60_000].map((graceMs) => moved(INTERRUPTING, { type: 'UrgentMessage', graceMs }).to);
     expect(ends).toEqual([
       { name: 'Interrupting', sessionSeq: 3, graceEndsAt: AT + 1_000 },
@@ -201,30 +201,30 @@ describe('row values', () => {
     ]);
   });
 
-  test('FatalError(msg) stops with its message, and logs it', () => {
+  test('for FatalError(msg) stops with that message, and logs it', () => {
     const { to, effects } = moved(RUNNING, { type: 'FatalError', message: 'no such binary' });
     expect(to).toEqual({ name: 'Stopped', why: 'no such binary' });
     expect(effects).toEqual([{ type: 'LogFatal', message: 'no such binary' }]);
   });
 
-  test('a reached threshold logs its counter', () => {
+  test('that reaches a threshold logs the counter', () => {
     const worn = at(RUNNING, { consecutiveErrors: 4 });
     expect(machine.react(factOf(worn, error), run(worn, error))).toEqual([
       { type: 'LogFatal', message: '5 errors in a row' },
     ]);
   });
 
-  test('OperatorStop of a live session gives no grace', () => {
+  test('for OperatorStop gives a live session no grace', () => {
     expect(moved(INTERRUPTING, { type: 'OperatorStop' }).effects).toEqual([{ type: 'CancelSession', graceMs: null }]);
   });
 
-  test('OperatorRestart starts with the number and the counters of a new session', () => {
+  test('for OperatorRestart starts with the number and the counters of a new session', () => {
     const worn = at(RUNNING, { consecutiveErrors: 4, totalErrors: 19 });
     expect(run(worn, { type: 'OperatorRestart' })).toEqual(NEW_SESSION);
   });
 });
 
-describe('the deadline', () => {
+describe('the deadline of a session', () => {
   test.each([
     ['the end of the backoff', PHASES['CoolingDown'], AT],
     ['the end of the grace', INTERRUPTING, AT + 3_000],
@@ -235,7 +235,7 @@ describe('the deadline', () => {
     expect(phase && machine.nextDeadline(at(phase))).toBe(deadline);
   });
 
-  test('is as far away as the backoff of the errors in a row', () => {
+  test('grows with the backoff of the errors in a row', () => {
     const ends = [0, 1, 2, 3].map((consecutiveErrors) => {
       const state = run(at(RUNNING, { consecutiveErrors }), timeout);
       return (machine.nextDeadline(state) ?? 0) - AT;
@@ -251,7 +251,7 @@ describe('the backoff', () => {
     ]);
   });
 
-  test('of a session that never opens is 2, 4, 8 and 16 s, then it stops', () => {
+  test('of a session that never opens is 2, 4, 8 and 16 s; then the session stops', () => {
     let state = run(NEW_SESSION, { type: 'WorktreeReady' });
     const delays: (number | string)[] = [];
     for (let attempt = 0; attempt < 5; attempt++) {
@@ -302,13 +302,13 @@ describe('the error counters', () => {
     expect(run(at(RUNNING, { totalErrors: 19 }), timeout).phase).toEqual({ name: 'Stopped', why: '20 errors in all' });
   });
 
-  test("the thresholds are the caller's; default 5 and 20", () => {
+  test('the caller sets the thresholds; the defaults are 5 and 20', () => {
     expect(DEFAULT_THRESHOLDS).toEqual({ maxConsecutiveErrors: 5, maxTotalErrors: 20 });
     const strict = createSessionMachine({ maxConsecutiveErrors: 1, maxTotalErrors: 9 });
     expect(strict.decide(at(SPAWNING), error, AT).facts[0]?.to.name).toBe('Stopped');
   });
 
-  test('each generation has the next number', () => {
+  test('each generation raises the session number by one', () => {
     const ready = { type: 'WorktreeReady' } as const;
     const done = run(NEW_SESSION, ready, promptReady, { type: 'SessionStarted', seq: 1 }, success);
     const second = run(done, ready, promptReady, { type: 'SessionStarted', seq: 2 });

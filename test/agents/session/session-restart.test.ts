@@ -12,7 +12,7 @@ const CONFIG = load({
   channels: [{ id: CHANNEL, agents: ['dev'] }],
 });
 
-/** The whole program on this file, with one failing agent and an operator. */
+/** Starts the program on a store in `file`. Each of `failures` fails one start of its agent. `run`: as an operator. */
 async function program(file: string, time: Time, failures: Error[]) {
   const { backend, sessions } = puppetry({ failures });
   const store = open(file, { clock: time.clock });

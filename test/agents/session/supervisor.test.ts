@@ -99,7 +99,7 @@ describe('a prompt', () => {
     );
   });
 
-  test('of a session that was never prompted has what an earlier session had seen, too', async () => {
+  test('of a session that was never prompted has the lines that an earlier session received, too', async () => {
     const { prompt, session, floors } = await bench();
     floors.lines = [person(1, 'Build a clock'), spoken(2, 'dev', 'half of it'), person(3, 'go on')];
     floors.view = holding('dev', 7);
@@ -148,7 +148,7 @@ describe('a prompt', () => {
     expect(await prompt(1)).toEqual({ state: 'retry', notBefore: time.clock.now() + 1_000 });
   });
 
-  test('for an absent agent fails', async () => {
+  test('or another effect for an unknown agent fails', async () => {
     const { deliver } = await bench();
     expect(await deliver({ type: 'observe', agent: 'ops', message: 'm1' })).toMatchObject({ state: 'failed' });
   });
@@ -333,7 +333,7 @@ describe('a turn', () => {
     expect(floors.told).toContainEqual({ ...spent, use: { ...use, outcome: 'passed' } });
   });
 
-  test('has ended a message when no text follows for 5 s', async () => {
+  test('posts its message when no text follows for 5 s', async () => {
     const { prompt, session, floors, time } = await bench();
     await prompt(1);
     session().report?.text('one ');
@@ -383,7 +383,7 @@ describe('a turn', () => {
     expect(supervisor.takeDraft(CHANNEL)).toBeNull();
   });
 
-  test('counts its generations', async () => {
+  test('raises the session number by one with each generation', async () => {
     const { prompt, session, supervisor, time } = await bench();
     for (const epoch of [1, 2]) {
       await prompt(epoch);
@@ -395,7 +395,7 @@ describe('a turn', () => {
     );
   });
 
-  test('continues when its commands are refused; they are dropped', async () => {
+  test('drops commands that the floor refuses, and continues', async () => {
     const { prompt, session, floors, types, time } = await bench();
     floors.refuse = ({ type }) => type === 'say';
     await prompt(1);
@@ -417,7 +417,7 @@ describe('a turn', () => {
     expect(types()).toEqual(['join', 'work', 'say', 'end']);
   });
 
-  test('is told with its next prompt that its answer was cut when a message could not be written at all', async () => {
+  test('whose message could not be written at all is followed by a prompt that says the answer was cut', async () => {
     const { prompt, session, floors, time } = await bench();
     session().history = 'own';
     await prompt(1);
@@ -445,7 +445,7 @@ describe('T16 a pass word', () => {
     expect(floors.told.at(-1)).toMatchObject({ type: 'end', outcome: 'passed' });
   });
 
-  test('is posted as soon as more text follows', async () => {
+  test('is shown as soon as more text follows', async () => {
     const { prompt, session, floors } = await bench();
     await prompt(1);
     session().report?.text('Pass');
@@ -454,7 +454,7 @@ describe('T16 a pass word', () => {
   });
 });
 
-/** Runs one turn of dev with qa at the same floor, and returns the result. */
+/** Runs one turn of dev on a floor that also seats qa. Returns the posts, the end, the drafts and the prompt. */
 async function performed(
   needsSignal: boolean,
   act: (report: Report, time: Time) => unknown,
@@ -498,21 +498,21 @@ describe.each([
     'End with `TURN_COMPLETE`',
     'done. turn_complete',
     'I say TURN_COMPLETE at the end.',
-  ])('that has it elsewhere shows it: %j', async (text) => {
+  ])('that has the signal elsewhere shows it: %j', async (text) => {
     const { said, end } = await written(...Array.from(text));
     expect(said).toEqual([text]);
     expect(end).toEqual({ ...SIGNALLED, signalled: !needsSignal });
   });
 
   test.each(['TURN_COMPLETE', '\n TURN_COMPLETE \n', 'TURN_COMPLETE @nobody', 'TURN_COMPLETE @dev TURN_COMPLETE'])(
-    'that is nothing else is a pass, or names nobody else: %j',
+    'of only the signal, without another seated agent, is a pass: %j',
     async (text) => {
       const { said, end } = await written(text);
       expect({ said, end }).toEqual({ said: [], end: { ...SIGNALLED, outcome: 'passed' } });
     },
   );
 
-  test('of only the signal with a name hands over', async () => {
+  test('of only the signal and a seated agent hands over', async () => {
     const { said, end } = await written('TURN_COMPLETE @QA');
     expect({ said, end }).toEqual({ said: [], end: { ...SIGNALLED, handTo: 'qa' } });
   });
@@ -536,7 +536,7 @@ describe.each([
     expect({ said, end }).toEqual({ said: ['It is fine.'], end: { ...SIGNALLED, handTo: 'qa' } });
   });
 
-  test('that asks people something before its end shows no signal either', async () => {
+  test('that starts a step after the signal is posted without the signal', async () => {
     const { said, end } = await performed(needsSignal, (report, time) => {
       report.text('I clean up. TURN_COMPLETE');
       void report.gate.step({ text: '', kept: null });
@@ -555,7 +555,7 @@ describe.each([
     expect({ said, end }).toEqual({ said: ['It is done.'], end: SIGNALLED });
   });
 
-  test('with a hand-over by tool follows the tool', async () => {
+  test('with a hand-over by tool hands over to the agent of the tool', async () => {
     const { end } = await performed(needsSignal, (report) => report.text('Please check. TURN_COMPLETE @dev'), {
       how: 'completed',
       handTo: 'qa',
@@ -572,7 +572,7 @@ describe.each([
 });
 
 describe('an agent whose run is paused', () => {
-  /** An agent used a tool without asking, continues to write while people are asked, and ends. */
+  /** Runs a turn whose agent writes and ends while its run is paused. `decide` lets people continue the run. */
   async function ended() {
     let standing: Promise<'go'> | null = null;
     const decided = Promise.withResolvers<'go'>();
@@ -595,14 +595,14 @@ describe('an agent whose run is paused', () => {
     return { ...rig, decide };
   }
 
-  test('ends when people continue the run, and then posts its text', async () => {
+  test('posts its text and ends its turn only when people continue the run', async () => {
     const { types, decide } = await ended();
     expect(types()).toEqual(['join', 'work']);
     await decide();
     expect(types()).toEqual(['join', 'work', 'say', 'end']);
   });
 
-  test('and that is interrupted ends nothing, and can be prompted again before the decision', async () => {
+  test('and that is interrupted ends no turn, and can be prompted again before the decision', async () => {
     const { types, interrupt, prompt, session } = await ended();
     await interrupt(1);
     await prompt(2);
@@ -619,7 +619,7 @@ describe('T14 the prompt', () => {
 });
 
 describe('a message injected into a turn', () => {
-  test('of a burst is injected with the others after half a second, in order, each with its own outcome', async () => {
+  test('of a burst is injected half a second after the first message, in order, each with its own outcome', async () => {
     const { prompt, inject, session, floors, time } = await bench();
     floors.lines = [person(1, 'a'), person(2, 'b')];
     await prompt(1);
@@ -662,7 +662,7 @@ describe('a message injected into a turn', () => {
     ]);
   });
 
-  test('that is not delivered when the generation ends goes with the next prompt, before the end', async () => {
+  test('that is not yet injected when the generation ends is reported for the next prompt, before the end', async () => {
     const { prompt, inject, session, floors, types, time } = await bench();
     floors.lines = [person(1, 'a')];
     await prompt(1);
@@ -699,7 +699,7 @@ describe('a message injected into a turn', () => {
     expect(floors.told.at(-1)).toMatchObject({ type: 'injected', outcome: 'next-prompt' });
   });
 
-  test('T4 that is only observed is reported when it was injected, and observed if it could not be', async () => {
+  test('T4 that is only to be observed is reported if it is injected, and passed to `observe` if it is not', async () => {
     const { prompt, inject, session, floors, types, time } = await bench();
     floors.lines = [person(1, 'a'), person(2, 'b')];
     await prompt(1);
@@ -713,7 +713,7 @@ describe('a message injected into a turn', () => {
     expect(floors.told.at(-1)).toMatchObject({ id: 'm1', outcome: 'injected' });
   });
 
-  test('reaches the session again with every edit', async () => {
+  test('reaches the session again with every edit, and with its deletion', async () => {
     const { prompt, inject, session, floors, time } = await bench();
     floors.lines = [person(1, 'a')];
     await prompt(1);
@@ -793,7 +793,7 @@ describe('an interrupt', () => {
     expect(supervisor.status('dev')?.[1]).toContain('0 errors in a row, 0 in all');
   });
 
-  test('that a session ignores ends it by force after the grace; the next prompt goes to a new session', async () => {
+  test('that a session ignores closes the session after the grace; the next prompt goes to a new session', async () => {
     const { prompt, interrupt, session, sessions, time, types } = await bench();
     await prompt(1);
     session().stopsWhenInterrupted = false;
@@ -898,7 +898,7 @@ describe('a session under liveness checks', () => {
     expect(floors.told[1]).toEqual({ type: 'leave', agent: 'dev', cause: 'socket closed', error: LOST });
   });
 
-  test('that fails in a turn is a timeout to the session machine and cools down', async () => {
+  test('that does not answer in a turn counts a timeout, and cools down', async () => {
     const { prompt, session, supervisor, time } = await bench();
     await prompt(1);
     session().report?.text('x');
