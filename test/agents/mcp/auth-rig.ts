@@ -6,19 +6,19 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => unknown;
 
-/** The tokens granted to a client, and their scope. */
+/** The tokens granted to a client. `resource`: the URL of the server for which they are valid. */
 type Grant = { readonly access: string; readonly refresh: string; readonly scope: string; readonly resource: string };
 
 /** Faults of the authorization service and of the MCP server. */
 export type AuthFaults = {
-  /** `iss` in the redirect to the browser and in the service's metadata. */
+  /** `iss` in the redirect to the browser. `describedAs`: `issuer` in the metadata. `null`: the real issuer. */
   iss: string | null;
   describedAs: string | null;
   /** The error that the service sends to the browser instead of a code. */
   error: string | null;
-  /** The authorization service that the server names. */
+  /** The authorization service that the server names in its metadata. `null`: the service of this rig. */
   signedInBy: string | null;
-  /** The status of every answer at the token endpoint. */
+  /** The status of every answer at the token endpoint, sent with `tokenBody`. `null`: real answers. */
   tokenStatus: number | null;
   tokenBody: string;
   /** Called on each refresh request, after the old tokens are spent and before the answer. */
@@ -28,7 +28,7 @@ export type AuthFaults = {
   /** The URL to which the token endpoint redirects. */
   movedTo: string | null;
   registers: boolean;
-  /** True when the tool returns what its server received. */
+  /** True when the tools return the `Authorization` header of their call. */
   echoes: boolean;
   tokenType: string;
   expiresIn: number;
@@ -41,13 +41,13 @@ export type AuthRig = {
   readonly faults: AuthFaults;
   /** All requests to the service: path and form. */
   readonly asked: { readonly path: string; readonly form: URLSearchParams }[];
-  /** All tokens presented to the server. */
+  /** All `Authorization` headers that the server received. `undefined`: a request without one. */
   readonly presented: Set<string | undefined>;
-  /** Returns how often the tool has run. */
+  /** Returns how many calls of its tools have run. */
   runs(): number;
-  /** Returns how often the server has refused a token since it last accepted one. */
+  /** Returns how many requests the server refused with 401 since the last `expire()`. */
   refused(): number;
-  /** Returns the valid tokens. */
+  /** Returns the newest tokens, expired or not. `null`: none, or revoked. */
   good(): Grant | null;
   /** Makes the access token expire. */
   expire(): void;
@@ -165,7 +165,7 @@ function descriptionOf({ issuer, faults }: Service): object {
   };
 }
 
-/** A person who approves everything. */
+/** Answers the authorization page like a person who approves every request. */
 function authorize({ state, faults, issuer }: Service, query: URLSearchParams, response: ServerResponse): void {
   const isKnown = query.get('client_id') === 'configured' || state.clients.has(query.get('client_id') ?? '');
   if (!isKnown || query.get('code_challenge_method') !== 'S256')

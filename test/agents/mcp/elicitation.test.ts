@@ -25,7 +25,7 @@ const CALL: GatedCall = {
 
 const no = (code: 'DENIED' | 'CANCELLED'): GateVerdict => ({ verdict: 'refused', code, words: '' });
 
-/** Returns what the server received and what people were asked, when people give these answers in order. */
+/** Puts a server's question to people, who give `answers` in order. Returns the server's answer and the gate's calls. */
 async function asked(params: ElicitRequestParams, ...answers: readonly (string | GateVerdict)[]) {
   const left = [...answers];
   const calls: GatedCall[] = [];
@@ -79,7 +79,7 @@ const [UI, API] = [
 ];
 
 describe('a form from a server', () => {
-  test('is shown completely under the rules of its call, and asked even if they allow the call', async () => {
+  test('is put to people completely, with the tool and the input of its call', async () => {
     const { calls } = await asked(ISSUE);
     expect(calls).toMatchObject([
       {
@@ -103,7 +103,7 @@ describe('a form from a server', () => {
     ]);
   });
 
-  test('has its fields, so that a platform can draw it', async () => {
+  test('has its fields as data, so that a platform can draw them', async () => {
     const { calls } = await asked(ISSUE);
     expect(calls[0]?.form).toEqual([
       {
@@ -129,13 +129,13 @@ describe('a form from a server', () => {
       'title="Broken", kind=feature; labels=API votes=5 urgent=yes mail=ann@example.org',
       { title: 'Broken', kind: 'f', labels: ['api'], votes: 5, urgent: true, mail: 'ann@example.org' },
     ],
-  ])('takes %s', async (words, content) => {
+  ])('is filled in by the answer %s', async (words, content) => {
     const { result, settled } = await asked(ISSUE, words);
     expect(result).toEqual({ action: 'accept', content });
     expect(settled).toMatchObject([{ status: 'complete', output: JSON.stringify(content) }]);
   });
 
-  test('is cancelled by text that does not fill it in', async () => {
+  test('is cancelled by an answer that does not fill it in', async () => {
     const { result, settled } = await asked(ISSUE, 'votes=6');
     expect(result).toEqual({ action: 'cancel' });
     expect(settled).toMatchObject([{ status: 'error', output: expect.stringContaining('title: it is missing') }]);
@@ -160,12 +160,12 @@ describe('a form from a server', () => {
   test.each([
     ['name', { ['na\u200Bme']: { type: 'string' } }],
     ['choice', { colour: { type: 'string', enum: ['red\u202E'] } }],
-  ] as const)('with a %s that does not read as it is is put to nobody', async (_what, properties) => {
+  ] as const)('with invisible characters in a %s is put to nobody', async (_what, properties) => {
     const { calls } = await asked(form(properties));
     expect(calls[0]?.unaskable).toMatch(/with invisible characters or secrets/);
   });
 
-  test('may ask for a number of tokens, or which of several keys', async () => {
+  test('may ask for a number named "tokens", and for a choice named "key"', async () => {
     const keys = { type: 'string', enum: ['api-key-1', 'api-key-2'] } as const;
     const { calls } = await asked(form({ tokens: { type: 'integer' }, key: keys }));
     expect(calls[0]?.unaskable).toBeUndefined();
@@ -216,7 +216,7 @@ describe('a server', () => {
     expect((await over).text).toBe('{"action":"decline"}');
   });
 
-  test('that may not ask is told so', async () => {
+  test('that may not ask gets the error "Method not found"', async () => {
     const { call } = started(toolsServer(['tool=ask']));
     const heard: unknown[] = [];
     const { text } = await call('ask', { ask: async (params) => (heard.push(params), { action: 'accept' }) });
@@ -255,7 +255,7 @@ describe('the reference server "everything"', () => {
     return started(config);
   };
 
-  test('asks its form, and gets the answers', async () => {
+  test('asks with its form, and gets the answers', async () => {
     const { call } = everything(true);
     const gate = {
       ...gateThat(() => 'allow'),
@@ -270,14 +270,14 @@ describe('the reference server "everything"', () => {
     expect(text).toContain('1990-02-03');
   });
 
-  test('may ask nothing without permission', async () => {
+  test('lists no tool that asks people unless its configuration sets `elicitation`', async () => {
     const names = async (may: boolean) => (await everything(may).server.tools()).map(({ name }) => name);
     expect(await names(true)).toContain('trigger-elicitation-request');
     expect(await names(false)).not.toContain('trigger-elicitation-request');
   });
 });
 
-test('a call gets the time back that people took, once for questions that were open together', async () => {
+test('the timeout of a call is extended by the time that people took, counted once for simultaneous questions', async () => {
   const time = createTime();
   const call = new CallTime(400_000, mcpPorts(time).ports);
   const questions = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];

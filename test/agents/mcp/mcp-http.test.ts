@@ -66,7 +66,7 @@ describe('an MCP server over HTTP', () => {
     expect([...seen]).toEqual(['Bearer t0k3n']);
   });
 
-  test('is not followed to another host, and its headers are not sent there', async () => {
+  test('that redirects to another host is not followed, and its headers are not sent there', async () => {
     const others: string[] = [];
     const other = await listening((request, response) => {
       others.push(request.url ?? '');
@@ -86,7 +86,7 @@ describe('an MCP server over HTTP', () => {
     expect((await call(server, 'echo', { text: 'still here' })).text).toBe('still here');
   });
 
-  test('that refuses, or is no MCP server, gives a one-line error and is retried after its backoff', async () => {
+  test('that answers with 401 gives a one-line error, and is retried after its backoff', async () => {
     let status = 401;
     const url = await listening((request, response) =>
       status === 200 ? asTools(request, response) : void response.writeHead(status).end('no'),
@@ -103,7 +103,7 @@ describe('an MCP server over HTTP', () => {
     await expect(reached('http://127.0.0.1:1/mcp').server.tools()).rejects.toThrow(/^it cannot be reached: /);
   });
 
-  test('that breaks off is a failed call with an unknown outcome', async () => {
+  test('that breaks the connection during a call gives the outcome UNKNOWN', async () => {
     const url = await listening(async (request, response) => {
       const chunks: Buffer[] = [];
       for await (const chunk of request) chunks.push(Buffer.from(chunk as Uint8Array));

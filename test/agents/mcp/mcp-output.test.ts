@@ -8,7 +8,7 @@ describe('a tool result', () => {
     expect(outputOf({ content: [], structuredContent: { found: 3 } }).text).toBe('{\n "found": 3\n}');
   });
 
-  test('has only images that are images by their first bytes, and none that is large', () => {
+  test('has only images whose first bytes are those of an image, and no large image', () => {
     const png = Buffer.from('\x89PNG\r\n\x1A\n0000', 'latin1').toString('base64');
     const jpeg = Buffer.from('\xFF\xD8\xFF0000', 'latin1').toString('base64');
     const svg = Buffer.from('<svg onload=alert(1)>').toString('base64');
@@ -54,7 +54,7 @@ describe('a tool result', () => {
 });
 
 describe('a long output', () => {
-  test('of exactly the limit is complete, of one byte more it is not', () => {
+  test('is complete at exactly 32 KiB, and is cut at one byte more', () => {
     const kept = new KeptOutputs();
     const whole = 'x'.repeat(32_768);
     expect(kept.shorten(whole)).toBe(whole);
@@ -62,7 +62,7 @@ describe('a long output', () => {
     expect(kept.shorten(`${whole}x`)).toContain('call read_output with "id": "output-1"');
   });
 
-  test('keeps the first three fifths and the end, and says what is left out', () => {
+  test('keeps three fifths from its beginning and two from its end, and says how much is left out', () => {
     const cut = new KeptOutputs().shorten(`BEGIN${'x'.repeat(1_200_000)}END`);
     const [head = '', left = '', tail = ''] = cut.split('\n');
     expect(head.startsWith('BEGIN')).toBe(true);

@@ -15,7 +15,7 @@ afterEach(async () => {
   await Promise.all(pools.splice(0).map((pool) => pool.close()));
 });
 
-/** A pool whose configuration can be changed. */
+/** Creates a pool. A test can change its configuration in `now`. */
 function pooled(config: McpConfig) {
   const now = { config };
   const rig = mcpPorts();
@@ -25,7 +25,7 @@ function pooled(config: McpConfig) {
   return { pool, seat, now, ...rig };
 }
 
-/** A server that starts only when its folder exists. */
+/** The configuration of a server that starts only while a file exists. `found` creates the file, `lost` deletes it. */
 function lacking() {
   const folder = mkdtempSync(join(tmpdir(), 'conch-mcp-'));
   const file = join(folder, 'there');
@@ -52,7 +52,7 @@ const toolOf = async (tools: SeatTools, wanted: string): Promise<ServerTool> => 
 
 const WITH_PID = ['tool=pid'];
 
-/** The process of a server that has the tool `pid`. */
+/** Returns the process id of a server that has the tool `pid`. */
 const pidOf = async (tools: SeatTools, server = 'raw'): Promise<number> =>
   Number((await called(tools, await toolOf(tools, `${server}__pid`))).text);
 const gone = (pid: number) => vi.waitFor(() => expect(livingIn(pid)).toEqual([]), { timeout: 60_000 });
@@ -81,7 +81,7 @@ describe('MCP servers', () => {
     await gone(pid);
   });
 
-  test('are not called as they were shown when they changed a tool since, as while people decided', async () => {
+  test('run no call of a tool whose definition changed after it was shown', async () => {
     const { seat } = pooled({ raw: toolsServer() });
     const tools = seat('dev');
     const shown = await toolOf(tools, 'raw__echo');
@@ -100,7 +100,7 @@ describe('MCP servers', () => {
     expect(notes).toEqual([]);
   });
 
-  test('with changed settings are restarted; removed ones are ended', async () => {
+  test('with changed settings are restarted; removed servers end', async () => {
     const { seat, now } = pooled({ raw: toolsServer(WITH_PID), other: toolsServer(WITH_PID) });
     const tools = seat('dev');
     const [raw, other] = [await pidOf(tools), await pidOf(tools, 'other')];
@@ -152,7 +152,7 @@ describe('people', () => {
   };
   const WHY = 'exited with code 3: no such folder';
 
-  test('are told once that a server is given up, where it is used, but not of the four failures before', async () => {
+  test('are told once in each channel that uses a server that it is given up, and not of the four failures before', async () => {
     const { told, seat, use } = world();
     const tools = seat('a');
     seat('b');
@@ -174,7 +174,7 @@ describe('people', () => {
     expect(told).toEqual([`a raw ${WHY}`, 'a raw is back']);
   });
 
-  test('are told when it is back, and again when it is given up after that', async () => {
+  test('are told when the server is back, and when it is given up again', async () => {
     const { told, seat, use, found, lost } = world();
     const tools = seat('a');
     await use(tools, 5);
@@ -190,7 +190,7 @@ describe('people', () => {
     expect(told).toEqual([`a raw ${WHY}`, 'a raw is back', `a raw ${WHY}`]);
   });
 
-  test('are told once of one outage, however many sessions begin in it', async () => {
+  test('are told once of one outage even if several sessions begin during it', async () => {
     const { told, seat, use, found } = world();
     for (let n = 0; n < 3; n += 1) {
       const tools = seat('a');
@@ -205,7 +205,7 @@ describe('people', () => {
 });
 
 describe('the tools of an agent', () => {
-  test('that rules always deny are hidden, but known', async () => {
+  test('that rules always deny are not offered, but listed as withheld', async () => {
     const { seat } = pooled({ raw: toolsServer() });
     const found = await seat('dev').offer((_, tool) => tool !== 'write');
     expect(found.tools.map(({ name }) => name)).toEqual(['echo', 'grow', 'rug']);
@@ -235,14 +235,14 @@ describe('the tools of an agent', () => {
   test.each([
     [24, false],
     [25, true],
-  ])('are %i: whether the operator is told that they are many: %j', async (count, isTold) => {
+  ])('are %i; the log warns of many tools: %j', async (count, isTold) => {
     const wanted = Array.from({ length: count }, (_, index) => `small-${index}`);
     const { seat, logged } = pooled({ raw: toolsServer(['small'], { tools: wanted }) });
     expect((await seat('dev').offer(always)).tools).toHaveLength(count);
     expect(logged.join().includes('an agent has many tools')).toBe(isTold);
   });
 
-  test('have at most 64 KiB with texts of 2,000 characters, and the operator is told', async () => {
+  test('have at most 64 KiB in all and 2,000 characters in each description, and the log warns', async () => {
     const { seat, logged } = pooled({ raw: toolsServer(['many']) });
     const { tools, notes } = await seat('dev').offer(always);
     expect(tools.length).toBeGreaterThan(25);
@@ -253,7 +253,7 @@ describe('the tools of an agent', () => {
     expect(logged.join()).toContain('an agent has many tools');
   });
 
-  test("have their server's instructions only on request", async () => {
+  test("come with their server's instructions only if its configuration sets `instructions`", async () => {
     const { seat } = pooled({ raw: toolsServer([], { instructions: true }), other: toolsServer() });
     expect((await seat('dev').offer(always)).instructions).toEqual([{ server: 'raw', text: 'Ask me anything.' }]);
   });

@@ -8,19 +8,19 @@ import type { Time } from '../time.ts';
 
 const SCRIPT = fileURLToPath(new URL('fixtures/tools-server.ts', import.meta.url));
 
-/** The configuration of a tools server with these flags. */
+/** Returns the configuration of `fixtures/tools-server.ts` with these flags. */
 export function toolsServer(flags: readonly string[] = [], more: Partial<McpServerConfig> = {}): McpServerConfig {
   return { ...serverSchema.parse({ command: process.execPath, args: [SCRIPT, ...flags] }), ...more };
 }
 
-/** The log, and ports with a clock of their own. Servers get time to end by themselves. */
+/** Returns ports with a test clock, and what they log. A server is killed only when a test advances the clock. */
 export function mcpPorts(time: Time = createTime()): { ports: McpPorts; logged: string[]; time: Time } {
   const logged: string[] = [];
   const log = (fields: object, message: string) => void logged.push(`${message} ${JSON.stringify(fields)}`);
   return { ports: { ...time, log: { debug() {}, info: log, warn: log, error: log } }, logged, time };
 }
 
-/** A tool with any name, as if a server listed it. */
+/** Returns a tool with this name, as if the server "raw" listed it. */
 export function toolNamed(name: string): ServerTool {
   return {
     server: 'raw',

@@ -33,7 +33,7 @@ const names = async (server: McpServer): Promise<readonly string[]> => (await se
 const gone = (pid: number) => vi.waitFor(() => expect(livingIn(pid)).toEqual([]), { timeout: 60_000 });
 
 describe('an MCP server', () => {
-  test('is started at its first use, and is one process after two uses', async () => {
+  test('is started at its first use, and stays one process after two uses', async () => {
     const { server } = started();
     expect(await names(server)).toEqual(['echo', 'write', 'grow', 'rug']);
     const pid = await pidOf(server);
@@ -59,7 +59,7 @@ describe('an MCP server', () => {
     expect((await call(started(['noise']).server, 'echo', { text: 'hello' })).text).toBe('hello');
   });
 
-  test('gets only default variables and its own, none of Conch', async () => {
+  test('gets the default variables and its configured variables, and no other variable of Conch', async () => {
     vi.stubEnv('GITHUB_TOKEN', 'secret');
     const { server } = started([], { env: { FILES: '/data' } });
     const env = Object.keys(JSON.parse((await call(server, 'env')).text) as object);
@@ -158,12 +158,12 @@ describe('a server that cannot be started', () => {
 });
 
 describe('a call', () => {
-  test('that the tool reports as failed is a result', async () => {
+  test('that the tool reports as failed has the outcome TOOL_FAILED and its text', async () => {
     const { server } = started();
     expect(await call(server, 'fail')).toMatchObject({ text: 'the disk is full', isError: true, code: 'TOOL_FAILED' });
   });
 
-  test('whose server is killed has an unknown outcome; the next call starts another process', async () => {
+  test('whose server ends during it has the outcome UNKNOWN; a call after the backoff starts another process', async () => {
     const { server, time } = started();
     expect(await call(server, 'crash')).toMatchObject({ isError: true, code: 'UNKNOWN' });
     const refused = await call(server, 'echo');
@@ -207,7 +207,7 @@ describe('a call', () => {
     expect(await late).toMatchObject({ code: 'TIMEOUT' });
   });
 
-  test.each(['flood', 'chatter'])('that the server answers with a %s ends the server', async (name) => {
+  test.each(['flood', 'chatter'])('during which the server sends a %s ends the server', async (name) => {
     const { server, logged } = started();
     const pid = await pidOf(server);
     const outcome = await call(server, name);
@@ -216,7 +216,7 @@ describe('a call', () => {
     expect(logged.join()).toContain('it sent more than 8 MiB without an answer');
   });
 
-  test('that the server answers with a part of a line, and the next with more of it, ends the server', async () => {
+  test('that gets part of a line ends the server when the next call brings the line over 8 MiB', async () => {
     const { server, logged } = started();
     const folder = mkdtempSync(join(tmpdir(), 'conch-line-'));
     const file = join(folder, 'read');
@@ -230,7 +230,7 @@ describe('a call', () => {
     rmSync(folder, { recursive: true });
   });
 
-  test('whose result breaks the promised form has run, and its text is kept', async () => {
+  test('whose result does not match its output schema is complete, and its text is kept', async () => {
     const { server } = started(['promises']);
     await server.tools();
     expect(await call(server, 'promised')).toMatchObject({ text: 'done', isError: false, code: null });
@@ -241,7 +241,7 @@ describe('a call', () => {
     expect((await call(started().server, 'echo', { text })).text).toBe(text);
   });
 
-  test('T79 is found after 20,000 lines of its log', async () => {
+  test('T79 gets its answer after 20,000 log messages of the server', async () => {
     expect(await call(started().server, 'notes', { count: 20_000 })).toMatchObject({ text: 'noted', isError: false });
   });
 
@@ -302,7 +302,7 @@ describe('the list of tools', () => {
     expect(last.changeOf(await echoOf(last))).toBeNull();
   });
 
-  test('leaves out texts with invisible characters', async () => {
+  test('leaves out a tool whose description has invisible characters', async () => {
     const { server, logged } = started(['hidden', 'emoji']);
     expect(await names(server)).toEqual(['echo', 'write', 'grow', 'rug', 'nice']);
     expect(logged.join()).toContain('its definition has invisible characters');
@@ -325,7 +325,7 @@ describe('the list of tools', () => {
   });
 });
 
-/** Advances the clock during a call, once the server has received it. */
+/** Starts a call and advances the clock by `ms`. Resolves with the outcome of the call. */
 async function advanced(
   server: McpServer,
   name: string,

@@ -27,7 +27,7 @@ describe('a message from an MCP server', () => {
     expect(heard).toHaveLength(1);
   });
 
-  test('T79 is a list without invalid entries, which are reported once', () => {
+  test('T79 that lists tools loses its invalid entries, which are reported once', () => {
     const { hear, heard, bad } = rig();
     const good = { name: 'a', inputSchema: { type: 'object' } };
     const odd = { ...good, name: 'b', outputSchema: { anyOf: [] } };

@@ -21,7 +21,7 @@ afterEach(async () => {
 
 const REDIRECT = 'http://127.0.0.1:9/callback';
 
-/** A program with agents that use a server, with or without a login. */
+/** Starts a server with its authorization service, and a program whose agents use it, signed in or not. */
 async function program({ more = {}, isSignedIn = true }: { more?: object; isSignedIn?: boolean } = {}) {
   const auth = await startAuth();
   const dataDir = mkdtempSync(join(tmpdir(), 'conch-logins-'));
@@ -36,7 +36,7 @@ async function program({ more = {}, isSignedIn = true }: { more?: object; isSign
     const { clock } = rig.time;
     const begun = await beginSignIn({ ...config, url: auth.url, redirectUrl: REDIRECT, earlier: store.read(auth.url) });
     const login = await begun.finish(new URL(await browse(begun.address)).searchParams, clock.now());
-    // A login stored by another program at another time.
+    // The command `conch mcp login` is another program: it saves the login in its own store, at another time.
     new LoginStore(dataDir).save({ ...login, signedInAt: clock.now() + 1 });
   };
   if (isSignedIn) await signIn();
@@ -76,7 +76,7 @@ describe('a server with a login', () => {
     expect(store.read(auth.url)?.tokens?.refresh).toBe(auth.good()?.refresh);
   });
 
-  test('gets a new token before the present one expires', async () => {
+  test('gets a new token 30 s before its token expires', async () => {
     const { auth, agent, time, renewals } = await program();
     const { server } = agent();
     await server.tools();
@@ -112,7 +112,7 @@ describe('a server with a login', () => {
     auth.faults.renewing = async () => {
       auth.faults.renewing = null;
       waiting.push(call(elsewhere));
-      // The other program is refused and waits for this one.
+      // The server has refused both programs. The other program waits until this one has renewed the token.
       await vi.waitFor(() => expect(auth.refused()).toBe(2), { timeout: 60_000 });
     };
     expect(await call(server)).toMatchObject({ code: null });
@@ -120,7 +120,7 @@ describe('a server with a login', () => {
     expect(renewals()).toBe(1);
   });
 
-  test('keeps a valid token when its service does not answer, and fails with a clear error otherwise', async () => {
+  test('gets its valid token while the service cannot renew it, and fails with a clear error once it has expired', async () => {
     const { auth, agent, time, dataDir } = await program();
     const { server, turned } = agent();
     await server.tools();
@@ -155,7 +155,7 @@ describe('a login that is refused', () => {
     expect(logged.filter((line) => line.startsWith('a login'))).toEqual([expect.stringContaining('invalid_grant')]);
   });
 
-  test('is over for every agent, each told once, also after a restart', async () => {
+  test('ends for all agents, which are told once, and stays ended after a restart', async () => {
     const { auth, agent, renewals, dataDir, config, ports } = await program();
     const agents = [agent(), agent()];
     for (const { server } of agents) await server.tools();
@@ -225,7 +225,7 @@ describe('a server without a login', () => {
     expect([...auth.presented]).toEqual(['Bearer t0k3n']);
   });
 
-  test('with its own key is not reported as without login, unless somebody has signed in', async () => {
+  test('with a configured key is not reported as needing a login, and uses a login once somebody signs in', async () => {
     const keyed = await program({ isSignedIn: false, more: { headers: { 'X-Api-Key': 'wrong' } } });
     await expect(keyed.agent().server.tools()).rejects.toThrow(/^it answered with 401$/);
     expect(keyed.logins.waiting({ web: keyed.config })).toEqual([]);
@@ -245,7 +245,7 @@ describe('a server without a login', () => {
 });
 
 describe('a server with a tool that needs more scope', () => {
-  test('tells the model so, keeps the other tools working, and the next login requests both scopes', async () => {
+  test('tells the model which scope is missing, keeps the other tools working, and gets both scopes with the next login', async () => {
     const { auth, agent, logins, config, signIn } = await program();
     const { server, turned } = agent();
     await server.tools();
@@ -264,7 +264,7 @@ describe('a server with a tool that needs more scope', () => {
 });
 
 describe("a service's refusal", () => {
-  test('is passed on only if it is a code', async () => {
+  test('is shown only if it is an error code', async () => {
     const { auth, agent, logged } = await program();
     const { server, turned } = agent();
     await server.tools();
@@ -278,7 +278,7 @@ describe("a service's refusal", () => {
 });
 
 describe('a token', () => {
-  test('counts as a secret as soon as it exists, in every form', async () => {
+  test('is redacted as soon as it is issued, as plain text and in Base64', async () => {
     const { auth, agent, logins } = await program();
     const { server } = agent();
     await server.tools();
