@@ -66,7 +66,7 @@ describe('an MCP server over HTTP', () => {
     expect([...seen]).toEqual(['Bearer t0k3n']);
   });
 
-  test('that redirects to another host is not followed, and its headers are not sent there', async () => {
+  test('that redirects is not followed to another host, and its headers are not sent there', async () => {
     const others: string[] = [];
     const other = await listening((request, response) => {
       others.push(request.url ?? '');

@@ -207,7 +207,7 @@ describe('a call', () => {
     expect(await late).toMatchObject({ code: 'TIMEOUT' });
   });
 
-  test.each(['flood', 'chatter'])('during which the server sends a %s ends the server', async (name) => {
+  test.each(['flood', 'chatter'])('that the server answers with a %s ends the server', async (name) => {
     const { server, logged } = started();
     const pid = await pidOf(server);
     const outcome = await call(server, name);
@@ -216,7 +216,7 @@ describe('a call', () => {
     expect(logged.join()).toContain('it sent more than 8 MiB without an answer');
   });
 
-  test('that gets part of a line ends the server when the next call brings the line over 8 MiB', async () => {
+  test('that the server answers with a part of a line ends the server when the next call brings the line over 8 MiB', async () => {
     const { server, logged } = started();
     const folder = mkdtempSync(join(tmpdir(), 'conch-line-'));
     const file = join(folder, 'read');
