@@ -7,9 +7,9 @@ import type { CheckVerdict } from '../../../src/agents/backends/check-record.ts'
 import type { Model } from './mock.ts';
 
 /**
- * A coding agent from the npm registry. `environment` points it at a model's service, with `home` for its own files.
- * The other fields name the files that would store an always-allow rule (paths in its home; its whole working folder
- * is checked anyway), and the files by which a repository makes it act without asking.
+ * A coding agent from the npm registry. `environment` connects it to a model's service and puts its own files into
+ * `home`. `settings`: files in `home` that would store an always-allow rule; its working folder is checked anyway.
+ * `hostile`: files by which a repository makes the agent act without asking.
  */
 export type RealAgent = {
   readonly name: string;
@@ -24,7 +24,7 @@ export type RealAgent = {
   readonly trust?: (work: string, home: string) => Record<string, string>;
   readonly settings: readonly string[];
   readonly hostile: Readonly<Record<string, string>>;
-  /** The expected verdict of `conch agent check`, and why, unless it is that the agent asks. */
+  /** The expected verdict of `conch agent check`. `why`: the reason, for an agent that does not ask. */
   readonly check: CheckVerdict;
   readonly why?: string;
 };
@@ -32,7 +32,7 @@ export type RealAgent = {
 /** The owner's API key. Tests look for it in all requests. */
 export const KEY = 'sk-owner-0123456789abcdef';
 
-/** The file that a repository's hooks and tool servers create when they run. */
+/** The files that a repository's hooks and tool servers create when they run. */
 export const HOOK_FILE = 'hook-ran';
 export const SERVER_FILE = 'server-ran';
 

@@ -24,17 +24,17 @@ const CHANNEL = 'console:demo';
 const LIMIT_MS = 240_000;
 const SHARED = 'greeting.txt';
 
-/** The file that each ticket makes, with its line. Two tickets make the same file. */
+/** The file that each ticket adds, and its line. Two tickets add the same file, so that they conflict. */
 const TICKETS: Readonly<Record<string, readonly [file: string, line: string]>> = {
   'c-1': [SHARED, 'hello'],
   'c-2': [SHARED, 'hallo'],
   'c-3': ['farewell.txt', 'bye'],
 };
 
-/** What a crew of real agents came to. */
+/** The result of a crew: merged tickets, conflicts, and failures of the trial. */
 type Crewed = { tickets: number; conflicts: number; readonly failures: string[] };
 
-/** Two real agents as the workers of one crew: three tickets, two of which are in conflict. */
+/** Runs one crew with two real agents as workers, on three tickets. Two tickets conflict. */
 export async function tryCrew(): Promise<Crewed> {
   const crewed: Crewed = { tickets: 0, conflicts: 0, failures: [] };
   const agents = ['opencode', 'claude-code'].map((profile) => REAL_AGENTS.find((each) => each.profile === profile));
@@ -114,7 +114,7 @@ function git(folder: string, ...args: readonly string[]): string {
   return execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8' }).trim();
 }
 
-/** Writes the file of a ticket and commits it, or merges main, and answers DONE. */
+/** A scripted model of a worker: writes and commits the file of a ticket, or merges main, and answers DONE. */
 function worker(repo: string): Reply {
   return (_task, { messages, tools = [] }) => {
     const texts = messages.map((message) => JSON.stringify(message));
@@ -131,10 +131,10 @@ function worker(repo: string): Reply {
   };
 }
 
-/** The prompts of a worker that name its branch: the first one, and that of a conflict. */
+/** Matches the prompts that name a worker's branch: the first prompt of a ticket, and the prompt about a conflict. */
 const PROMPT = /(?:(Your branch)|on the branch) agent\/([A-Z]+-c-\d)/;
 
-/** Runs the crew until all tickets are merged. Its first worker is the first agent, its second the other one. */
+/** Runs the crew until all tickets are merged. The first worker is the first agent, the second worker the second. */
 async function runCrew(
   base: string,
   agents: readonly RealAgent[],
@@ -167,7 +167,7 @@ async function runCrew(
           workers: 2,
           test: TEST,
           trusted: true,
-          // Its scripted model knows no meetings.
+          // The scripted model has no answers for meetings.
           meetingTurns: 0,
         },
       ],
@@ -225,5 +225,5 @@ async function runCrew(
   }
 }
 
-/** Red while the file has the lines that git leaves in a conflict. */
+/** The test command of the crew. Fails while the file has Git's conflict markers. */
 const TEST = `! grep -q "<<<<<<<" ${SHARED} 2>/dev/null`;

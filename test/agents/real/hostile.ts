@@ -20,10 +20,10 @@ import { runRaw } from './raw-agent.ts';
 import { makeRepository } from '../../../src/cli/agent-check.ts';
 
 /**
- * Runs each real coding agent in a repository that holds every file of its list, each leaving a mark when it takes effect:
- * once as its maker starts it (`control`: which marks can be left at all), then as Conch starts it, and in an ordinary
- * repository. `node test/agents/real/hostile.ts [--json] [--each] [profile …]`: with `--each` the control runs each file
- * alone. The last line counts, as JSON.
+ * Runs each real coding agent in a repository with every file of its list. Each file leaves a mark when it takes effect.
+ * The agent runs without Conch (`control`: shows which marks are possible), then under Conch, and under Conch in an
+ * ordinary repository. `node test/agents/real/hostile.ts [--json] [--each] [profile …]`: with `--each` the control runs
+ * each file alone. The last line has the counts as JSON.
  */
 type Sums = {
   agents: number;
@@ -75,7 +75,7 @@ function marksIn(files: readonly HostileFile[]): readonly string[] {
   return [...names];
 }
 
-/** Runs an agent without protection in this folder. Returns the marks and the keys that were sent. */
+/** Runs an agent without Conch beside these files. Returns the marks, the number of requests with the key, and errors. */
 async function control(agent: RealAgent, files: readonly HostileFile[], without: readonly string[]) {
   return await inWorld(agent, files, async ({ base, work, env, marks }) => {
     const profile: AcpProfile = ACP_PROFILES[agent.profile];
@@ -93,7 +93,7 @@ async function control(agent: RealAgent, files: readonly HostileFile[], without:
   });
 }
 
-/** The control runs: with all variables, and without those that files replace. */
+/** Runs the control with all variables, and without those that hide the effect of a file. Returns the marks. */
 async function controls(agent: RealAgent, files: readonly HostileFile[], each: boolean): Promise<ReadonlySet<string>> {
   const groups = each ? files.map((file) => [file]) : [files];
   const seen = new Set<string>();
@@ -117,7 +117,7 @@ async function controls(agent: RealAgent, files: readonly HostileFile[], each: b
   return seen;
 }
 
-/** The agent as Conch starts it, with an untrusted folder. */
+/** Creates the agent's backend without the variables `without`. `isTrusted`: people trust the files of its folder. */
 function backendOf({ agent, base, work, env }: World, without: readonly string[], isTrusted = false): Started {
   const kept = Object.fromEntries(Object.entries(env).filter(([name]) => !without.includes(name)));
   const free = async (): Promise<void> => {};
@@ -130,7 +130,7 @@ function backendOf({ agent, base, work, env }: World, without: readonly string[]
   return { backend, asks };
 }
 
-/** A started agent. `asks`: the files that people are asked about first. */
+/** An agent's backend. `asks`: returns the files that people must trust before a session opens. */
 type Started = { readonly backend: AgentBackend; readonly asks: () => Promise<readonly string[]> };
 
 async function told(session: AgentSession, text: string): Promise<readonly string[]> {
@@ -164,8 +164,8 @@ async function guarded(agent: RealAgent, files: readonly HostileFile[], without:
 }
 
 /**
- * Runs the agent in an ordinary repository: it opens, and writes nothing without asking, by its own tool or by a
- * command.
+ * Runs the agent in an ordinary repository, and denies a write by its own tool and a write by command. Returns whether a
+ * session opened, the files made, and the number of questions for each write.
  */
 async function ordinary(agent: RealAgent) {
   return await inWorld(agent, [], async (world) => {
@@ -237,7 +237,7 @@ async function tryOut(agent: RealAgent, sums: Sums, each: boolean): Promise<void
   sums.agents += 1;
 }
 
-/** Returns how such an agent is refused without `trusted`. Throws when it is not refused. */
+/** Returns the error that refuses an agent which acts without asking and is not `trusted`. Throws without an error. */
 async function refusalOf(agent: RealAgent): Promise<string> {
   return await inWorld(agent, [], async ({ work, env }) => {
     const backend = createAcpBackend({ profile: agent.profile, command: programOf(agent), env, cwd: work });

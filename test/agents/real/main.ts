@@ -20,10 +20,10 @@ import type { Counts, Part, World } from './parts.ts';
 import { answersIn, changed, digests } from './wire.ts';
 
 /**
- * Runs real coding agents from the npm registry against a model's service on this machine, and says for each what it did:
- * first in an ordinary repository, then in one that would have it do everything unasked, then what `conch agent check` says of it.
- * Then two of them review each other's work in one channel, and work through the tickets of one crew. The last line
- * counts, as JSON. `node test/agents/real/main.ts [profile … | review | crew]`; one that cannot be installed fails.
+ * Runs real coding agents from the npm registry against a model's service on this machine, and prints the observations:
+ * in an ordinary repository, in a repository whose settings allow everything, and the result of `conch agent check`.
+ * Then two agents review each other's work in one channel, and work in one crew. The last line has the counts as JSON.
+ * `node test/agents/real/main.ts [profile … | review | crew]`. An agent that cannot be installed fails.
  */
 const TAP = new URL('tap.ts', import.meta.url).pathname;
 
@@ -36,7 +36,7 @@ type Seen = Counts & {
   readonly failures: string[];
   /** Changed files that could hold an always-allow rule, in its settings or its folder. */
   readonly settingsChanged: string[];
-  /** How often it was answered, by kind of answer. */
+  /** The number of its permission requests by the kind of the answer. */
   readonly answers: Record<string, number>;
 };
 
@@ -86,7 +86,7 @@ async function checked(agent: RealAgent): Promise<string> {
   return verdict;
 }
 
-/** What an agent is tried with: files in its folder, and where observations are recorded. */
+/** `files`: written to the agent's folder first. `seen`: collects observations. `asked`: kinds that it must ask for. */
 type Trial = {
   readonly seen: Seen;
   readonly files: RealAgent['hostile'];
@@ -163,7 +163,7 @@ function obeyed({ repositoryFiles }: AcpProfile): readonly string[] {
   return on.map(({ path }) => path.replace(/\/\*.*$/, ''));
 }
 
-/** Opens a session. With files that the agent obeys it must be refused; then the files are removed first. */
+/** Opens a session. Beside files that the agent obeys, Conch must refuse the session; those files are then removed. */
 async function opened(backend: AgentBackend, obeys: readonly string[], work: string): Promise<AgentSession> {
   const found = obeys.map((path) => `${work}/${path}`).filter((path) => existsSync(path));
   if (found.length > 0) {
@@ -197,7 +197,7 @@ async function tryPart(part: Part, session: AgentSession, world: World, failures
 }
 
 const PART_MS = 45_000;
-/** The files that people allowed. */
+/** Files that the trials allow the agent to make. */
 const MADE = new Set(['made-by-agent', 'written-by-agent']);
 
 const wanted = process.argv.slice(2);

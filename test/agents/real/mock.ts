@@ -9,11 +9,11 @@ import type { ChatCompletionRequest, FixtureResponse } from '@copilotkit/aimock'
 /** A mock model service. It answers by the last word TASK-… in its request. */
 export type Model = {
   readonly url: string;
-  /** The URL for Codex, which uses a namespace for servers' tools. */
+  /** The URL for Codex, which expects a namespace beside the name of a server's tool. */
   readonly codexUrl: string;
-  /** Returns the name of the floor's tools in the last request. */
+  /** Returns the name of the floor's tool server in the last request. */
   server(): string;
-  /** Returns how many requests contain these words. */
+  /** Returns how many requests contain these words in their messages. */
   mentions(words: string): number;
   /** From now on, requests for TASK-hold wait until released. */
   hold(): void;
@@ -23,10 +23,10 @@ export type Model = {
   stop(): Promise<void>;
 };
 
-/** How a model answers a request, by the last word TASK-… in it. */
+/** Answers a request to the model. `task`: the last word TASK-… in the request, or "". */
 export type Reply = (task: string, request: ChatCompletionRequest) => FixtureResponse;
 
-/** Starts the service. */
+/** Starts a mock model service on this machine that answers by `reply`. */
 export async function startModel(reply: Reply = replyTo): Promise<Model> {
   const seen: string[] = [];
   let arrived = Promise.withResolvers<void>();
@@ -83,7 +83,7 @@ async function frontOf(url: string): Promise<Server> {
   return front;
 }
 
-/** Matches the name of the floor's tools in Conch's prompts. */
+/** Matches the name of the floor's tool server in Conch's prompts. */
 const SERVER = /The tools of the server \\"(conch-\w+)\\"/g;
 
 function replyTo(task: string, { messages, tools = [] }: ChatCompletionRequest): FixtureResponse {
@@ -104,13 +104,13 @@ function replyTo(task: string, { messages, tools = [] }: ChatCompletionRequest):
 
 /** Matches the tools that run a command. */
 export const COMMANDS = /^(?:bash|Bash|run_shell_command|shell|exec_command)$/;
-/** Matches the tools that write and edit a file. */
+/** Match the tools that write, edit and read a file. */
 export const WRITES = /^(?:write|Write|write_file|create)$/;
 export const EDITS = /^(?:edit|Edit)$/;
 const READS = /^(?:read|Read|read_file)$/;
 const CODEX_COMMANDS = 'exec_command';
 
-/** Codex treats a patch as an edit, also inside a command. */
+/** Calls the tool that writes a file. Codex writes by a command that applies a patch. */
 function written(tools: Tools, path: string): FixtureResponse {
   if (!names(tools).includes(CODEX_COMMANDS)) return called(tools, WRITES, { path, content: 'x' });
   return call(CODEX_COMMANDS, {
@@ -122,7 +122,7 @@ function names(tools: Tools): readonly string[] {
   return tools.map(({ function: { name } }) => name);
 }
 
-/** The prompts of `conch agent check` that ask for a write by tool and by command. */
+/** Match the prompts of `conch agent check` that ask for a write by tool and by command. */
 const CHECK_WRITE = /Create the file (\S+) in your working folder, with your tool/;
 const CHECK_COMMAND = /with the shell command: (touch [^\s\\]+)/;
 
@@ -131,7 +131,7 @@ function checkCommand(text: string): Input | null {
   return command === undefined ? null : { command, description: 'Make a file' };
 }
 
-/** Returns a command and the model's description of it. */
+/** Returns the command of a task, and the model's description of the command. `null`: a task without a command. */
 function commandFor(task: string, server: string, text: string): Input | null {
   const outside = /OUTSIDE=(\S+?)[;\s"\\]/.exec(text)?.[1] ?? '';
   switch (task) {
@@ -154,7 +154,7 @@ type Tools = NonNullable<ChatCompletionRequest['tools']>;
 type Input = Readonly<Record<string, string>>;
 type Said = { readonly text: string; readonly server: string; readonly done: boolean };
 
-/** Some agents list their tools only on request, so the model requests them. */
+/** Calls the floor's tool `say`. For agents that list their tools only on request, the model requests `say` first. */
 function sayReply(tools: Tools, { text, server, done }: Said): FixtureResponse {
   const known = names(tools);
   const say = known.find((name) => /conch.*say$/.test(name)) ?? known.find((name) => name === 'say');

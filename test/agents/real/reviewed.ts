@@ -31,10 +31,10 @@ const LIMIT_MS = 120_000;
 /** `isMeddling`: the reviewer tries to write a file before its first verdict. */
 type Scene = { readonly dev: RealAgent; readonly qa: RealAgent; readonly isMeddling: boolean };
 
-/** What the reviews of real agents came to. */
+/** The number of reviews that ran, and their failures. */
 type Reviewed = { scenes: number; readonly failures: string[] };
 
-/** Two real agents in one review, each in both parts, and each as a reviewer that tries to change the work. */
+/** Runs four reviews with two agents: both agents in both roles, with and without a reviewer that tries to write. */
 export async function tryReviews(): Promise<Reviewed> {
   const reviewed: Reviewed = { scenes: 0, failures: [] };
   const [one, other] = ['opencode', 'claude-code'].map((profile) =>
@@ -87,7 +87,7 @@ type Observed = {
   readonly scene: Scene;
 };
 
-/** OpenCode ends its turn at a denied call, before its verdict. The review then asks it for one. */
+/** Returns the expected number of turns. OpenCode ends its turn at a denied call; the review then asks for a verdict. */
 function turnsOf({ qa, isMeddling }: Scene): number {
   return isMeddling && qa.profile === 'opencode' ? 5 : 4;
 }
@@ -126,7 +126,7 @@ function judge(review: Review, { work, posts, before, scene }: Observed): void {
   if (scene.isMeddling) say(isDenied, `no file was written by the reviewer, the channel was told: ${told}`);
 }
 
-/** The user's index, branches, HEAD and files, without the file that the primary agent writes. */
+/** Returns the user's index, branches, HEAD and files, without the file that the primary agent writes. */
 function stateOf(work: string): string {
   const refs = git(
     work,
@@ -226,14 +226,14 @@ async function until(holds: () => boolean, seen: () => string = () => ''): Promi
   }
 }
 
-/** The turn that a request belongs to. `isDone`: the model has just read what its tool answered. */
+/** `own`: the messages from the last `brief` on. `isDone`: the last message is the result of a tool. */
 function turnOf({ messages }: Parameters<Reply>[1], brief: string) {
   const text = JSON.stringify(messages);
   const own = text.slice(Math.max(0, text.lastIndexOf(brief)));
   return { own, isDone: messages.at(-1)?.role === 'tool', isAsked: text.includes(brief) };
 }
 
-/** Writes a flawed file and answers DONE. Then mends it and answers the finding, and DONE. */
+/** A scripted primary agent: writes a flawed file, then fixes the flaw and answers the finding. Each turn says DONE. */
 function worker(work: string): Reply {
   return (_task, request) => {
     const { own, isDone, isAsked } = turnOf(request, 'You are the primary agent.');
@@ -247,7 +247,7 @@ function worker(work: string): Reply {
   };
 }
 
-/** Reports a finding, then passes the work. */
+/** A scripted reviewer: reports a finding, then passes the work. `isMeddling`: tries to write a file first. */
 function reviewer(work: string, { isMeddling }: Scene): Reply {
   return (_task, request) => {
     const { own, isDone, isAsked } = turnOf(request, 'You are the reviewer.');

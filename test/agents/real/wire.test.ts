@@ -12,7 +12,7 @@ const asked = (id: number) => JSON.stringify({ id, method: 'session/request_perm
 const answered = (id: number, optionId?: string) =>
   JSON.stringify({ id, result: { outcome: { outcome: optionId === undefined ? 'cancelled' : 'selected', optionId } } });
 
-test('recorded answers are known by the kind of the chosen option, whatever its name', () => {
+test('the recorded answer to a request is the kind of the chosen option, whatever the option is named', () => {
   const folder = mkdtempSync(`${tmpdir()}/conch-test-`);
   writeFileSync(`${folder}/wire.heard`, ['no message', asked(1), asked(2), asked(3), ''].join('\n'));
   writeFileSync(`${folder}/wire.sent`, [answered(1, 'once'), answered(2, 'session'), answered(3)].join('\n'));
@@ -20,7 +20,7 @@ test('recorded answers are known by the kind of the chosen option, whatever its 
   rmSync(folder, { recursive: true });
 });
 
-test('new, deleted and changed files are named', () => {
+test('the comparison of two sets of digests returns the paths of new, deleted and changed files', () => {
   const folder = mkdtempSync(`${tmpdir()}/conch-test-`);
   const write = (files: Readonly<Record<string, string>>) =>
     Object.entries(files).forEach(([name, text]) => writeFileSync(`${folder}/${name}`, text));

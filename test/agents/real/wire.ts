@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { z } from 'zod';
 
 /**
- * Returns the kind of the chosen answer for each permission request recorded by `tap.ts`. `cancelled`: none was
- * chosen.
+ * Returns the kind of the chosen option for each permission request in the log `log` of `tap.ts`. `cancelled`: no option
+ * was chosen.
  */
 export function answersIn(log: string): readonly string[] {
   const sent = messagesIn(`${log}.sent`).map((each) => answer.safeParse(each).data);
@@ -17,7 +17,7 @@ export function answersIn(log: string): readonly string[] {
   });
 }
 
-/** Returns the digests of a folder's files, or only of these paths. */
+/** Returns the SHA-256 of a folder's files by path. `only`: of these paths alone. Leaves out missing files. */
 export function digests(folder: string, only?: readonly string[]): ReadonlyMap<string, string> {
   const paths = only ?? readdirSync(folder, { recursive: true, encoding: 'utf8' });
   const files = paths.filter((path) => existsSync(join(folder, path)) && statSync(join(folder, path)).isFile());
