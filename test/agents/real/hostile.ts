@@ -20,7 +20,7 @@ import { runRaw } from './raw-agent.ts';
 import { makeRepository } from '../../../src/cli/agent-check.ts';
 
 /**
- * Runs each real coding agent in a repository with every file of its list. Each file leaves a mark when it takes effect.
+ * Runs each real coding agent in a repository with every file of its list. Each file that takes effect leaves a mark.
  * The agent runs without Conch (`control`: shows which marks are possible), then under Conch, and under Conch in an
  * ordinary repository. `node test/agents/real/hostile.ts [--json] [--each] [profile …]`: with `--each` the control runs
  * each file alone. The last line has the counts as JSON.
@@ -75,7 +75,7 @@ function marksIn(files: readonly HostileFile[]): readonly string[] {
   return [...names];
 }
 
-/** Runs an agent without Conch beside these files. Returns the marks, the number of requests with the key, and errors. */
+/** Runs an agent without Conch beside these files. Returns the marks, the errors, and the requests with the key. */
 async function control(agent: RealAgent, files: readonly HostileFile[], without: readonly string[]) {
   return await inWorld(agent, files, async ({ base, work, env, marks }) => {
     const profile: AcpProfile = ACP_PROFILES[agent.profile];
@@ -164,8 +164,8 @@ async function guarded(agent: RealAgent, files: readonly HostileFile[], without:
 }
 
 /**
- * Runs the agent in an ordinary repository, and denies a write by its own tool and a write by command. Returns whether a
- * session opened, the files made, and the number of questions for each write.
+ * Runs the agent in an ordinary repository, and denies a write by its own tool and a write by command. Returns whether
+ * a session opened, the files made, and the number of questions for each write.
  */
 async function ordinary(agent: RealAgent) {
   return await inWorld(agent, [], async (world) => {

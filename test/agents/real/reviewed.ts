@@ -87,7 +87,7 @@ type Observed = {
   readonly scene: Scene;
 };
 
-/** Returns the expected number of turns. OpenCode ends its turn at a denied call; the review then asks for a verdict. */
+/** Returns the expected number of turns. OpenCode ends its turn at a denied call; the review then asks it again. */
 function turnsOf({ qa, isMeddling }: Scene): number {
   return isMeddling && qa.profile === 'opencode' ? 5 : 4;
 }

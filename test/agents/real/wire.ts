@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { z } from 'zod';
 
 /**
- * Returns the kind of the chosen option for each permission request in the log `log` of `tap.ts`. `cancelled`: no option
- * was chosen.
+ * Returns the kind of the chosen option for each permission request in a log of `tap.ts`. `cancelled`: no option was
+ * chosen.
  */
 export function answersIn(log: string): readonly string[] {
   const sent = messagesIn(`${log}.sent`).map((each) => answer.safeParse(each).data);
