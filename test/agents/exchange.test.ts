@@ -110,7 +110,7 @@ describe('the demo', () => {
     expect(announced).toEqual([{ kind: 'timeout', agent: 'dev' }]);
   });
 
-  test('ends the turn of a silent agent, if the channel is set so', async () => {
+  test('ends the turn of a silent agent if the channel detects the ends of turns', async () => {
     const { write, pass, announced, facts } = await table({ autoDetectTurnEnd: true });
     await write('dev: forget');
     await pass(25);
@@ -140,7 +140,7 @@ describe('the demo', () => {
     expect(floor().turn).toBeNull();
   });
 
-  test('gives the floor to the agent that a person names', async () => {
+  test('gives the floor to the agent that its holder hands it to', async () => {
     const { write, pass, facts } = await table();
     await write('pm: hand to qa');
     await pass(20);

@@ -22,7 +22,7 @@ const CHANNEL = 'console:demo';
 const IDS = ['pm', 'dev', 'qa'] as const;
 const ENDING = new Set(['stop', 'skip', 'grant', 'remove', 'disable', 'leave', 'tick']);
 
-/** The demo at one table: the real core in memory, the real supervisor, scripted agents, and a test clock. */
+/** Runs the demo: the real floor in memory, the real supervisor, scripted agents, and a test clock. */
 export async function table(settings: Partial<FloorSettings> = {}) {
   const time = createTime();
   const texts = new Map<string, string>();

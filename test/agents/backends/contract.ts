@@ -39,9 +39,9 @@ export type Rig = {
   /** Resolves when the agent has reached its `pause` or `hang`. */
   paused(): Promise<void>;
   release(): void;
-  /** Resolves when the agent has received a text. For rigs whose release may reach the agent before an injected message. */
+  /** Resolves when the agent has received a text. Only for rigs whose `release` could overtake an injected message. */
   received?(text: string): Promise<void>;
-  /** Returns all texts that the model, or its replacement, has received. */
+  /** Returns all texts that the model, or the fake in its place, has received. */
   seen(): Promise<readonly string[]>;
   /** Ends all that the rig started. Rejects when a process is left. */
   stop(): Promise<void>;
@@ -60,7 +60,7 @@ export function contract(name: string, build: () => Promise<Rig>, { asks = false
   });
 }
 
-/** The contract towards the supervisor. */
+/** Tests the contract between a session and the supervisor. */
 function promises(build: () => Promise<Rig>, asks: boolean): void {
   let rig: Rig;
   let session: AgentSession;
@@ -149,7 +149,7 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
       expect((await rig.seen()).join('\n')).toContain('Ultramarine, please');
     });
 
-    test('is followed by another', async () => {
+    test('can be followed by another prompt', async () => {
       rig.play({ do: 'write', text: 'One.' });
       await whole('Count');
       rig.play({ do: 'write', text: 'Two.' });
@@ -197,7 +197,7 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
       expect((await whole('Are you there?', { reason: 'resume' })).said).toEqual(['Back.']);
     });
 
-    test('ends when the session closes', async () => {
+    test('by the close of its session ends', async () => {
       const turn = await paused();
       await session.close();
       const ending = await turn.over.then(
@@ -209,7 +209,7 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
   });
 
   describe('an agent that fails', () => {
-    test('rejects with a backend error whose cause is one line', async () => {
+    test('rejects its prompt with a backend error whose cause is one line', async () => {
       rig.play({ do: 'crash' });
       const error: unknown = await begin('Build it').over.catch((failure: unknown) => failure);
       expect(error).toBeInstanceOf(BackendError);
@@ -219,7 +219,7 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
       expect(terminal).toBe(false);
     });
 
-    test('T23 without a sign of life counts as one more failure in a row', async () => {
+    test('T23 before its answer reports no sign of life, so that its failures in a row are counted', async () => {
       rig.play({ do: 'crash' });
       const heard = recorder();
       await expect(session.prompt(asking('Build it'), heard.report)).rejects.toBeInstanceOf(BackendError);
@@ -308,7 +308,7 @@ export async function soon(holds: () => boolean): Promise<void> {
   while (!holds() && performance.now() < end) await new Promise((resolve) => void setImmediate(resolve));
 }
 
-/** Random acts of an agent in one generation, and random events around it. */
+/** The acts of one generation, and the events around it. The test below draws from both at random. */
 const PLAYS: readonly (readonly Act[])[] = [
   [{ do: 'pause' }, { do: 'write', text: 'After a pause.' }],
   [{ do: 'say', text: 'First half.' }, { do: 'pause' }, { do: 'write', text: 'Second half.' }],
@@ -318,7 +318,7 @@ const PLAYS: readonly (readonly Act[])[] = [
 ];
 const STEPS = ['write', 'write', 'write to dev', 'release'] as const;
 
-/** I25: a message counts as answered only if it was in a prompt whose generation ended normally. */
+/** I25: the floor records a message as answered only if a generation that ended normally had received it. */
 function answers(build: () => Promise<Rig>): void {
   const open = async (turnConfig: object) => {
     const rig = await build();
@@ -332,7 +332,7 @@ function answers(build: () => Promise<Rig>): void {
   };
   type Opened = Awaited<ReturnType<typeof open>>;
 
-  /** Releases every generation until all acts are done. */
+  /** Releases each paused generation until the channel rests. */
   const finish = async ({ rig, channel }: Opened) => {
     const over = new AbortController();
     const releasing = (async () => {
@@ -346,7 +346,7 @@ function answers(build: () => Promise<Rig>): void {
   };
 
   test.for(INTERRUPT_MODES)(
-    'T2 T3 nothing is done in mode %s that was not answered to the end',
+    'T2 T3 in mode %s no message is recorded as answered unless a completed generation received it',
     async (humanInterruptMode) => {
       const steps = fc.array(fc.constantFrom(...STEPS), { minLength: 4, maxLength: 9 });
       const plays = fc.array(fc.constantFrom(...PLAYS), { minLength: 3, maxLength: 6 });
@@ -432,7 +432,7 @@ function answers(build: () => Promise<Rig>): void {
 /** How many random sequences are tried per mode and backend. */
 const RUNS = 1;
 
-/** What people see in the channel, with the whole program running. */
+/** Tests the posts and drafts in a channel, with the whole program running. */
 function inChannel(build: () => Promise<Rig>): void {
   let rig: Rig;
   let channel: Awaited<ReturnType<typeof openChannel>>;
@@ -447,7 +447,7 @@ function inChannel(build: () => Promise<Rig>): void {
     await rig.stop();
   });
 
-  /** dev answers a message with these acts, and the others have their turns. */
+  /** Lets dev answer a message with these acts, and the other agents have their turns. */
   const answered = async (...acts: Act[]) => {
     rig.play(...acts);
     await channel.write('@dev build it');
@@ -467,7 +467,7 @@ function inChannel(build: () => Promise<Rig>): void {
     expect(channel.drafts.filter((draft) => !'It is built.'.startsWith(draft.trim()))).toEqual([]);
   });
 
-  test('T14 an answer without the signal is the turn, without a warning', async () => {
+  test('T14 an answer without the signal completes the turn, without a warning', async () => {
     const { posts, ends } = await answered({ do: 'write', text: 'It is built.' });
     expect({ posts, ends }).toEqual({ posts: ['Dev: It is built.', ...IN_TURN], ends: [COMPLETED] });
     expect([channel.logged, channel.broken]).toEqual([[], []]);
@@ -509,7 +509,7 @@ function inChannel(build: () => Promise<Rig>): void {
   });
 
   test.for(['Skip the tests for now.', 'No reply came from the server.', 'Passed.'])(
-    'T16 an answer that only begins like a pass is said: %j',
+    'T16 an answer that only begins like a pass is posted: %j',
     async (text) => {
       const { posts, ends } = await answered({ do: 'write', text });
       expect({ posts, ends }).toEqual({ posts: [`Dev: ${text}`, ...IN_TURN], ends: [COMPLETED] });
@@ -526,7 +526,7 @@ function inChannel(build: () => Promise<Rig>): void {
     ['in a quote', 'He said:\n> TURN_COMPLETE'],
     ['in lower case', 'It is built.\nturn_complete'],
     ['before the end', 'TURN_COMPLETE is what I write at the end.'],
-  ] as const)('T14 the signal %s is text', async ([, text]) => {
+  ] as const)('T14 the signal %s is ordinary text', async ([, text]) => {
     const { posts, ends } = await answered({ do: 'write', text });
     expect({ posts, ends }).toEqual({ posts: [`Dev: ${text}`, ...IN_TURN], ends: [COMPLETED] });
   });

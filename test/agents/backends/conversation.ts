@@ -32,7 +32,7 @@ export function prompt(more: Partial<TurnPrompt>): TurnPrompt {
   return { ...base, parts, lines: more.messages ?? [], messages: [], ...more };
 }
 
-/** A gate that allows every step and gives each request the same choice. `cancelled`: nobody decides. */
+/** A gate that allows every step, and answers each request by `chooses`. `cancelled`: nobody decides. */
 export function gateThat(
   chooses: (call: GatedCall, stopped: AbortSignal) => Choice | 'cancelled' | Promise<Choice | 'cancelled'>,
 ): ToolGate {

@@ -25,7 +25,7 @@ const CALL: GatedCall = {
 
 const no = (code: 'DENIED' | 'CANCELLED'): GateVerdict => ({ verdict: 'refused', code, words: '' });
 
-/** Puts a server's question to people, who give `answers` in order. Returns the server's answer and the gate's calls. */
+/** Puts a question to people, who give `answers` in order. Returns the answer to the server, and the gate's calls. */
 async function asked(params: ElicitRequestParams, ...answers: readonly (string | GateVerdict)[]) {
   const left = [...answers];
   const calls: GatedCall[] = [];
@@ -277,7 +277,7 @@ describe('the reference server "everything"', () => {
   });
 });
 
-test('the timeout of a call is extended by the time that people took, counted once for simultaneous questions', async () => {
+test('a call gets back the time that people took, counted once for questions open at the same time', async () => {
   const time = createTime();
   const call = new CallTime(400_000, mcpPorts(time).ports);
   const questions = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];

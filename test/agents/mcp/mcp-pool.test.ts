@@ -152,7 +152,7 @@ describe('people', () => {
   };
   const WHY = 'exited with code 3: no such folder';
 
-  test('are told once in each channel that uses a server that it is given up, and not of the four failures before', async () => {
+  test('are told of a server that is given up, once in each channel that uses it, but not of the four failures before', async () => {
     const { told, seat, use } = world();
     const tools = seat('a');
     seat('b');

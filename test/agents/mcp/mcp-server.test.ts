@@ -216,7 +216,7 @@ describe('a call', () => {
     expect(logged.join()).toContain('it sent more than 8 MiB without an answer');
   });
 
-  test('that the server answers with a part of a line ends the server when the next call brings the line over 8 MiB', async () => {
+  test('that the server answers with a part of a line ends the server when the line grows over 8 MiB', async () => {
     const { server, logged } = started();
     const folder = mkdtempSync(join(tmpdir(), 'conch-line-'));
     const file = join(folder, 'read');

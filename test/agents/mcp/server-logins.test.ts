@@ -120,7 +120,7 @@ describe('a server with a login', () => {
     expect(renewals()).toBe(1);
   });
 
-  test('gets its valid token while the service cannot renew it, and fails with a clear error once it has expired', async () => {
+  test('gets its token while the service cannot renew it, and fails with a clear error once the token has expired', async () => {
     const { auth, agent, time, dataDir } = await program();
     const { server, turned } = agent();
     await server.tools();
@@ -245,7 +245,7 @@ describe('a server without a login', () => {
 });
 
 describe('a server with a tool that needs more scope', () => {
-  test('tells the model which scope is missing, keeps the other tools working, and gets both scopes with the next login', async () => {
+  test('tells the model the missing scope, keeps its other tools, and gets both scopes with the next login', async () => {
     const { auth, agent, logins, config, signIn } = await program();
     const { server, turned } = agent();
     await server.tools();

@@ -146,7 +146,7 @@ describe('the environment of a child', () => {
     expect(() => childEnvironment({ from, set: { [name]: 'x' } })).toThrow(name);
   });
 
-  test('T29 has secrets: values of variables named like a secret, and passwords in URLs; values as short as a word are none', () => {
+  test('T29 has as secrets the values with secret-sounding names and the passwords in URLs, if longer than 5 characters', () => {
     const proxies = { HTTPS_PROXY: 'http://anna:pass-word@proxy.test:8080', HTTP_PROXY: 'http://anna:a@proxy.test' };
     const databases = { MONGODB_URI: 'mongodb+srv://anna:word-pass@db.test' };
     const environment = { MY_KEY: 'secret-key', PATH: '/usr/bin', SHORT_KEY: 'k', ...proxies, ...databases };

@@ -10,7 +10,7 @@ import type { Act, Rig } from '../contract.ts';
 
 contract('command', commandRig);
 
-/** Commands that get their acts from this process over a socket. */
+/** Creates a rig whose commands get their acts from this process over a socket. */
 async function commandRig(): Promise<Rig> {
   const plays: (readonly Act[])[] = [];
   const seen: string[] = [];

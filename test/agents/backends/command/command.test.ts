@@ -70,7 +70,7 @@ describe('a command with text', () => {
     expect(events).toEqual(['host 1', 'host 0']);
   });
 
-  test('gets the prompt as its last argument, whatever it contains', async () => {
+  test('gets the prompt unchanged as its last argument, without a shell', async () => {
     const text = '$(touch owned) `touch owned`; "quoted" \'too\' -rf \0 end';
     const { said } = await run(
       'printf %s "$1"; ls',
@@ -85,7 +85,7 @@ describe('a command with text', () => {
     await expect(ask(agent, { text: 'x'.repeat(200_000) }).over).rejects.toThrow('set "input" to "stdin"');
   });
 
-  test('names its session as a new one until its program was started', async () => {
+  test('gets the option for a new session until its program was started, then the option to resume', async () => {
     const args = ['-c', 'echo "$1 $2"', 'sh', '{session}'];
     const agent = await open('', { args, input: 'arg', set: { CONCH_SESSION: 'c1' } });
     await expect(ask(agent, { text: 'x'.repeat(200_000) }).over).rejects.toThrow('too long');
@@ -105,7 +105,7 @@ describe('a command with text', () => {
     expect((await run('true')).ending).toEqual({ how: 'passed' });
   });
 
-  test('is shown without colours', async () => {
+  test('has its output posted without colours', async () => {
     expect((await run(String.raw`printf '\033[31mred\033[0m'`)).said).toEqual(['red']);
     const pieces = String.raw`printf 'a \033[3'; sleep 0.1; printf '1mred\033'; sleep 0.1; printf '[0m'`;
     expect((await run(pieces)).said).toEqual(['a red']);
@@ -163,7 +163,7 @@ describe('the output of a command, in a channel', () => {
 describe('the environment of a command', () => {
   afterEach(() => void vi.unstubAllEnvs());
 
-  test('holds default variables, inherited ones and those that are set', async () => {
+  test('has the default variables, the inherited variables and the configured variables', async () => {
     for (const [name, value] of Object.entries({ HOME: '/home/me', DISCORD_TOKEN: 'secret', MY_NAME: 'Anna' }))
       vi.stubEnv(name, value);
     const { said } = await run('env', { env: ['MY_NAME'], set: { COLOUR: 'blue' } });
@@ -204,17 +204,17 @@ describe('a command that fails', () => {
     expect(said()).toEqual(['Half\n']);
   });
 
-  test.each(['no-such-program', './no-such-program', '/no/such/program'])('does not exist: %s', async (command) => {
+  test.each(['no-such-program', './no-such-program', '/no/such/program'])('is a missing one: %s', async (command) => {
     const message = `there is no program "${command}"`;
     await expect(open('', { command })).rejects.toMatchObject({ message, terminal: true });
   });
 
-  test('has no folder', async () => {
+  test('because its folder does not exist is not tried again', async () => {
     const cwd = join(folder, 'nowhere');
     expect(await failure('true', { cwd })).toEqual({ message: `there is no folder ${cwd}`, terminal: true });
   });
 
-  test('writes too much: it is stopped with its child processes', async () => {
+  test('because it writes too much is stopped with its child processes', async () => {
     const { message } = await failure('echo $$ > pids; sleep 100 & echo $! >> pids; yes');
     expect(message).toBe('wrote more than 10000 bytes');
     await expect.poll(() => pids().filter(isAlive)).toEqual([]);
@@ -224,7 +224,7 @@ describe('a command that fails', () => {
     expect((await run('head -c 5000000 /dev/zero >&2; echo Done')).said).toEqual(['Done\n']);
   });
 
-  test("T18 hangs: its own timeout ends its turn and its child processes, whatever the turn's limit", async () => {
+  test('T18 because it hangs is ended by its own timeout, with its turn and its child processes', async () => {
     const hanging = { command: 'sh', args: ['-c', 'echo $$ > pids; sleep 100 & echo $! >> pids; wait'], cwd: folder };
     const limits = { timeoutMs: 400, maxOutputBytes: 10_000 };
     const channel = await openChannel(createCommandBackend({ ...hanging, ...limits, input: 'stdin', output: 'text' }), {

@@ -6,8 +6,8 @@ import type { ModelPrices } from '../../../../src/agents/backends/llm/llm-models
 const PRICES = { inputUsdPerMTok: 2.5, outputUsdPerMTok: 10 };
 
 /**
- * Returns the reported usage of a call with 4,500 input tokens (3,000 read from the cache, 500 written to it) and 100
- * output tokens.
+ * Returns the reported usage of a call with 4,500 input tokens and 100 output tokens. `read`: input tokens read from
+ * the cache. `kept`: input tokens written to the cache.
  */
 function told(prices: ModelPrices, [read, kept]: readonly (number | undefined)[] = [3_000, 500]): Usage | undefined {
   const used: Usage[] = [];
@@ -46,7 +46,7 @@ describe('cached input', () => {
     expect(told({ outputUsdPerMTok: 10, cachedInputUsdPerMTok: 1 })).toMatchObject({ use: { source: 'unpriced' } });
   });
 
-  test('never makes the other input negative', () => {
+  test('never makes the uncached input negative', () => {
     expect(told({ ...PRICES, cachedInputUsdPerMTok: 1 }, [6_000, 0])).toMatchObject({ costMicros: 7_000 });
   });
 

@@ -6,7 +6,7 @@ import type { Act, Rig } from '../contract.ts';
 
 type Reply = { readonly response: FixtureResponse; readonly waits: 'no' | 'released' | 'for ever' };
 
-/** A model of this provider, played by a mock service on this machine. */
+/** Creates a rig whose model of this provider is a mock service on this machine. `answer` sets its next replies. */
 export async function llmRig(
   provider: LlmOptions['provider'],
   more: Partial<LlmOptions> = {},
@@ -61,7 +61,7 @@ export async function llmRig(
   };
 }
 
-/** One reply for each step of the model. A floor tool ends a step. */
+/** Returns one reply of the model for each of its steps. A floor tool ends a step. */
 function repliesOf(acts: readonly Act[]): readonly Reply[] {
   const replies: Reply[] = [];
   let content = '';
@@ -88,7 +88,7 @@ function repliesOf(acts: readonly Act[]): readonly Reply[] {
   return replies;
 }
 
-/** Closes each connection, because the mock waits for open ones when it stops. */
+/** Closes each connection, because the mock waits for open connections when it stops. */
 const unkept: typeof fetch = async (url, init) => {
   const headers = new Headers(init?.headers);
   headers.set('connection', 'close');

@@ -31,7 +31,7 @@ async function again(more: Partial<LlmOptions>, provider: LlmOptions['provider']
   await begin(more, provider);
 }
 
-/** Prompts the session with what it has posted since the last prompt, and records its reports. */
+/** Prompts the session, and records its reports. `posted`: the posts of the agent since the last prompt. */
 function ask(text: string, posted: readonly string[] = [], more: Partial<TurnPrompt> = {}, leftMs = 0) {
   const heard = recorder();
   const chunks: string[] = [];
@@ -50,7 +50,7 @@ function ask(text: string, posted: readonly string[] = [], more: Partial<TurnPro
   return { over, chunks, used, text: heard.text };
 }
 
-/** The roles and texts of the last request, without the instructions. */
+/** Returns the roles and texts of the last request, without the instructions. */
 function told(): readonly (readonly [string, string])[] {
   const messages = messagesOf(rig.mock.getLastRequest()?.body);
   return messages.filter(([role]) => role !== 'system');
@@ -125,7 +125,7 @@ describe('an answer', () => {
     ['No endpoints found that support tool use', 404],
     ['Unrecognized request argument supplied: tools', 400],
     ['function calling is not enabled: unsupported', 422],
-  ])('T29 is asked for without tools from then on when the service says: %s', async (message, status) => {
+  ])('T29 is requested without tools from then on when the service says: %s', async (message, status) => {
     await again({}, 'openai-compatible');
     const isOffered = ({ tools = [] }: { readonly tools?: readonly unknown[] | undefined }) => tools.length > 0;
     rig.mock.prependFixture({ match: { predicate: isOffered }, response: { error: { message }, status } });
@@ -137,7 +137,7 @@ describe('an answer', () => {
     expect(rig.mock.getRequests().map(({ body }) => isOffered(body ?? {}))).toEqual([true, false, false]);
   });
 
-  test('T29 is refused with its reason when the reason is another one', async () => {
+  test('T29 that the service refuses for another reason fails with that reason', async () => {
     await again({}, 'openai-compatible');
     const response: FixtureResponse = { error: { message: 'temperature is not supported' }, status: 400 };
     rig.mock.prependFixture({ match: { predicate: () => true }, response });
@@ -155,7 +155,7 @@ describe('an answer', () => {
 });
 
 describe('a conversation', () => {
-  test('includes a message between two steps', async () => {
+  test('gets an injected message between two steps', async () => {
     rig.play({ do: 'say', text: 'First.' }, { do: 'pause' }, { do: 'write', text: 'Second.' });
     const turn = ask('What is one?');
     await rig.paused();
@@ -167,7 +167,7 @@ describe('a conversation', () => {
     expect((await rig.seen()).at(-1)).toContain('in violet');
   });
 
-  test('T9 holds what was posted, not what the model wrote', async () => {
+  test('T9 holds the posted text, not the text that the model wrote', async () => {
     rig.play({ do: 'write', text: 'One, two, three, four.' });
     await ask('Count').over;
     rig.play({ do: 'write', text: 'Never posted.' });
@@ -197,7 +197,7 @@ describe('a conversation', () => {
     expect(Math.min(...sizes.slice(20))).toBeGreaterThan(longest * 0.3);
   });
 
-  test('T25 is cut rarely and in large steps: 9/10 of requests begin as the one before', async () => {
+  test('T25 is cut rarely and in large steps: the median request repeats 9/10 of the request before', async () => {
     await again({}, 'openai-compatible');
     const longest = 60_000;
     for (let turn = 0; turn < 100; turn++)
@@ -278,14 +278,14 @@ describe('a conversation', () => {
   });
 });
 
-describe('what a turn uses', () => {
+describe('the usage of a turn', () => {
   const reply = (usage: Record<string, number>): FixtureResponse => ({ content: 'Done.', usage });
 
   test.each([
     ['openai', { input_tokens: 1_000, output_tokens: 100 }],
     ['anthropic', { input_tokens: 1_000, output_tokens: 100 }],
     ['openai-compatible', { prompt_tokens: 1_000, completion_tokens: 100 }],
-  ] as const)('is told in tokens and micro-dollars by %s', async (provider, usage) => {
+  ] as const)('is reported in tokens and micro-dollars with %s', async (provider, usage) => {
     await again({ inputUsdPerMTok: 2.5, outputUsdPerMTok: 10 }, provider);
     rig.mock.prependFixture({ match: { predicate: () => true }, response: reply(usage) });
     const { over, used } = ask('Go');
@@ -354,7 +354,7 @@ describe('a model that fails', () => {
       'the conversation is too long for the model (400): Too big',
     ],
     [503, { message: 'Overloaded' }, false, "the model's service failed (503): Overloaded"],
-  ] as const)('with %i says why and whether trying again may help: %j', async (status, error, terminal, message) => {
+  ] as const)('with status %i gives its cause, and whether to retry: %j', async (status, error, terminal, message) => {
     for (const provider of ['openai', 'openai-compatible'] as const) {
       await again({}, provider);
       rig.mock.prependFixture({ match: { predicate: () => true }, response: { error, status } });
@@ -395,7 +395,7 @@ describe('a model that fails', () => {
     });
 
     test.each(['openai', 'anthropic', 'openai-compatible'] as const)(
-      'T23 is asked again within its turn: 429 and 500 of %s cost nothing but time',
+      'T23 is called again within its turn, and its errors 429 and 5xx of %s cost no tokens',
       async (provider) => {
         await again({ timers }, provider);
         fails(busy(429), busy(500), busy(503));
@@ -407,7 +407,7 @@ describe('a model that fails', () => {
       },
     );
 
-    test('is recorded as failed, not as called again, in its last attempt', async () => {
+    test('has its last attempt recorded as failed, and the earlier attempts as retried', async () => {
       await again({ timers }, 'openai-compatible');
       fails(...Array.from({ length: 10 }, () => busy(503)));
       const turn = insisting(Infinity);
@@ -416,14 +416,14 @@ describe('a model that fails', () => {
       expect([outcomes.length, outcomes.at(-2), outcomes.at(-1)]).toEqual([10, 'retried', 'failed']);
     });
 
-    test('T23 is called again after the wait that it asks for', async () => {
+    test('T23 is called again after the wait that it requests', async () => {
       await again({ timers }, 'openai-compatible');
       fails(busy(429, { retryAfter: 7 }));
       await insisting().over;
       expect(waits).toEqual([7_000]);
     });
 
-    test('T23 fails at once when it asks for a longer wait than the turn has', async () => {
+    test('T23 fails at once when it requests a longer wait than the turn has left', async () => {
       await again({ timers }, 'openai-compatible');
       fails(busy(429, { retryAfter: 90 }));
       await expect(insisting().over).rejects.toMatchObject({
@@ -497,7 +497,7 @@ describe('a model that fails', () => {
     });
   });
 
-  test('with a rejected key has the same error from Anthropic', async () => {
+  test('with a rejected key fails with the same error from Anthropic', async () => {
     await again({}, 'anthropic');
     rig.mock.prependFixture({ match: { predicate: () => true }, response: { error: { message: 'no' }, status: 401 } });
     const { message, terminal } = await failure('Go');
@@ -511,7 +511,7 @@ describe('a model that fails', () => {
     expect([message, terminal]).toEqual(['the model did not answer within 0.2 s', false]);
   });
 
-  test('that breaks off during an answer is a failure', async () => {
+  test('that breaks off during an answer fails, and may be tried again', async () => {
     const response: FixtureResponse = { content: 'A somewhat longer answer in many pieces.' };
     rig.mock.prependFixture({ match: { predicate: () => true }, response, truncateAfterChunks: 4 });
     const { message, terminal } = await failure('Go');
@@ -519,7 +519,7 @@ describe('a model that fails', () => {
     expect(terminal).toBe(false);
   });
 
-  test('that cannot be reached is a failure', async () => {
+  test('that cannot be reached fails, and may be tried again', async () => {
     const backend = createLlmBackend({
       provider: 'openai-compatible',
       model: 'm',
@@ -532,12 +532,12 @@ describe('a model that fails', () => {
     expect(terminal).toBe(false);
   });
 
-  test('without a key is a failure', async () => {
+  test('without a key opens no session', async () => {
     const backend = createLlmBackend({ provider: 'anthropic', model: 'm', stepTimeoutMs: 5_000, apiKey: '' });
     await expect(backend.open(SEAT)).rejects.toMatchObject({ message: 'the API key is missing', terminal: true });
   });
 
-  test('without a base URL is a failure', async () => {
+  test('without a base URL opens no session', async () => {
     const backend = createLlmBackend({ provider: 'openai-compatible', model: 'm', stepTimeoutMs: 5_000 });
     await expect(backend.open(SEAT)).rejects.toThrow('no base URL is set for the model');
   });

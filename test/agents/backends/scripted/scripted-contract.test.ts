@@ -7,7 +7,7 @@ import type { Act, Rig } from '../contract.ts';
 
 contract('scripted', async () => scriptedRig());
 
-/** Scripts that take no time, except `work`, which lasts until the rig releases it. */
+/** Creates a rig whose scripts take no time, except a `work` step of a pause, which lasts until `release`. */
 function scriptedRig(): Rig {
   const plays: (readonly Act[])[] = [];
   const seen: string[] = [];

@@ -101,7 +101,7 @@ describe('the demo exchange', () => {
   });
 
   test.each(['!', '@', 'hi ', 'a or ', '[from '])(
-    'takes no longer to understand than it is long, however odd it is: %j',
+    'reads a message in a time that grows linearly with its length: %j',
     async (piece) => {
       await mustGrowLinearly((size) => {
         const message = person(1, `${piece.repeat(size / piece.length)}?`);
@@ -112,7 +112,7 @@ describe('the demo exchange', () => {
     },
   );
 
-  test('words that are no identifier become one', async () => {
+  test('words that are no identifier are turned into an identifier', async () => {
     const { text } = await once('dev', { messages: [person(1, 'build 3D größe-würfel «日本» 🎉')] });
     expect(text).toMatch(/export function [A-Za-z]\w*\(/);
   });
@@ -166,7 +166,7 @@ describe('a message injected into a turn', () => {
     expect(heard.text()).toMatch(/\n```\n\n@qa, please try to break it\.\n\nNoted: use passkeys instead/);
   });
 
-  test('that is edited is answered again', async () => {
+  test('that is edited is answered; a deleted message is not', async () => {
     const time = createTime();
     const dev = await open('dev', time);
     const { heard } = await turn(dev, time, { messages: [m1] }, 2_500);
@@ -240,7 +240,7 @@ describe('an interrupted turn', () => {
     expect(text()).toBe((await once('pm', { messages: [m1] })).text);
   });
 
-  test('answers afterwards the message injected just before', async () => {
+  test('answers, when it is resumed, the message injected just before the interrupt', async () => {
     const time = createTime();
     const dev = await open('dev', time);
     const { heard, run } = await turn(dev, time, { messages: [m1] }, 4_500);
@@ -400,7 +400,7 @@ describe('a turn of a review', () => {
     expect((await turn(qa, time, repair)).text()).toBe('[major] An empty input is accepted\nREVISE');
   });
 
-  test('goes on after an interrupt with what was left, and repeats nothing', async () => {
+  test('continues after an interrupt with the rest of its text, and repeats nothing', async () => {
     const time = createTime();
     const qa = await open('qa', time);
     const said = 'The task contradicts';
@@ -413,7 +413,7 @@ describe('a turn of a review', () => {
     expect(ending).toEqual({ how: 'passed' });
   });
 
-  test('is no turn of an agent that has no part in the review', async () => {
+  test('is an ordinary turn for an agent that has no part in the review', async () => {
     const { text } = await once('pm', { task: { role: 'other', signals }, text: '\nTask: pass', messages: [m1] });
     expect(text).toContain('what we build for Anna');
   });
