@@ -158,7 +158,7 @@ describe('a request for a tool', () => {
       { title: '{"text":"Hello"}', content: [], locations: [], _meta: { toolName: 'mcp__SERVER__say' }, ...TEXT },
     ],
     ['an agent that names its tools', { name: 'SERVER_pass', kind: null, rawInput: {} }],
-  ] as const)('T51 of the floor needs nobody when %s names it', async ([, call]) => {
+  ] as const)('T51 of the floor needs no approval when %s names the tool', async ([, call]) => {
     await ready();
     const { over, asked } = turn([ask(call)]);
     await over;
@@ -190,7 +190,7 @@ describe('a request for a tool', () => {
   test('T52 to leave a mode is never answered with a mode in which the agent does not ask', async () => {
     await ready({ session: { modes: MODES } }, { profile: 'claude-code' });
     const kinds = ['allow_always', 'allow_once', 'allow_once', 'reject_once'];
-    // Of the allow options valid for one call, the last one is sent.
+    // The last allow-once option is sent, except for a mode in which the agent does not ask (`acceptEdits`).
     const ids = ['exitPlanAuto', 'exitPlanDefault', 'acceptEdits', 'plan'];
     const leave: FakeAct = { do: 'ask', title: 'Ready to code?', kind: 'switch_mode', kinds, ids };
     await turn([leave], 'allow').over;
@@ -217,7 +217,7 @@ describe("the floor's own tools", () => {
     expect(other.told.servers).toEqual([expect.not.stringContaining(first)]);
   });
 
-  test('are recognized by the calls that arrive, not by their titles', async () => {
+  test('count as used when their calls arrive, not when the title of a call names them', async () => {
     await ready();
     const begun = (id: string) =>
       ({ do: 'update', body: { sessionUpdate: 'tool_call', toolCallId: id, title: 'SERVER_pass' } }) as const;
@@ -245,7 +245,7 @@ async function started(profile: AcpBackendOptions['profile'], options: Partial<A
   return { args, env, server, meta };
 }
 
-describe('an agent at its start', () => {
+describe('the start of an agent', () => {
   test('T53 with its own command keeps the arguments of its profile', async () => {
     expect((await started('qwen')).args).toEqual(['--acp']);
   });
@@ -268,7 +268,7 @@ describe('an agent at its start', () => {
     expect(existsSync(dirname(path))).toBe(false);
   });
 
-  test('T52 leaves no file behind when it cannot start', async () => {
+  test('T52 leaves no file behind when it fails', async () => {
     await refused({}, { profile: 'qwen', command: '/nowhere/qwen' });
     expect(readdirSync(tmpdir())).toEqual([]);
   });
@@ -313,7 +313,7 @@ describe('an agent at its start', () => {
     expect(env['OPENCODE_DISABLE_PROJECT_CONFIG']).toBe('true');
   });
 
-  test('T52 is not started with a configuration of OpenCode whose permissions cannot be found', async () => {
+  test('T52 fails with a configuration of OpenCode that is not plain JSON, because it may hide permissions', async () => {
     const words = await refused({}, { profile: 'opencode', env: { OPENCODE_CONFIG_CONTENT: '{ // all\n}' } });
     expect(words).toBe('OPENCODE_CONFIG_CONTENT is not a configuration of OpenCode in plain JSON');
   });
@@ -344,7 +344,7 @@ describe('an agent at its start', () => {
     expect(env['CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD']).toBe('1');
   });
 
-  test('T52 begins in the mode in which Codex asks, whatever the configuration sets', async () => {
+  test('T52 puts Codex into the mode in which it asks, whatever the configuration sets', async () => {
     const { env } = await started('codex', { env: { INITIAL_AGENT_MODE: 'agent-full-access' } });
     expect([env['INITIAL_AGENT_MODE'], rig!.told.modes]).toEqual(['read-only', ['read-only']]);
   });
@@ -352,7 +352,7 @@ describe('an agent at its start', () => {
   test.each([
     ['its own folder', 'repo/.codex/config.toml', 'repo'],
     ['the top of its repository', 'repo/.codex/rules/all.rules', 'repo/src/deep'],
-  ])('T52 gets no session beside settings of a repository that Codex obeys: in %s', async (_where, path, at) => {
+  ])('T52 opens no session beside settings of a repository that Codex obeys: in %s', async (_where, path, at) => {
     const root = mkdtempSync(`${TEMPORARY}/`);
     for (const folder of ['repo/.git', 'repo/src/deep', dirname(path)])
       mkdirSync(join(root, folder), { recursive: true });
@@ -367,7 +367,7 @@ describe('an agent at its start', () => {
     rmSync(root, { recursive: true });
   });
 
-  test('opens a session when such settings belong to no project of the agent: above a folder outside any repository', async () => {
+  test('opens a session of Codex when such settings are above a folder outside any repository', async () => {
     const root = mkdtempSync(`${TEMPORARY}/`);
     for (const folder of ['.codex/rules', 'work']) mkdirSync(join(root, folder), { recursive: true });
     await ready({ session: READ_ONLY }, { profile: 'codex', cwd: join(root, 'work') });
@@ -375,7 +375,7 @@ describe('an agent at its start', () => {
     rmSync(root, { recursive: true });
   });
 
-  test("T22 needs no permission from Copilot CLI for the floor's tools", async () => {
+  test("T22 lets Copilot CLI use the floor's tools without asking", async () => {
     const { args, server } = await started('copilot');
     expect(args).toEqual(['--acp', '--stdio', `--allow-tool=${server}`]);
   });
@@ -465,13 +465,13 @@ describe('a kind of tool that rules mention in part', () => {
 });
 
 describe('the mode in which an agent asks', () => {
-  test('T52 is set', async () => {
+  test('T52 is set in a new session', async () => {
     const modes = { currentModeId: 'auto', availableModes: [{ id: 'auto' }, { id: 'read-only' }] };
     await ready({ session: { modes } }, { profile: 'codex' });
     expect(rig!.told.modes).toEqual(['read-only']);
   });
 
-  test('T52 is set as an option where it is one, and the answer must confirm it', async () => {
+  test('T52 is set as an option when the agent offers it as an option, and the answer must confirm it', async () => {
     await ready({ session: { configOptions: [OPTION] } }, { profile: 'qwen' });
     expect(rig!.told.modes).toEqual(['mode=default']);
     await session!.close();
@@ -484,7 +484,7 @@ describe('the mode in which an agent asks', () => {
   test.for([
     [{ modes: { currentModeId: 'a', availableModes: [{ id: 'agent' }, { id: 'auto' }] } }, 'only agent, auto'],
     [{}, 'no modes'],
-  ] as const)('T52 is missing, so there is no session: %o', async ([offered, has]) => {
+  ] as const)('T52 that the agent does not offer prevents a session: %o', async ([offered, has]) => {
     expect(await refused({ session: offered }, { profile: 'codex' })).toBe(
       `Codex has none of the modes in which it asks (read-only; it offers ${has}): take a version that has one, or the profile "generic", which promises nothing`,
     );
@@ -600,14 +600,14 @@ describe('a tool call that ran', () => {
     return ready({ session: { modes } }, start);
   };
 
-  test.for(Object.keys(FRAMES))('T52 was allowed, in the frames of %s', async (profile) => {
+  test.for(Object.keys(FRAMES))('T52 after approval is accepted, in the frames of %s', async (profile) => {
     await of(profile);
     const { over, asked } = turn(acts(FRAMES[profile]!), 'allow');
     expect([await over, asked.length]).toEqual([{ how: 'completed' }, 1]);
   });
 
   test.for(Object.keys(FRAMES))(
-    'T52 ran without asking, as %s would tell it, so the agent is stopped',
+    'T52 without approval stops the agent, as read from the frames of %s',
     async (profile) => {
       await of(profile);
       const [pid = 0] = rig!.told.pids;
@@ -639,7 +639,7 @@ describe('a tool call that ran', () => {
   });
 
   test.for(['opencode', 'claude-code', 'qwen', 'gemini', 'kimi', 'copilot'])(
-    'T52 ran another command than the one that had the yes, as %s would tell it, so the agent is stopped',
+    'T52 with another command than the approved command stops the agent, as reported by %s',
     async (profile) => {
       await of(profile);
       const begun = {
@@ -651,7 +651,7 @@ describe('a tool call that ran', () => {
     },
   );
 
-  test('T52 while people were asked about another call stops the agent', async () => {
+  test('T52 with a command that changed while people decided stops the agent', async () => {
     await of('opencode');
     const told = [
       command('ls', 'pending'),
@@ -664,7 +664,7 @@ describe('a tool call that ran', () => {
     expect(await terminal(turn(told, 'allow').over)).toBe('ran "rm -rf x" without asking');
   });
 
-  test('T52 counts as the allowed command when the agent reports it in other words', async () => {
+  test('T52 counts as approved when the agent reports the approved command in another form', async () => {
     await of('kimi');
     const told = [
       command('touch a && touch b', 'pending'),
@@ -683,7 +683,7 @@ describe('a tool call that ran', () => {
     expect(await terminal(turn([...unasked, { do: 'hang' }]).over)).toBe('ran "touch a" without asking');
   });
 
-  test('T52 counts as soon as it has begun, for an agent that asks before', async () => {
+  test('T52 counts as run as soon as it has begun, for an agent that asks before', async () => {
     await of('gemini');
     const begun = { sessionUpdate: 'tool_call', title: 'rm\u202E\n-rf', kind: 'delete', status: 'in_progress' };
     expect(await terminal(turn([...acts([begun]), { do: 'hang' }]).over)).toBe('ran "rm -rf" without asking');
@@ -694,7 +694,7 @@ describe('a tool call that ran', () => {
     ['opencode', 'read', 'only reads'],
     ['generic', 'execute', 'promised nothing'],
     ['copilot', 'execute', 'looks after a shell'],
-  ] as const)('T52 is let be: %s, %s %s', async ([profile, kind]) => {
+  ] as const)('T52 without approval is accepted from %s: %s %s', async ([profile, kind]) => {
     await of(profile);
     const ran = { sessionUpdate: 'tool_call', title: 'ls', kind, status: 'completed', rawInput: {} };
     expect(await turn([...acts([ran]), { do: 'write', text: 'Done.' }]).over).toEqual({ how: 'completed' });

@@ -31,7 +31,7 @@ async function status(headers: Record<string, string>, more: RequestInit = {}): 
 }
 
 describe("the floor's tools as tools", () => {
-  test('are the five tools of the table', async () => {
+  test('are the tools of the table `FLOOR_TOOLS`', async () => {
     const { tools } = await (await client()).listTools();
     expect(tools.map(({ name }) => name)).toEqual(Object.keys(FLOOR_TOOLS));
     expect(tools[0]?.inputSchema.required).toEqual(['text']);
@@ -48,7 +48,7 @@ describe("the floor's tools as tools", () => {
     expect(content).toEqual([{ type: 'text', text: 'You do not have the floor: nothing was done.' }]);
   });
 
-  test('act on the running turn, and on no later one', async () => {
+  test('act on the running turn, and on no later turn', async () => {
     const { report, messages } = recorder();
     const floorTools = new FloorTools(report, 'dev', prompt({}));
     const agent = await client();
@@ -89,7 +89,7 @@ describe('a caller', () => {
     expect(await status({ Authorization: `Bearer ${endpoint.token}` }, { body })).toBe(413);
   });
 
-  test('of another session has its own token and turn', async () => {
+  test('of another session has another token at the same URL', async () => {
     const other = await server.open();
     expect([other.url, other.token === endpoint.token]).toEqual([endpoint.url, false]);
   });

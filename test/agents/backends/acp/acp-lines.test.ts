@@ -5,7 +5,7 @@ import { createTime } from '../../time.ts';
 
 const LINE = '{"jsonrpc":"2.0","method":"session/update"}\n';
 
-/** An agent that may send 100 messages per second, and the messages read from it. */
+/** Reads from an agent that may send 100 messages per second. `seen`: the number of messages read, and the error. */
 function reading() {
   const time = createTime();
   const input = new PassThrough();

@@ -11,7 +11,7 @@ import { compiledCode } from '../../../lib/compiled.ts';
 import type { Rig } from '../contract.ts';
 import type { FakeAct, FakeManners } from './fake-acp-acts.ts';
 
-/** What the fake agents have reported. */
+/** The reports of the fake agents, in the order of their arrival. */
 export type Told = {
   readonly pids: number[];
   readonly seen: string[];
@@ -23,7 +23,7 @@ export type Told = {
   readonly floorTools: string[];
   readonly environments: Readonly<Record<string, string>>[];
   readonly arguments: (readonly string[])[];
-  /** The names of the floor's tools, one for each opened session. */
+  /** The names of the floor's tool server, one for each opened session. */
   readonly servers: string[];
   /** `_meta` of each new session. */
   readonly metas: unknown[];
@@ -110,7 +110,7 @@ export async function acpRig(manners: FakeManners = {}, options: Partial<AcpBack
   };
 }
 
-/** Returns a rig whose agent takes messages in a running turn. */
+/** Returns the rig of an agent that takes messages in a running turn. The rig must be started with `STEERED`. */
 export function steerable(rig: AcpRig): AcpRig {
   const received = (text: string) => vi.waitUntil(() => rig.told.seen.some((seen) => seen.includes(text)), 60_000);
   return { ...rig, inject: 'injected', received: async (text) => void (await received(text)) };

@@ -21,7 +21,7 @@ afterEach(async () => {
   for (const end of ends.splice(0)) await end();
 });
 
-/** A coding agent with an MCP server, and its calls as a client of the tools that it was given. */
+/** Opens a session of a coding agent with an MCP server, and a client of the tools that the agent was given. */
 async function begun(reaches?: (server: string, tool: string | null) => boolean, flags: readonly string[] = []) {
   const { ports, time } = mcpPorts();
   const pool = new McpPool(() => ({ raw: toolsServer(['tool=page', ...flags]) }), ports);
@@ -92,7 +92,7 @@ describe('a coding agent with tools of servers', () => {
     expect(tools.find(({ name }) => name === 'raw__echo')?.description).toContain('Says it again');
   });
 
-  test('does not see tools that the rules always deny, and calls to them find no tool', async () => {
+  test('does not see tools that the rules always deny', async () => {
     const { client } = await begun((_server, tool) => tool !== 'write');
     const { tools } = await client.listTools();
     expect(tools.map(({ name }) => name)).not.toContain('raw__write');
@@ -158,7 +158,7 @@ describe('a coding agent with tools of servers', () => {
       await begins.promise;
       given.abort();
       await expect(called).rejects.toThrow(/abort/i);
-      // Its answer comes after the notice of the cancelled call was read.
+      // The answer to this ping shows that the tool server has read the cancellation.
       await client.ping();
       goesOn.resolve();
       await call('raw__page');
@@ -173,7 +173,7 @@ describe('a coding agent with tools of servers', () => {
     expect(asked).toEqual([]);
   });
 
-  test('is told once that they are unavailable, and once that they are back', async () => {
+  test('is told once that the tools are unavailable, and once that they are available again', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'conch-mcp-'));
     const file = join(folder, 'there');
     const { client, turn, prompts, time } = await begun(undefined, [`fails-without=${file}`]);

@@ -11,15 +11,15 @@ type Ask = {
   readonly kind?: string;
   /** More fields of the tool call. */
   readonly call?: object;
-  /** True: does not post the answer. */
+  /** True: writes neither "allowed" nor "rejected" after the answer. */
   readonly silent?: boolean;
-  /** `false`: continues without the answer. */
+  /** `false`: continues without waiting for the answer. */
   readonly waits?: boolean;
 };
 
 /**
- * One act of the fake agent in a generation: those of every agent, and those of ACP only. "SERVER" stands for the name
- * under which it got the floor's tools.
+ * One act of the fake agent in a generation: the acts of the contract, and acts of ACP only. "SERVER" in an act stands
+ * for the name of the floor's tool server.
  */
 export type FakeAct =
   | Exclude<Act, { do: 'ask' }>
@@ -28,14 +28,14 @@ export type FakeAct =
   | { readonly do: 'tool'; readonly id: string }
   /** Withdraws its last request for permission. */
   | { readonly do: 'withdraw' }
-  /** Waits for the answer to a request that it did not wait for. */
+  /** Waits for the answer to its last `ask` with `waits: false`. */
   | { readonly do: 'answer' }
   | { readonly do: 'update'; readonly body: object; readonly session?: string }
   /**
-   * Creates the file named in its prompt. `tells`: reports it. `inRepository`: only if its folder is a Git repository.
+   * Creates the file named in its prompt. `tells`: reports the edit. `inRepository`: acts only in a Git repository.
    */
   | { readonly do: 'make'; readonly tells?: boolean; readonly inRepository?: boolean }
-  /** Writes any bytes to its standard output. */
+  /** Writes `line` to its standard output. */
   | { readonly do: 'send'; readonly line: string }
   | { readonly do: 'big'; readonly bytes: number }
   | { readonly do: 'flood'; readonly messages: number }
@@ -48,7 +48,7 @@ export type FakeAct =
 
 /** The behaviour of the fake agent in all acts. */
 export type FakeManners = {
-  /** Parts of the answers to `initialize`, `session/new` and `session/prompt`. */
+  /** `initialize`, `session`, `result`: parts of the answers to `initialize`, `session/new` and `session/prompt`. */
   readonly initialize?: object;
   readonly session?: {
     readonly modes?: object;
@@ -60,7 +60,7 @@ export type FakeManners = {
   readonly steering?: string;
   /** Errors returned instead of answers, by method. */
   readonly refuse?: Record<string, { readonly code: number; readonly message: string; readonly data?: unknown }>;
-  /** The value that its options keep, whatever they are set to. */
+  /** The value that its options keep when the host sets another value. */
   readonly stubborn?: string;
   /** Methods without an answer. */
   readonly mute?: readonly string[];

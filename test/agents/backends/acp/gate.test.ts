@@ -10,7 +10,7 @@ import { prompt, recorder } from '../conversation.ts';
 const ONCE = { optionId: 'once', name: 'Allow once', kind: 'allow_once' };
 const NO = { optionId: 'no', name: 'No', kind: 'reject_once' };
 
-/** A generation whose gate gives one verdict to all calls, and the gate's calls in order. */
+/** Starts a generation whose gate gives `verdict` to all requests. `told`: the calls to the gate, in order. */
 function generation(verdict: GateVerdict | Promise<GateVerdict> = { verdict: 'go' }) {
   let standing: ReturnType<ToolGate['standing']> = null;
   const stands = () => void (standing = new Promise(() => undefined));
@@ -68,7 +68,7 @@ describe('a coding agent with a gate', () => {
     expect(told).toEqual(['step', 'ask execute {"command":"npm test"}', 'settled t1 complete all green']);
   });
 
-  test('is allowed once although it offers always-allow options before and after that one', async () => {
+  test('is allowed once when always-allow options stand before and after the allow-once option', async () => {
     const always = (optionId: string) => ({ optionId, name: 'Always', kind: 'allow_always' });
     expect(await generation().asks('t1', [always('first'), ONCE, always('last'), NO])).toBe('once');
   });
@@ -107,7 +107,7 @@ describe('a coding agent with a gate', () => {
     ['AGENT_TOOL_NOT_ALLOWED', 'no'],
     ['DENIED', 'no'],
     ['CANCELLED', 'cancelled'],
-  ] as const)('is answered so when its call is %s: %s', async (code, answer) => {
+  ] as const)('whose call the gate refuses with %s gets the answer %s', async (code, answer) => {
     const { asks, update, told } = generation({ verdict: 'refused', code, words: 'no' });
     update(begun);
     expect(await asks('t1')).toBe(answer);
@@ -131,7 +131,7 @@ describe('a coding agent with a gate', () => {
     expect(told).toEqual(['step', 'reported t1 read error']);
   });
 
-  test('has calls recorded that ran beside a floor tool, and calls without a reported end', () => {
+  test('has calls recorded that ran during a call of a floor tool, and calls without a reported end', () => {
     const { told, update, run } = generation();
     update({ ...begun, kind: 'fetch' });
     run.floorTools.counted();
@@ -141,7 +141,7 @@ describe('a coding agent with a gate', () => {
     expect(told).toEqual(['step', 'reported t1 fetch complete', 'reported t2 fetch error']);
   });
 
-  test('gets no second row for a denied call, except when it ran anyway', async () => {
+  test('has a denied call reported as run only when the call ran anyway', async () => {
     const { told, update, asks } = generation({ verdict: 'refused', code: 'DENIED', words: 'no' });
     update(begun);
     await asks('t1');
@@ -156,13 +156,13 @@ describe('a coding agent with a gate', () => {
     ['its title', { title: 'Searching the web for: "x"' }],
     ['its id', { toolCallId: 'google_web_search-1' }],
     ['its name', { name: 'web_search' }],
-  ])('that searches the web, by %s, is known to fetch', (_by, fields) => {
+  ])('whose call searches the web, by %s, counts as fetching', (_by, fields) => {
     const told = toolCallOf({ toolCallId: 't', title: 'Look', kind: 'search', rawInput: { query: 'x' }, ...fields });
     const uses = toolRequestsOf([told]).map((request) => toolUse(request, null).parts[0].kind);
     expect(uses).toContain('fetch');
   });
 
-  test('is judged by the whole input when its fields are told in several accounts', () => {
+  test('has a call judged by its whole input when several reports hold parts of the input', () => {
     const told = [{ cwd: '/work' }, { command: 'npm test' }, { command: 'npm publish' }].map((rawInput) =>
       toolCallOf({ toolCallId: 't', title: 'Run', kind: 'execute', rawInput }),
     );
@@ -188,7 +188,7 @@ describe('a coding agent with a gate', () => {
     expect(told.filter((each) => each === 'cancel')).toHaveLength(1);
   });
 
-  test('is left alone while it waits for an answer', async () => {
+  test('is not interrupted while it waits for the decision on a request', async () => {
     const { told, update, asks, stands } = generation(new Promise(() => undefined));
     void asks('t1');
     stands();

@@ -6,7 +6,7 @@ import type { Choice } from '../../../../src/turns/floor/settings.ts';
 import { systemTimers } from '../../../../src/lib/time.ts';
 import { gateThat, prompt, recorder } from '../conversation.ts';
 
-/** Frames recorded from an agent, and what people must see of them. */
+/** Frames recorded from an agent. `shows`: texts that people must see. `allow`, `reject`: the options to send. */
 type Frames = {
   /** `session/update`s about the call before the request. */
   readonly updates?: readonly object[];
@@ -414,12 +414,12 @@ describe('T21 people see everything that would run', () => {
     ['a command', { title: 'ls', rawInput: { command: 'ls' } }, false],
     ['a place', { title: 'edit', kind: 'edit', locations: [{ path: '/a' }] }, false],
     ['a text', { title: 'ls', content: [{ type: 'content', content: { type: 'text', text: 'ls -l' } }] }, false],
-  ] as const)('a request that holds %s is told apart from one that shows what would run', async ([, call, isEmpty]) => {
+  ] as const)('a request that holds %s says so if nothing shows the effect', async ([, call, isEmpty]) => {
     const { request } = await asked({ toolCall: { toolCallId: 'c', ...call }, options: CLAUDE }, 'reject');
     expect(request?.detail.includes('Its agent shows nothing of what it would do.')).toBe(isEmpty);
   });
 
-  test('a title that is too long for a heading is in the text completely', async () => {
+  test('a title that is too long for a heading is shown completely in the text', async () => {
     const title = `${'ls && '.repeat(100)}rm -rf build`;
     const { request } = await asked({ toolCall: { toolCallId: 't1', title }, options: OPENCODE }, 'allow');
     expect(request?.title).toHaveLength(301);

@@ -23,13 +23,13 @@ describe('T72 the list of files that an agent obeys', () => {
     expect(files.filter(({ can, note }) => can.length === 0 || note === '')).toEqual([]);
   });
 
-  test.each(REAL_AGENTS)('of $profile is tested file by file', ({ profile }) => {
+  test.each(REAL_AGENTS)('of $profile has a hostile file in the tests for each entry', ({ profile }) => {
     const tried = new Set(HOSTILE_FILES[profile].flatMap(({ path }) => matchesOf(profile, path)));
     const untried = ACP_PROFILES[profile].repositoryFiles.files.filter((file) => !tried.has(file));
     expect(untried.map(({ path }) => path)).toEqual([]);
   });
 
-  test.each(REAL_AGENTS)('of $profile is found in a folder completely', async ({ profile }) => {
+  test.each(REAL_AGENTS)('of $profile has all its files found in a folder', async ({ profile }) => {
     const folder = mkdtempSync(`${tmpdir()}/conch-test-`);
     const said = (name: string) => name;
     const listed = HOSTILE_FILES[profile].filter(({ path }) => matchesOf(profile, path).length > 0);

@@ -17,7 +17,7 @@ const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona
 
 type Told = { readonly updates?: readonly object[]; readonly options?: readonly object[]; readonly isOwn?: boolean };
 
-/** Returns the answer to the agent, and how often people were asked. People allow everything. */
+/** Returns the id of the option sent to the agent, after "asked, " if people were asked. People allow everything. */
 async function answered(
   lists: ToolLists,
   toolCall: object,

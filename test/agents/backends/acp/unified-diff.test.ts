@@ -4,7 +4,7 @@ import { unifiedDiff } from '../../../../src/agents/backends/acp/acp-permission.
 
 const numbered = (count: number): string => Array.from({ length: count }, (_, index) => `line ${index + 1}\n`).join('');
 
-test('shows changes with three lines of context, and their number', () => {
+test('a diff shows changes with three lines of context, and the number of changed lines', () => {
   const before = numbered(20);
   const after = before.replace('line 10\n', 'line ten\nand more\n');
   expect(unifiedDiff('a.txt', before, after).split('\n')).toEqual([
@@ -22,24 +22,24 @@ test('shows changes with three lines of context, and their number', () => {
   ]);
 });
 
-test('shows a new, an empty and a deleted file', () => {
+test('a diff shows a new file, an emptied file and an unchanged file', () => {
   expect(unifiedDiff('a.txt', null, 'x\n')).toBe('a.txt (a new file, +1 -0)\n@@ -0,0 +1,1 @@\n+x');
   expect(unifiedDiff('a.txt', 'x\n', '')).toBe('a.txt (+0 -1)\n@@ -1,1 +0,0 @@\n-x');
   expect(unifiedDiff('a.txt', 'x\n', 'x\n')).toBe('a.txt (+0 -0)');
 });
 
-test("shows a change of the last line's end only", () => {
+test('a diff shows that only the line end at the end of the file was added', () => {
   expect(unifiedDiff('a.txt', 'x', 'x\n').split('\n').slice(2)).toEqual(['-x', '\\ No newline at end of file', '+x']);
 });
 
-test('shows every line of two files without common lines, however long', () => {
+test('a diff shows every line of two long files without common lines', () => {
   const [before, after] = [numbered(2_500), numbered(2_500).replaceAll('line', 'row')];
   const lines = unifiedDiff('a.txt', before, after).split('\n');
   expect(lines.filter((line) => line.startsWith('+row'))).toHaveLength(2_500);
   expect(lines.filter((line) => line.startsWith('-line'))).toHaveLength(2_500);
 });
 
-test('applied to the old text gives the new text', () => {
+test('a diff applied to the old text gives the new text', () => {
   const text = fc
     .array(fc.constantFrom('a', 'b', 'c', ''), { maxLength: 30, size: 'max' })
     .map((lines) => lines.join('\n'));
