@@ -8,7 +8,7 @@ const absence = () => {
 };
 
 describe('a remote agent that is not connected at the start', () => {
-  test('delays nobody and counts no error, however long it is away', async () => {
+  test('logs nothing and counts no error, however long it is away', async () => {
     const { time, supervisor, sessions, logged } = await bench({ failures: [absence().error] });
     await time.advance(3_600_000);
     expect(sessions).toHaveLength(0);
@@ -34,7 +34,7 @@ describe('a remote agent that is not connected at the start', () => {
     expect(floors.told).toEqual([{ type: 'leave', agent: 'dev', cause: 'is not connected' }]);
   });
 
-  test('joins only once, even after an operator restarted it meanwhile', async () => {
+  test('joins only once, even if an operator restarted it before it connected', async () => {
     const [first, second] = [absence(), absence()];
     const { time, supervisor, sessions } = await bench({ failures: [first.error, second.error] });
     expect(await supervisor.restart('dev')).toEqual({ ok: true, text: 'dev is restarted.' });

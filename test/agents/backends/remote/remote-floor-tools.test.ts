@@ -72,7 +72,7 @@ describe('the floor tools of a remote agent', () => {
     expect(await status(endpoint.token)).toBe(200);
   });
 
-  test('refuse the token of an ended session, even if a later session asks for an earlier token', async () => {
+  test('refuse the token of an ended session, and earlier tokens that the ended session admits', async () => {
     const [one, two] = [await opened(), rig.host.openToolEndpoint(rig.host.slot('dev').link!)!];
     one.close();
     one.admit('earlier');
@@ -93,7 +93,7 @@ describe('the floor tools of a remote agent', () => {
     expect([await from('https://evil.example'), await from('https://allowed.example')]).toEqual([403, 200]);
   });
 
-  test('accept calls as long as a message of the connection, and no longer', async () => {
+  test('accept calls of up to 1 MiB, the limit of a message of the connection', async () => {
     const { token } = await opened();
     const around = '{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"x":""}}}';
     const body = (bytes: number) => around.replace('""', `"${'x'.repeat(bytes - around.length)}"`);
@@ -104,7 +104,7 @@ describe('the floor tools of a remote agent', () => {
     expect(await status(token, { body: endless, duplex: 'half' })).toBe(413);
   });
 
-  test("T49 called too often ask to retry later, at the connection's rate, and then work again", async () => {
+  test("T49 answer 429 when they are called above the connection's rate, and then work again", async () => {
     const time = createTime();
     const other = await remoteRig({ limits: { messagesPerSecond: 5 }, timers: time.timers, clock: time.clock });
     try {
@@ -129,7 +129,7 @@ describe('the floor tools of a remote agent', () => {
     }
   });
 
-  test('are at no other address, and only calls are accepted there', async () => {
+  test('are at no other path, and refuse the method DELETE', async () => {
     const { token } = await opened();
     expect(await status(token, { path: '/' })).toBe(426);
     expect(await status(token, { path: '/mcp?x' })).toBe(426);
@@ -166,7 +166,7 @@ describe('the URL of the floor tools', () => {
     ['[::1]:7421', {}, 'http://[::1]:7421/mcp'],
     ['chat.example.org', { tls: {} }, 'https://chat.example.org/mcp'],
     ['chat.example.org:8443', { behindProxy: true }, 'https://chat.example.org:8443/mcp'],
-  ])('of an agent that dialled %s is found with %j', (host, reach, url) => {
+  ])('for an agent that dialled %s is known with %j', (host, reach, url) => {
     expect(toolsUrlOf(dialled(host), reach)).toBe(url);
   });
 
@@ -180,7 +180,7 @@ describe('the URL of the floor tools', () => {
     '[::1',
     'a?b',
     'a#b',
-  ])('is not known when the agent says that it dialled %j', (host) => {
+  ])('is unknown when the agent says that it dialled %j', (host) => {
     expect(toolsUrlOf(dialled(host), {})).toBeNull();
   });
 
@@ -192,7 +192,7 @@ describe('the URL of the floor tools', () => {
 });
 
 describe('an agent that reconnects', () => {
-  /** An agent that gives the required answers and records the tokens that it receives. */
+  /** Connects an agent that answers each request and records the tokens of the floor tools. */
   const agent = (tokens: string[], sessionCapabilities: object) => {
     const socket = rig.dial({ Authorization: `Bearer ${rig.token}` });
     socket.on('message', (bytes: Buffer) => {
@@ -238,7 +238,7 @@ type Asked = {
 };
 
 describe('an agent behind a bridge', () => {
-  test('keeps the floor tools over a lost connection in a turn, although nobody tells it a new token', async () => {
+  test('keeps its floor tools when the connection is lost in a turn, although it gets no new token', async () => {
     const fake = await acpRig();
     const stop = new AbortController();
     const over = runBridge({

@@ -21,7 +21,7 @@ export type RemoteFloor = {
   readonly restart: () => Promise<Page>;
 };
 
-/** Runs `use` on a new floor. `turnConfig` overrides the short intervals. */
+/** Starts a new Conch and runs `use` with it. `turnConfig` overrides the short default intervals. */
 export async function onRemoteFloor(turnConfig: object, use: (floor: RemoteFloor) => Promise<void>): Promise<void> {
   const port = await freePort();
   const config = {
@@ -62,7 +62,7 @@ export async function onRemoteFloor(turnConfig: object, use: (floor: RemoteFloor
   });
 }
 
-/** Resolves when a program has ended. Kills it first. */
+/** Kills a program, frozen or not. Resolves when the program has ended. */
 export async function ended(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const closed = once(child, 'exit');

@@ -35,14 +35,14 @@ describe('a token', () => {
     expect(statSync(path).mode & 0o777).toBe(0o600);
   });
 
-  test('is made once for an agent; rotating and revoking require one', () => {
+  test('is made once for an agent; rotating and revoking require an existing token', () => {
     expect(() => addAgentToken(rig.dataDir, 'dev', { at: 0 })).toThrow(TokenError);
     expect(() => rotateAgentToken(rig.dataDir, 'qa', 0)).toThrow(/conch agent add qa/);
     expect(() => revokeAgentToken(rig.dataDir, 'qa')).toThrow(TokenError);
     expect(() => addAgentToken(rig.dataDir, '../qa', { at: 0 })).toThrow(/not a valid agent id/);
   });
 
-  test('admits its agent; the list shows who has one and since when', async () => {
+  test('admits its agent; the list shows each agent that has a token, with its time and channels', async () => {
     expect(await rig.handshakeStatus(bearer(rig.token))).toBe(101);
     addAgentToken(rig.dataDir, 'qa', { at: 1_000, channels: ['console:demo'] });
     expect(listAgentTokens(rig.dataDir)).toEqual([
@@ -57,7 +57,7 @@ describe('a token', () => {
     ['a truncated token', (token: string) => bearer(token.slice(0, -1))],
     ['a token with something after it', (token: string) => bearer(`${token}A`)],
     ['another scheme', (token: string) => ({ Authorization: `Basic ${token}` })],
-  ])('is wanted: %s is refused with 401 before the upgrade', async (_what, headers) => {
+  ])('is required: %s is refused with 401 before the upgrade', async (_what, headers) => {
     expect(await rig.handshakeStatus(headers(rig.token))).toBe(401);
   });
 
@@ -99,7 +99,7 @@ describe('a token', () => {
     expect(await rig.handshakeStatus(bearer(rig.token))).toBe(101);
   });
 
-  test("is unknown in a folder without tokens, and an agent can have the name of an object's property", () => {
+  test('is unknown in a folder without tokens, also for an agent named like a property of every object', () => {
     const book = openTokenBook(join(rig.dataDir, 'nowhere'));
     expect(book.holderOf(rig.token)).toBeNull();
     expect(book.digestOf('constructor')).toBeNull();
@@ -130,7 +130,7 @@ describe('a handshake', () => {
     expect([limiter.admit('10.0.0.1'), limiter.admit('10.0.0.2')]).toEqual([60, 0]);
   });
 
-  test('is possible again 60,000 ms later, not 59,999', async () => {
+  test('is possible 60,000 ms after a lockout, not 59,999', async () => {
     const time = createTime();
     const limiter = new HandshakeLimiter(time.clock, HANDSHAKE_LIMITS);
     for (let n = 0; n < 10; n += 1) limiter.wrong('10.0.0.1', `guess ${n}`);
@@ -140,7 +140,7 @@ describe('a handshake', () => {
     expect(limiter.admit('10.0.0.1')).toBe(0);
   });
 
-  test('with the same old token again and again counts as one mistake', () => {
+  test('repeated with the same old token counts as one wrong token', () => {
     const limiter = new HandshakeLimiter(createTime().clock, HANDSHAKE_LIMITS);
     expect(Array.from({ length: 1_000 }, () => limiter.wrong('10.0.0.1', 'old')).some(Boolean)).toBe(false);
   });
@@ -221,7 +221,7 @@ describe('a handshake', () => {
 });
 
 describe('a connection', () => {
-  test('is replaced by a newer one of the same agent', async () => {
+  test('is replaced by a newer connection of the same agent', async () => {
     const old = await rig.connected();
     const closed = closing(old);
     const next = await rig.connected();
@@ -229,7 +229,7 @@ describe('a connection', () => {
     expect(next.readyState).toBe(next.OPEN);
   });
 
-  test('that sends 50 MB in one frame is closed, and the others continue', async () => {
+  test('that sends 50 MB in one frame is closed, and other connections continue', async () => {
     rig.host.slot('qa');
     const other = await rig.connected(addAgentToken(rig.dataDir, 'qa', { at: 0 }));
     const socket = await rig.connected();
@@ -267,7 +267,7 @@ describe('a connection', () => {
     };
     const SLOW = { jsonrpc: '2.0', method: '_conch/slow', params: { messagesPerSecond: 100, waitMs: 260 } };
 
-    test('in a burst is told to slow down, read later, and stays open', async () => {
+    test('in a burst is told to slow down, is read later, and stays open', async () => {
       const { time, other, socket, told, send } = await flooded();
       try {
         send(200);
@@ -294,7 +294,7 @@ describe('a connection', () => {
       }
     });
 
-    test('for 30 s is closed, whatever it is told', async () => {
+    test('for 30 s is closed after it was told to slow down', async () => {
       const { time, other, socket, told, send } = await flooded();
       try {
         const closed = closing(socket);
@@ -351,7 +351,7 @@ describe('a connection', () => {
     }
   });
 
-  test('with unanswered pings is closed after the timeout, but not when Conch itself was asleep', async () => {
+  test('with unanswered pings is closed after the timeout, in which the sleep of Conch does not count', async () => {
     const time = createTime();
     const heartbeat = { heartbeatMs: 1_000, heartbeatTimeoutMs: 3_000 };
     const other = await remoteRig({ timers: time.timers, clock: time.clock, ...heartbeat });

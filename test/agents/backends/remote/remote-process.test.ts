@@ -6,7 +6,7 @@ import type { RemoteFloor } from './remote-floor.ts';
 
 const AGENT = new URL('fixtures/remote-agent.ts', import.meta.url).pathname;
 
-/** Resolves when the agent holds the floor and has said half of its answer. */
+/** Starts dev and asks dev for a slow answer. Does not wait for the answer: `drafted` waits for its first half. */
 async function halfway({ page, run, url, status }: RemoteFloor, ...args: readonly string[]) {
   const child = run(process.execPath, [AGENT, url, ...args]);
   await page.until(() => status('dev') === 'QUEUED', 'dev at the floor');
@@ -22,7 +22,7 @@ describe('a remote agent that holds the floor', () => {
   test.each([
     ['is frozen', 'SIGSTOP', /skipping turn: no heartbeat for 1 s$/],
     ['is killed', 'SIGKILL', /skipping turn: connection lost$/],
-  ] as const)('and %s is OFFLINE, people are told why, and the next has the floor', async (_what, signal, words) => {
+  ] as const)('and %s is OFFLINE, people learn why, and the next agent has the floor', async (_what, signal, words) => {
     await onRemoteFloor({}, async (floor) => {
       const { page, status, bot } = floor;
       const child = await halfway(floor);

@@ -16,7 +16,7 @@ import { systemClock, systemTimers } from '../../../../src/lib/time.ts';
 
 export const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
 
-/** A host on a free port with the remote agent dev, and the host's log. */
+/** Starts a host on a free port with the remote agent dev. `logged`: the lines of the host's log. */
 export async function remoteRig(
   more: Partial<RemoteHostOptions> = {},
   backendOptions: Partial<RemoteBackendOptions> = {},
@@ -112,8 +112,8 @@ export type Answering = (
 ) => Promise<PromptResponse>;
 
 /**
- * An agent that speaks ACP over an open connection. `sessions`: the sessions that it was asked to open. `servers`:
- * their tool servers. `steering`: it takes messages in a running turn.
+ * Answers as an agent that speaks ACP over an open connection. `sessions`: ids of its sessions. `calls`: methods called
+ * by the host. `servers`: tool servers of its sessions. `steering`: the agent takes messages in a running turn.
  */
 export function speak(socket: WebSocket, answering: Answering, capabilities: object = {}) {
   const sessions: string[] = [];

@@ -15,7 +15,7 @@ afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();
 });
 
-/** A connected remote agent, and its calls as a client of the tools that it was given. */
+/** Connects a remote agent and opens its session. `turn` runs a turn in which the agent does `doing`. */
 async function begun() {
   const { ports } = mcpPorts();
   const pool = new McpPool(() => ({ raw: toolsServer(['tool=pid']) }), ports);
@@ -51,7 +51,7 @@ async function begun() {
   return { rig, session, socket, servers, connect, turn, asked, settled };
 }
 
-/** A client of the tool server that the agent was given last. */
+/** Creates a client of the tool server that the agent was given last. */
 async function clientOf(servers: Awaited<ReturnType<typeof begun>>['servers']): Promise<Client> {
   const server = servers.at(-1);
   if (server === undefined || !('url' in server)) throw new Error('no server was given');
@@ -63,7 +63,7 @@ async function clientOf(servers: Awaited<ReturnType<typeof begun>>['servers']): 
 }
 
 describe('a remote agent with MCP tools', () => {
-  test('finds the tools that the rules can allow beside those of the floor', async () => {
+  test("finds the tools that the rules can allow beside the floor's tools", async () => {
     const { servers } = await begun();
     const { tools } = await (await clientOf(servers)).listTools();
     const names = tools.map(({ name }) => name);
@@ -90,7 +90,7 @@ describe('a remote agent with MCP tools', () => {
     expect([JSON.stringify(came), asked]).toEqual([expect.stringContaining('You do not have the floor'), []]);
   });
 
-  test('finds the same server after a reconnect, and leaves none behind', async () => {
+  test('finds the same server after a reconnect, and leaves no process of the server behind', async () => {
     const { rig, session, socket, servers, connect, turn } = await begun();
     const pid = async (given: typeof servers) => {
       const client = await clientOf(given);

@@ -49,7 +49,7 @@ const begin = (session: AgentSession, text: string) => {
   return { over, said };
 };
 
-/** An agent that says half of its answer and continues when released. */
+/** An agent that says "First half." and waits for `go`. It answers every later prompt with "Second half." */
 const halting = () => {
   const texts: string[] = [];
   const go = Promise.withResolvers<void>();
@@ -82,7 +82,7 @@ describe('a connected agent', () => {
     expect(said()).toEqual(['Heard Build a bridge']);
   });
 
-  test('has one connection with a session for each channel, one handshake, and gets only its own messages', async () => {
+  test('has one connection and one handshake, with a session for each channel that gets only its own messages', async () => {
     const { calls, sessions } = await connect();
     const [one, two] = await Promise.all([open(), open(rig, 'console:other')]);
     const turns = [begin(one, 'one'), begin(two, 'two')];
@@ -92,7 +92,7 @@ describe('a connected agent', () => {
     expect(calls.filter((call) => call === 'initialize')).toHaveLength(1);
   });
 
-  test('loses its memory when its next session starts without one, as for a fresh review', async () => {
+  test('starts a new conversation after `forget`, as for a fresh review', async () => {
     const { calls } = await connect(echo, RESUMES);
     const prompted = async () => {
       const session = await open();
@@ -125,7 +125,7 @@ describe('a connected agent', () => {
     expect([rig.host.mayServe('qa', 'console:demo'), rig.host.mayServe('qa', 'console:other')]).toEqual([false, true]);
   });
 
-  test('works beside the floor of a channel that its token allows', async () => {
+  test('works in background runs of a channel that its token allows', async () => {
     revokeAgentToken(rig.dataDir, 'dev');
     const token = addAgentToken(rig.dataDir, 'dev', { at: 0, channels: [SEAT.channel] });
     await connect(echo, {}, { ...rig, token });
@@ -156,7 +156,7 @@ describe('a connected agent', () => {
     expect(next.said()).toEqual(['Heard stop that']);
   });
 
-  test('that gives two channels the same session id is refused the second', async () => {
+  test('that gives two channels the same session id is refused the second session', async () => {
     const socket = await rig.connected();
     socket.on('message', (bytes: Buffer) => {
       const { id, method } = JSON.parse(bytes.toString('utf8')) as { id?: number; method?: string };
@@ -276,7 +276,7 @@ describe('a connection that breaks during a turn', () => {
     }
   });
 
-  test('T86 leaves no timer behind when it is closed while the agent is away', async () => {
+  test('T86 leaves no timer behind when the session is closed while the agent is away', async () => {
     const armed = new Set<object>();
     const timers = {
       after: (ms: number, run: () => void) => {
@@ -303,7 +303,7 @@ describe('a connection that breaks during a turn', () => {
     }
   });
 
-  test('is interrupted at once while the agent is away', async () => {
+  test('lets the turn be interrupted at once while the agent is away', async () => {
     const { answering } = halting();
     const { socket } = await connect(answering);
     const session = await open();
@@ -360,7 +360,7 @@ describe('a connection that breaks during a turn', () => {
     await expect(session.ping()).rejects.toThrow('sent a message of more than 1 MiB');
   });
 
-  test('again and again is prompted four times in all, no more', async () => {
+  test('again and again has its turn prompted four times in all', async () => {
     let prompts = 0;
     const leaving = async () => {
       const leave = Promise.withResolvers<void>();
@@ -379,7 +379,7 @@ describe('a connection that breaks during a turn', () => {
     expect(prompts).toBe(4);
   });
 
-  test('because a newer connection replaced it continues over that connection', async () => {
+  test('because a newer connection replaced it has its turn continued over the newer connection', async () => {
     const { answering } = halting();
     await connect(answering);
     const { over, said } = begin(await open(), 'Write a page');
