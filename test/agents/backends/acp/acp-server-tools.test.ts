@@ -80,7 +80,7 @@ async function begun(reaches?: (server: string, tool: string | null) => boolean,
   };
 }
 
-/** Called with the signal that withdraws a request that nobody decides. */
+/** Decides no request. Gets the signal that is aborted when the request is withdrawn. */
 type Undecided = (stopped: AbortSignal) => Promise<'cancelled'>;
 
 describe('a coding agent with tools of servers', () => {

@@ -57,7 +57,7 @@ function begin(text = 'Build it', choice: Choice | 'cancelled' | Promise<never> 
   return { over, said, asked, usage, events: heard.events };
 }
 
-/** Works like a gate without a decision: resolves with `cancelled` when the question is withdrawn. */
+/** Adds `stopped` to `signals`. Resolves with `cancelled` when the request is withdrawn, like an undecided gate. */
 function untilTakenBack(signals: AbortSignal[], stopped: AbortSignal): Promise<'cancelled'> {
   signals.push(stopped);
   const { promise, resolve } = Promise.withResolvers<'cancelled'>();

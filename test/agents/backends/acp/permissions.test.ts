@@ -414,7 +414,7 @@ describe('T21 people see everything that would run', () => {
     ['a command', { title: 'ls', rawInput: { command: 'ls' } }, false],
     ['a place', { title: 'edit', kind: 'edit', locations: [{ path: '/a' }] }, false],
     ['a text', { title: 'ls', content: [{ type: 'content', content: { type: 'text', text: 'ls -l' } }] }, false],
-  ] as const)('a request that holds %s says so if nothing shows the effect', async ([, call, isEmpty]) => {
+  ] as const)('a request that holds %s warns only if it shows nothing of the call', async ([, call, isEmpty]) => {
     const { request } = await asked({ toolCall: { toolCallId: 'c', ...call }, options: CLAUDE }, 'reject');
     expect(request?.detail.includes('Its agent shows nothing of what it would do.')).toBe(isEmpty);
   });

@@ -204,7 +204,7 @@ describe('a command that fails', () => {
     expect(said()).toEqual(['Half\n']);
   });
 
-  test.each(['no-such-program', './no-such-program', '/no/such/program'])('is a missing one: %s', async (command) => {
+  test.each(['no-such-program', './no-such-program', '/no/such/program'])('is not found: %s', async (command) => {
     const message = `there is no program "${command}"`;
     await expect(open('', { command })).rejects.toMatchObject({ message, terminal: true });
   });

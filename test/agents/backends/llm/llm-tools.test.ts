@@ -19,7 +19,7 @@ import { llmRig } from './llm-rig.ts';
 /** A session of a model, with its mock service, its servers and the records of its gate. */
 type Rig = {
   readonly rig: Awaited<ReturnType<typeof llmRig>>;
-  /** The bodies of requests to the model. The mock itself does not keep long ones. */
+  /** The bodies of requests to the model. The mock itself does not keep long bodies. */
   readonly bodies: string[];
   readonly session: AgentSession;
   readonly pool: McpPool;

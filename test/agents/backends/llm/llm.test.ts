@@ -433,7 +433,7 @@ describe('a model that fails', () => {
       expect(waits).toEqual([]);
     });
 
-    test('T23 is not called again when the turn was stopped meanwhile', async () => {
+    test('T23 is not called again when the turn is stopped during the wait', async () => {
       const held: (() => void)[] = [];
       await again({ timers: { after: (_ms, run) => (held.push(run), { cancel: () => {} }) } }, 'openai-compatible');
       fails(busy(500));
