@@ -38,7 +38,7 @@ describe('a process group', () => {
     await vi.waitFor(() => expect(livingIn(group)).toEqual([]), { timeout: 60_000 });
   });
 
-  test('shares one guard process with all other groups, and leaves no guard behind', async () => {
+  test('shares one guard process with all other groups, and leaves no further guard when it ends', async () => {
     const groups = await Promise.all([1, 2, 3].map(() => run('process.stdin.once("data", () => process.exit(0))')));
     expect(guardsOf(process.pid)).toHaveLength(1);
     for (const group of groups) group.stdin.write('end');
