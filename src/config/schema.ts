@@ -58,7 +58,7 @@ export const turnKeys = {
   announceTimeouts: flag(true, 'Tell the channel when a turn times out.'),
   announceDisconnects: flag(true, 'Tell the channel when an agent disconnects and its turn is skipped.'),
   autoDetectTurnEnd: flag(false, 'End a turn after a silence once the agent has spoken, even without its signal.'),
-  autoDetectSilenceSeconds: duration('The length of that silence, in seconds.').default(10),
+  autoDetectSilenceSeconds: duration('Seconds of silence after which autoDetectTurnEnd ends a turn.').default(10),
   maxTurnSeconds: duration('The longest turn, in seconds, however much the agent works.').default(900),
   waitTimeoutSeconds: duration('Seconds that an agent may be WAITING before it loses its turn.').default(600),
   waitPolicy: choice(
@@ -235,13 +235,15 @@ const command = z.strictObject({
   command: text('The program; no shell is involved.'),
   ...program,
   ...confined,
-  input: choice(['stdin', 'arg'], 'Where it reads the prompt: standard input, or its last argument.').default('stdin'),
+  input: choice(['stdin', 'arg'], 'Where the program reads the prompt: standard input, or its last argument.').default(
+    'stdin',
+  ),
   output: choice(
     ['text', 'json', 'jsonl'],
-    'What it prints: plain text, one JSON object, or one JSON object a line.',
+    'What the program prints: plain text, one JSON object, or one JSON object a line.',
   ).default('text'),
-  timeoutSeconds: number(0.1, 86_400, 'Seconds after which it is stopped and its turn ends.').default(600),
-  maxOutputBytes: integer(1_024, 100_000_000, 'The most bytes that it may print.').default(1_048_576),
+  timeoutSeconds: number(0.1, 86_400, 'Seconds after which the program is stopped and the turn ends.').default(600),
+  maxOutputBytes: integer(1_024, 100_000_000, 'The most bytes that the program may print.').default(1_048_576),
 });
 
 /** The backend that runs an agent; its keys depend on `kind`. */
@@ -630,7 +632,7 @@ const crew = z.strictObject({
     .partialRecord(z.enum(['init', 'step', 'test', 'conflict', 'commit', 'nothing', 'side', 'meet']), prompt)
     .exactOptional()
     .describe(
-      'Prompts in place of the built-in ones. Words in braces are replaced: {ticket}, {title}, {quote} (the text of the ticket as data), {branch}, {worktree}, {main}, {step}, {most}, {state}, {budget}, {about}, {earlier}, {notes}, {name}, {crew}; in a meeting also {other}, {by}, {side}, {hunks}, {turn}, {turns}.',
+      'Prompts in place of the built-in ones. Words in braces are replaced: {ticket} (its id), {title}, {quote} (the text of the ticket as data), {branch}, {worktree}, {main}, {step} of {most} (this step and the limit of steps), {state} (of the worktree), {budget} (what is left), {about} (why this step), {earlier} (earlier attempts), {notes}, {name} (the worker), {crew}; in a meeting also {other} (the merged ticket), {by} (its worker), {side} (its text and changes), {hunks} (the lines in conflict), {turn} of {turns}.',
     ),
   trusted: flag(
     false,

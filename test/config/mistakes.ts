@@ -806,7 +806,7 @@ const PROGRAMS: readonly Mistake[] = [
     file: command({ set: { NODE_OPTIONS: '--inspect' } }),
     path: 'agents[0].backend.set.NODE_OPTIONS',
     at: 'NODE_OPTIONS',
-    next: 'Conch passes no program NODE_OPTIONS, because it changes how programs run: remove it',
+    next: 'Conch does not pass the variable NODE_OPTIONS to programs, because it changes how they run: remove it',
   },
   {
     kind: 'a variable by which an agent would not ask (T52)',
@@ -1226,7 +1226,7 @@ const SERVERS: readonly Mistake[] = [
     file: server({ command: 'date', env: { LD_PRELOAD: 'x.so' } }),
     path: 'mcp.files.env.LD_PRELOAD',
     at: 'LD_PRELOAD',
-    next: 'Conch passes no program LD_PRELOAD, because it changes how programs run: remove it',
+    next: 'Conch does not pass the variable LD_PRELOAD to programs, because it changes how they run: remove it',
   },
   {
     kind: 'variables of a server as a list',

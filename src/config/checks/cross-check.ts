@@ -206,7 +206,7 @@ const RELATIONS: readonly {
     fault: ({ coalesceMs, defaultTimeoutSeconds: limit }) =>
       coalesceMs < limit * 1_000
         ? null
-        : `Expected less than defaultTimeoutSeconds (${limit} s), got ${coalesceMs} ms: a turn would be over before`,
+        : `Expected less than defaultTimeoutSeconds (${limit} s), got ${coalesceMs} ms: a turn would time out before its messages arrive`,
   },
 ];
 

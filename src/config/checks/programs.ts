@@ -85,7 +85,10 @@ const notExpanded = (path: string): string =>
 /** Checks the name of a variable for a program. */
 export const checkVariable = (name: string, path: readonly PropertyKey[], tell: Tell): void => {
   if (isUnsafeVariable(name))
-    return tell(path, `Conch passes no program ${name}, because it changes how programs run: remove it`);
+    return tell(
+      path,
+      `Conch does not pass the variable ${name} to programs, because it changes how they run: remove it`,
+    );
   if (/^\w+$/.test(name)) return;
   const [, before, value] = /^\$?\{?(\w+)\}?(?:=(.*))?$/s.exec(name) ?? [];
   if (before === undefined) return tell(path, `Expected the name of a variable, got ${JSON.stringify(name)}`);

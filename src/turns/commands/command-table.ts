@@ -263,7 +263,7 @@ export const COMMANDS = [
   changes('review cancel', 'Cancel a review; its turn ends', [
     optional('why', 'words', 'the reason, for the record', REST),
   ]),
-  changes('crew run', 'Start the runner of the crew: it assigns tickets and asks for steps'),
+  changes('crew run', 'Start the runner of the crew: it assigns tickets and prompts the workers'),
   changes('crew stop', 'Stop the runner of the crew; steps under way end as usual, or now', [
     optional('when', 'words', 'now, to cut steps under way; they run again later'),
   ]),
@@ -290,7 +290,7 @@ export const COMMANDS = [
   changes('crew admit', 'Make a proposed ticket a ticket of the repository', [PROPOSAL], 'p-1'),
   changes('crew drop', 'Drop a proposed ticket', [PROPOSAL], 'p-1'),
   shows('crew doctor', 'Compare git with what the crew knows'),
-  shows('crew export', 'Show the workers as JSON, in the form of state.json'),
+  shows('crew export', 'Show the workers as JSON: session, worktree, branch, ticket and status of each'),
   changes('crew answer', 'Decide what a worker asks: merge, continue, keep or unchanged', [WORKER, CHOICE], 'A merge'),
   changes('crew merge', 'Merge the work of a worker that is done', [WORKER], 'A'),
   changes('crew hold', 'Hold the merge of a worker until a person decides', [WORKER], 'A'),

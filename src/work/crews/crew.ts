@@ -376,7 +376,7 @@ export const COUNTED = ['green', 'red', 'flaky', 'none', 'conflicts', 'dropped']
 export const crewSchema = z.strictObject({
   key: text,
   settings: crewSettingsSchema.nullable(),
-  /** Whether the runner assigns tickets and asks for steps. */
+  /** Whether the runner assigns tickets and prompts the workers. */
   running: z.boolean(),
   /** The id of the operator who started the crew last. The workers act for that person. */
   askedBy: text.exactOptional(),

@@ -49,7 +49,8 @@ export class GitHubRequests {
     for (let page = 1; page <= MOST_PAGES; page += 1) {
       const { data } = await this.send(route, { ...parameters, per_page: PAGE, page });
       const rows = z.array(row).safeParse(data);
-      if (!rows.success) throw new Error(`GitHub answered ${route} with something that is no list of its rows`);
+      if (!rows.success)
+        throw new Error(`GitHub's answer to ${route} is not a list, or an entry has an unexpected form`);
       all.push(...rows.data);
       if (rows.data.length < PAGE) break;
     }

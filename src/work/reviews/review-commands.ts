@@ -132,7 +132,7 @@ const MORE_ITERATIONS = 5;
 function refusalWords(refusal: ReviewRefusal): string {
   if (!isInvalidTransition(refusal)) return REFUSED[refusal];
   const why = refusal.startsWith('InvalidTransition: init ')
-    ? 'Not possible before both agents are there.'
+    ? 'Not possible yet: the review waits until both agents are connected. To see it: /review status.'
     : 'The last review here is over. To start one: /review start.';
   return `${why} (${refusal})`;
 }
