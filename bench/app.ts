@@ -12,18 +12,18 @@ import type { OpenFloors } from './floors.ts';
 import { Meter, inLanes } from './steady.ts';
 import type { Measured, Span } from './steady.ts';
 
-/** The whole program but for a platform and models: its adapter takes everything at once, its agents answer at once. */
+/** The whole program without platform and models: its adapter accepts posts at once, its agents answer at once. */
 export type Program = {
   readonly app: App;
   readonly store: FloorStore;
   readonly intake: Intake;
-  /** From the opening of its file until people's messages were taken in, and until every turn that was under way went on, in milliseconds. */
+  /** Milliseconds from opening the file. `readyMs`: until messages are accepted. `backMs`: until open turns go on. */
   readonly readyMs: number;
   readonly backMs: number;
   stop(): Promise<void>;
 };
 
-/** What of a program differs from measurement to measurement. */
+/** The parts of a program that differ between measurements. */
 export type ProgramParts = {
   readonly config: Config;
   readonly path: string;
@@ -32,7 +32,7 @@ export type ProgramParts = {
   readonly open?: OpenFloors;
 };
 
-/** A configuration of three agents in so many channels, whose exchanges never end unless told. */
+/** A configuration with three agents in each of `channels` channels. Exchanges never end if `rounds` is 0. */
 export function configOf(channels: number, { rounds }: { readonly rounds: number } = { rounds: 0 }): Config {
   const file = {
     turnConfig: { rounds },
@@ -58,7 +58,7 @@ const CAPABILITIES = {
   fileAbove: null,
 } as const;
 
-/** Starts it, with all channels at rest. */
+/** Starts the program. All its channels are at rest. */
 export async function startProgram({
   config,
   path,
@@ -105,7 +105,7 @@ export async function startProgram({
   return { app, store, intake: given, readyMs, backMs, stop: () => app.stop() };
 }
 
-/** An agent that never comes to an end. */
+/** An agent whose answer never ends. */
 export function thinking(): AgentBackend {
   return {
     ...atOnce(() => {}),
@@ -119,7 +119,7 @@ export function thinking(): AgentBackend {
   };
 }
 
-/** An agent that answers everything at once; `prompted` is told first. */
+/** An agent that answers each prompt at once. Calls `prompted` before each answer. */
 export function atOnce(prompted: (channel: string) => void): AgentBackend {
   return answering(async (channel) => {
     prompted(channel);
@@ -127,7 +127,7 @@ export function atOnce(prompted: (channel: string) => void): AgentBackend {
   });
 }
 
-/** An agent that answers everything with one text. */
+/** An agent that answers each prompt with one text. */
 export function answering(answer: (channel: string, agent: string) => Promise<string>): AgentBackend {
   return {
     kind: 'at-once',
@@ -146,7 +146,7 @@ export function answering(answer: (channel: string, agent: string) => Promise<st
   };
 }
 
-/** Hand-overs of the whole program: from one agent's prompt to the next one's in the same channel. */
+/** Measures hand-overs in the whole program: from one agent's prompt to the next agent's prompt in the channel. */
 export async function handOversInApp(
   path: string,
   channels: number,
@@ -168,7 +168,7 @@ export async function handOversInApp(
   return meter.result;
 }
 
-/** The whole program from a person's message to the first text of an agent, one message after the other in each channel. */
+/** Measures from a message to the first text of an agent in the whole program. A channel has one message at a time. */
 export async function firstTexts(path: string, channels: number, span: Span): Promise<Measured> {
   const posted = new Map<string, () => void>();
   const config = configOf(channels, { rounds: 1 });
@@ -187,7 +187,7 @@ export async function firstTexts(path: string, channels: number, span: Span): Pr
   });
 }
 
-/** What Ada writes as her nth message. */
+/** Returns a message of Ada. `count`: its number in the channel. */
 export function personSays(channel: string, count: number, text = 'Please begin.'): HumanMessage {
   return {
     id: `${channel}-${count}`,

@@ -5,12 +5,12 @@ import { setFlagsFromString } from 'node:v8';
 import type { atPace } from './inbound.ts';
 import type { Measured, Span } from './steady.ts';
 
-/** One measurement: in a file, of a size, for a time. */
+/** A measurement: takes the path of a file, a size and a time span, and returns figures by name. */
 type Way = (path: string, size: number, span: Span) => Promise<Readonly<Record<string, number>>>;
 
-/** As many bytes as Conch writes down of a hand-over: its facts, its post, and the post's end. */
+/** Bytes that Conch writes for one hand-over: its facts, its outbox entry, and the outcome of that entry. */
 const HAND_OVER = 1_000;
-/** The same of a message that reaches an agent in the middle of its turn. */
+/** Bytes that Conch writes for one message that reaches an agent in the middle of its turn. */
 const MESSAGE = 900;
 
 const WAYS: Readonly<Record<string, () => Promise<Way>>> = {
@@ -70,7 +70,7 @@ const folder = mkdtempSync(join(tmpdir(), 'conch-bench-'));
 try {
   const load = WAYS[what];
   if (load === undefined) throw new Error(`nothing is called ${what}`);
-  // As Conch's launcher does; others run as Node starts them.
+  // Conch's launcher sets this flag, too. The other contestants run as Node starts them.
   if (!OTHERS.test(what)) setFlagsFromString('--no-allocation-site-pretenuring');
   const way = await load();
   const span = { warmUpMs: Number(warmUpMs), measuredMs: Number(measuredMs) };
@@ -79,7 +79,7 @@ try {
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
-// What is still under way in a program that never ends by itself counts for nothing.
+// Ends the process although a measured program still works: it never ends by itself.
 process.exit();
 
 type Limit = { readonly lanes: number; readonly bytes: number; readonly drive?: typeof atPace };

@@ -14,7 +14,7 @@ for (const name of ['run', 'get', 'all', 'iterate']) {
 }
 memory.close();
 
-/** How many statements and commits this process has carried out since this was loaded; BEGIN and COMMIT are no statements. */
+/** Statements and commits of this process since this module was loaded. BEGIN and COMMIT do not count as statements. */
 export function countedSoFar(): Readonly<typeof counted> {
   return { ...counted };
 }

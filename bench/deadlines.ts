@@ -7,7 +7,7 @@ import { openFloorStore } from '../src/turns/floor-store.ts';
 import { TurnManager } from '../src/turns/manager.ts';
 import { AGENTS, SAID, channelsNamed } from './floors.ts';
 
-/** When turns that nobody ends were ended, against when they should have been; in milliseconds. */
+/** How late turns expired, in milliseconds. `early`: turns ended before their deadline. `lost`: turns not ended. */
 export type Met = {
   readonly early: number;
   readonly p99LateMs: number;
@@ -15,12 +15,12 @@ export type Met = {
   readonly lost: number;
 };
 
-/** The limit of a turn here, and over how long the turns' beginnings are spread. */
+/** `LIMIT_MS`: the time limit of a turn. `SPREAD_MS`: the time over which the turns start. */
 const LIMIT_MS = 2_000;
 const SPREAD_MS = 4_000;
 const AT_ONCE = 250;
 
-/** Turns in so many channels, begun one after the other over a few seconds, that all run into their time limit. */
+/** Starts one turn in each channel, spread over a few seconds. Nobody ends a turn, so each reaches its time limit. */
 export async function deadlines(path: string, channels: number): Promise<Met> {
   const clock = systemClock();
   const store = openFloorStore({ path, clock, textLimit: () => 16_000, words: () => null, statesInMemory: channels });
@@ -73,7 +73,7 @@ export async function deadlines(path: string, channels: number): Promise<Met> {
 
 const HELD_UP_MS = 2_000;
 
-/** How late the event loop is, at the 99th percentile in milliseconds, while so many channels hand over. */
+/** The 99th percentile of the event loop's delay, in milliseconds, while `channels` channels hand over. */
 export async function loopDelay(path: string, channels: number): Promise<{ readonly p99Ms: number }> {
   const clock = systemClock();
   const store = openFloorStore({ path, clock, textLimit: () => 16_000, words: () => null });

@@ -3,9 +3,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { atOnce, configOf, personSays, startProgram } from './app.ts';
 import { channelsNamed } from './floors.ts';
 
-/** What many messages at once do to a program whose disk is slow. */
+/** The effect of many messages at once on a program with a slow disk. */
 export type FanIn = {
-  /** The share of the messages that was taken in within a second after the last. */
+  /** The share of the messages that the program accepted within one second after the last message. */
   readonly taken: number;
   readonly p99LateMs: number;
   readonly loopP99Ms: number;
@@ -15,7 +15,7 @@ const PACE = 200;
 const SECONDS = 5;
 const TICK_MS = 50;
 
-/** 200 messages a second, spread over so many channels of three agents each; a timer of 50 ms says how late timers are. */
+/** Sends 200 messages a second to channels with three agents each. A timer of 50 ms shows how late timers fire. */
 export async function fanIn(path: string, channels: number): Promise<FanIn> {
   const config = configOf(channels, { rounds: 1 });
   const program = await startProgram({ config, path, backend: atOnce(() => {}) });

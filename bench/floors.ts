@@ -15,20 +15,20 @@ import { floorWithWork } from '../src/work/floor-with-work.ts';
 import { Meter, inLanes } from './steady.ts';
 import type { Measured, Span } from './steady.ts';
 
-/** What an agent says in its turn: about as long as a chat message. */
+/** The text that an agent says in its turn, about as long as a chat message. */
 export const SAID =
   'The login page is built and its four checks pass; what is left is the link that resets a password. Please try it.';
 
 /** The agents of every channel. */
 export const AGENTS = ['pm', 'dev', 'qa'];
 
-/** Where an id can be, and an answer is longer than any test of ours. */
+/** A limit that no measurement reaches, as a number or in milliseconds. */
 const NEVER = 1_000_000_000;
 
 const SEATS = AGENTS.map((agent) => ({ agent, priority: 10, timeoutMs: NEVER, rejoin: 'auto' as const }));
 const SETTINGS = { ...PLAIN_SETTINGS, rounds: 0, maxTurns: NEVER, maxTurnMs: NEVER };
 
-/** What brings three agents into a floor. */
+/** The commands that seat three agents on a floor. */
 export const SEATED: readonly Command[] = [
   { type: 'configure', settings: SETTINGS, seats: SEATS },
   ...AGENTS.map((agent): Command => ({ type: 'join', agent })),
@@ -36,12 +36,12 @@ export const SEATED: readonly Command[] = [
 
 const CONFIRMED: Settlement = { state: 'confirmed', platformId: 'p' };
 
-/** The ids of so many channels. */
+/** Returns the ids of `count` channels. */
 export function channelsNamed(count: number): readonly string[] {
   return Array.from({ length: count }, (_, index) => `console:${index}`);
 }
 
-/** The store of the program in a file, with texts as they are, on its own sync unless told. */
+/** Opens the program's store in a file. Texts stay as they are. `disk`: replaces the program's own sync. */
 export function openFloors(path: string, disk?: DiskSync): FloorStore {
   const wording = { textLimit: () => 16_000, words: () => 'text' };
   const how = { path, clock: systemClock(), machine: floorWithWork, statesInMemory: 2_000, ...wording };
@@ -51,7 +51,7 @@ export function openFloors(path: string, disk?: DiskSync): FloorStore {
 /** Opens the store whose hand-overs are measured, in a file or in PostgreSQL. `path`: its file, or that of its copy. */
 export type OpenFloors = (path: string) => FloorStore | Promise<FloorStore>;
 
-/** The floor machine alone, no disk: `say` and `end` of whoever holds it. */
+/** Measures the floor machine alone, without a disk: the holder's `say` and `end`. */
 export async function coreAlone(channels: number, span: Span): Promise<Measured> {
   const floors = channelsNamed(channels).map((id) =>
     [...SEATED, { type: 'start', by: 'bench' } as const].reduce(decided, emptyFloor(id)),
@@ -72,14 +72,14 @@ function decided(floor: Floor, command: Command): Floor {
   return decision.floor;
 }
 
-/** A store with its manager and its delivery. */
+/** A store with its turn manager and its outbox delivery. */
 export type ManagedFloors = {
   readonly store: FloorStore;
   readonly manager: TurnManager;
   readonly stop: () => Promise<void>;
 };
 
-/** Opens them, with three agents in each of so many channels, and begins; `reached` is told what reaches agents and platform. */
+/** Opens a store with three agents in each channel and starts delivery. Calls `reached` with each delivered row. */
 export async function openManaged(
   path: string,
   channels: number,
@@ -114,8 +114,9 @@ export async function openManaged(
 }
 
 /**
- * Manager, store and delivery: every grant is answered at once by its agent, and every text is posted to a platform that
- * takes it at once. Each step is on the disk before the next. What is `counted` is told for each hand-over.
+ * Measures manager, store and delivery together. Each agent answers a grant at once, and the platform accepts each
+ * text at once. Each step is on the disk before the next. `counted`: counters, reported as their increase per
+ * hand-over.
  */
 export async function managed(
   path: string,
@@ -152,7 +153,7 @@ export async function managed(
   return { ...meter.result, ...Object.fromEntries(each) };
 }
 
-/** Three agents in each of so many channels. */
+/** Seats three agents in each of `channels` channels. */
 export async function seatAll(store: FloorStore, channels: number): Promise<void> {
   const at = systemClock().now();
   await store.recover();

@@ -2,20 +2,20 @@ import { closeSync, fdatasyncSync, openSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type Sqlite from 'better-sqlite3';
 
-/** The product's own copy: a contestant may bring another. */
+/** The SQLite driver that the product uses. A contestant may bring another version. */
 export const Database = createRequire(new URL('../src/main.ts', import.meta.url))('better-sqlite3') as typeof Sqlite;
 
-/** A file in which rows are made durable, all that wait at once in one transaction: as fast as SQLite can take them. */
+/** A file that stores rows as fast as SQLite can: one transaction holds all rows that wait. */
 export type GroupCommit = {
   /** Resolves once the row is on the disk. */
   write(lane: number, text: string): Promise<void>;
   close(): void;
 };
 
-/** What is kept of a lane: all its rows, or the last; and whether rows that wait share a transaction. */
+/** `keeps`: all rows of a lane, or its last row. `together`: rows that wait share a transaction. */
 export type GroupCommitWay = { readonly keeps: 'all' | 'latest'; readonly together: boolean };
 
-/** Opens such a file; all rows of a lane are kept, and share transactions, unless told. */
+/** Opens such a file. Default: it keeps all rows of a lane, and rows that wait share a transaction. */
 export function openGroupCommit(
   path: string,
   { keeps, together }: GroupCommitWay = { keeps: 'all', together: true },

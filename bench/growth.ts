@@ -2,13 +2,13 @@ import { WalSync } from '../src/engine/sqlite/commits.ts';
 import { systemClock } from '../src/lib/time.ts';
 import { SAID, SEATED, channelsNamed, openFloors } from './floors.ts';
 
-/** How many hand-overs a second there are in a file with so many messages, by `after` and their number. */
+/** Hand-overs per second by the number of messages in the file. A key is `after` and that number. */
 export type Growth = Readonly<Record<string, number>>;
 
 const CHANNELS = 100;
 const MEASURED = 4_000;
 
-/** Measures the last few thousand of the first 10,000 messages, of 100,000 and of 1,000,000; those between are not synced. */
+/** Measures the last 4,000 of the first 10,000, 100,000 and 1,000,000 messages. Does not sync the messages between. */
 export async function growth(path: string, most: number): Promise<Growth> {
   const disk = new WalSync(path);
   let filling = true;

@@ -5,33 +5,33 @@ import { channelsNamed, openManaged } from './floors.ts';
 import { Meter, inLanes } from './steady.ts';
 import type { Measured, Span } from './steady.ts';
 
-/** How many messages a second come when nobody waits for the one before. */
+/** Messages per second at the steady pace. No message waits for the one before. */
 export const PACE = 300;
 
 const TEXT = 'Please add a link that resets the password, and say where it leads.';
 
-/** Makes one message of one lane durable and delivers it. */
+/** Stores one message of a lane durably and delivers it. */
 type Deliver = (lane: number) => Promise<void>;
 
-/** People's messages to so many holders in the middle of their turns: durable, and in the hands of the agent. */
+/** Measures a message to a holder in the middle of its turn, until the message is durable and the agent has it. */
 export async function inbound(path: string, channels: number, span: Span): Promise<Measured> {
   return await withHolders(path, channels, (deliver) => inLanes(channels, span, deliver));
 }
 
-/** The same at a steady pace. */
+/** Measures the same messages at the steady pace. */
 export async function pacedInbound(path: string, channels: number, span: Span): Promise<Measured> {
   return await withHolders(path, channels, (deliver) => atPace(channels, span, deliver));
 }
 
-/** At so few a second, a second has too few to tell the one in a hundred that takes longest. */
+/** The factor of the measured time: at `PACE`, one second has too few messages for a 99th percentile. */
 const LONGER = 3;
 
-/** What a program that just had all hands full needs to come to rest, in milliseconds. */
+/** The time in which a program comes to rest after full load, in milliseconds. */
 const REST_MS = 300;
 
 /**
- * Begins so many things a second, whether or not those before are done. It runs hot as all others do, with all lanes at once: at this
- * pace a second would leave most of it uncompiled.
+ * Delivers `PACE` messages per second, whether or not earlier deliveries are done. Warms up with all lanes at once,
+ * like the other measurements: at this pace, most of the code would stay uncompiled.
  */
 export async function atPace(lanes: number, { warmUpMs, measuredMs }: Span, deliver: Deliver): Promise<Measured> {
   await inLanes(lanes, { warmUpMs: 0, measuredMs: warmUpMs }, deliver);

@@ -7,7 +7,7 @@ import { one } from './one.ts';
 import { measureScale } from './scale.ts';
 import type { Row } from './report.ts';
 
-/** Where the contestants are; without them the rest is measured, and the report says so. */
+/** A package of the contestants. When it is missing, the report has no figures of contestants. */
 const CONTESTANTS = fileURLToPath(new URL('node_modules/xstate', import.meta.url));
 
 const SIZES = [1, 100, 1_000];
@@ -23,7 +23,7 @@ const ASIDE = ['xstate-groups', 'chat-sdk'];
 const KNOWN = 20_000;
 
 const isJson = process.argv.includes('--json');
-/** Takes as long as it takes: more rounds, and sizes that a few minutes do not allow. */
+/** Measures more rounds, and sizes that take longer than a few minutes. */
 const isWhole = process.argv.includes('--whole');
 const rounds = isWhole ? 2 * ROUNDS : ROUNDS;
 const hasContestants = existsSync(CONTESTANTS);
@@ -47,7 +47,7 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** Every contestant in turn, and that again: what disturbs the machine meanwhile disturbs all. */
+/** Measures all contestants in turn, `rounds` times, so that a disturbance of the machine affects all of them alike. */
 async function handOvers(): Promise<readonly Row[]> {
   const rows: Row[] = [];
   for (const size of SIZES) {
@@ -88,7 +88,7 @@ async function others(): Promise<readonly Row[]> {
   ];
 }
 
-/** A folder with many channels at rest, and the program on it; the same without those, to know what the rest weighs. */
+/** Starts the program on files with many and with few channels at rest. The difference is the cost of the channels. */
 async function standing(): Promise<readonly Row[]> {
   const rows: Row[] = [];
   for (const known of [MID_TURN, isWhole ? 5 * KNOWN : KNOWN]) {

@@ -14,7 +14,7 @@ export type Run = Pick<Row, 'what' | 'size' | 'round'> & {
   readonly env?: Readonly<Record<string, string>>;
 };
 
-/** Starts a measurement in a process of its own. */
+/** Starts a measurement in a new process. */
 export function begin({ what, size, span = [1_000, 1_000], kept = '', env = {} }: Omit<Run, 'round'>) {
   const args = ['--expose-gc', '--no-warnings', CHILD, what, size, ...span, kept].map(String);
   const options = { stdio: ['ignore', 'pipe', 'pipe'], timeout: LONGEST_MS } as const;

@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 
-/** What one process has measured, by name. */
+/** The figures of one process, by name. */
 export type Found = Readonly<Record<string, number>>;
 
-/** One measurement of one round; nothing is `found` of one that failed. */
+/** One measurement of one round. `found`: `null` when it failed. */
 export type Row = {
   readonly what: string;
   readonly size: number;
@@ -11,7 +11,7 @@ export type Row = {
   readonly found: Found | null;
 };
 
-/** What the last line says: ratios of measurements of the same rounds, and what is counted. `null` is not measured. */
+/** The figures in the last line: counts, and ratios of measurements of the same rounds. `null`: not measured. */
 export type Figures = {
   readonly ratios: Readonly<Record<string, number | null>>;
   readonly idleBytesPerChannel: number | null;
@@ -22,10 +22,10 @@ export type Figures = {
   readonly fanIn: Readonly<Record<string, number | null>>;
 };
 
-/** A report: the table of hand-overs for people, the picture of it, and the figures. */
+/** A report: the table of hand-overs, its picture, and the figures. */
 export type Report = { readonly table: string; readonly picture: string; readonly figures: Figures };
 
-/** Who is shown, in this order, and under which name. */
+/** The names of the contestants in the table and picture, in their order. */
 const NAMES: Readonly<Record<string, string>> = {
   limit: 'bare group commit of the same bytes',
   core: 'the floor alone, no disk',
@@ -39,13 +39,13 @@ const NAMES: Readonly<Record<string, string>> = {
 const SIZES = [1, 100, 1_000];
 const DURABLE = ['xstate', 'langgraph', 'chat-sdk'];
 
-/** What was found, in words and figures. */
+/** Makes the report of all measurements. */
 export function report(rows: readonly Row[]): Report {
   const figures = figuresOf(rows);
   return { table: tableOf(rows, figures), picture: pictureOf(rows), figures };
 }
 
-/** Puts a report into the page about performance and its picture. */
+/** Writes a report into `docs/performance.md` and its picture file. */
 export function write({ table, picture }: Report): void {
   const page = new URL('../docs/performance.md', import.meta.url);
   const before = readFileSync(page, 'utf8');
@@ -106,7 +106,7 @@ function figuresOf(rows: readonly Row[]): Figures {
   };
 }
 
-/** As many channels are in the middle of a turn when a program is started over many, or over these alone. */
+/** Channels in the middle of a turn when a measured program starts. The smaller measured file has no other channels. */
 export const MID_TURN = 1_000;
 
 type At = (what: string, size: number, name: string) => number | null;
@@ -126,13 +126,13 @@ function valuesOf(
     .filter((value) => value !== undefined);
 }
 
-/** A hand-over inside an open review against one outside. */
+/** The ratio of a hand-over's time inside an open review to its time outside. */
 function reviewToPlain(rows: readonly Row[], what: 'review' | 'review-app'): number | null {
   const [inside, outside] = ['insideMs', 'outsideMs'].map((name) => valuesOf(rows, { what, size: 1, name }));
   return ratio(inside ?? [], outside ?? []);
 }
 
-/** The median of the ratios of the same rounds. */
+/** The median of the ratios of two series. Each ratio compares values of the same round. */
 function ratio(ours: readonly number[], others: readonly number[]): number | null {
   return median(ours.slice(0, others.length).map((value, round) => value / (others[round] ?? Number.NaN)));
 }

@@ -41,15 +41,15 @@ const NOWHERE = {
   scratch: '',
 };
 
-/** The most rounds of deliveries that one hand-over causes. */
+/** The limit of delivery rounds after one hand-over. */
 const MOST_ROUNDS = 1_000;
 
 type Grant = { readonly agent: string; readonly epoch: number };
 
 /**
- * The time from the end of one turn until the next one is granted and all that the hand-over posts is delivered, outside
- * and inside an open review, each in turn in one program. Its agents work in no repository, so git is no part of it.
- * Medians, in milliseconds.
+ * Measures from the end of one turn until the next grant, with all posts of the hand-over delivered. Measures outside
+ * and inside an open review in turn, in one program. Agents work in no repository, so no git runs. Returns medians in
+ * milliseconds.
  */
 export async function reviewed(
   path: string,
@@ -84,16 +84,16 @@ export async function reviewed(
   };
 }
 
-/** How many hand-overs of a channel are timed together: those of one review, from its first prompt to its last. */
+/** Hand-overs of a channel that are timed together: all of one review, from its first prompt to its last. */
 const BLOCK = 2 * ITERATIONS - 1;
 
-/** Holds the answers of one channel's agents back until they are allowed. */
+/** Delays the answers of one channel's agents until `allow` is called. */
 class Prompts {
   #allowed = 0;
   #wake = (): void => {};
   #arrived = Promise.withResolvers<void>();
 
-  /** Called with a prompt. Resolves when it may be answered. */
+  /** Called with each prompt. Resolves when the agent may answer it. */
   async next(): Promise<void> {
     if (this.#allowed === 0) {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -109,7 +109,7 @@ class Prompts {
     await this.#arrived.promise;
   }
 
-  /** Lets the waiting prompt and those after it be answered, so many in all. */
+  /** Allows `count` answers: of the waiting prompt and of those after it. */
   allow(count: number): void {
     this.#arrived = Promise.withResolvers();
     this.#allowed = count;
@@ -118,8 +118,8 @@ class Prompts {
 }
 
 /**
- * The time from one agent's prompt to the next one's in the whole program, outside and inside an open review, in blocks
- * of one review, each in turn in one program. Medians of the blocks, in milliseconds.
+ * Measures from one agent's prompt to the next agent's prompt in the whole program. Measures blocks of one review's
+ * length, outside and inside an open review in turn, in one program. Returns medians of the blocks in milliseconds.
  */
 export async function reviewedInApp(
   path: string,
@@ -157,7 +157,7 @@ export async function reviewedInApp(
   return { outsideMs: median(outside), insideMs: median(within), handOvers: BLOCK * within.length };
 }
 
-/** The time of one hand-over in a block, in milliseconds. */
+/** Returns the time per hand-over of one block, in milliseconds. */
 async function timeOf(prompts: Prompts): Promise<number> {
   await prompts.waits();
   const from = performance.now();
@@ -172,7 +172,7 @@ function onEnd(reviews: Reviews, ended: () => void): void {
   });
 }
 
-/** Two channels with three agents each. `next` resolves at the next grant, or when a review ends. */
+/** Opens two channels with three agents each. `next` resolves at the next grant, or when a review ends. */
 async function openChannels(path: string) {
   const wording = { textLimit: () => 16_000, words: () => 'text' };
   const ports = { clock: systemClock(), timers: systemTimers };
@@ -223,7 +223,7 @@ async function openChannels(path: string) {
   return { manager, reviews, grants, next, stop, delivered };
 }
 
-/** The same, with a review open in one of them. */
+/** Opens the two channels, with a review open in `REVIEWED`. */
 async function openReviewed(path: string) {
   const { manager, reviews, grants, next, stop, delivered } = await openChannels(path);
   let count = 0;
@@ -231,7 +231,7 @@ async function openReviewed(path: string) {
     manager,
     stop,
     delivered,
-    /** Resolves with the channel's turn that is newer than this one. */
+    /** Resolves with the channel's newest turn, as soon as its epoch is above `after`. */
     async granted(channel: string, after = -1): Promise<Grant> {
       for (;;) {
         const grant = grants.get(channel);
@@ -239,12 +239,12 @@ async function openReviewed(path: string) {
         await next();
       }
     },
-    /** Whether the open review ends with this turn: it has used its iterations. */
+    /** Whether the open review ends with this agent's turn: the review has used its last iteration. */
     isLast(agent: string): boolean {
       const { review = null } = reviews.state(REVIEWED) ?? {};
       return agent === 'qa' && review?.iteration === SETTINGS.maxIterations;
     },
-    /** Opens a review as soon as none is open. */
+    /** Waits until no review is open, then opens one. */
     async open(): Promise<void> {
       while (isOpen(reviews.state(REVIEWED)?.review ?? null)) await next();
       const last = grants.get(REVIEWED)?.epoch ?? -1;

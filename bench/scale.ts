@@ -6,7 +6,7 @@ const SIZES = [1, 100, 1_000];
 const ROUNDS = 3;
 const SPAN = [3_000, 3_000] as const;
 
-/** A ratio of the store in PostgreSQL to that in a file: the median of the rounds, and all of them. */
+/** The ratio of a figure on PostgreSQL to the figure on a file. `median`: of all rounds. */
 type Ratio = { readonly median: number; readonly all: readonly number[] };
 
 /** The figures of one size. `processes`: one leads, the others stand by. `p50`: the time of a hand-over. */

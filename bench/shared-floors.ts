@@ -4,7 +4,7 @@ import { systemClock, systemTimers } from '../src/lib/time.ts';
 import { FloorStore } from '../src/turns/floor-store.ts';
 import { floorWithWork } from '../src/work/floor-with-work.ts';
 
-/** The store in PostgreSQL (`CONCH_BENCH_PG`, schema `CONCH_BENCH_SCHEMA`) as the process that leads has it. */
+/** Opens the store in PostgreSQL (`CONCH_BENCH_PG`, schema `CONCH_BENCH_SCHEMA`) and leads its processes. */
 export async function openShared(path: string): Promise<FloorStore> {
   const { CONCH_BENCH_PG: url = '', CONCH_BENCH_SCHEMA: schema = '' } = process.env;
   const clock = systemClock();
@@ -20,7 +20,7 @@ export async function openShared(path: string): Promise<FloorStore> {
   return store;
 }
 
-/** Stands by until the process is ended. */
+/** Waits to lead until the process is ended. Throws when it comes to lead. */
 export async function standBy(path: string): Promise<never> {
   await openShared(path);
   throw new Error('this process was to stand by, and leads');

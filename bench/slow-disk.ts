@@ -1,10 +1,10 @@
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 
-/** By how much each sync is made slower, as a disk in a network would be, in milliseconds. */
+/** The delay added to each sync, in milliseconds. It imitates a disk in a network. */
 const SLOWER_MS = 4;
 
-/** From here on each sync of this process takes longer, in this thread as in the pool. Load it before the store. */
+/** Delays each sync of this process, synchronous or asynchronous. Import this module before the store. */
 const cell = new Int32Array(new SharedArrayBuffer(4));
 const { fdatasyncSync, fdatasync } = fs;
 fs.fdatasyncSync = (file) => {

@@ -6,13 +6,13 @@ import type { ChannelPlan } from '../src/turns/channel-plan.ts';
 import { systemClock } from '../src/lib/time.ts';
 import type { Span } from './steady.ts';
 
-/** What a program at rest costs. */
+/** The costs of a program at rest. */
 export type Standing = {
-  /** From its modules' being loaded and its configuration read until people's messages are taken in, in milliseconds. */
+  /** Milliseconds until people's messages are accepted. They count from loaded modules and a read configuration. */
   readonly readyMs: number;
-  /** The same until every turn that was under way goes on. */
+  /** Milliseconds until all open turns go on, from the same start. */
   readonly backMs: number;
-  /** What reading the configuration took, in milliseconds. */
+  /** The time to read the configuration, in milliseconds. */
   readonly configMs: number;
   readonly heapBytes: number;
   readonly rssBytes: number;
@@ -20,7 +20,7 @@ export type Standing = {
 
 const AT_ONCE = 1_000;
 
-/** Makes a file with so many channels at rest; as many as `warmUpMs` says hold a turn. */
+/** Makes a file with `channels` channels. The first `warmUpMs` of them (here a count) hold a turn, the others rest. */
 export async function makeFolder(path: string, channels: number, { warmUpMs: midTurn }: Span): Promise<{ ms: number }> {
   const begun = performance.now();
   const store = openFloors(path, { sync: () => null, close: () => {} });
@@ -39,13 +39,13 @@ export async function makeFolder(path: string, channels: number, { warmUpMs: mid
     plans.slice(0, midTurn).map(({ id }) => store.floors.apply(id, { type: 'start', by: 'bench' }, at)),
   );
   await store.close();
-  // A first life looks at every floor once.
+  // Starts and stops the program once, because its first start visits every floor.
   const first = await startProgram({ config: configOf(channels), path, backend: thinking() });
   await first.stop();
   return { ms: performance.now() - begun };
 }
 
-/** Starts the whole program on such a file and says what it costs until it is ready, and at rest. */
+/** Starts the whole program on such a file. Returns its time until it is ready, and its memory. */
 export async function standing(path: string, channels: number): Promise<Standing> {
   const begun = performance.now();
   const config = configOf(channels);
@@ -58,7 +58,7 @@ export async function standing(path: string, channels: number): Promise<Standing
   return { readyMs, backMs, configMs: configured - begun, heapBytes, rssBytes };
 }
 
-/** What a start cannot do without: opens the file, and reads the states of the channels that are in the middle of a turn. */
+/** The minimum of any start: opens the file and reads the states of the channels in the middle of a turn. */
 export async function bareOpen(path: string): Promise<{ readonly ms: number }> {
   const begun = performance.now();
   const db = new Database(path);

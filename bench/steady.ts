@@ -1,21 +1,21 @@
 import { readFileSync } from 'node:fs';
 
-/** What one measurement in one process has found; further figures by their names. */
+/** The figures of one measurement in one process. */
 export type Measured = {
-  /** What was done in a second of the measured time. */
+  /** Operations per second of the measured time. */
   readonly perSecond: number;
-  /** CPU time of the whole process for one thing done, in microseconds. */
+  /** CPU time of the whole process per operation, in microseconds. */
   readonly cpuMicros: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** Bytes handed to the operating system to be written, for one thing done. */
+  /** Bytes that the process passed to the operating system to write, per operation. */
   readonly bytes: number;
 };
 
-/** How long a measurement runs hot before it counts, and how long it counts, in milliseconds. */
+/** The time of the warm-up, and the time that counts, in milliseconds. */
 export type Span = { readonly warmUpMs: number; readonly measuredMs: number };
 
-/** Counts what is done after the warm-up, and how long each took. */
+/** Counts operations after the warm-up, and the time of each. */
 export class Meter {
   readonly #span: Span;
   readonly #begun = performance.now();
@@ -28,7 +28,7 @@ export class Meter {
     this.#span = span;
   }
 
-  /** One thing was done that was begun at this time of `performance.now()`. Returns `false` once the time is over. */
+  /** Counts one operation. `begunAt`: its start by `performance.now()`. Returns `false` once the time is over. */
   did(begunAt: number): boolean {
     if (this.#result !== null) return false;
     const now = performance.now();
@@ -44,12 +44,11 @@ export class Meter {
     return false;
   }
 
-  /** Whether the time is over. */
   get isOver(): boolean {
     return this.#result !== null;
   }
 
-  /** What was found; throws before the time is over. */
+  /** The figures. Throws before the time is over. */
   get result(): Measured {
     if (this.#result === null) throw new Error('impossible: the measurement is not over');
     return this.#result;
@@ -72,7 +71,7 @@ export class Meter {
   }
 }
 
-/** What this process has handed to the operating system to be written, in bytes; 0 where that is not told. */
+/** Bytes that this process passed to the operating system to write. 0 where the system does not tell. */
 export function bytesWritten(): number {
   try {
     return Number(/^wchar: (\d+)$/m.exec(readFileSync('/proc/self/io', 'utf8'))?.[1] ?? 0);
@@ -81,7 +80,7 @@ export function bytesWritten(): number {
   }
 }
 
-/** Does one thing after the other in each of so many lanes, all lanes at once, until the time is over. */
+/** Runs one operation after the other in each lane, all lanes at once, until the time is over. */
 export async function inLanes(lanes: number, span: Span, once: (lane: number) => Promise<void>): Promise<Measured> {
   const meter = new Meter(span);
   const lane = async (index: number): Promise<void> => {

@@ -15,8 +15,9 @@ const WAITS = 100;
 const WAIT_MS = 100;
 
 /**
- * The Vercel Chat SDK knows no floor: one handler at a time has a thread's lock. Its nearest to a hand-over is to take
- * that lock, add the text to the thread's history and let go, in its PostgreSQL state, in a server of its own.
+ * The Vercel Chat SDK knows no floor: one handler at a time has a thread's lock. Its nearest operation to a hand-over
+ * takes that lock, adds the text to the thread's history and releases the lock. Its state is in a PostgreSQL server of
+ * its own.
  */
 export async function handOvers(path: string, channels: number, span: Span): Promise<Measured> {
   const server = await startPostgres(`${path}-pg`);
@@ -42,7 +43,7 @@ export async function handOvers(path: string, channels: number, span: Span): Pro
 
 type Postgres = { readonly folder: string; stop(): Promise<void> };
 
-/** Starts a server that listens on a socket in its folder alone; as the user `postgres` when this one is root. */
+/** Starts a server that listens only on a socket in `folder`. It runs as user `postgres` when this process is root. */
 async function startPostgres(folder: string): Promise<Postgres> {
   const programs = programsIn('/usr/lib/postgresql');
   const [uid, gid] = process.getuid?.() === 0 ? ['-u', '-g'].map((flag) => idOf(flag)) : [];

@@ -4,7 +4,7 @@ import { AGENTS, SAID } from '../floors.ts';
 import { Meter } from '../steady.ts';
 import type { Measured, Span } from '../steady.ts';
 
-/** More hand-overs than one run of a graph can have here. */
+/** The step limit of one graph run. No measurement here reaches it. */
 const MOST_STEPS = 1_000_000_000;
 
 /**

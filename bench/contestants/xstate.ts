@@ -15,7 +15,7 @@ type Floor = {
 
 const [first = '', ...others] = AGENTS;
 
-/** A floor of the same three agents: whoever holds it says something and hands over. Far fewer rules than Conch's. */
+/** A floor with the same three agents: the holder says a text and hands over. It has far fewer rules than Conch's. */
 const floor = setup({
   types: {
     context: {} as Floor,
@@ -50,12 +50,12 @@ const floor = setup({
   },
 });
 
-/** XState 5: an actor for each channel, its snapshot stored after each transition, in a commit of its own. */
+/** XState 5: one actor for each channel. Stores its snapshot after each transition, in a separate commit. */
 export function handOvers(path: string, channels: number, span: Span): Promise<Measured> {
   return stored(path, channels, { span, together: false });
 }
 
-/** The same with something XState does not bring: the group commit of the limit around it. */
+/** XState 5 with the group commit that measures the limit. XState itself has no group commit. */
 export function handOversInGroups(path: string, channels: number, span: Span): Promise<Measured> {
   return stored(path, channels, { span, together: true });
 }
