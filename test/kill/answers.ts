@@ -1,20 +1,20 @@
 import type { Fact } from '../../src/turns/floor/fact.ts';
 
-/** What the agents of a run can tell: the prompts of each whose generations completed; agents in the program itself keep none. */
+/** The prompts of completed generations, by agent. Agents without a process of their own have no entry. */
 export type Witnesses = ReadonlyMap<string, readonly string[]>;
 
-/** A message of a person; `text` is in every wording that it had, and `null` when any prompt would do. */
+/** A person's message. `text`: the part that all its wordings share. `null`: any prompt counts. */
 export type Asked = { readonly id: string; readonly text: string | null };
 
-/** What was found: how many messages witnesses answered to the end, how many of them at once at the most, and what is wrong. */
+/** `witnessed`: messages that witnesses answered completely. `mostAtOnce`: the most of them in one turn. */
 export type Found = { readonly witnessed: number; readonly mostAtOnce: number; readonly faults: readonly string[] };
 
 type Book = { open: ReadonlySet<string>; done: ReadonlySet<string> };
 
 /**
- * I25: the messages of a channel that are marked as done and were not answered. By its journal, each stood in a prompt of
- * its turn, or was put into it, and the generation ended by itself; by the agent's own word, if it keeps its prompts, one
- * that it completed holds the message, marked as one to answer now.
+ * I25: finds messages of a channel that are marked as done without an answer. By the journal, a prompt or an injection
+ * of the turn had the message, and the generation ended by itself. If the agent keeps its prompts, a completed prompt
+ * must have the message, marked as one to answer now.
  */
 export function doneUnseen(
   channel: string,
@@ -70,7 +70,7 @@ function keep(books: Map<string, Book>, fact: Fact): void {
   }
 }
 
-/** Whether a prompt holds a text, whole, under a line that says that it is to be answered now. */
+/** True when a prompt has the whole text below a line that asks for an answer to it. */
 function isAsked(prompt: string, text: string): boolean {
   return MARKS.some((mark) => prompt.includes(`${mark}]\n${text}`));
 }

@@ -12,7 +12,7 @@ const PROGRAM = new URL('../../src/conch.js', import.meta.url).pathname;
 const START_LIMIT_MS = 60_000;
 const POLL_MS = 10;
 
-/** A folder with a configuration, a folder for data and a free port: all that one Conch needs of the machine. */
+/** What one Conch needs of the machine: a configuration, a data folder and a free port. */
 export type Place = {
   readonly dir: string;
   readonly dataDir: string;
@@ -33,15 +33,14 @@ export function configure(place: Place, config: object | string): void {
   writeFileSync(place.configFile, typeof config === 'string' ? config : JSON.stringify(config, null, 2));
 }
 
-/** Takes the folder away. */
+/** Deletes the folder of a place. */
 export function clearPlace(place: Place): void {
   rmSync(place.dir, { recursive: true, force: true });
 }
 
-/** How a process ended, and how long it had lived in milliseconds. */
+/** How a process ended. `afterMs`: its lifetime in milliseconds. */
 export type End = { readonly code: number | null; readonly signal: string | null; readonly afterMs: number };
 
-/** The real program, running. */
 export type Bot = {
   readonly child: ChildProcess;
   readonly port: number;
@@ -51,23 +50,23 @@ export type Bot = {
   ready(): Promise<number>;
   /** Sends the signal and resolves when the process has ended. */
   end(signal: NodeJS.Signals): Promise<End>;
-  /** Resolves at the next output, or when it does not come within the limit. */
+  /** Resolves at the next output, or after the limit in milliseconds. */
   line(limitMs: number): Promise<void>;
   out(): string;
   err(): string;
-  /** What it said about its end: standard error, and the gravest lines of its log. */
+  /** Standard error, and the log lines of the levels fatal and error. */
   lastWords(): string;
 };
 
-/** What is special about one start. */
+/** Options of one start. */
 export type Start = {
   readonly argv?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** What runs the program, with its first arguments; this Node unless told. */
+  /** The executable that runs the program, with its first arguments. Default: this Node. */
   readonly command?: readonly string[];
-  /** Another copy of the program than this one. */
+  /** The path of another copy of the program. */
   readonly program?: string;
-  /** Takes the place of a pipe for standard output: a file descriptor. */
+  /** A file descriptor that replaces the pipe for standard output. */
   readonly stdout?: number;
 };
 
@@ -122,7 +121,7 @@ export function startBot(place: Place, start: Start = {}): Bot {
   };
 }
 
-/** Runs the program to its end: its exit code and what it printed. */
+/** Runs the program until it ends. Returns its exit code and output. */
 export async function runConch(
   place: Place,
   start: Start = {},
@@ -133,8 +132,8 @@ export async function runConch(
 }
 
 /**
- * A port that nobody listens on. It is none of those that the system hands out by itself, so that no server of another test
- * gets it before it is taken.
+ * Returns a port that nobody listens on. The system assigns no such port by itself, so no server of another test gets
+ * it before its user listens.
  */
 export async function freePort(): Promise<number> {
   for (;;) {

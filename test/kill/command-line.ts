@@ -2,10 +2,10 @@ import type { InterruptMode } from '../../src/turns/floor/policies.ts';
 import { INTERRUPT_MODES } from '../../src/turns/floor/policies.ts';
 import { parseArgs } from 'node:util';
 
-/** What the command line of a kill loop asks for. */
+/** The options of a kill loop's command line. */
 export type Asked = { readonly cycles: number; readonly seed: number; readonly json: boolean; readonly keep: boolean };
 
-/** Reads `--cycles`, `--seed`, `--json` and `--keep`, and says how to run the same again. */
+/** Reads `--cycles`, `--seed`, `--json` and `--keep`. Prints the command that repeats the run. */
 export function asked(script: string, byDefault: number): Asked {
   const { values } = parseArgs({
     options: {
@@ -28,7 +28,7 @@ export function asked(script: string, byDefault: number): Asked {
 
 const ONLY_CONSOLE = { modes: { type: 'string' }, burst: { type: 'string' } } as const;
 
-/** Reads `--modes` ("all", or some with commas between) and `--burst`, which the console's loop takes. */
+/** Reads the options of the console's loop: `--burst`, and `--modes` ("all", or names separated by commas). */
 export function askedOfConsole(): { readonly modes: readonly InterruptMode[]; readonly burst: number } {
   const { values } = parseArgs({ options: ONLY_CONSOLE, strict: false });
   const wanted = String(values.modes ?? 'all').split(',');
@@ -37,14 +37,14 @@ export function askedOfConsole(): { readonly modes: readonly InterruptMode[]; re
   return { modes, burst: Number(values.burst ?? 0) };
 }
 
-/** Says one line of what happens. */
+/** Prints one line of progress to standard error. */
 export function tell(line: string): void {
   process.stderr.write(`${line}\n`);
 }
 
 const SHOWN = 40;
 
-/** Says what was found wrong and where the databases are; how many of each kind there are. */
+/** Prints the faults and the folder of the databases. Returns the number of faults of each kind. */
 export function tellFaults(
   faults: Readonly<Record<string, readonly string[]>>,
   dir: string | null,

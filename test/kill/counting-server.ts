@@ -1,12 +1,12 @@
 import { appendFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
-// The demo's tools. Each call is a line in a file, so that it can be counted, and is answered a while after it was done, so that a
-// kill comes in between: `node counting-server.ts FILE`. Before every other reading it asks people something, and what they filled in
-// is a line, too.
+// The demo's tools as an MCP server: `node counting-server.ts FILE`. Each call appends a line to FILE.
+// It answers some time after the call is done, so that a kill can come in between.
+// Asks people a form before every other reading. A filled form is a line, too.
 const [, , file = ''] = process.argv;
 const ANSWER_MS = 60;
-/** What stands in the file for a form that people filled in. */
+/** The `tool` in the line of a form that people filled in. */
 const FILLED = 'form';
 
 const tool = (name: string, annotations: object) => ({
@@ -42,11 +42,11 @@ function answer({ method, params: { protocolVersion, name, _meta: meta } = {} }:
 
 const page = { type: 'integer', minimum: 1, maximum: 3 };
 const form = { message: 'Which page?', requestedSchema: { type: 'object', properties: { page }, required: ['page'] } };
-/** What goes on once a form is answered, by the id of its question. */
+/** Continues a call after its form is answered, by the id of the question. */
 const waiting = new Map<unknown, () => void>();
 let readings = 0;
 
-/** Whether people are asked before it is done. */
+/** Asks a form before a call that has one. `goOn` runs after the answer. Returns false when nothing is asked. */
 function asks({ method, params }: Message, goOn: () => void): boolean {
   if (method !== 'tools/call' || params?.name !== 'read_file' || (readings += 1) % 2 === 0) return false;
   const id = `form-${readings}`;

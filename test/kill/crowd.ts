@@ -49,16 +49,16 @@ const COMMANDS = [
   '/queue',
 ];
 
-/** What an agent is to do beside the floor: with tools, and without. */
+/** Orders for background runs: with tools, and without. */
 const BESIDE_WORDS = ['write a note', 'write a note', 'read the note', 'look for dead links'];
 
-/** The channel in which an agent does nothing but to use tools. */
+/** The channel in which the agent only uses tools. */
 export const TOOLS_CHANNEL = 'console:tools';
 
-/** What a frame that was sent asked for, and what to do when the server has answered. */
+/** A frame without an answer so far, and what runs when the server answers it. */
 type Open = { readonly frame: Asked; readonly answered: (ok: boolean, id: string | null) => void };
 
-/** One person at one page, who sends again what nobody acknowledged. */
+/** A person at a page. Sends frames again that the server did not acknowledge. */
 export class Typist {
   readonly name: string;
   readonly channel: string;
@@ -68,7 +68,7 @@ export class Typist {
   readonly #open = new Map<string, Open>();
   #page: Page | null = null;
 
-  /** `gapMs`: how long it waits between two acts, at the least and at the most. */
+  /** `gapMs`: the shortest and the longest wait between two acts. */
   constructor(
     name: string,
     channel: string,
@@ -85,12 +85,12 @@ export class Typist {
     return this.#page;
   }
 
-  /** Whether everything that was sent is answered. */
+  /** True when each sent frame has its answer. */
   get isDone(): boolean {
     return this.#open.size === 0;
   }
 
-  /** Opens the page and sends again what is not acknowledged. A bot that is not there is no fault. */
+  /** Opens the page and sends unacknowledged frames again, except commands. Ignores a bot that does not answer. */
   async connect(bot: Host): Promise<void> {
     this.#page?.close();
     this.#page = await Page.open(bot, this.channel, (frame) => this.#hear(frame)).catch(() => null);
@@ -105,7 +105,7 @@ export class Typist {
     this.#page = null;
   }
 
-  /** Acts until the page's connection is gone or the time is over. */
+  /** Acts until the page loses its connection or the time is over. */
   async act(until: AbortSignal, bot: Host): Promise<void> {
     while (!until.aborted) {
       if (this.#page === null || !this.#page.isOpen) return;
@@ -137,7 +137,7 @@ export class Typist {
     });
   }
 
-  /** Writes so many messages in one go while the floor is paused. */
+  /** Writes `count` messages at once while the floor is paused. */
   burst(count: number): void {
     this.command('/floor pause');
     for (let left = count; left > 0; left -= 1) this.say(`One of many (${this.#ledger.sent.length})`, true);
@@ -156,7 +156,7 @@ export class Typist {
     this.say(`${random.pick(REQUESTS)} (${this.#ledger.sent.length})`, true);
   }
 
-  /** One word at a time: of several together an agent makes an answer of its own. */
+  /** Sends one order at a time: an agent gives one combined answer to several orders. */
   #useTool(): void {
     const { condition, holder, asides } = this.#page?.view ?? {};
     if (asides === undefined && this.#random.chance(0.5))
@@ -167,7 +167,7 @@ export class Typist {
     if (this.#random.chance(0.05)) this.command(this.#random.pick(['/stop', '/floor resume', '/agent restart dev']));
   }
 
-  /** Yes, yes for always now and then, or no; a form with a page that fits it, or now and then with one that does not. */
+  /** Allows once, sometimes always, or denies. Fills a form with a page, sometimes with a forbidden one. */
   #answer({ question, about }: Question): void {
     const random = this.#random;
     if (random.chance(0.3)) return this.command(`/reject ${question} not now`);

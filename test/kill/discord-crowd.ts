@@ -12,10 +12,10 @@ const REQUESTS = [
 ];
 const COMMANDS = ['floor skip', 'floor skip', 'stop', 'queue', 'floor status'];
 
-/** A message of a person, as Discord has it. */
+/** A person's message on Discord. */
 export type Written = { readonly id: string; readonly channel: string; text: string; deleted: boolean };
 
-/** Those who write in the channels, each message in words that no other has, whether the bot is there or not. */
+/** People who write in the channels, whether the bot is there or not. No two messages are alike. */
 export class DiscordCrowd {
   readonly written: Written[] = [];
   readonly #remote: RemoteDiscord;
@@ -35,7 +35,6 @@ export class DiscordCrowd {
     this.#people = parts.people;
   }
 
-  /** Acts until the time is over. */
   async act(until: AbortSignal): Promise<void> {
     while (!until.aborted) {
       if (this.#random.chance(0.12)) this.#command();
@@ -45,14 +44,14 @@ export class DiscordCrowd {
     }
   }
 
-  /** Somebody writes somewhere. */
+  /** Writes a message as a random person. */
   async write(channel = this.#random.pick(this.#channels)): Promise<void> {
     const text = `${this.#random.pick(REQUESTS)} (${this.written.length})`;
     const { id } = await this.#remote.write(this.#random.pick(this.#people), channel, text);
     this.written.push({ id, channel, text, deleted: false });
   }
 
-  /** A bot that is not there does not answer, and that is no fault. */
+  /** Sends a command. Ignores that a stopped bot does not answer. */
   #command(): void {
     const [person, channel] = [this.#random.pick(this.#people), this.#random.pick(this.#channels)];
     this.#remote.command(person, channel, this.#random.pick(COMMANDS)).catch(() => undefined);

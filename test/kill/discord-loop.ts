@@ -17,24 +17,24 @@ import { randomOf } from './random.ts';
 import type { Random } from './random.ts';
 import { WITNESS_DIR, completedPrompts } from './witness.ts';
 
-/** What to run; the same seed makes the same plan. */
+/** The plan of a run. The same seed makes the same plan. */
 export type DiscordPlan = {
   readonly cycles: number;
   readonly seed: number;
   readonly tell?: (line: string) => void;
-  /** Leaves the databases in place when something was found. */
+  /** Keeps the databases when the run found a fault. */
   readonly keep?: boolean;
 };
 
-/** How many kills met a post on its way, else one whose outcome was not known, else a start, else anything. */
+/** Kills by the first that applies: during a pending post, an uncertain post, a start, or anything else. */
 type Kills = { midPost: number; uncertain: number; starting: number; other: number };
 
-/** What came of a run. */
+/** The result of a run. */
 export type DiscordReport = {
   readonly cycles: number;
   readonly kills: Readonly<Kills>;
   readonly messages: number;
-  /** Of starts at which nothing went wrong on the way to Discord. */
+  /** Counts only starts without a fault on the way to Discord. */
   readonly recoveryMsP99: number;
   readonly faults: DiscordFaults;
   readonly dir: string | null;
@@ -43,22 +43,22 @@ export type DiscordReport = {
 /** The agents of the channels. */
 export const DISCORD_AGENTS = ['pm', 'dev', 'qa', 'long', 'drip'];
 const PEOPLE = ['ann', 'bob'];
-/** A start is killed before it is ready this often; a kill comes while an answer is on its way this often; a shutdown is cut short this often. */
+/** Shares of lives: killed before ready; killed while an answer is on its way; killed during shutdown. */
 const EARLY = 0.2;
 const WITHIN = 0.9;
 const LATE = 0.1;
-/** A kill comes right at the fault this often, and else some time later; it is for a draft or a card, too, this often. */
+/** Shares of kills: right at the fault, else later; at any request, not only at a post. */
 const AT_ONCE = 0.8;
 const DRAFTS = 0.15;
-/** What a former kill left open is settled before the next one this often. */
+/** The share of kills before which the run waits until no post has an unknown outcome. */
 const SETTLED = 0.7;
-/** A post whose outcome is not known is looked for twice, 3 s apart, before its channel goes on. */
+/** Limits for a fault to occur and for posts to be settled. An uncertain post is searched twice, 3 s apart. */
 const HIT_LIMIT_MS = 9_000;
 const SETTLED_LIMIT_MS = 9_000;
 const ENDING = 'while it ended';
-/** Faults stay for the next life this often. */
+/** The share of lives whose faults stay for the next life. */
 const LASTING = 0.3;
-/** A run whose kills met no post goes on, for at most so many times its cycles. */
+/** The most cycles of a run whose kills met no post, as a multiple of its planned cycles. */
 const MORE = 4;
 const QUIET_MS = 1_500;
 /** The shortest last life. Conch searches channels for stale drafts until 20 s after its start. */
@@ -98,11 +98,11 @@ type Run = DiscordRoom & {
   readonly faults: DiscordFaults;
   readonly recoveriesMs: number[];
   readonly kills: Kills;
-  /** Whether nothing is set up to go wrong. */
+  /** True when no fault is set up. */
   isHealthy: boolean;
 };
 
-/** Starts the real program before a loopback Discord again and again, kills it while it posts, and reads what stands there in the end. */
+/** Starts the real program on a loopback Discord repeatedly, kills it while it posts, and checks the channels. */
 export async function runDiscordKillLoop(plan: DiscordPlan): Promise<DiscordReport> {
   const run = await prepare(plan);
   const { place, server, channels, crowd, faults } = run;
@@ -131,7 +131,7 @@ export async function runDiscordKillLoop(plan: DiscordPlan): Promise<DiscordRepo
   }
 }
 
-/** Whether no kill has met a post so far: when that happens is up to the machine, and then nothing was shown. */
+/** True while no kill met a post: the run has shown nothing yet. The machine's timing decides what a kill meets. */
 function hasMissed({ kills }: Run): boolean {
   return kills.midPost + kills.uncertain === 0;
 }
@@ -223,10 +223,10 @@ function configOf([hooks, bare, streams]: readonly string[], known: Known): obje
   };
 }
 
-/** One life of the program, and its violent end. */
+/** Starts the program and kills it. */
 async function live(run: Run, cycle: number): Promise<void> {
   const { place, random, server, faults } = run;
-  // People who were there before Conch came are none of its business: the first life comes to be.
+  // The first life must get ready: Conch ignores messages from before its first start.
   const early = cycle > 1 && random.chance(EARLY);
   const bot = begin(run);
   let how = 'while it started';
@@ -247,7 +247,7 @@ async function live(run: Run, cycle: number): Promise<void> {
   run.plan.tell?.(`cycle ${cycle}: killed ${how}${open === null ? '' : ` (${open})`}`);
 }
 
-/** People write, and in the end an answer is late or lost. Resolves with what the kill meets. */
+/** People write until an answer of Discord is late or lost. Resolves with a description of what the kill meets. */
 async function busy(run: Run, bot: Bot): Promise<string> {
   const { random, server, crowd, place } = run;
   const readyMs = await bot.ready();
@@ -275,7 +275,7 @@ async function busy(run: Run, bot: Bot): Promise<string> {
   }
 }
 
-/** The last life: nothing goes wrong any more, until nothing moves and nothing is owed. Then it ends in good order. */
+/** Runs the program without faults until all floors rest and no post is pending. Then ends it with SIGTERM. */
 async function heal(run: Run): Promise<void> {
   const { server, crowd, channels, faults } = run;
   await server.remote.heal();
@@ -292,7 +292,7 @@ async function heal(run: Run): Promise<void> {
   }
 }
 
-/** Resolves when the outcome of every post is known, or when that takes too long. */
+/** Resolves when no post has an unknown outcome, or after the limit. */
 async function settled(place: Place): Promise<void> {
   const limit = performance.now() + SETTLED_LIMIT_MS;
   while (performance.now() < limit && owedIn(place.dataDir).some(({ state }) => state === 'uncertain'))
@@ -333,7 +333,7 @@ export async function isDiscordQuiet(
   }
 }
 
-/** The posts that are not done, in a copy of the database: the program is to find it as it left it. */
+/** Posts that are not confirmed, read from a copy: the program must find its database unchanged. */
 function owedIn(dataDir: string, database = 'conch.db'): readonly { readonly state: string }[] {
   const copy = mkdtempSync(join(tmpdir(), 'conch-copy-'));
   try {
@@ -341,7 +341,7 @@ function owedIn(dataDir: string, database = 'conch.db'): readonly { readonly sta
     const open = "SELECT state FROM outbox WHERE lane = 'posts' AND state IN ('owed', 'uncertain')";
     return rows(`${copy}/${database}`, open) as { readonly state: string }[];
   } catch {
-    // Killed before there was a database.
+    // The program was killed before it made a database.
     return [];
   } finally {
     rmSync(copy, { recursive: true, force: true });

@@ -2,12 +2,12 @@ import { z } from 'zod';
 import { CURSOR } from '../../src/adapters/discord/content.ts';
 import { startDiscord } from '../adapters/discord/server.ts';
 
-/** How often the requests are looked at for one that goes wrong. */
+/** The interval at which the requests are searched for faults. */
 const LOOK_MS = 2;
 
 /**
- * A loopback Discord as a program of its own, which outlives every kill of the bot. Where it is goes to standard output as
- * one line, and a line "hit <what> <fault> <method>" whenever a request is going wrong: of a post, a draft or a card.
+ * A loopback Discord in its own process, which outlives every kill of the bot. Its first line of output is its
+ * address. Each fault of a post, draft or card prints a line "hit <what> <fault> <method>".
  */
 const server = await startDiscord();
 const { apiUrl, token, guild, channel, botUser } = server;

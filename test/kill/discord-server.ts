@@ -15,12 +15,12 @@ export type SpawnedDiscord = {
   /** The first channel. */
   readonly channel: string;
   readonly remote: RemoteDiscord;
-  /** Resolves when a request of this kind goes wrong, with "<what> <fault> <method>", or with `null` when none does within the limit. */
+  /** Resolves with "<what> <fault> <method>" when such a request meets a fault; with `null` after the limit. */
   hit(what: string, limitMs: number): Promise<string | null>;
   close(): Promise<void>;
 };
 
-/** Starts it and waits until it listens. */
+/** Starts the process and waits until it listens. */
 export async function spawnDiscord(): Promise<SpawnedDiscord> {
   const child = spawn(process.execPath, [PROGRAM], { stdio: ['ignore', 'pipe', 'inherit'] });
   const ended = once(child, 'exit');

@@ -3,11 +3,11 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import { keepPrompt } from './witness.ts';
 
-// A command agent whose every text is unlike all others, and mostly long: `node discord-speaker.ts <ms between pieces>`.
+// A command agent with a unique, mostly long text per turn: `node discord-speaker.ts <ms between pieces>`.
 
 const LENGTHS = [120, 700, 2_400, 5_500, 7_400, 9_000];
 const PARAGRAPH = 320;
-/** What must never notify anybody. */
+/** Mentions in the texts. They must never notify anybody. */
 const PINGS = ['@everyone', '@here', `<@${process.env['PERSON_ID'] ?? '1'}>`, `<@&${process.env['ROLE_ID'] ?? '1'}>`];
 const WORDS = 'the floor rests while somebody counts the waves and another one writes them down'.split(' ');
 

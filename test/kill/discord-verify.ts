@@ -11,19 +11,19 @@ import { brief, isTerminal, readFacts, rows, without } from './journal.ts';
 
 const KINDS = ['lost', 'twice', 'disordered', 'pings', 'drafts', 'doubleHolders', 'doneUnseen', 'other'] as const;
 
-/** What a run found wrong, as sentences. */
+/** The faults that a run found, as sentences. */
 export type DiscordFaults = Readonly<Record<(typeof KINDS)[number], string[]>>;
 
-/** Nothing. */
+/** Returns no faults, to be filled. */
 export function noFaults(): DiscordFaults {
   return { lost: [], twice: [], disordered: [], pings: [], drafts: [], doubleHolders: [], doneUnseen: [], other: [] };
 }
 
-/** What is compared. */
+/** What the checks compare: the store, Discord's channels, and what people and witnesses did. */
 export type Remains = {
   readonly dataDir: string;
   readonly server: SpawnedDiscord;
-  /** Discord's ids. */
+  /** The ids of the channels on Discord. */
   readonly channels: readonly string[];
   readonly agents: readonly string[];
   readonly written: readonly Written[];
@@ -45,7 +45,7 @@ type Owed = {
   readonly why: string | null;
 };
 
-/** Reads the channels as a person would, and compares them with what a quiet, ended program has in its database. */
+/** Reads the channels as a person sees them, and compares them with the database of a program that ended at rest. */
 export async function verifyDiscord(remains: Remains, faults: DiscordFaults): Promise<void> {
   const path = `${remains.dataDir}/conch.db`;
   const facts = await readFacts(path, faults);
@@ -67,12 +67,12 @@ export async function verifyDiscord(remains: Remains, faults: DiscordFaults): Pr
   }
 }
 
-/** What a message said before it was edited: an edit adds to it. */
+/** Returns the text of a message without the suffixes that edits added. */
 function firstWords(text: string): string {
   return text.replace(/(?:, edited)+$/, '');
 }
 
-/** What should stand in a channel. */
+/** The contents that a channel should show. */
 export type Expected = {
   readonly facts: readonly Fact[];
   /** The rows of the outbox for texts. */
@@ -81,7 +81,7 @@ export type Expected = {
   readonly botUser: string;
 };
 
-/** What is wrong in a channel, as a person reads it, compared with what should stand there. */
+/** Compares a channel, as a person sees it, with its expected contents. Returns the faults. */
 export function checkChannel(seen: readonly Shown[], expected: Expected): DiscordFaults {
   const faults = noFaults();
   checkSaid(seen, expected, faults);
@@ -96,7 +96,7 @@ export function checkChannel(seen: readonly Shown[], expected: Expected): Discor
   return faults;
 }
 
-/** Every message of a person is in the inbox in its last wording, with a final state. One that was taken back may be missing. */
+/** Each person's message is in the inbox in its last wording, with a final state. A deleted message may be missing. */
 function checkReceived({ written }: Remains, inbox: readonly Received[], { lost, twice }: DiscordFaults): void {
   const byId = Map.groupBy(inbox, ({ id }) => id);
   for (const { id, channel, text, deleted } of written) {
@@ -112,14 +112,14 @@ function checkReceived({ written }: Remains, inbox: readonly Received[], { lost,
   }
 }
 
-/** A message becomes part of a conversation once. */
+/** Each message is in the conversation at most once. */
 function checkRouted(facts: readonly Fact[], { twice }: DiscordFaults): void {
   const lines = facts.flatMap((fact) => (fact.type === 'messageRouted' && fact.line !== null ? [fact.id] : []));
   for (const [id, all] of Map.groupBy(lines, (line) => line))
     if (all.length > 1) twice.push(`message ${id} is in the conversation ${all.length} times`);
 }
 
-/** Line by line, the channel shows what agents said, once and in order. The content of a file counts as its message's text. */
+/** The channel shows each line of the agents once and in order. A file's content counts as its message's text. */
 function checkSaid(seen: readonly Shown[], expected: Expected, faults: DiscordFaults): void {
   const said = expected.facts.flatMap((fact) => (fact.type === 'said' ? linesOf(fact.agent, fact.text) : []));
   const shown = seen.flatMap((message) => {
@@ -134,7 +134,7 @@ function checkSaid(seen: readonly Shown[], expected: Expected, faults: DiscordFa
   if (at !== -1) faults.disordered.push(`this does not stand where it was said: ${brief(said[at] ?? '')}`);
 }
 
-/** Each announcement stands once, and nothing that was not announced. */
+/** The channel shows each announcement once, and no other message of the bot. */
 function checkAnnounced(seen: readonly Shown[], expected: Expected, { lost, twice }: DiscordFaults): void {
   const announcements = seen.filter(
     (each) => each.bot && each.buttons.length === 0 && speechOf(each, expected) === null,
@@ -145,7 +145,7 @@ function checkAnnounced(seen: readonly Shown[], expected: Expected, { lost, twic
     if (id !== null && !announcements.some((each) => each.id === id)) lost.push(`the announcement ${id} is not there`);
 }
 
-/** Which agent says what in a message: by a webhook, or by the bot with the agent's name in front. */
+/** Finds the agent and text of a message: by its webhook, or by the agent's name before the bot's text. */
 function speechOf(
   message: Shown,
   { agents, botUser }: Expected,

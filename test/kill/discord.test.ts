@@ -5,7 +5,7 @@ import { runDiscordKillLoop } from './discord-loop.ts';
 import { checkChannel, noFaults } from './discord-verify.ts';
 
 describe('a program that is killed while it posts on Discord', () => {
-  test('rows 1, 25 and 26: has said everything once and in order when it comes to rest, and has heard everything', async () => {
+  test('rows 1, 25 and 26: says everything once and in order, and loses no message of a person', async () => {
     const { faults, messages, kills } = await runDiscordKillLoop({ cycles: 3, seed: 9 });
     expect(faults).toEqual(noFaults());
     expect(messages).toBeGreaterThan(8);
@@ -13,7 +13,7 @@ describe('a program that is killed while it posts on Discord', () => {
   }, 300_000);
 });
 
-describe('what is read in a channel', () => {
+describe('the check of a Discord channel', () => {
   const PINGS = { everyone: false, users: [], roles: [] };
   const shown = (id: string, text: string, more: Partial<Shown> = {}): Shown => ({
     id,
@@ -55,7 +55,7 @@ describe('what is read in a channel', () => {
     ['in parts', [shown('1', 'One'), shown('2', 'Two'), announced, shown('3', 'Three')]],
     ['as a file', [shown('1', 'One …', { attachments: [file] }), shown('2', 'Three'), announced]],
     ['by the bot itself', [shown('1', '**dev**: One\n\nTwo', own), announced, shown('2', '**dev**: Three', own)]],
-  ])('is right when it stands there %s', (_how, seen) => {
+  ])('finds no fault in texts and announcements that are shown %s', (_how, seen) => {
     expect(checkChannel(seen, expected)).toEqual(noFaults());
   });
 
@@ -72,7 +72,7 @@ describe('what is read in a channel', () => {
       'somebody was notified',
       [...right.slice(1), shown('1', 'One\n\nTwo', { pings: { ...PINGS, everyone: true } })],
     ],
-  ] as const)('counts as %s when %s', (kind, _what, seen) => {
+  ] as const)('reports a fault of the kind "%s" when %s', (kind, _what, seen) => {
     expect(checkChannel(seen, expected)[kind].length).toBeGreaterThan(0);
   });
 });

@@ -9,7 +9,6 @@ import type { Bot, Place } from './bot.ts';
 
 const SERVED_WITHIN_MS = 90_000;
 
-/** Programs that share a store. */
 export class Fleet {
   readonly #places: readonly Place[];
   readonly #env: Readonly<Record<string, string>>;
@@ -24,7 +23,7 @@ export class Fleet {
     return [...this.#bots.values()].filter(({ child }) => child.exitCode === null && child.signalCode === null);
   }
 
-  /** Starts a program in each place that has none. */
+  /** Starts a program in each place where none runs. */
   fill(): void {
     for (const place of this.#places) {
       const bot = this.#bots.get(place);
@@ -32,7 +31,7 @@ export class Fleet {
     }
   }
 
-  /** The program that serves people. */
+  /** Resolves with the program that serves people. */
   async leader(): Promise<Bot> {
     const limit = performance.now() + SERVED_WITHIN_MS;
     while (performance.now() < limit) {

@@ -5,10 +5,10 @@ import type { FloorStore } from '../../src/turns/floor-store.ts';
 import type { FloorView } from '../../src/turns/view.ts';
 import { systemClock } from '../../src/lib/time.ts';
 
-/** What is found wrong with journals, as sentences. */
+/** The faults found in journals, as sentences. */
 export type JournalFaults = { readonly doubleHolders: string[]; readonly other: string[] };
 
-/** Reads every journal of an ended program, folds it and compares it with the stored floor: the facts by channel. */
+/** Folds each journal of an ended program, compares it with the stored floor, and returns the facts by channel. */
 export async function readFacts(path: string, faults: JournalFaults): Promise<ReadonlyMap<string, readonly Fact[]>> {
   const clock = systemClock();
   const store = openFloorStore({
@@ -25,14 +25,14 @@ export async function readFacts(path: string, faults: JournalFaults): Promise<Re
   }
 }
 
-/** Whether a fate as the inbox keeps it is a final one; what no turn answered waits at rest for the next one there is. */
+/** True for a final fate in the inbox. The fate "held until the next turn" is final at rest. */
 export function isTerminal(fate: string | null): boolean {
   if (fate === null) return false;
   const { state, until } = JSON.parse(fate) as { readonly state: string; readonly until?: string };
   return state === 'delivered' || state === 'unrouted' || state === 'ignored' || (state === 'held' && until === 'next');
 }
 
-/** Whether a page shows a floor at rest; nothing is held there but for the next turn. */
+/** True when a page shows a floor at rest, which holds messages only for the next turn. */
 export function isResting(view: FloorView | null | undefined, database: string): boolean {
   if (view?.condition !== 'resting') return false;
   const ids = view.held.map((id) => `'${id}'`).join();
@@ -40,7 +40,7 @@ export function isResting(view: FloorView | null | undefined, database: string):
   return held.every((row) => isTerminal((row as { readonly fate: string | null }).fate));
 }
 
-/** What is left of some texts when each of others has taken one equal text away. */
+/** Returns the texts without those in `others`, each removed as often as `others` has it. */
 export function without(texts: readonly string[], others: readonly string[]): readonly string[] {
   const left = new Map<string, number>();
   for (const text of others) left.set(text, (left.get(text) ?? 0) + 1);
@@ -51,7 +51,7 @@ export function without(texts: readonly string[], others: readonly string[]): re
   });
 }
 
-/** What a query of a database gives. */
+/** Returns the rows of a database query. */
 export function rows(path: string, sql: string): readonly unknown[] {
   const db = new Database(path);
   try {
@@ -61,7 +61,7 @@ export function rows(path: string, sql: string): readonly unknown[] {
   }
 }
 
-/** The beginning of a text in quotes. */
+/** Returns the beginning of a text in quotes. */
 export function brief(text: string): string {
   return JSON.stringify(text.length > 90 ? `${text.slice(0, 90)}…` : text);
 }

@@ -14,7 +14,7 @@ import { verifyAnswers, verifyReports, verifyTools } from './tools.ts';
 const { faults: NOTHING } = new Ledger();
 
 describe('a program that is killed under load', () => {
-  test('loses nothing, says nothing twice and has one holder at most', async () => {
+  test('loses nothing, says nothing twice and has at most one holder per floor', async () => {
     const { faults, messages, recoveriesMs, mostAtOnce } = await runKillLoop({
       cycles: 3,
       seed: 20,
@@ -27,8 +27,8 @@ describe('a program that is killed under load', () => {
   }, 300_000);
 });
 
-describe('what tools did', () => {
-  /** pm's run: a call that was claimed, and one that is asked about; what its server did, as lines. */
+describe('the check of tool calls', () => {
+  /** Faults of pm's run with one claimed call. `lines`: the log of the server. `more`: further steps of the run. */
   const found = async (lines: readonly object[], more: (bound: Bound) => Promise<unknown> = async () => undefined) => {
     using place = folder();
     const bound = await new Bound(place.file()).begins();
@@ -46,21 +46,21 @@ describe('what tools did', () => {
   };
   const done = { tool: 'write_file', 'conch/call': 'one' };
 
-  test('is in order when it is on record with its end', async () => {
+  test('finds no fault in a call that is stored with its outcome', async () => {
     expect(await found([done], (bound) => bound.run(settle('a')))).toEqual({});
   });
 
-  test('is told when a call is left open', async () => {
+  test('reports a call that is left open', async () => {
     expect(await found([done])).toEqual({ unknownUnmarked: 1 });
   });
 
-  test('is told when a server had one call twice, or more calls than were claimed', async () => {
+  test('reports a call that reached its server twice, and calls that nobody claimed', async () => {
     expect(await found([done, done], (bound) => bound.run(settle('a')))).toEqual({ effectsTwice: 2 });
     const other = { ...done, 'conch/call': 'two' };
     expect(await found([done, other], (bound) => bound.run(settle('a')))).toEqual({ effectsTwice: 1 });
   });
 
-  test('is told when a server had a form that is not on record, or that does not fit', async () => {
+  test('reports a form that is not stored, and an answer that its form does not allow', async () => {
     const filled = { tool: 'form', page: 2 };
     const asks = async (bound: Bound): Promise<void> => {
       await bound.run(settle('a'));
@@ -74,11 +74,11 @@ describe('what tools did', () => {
     expect(await found([done, { ...filled, page: 4 }], asks)).toEqual({ other: 1 });
   });
 
-  test('is told when a call is complete that was never done', async () => {
+  test('reports a call that is stored as complete and never reached its server', async () => {
     expect(await found([], (bound) => bound.run(settle('a')))).toEqual({ other: 1 });
   });
 
-  test('is told when a question has no end, or an answer is not on record', async () => {
+  test('reports a question without an end, and an answer that is not stored', async () => {
     const asks = async (bound: Bound): Promise<void> => {
       await bound.run(settle('a'));
       await bound.requests('b', { tool: 'mcp__scratch__write_file' });
@@ -91,7 +91,7 @@ describe('what tools did', () => {
   });
 });
 
-describe('what is said of work beside a floor', () => {
+describe('the check of reports from background runs', () => {
   const told = (ended: readonly string[], facts: readonly Fact[]) => {
     const ledger = new Ledger();
     verifyReports(new Map([['console:hall', ended]]), new Map([['console:hall', facts]]), ledger);
@@ -100,18 +100,18 @@ describe('what is said of work beside a floor', () => {
   const due: Fact = { type: 'asideEnded', agent: 'pm', report: 'Two links are dead.' };
   const said: Fact = { type: 'reported', agent: 'pm', line: 1, text: 'Two links are dead.' };
 
-  test('is in order when each report is said once', () => {
+  test('finds no fault when each report is said once', () => {
     expect(told(['Two links are dead.'], [due, said])).toEqual([0, 0]);
   });
 
-  test('is told when a report is lost on the way to its floor, or there, or is said twice', () => {
+  test('reports a report that never reached its floor, was never said, or was said twice', () => {
     expect(told(['Two links are dead.'], [])).toEqual([1, 0]);
     expect(told(['Two links are dead.'], [due])).toEqual([1, 0]);
     expect(told(['Two links are dead.'], [due, said, said])).toEqual([0, 1]);
   });
 });
 
-describe('what pages are shown', () => {
+describe('the check of what pages show', () => {
   const seat = (agent: string, status: 'ACTIVE' | 'QUEUED') => ({ agent, status, disabled: false, waitUntil: null });
   const shown = (epoch: number, holder: string | null, active: readonly string[]): ServerFrame => {
     const held = {
@@ -144,13 +144,13 @@ describe('what pages are shown', () => {
     ['two agents ACTIVE at once', [shown(1, 'pm', ['pm', 'dev'])]],
     ['an ACTIVE agent who does not hold', [shown(1, 'pm', ['dev'])]],
     ['an epoch with two holders', [shown(1, 'pm', ['pm']), shown(1, 'dev', ['dev'])]],
-  ])('counts as a double holder with %s', (_what, frames) => {
+  ])('reports a double holder for %s', (_what, frames) => {
     const ledger = new Ledger();
     for (const frame of frames) ledger.look('page', frame);
     expect(ledger.faults.doubleHolders).toHaveLength(1);
   });
 
-  test('counts as lost with an epoch that was gone back to', () => {
+  test('reports an epoch that goes backwards as lost', () => {
     const ledger = new Ledger();
     for (const epoch of [4, 5, 4]) ledger.look('page', shown(epoch, null, []));
     expect(ledger.faults).toEqual({ ...NOTHING, lost: ['page saw epoch 5 of console:demo, then 4'] });

@@ -1,41 +1,41 @@
 import type { ServerFrame } from '../../src/adapters/console/protocol.ts';
 import type { FloorView } from '../../src/turns/view.ts';
 
-/** One message of a page, and what the server promised about it. */
+/** A message from a page, and the server's answer to it. */
 export type Sent = {
   readonly key: string;
   /** The page that sent it. */
   readonly by: string;
   readonly channel: string;
   readonly text: string;
-  /** Nothing else in the whole run has this text. */
+  /** True when no other message of the run has this text. */
   readonly unique: boolean;
-  /** Set once the server said "accepted". */
+  /** The id that the server accepted the message with. */
   id: string | null;
-  /** A change of it that the server accepted; `null` is a deletion. */
+  /** The new text of an edit that the server accepted; `null` for a deletion. */
   change?: string | null;
 };
 
-/** What a run found wrong. */
+/** The faults that a run found, as sentences. */
 export type Faults = {
   readonly lost: string[];
   readonly twice: string[];
   readonly doubleHolders: string[];
-  /** Marked as done though no generation that completed was prompted with it. */
+  /** Messages marked as done although no completed generation was prompted with them. */
   readonly doneUnseen: string[];
-  /** Calls of tools that were done more often than they were claimed. */
+  /** Tool calls that ran more often than they were claimed. */
   readonly effectsTwice: string[];
-  /** Calls that were begun, of which nobody knows the end, and that do not say so. */
+  /** Calls that started and have no known outcome, without being marked so. */
   readonly unknownUnmarked: string[];
-  /** Questions without an end, and answers that people were told count and that are not on record. */
+  /** Questions without an end, and answers that the server confirmed and did not store. */
   readonly approvalsLost: string[];
   readonly other: string[];
 };
 
-/** An answer to a question of an agent, as the server said that it counts. */
+/** An answer to an agent's question, confirmed by the server. */
 export type Answered = { readonly channel: string; readonly question: number; readonly choice: 'allow' | 'reject' };
 
-/** What people were told and shown over all lives of the program. */
+/** The server's answers and the pages' contents, over all lives of the program. */
 export class Ledger {
   readonly sent: Sent[] = [];
   readonly faults: Faults = {
@@ -49,25 +49,25 @@ export class Ledger {
     other: [],
   };
   readonly answered: Answered[] = [];
-  /** How many calls of tools reached their servers. */
+  /** Tool calls that reached their servers. */
   calls = 0;
-  /** How many forms that people filled in reached the servers that had asked. */
+  /** Filled forms that reached the servers that asked them. */
   forms = 0;
-  /** How many reports of work beside a floor were said. */
+  /** Reports of background runs that were said. */
   reports = 0;
-  /** Messages that some page showed, by id. */
+  /** Messages that a page showed, by id. */
   readonly shown = new Map<string, string>();
-  /** Posts that were under way when the program was killed. */
+  /** Posts that were pending when the program was killed. */
   cutShort = 0;
-  /** How many messages agents that keep their prompts answered to the end, and how many of them at once at the most. */
+  /** Messages answered completely by agents that keep their prompts: all, and the most in one turn. */
   witnessed = 0;
   mostAtOnce = 0;
-  /** How many commands that change a mode were confirmed, by channel. */
+  /** Confirmed commands that change a mode, by channel. */
   readonly modesSet = new Map<string, number>();
   readonly #holders = new Map<string, string>();
   readonly #epochs = new Map<string, number>();
 
-  /** Takes down what a page was shown; `page` names the page over all its connections. */
+  /** Records a frame that a page received. `page`: the page's name, the same for all its connections. */
   look(page: string, frame: ServerFrame): void {
     if (frame.type !== 'state' && frame.type !== 'batch') return;
     for (const message of frame.messages) this.shown.set(message.id, frame.channel ?? '');

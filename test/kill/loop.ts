@@ -16,69 +16,69 @@ import type { Random } from './random.ts';
 import { verify } from './verify.ts';
 import { WITNESS, completedPrompts } from './witness.ts';
 
-/** What to run. The same seed makes the same plan; when a message meets a kill is up to the machine. */
+/** The plan of a run. The same seed makes the same plan. The machine's timing decides which messages a kill meets. */
 export type Plan = {
   readonly cycles: number;
   readonly seed: number;
-  /** What becomes of people's messages in the channels; all modes unless told. */
+  /** The interrupt modes of the channels. Default: all modes. */
   readonly modes?: readonly InterruptMode[];
-  /** So many messages at once are held now and then, and released together. */
+  /** The number of messages in a burst: held at once and released together. */
   readonly burst?: number;
-  /** Told in one line what happens. */
+  /** Called with one line of progress. */
   readonly tell?: (line: string) => void;
-  /** Leaves the folder with the databases in place when something was found. */
+  /** Keeps the folder of the databases when the run found a fault. */
   readonly keep?: boolean;
 };
 
-/** What came of a run. */
+/** The result of a run. */
 export type Report = {
   readonly cycles: number;
   readonly messages: number;
   readonly recoveriesMs: readonly number[];
   readonly recoveryMsP99: number;
-  /** How many times as long as a start on nothing, before and after, a start after a kill takes at the most (p99). */
+  /** The p99 of starts after a kill, as a multiple of the slower of two starts on an empty folder. */
   readonly recoveryTimes: number;
-  /** Posts that a kill left between here and the console. */
+  /** Posts that a kill interrupted between Conch and the console. */
   readonly cutShort: number;
-  /** Messages that agents who keep their prompts answered to the end, and how many of them at once at the most. */
+  /** Messages answered completely by agents that keep their prompts: all, and the most in one turn. */
   readonly witnessed: number;
   readonly mostAtOnce: number;
-  /** How many calls of tools reached their servers. */
+  /** Tool calls that reached their servers. */
   readonly calls: number;
-  /** How many forms that people filled in reached the servers that had asked. */
+  /** Filled forms that reached the servers that asked them. */
   readonly forms: number;
-  /** How many reports of work beside a floor were said. */
+  /** Reports of background runs that were said. */
   readonly reports: number;
   readonly faults: Faults;
   readonly dir: string | null;
 };
 
-/** A start is killed before it is ready this often. */
+/** The share of lives that are killed before the program is ready. */
 const EARLY = 0.2;
-/** A kill waits for a line of the log this often: right after one, a commit is done and what follows from it is under way. */
+/** The share of kills that wait for a log line: right after a line, a commit is done and its effects are under way. */
 const AT_WORK = 0.7;
 const AT_WORK_LIMIT_MS = 300;
-/** Within this time after a line, what follows from it is usually done. */
+/** The time in which a commit's effects are usually done after its log line. */
 const DONE_MS = 8;
-/** A shutdown is cut short this often. */
+/** The share of kills that come during a shutdown. */
 const LATE = 0.15;
 const QUIET_MS = 800;
 const QUIET_LIMIT_MS = 120_000;
-/** A life has a burst in the channels of witnesses this often, and lasts longer by up to so long. */
+/** The share of lives with a burst in the witnesses' channels, and the longest time added to such a life. */
 const BURST = 0.4;
 const BURST_MS = 2_000;
-/** Agents that keep every prompt, and how long each takes to answer, in seconds. */
+/** Agents that keep every prompt, with their time to answer in seconds. */
 const WITNESSES = { eye: 0.1, ear: 0.4 } as const;
-/** How long people wait between two acts, where agents answer at once and where they take their time. */
+/** The wait of people between two acts: where agents answer at once, and where they are slow. */
 const QUICKLY_MS = [4, 60] as const;
 const SLOWLY_MS = [100, 900] as const;
-/** And where they are asked for a yes. */
+/** The wait of people in the channel of tools, where agents ask for approvals. */
 const ANSWERING_MS = [30, 160] as const;
-/** This often a life is one in which only tools are used, and lasts longer by up to so long: servers take their time to start. */
+/** The share of lives that only use tools, and the longest time added to such a life: tool servers start slowly. */
 const WITH_TOOLS = 0.5;
 const WITH_TOOLS_MS = 2_000;
 
-/** Short limits, so that every deadline is met within a life of the program. */
+/** Returns a configuration with short time limits, so that deadlines pass within a life of the program. */
 export function configOf(modes: readonly InterruptMode[], witnessDir: string): object {
   const channel = (name: string, mode: InterruptMode, agents: readonly string[]): object => ({
     id: `console:${name}`,
@@ -113,7 +113,7 @@ export function configOf(modes: readonly InterruptMode[], witnessDir: string): o
   };
 }
 
-/** Who writes in the channels of a run. */
+/** Returns the people who write in the channels of a run. */
 export function crowdOf(
   modes: readonly InterruptMode[],
   parts: { readonly ledger: Ledger; readonly random: Random },
@@ -125,12 +125,12 @@ export function crowdOf(
   });
 }
 
-/** Where the calls of tools are counted. */
+/** The file in which tool calls are counted. */
 export function effectsIn(witnessDir: string): string {
   return join(witnessDir, 'effects');
 }
 
-/** A folder in which witnesses keep their prompts. */
+/** Makes a folder in which witnesses keep their prompts. */
 export function witnessFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'conch-witness-'));
   for (const id of Object.keys(WITNESSES)) mkdirSync(join(folder, id));
@@ -144,7 +144,7 @@ export function witnessesIn(folder: string): ReadonlyMap<string, readonly string
 
 const TOOLS = TOOLS_CHANNEL.slice('console:'.length);
 
-/** The channel of a mode in which only witnesses sit. */
+/** The name of the channel with this mode in which only witnesses sit. */
 function seen(mode: InterruptMode): string {
   return `${SEEN}${mode}`;
 }
@@ -155,7 +155,7 @@ function isWitnessed({ channel }: Typist): boolean {
   return channel.startsWith(`console:${SEEN}`);
 }
 
-/** Starts the real program again and again, loads it and kills it; then lets it come to rest and checks what it left. */
+/** Starts the real program again and again, loads it and kills it. Then lets it come to rest and checks its data. */
 export async function runKillLoop(plan: Plan): Promise<Report> {
   const random = randomOf(plan.seed);
   const modes = plan.modes ?? INTERRUPT_MODES;
@@ -210,7 +210,7 @@ export async function runKillLoop(plan: Plan): Promise<Report> {
   }
 }
 
-/** What the lives of a program have in common. */
+/** The parts that all lives of a program share. */
 export type Run = {
   readonly place: Place;
   readonly random: Random;
@@ -221,7 +221,7 @@ export type Run = {
   readonly tell: (line: string) => void;
 };
 
-/** How long a start on an empty folder takes now, in milliseconds: what the others are compared with. */
+/** Measures a start on an empty folder, in milliseconds. Starts after a kill are compared with it. */
 async function freshStart(config: object): Promise<number> {
   const place = await makePlace(config);
   const bot = startBot(place);
@@ -233,7 +233,7 @@ async function freshStart(config: object): Promise<number> {
   }
 }
 
-/** One life of the program, and its violent end. */
+/** Starts the program and kills it. */
 async function live(run: Run, cycle: number): Promise<void> {
   const { place, random, crowd, ledger } = run;
   const bot = startBot(place);
@@ -265,7 +265,7 @@ async function live(run: Run, cycle: number): Promise<void> {
   );
 }
 
-/** People write and answer for this time. */
+/** Lets people write and answer for `lifeMs`, longer with a burst or tools. */
 export async function load(run: Pick<Run, 'crowd' | 'random' | 'burst'>, bot: Bot, lifeMs: number): Promise<void> {
   await Promise.all(run.crowd.map((typist) => typist.connect(bot)));
   const hasBurst = run.burst > 0 && run.random.chance(BURST);
@@ -285,7 +285,7 @@ async function heal(run: Run): Promise<void> {
   await lastLife(run, bot, `${run.place.dataDir}/conch.db`);
 }
 
-/** The last life: everything is sent, every agent is back, and nothing moves any more. Then it ends in good order. */
+/** Sends everything, brings all agents back and waits until nothing moves. Then ends the program with SIGTERM. */
 export async function lastLife(
   run: Pick<Run, 'crowd' | 'ledger' | 'burst'>,
   bot: Bot,
@@ -300,7 +300,7 @@ export async function lastLife(
     }
     for (const typist of crowd) typist.command('/floor resume');
     for (const typist of crowd.filter(isWitnessed)) typist.command('/floor order round-robin');
-    // A turn that is still under way would take the beginning of the burst in.
+    // A running turn would take in the beginning of the burst.
     await quiet(run, database);
     if (run.burst > 0) for (const typist of crowd.filter(isWitnessed)) typist.burst(run.burst);
     for (const typist of crowd) typist.say(`That is all from ${typist.name}.`, true);

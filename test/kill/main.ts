@@ -1,7 +1,7 @@
 import { asked, askedOfConsole, tell, tellFaults } from './command-line.ts';
 import { runKillLoop } from './loop.ts';
 
-/** So many times as long as a start on nothing one after a kill may take, however fast the machine is. */
+/** The limit for a start after a kill, as a multiple of a start on an empty folder on the same machine. */
 const MOST_RECOVERY_TIMES = 4;
 
 const { json, ...plan } = asked('main.ts', 20);

@@ -8,21 +8,21 @@ import { pageSession } from '../../src/adapters/console/access.ts';
 import type { ChatMessage, PageFrame, ServerFrame } from '../../src/adapters/console/protocol.ts';
 import type { FloorView } from '../../src/turns/view.ts';
 
-/** A frame that the server answers under its key. */
+/** A frame with a key, under which the server answers. */
 export type Asked = Extract<PageFrame, { readonly key: string }>;
-/** The answer to one. */
+/** The server's answer to such a frame. */
 export type Answered = Extract<ServerFrame, { readonly type: 'accepted' | 'refused' | 'answer' }>;
 
-/** Where a bot is. */
+/** The port and the data folder of a bot. */
 export type Host = { readonly port: number; readonly dataDir: string };
 
-/** A browser's page, without the browser: the cookie, the connection, and what came over it. */
+/** A console page without a browser: its cookie, its connection, and what it received. */
 export class Page {
   readonly socket: WebSocket;
   /** The conversation of the open channel, by id. */
   readonly messages = new Map<string, ChatMessage>();
   view: FloorView | null = null;
-  /** What is being generated in the open channel, by agent. */
+  /** The drafts of the open channel, by agent. */
   readonly drafts = new Map<string, string>();
   readonly #waiting = new Set<() => void>();
   readonly #seen: (frame: ServerFrame) => void;
@@ -36,7 +36,7 @@ export class Page {
     socket.on('close', () => this.#wake());
   }
 
-  /** Connects with the session of a browser that was let in, and opens a channel; rejects when the bot is not there. */
+  /** Connects with the session of a signed-in browser and opens a channel. Rejects when the bot is not there. */
   static async open(bot: Host, channel: string, seen: (frame: ServerFrame) => void = () => {}): Promise<Page> {
     const { port, dataDir } = bot;
     const { cookie, part } = pageSession(readFileSync(join(dataDir, 'console-token'), 'utf8').trim(), Date.now());
@@ -78,7 +78,7 @@ export class Page {
       : { ok: answer.type === 'answer' && answer.ok, text: answer.text };
   }
 
-  /** Resolves as soon as something holds of what came over the connection; rejects, naming `what`, when it does not in time. */
+  /** Resolves as soon as `holds` returns true. Rejects after the limit with an error that names `what`. */
   async until(holds: () => boolean, what: string, limitMs = 60_000): Promise<void> {
     const limit = AbortSignal.timeout(limitMs);
     while (!holds()) {
@@ -92,7 +92,7 @@ export class Page {
     }
   }
 
-  /** What stands in the channel, oldest first. */
+  /** The texts of one kind in the channel, oldest first. */
   texts(kind: ChatMessage['kind']): readonly string[] {
     return [...this.messages.values()].filter((message) => message.kind === kind).map(({ text }) => text);
   }

@@ -17,14 +17,14 @@ import { noFaults as noSlackFaults, slackRoom, unrestOnSlack } from './slack-loo
 import { verifySlack } from './slack-verify.ts';
 import { completedPrompts } from './witness.ts';
 
-/** What to run: programs on one store and one chat platform, and faults. */
+/** The plan of a run: programs on one store and one chat platform, and faults. */
 export type PlatformPlan = {
   readonly platform: 'discord' | 'slack';
   readonly server: TestServer;
   readonly processes: number;
   readonly cycles: number;
   readonly seed: number;
-  /** The only fault that is made; `null`: all of them. */
+  /** The only fault to cause. `null`: all of them. */
   readonly only: PlatformFault | null;
   readonly tell: (line: string) => void;
 };
@@ -46,18 +46,17 @@ export type PlatformReport = {
   readonly goingOnMs: readonly number[];
   readonly resumed: number;
   readonly forfeited: number;
-  /** What is wrong, as sentences. */
   readonly faults: Readonly<Record<string, readonly string[]>>;
 };
 
-/** A chat platform with people, which outlives the programs. */
+/** A chat platform with people. It outlives the programs. */
 type Room = {
   readonly env: Readonly<Record<string, string>>;
   configIn(dir: string): object;
   /** People write until the signal. */
   act(until: AbortSignal): Promise<void>;
   readonly messages: () => number;
-  /** Resolves with `null` when everything came to rest; else with what still moves. */
+  /** Resolves with `null` when everything is at rest; else with what still moves. */
   unrest(bot: Bot): Promise<string | null>;
   /** Compares the channels with the store in a folder. */
   verify(dataDir: string, dir: string): Promise<Readonly<Record<string, string[]>>>;
@@ -67,7 +66,7 @@ type Room = {
 /** The name of a program's own copy of the store. */
 const COPY = 'shared.db';
 
-/** Starts programs on one store, ends, kills and freezes the one that serves while people write, and checks what is left. */
+/** Starts programs on one store. Ends, kills and freezes the serving one while people write. Then checks the result. */
 export async function runPlatformFleet(plan: PlatformPlan): Promise<PlatformReport> {
   const { server, processes, cycles, seed, tell } = plan;
   const random = randomOf(seed);
@@ -129,7 +128,7 @@ export async function runPlatformFleet(plan: PlatformPlan): Promise<PlatformRepo
   }
 }
 
-/** Causes a fault at the program that serves. Resolves with what went wrong, else with `null`. */
+/** Causes a fault of the serving program. Resolves with an error text, or `null`. */
 async function strike(fault: Fault, leader: Bot, random: Random): Promise<string | null> {
   if (fault === 'kill') {
     await leader.end('SIGKILL');

@@ -1,13 +1,13 @@
-/** Numbers that look random and are the same for the same seed. */
+/** Pseudo-random numbers. The same seed gives the same numbers. */
 export type Random = {
   /** A whole number from `least` to `most`, both included. */
   between(least: number, most: number): number;
   pick<T>(choices: readonly T[]): T;
-  /** Whether something of this probability happens. */
+  /** Returns true with this probability. */
   chance(probability: number): boolean;
 };
 
-/** A generator of its own for a seed (mulberry32). */
+/** Returns an independent generator for a seed (mulberry32). */
 export function randomOf(seed: number): Random {
   let state = seed | 0;
   const next = (): number => {

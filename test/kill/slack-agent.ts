@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import { keepPrompt } from './witness.ts';
 
-/** An agent whose every turn is a text that nobody else writes, long or short, word by word, and that would call everybody if it could. */
+/** Milliseconds between paragraphs. Each turn of this agent is a unique text, short or long, full of mentions. */
 const WORD_MS = 60;
 
 const complete = keepPrompt(await text(process.stdin));

@@ -2,18 +2,18 @@ import { channelId, messageId } from '../../src/adapters/slack/client.ts';
 import type { SlackServer } from '../adapters/slack/server.ts';
 import type { Random } from './random.ts';
 
-/** One message of a person. */
+/** A person's message. */
 export type Written = {
-  /** As the inbox names it. */
+  /** Its id in the inbox. */
   readonly id: string;
-  /** The floor that it belongs to. */
+  /** The id of its floor. */
   readonly floor: string;
   readonly text: string;
-  /** Under which it is handed over. */
+  /** The ids of the envelopes that carry the message. */
   readonly envelopes: readonly string[];
 };
 
-/** What a channel of the run does with its threads. */
+/** How a channel of the run treats its threads. */
 export type Spot = { readonly channel: string; readonly threads: 'own' | 'parent' | 'ignore' };
 
 const REQUESTS = [
@@ -26,7 +26,7 @@ const REQUESTS = [
 ];
 const MOST_THREADS = 3;
 
-/** People who write on Slack, whether anybody is there to read it or not; no two messages are alike. */
+/** People who write on Slack, whether the bot is there or not. No two messages are alike. */
 export class SlackCrowd {
   readonly written: Written[] = [];
   readonly #slack: SlackServer;
@@ -40,7 +40,7 @@ export class SlackCrowd {
     this.#spots = spots;
   }
 
-  /** Floors, and the threads in which what belongs to them stands; `null` is the channel itself. */
+  /** Floors, with the threads that show their messages. `null`: the channel itself. */
   places(): readonly {
     readonly channel: string;
     readonly threads: readonly (string | null)[];
@@ -56,7 +56,7 @@ export class SlackCrowd {
     });
   }
 
-  /** So many messages, in channels and threads. */
+  /** Writes `count` messages, in channels and threads. */
   speak(count: number): readonly Written[] {
     return Array.from({ length: count }, () => this.#one());
   }
@@ -76,7 +76,7 @@ export class SlackCrowd {
     return written;
   }
 
-  /** A thread that is there, or one under the newest message of a person. */
+  /** Picks a known thread, or starts one at the newest message of a person. */
   #thread(channel: string): string | null {
     const known = this.#threadsIn(channel);
     if (known.length > 0 && (known.length >= MOST_THREADS || this.#random.chance(0.7))) return this.#random.pick(known);

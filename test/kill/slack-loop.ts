@@ -17,41 +17,41 @@ import { inboxOf, openPosts, verifySlack } from './slack-verify.ts';
 import type { SlackFaults } from './slack-verify.ts';
 import { WITNESS_DIR, completedPrompts } from './witness.ts';
 
-/** What to run. The same seed makes the same plan; what a kill meets is up to the machine. */
+/** The plan of a run. The same seed makes the same plan. The machine's timing decides what a kill meets. */
 export type SlackPlan = {
-  /** Kills of each kind. */
+  /** The number of kills of each kind. */
   readonly cycles: number;
   readonly seed: number;
-  /** Told in one line what happens. */
+  /** Called with one line of progress. */
   readonly tell?: (line: string) => void;
-  /** Leaves the folder with the database in place when something was found. */
+  /** Keeps the folder of the database when the run found a fault. */
   readonly keep?: boolean;
 };
 
-/** What came of a run. */
+/** The result of a run. */
 export type SlackReport = {
-  /** Killed right after an event was acknowledged. */
+  /** Kills right after the acknowledgement of an event. */
   readonly atAcknowledgement: number;
-  /** Killed while a call that posts, edits or takes away was under way, or right after it. */
+  /** Kills during a call that posts, edits or deletes, or right after it. */
   readonly atPosting: number;
   readonly duringStart: number;
   readonly messages: number;
-  /** Posts that a kill left between here and Slack. */
+  /** Posts that a kill interrupted between Conch and Slack. */
   readonly cutShort: number;
   readonly recoveryMsP99: number;
   readonly faults: SlackFaults;
   readonly dir: string | null;
 };
 
-/** A start is killed before it is ready this often. */
+/** The share of lives that are killed before the program is ready. */
 const EARLY = 0.2;
-/** People write while nobody is there this often. */
+/** The share of lives before which people write while no program runs. */
 const AWAY = 0.5;
 const ACKNOWLEDGED_WITHIN_MS = 3_000;
-/** So soon after an acknowledgement what follows from the event is usually under way. */
+/** The time after an acknowledgement in which the event's effects are usually under way. */
 const HANDLED_MS = 12;
 const CALLED_WITHIN_MS = 8_000;
-/** A kind of call that is rare is waited for so long, then any other will do. */
+/** The wait for the chosen, perhaps rare call. After it, any call counts. */
 const PATIENCE_MS = 3_000;
 const ANSWERED_MS = 40;
 const LATEST_MS = 1_500;
@@ -60,7 +60,7 @@ const QUIET_LIMIT_MS = 400_000;
 const HEALINGS = 4;
 const AGENT = new URL('slack-agent.ts', import.meta.url).pathname;
 
-/** Starts the real program on a Slack that outlives it, and kills it at the worst moments; then lets it come to rest and reads what it left. */
+/** Starts the real program on a Slack that outlives it, kills it at critical moments, and checks the result. */
 export async function runSlackKills(plan: SlackPlan): Promise<SlackReport> {
   const random = randomOf(plan.seed);
   const room = await slackRoom(random);
@@ -98,7 +98,6 @@ export async function runSlackKills(plan: SlackPlan): Promise<SlackReport> {
   }
 }
 
-/** A loopback Slack with three channels and people who write in them. */
 export type SlackRoom = {
   readonly slack: SlackServer;
   readonly crowd: SlackCrowd;
@@ -108,7 +107,7 @@ export type SlackRoom = {
   configIn(witnessDir: string): object;
 };
 
-/** Starts a Slack with its channels and people. */
+/** Starts a loopback Slack with three channels and people who write in them. */
 export async function slackRoom(random: Random): Promise<SlackRoom> {
   const slack = await startSlack({ ackMs: 1_000, retryDelaysMs: [0, 400, 2_000] });
   const spots: readonly Spot[] = [
@@ -169,7 +168,7 @@ async function ready(run: Run, bot: Bot): Promise<void> {
   run.tell(`ready after ${Math.round(readyMs)} ms`);
 }
 
-/** What was written before it first came is not meant for it. */
+/** Starts and ends the program once: Conch ignores messages from before its first start. */
 async function firstLife(run: Run): Promise<void> {
   const bot = start(run);
   await ready(run, bot);
@@ -183,7 +182,7 @@ async function killDuringStart(run: Run): Promise<1> {
   return 1;
 }
 
-/** Killed as soon as Slack is told that it need not send an event again: by then the message is on the disk. */
+/** Kills the program when Slack receives an acknowledgement: the message must be on the disk by then. */
 async function killAtAcknowledgement(run: Run): Promise<0 | 1> {
   const { slack, crowd, random, faults, place } = run;
   const bot = start(run);
@@ -221,7 +220,7 @@ const CALLS: readonly Required<Pick<Match, 'method' | 'containing'>>[] = [
   { method: 'chat.delete', containing: '' },
 ];
 
-/** Killed while a call is under way or when its answer has just come; the call was carried out, or was not. */
+/** Kills the program during a call or right after its answer, whether or not Slack carried out the call. */
 async function killAtPosting(run: Run): Promise<0 | 1> {
   const { slack, crowd, random } = run;
   const bot = start(run);
@@ -249,7 +248,7 @@ function isAny({ method }: LoggedCall): boolean {
   return [POST, UPDATE, 'chat.delete'].includes(method);
 }
 
-/** Whether such a call comes, from the one with this number on. */
+/** True when such a call comes in time. `from`: the number of the first call that counts. */
 async function comes(
   { requests }: SlackServer,
   isIt: (call: LoggedCall) => boolean,
@@ -279,7 +278,7 @@ function faultOf(random: Random): Fault | null {
   ]);
 }
 
-/** Lives without faults until everything is said and nothing moves any more. */
+/** Runs the program without faults until all posts are done and nothing moves. */
 async function heal(run: Run): Promise<void> {
   const { slack, crowd, faults, place } = run;
   await pause(LATEST_MS);
@@ -302,8 +301,8 @@ async function heal(run: Run): Promise<void> {
 }
 
 /**
- * Resolves with `null` when every floor came to rest and nothing more is asked of Slack, with what still moves when that
- * takes too long. `database`: the name of the store in the program's data folder.
+ * Resolves with `null` when every floor is at rest and no more calls reach Slack. After the limit, resolves with what
+ * still moves. `database`: the name of the store in the program's data folder.
  */
 export async function unrestOnSlack(
   { slack, crowd }: Pick<SlackRoom, 'slack' | 'crowd'>,

@@ -13,18 +13,18 @@ import type { Witnesses } from './answers.ts';
 import { brief, isTerminal, readFacts, rows, without } from './journal.ts';
 import type { SlackCrowd, Written } from './slack-crowd.ts';
 
-/** What a run found wrong, as sentences. */
+/** The faults that a run found, as sentences. */
 export type SlackFaults = {
-  /** Written by a person, or said by an agent, and gone. */
+  /** Messages of people and texts of agents that are missing. */
   readonly lost: string[];
   readonly twice: string[];
   readonly disordered: string[];
-  /** Somebody would have been notified. */
+  /** Calls that would have notified somebody. */
   readonly pings: string[];
-  /** Half-said texts that nobody took away. */
+  /** Drafts that were never deleted. */
   readonly drafts: string[];
   readonly doubleHolders: string[];
-  /** Marked as done though no generation that completed was prompted with it. */
+  /** Messages marked as done although no completed generation was prompted with them. */
   readonly doneUnseen: string[];
   readonly other: string[];
 };
@@ -40,7 +40,7 @@ type Owed = {
   readonly attempts: number;
 };
 
-/** What stands in one channel or thread, as people see it. */
+/** What people see of a floor in its channel and threads. */
 type Place = {
   readonly floor: string;
   readonly agents: readonly Seen[];
@@ -48,7 +48,7 @@ type Place = {
   readonly channel: string;
 };
 
-/** Messages that are on this disk, of a program that was killed; its files are left as they are. */
+/** Ids of stored messages, read from a copy: the files of the killed program stay unchanged. */
 export function inboxOf(dataDir: string): ReadonlySet<string> {
   const copy = mkdtempSync(join(tmpdir(), 'conch-inbox-'));
   try {
@@ -62,13 +62,13 @@ export function inboxOf(dataDir: string): ReadonlySet<string> {
   }
 }
 
-/** Posts of an ended program that are still owed. */
+/** The number of an ended program's posts that are not confirmed. */
 export function openPosts(dataDir: string): number {
   return rows(`${dataDir}/conch.db`, "SELECT 1 FROM outbox WHERE lane = 'posts' AND state IN ('owed', 'uncertain')")
     .length;
 }
 
-/** What a run leaves besides the disk. */
+/** The results of a run outside the database. */
 type Ended = {
   readonly slack: SlackServer;
   readonly crowd: SlackCrowd;
@@ -76,7 +76,7 @@ type Ended = {
   readonly witnesses: Witnesses;
 };
 
-/** Reads the channels as a person would and compares them with what a quiet, ended program left on the disk. */
+/** Reads the channels as a person sees them, and compares them with the database of a program that ended at rest. */
 export async function verifySlack(
   dataDir: string,
   { slack, crowd, faults, witnesses }: Ended,
@@ -112,7 +112,7 @@ function placesOf(slack: SlackServer, crowd: SlackCrowd, faults: SlackFaults): r
   });
 }
 
-/** Every message of a person is in the inbox, where it was written, with a final state, and in one conversation once. */
+/** Each person's message is in the inbox on its floor, with a final state, and in one conversation once. */
 function checkPeople(
   written: readonly Written[],
   { inbox, facts }: { readonly inbox: readonly Received[]; readonly facts: ReadonlyMap<string, readonly Fact[]> },
@@ -135,7 +135,7 @@ function checkPeople(
   }
 }
 
-/** What agents said stands there, part by part, once and in order. Only letters and digits are compared: the rest is Slack's. */
+/** Slack shows each part of the agents' texts once and in order. Slack changes all but letters and digits. */
 function checkSpeech({ floor, agents }: Place, facts: readonly Fact[], faults: SlackFaults): void {
   const said = facts
     .flatMap((fact) => (fact.type === 'said' ? [fact] : []))
@@ -149,7 +149,7 @@ function checkSpeech({ floor, agents }: Place, facts: readonly Fact[], faults: S
     faults.disordered.push(`in ${floor} posts are not in the order in which they were said`);
 }
 
-/** Announcements stand there once, in their latest words. */
+/** Slack shows each announcement once, in its latest wording. */
 function checkNotices({ floor, channel, notices }: Place, outbox: readonly Owed[], faults: SlackFaults): void {
   const owed = new Map<string, string>();
   for (const { type, channel: where, platform_id: id, text } of outbox) {
@@ -171,7 +171,7 @@ function checkOutbox(outbox: readonly Owed[], places: readonly Place[], faults: 
   }
 }
 
-/** Whatever was ever asked of Slack, if only for a moment, would have notified nobody. */
+/** No call to Slack would have notified anybody, not even for a moment. */
 function checkPings({ requests }: SlackServer, faults: SlackFaults): void {
   for (const { method, args } of requests) {
     if (!method.startsWith('chat.')) continue;

@@ -13,7 +13,7 @@ const NOTHING = {
 };
 
 describe('a program on Slack that is killed again and again', () => {
-  test('loses nothing that it acknowledged, says everything once and in order, and leaves nothing half said', async () => {
+  test('loses no acknowledged message, says everything once and in order, and leaves no drafts', async () => {
     const { faults, messages, atAcknowledgement, atPosting } = await runSlackKills({ cycles: 3, seed: 5 });
     expect(faults).toEqual(NOTHING);
     expect([atAcknowledgement, atPosting]).toEqual([3, 3]);

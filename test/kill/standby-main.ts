@@ -58,7 +58,7 @@ async function onPlatform(chosen: 'discord' | 'slack'): Promise<object> {
   };
 }
 
-/** Prints what is wrong, and sets the exit code. Returns the number of each kind. */
+/** Prints the faults and sets the exit code. Returns the number of faults of each kind. */
 function counted(faults: Readonly<Record<string, readonly string[]>>): Readonly<Record<string, number>> {
   const found = tellFaults(faults, null);
   process.exitCode = Object.values(found).every((count) => count === 0) ? 0 : 1;

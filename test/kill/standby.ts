@@ -15,7 +15,7 @@ import { verify } from './verify.ts';
 import { CUTS, wireTo } from './wire.ts';
 import type { Wire } from './wire.ts';
 
-/** What to run: so many programs on one store, and so many faults. */
+/** The plan of a run: `processes` programs on one store, and `cycles` faults. */
 export type StandbyPlan = {
   readonly server: TestServer;
   readonly processes: number;
@@ -24,7 +24,7 @@ export type StandbyPlan = {
   readonly tell: (line: string) => void;
 };
 
-/** The faults, and how often each comes. */
+/** The faults, with the relative frequency of each. */
 const FAULTS = {
   kill: 5,
   killTwo: 2,
@@ -48,13 +48,13 @@ export type StandbyReport = {
   readonly goingOnMs: readonly number[];
   /** Leaders that were frozen or cut off, and ended because another one led. */
   readonly replaced: number;
-  /** Those of them that tried to write first, and were refused. */
+  /** Those of the replaced leaders whose first write was refused. */
   readonly staleRefused: number;
   /** Connections to the database that were cut. */
   readonly cuts: number;
 };
 
-/** Starts programs on one store, loads the one that serves, and lets things fail; then checks what is left. */
+/** Starts programs on one store, loads the serving one and causes faults. Then checks the result. */
 export async function runStandbyLoop({ server, processes, cycles, seed, tell }: StandbyPlan): Promise<StandbyReport> {
   const random = randomOf(seed);
   const witnessDir = witnessFolder();
@@ -172,8 +172,8 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
   }
 
   /**
-   * Waits while the leader is away, and lets it come back. One that was replaced meanwhile ends by itself. Resolves with the
-   * time when another one served; `null` when none did.
+   * Waits while the leader is away, then lets it come back. A leader that was replaced meanwhile ends by itself.
+   * Resolves with the time when another program served; `null` when none did.
    */
   async function replaced(leader: Bot, ms: number, back: () => void): Promise<number | null> {
     const others = fleet.bots.filter((bot) => bot !== leader);

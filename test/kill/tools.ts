@@ -9,10 +9,10 @@ import type { ToolCallRow } from '../../src/turns/tool-calls.ts';
 import type { RunFact } from '../../src/work/runs/run-events.ts';
 import type { Ledger } from './ledger.ts';
 
-/** What agents are told that has them use tools. */
+/** Messages that make an agent use tools. */
 export const TOOL_WORDS = ['dev: write a note', 'dev: write a note', 'dev: read the note', 'dev: delete the note'];
 
-/** The parts of a configuration in which the demo's tools are there, and counted in a file. */
+/** Returns the parts of a configuration with the demo's tools. Their calls are counted in `file`. */
 export function countedTools(file: string): object {
   const server = fileURLToPath(new URL('counting-server.ts', import.meta.url));
   return {
@@ -25,13 +25,13 @@ export function countedTools(file: string): object {
   };
 }
 
-/** A call as its server had it, or a form that people filled in for it; `id` is Conch's own. */
+/** A call that reached its server, or a filled form. `conch/call`: Conch's id of the call. */
 type Effect = { readonly tool: string; readonly 'conch/call'?: string; readonly page?: number };
 
-/** What is on record of the runs of one seat. */
+/** The stored facts and call rows of one seat's runs. */
 type Seat = { readonly key: string; readonly facts: readonly RunFact[]; readonly rows: readonly ToolCallRow[] };
 
-/** Compares what servers did with what is on record of it; what is wrong goes into the ledger's faults. */
+/** Compares the calls that reached servers with the stored calls. Adds faults to the ledger. */
 export function verifyTools(database: string, file: string, ledger: Ledger): void {
   const seats = [...readJournals(database, runOnFloor)].map(([key, entries]) => ({
     key,
@@ -50,7 +50,7 @@ export function verifyTools(database: string, file: string, ledger: Ledger): voi
   }
 }
 
-/** Whatever people were told that it was decided is on record on its floor. */
+/** Each answer that the server confirmed is stored on its floor. */
 export function verifyAnswers(facts: ReadonlyMap<string, readonly Fact[]>, { answered, faults }: Ledger): void {
   for (const { channel, question, choice } of answered) {
     const closed = facts
@@ -65,7 +65,7 @@ export function verifyAnswers(facts: ReadonlyMap<string, readonly Fact[]>, { ans
   }
 }
 
-/** What work beside a floor had to say when it ended is said, once, and nothing else is. */
+/** Each report of a background run is said once on its floor, and no other report is said. */
 export function verifyReports(
   ended: ReadonlyMap<string, readonly string[]>,
   facts: ReadonlyMap<string, readonly Fact[]>,
@@ -85,7 +85,7 @@ export function verifyReports(
   }
 }
 
-/** What the runs beside floors ended with, by channel. */
+/** The reports of completed background runs, by channel. */
 export function reportsIn(database: string): ReadonlyMap<string, readonly string[]> {
   const ended = [...readJournals(database, runOnFloor)].flatMap(([key, entries]) => {
     const { channel, aside } = seatOfRuns(key);
@@ -98,7 +98,7 @@ export function reportsIn(database: string): ReadonlyMap<string, readonly string
   return new Map([...byChannel].map(([channel, all]) => [channel, all.map(({ text }) => text)]));
 }
 
-/** A server is told of each call once, after it was claimed, and of none that was not. */
+/** Each call reaches its server at most once, and only after it was claimed. */
 function checkEffects(seats: readonly Seat[], effects: readonly Effect[], { faults }: Ledger): void {
   const times = new Map<string, number>();
   for (const { 'conch/call': id = '' } of effects) times.set(id, (times.get(id) ?? 0) + 1);
@@ -118,7 +118,7 @@ function checkEffects(seats: readonly Seat[], effects: readonly Effect[], { faul
   }
 }
 
-/** A server is told what people filled in, once it is on record, as often as it is, and nothing that does not fit its form. */
+/** Filled forms reach a server only when they are stored, as often as stored, and with a page that the form allows. */
 function checkForms(seats: readonly Seat[], filled: readonly Effect[], ledger: Ledger): void {
   const rows = seats.flatMap((seat) => seat.rows).filter(isFormRow);
   ledger.forms += filled.length;
@@ -136,12 +136,12 @@ function checkForms(seats: readonly Seat[], filled: readonly Effect[], ledger: L
 
 const PAGES: readonly number[] = [1, 2, 3];
 
-/** The row of what a server asks in the middle of a call. */
+/** True for the row of a form that a server asks during a call. */
 function isFormRow({ input }: ToolCallRow): boolean {
   return 'requestedSchema' in input;
 }
 
-/** At rest no call is open, and one that was begun and has no result of its server has an unknown outcome. */
+/** At rest no call is open. A call that started without a result of its server has an unknown outcome. */
 function checkMarked({ key, rows }: Seat, { faults }: Ledger): void {
   for (const { call, tool, status, startedAt, outcome, code } of rows) {
     const isOpen = status === 'running' || status === 'pending';
@@ -151,7 +151,6 @@ function checkMarked({ key, rows }: Seat, { faults }: Ledger): void {
   }
 }
 
-/** Every question has an end. */
 function checkQuestions({ key, facts }: Seat, { faults }: Ledger): void {
   const open = new Set<string>();
   for (const fact of facts) {

@@ -34,7 +34,7 @@ type Owed = {
   readonly attempts: number;
 };
 
-/** Where a program left what it did: its database, the file in which calls of tools are counted, what people were told, and prompts. */
+/** The results of a program: database, file of counted calls, ledger of the pages, and witnesses' prompts. */
 export type Left = {
   readonly database: string;
   readonly effects: string;
@@ -42,7 +42,7 @@ export type Left = {
   readonly witnesses: Witnesses;
 };
 
-/** What a run left on the disk. */
+/** The stored results of a run. */
 type Remains = {
   readonly messages: readonly Message[];
   readonly inbox: ReadonlyMap<string, Received>;
@@ -51,7 +51,7 @@ type Remains = {
   readonly ledger: Ledger;
 };
 
-/** Compares what people were promised and shown with what a quiet, ended program left on the disk; what is wrong goes into the ledger's faults. */
+/** Compares the ledger of the pages with the database of a program that ended at rest. Adds faults to the ledger. */
 export async function verify({ database, effects, ledger, witnesses }: Left): Promise<void> {
   const facts = await readFacts(database, ledger.faults);
   const remains: Remains = {
@@ -82,8 +82,8 @@ export async function verify({ database, effects, ledger, witnesses }: Left): Pr
 }
 
 /**
- * Every accepted message is on the console once and in the inbox once, in its latest wording, with a fate. One that its
- * author took back before anybody had read it may be missing in the inbox.
+ * Each accepted message is on the console once and in the inbox once, in its latest wording, with a fate. A message
+ * that its author deleted before anybody read it may be missing in the inbox.
  */
 function checkSent({ messages, inbox, ledger }: Remains): void {
   const { lost, twice } = ledger.faults;
@@ -116,7 +116,7 @@ function checkSent({ messages, inbox, ledger }: Remains): void {
   }
 }
 
-/** A message becomes part of a conversation once. */
+/** Each message is in the conversation at most once. */
 function checkRouted({ facts, inbox, ledger }: Remains): void {
   const lined = new Map<string, number>();
   for (const fact of [...facts.values()].flat()) {
@@ -130,7 +130,7 @@ function checkRouted({ facts, inbox, ledger }: Remains): void {
   }
 }
 
-/** The console shows what agents said, each part once, in the order in which they said it, and so in the order of epochs. */
+/** The console shows each part of the agents' texts once, in the order of saying and so of epochs. */
 function checkPosts({ facts, messages, ledger }: Remains): void {
   const { lost, twice, other } = ledger.faults;
   for (const [channel, all] of facts) {
@@ -155,7 +155,7 @@ function checkPosts({ facts, messages, ledger }: Remains): void {
   }
 }
 
-/** Everything owed to the console was done, and the console shows nothing that was not owed to it. */
+/** Each outbox entry for the console is confirmed, and the console shows no message without an entry. */
 function checkOutbox({ outbox, messages, ledger }: Remains): void {
   const { lost, twice } = ledger.faults;
   const ids = new Map(messages.map((message) => [message.nonce, String(message.seq)]));
@@ -170,14 +170,14 @@ function checkOutbox({ outbox, messages, ledger }: Remains): void {
   }
 }
 
-/** What a page has shown stays. */
+/** A message that a page showed is still in the conversation. */
 function checkShown({ messages, ledger }: Remains): void {
   const kept = new Set(messages.map((message) => String(message.seq)));
   for (const [id, channel] of ledger.shown)
     if (!kept.has(id)) ledger.faults.lost.push(`message ${id} of ${channel} was shown and is gone`);
 }
 
-/** A change of the mode that was confirmed is on record. */
+/** Each confirmed change of a mode is stored. */
 function checkModes({ facts, ledger }: Remains): void {
   for (const [channel, told] of ledger.modesSet) {
     const kept = (facts.get(channel) ?? []).filter((fact) => fact.type === 'settingsChanged').length;

@@ -2,10 +2,10 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, writeFile
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 
-/** The variable that names the folder in which an agent's processes keep what they were prompted with. */
+/** The environment variable with the folder in which an agent's processes keep their prompts. */
 export const WITNESS_DIR = 'WITNESS_DIR';
 
-/** Keeps a prompt; call what comes back when the answer is complete and the process is about to end by itself. */
+/** Keeps a prompt. Call the returned function when the answer is complete, before the process ends. */
 export function keepPrompt(prompt: string): () => void {
   const folder = process.env[WITNESS_DIR];
   if (folder === undefined) return () => {};
@@ -15,7 +15,7 @@ export function keepPrompt(prompt: string): () => void {
   return () => renameSync(`${file}.open`, `${file}.done`);
 }
 
-/** The same as a program of the shell, for many processes in a short time: `sh -c WITNESS sh <folder> <seconds>`. */
+/** The same as a shell script, for many processes in a short time: `sh -c WITNESS sh <folder> <seconds>`. */
 export const WITNESS = `
 file=$1/$$-$(cat /proc/sys/kernel/random/uuid)
 cat > "$file.open"
@@ -25,7 +25,7 @@ printf ', all of it: %s.' "$$"
 mv "$file.open" "$file.done"
 `;
 
-/** The prompts of one agent whose generation completed. */
+/** The prompts of one agent's completed generations. */
 export function completedPrompts(folder: string): readonly string[] {
   if (!existsSync(folder)) return [];
   return readdirSync(folder)
