@@ -6,36 +6,36 @@ import type { Answers } from './answers.ts';
 import { waitOf } from '../../src/turns/floor/seats.ts';
 import { flat } from '../turns/floor/flat-turn.ts';
 
-/** A point of the search: a floor as it was really reached, and what the search counts beside it. */
+/** A state of the search: a floor that commands really reached, with the search's own counts. */
 export type Place = {
   readonly floor: Floor;
   readonly at: Instant;
-  /** Human messages so far: the next one's number. */
+  /** Human messages so far. It numbers the next message. */
   readonly messages: number;
-  /** Agent turns since a person last wrote or allowed more, counted without the core's help. */
+  /** Agent turns since a person last wrote or allowed more. The search counts them without the core. */
   readonly turns: number;
-  /** What the open turns were given and have answered. */
+  /** Messages that the open turns were given, and those that they have answered. */
   readonly answers: Answers;
 };
 
 /**
- * What two places must share to be searched only once. Every place that is kept was really reached by its commands, so
- * whatever is merged here can hide a bug, never invent one. What is merged, and why nothing is missed by it:
+ * Returns the key of a place. Places with equal keys are searched once. Commands really reached each kept place,
+ * so a merge can hide a bug and never invent one. What is merged, and why it hides nothing:
  *
- * - Epochs count from the last grant, and older than two is two: acts are only ever compared with the holder's epoch.
- * - Lines are dropped but for whether an agent has seen them all: the core copies line numbers and never decides by them.
- * - Message ids become numbers in the order in which the floor names them: the core only asks whether two are equal.
- *   A held message's sort key is dropped with its place kept, since every later message sorts behind it.
- * - Instants count from now, exactly; those that have passed are alike. The midnight at which a day's budget renews is
- *   far from every other deadline, so only its presence counts. When a turn or an exchange began is dropped:
- *   only budgets of minutes look at it, and the model sets none.
- * - `taken` is cut at one above the rounds (above three when the rounds have no end): beyond that the core only sorts by it.
- * - `silent` is cut at the number of seats: it is compared with the length of the queue.
- * - Tokens are cut at the budget. A day's use is one of nothing, something and enough.
- * - Questions count from the last one, which is the only one that may be open.
- * - `asks` is dropped: a question is only compared with the one that is open. The last announcement counts only when it is
- *   the one about held messages: the others decide nothing but the count that they carry, which each step checks.
- * - The configuration is dropped, as it is the same for the whole search, but for the settings that commands change.
+ * - Epochs count from the last grant, at most two back: the core compares acts only with the holder's epoch.
+ * - Lines only tell whether an agent has seen them all: the core copies line numbers and never decides by them.
+ * - Message ids become numbers in the order in which the floor names them: the core only compares ids for equality.
+ *   A held message keeps its place and loses its sort key, since every later message sorts behind it.
+ * - Instants count from now, exactly. All past instants are alike. The midnight that renews a day's budget is far from
+ *   every other deadline, so the key only tells whether it is set. The start of a turn or an exchange is left out: only
+ *   budgets of minutes read it, and the model sets none.
+ * - `taken` is cut at one above the rounds (at three when rounds are unlimited): beyond it the core only sorts by it.
+ * - `silent` is cut at the number of seats: the core compares it with the length of the queue.
+ * - Tokens are cut at the budget. A day's use is none, some or enough.
+ * - Questions count from the last one: only the last one may be open.
+ * - `asks` is left out: the core compares a question only with the open one. The last announcement counts only when
+ *   it is about held messages: the others only carry a count, which each step checks.
+ * - Of the configuration only settings that commands change are in the key: the rest is the same for the whole search.
  */
 export function keyOf(place: Place): string {
   return hash('md5', JSON.stringify(abstractOf(place)), 'base64');
@@ -130,17 +130,17 @@ function turnKey(floor: Floor, turn: Turn, { name, time }: Relative): unknown {
   ];
 }
 
-/** Every turn of a floor, the holder's first. */
+/** Returns all turns of a floor, the holder's first. */
 export function turnsOf(floor: Floor): readonly Turn[] {
   return floor.turn === null ? floor.parked : [floor.turn, ...floor.parked];
 }
 
-/** The turn of an agent, with or without the floor. */
+/** Returns an agent's turn, whether or not it has the floor. */
 export function turnOf(floor: Floor, agent: AgentId): Turn | undefined {
   return turnsOf(floor).find((turn) => turn.agent === agent);
 }
 
-/** The messages that a floor still owes somebody, wherever it keeps them; an id that it keeps twice is named twice. */
+/** Messages that the floor has not handed over, from all its lists. An id in two lists is returned twice. */
 export function outstanding(floor: Floor): readonly MessageId[] {
   return [
     ...floor.held,
@@ -148,7 +148,7 @@ export function outstanding(floor: Floor): readonly MessageId[] {
   ].map(({ id }) => id);
 }
 
-/** Whether people are asked something for an agent that may write on meanwhile: its generation goes on in place. */
+/** True while people decide an agent's request and its generation goes on: the agent may still write. */
 export function isAsking({ turn }: Floor): boolean {
   const wait = waitOf(turn);
   return wait?.reason === 'approval' && !wait.ready && wait.cut !== true;

@@ -5,17 +5,17 @@ import { of } from './step.ts';
 import type { Step } from './step.ts';
 import { must } from './violation.ts';
 
-/** What a generation was given and has not answered; `begun`: it said something since. */
+/** A message that a generation was given and has not answered. `begun`: the agent said something since. */
 type Open = { readonly id: MessageId; readonly begun: boolean };
 
-/** By agent with a turn: what its next prompt owes, and what generations that ended by themselves have answered; kept without the core's help. */
+/** By agent with a turn: messages for its next prompt, and answered ones. The search keeps them without the core. */
 export type Answers = Readonly<
   Record<AgentId, { readonly open: readonly Open[]; readonly done: readonly MessageId[] }>
 >;
 
 /**
- * I25: a message is marked as done only when it stood in a prompt whose generation ended by itself (or fell silent after it
- * had answered); until then every further prompt of its turn holds it. Gives what is owed after the step.
+ * I25: a message is done only when a prompt with it led to a generation that ended by itself, or that answered and then
+ * fell silent. Until then every further prompt of its turn has it. Returns the answers after the step.
  */
 export function followAnswers(before: Answers, step: Step): Answers {
   const answers = new Map(Object.entries(before));
@@ -61,7 +61,7 @@ export function followAnswers(before: Answers, step: Step): Answers {
   return Object.fromEntries(answers);
 }
 
-/** I25: what an agent says of a message that is on its way into its generation is heard, whether or not the turn waits. */
+/** I25: the floor takes an agent's report about an injected message, whether or not the turn waits. */
 export function checkHeard({ turn }: Floor, command: Command): void {
   if (command.type !== 'injected' || command.outcome === 'no-room' || turn === null || turn.status === 'suspended')
     return;

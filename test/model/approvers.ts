@@ -12,16 +12,16 @@ import { Violation, must } from './violation.ts';
 import { isOnWay } from './ways.ts';
 import type { Way } from './ways.ts';
 
-/** What lets a click through, or a copy of it with a bug. */
+/** The code that decides whether a click counts, or a copy of it with a bug. */
 export type Clicking = {
   readonly createOperators: typeof createOperators;
   readonly createRunCommands: typeof createRunCommands;
 };
 
-/** A click that counted and must not, or the other way round. */
+/** A click that counted against the rule, or did not count although it may. */
 export type FoundClick = { readonly invariant: string; readonly what: string; readonly trace: readonly string[] };
 
-/** ann and carol operate by their ids, role by a role; carol asked for the work, bob and the role "ops" may be named to answer. */
+/** Operators: ann, carol and pm by id, rolf by a role. pm is an agent. One ann is a bot; mallory uses ann's name. */
 const PEOPLE: readonly Person[] = [
   { id: 'ann', name: 'Ann', roles: [] },
   { id: 'bob', name: 'Bob', roles: [] },
@@ -34,7 +34,7 @@ const PEOPLE: readonly Person[] = [
 const OPERATORS = { users: ['ann', 'carol', 'pm'], roles: ['ops'] };
 const AGENTS = ['pm', 'dev'];
 const ASKERS = ['carol', 'mallory'];
-/** By the configuration; some name whom nobody should: an agent. */
+/** Values of the approvers in the configuration. Some name an agent, which must not count. */
 const LEFT_TO = [null, 'other', ['bob'], ['bob', 'ops'], ['pm', 'carol']] as const;
 const LINES = ['/allow 1', '/allow 1 always', '/reject 1 no', '/answer 1 name=Ann'];
 
@@ -45,7 +45,7 @@ type Scene = {
   readonly line: string;
 };
 
-/** Has everybody click on the question of a turn, and of work beside the floor, and then everybody else. */
+/** Lets each person click first on the question of a turn or a background run, then all others. */
 export async function searchClicks(
   core: Clicking,
   { first, along }: { readonly first: boolean; readonly along?: Way },
@@ -76,7 +76,7 @@ export async function searchClicks(
   return { clicks, found };
 }
 
-/** Nobody's click on a button of another store counts, whatever it is for. */
+/** A4: a click on a button of another store never counts, whatever the button is for. */
 async function clickOnOld({ operators, bound, scene }: Clicked): Promise<void> {
   const turn = () => bound.hall.turn?.epoch;
   const before = turn();
@@ -98,7 +98,7 @@ type Clicked = {
   readonly scene: Scene;
 };
 
-/** Until one counts, which the core's answer says as its record does. */
+/** Lets people click until a click counts. The answer must match the stored decision. Returns the number of clicks. */
 async function play(core: Clicking, scene: Scene, order: readonly Person[]): Promise<number> {
   const bound = await asking(scene);
   const operators = core.createOperators(contextOf(core, bound, scene));
@@ -122,7 +122,7 @@ async function play(core: Clicking, scene: Scene, order: readonly Person[]): Pro
   }
 }
 
-/** The rule, said once more. */
+/** States the rule of approvals a second time. */
 function mayDecide({ id, roles, bot }: Person, { leftTo, asker }: Scene): boolean {
   if (bot === true || AGENTS.includes(id)) return false;
   const isOneOf = (names: readonly string[]): boolean =>
@@ -178,7 +178,7 @@ function contextOf({ createRunCommands: create }: Clicking, bound: Bound, { left
       approvers: () => leftTo,
       work: () => ({ steps: undefined, waitMs: WAIT_MS }),
       written: () => '',
-      // Whoever is known by the run's record alone is an asker, too.
+      // No asker is known here: the core must find the asker in the run's record.
       settable: () => ({ backend: 'llm', options: ['model', 'steps', 'tools'] }),
       readTools: (text) => ({ ok: true, rules: [text] }),
       requesters: () => [],

@@ -12,7 +12,7 @@ import { flat, flatOrNull } from '../turns/floor/flat-turn.ts';
 
 type On<T extends Command['type']> = Step & { readonly command: Extract<Command, { type: T }> };
 
-/** What each command, once accepted, must have brought about, whatever else followed from it. */
+/** Checks the direct result of each accepted command. */
 export function checkAsked(step: Step): void {
   const { command, before, after } = step;
   const isPaused = before.condition === 'paused' && command.type !== 'resume';
@@ -87,7 +87,7 @@ function checkReceived(step: On<'receive'>): void {
   else if (before.turn === null) checkFree(step, fate);
 }
 
-/** I20: when a budget is used up, or a person stopped the floor, a program's message waits and moves nobody. */
+/** I20: when a budget is used up or a person stopped the floor, a program's message waits and prompts no agent. */
 function checkKeptBack({ before, after, effects }: On<'receive'>, fate: Fate): void {
   must(fate.state === 'held' || fate.state === 'unrouted', 'I20', 'a program is answered beyond the limit');
   must(
@@ -102,7 +102,7 @@ function checkKeptBack({ before, after, effects }: On<'receive'>, fate: Fate): v
   must(before.limit === null || told.length === 0, 'I12', "a limit is announced for every program's message");
 }
 
-/** I8: while somebody speaks, the mode alone says what becomes of a message. */
+/** I8: while an agent has the floor, only the mode decides the fate of a message. */
 function checkMidTurn({ command, before, after, effects }: On<'receive'>, fate: Fate): void {
   const { turn } = before;
   if (turn === null || before.parked.some((parked) => command.addressed.includes(parked.agent))) return;
@@ -136,7 +136,7 @@ function checkMidTurn({ command, before, after, effects }: On<'receive'>, fate: 
   }
 }
 
-/** A person's words on a free floor wake it; whom they address goes first. */
+/** A person's message starts a free floor. The agent that it addresses goes first. */
 function checkFree({ command, before, after, at }: On<'receive'>, fate: Fate): void {
   const { order } = before.settings;
   if (before.condition === 'paused' || isBarred(before, at) || order === 'manual') return;
@@ -175,7 +175,7 @@ function checkEnded(step: On<'end'>): void {
   checkHandOver(step, agent);
 }
 
-/** A hand-over earns the next turn, unless a person, a paused turn or a budget goes before it. */
+/** I5: a hand-over gets the next turn, unless a person's message, a parked turn or a budget goes first. */
 function checkHandOver({ command, before, after, at }: On<'end'>, agent: AgentId): void {
   const { handTo } = command;
   const { turn, exchange, settings, usageSincePerson } = before;
@@ -236,7 +236,7 @@ function checkStopped({ before, after, effects }: Step): void {
   must(after.prioritised.length === 0, 'I4', 'a call outlives a stop');
 }
 
-/** I27: a turn that an operator completes has answered all that it was given, and leaves none of that to the next. */
+/** I27: a turn that an operator completes has answered all its messages and leaves none to the next turn. */
 function checkCompleted({ command, before, facts }: On<'completeTurn'>): void {
   const turn = turnOf(before, command.agent);
   const [ended, ...more] = of(facts, 'turnEnded');
@@ -253,7 +253,7 @@ function checkSkipped({ command, before, facts }: On<'skip'>): void {
   must(ended?.outcome === 'revoked', 'I2', 'a skipped turn is not revoked');
 }
 
-/** I9: a change of the mode leaves what is held and what is under way alone. */
+/** I9: a change of the mode changes neither held messages nor the open turn. */
 function checkMode({ before, after, effects }: Step): void {
   const rest = (floor: Floor): string => JSON.stringify({ ...floor, settings: null });
   must(rest(before) === rest(after) && effects.length === 0, 'I9', 'a change of the mode changes more than the mode');
@@ -268,7 +268,7 @@ function checkWaiting({ command, before, after, facts }: On<'wait'>): void {
   must((after.turn?.agent === agent) === keeps, 'I4', 'a waiting agent keeps or lends the floor against the rule');
 }
 
-/** A request is a question with a number of its own, or was rejected in the same breath. */
+/** I18: a request opens a question with its own number, or is rejected at once when nobody can be asked. */
 function checkRequested({ command, before, after, effects, facts }: On<'request'>): void {
   must(after.questions === before.questions + 1, 'I18', 'a question has no number of its own');
   must(of(effects, 'prompt').length === 0, 'I4', 'a request lends the floor');
@@ -281,7 +281,7 @@ function checkRequested({ command, before, after, effects, facts }: On<'request'
   must(asked?.shown !== true, 'I18', 'a question counts as shown before it is');
 }
 
-/** What names a question concerns that one and no other, and only while it is open; its turn goes on under the same epoch. */
+/** I18: a decision counts only for the open question that it names. The turn goes on under the same epoch. */
 function checkQuestion({ command, before, after, facts }: On<'decide' | 'withdraw' | 'shown'>): void {
   const { turn } = before;
   const wait = flatOrNull(turn)?.wait ?? null;
@@ -322,7 +322,7 @@ function checkRestarted({ before, after, effects }: Step): void {
   );
 }
 
-/** The turn under way and a question to the facilitator go on as if nothing was. */
+/** I1 and I10: after a lost connection, the open turn and a question to the facilitator stay unchanged. */
 function checkTouchLost({ before, after, effects }: Step): void {
   const rest = (floor: Floor): string => JSON.stringify({ ...floor, catchingUp: true });
   must(after.catchingUp && effects.length === 0, 'I10', 'touch is lost and grants go on');

@@ -9,7 +9,7 @@ import { must } from './violation.ts';
 const AGENT = 'pm';
 const WAIT_MS = 1_000;
 
-/** pm works beside the floor, which it also has; dev is next. */
+/** pm has the floor and works on a background run. dev is next. */
 export const BESIDE: JoinedScene = {
   key: `model ${AGENT}+`,
   beginning: [
@@ -102,7 +102,7 @@ function runMoves({ run }: RunState, calls: number): readonly RunCommand[] {
   ];
 }
 
-/** What must hold of a floor and the work beside it. */
+/** B1 to B9: what holds of a floor and its background run. */
 function check({ floor, run: { status, run } }: JoinedWorld, before: JoinedWorld, { command }: JoinedMove): void {
   const aside = asideOf(floor, AGENT);
   const isOpen = status !== 'idle' && status !== 'completed';
@@ -136,7 +136,7 @@ function check({ floor, run: { status, run } }: JoinedWorld, before: JoinedWorld
   must(!isByItself || stood === 'user_input', 'B7', `the work stood still for ${stood} and goes on by itself`);
 }
 
-/** A report is said where nobody has the floor: never while one and the same turn goes on. */
+/** B6: a report is said only between turns, never while a turn goes on. */
 function checkReport({ floor: was }: JoinedWorld, lines: number, epoch: number | undefined): void {
   const isSame = was.turn !== null && was.turn.epoch === epoch;
   must(!isSame || lines === was.lines, 'B6', 'something was said in the middle of a turn that did not say it');

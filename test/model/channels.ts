@@ -3,7 +3,7 @@ import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
 import type { AgentId, FloorSettings, SeatSettings } from '../../src/turns/floor/settings.ts';
 
-/** Groups of commands that a search may leave out; what is not named here every search tries in every state. */
+/** Groups of commands that a search may leave out. Every search tries all other commands in every state. */
 export type Family =
   | 'modes'
   | 'crash'
@@ -28,27 +28,27 @@ export type Family =
   | 'brink'
   | 'trust';
 
-/** One channel to search: how it is configured, which commands come, and how far the search goes. */
+/** A channel to search: its configuration, its commands, and the depth of the search. */
 export type Channel = {
   readonly name: string;
   readonly settings: FloorSettings;
   readonly seats: readonly SeatSettings[];
   readonly families: ReadonlySet<Family>;
-  /** With what every path of the search begins. */
+  /** The commands at the beginning of every path. */
   readonly opening: readonly Command[];
-  /** Whom people address; every search has unaddressed messages too. */
+  /** The agents that messages address. Every search has messages without an addressee, too. */
   readonly addressed: readonly AgentId[];
-  /** Messages that may wait at once, in whatever way. */
+  /** The most messages that wait at once, anywhere on the floor. */
   readonly messages: number;
-  /** Messages at most, those counted that the turn under way has been given. */
+  /** The most messages, including those given to the open turn. */
   readonly given: number;
-  /** Commands from the empty floor, at most; Infinity searches until nothing new turns up. */
+  /** The most commands from the empty floor. `Infinity`: searches until no new state is found. */
   readonly depth: number;
-  /** The same, for the small run and for the planted bugs. */
+  /** The depth in the small run and for planted bugs. */
   readonly smallDepth: number;
 };
 
-/** Durations so unequal that no two deadlines of one turn fall together by chance. */
+/** Durations that differ so much that no two deadlines of a turn coincide. */
 const SETTINGS: FloorSettings = {
   ...PLAIN_SETTINGS,
   maxTurns: 3,
@@ -64,7 +64,7 @@ type Sketch = {
   readonly settings?: Partial<FloorSettings>;
   readonly agents?: readonly (Partial<SeatSettings> & { readonly agent: AgentId })[];
   readonly families: readonly Family[];
-  /** Begin on the empty floor, and not when it is configured and its agents have come. */
+  /** True to begin on the empty floor. Default: the floor is configured and its agents have joined. */
   readonly isEmpty?: boolean;
   readonly addressed?: readonly AgentId[];
   readonly messages?: number;
@@ -121,7 +121,7 @@ function mode(name: InterruptMode): Channel {
   });
 }
 
-/** What is searched: every command on the default channel, then each setting that changes the rules, with the commands that it is about. */
+/** The searched channels: every command on the default channel, then each rule-changing setting with its commands. */
 export const CHANNELS: readonly Channel[] = [
   channel({
     name: 'everything, from nothing',

@@ -22,43 +22,43 @@ import type { Crew, TicketReply, Worker } from '../../src/work/crews/crew.ts';
 /** The machines that are searched together. */
 export type Crewed = { readonly floorWithWork: typeof floorWithWork; readonly crewOnFloor: typeof crewOnFloor };
 
-/** The words by which a session ends, and what they mean for its worker. */
+/** The causes that end a session, by their meaning for the worker. */
 export const CAUSES = { gone: 'gone', limit: 'usage limit reached', inUse: 'Session a is already in use' } as const;
 
-/** What an onlooker knows of a worker's ticket, read by another way than the machine's. */
+/** The onlooker's notes of a worker's ticket. It reads the facts in another way than the machine. */
 export type CrewNote = {
-  /** The floor of the ticket was told of the task, and not of its end. */
+  /** True while the ticket's floor has the task. */
   readonly open: boolean;
-  /** Steps that ended well, and whether one is under way. */
+  /** `ended`: steps that ended well. `underWay`: a step has begun. */
   readonly ended: number;
   readonly underWay: boolean;
   /** The last text of the step's present epoch. */
   readonly heard: 'done' | 'text' | null;
-  /** Errors in a row, and whether the next timeout counts as one. */
+  /** `errors`: errors in a row. `renewed`: the session was replaced, so its next use counts as an error. */
   readonly errors: number;
   readonly renewed: boolean;
-  /** Whether the last measured step ended with DONE and without conflicts. */
+  /** True when the last measured step ended with DONE and without conflicts. */
   readonly isDone: boolean;
-  /** The commit whose tests were green, and the one that people want merged. */
+  /** `green`: the commit with green tests. `allowed`: the commit that people allowed to merge. */
   readonly green: string | null;
   readonly allowed: string | null;
-  /** Who voted for the last measured commit, and what the votes are for. */
+  /** `voters`: people who voted for the last measured commit. `votedFor`: the commit that the votes are for. */
   readonly voters: readonly string[];
   readonly votedFor: string | null;
   /** Whether a person holds the merge. */
   readonly held: boolean;
   /** The open meeting: its turns that were measured, and whether the worker agreed to something. `null`: none. */
   readonly meeting: { readonly turns: number; readonly agreed: boolean } | null;
-  /** Whether the turn under way is one of a meeting. */
+  /** True when the open turn belongs to a meeting. */
   readonly isMeeting: boolean;
-  /** The merge was announced, and may not begin before this instant; `null` for at once. */
+  /** The earliest instant of the announced merge; `null`: at once. */
   readonly landsFrom: number | null;
 };
 
-/** What an onlooker knows of a reply. `waits`: its ticket is to wait for the tickets that it names. */
+/** The onlooker's notes of a reply. `waits`: its ticket waits for the tickets that the reply names. */
 export type ReplyNote = { readonly reply: TicketReply; readonly state: 'open' | 'waits' | 'declined' };
 
-/** A crew with the floors of its tickets, by their channels, and the onlooker's notes, by the workers' names. */
+/** A crew with the floors of its tickets by channel, and the onlooker's notes by worker. */
 export type CrewScene = {
   readonly crew: Crew;
   readonly floors: Readonly<Record<string, Floor>>;
@@ -103,7 +103,7 @@ function changed<S extends CrewScene>(scene: S, name: string, change: Partial<Cr
   return { ...scene, notes: { ...scene.notes, [name]: { ...noteOf(scene, name), ...change } } };
 }
 
-/** Notes the facts of a decision of a ticket's floor. */
+/** Notes the facts of one decision of a ticket's floor. */
 export function notedFloor<S extends CrewScene>(scene: S, channel: string, facts: readonly Fact[]): S {
   const worker = scene.crew.workers.find(({ name, ticket }) => ticket?.thread === channel && noteOf(scene, name).open);
   if (worker === undefined) return scene;
@@ -132,7 +132,7 @@ export function notedFloor<S extends CrewScene>(scene: S, channel: string, facts
   return after;
 }
 
-/** A turn of a meeting is no step. Only failures of the worker itself count as errors, and only it agrees. */
+/** Notes a turn of a meeting, which is no step. Only the worker's own failures count as errors; only it can agree. */
 function talkNote(
   note: CrewNote,
   fact: Fact,
@@ -157,7 +157,7 @@ function overNote(
       return renewed ? { ...over, errors: errors + 1 } : { ...over, renewed: true };
     case 'forfeited':
       if (why === CAUSES.limit) return over;
-      // A session in use is replaced. It counts when the session was replaced just before.
+      // A session in use is replaced. The error counts when the session was replaced just before.
       return why === CAUSES.inUse && !renewed ? { ...over, renewed: true } : { ...over, errors: errors + 1 };
     case 'revoked':
       return over;
@@ -166,7 +166,7 @@ function overNote(
   }
 }
 
-/** Checks a fact of the crew before it is applied, and notes it. `given`: the move's own command. */
+/** Checks a fact of the crew before it is applied, then notes it. `given`: the command of the move. */
 export function notedCrew<S extends CrewScene>(scene: S, fact: CrewFact, given: CrewCommand | null): S {
   if (fact.type === 'ticketReplied') {
     const { type: _type, ...reply } = fact;
@@ -181,7 +181,7 @@ export function notedCrew<S extends CrewScene>(scene: S, fact: CrewFact, given: 
   return byPeople(byMachine(scene, { worker, note, fact, given }), { worker, fact, given });
 }
 
-/** Checks that a reply is answered once, and accepted only from operators and before its ticket has a worker. */
+/** Checks that a reply is answered once, and accepted only from operators before its ticket has a worker. */
 function notedAnswer<S extends CrewScene>(
   scene: S,
   { message, ticket, why }: CrewFactOf<'replyAnswered'>,
@@ -201,7 +201,7 @@ function notedAnswer<S extends CrewScene>(
   return { ...scene, replies: { ...scene.replies, [message]: { reply, state: why === '' ? 'waits' : 'declined' } } };
 }
 
-/** The id of the message of which a ticket is made, and the ticket of a reply to it. */
+/** The id of the message that a ticket is made of. */
 export const messageOf = (ticket: string): string => `m ${ticket}`;
 const ticketAbout = ({ about }: Pick<TicketReply, 'about'>): string => about.replace('m ', '');
 
@@ -338,7 +338,7 @@ function checkMerge({ merging, settings }: Crew, worker: Worker, note: CrewNote,
   must(isGood || note.allowed === tip, 'it merges without green tests, and nobody allowed it');
 }
 
-/** The promises of a crew and its floors, after each move. */
+/** The invariants of a crew and its floors, checked after each move. */
 export function checkScene(scene: CrewScene): void {
   const { crew, floors, turns, replies } = scene;
   const { workers, settings } = crew;
@@ -370,7 +370,7 @@ export function checkScene(scene: CrewScene): void {
   }
 }
 
-/** Where the view of a crew is shown. */
+/** The data besides the crew that its view needs. */
 const AROUND = {
   store: '',
   problem: null,
@@ -395,7 +395,7 @@ function commandOf(line: string): CrewCommand {
   return type === 'RETRY' ? { type, worker, by: 'eve', words: '' } : { type, worker, by: 'eve' };
 }
 
-/** Every button that people see is a command that the crew, or the floor of an open ticket, takes. */
+/** The crew, or the floor of an open ticket, accepts the command of every shown button. */
 export function checkButtons({ crew, floors, at }: CrewScene, core: Crewed): void {
   const { workers, buttons } = crewViewOf(crew, AROUND);
   for (const { line } of [...buttons, ...workers.flatMap((worker) => worker.buttons)])
@@ -439,7 +439,7 @@ function checkWorker({ crew, notes }: CrewScene, worker: Worker): void {
   must(!running || paused !== null || retryAt !== null || isFull, 'a step stays queued for ever');
 }
 
-/** Five errors in a row are stuck, when the fifth was counted just now. */
+/** The fifth error in a row makes the worker stuck. */
 export function checkStuck(before: CrewScene, after: CrewScene): void {
   for (const worker of after.crew.workers) {
     const { errors } = noteOf(after, worker.name);
@@ -450,7 +450,7 @@ export function checkStuck(before: CrewScene, after: CrewScene): void {
   }
 }
 
-/** Floor and crew agree which step is asked or under way, how many there were, and what was heard. */
+/** Floor and crew agree on the open step, the number of steps, and the text that was said. */
 function checkStep(floor: Floor, worker: Worker, note: CrewNote): void {
   const { step, stepCount, agent } = worker;
   const { turn, task } = floor;

@@ -35,10 +35,10 @@ type Given =
   | { readonly to: 'crew'; readonly command: CrewCommand }
   | { readonly to: 'floor'; readonly channel: string; readonly command: Command };
 
-/** Commands that are given one after the other. */
+/** Commands of one move, in order. */
 export type CrewMove = readonly Given[];
 
-/** A broken promise, and the moves that lead to it. */
+/** A broken invariant, and the moves that lead to it. */
 export type FoundCrewed = {
   readonly invariant: string;
   readonly what: string;
@@ -46,7 +46,7 @@ export type FoundCrewed = {
   readonly trace: readonly CrewMove[];
 };
 
-/** Where a search begins, and how far it goes. */
+/** The beginning and the depth of a search. */
 export type CrewStart = {
   readonly name: string;
   readonly settings?: Partial<CrewSettings>;
@@ -81,14 +81,14 @@ function work(tree: string, more: Partial<WorktreeState> = {}): WorktreeState {
   return { tree, tip: `tip-${tree}`, ahead: 1, dirty: false, unmerged: [], ...more };
 }
 
-/** `deps`: the tickets that it was seen to wait for. */
+/** Assigns a ticket to a worker. `deps`: the tickets that the ticket waits for. */
 function assign(worker: string, id: string, slot = WORKERS.indexOf(worker as 'A'), deps?: string[]): CrewMove {
   const place = { worktree: `/w/${id}`, branch: `agent/${id}`, base: 'b0', thread: threadOf(id) };
   const ticket = { id, title: id, text: id, session: `s-${id}`, slot, ...place };
   return crew({ type: 'ASSIGN', worker, ticket, ...(deps === undefined ? {} : { deps }) });
 }
 
-/** The channel of a ticket gets a seat for its worker, one more in a meeting (`side`), or (`null`) none. */
+/** Sets the seats of a ticket's channel: its worker's, with `side` also the other one of a meeting; `null`: none. */
 function seats(ticket: string, worker: string | null, side = false): CrewMove {
   const seat = { priority: 10, timeoutMs: 600_000, rejoin: 'auto' as const };
   const agents = worker === null ? [] : [agentOf(worker), ...(side ? [sideAgentOf(agentOf(worker))] : [])];
@@ -100,13 +100,13 @@ function joins(ticket: string, worker: string): CrewMove {
   return onFloor(threadOf(ticket), { type: 'join', agent: agentOf(worker) });
 }
 
-/** The other side of a meeting gets its seat. */
+/** Seats the other side of a meeting. */
 function sits(ticket: string, worker: string): CrewMove {
   const join = onFloor(threadOf(ticket), { type: 'join', agent: sideAgentOf(agentOf(worker)) });
   return [...seats(ticket, worker, true), ...join, ...crew({ type: 'SEATED', worker, ticket })];
 }
 
-/** The first step of a worker is granted. */
+/** The moves until the first step of a worker is granted. */
 function begins(worker: string, ticket: string): readonly CrewMove[] {
   return [
     assign(worker, ticket),
@@ -115,7 +115,7 @@ function begins(worker: string, ticket: string): readonly CrewMove[] {
   ];
 }
 
-/** The first step of a worker is done with DONE. `epoch`: the epoch of its turn. */
+/** The worker ends its first step with DONE. `epoch`: the epoch of its turn. */
 function says(worker: string, ticket: string, epoch: number, left: WorktreeState = work('a')): readonly CrewMove[] {
   const turn = { agent: agentOf(worker), epoch };
   return [
@@ -130,7 +130,7 @@ function tested(worker: string, verdict: 'green' | 'red', more: { tip?: string; 
   return crew({ type: 'TESTED', worker, tip, verdict, output: '', weakened });
 }
 
-/** A step fails, its error is waited out, and the agent comes back. */
+/** A step fails, the wait after its error ends, and the agent comes back. */
 function fails(worker: string, ticket: string): readonly CrewMove[] {
   return [
     onFloor(threadOf(ticket), { type: 'leave', agent: agentOf(worker), cause: CAUSES.gone }),
@@ -142,7 +142,7 @@ function fails(worker: string, ticket: string): readonly CrewMove[] {
 const MERGE = { tip: 'tip-a', main: 'b0' } as const;
 const CONFLICT = { tip: 'tip-a', files: ['list.js'], landed: [], sides: [{ ticket: 'c-2', about: '' }] };
 
-/** B has merged c-2, the work of A on c-1 conflicts with it, and the first turn of their meeting is over. */
+/** B has merged c-2, A's work on c-1 conflicts with it, and the first turn of their meeting is over. */
 function meets(): readonly CrewMove[] {
   const other = { agent: sideAgentOf(agentOf('A')), epoch: 2 };
   return [
@@ -174,7 +174,7 @@ function conflicts(rounds: number): readonly CrewMove[] {
 
 const ASKED = { channel: SETTINGS.channel, asker: 'ann', by: 'ann' } as const;
 
-/** Replies about c-1, the second by somebody who has no right to decide, and their answers. */
+/** Two replies about c-1, the second from a person without the right to decide, and their answers. */
 function replyMoves({ replies }: World): readonly CrewMove[] {
   return ['r-1', 'r-2'].flatMap((message) => {
     const may = message === 'r-1' ? {} : { refused: true as const };
@@ -184,7 +184,7 @@ function replyMoves({ replies }: World): readonly CrewMove[] {
   });
 }
 
-/** The places from which crews are searched. */
+/** The states from which crews are searched. */
 export const CREW_STARTS: readonly CrewStart[] = [
   { name: 'a crew without tickets', opening: [], smallDepth: 5, depth: 8 },
   {
@@ -311,7 +311,7 @@ export function searchCrew(
   return { found, states, transitions };
 }
 
-/** All starts, each to its depth. */
+/** Searches all starts, each to its own depth. */
 export function searchCrews(core: Crewed, { small, first }: { readonly small: boolean; readonly first: boolean }) {
   const all = { found: [] as FoundCrewed[], states: 0, transitions: 0 };
   for (const start of CREW_STARTS) {
@@ -355,7 +355,7 @@ function began(core: Crewed, { name, settings, opening }: CrewStart, found: Foun
   return world;
 }
 
-/** Makes a move and checks the new state. Returns `null` for a refused move, a broken rule, or a state seen before. */
+/** Makes a move and checks the new state. Returns `null` for a refused move, a broken invariant or a known state. */
 function tried(
   core: Crewed,
   world: World,
@@ -382,7 +382,7 @@ function tried(
   }
 }
 
-/** What one move alone promises. */
+/** Checks the direct result of one move. */
 function checkMove(core: Crewed, before: World, after: World, move: CrewMove): void {
   for (const { command } of move) {
     if (command.type === 'CLEARED') {
@@ -426,7 +426,7 @@ function checkMove(core: Crewed, before: World, after: World, move: CrewMove): v
   }
 }
 
-/** DONE with a clean tree and a commit makes the worker done. */
+/** A worker that says DONE with a commit and a clean tree becomes done. */
 function checkDone(
   before: World,
   after: World,
@@ -451,7 +451,7 @@ function movesOf(world: World): readonly CrewMove[] {
   const moves: CrewMove[] = [crew({ type: running ? 'STOP' : 'RUN', by: 'ann' })];
   if (asked.length > 0) moves.push(...replyMoves(world));
   if (crewDeadline(world.crew) !== null) moves.push(crew({ type: 'TICK' }));
-  // Tests of main that began at the start of the crew.
+  // Tests of main that began when the crew started.
   if (finished.length > 0) moves.push(crew({ type: 'BASE', since: 'b0', tip: 'b0', verdict: 'green', why: '' }));
   for (const worker of workers) moves.push(...movesOfWorker(world, worker));
   for (const [channel, floor] of Object.entries(world.floors)) moves.push(...movesOfFloor(channel, floor));
@@ -488,7 +488,7 @@ function movesOfWorker(world: World, worker: Worker): readonly CrewMove[] {
   return moves;
 }
 
-/** The results of jobs, also such that nobody waits for. */
+/** Results of jobs, including those that no worker waits for. */
 function jobMoves({ crew: state }: World, worker: Worker, ticket: string): readonly CrewMove[] {
   const { name, step, status, work: known, leaving } = worker;
   const moves: CrewMove[] = [];
@@ -584,7 +584,7 @@ function movesOfFloor(channel: string, floor: Floor): readonly CrewMove[] {
   return moves.map((command) => onFloor(channel, command));
 }
 
-/** Carries out a move with all that it causes. `null` when all its commands were refused. */
+/** Makes a move with all its consequences. Returns `null` when all its commands are refused. */
 function take(core: Crewed, world: World, move: CrewMove): World | null {
   const { crewOnFloor: machine, floorWithWork: floors } = core;
   let reached: World = { ...world, at: instantOf(core, world, move), trace: [...world.trace, move] };
@@ -660,7 +660,7 @@ function keyOf({ crew: state, floors, notes, replies, at }: World): string {
     ],
     Object.values(floors).map(floorKey),
     Object.entries(replies).map(([id, { state: answer }]) => [id, answer]),
-    // Only whether the window is over counts, not when.
+    // The key only tells whether the window is over, not when.
     Object.entries(notes).map(([name, note]) => [name, { ...note, landsFrom: (note.landsFrom ?? 0) > at }]),
   ]);
 }

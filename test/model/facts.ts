@@ -13,7 +13,7 @@ import { waitOf } from '../../src/turns/floor/seats.ts';
 import { flat, flatOrNull } from '../turns/floor/flat-turn.ts';
 import type { FlatTurn } from '../turns/floor/flat-turn.ts';
 
-/** One fact of a decision, with the floor on both sides of it. */
+/** A fact of a decision, with the floor before and after it. */
 export type Recorded = {
   readonly fact: Fact;
   readonly before: Floor;
@@ -26,7 +26,7 @@ export type Recorded = {
 
 type Of<T extends Fact['type']> = Recorded & { readonly fact: Extract<Fact, { type: T }> };
 
-/** What must hold of every fact on the floor on which it was recorded. */
+/** Checks the invariants of a fact on the floor where it was recorded. */
 export function checkFact(step: Recorded): void {
   const { fact } = step;
   checkKnowledge(step);
@@ -86,7 +86,7 @@ export function checkFact(step: Recorded): void {
   }
 }
 
-/** I28: an answer or a change closes the question about these files, and no other; a question gets its buttons once. */
+/** I28: an answer or a change closes only the question about these files. A question gets its buttons once. */
 function checkTrust({ fact, before, after, command }: Of<'trustAsked' | 'trustShown' | 'trustAnswered'>): void {
   const namesOf = ({ trust = [] }: Floor): readonly string[] =>
     trust.map(({ agent, id, shown }) => `${agent} ${id} ${shown}`).toSorted();
@@ -106,7 +106,7 @@ function checkTrust({ fact, before, after, command }: Of<'trustAsked' | 'trustSh
   must(!isAnswer || (command.id === fact.id && command.choice === fact.choice), 'I28', 'another answer counts');
 }
 
-/** I20: people begin the count anew, and nothing else does: not the end of an exchange, nor the beginning of one. */
+/** I20: only a person resets the count of turns and tokens. The beginning or end of an exchange does not. */
 function checkCount(step: Of<'exchangeOpened' | 'exchangeClosed' | 'usageReset'>): void {
   const { fact, before, after } = step;
   const goesOn = fact.type !== 'usageReset' || fact.why === 'midnight';
@@ -120,14 +120,14 @@ function checkCount(step: Of<'exchangeOpened' | 'exchangeClosed' | 'usageReset'>
   if (fact.type === 'usageReset' && fact.why === 'person') checkPerson(step);
 }
 
-/** I20: a count that begins anew for a person does so for a word that no agent was given before, and no program wrote. */
+/** I20: a count resets for a person only because of a message that no agent had, and that no program wrote. */
 function checkPerson({ command, first }: Recorded): void {
   const isNew = command.type === 'receive' && command.fromProgram !== true && command.ignore === undefined;
   const isHeld = first.held.some((held) => held.fromProgram !== true && held.line === null);
   must(isNew || isHeld, 'I20', 'a count begins anew for a person who wrote nothing');
 }
 
-/** I8: an agent's knowledge of the conversation grows line by line, or by a prompt with all that it lacks. */
+/** I8: an agent's known lines grow one by one, or by a prompt with all missing lines. */
 function checkKnowledge({ command, fact, before, after }: Recorded): void {
   if (before.lines === after.lines && before.seats === after.seats) return;
   for (const seat of after.seats) {
@@ -163,13 +163,13 @@ function checkMove({ fact, before, after, command }: Of<'seatMoved'>): void {
   );
 }
 
-/** I5: an agent that came into the list while the exchange was open stands behind all who were in it. */
+/** I5: an agent added during an exchange stands behind all agents that were there before. */
 function checkAdded(after: Floor, agent: AgentId): void {
   const isBehind = after.queue.slice(after.queue.indexOf(agent) + 1).every((id) => seatAt(after, id).added === true);
   must(isBehind, 'I5', 'an agent that was added in the middle of an exchange stands before others');
 }
 
-/** I5: an agent that comes online stands behind all who come before it by their turns and the channel's list, up to the first who does not. */
+/** I5: an agent that comes online goes behind agents with fewer turns, or as many and an earlier seat. */
 function checkArrival(before: Floor, after: Floor, agent: AgentId): void {
   if (seatAt(before, agent).added === true) return checkAdded(after, agent);
   const place = (id: AgentId): number => after.seats.findIndex((seat) => seat.agent === id);
@@ -209,14 +209,14 @@ function checkGrant(step: Of<'turnGranted'>): void {
   must(!fact.keepsPlace || turn.place === before.queue.indexOf(fact.agent), 'I5', 'a lent turn forgets its place');
 }
 
-/** I8: a prompt begins where the agent's knowledge ends and reaches to the last line. */
+/** I8: a prompt begins at the agent's last known line and ends at the last line. */
 function checkLines({ before }: Recorded, fact: Extract<Fact, { type: 'turnGranted' | 'turnResumed' }>): void {
   must(fact.afterLine <= seatAt(before, fact.agent).seenLine, 'I8', 'a prompt leaves out lines');
   must(fact.afterLine >= seatAt(before, fact.agent).seenLine, 'I8', 'a prompt repeats lines');
   must(fact.uptoLine === before.lines, 'I8', 'a prompt ends before the last line');
 }
 
-/** I5: whose turn it is, decided a second time from the queue, the calls and the policy alone. */
+/** I5: decides the next turn a second time, only from the queue, the calls and the policy. */
 function checkOrder({ fact, before, command }: Of<'turnGranted'>): void {
   const { agent, keepsPlace } = fact;
   if (command.type === 'grant') {
@@ -277,7 +277,7 @@ function checkResume(step: Of<'turnResumed'>): void {
   checkResumeCounted(step);
 }
 
-/** I20: a turn that goes on with nothing but what programs wrote counts as one more, as far as there are turns left. */
+/** I20: a turn that resumes only for programs' messages counts as one more, while turns are left. */
 function checkResumeCounted({ fact, before, after, first }: Of<'turnResumed'>): void {
   const { unseen, injecting, wait } = turnAt(before, fact.agent);
   const brings = unseen.length + injecting.length + (wait?.answers.length ?? 0) > 0;
@@ -297,7 +297,7 @@ function checkResumeCounted({ fact, before, after, first }: Of<'turnResumed'>): 
   must(after.usageSincePerson.turns === counted, 'I20', 'a turn that goes on for a program is counted wrongly');
 }
 
-/** I2 and I3: only the speaker acts, under its own epoch. I14: a sign of work moves the limit, never the hard end. */
+/** I2 and I3: only the speaker acts, under its own epoch. I14: work moves the time limit, never the hard end. */
 function checkAct({ fact, before, after, at }: Of<'said' | 'worked' | 'turnContinued'>): void {
   const turn = flatOrNull(before.turn);
   must(turn !== null && turn.agent === fact.agent, 'I3', 'an agent acts without the floor');
@@ -389,7 +389,7 @@ function checkEnd({ fact, before, after, at, command }: Of<'turnEnded'>): void {
   else must(due(turn.wait.deadlineAt), 'I14', 'a wait is over too early');
 }
 
-/** I20: a turn that failed before anything was said counts for nothing, and every other one as it was counted. */
+/** I20: a turn that failed before its agent said something is not counted. Every other turn stays counted. */
 function checkFailure({
   fact,
   before,
@@ -421,7 +421,7 @@ function checkFailure({
   );
 }
 
-/** Whether a message waits in another place than the turn that was given it, or another turn was given it too. */
+/** True when the message also waits elsewhere on the floor, or another turn was given it, too. */
 function isWaiting(floor: Floor, turn: Pick<Turn, 'agent'>, id: string): boolean {
   const others = turnsOf(floor).filter(({ agent }) => agent !== turn.agent);
   return outstanding(floor).includes(id) || others.some(({ given }) => given.some((one) => one.id === id));
@@ -448,7 +448,7 @@ function checkExtension({ fact, before, after }: Of<'turnExtended'>): void {
   must(next.status !== 'active' || (next.deadlineAt ?? undefined) === fact.until, 'I14', 'more time does not last');
 }
 
-/** I14: the time for which the process stood still counts against nobody. */
+/** I14: deadlines move by the time for which the process stood still. */
 function checkStandstill({ fact, before, after }: Of<'stoodStill'>): void {
   const ends = (floor: Floor, ms: number): readonly Instant[] =>
     deadlines({ ...floor, limit: null }).map(({ at }) => at + ms);
@@ -466,10 +466,10 @@ function checkRestart({ fact, before, after, at }: Of<'disconnected'>): void {
   must(next.deadlineAt === at + timeoutOf(before, agent), 'I14', 'an agent has another time to come back');
 }
 
-/** What was told under each key, without what only counts; over all searches, for the key must say all. */
+/** The announcement first seen under each key, without its counts. Shared by all searches. */
 const TOLD = new Map<string, string>();
 
-/** I12: a line of one event never replaces that of another, and "(×2)" counts the same thing. An outage and a gap are one however they go on. */
+/** I12: announcements with the same key are equal except for counts. Outages and gaps may change. */
 export function checkKey({ key, announcement }: Extract<Fact, { type: 'announced' }>): void {
   const { kind } = announcement;
   if (kind === 'approval' || kind === 'answered' || kind === 'disconnect' || kind === 'nobody' || kind === 'gap')
@@ -494,7 +494,7 @@ export function checkKey({ key, announcement }: Extract<Fact, { type: 'announced
   must(known === text, 'I12', 'a line of one event takes the place of that of another');
 }
 
-/** I12: what says the same again is an edit of the announcement that stands last, and counts on from it. */
+/** I12: a repeated announcement edits the last one and continues its count. */
 function checkAnnouncement({ fact, before, after, at }: Of<'announced'>): void {
   const { announcement } = fact;
   checkKey(fact);

@@ -7,7 +7,7 @@ import { outstanding, turnsOf } from './abstraction.ts';
 import { must } from './violation.ts';
 import { waitOf } from '../../src/turns/floor/seats.ts';
 
-/** What must hold of every floor that is reached, however it was reached. */
+/** Checks the invariants of a floor, whatever commands led to it. */
 export function checkFloor(floor: Floor, at: Instant): void {
   checkHolder(floor);
   checkSeats(floor);
@@ -18,7 +18,7 @@ export function checkFloor(floor: Floor, at: Instant): void {
   checkTrust(floor);
 }
 
-/** I28: one question about an agent's folder at a time. */
+/** I28: an agent's folder has at most one open question. */
 function checkTrust({ trust = [] }: Floor): void {
   must(
     new Set(trust.map(({ agent }) => agent)).size === trust.length,
@@ -130,17 +130,17 @@ function checkMessages(floor: Floor): void {
   );
 }
 
-/** Whether an agent is connected, as far as the floor knows. */
+/** True when the floor counts the agent as connected. */
 export function isPresent(floor: Floor, agent: AgentId): boolean {
   return floor.seats.some((seat) => seat.agent === agent && seat.present);
 }
 
-/** Whether an agent may be given the floor at once. */
+/** True when the agent may be granted the floor at once. */
 export function isReady(seat: Seat): boolean {
   return seat.status === 'QUEUED' && seat.present;
 }
 
-/** Whom the order policy owes a turn in this exchange, in the order of the queue; calls not counted. */
+/** Seats that the order policy still gives a turn in this exchange, in the queue's order. Calls do not count. */
 export function owed(floor: Floor): readonly Seat[] {
   const { order, rounds } = floor.settings;
   if (order === 'manual' || order === 'mention') return [];
@@ -148,7 +148,7 @@ export function owed(floor: Floor): readonly Seat[] {
   return seats.filter((seat) => isReady(seat) && (rounds === 0 || seat.taken < rounds));
 }
 
-/** Who was called and may be given the floor at once. */
+/** The called agents that may be granted the floor at once. */
 export function callable(floor: Floor): readonly AgentId[] {
   return floor.prioritised
     .filter((call) => floor.settings.order !== 'manual' || call.by === 'operator')
@@ -156,13 +156,13 @@ export function callable(floor: Floor): readonly AgentId[] {
     .filter((agent) => floor.seats.some((seat) => seat.agent === agent && isReady(seat)));
 }
 
-/** A day's budget keeps everybody silent until it renews. */
+/** True while a used-up daily budget keeps all agents silent. */
 export function isBarred(floor: Floor, at: Instant): boolean {
   const until = floor.limit?.until ?? null;
   return until !== null && at < until;
 }
 
-/** Whether agents used up what they may use without a person, or were stopped: programs move nothing then. */
+/** True when agents used up their budget without a person, or were stopped: programs prompt no agent then. */
 export function isUsedUp(floor: Floor): boolean {
   const { settings, day } = floor;
   const { turns, tokens } = floor.usageSincePerson;
@@ -176,7 +176,7 @@ export function isUsedUp(floor: Floor): boolean {
   );
 }
 
-/** I4 and I9: a free floor neither keeps a speaker waiting nor a message, unless something is stated that holds it back. */
+/** I4 and I9: a free floor keeps neither a due agent nor a message waiting, except for a stated reason. */
 function checkWorking(floor: Floor, at: Instant): void {
   if (floor.turn !== null || floor.facilitation !== null || floor.catchingUp || floor.condition === 'paused') return;
   must(

@@ -12,13 +12,13 @@ import { viewOf } from '../../src/turns/view.ts';
 import { inScratch } from './plant.ts';
 import { must, Violation } from './violation.ts';
 
-/** The trust in folders and its commands, or a copy of both with a bug. */
+/** The trust in folders and its commands, or a copy of them with a bug. */
 export type Trusting = {
   readonly FolderTrust: new (ports: FolderTrustPorts) => FolderTrust;
   readonly createOperators: typeof createOperators;
 };
 
-/** A broken rule and the shortest way to it. */
+/** A broken invariant and the shortest path to it. */
 export type FoundInFolder = { readonly invariant: string; readonly what: string; readonly trace: readonly string[] };
 
 export type FolderSearch = {
@@ -27,10 +27,10 @@ export type FolderSearch = {
   readonly found: readonly FoundInFolder[];
 };
 
-/** Scans of a folder that a look takes at most. */
+/** The most scans of a folder before one look of the timer is over. */
 const MOST_SCANS = 100;
 
-/** What stands in the folder: no file, or one of two contents of the same length. */
+/** The file in the folder: none, or one of two contents of equal length. */
 type Version = 'none' | 'one' | 'two';
 const VERSIONS: readonly Version[] = ['none', 'one', 'two'];
 const CONTENTS = { one: '{ "apiKeyHelper": "./1" }', two: '{ "apiKeyHelper": "./2" }' } as const;
@@ -40,7 +40,7 @@ const FILES: readonly RepositoryFile[] = [{ path: FILE, searched: 'folder', can:
 const ANN: Person = { id: 'ann', name: 'Ann', roles: [] };
 const MALLORY: Person = { id: 'mallory', name: 'ann', roles: [] };
 const PROGRAM: Person = { ...ANN, bot: true };
-/** Both agents work in the folder; dev sits in two channels. */
+/** Both agents work in the folder. dev sits in two channels. */
 const SEATS = [
   { agent: 'dev', channel: 'console:a' },
   { agent: 'dev', channel: 'console:b' },
@@ -49,7 +49,7 @@ const SEATS = [
 type ModelSeat = (typeof SEATS)[number];
 const CHANNELS = ['console:a', 'console:b'] as const;
 
-/** One thing that happens. */
+/** A named event of the search. */
 type Happening = { readonly name: string; readonly act: (world: World) => Promise<void> };
 
 const HAPPENINGS: readonly Happening[] = [
@@ -78,10 +78,10 @@ const HAPPENINGS: readonly Happening[] = [
   { name: 'restart', act: (world) => world.restarts() },
 ];
 
-/** Names of happenings with which every path begins, in the order of the list. */
+/** The names of the events at the beginning of every path, in order. */
 type Opening = readonly string[];
 
-/** Plays every order of happenings, breadth-first; what leads to a state that was seen is followed once. */
+/** Plays every order of events, breadth first. Equal states are followed once. */
 export async function searchFolders(
   core: Trusting,
   { depth, first, opening = [] }: { readonly depth: number; readonly first: boolean; readonly opening?: Opening },
@@ -123,18 +123,18 @@ async function play(core: Trusting, folder: string, path: readonly Happening[]):
   return world.key();
 }
 
-/** A folder on the disk, its agents and two channels, with a record of what an operator truly decided. */
+/** A folder on the disk, its agents and two channels. Records the operators' real decisions. */
 class World {
   readonly #core: Trusting;
   readonly #folder: string;
   readonly #kept = new Map<string, string>();
   readonly #floors = new Map<string, Floor>(CHANNELS.map((channel) => [channel, emptyFloor(channel)]));
   readonly #open = new Set<ModelSeat>();
-  /** Seats that were not let in, and whether it is worth another try. */
+  /** Seats that were refused. `isWoken`: the seat was told to try again. */
   #waiting = new Map<ModelSeat, { isWoken: boolean }>();
-  /** What operators decided about dev's folder, kept without the help of the code. */
+  /** The operators' decisions about dev's folder, recorded without the product's code. */
   readonly #decided = new Map<Version, 'trusted' | 'left'>();
-  /** The ids of the two contents, as people were told them. */
+  /** The ids of the two contents, as people saw them. */
   readonly #ids = new Map<Version, string>();
   readonly #timers = new Set<() => void>();
   #version: Version = 'none';
@@ -177,7 +177,7 @@ class World {
     await writeFile(join(this.#folder, FILE), CONTENTS[version]);
   }
 
-  /** F1: no turn is started in a folder whose files are not trusted, and one is in a folder whose files are. */
+  /** F1: a turn starts only in a folder whose files are trusted, and always in such a folder. */
   async begins(seat: ModelSeat): Promise<void> {
     const refusal = await this.#gate(seat).admit(seat).then(nothing, asRefusal);
     if (refusal === null) {
@@ -192,7 +192,7 @@ class World {
     must(!this.#isDecided(seat) || this.#asked(seat.channel, seat.agent) === null, 'F3', 'people are asked again');
   }
 
-  /** F1: a session ends at the next heartbeat after a file appears or changes. */
+  /** F1: a session ends at the next heartbeat after a file appeared or changed. */
   async beats(): Promise<void> {
     this.#at += 1_000;
     for (const seat of this.#open) {
@@ -202,13 +202,13 @@ class World {
     }
   }
 
-  /** F4: once files are gone or others, whoever waits tries again. */
+  /** F4: when files are deleted or changed, refused seats try again. */
   async looks(): Promise<void> {
     this.#at += 5_000;
     const due = [...this.#timers];
     this.#timers.clear();
     for (const run of due) run();
-    // The look goes through the folders of both agents; by the end of three more it is over. A busy disk takes longer.
+    // A look scans the folders of both agents. It is over after three more scans, or later on a busy disk.
     for (let scans = 0; scans < 3 || (scans < MOST_SCANS && this.#unwoken() !== null); scans += 1) {
       await this.#now.standing('dev');
       await rest();
@@ -216,7 +216,7 @@ class World {
     must(this.#unwoken() === null, 'F4', `${this.#unwoken()} is not started again`);
   }
 
-  /** F2: an answer counts for the files that it names and only while they are there; F5: only that of an operator. */
+  /** F2: an answer counts only for the files that it names, while they exist. F5: only an operator's answer counts. */
   async answers(
     verb: 'trust' | 'distrust',
     version: Version,
@@ -245,7 +245,7 @@ class World {
     must(choice === 'left' || woken, 'F4', 'an agent whose folder is trusted is not started');
   }
 
-  /** F5: to look is not to decide. */
+  /** F5: asking for the files decides nothing. */
   async asksWhatThereIs(): Promise<void> {
     const before = this.#record();
     await this.#says(ANN, '/agent trust dev');
@@ -266,7 +266,7 @@ class World {
     return Promise.resolve();
   }
 
-  /** F3: in each channel at most one question about an agent's files is open. */
+  /** F3: each channel has at most one open question about an agent's files. */
   checkQuestions(): void {
     for (const channel of CHANNELS)
       for (const agent of ['dev', 'qa']) {
@@ -282,7 +282,7 @@ class World {
   }
 
   #refused(seat: ModelSeat, { returns }: Refused): void {
-    // The process ends with the sessions of all channels.
+    // The agent's process ends, and with it its sessions in all channels.
     for (const open of this.#open) if (open.agent === seat.agent) this.#open.delete(open);
     const waiting = { isWoken: false };
     this.#waiting.set(seat, waiting);
@@ -297,7 +297,7 @@ class World {
     must(new Set(this.#ids.values()).size === this.#ids.size, 'F2', 'two contents have one id');
   }
 
-  /** An agent that waits although its folder is open to it; `null` for none. */
+  /** An agent that still waits although its folder is trusted; `null`: none. */
   #unwoken(): string | null {
     for (const [seat, { isWoken }] of this.#waiting) if (this.#isOpenTo(seat) && !isWoken) return seat.agent;
     return null;
@@ -374,12 +374,12 @@ type Refused = { readonly returns: Promise<void> };
 
 const nothing = (): null => null;
 
-/** The entries of a map in the order of their names. */
+/** The entries of a map as texts, sorted. */
 function listed(map: ReadonlyMap<string, string>): readonly string[] {
   return [...map].map(([name, value]) => `${name} ${value}`).toSorted();
 }
 
-/** An agent that is not let in; any other error is one. */
+/** Returns the refusal of a seat. Throws any other error. */
 function asRefusal(error: unknown): Refused {
   if (error instanceof Error && 'returns' in error && error.returns instanceof Promise)
     return { returns: error.returns };

@@ -12,14 +12,14 @@ import { createOperators } from '../../src/turns/commands/execute.ts';
 import { createRunCommands } from '../../src/work/runs/run-commands.ts';
 import { searchClicks } from './approvers.ts';
 
-describe('every order of what happens to a floor and the run of its holder', () => {
-  test('leaves neither going on without the other', () => {
+describe("every order of events of a floor and its holder's run", () => {
+  test('keeps floor and run in step: neither goes on without the other', () => {
     const { found, transitions } = searchJoined({ floorWithWork, runOnFloor }, { depth: 4, first: false });
     assert.deepEqual(found, []);
     assert(transitions > 20_000, `only ${transitions} transitions were searched`);
   });
 
-  test('leaves neither a floor nor the work beside it going on without the other', () => {
+  test('keeps a floor and its background run in step: neither goes on without the other', () => {
     const { found, transitions } = searchJoined(
       { floorWithWork, runOnFloor },
       { depth: 6, first: false, scene: BESIDE },
@@ -28,21 +28,21 @@ describe('every order of what happens to a floor and the run of its holder', () 
     assert(transitions > 15_000, `only ${transitions} transitions were searched`);
   });
 
-  test('leaves no answer to an agent that a restart took without its turn', () => {
+  test('gives no answer to an agent whose turn a restart took', () => {
     const { found, transitions } = searchJoined({ floorWithWork, runOnFloor }, { depth: 6, first: false, scene: CUT });
     assert.deepEqual(found, []);
     assert(transitions > 5_000, `only ${transitions} transitions were searched`);
   });
 });
 
-test('every order of what happens to a floor and its review breaks no promise', () => {
+test('every order of events of a floor and its review breaks no invariant', () => {
   const { found, transitions } = searchReviewed({ floorWithWork, reviewOnFloor }, { depth: 8, first: false });
   assert.deepEqual(found, []);
   assert(transitions > 20_000, `only ${transitions} transitions were searched`);
 });
 
-describe('every order of what happens to a crew and the floors of its tickets', () => {
-  test.for(CREW_STARTS.map((start) => [start.name, start] as const))('breaks no promise: %s', ([, start]) => {
+describe('every order of events of a crew and the floors of its tickets', () => {
+  test.for(CREW_STARTS.map((start) => [start.name, start] as const))('breaks no invariant: %s', ([, start]) => {
     const core = { floorWithWork, crewOnFloor };
     const { found, transitions } = searchCrew(core, start, { depth: start.smallDepth, first: false });
     assert.deepEqual(found, []);
@@ -50,8 +50,8 @@ describe('every order of what happens to a crew and the floors of its tickets', 
   });
 });
 
-describe('everybody who clicks on what an agent asks, in every order', () => {
-  test('decides exactly when he may', async () => {
+describe("every order of people who click on an agent's request", () => {
+  test('counts exactly the clicks of people who may decide', async () => {
     const { found, clicks } = await searchClicks({ createOperators, createRunCommands }, { first: false });
     assert.deepEqual(found, []);
     assert(clicks > 500, `only ${clicks} clicks were made`);

@@ -15,18 +15,18 @@ import { isOnWay } from './ways.ts';
 import type { Way } from './ways.ts';
 import { takenBy } from './step.ts';
 
-/** Floor and run as they are hosted beside each other, or a copy of them with a bug. */
+/** The machines of floors and runs, or copies of them with a bug. */
 export type Joined = { readonly floorWithWork: typeof floorWithWork; readonly runOnFloor: typeof runOnFloor };
 
-/** One command from outside. */
+/** A command from outside the two machines. */
 export type JoinedMove =
   | { readonly of: 'floor'; readonly command: Command; readonly at: Instant }
   | { readonly of: 'run'; readonly command: RunCommand; readonly at: Instant };
 
-/** A broken promise, and the shortest way to it. */
+/** A broken invariant, and the shortest path to it. */
 export type FoundJoined = { readonly invariant: string; readonly what: string; readonly trace: readonly JoinedMove[] };
 
-/** A floor and the run that is looked at. */
+/** A floor and the run that the search follows. */
 export type JoinedWorld = {
   readonly floor: Floor;
   readonly run: RunState;
@@ -34,9 +34,9 @@ export type JoinedWorld = {
   readonly calls: number;
 };
 
-/** Where a search begins, what may happen there, and what must hold after each step. */
+/** The beginning of a search, its moves, and its check after each move. */
 export type JoinedScene = {
-  /** Of the run. */
+  /** The key of the run. */
   readonly key: string;
   readonly beginning: readonly (Command | RunCommand)[];
   readonly moves: (world: JoinedWorld, core: Joined) => readonly JoinedMove[];
@@ -53,8 +53,8 @@ const MOST_CAUSED = 50;
 const STOPPED = { code: 'HTTP_401', recoverable: false } as const;
 
 /**
- * Searches every order of what agents, people and time do to a floor and the run of its holder, so many deep. In every state
- * that is reached, turn and run tell the same: neither goes on without the other.
+ * Searches every order of moves of agents, people and time, for a floor and its holder's run. Checks in every state
+ * that turn and run agree: neither goes on without the other.
  */
 export function searchJoined(
   core: Joined,
@@ -105,7 +105,7 @@ export const TURN: JoinedScene = {
   check,
 };
 
-/** The same, and the program died while pm, which asks for itself, asked for a tool. */
+/** As `TURN`. The program died while pm, which asks for itself, waited for an approval. */
 export const CUT: JoinedScene = {
   ...TURN,
   beginning: [
@@ -141,7 +141,7 @@ function begin(core: Joined, { key, beginning: commands }: JoinedScene): World {
   return commands.reduce((world, command) => take(core, world, { ...placed(command), at: NOON }) ?? world, empty);
 }
 
-/** Commands of runs are spelt in capitals. */
+/** Adds the machine that takes a command. Commands of runs have names in capitals. */
 function placed(command: Command | RunCommand) {
   return isForRun(command) ? ({ of: 'run', command } as const) : ({ of: 'floor', command } as const);
 }
@@ -165,7 +165,7 @@ function attempt(core: Joined, { world, trace }: Place, { move, scene, found }: 
   }
 }
 
-/** The world after a command and all that it causes; `null` when it was refused. */
+/** The world after a command with all its consequences; `null` when it is refused. */
 function take({ floorWithWork: floors, runOnFloor: runs }: Joined, world: World, move: JoinedMove): World | null {
   const { at } = move;
   const first =
@@ -305,7 +305,7 @@ function runMoves(
   return commands.map((command) => ({ of: 'run', command, at }));
 }
 
-/** What must hold wherever both stand. */
+/** J1 to J11: what holds of a floor and its run in every state. */
 function check({ floor, run: { status, run } }: World, before: World, move: JoinedMove): void {
   const isStopped = move.of === 'floor' && move.command.type === 'leave' && move.command.error === STOPPED;
   must(
@@ -357,7 +357,7 @@ function checkPair(floor: Floor, turn: Turn, { status, run }: Pick<RunState, 'st
     must(reason !== 'approval_required', 'J5', 'a run asks while its turn waits for something else');
 }
 
-/** What makes two worlds the same for what follows. */
+/** The key of a world. Worlds with equal keys have the same continuations. */
 function keyOf({ floor, run, at }: World): string {
   const { totals: _, closed: _closed, causes: _causes, unknown, ...rest } = run;
   const near = (key: string, value: unknown): unknown => {

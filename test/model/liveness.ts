@@ -9,10 +9,10 @@ import { must } from './violation.ts';
 
 const BY = { by: 'ada' } as const;
 
-/** More than any floor of the model needs to come to rest. */
+/** The limit of alarms. Every floor of the model comes to rest sooner. */
 const MAX_RINGS = 60;
 
-/** I23: when everybody falls silent, the clock alone brings the floor to rest and has then nothing more to do. */
+/** I23: when nobody acts, the clock alone brings the floor to rest. No deadline remains then. */
 export function checkSilence(core: FloorMachine, { floor, at }: Place): void {
   let now = at;
   let quiet = settled(core, floor, at);
@@ -28,7 +28,7 @@ export function checkSilence(core: FloorMachine, { floor, at }: Place): void {
   must(turnsOf(quiet).length === 0 && quiet.facilitation === null, 'I23', 'a turn outlives every deadline');
 }
 
-/** The program has caught up, the agents that did not come back in their grace count as gone, and no operator's pause is on. */
+/** The floor after the catch-up, with absent agents taken for gone and an operator's pause lifted. */
 function settled(core: FloorMachine, floor: Floor, at: Instant): Floor {
   const absent = floor.seats.filter((seat) => !seat.present && seat.status !== 'OFFLINE');
   const commands: readonly Command[] = [
@@ -43,7 +43,7 @@ function settled(core: FloorMachine, floor: Floor, at: Instant): Floor {
   }, floor);
 }
 
-/** Whether a floor comes to rest, with nothing held, when everybody does what is in their power. */
+/** True when the floor comes to rest, without held messages, after everybody did all they can. */
 export function heals(core: FloorMachine, { floor, at }: Place, channel: Channel): boolean {
   let sick = floor;
   for (let steps = 0; steps < MAX_RINGS; steps += 1) {

@@ -39,7 +39,7 @@ const { values } = parseArgs({
 });
 const log = values.json ? console.error : console.log;
 
-/** Fewer planted bugs than this show too little. */
+/** The fewest planted bugs that count as a test of the search. */
 const LEAST_PLANTED = 25;
 
 const explored = CHANNELS.map((channel) => {
@@ -147,7 +147,7 @@ function rowOf({ channel, states, transitions, diameter, closed }: Omit<Explored
   return `${channel.padEnd(26)}${reached} transitions, ${diameter} commands deep${closed ? ', to the end' : ''}`;
 }
 
-/** The shortest way to a broken invariant, one command a line, to be given to `decide` from the empty floor on. */
+/** The shortest path to a broken invariant: one command a line, for `decide` from the empty floor on. */
 function traceOf({ invariant, what, trace }: Found | FoundRun): string {
   const first = trace[0]?.at ?? 0;
   const steps = trace.map(({ at, command }) => `    +${at - first} ms ${JSON.stringify(command)}`);

@@ -12,7 +12,7 @@ import { knownWays } from './ways.ts';
 
 const LEAST_DEPTH = 3;
 
-/** As deep as the planted bugs of this channel lie; `npm run model` searches deeper. */
+/** The depth of this channel's planted bugs. `npm run model` searches deeper. */
 function depthOf({ name, opening }: Channel): number {
   const ways = [...knownWays().values()].filter(({ where }) => where === name);
   return Math.max(LEAST_DEPTH, ...ways.map(({ moves }) => moves.length - opening.length));
@@ -26,7 +26,7 @@ describe('every order of commands, a few commands deep', () => {
   });
 });
 
-describe('time that passes inside commits, between looks and while alarms are set', () => {
+describe('every order of time passing inside commits, between looks and before alarms', () => {
   test('T48 loses no deadline, in any order of two happenings', async () => {
     const { found, schedules } = await searchRounds(TurnManager, { events: 2, first: false });
     assert.deepEqual(found, []);
@@ -34,16 +34,16 @@ describe('time that passes inside commits, between looks and while alarms are se
   });
 });
 
-describe('every order of commands for the runs of a seat', () => {
-  test('breaks no promise: nothing runs unasked, nothing twice, nothing is left waiting', () => {
+describe("every order of commands for a seat's runs", () => {
+  test('breaks no invariant: runs nothing unasked, nothing twice, and leaves nothing waiting', () => {
     const { found, transitions } = searchRuns(runMachine, { depth: 6, first: false });
     assert.deepEqual(found, []);
     assert(transitions > 10_000, `only ${transitions} transitions were searched`);
   });
 });
 
-describe('a core with a bug', () => {
-  test('is found out, with the shortest way to the bug', () => {
+describe('the search of a core with a bug', () => {
+  test('finds the bug with the shortest path to it', () => {
     const [channel] = CHANNELS.slice(1);
     assert(channel !== undefined);
     const forgetful: typeof floorMachine = { ...floorMachine, react: () => [] };
@@ -54,7 +54,7 @@ describe('a core with a bug', () => {
     );
   });
 
-  test('is found out when it throws', () => {
+  test('finds a core that throws', () => {
     const [channel] = CHANNELS;
     assert(channel !== undefined);
     const broken: typeof floorMachine = {

@@ -8,30 +8,30 @@ import type { Channel, Family } from './channels.ts';
 import { waitOf } from '../../src/turns/floor/seats.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 
-/** One thing that may happen at a place, and when. */
+/** A command that may come at a place, and its time. */
 export type Move = {
   readonly command: Command;
   readonly at: Instant;
-  /** The core must refuse it: it is stale, doubled, early, or from somebody who has no say. */
+  /** The core must refuse the command: it is stale, doubled, early, or from somebody without the right. */
   readonly refused?: true;
-  /** Only time passes: the place that follows has a later clock, whether or not the core does something. */
+  /** Only time passes: the next place has a later clock, whether or not the core acts. */
   readonly passes?: true;
 };
 
 const BY = { by: 'ada' } as const;
-/** What every question's buttons carry, and what those of another store do. */
+/** The key of the buttons of every question, and the key of another store's buttons. */
 const KEY = 'new';
 const OTHER_KEY = 'old';
 /** Digests of the files in an agent's folder. */
 const DIGESTS = ['a1', 'b2'] as const;
 const APPROVAL: Approval = { title: 'run the tests', detail: 'npm test' };
 const STRANGER: AgentId = 'eve';
-/** What a piece of work takes at most. */
+/** The time limit of the work in a move, in milliseconds. */
 const LIMIT_MS = 47;
-/** How ids of programs' messages begin, so that the search knows them without the core's help. */
+/** The prefix of ids of programs' messages. The search knows programs by it, without the core. */
 export const OF_PROGRAMS = 'b';
 
-/** Everything that may happen next. `next` is the floor's earliest deadline by the core's own account. */
+/** All commands that may come next. `next`: the core's earliest deadline of the floor. */
 export function movesFrom(place: Place, channel: Channel, next: Instant | null): readonly Move[] {
   if (place.floor.configured === null) return fromNothing(place, channel);
   const commands = [
@@ -53,7 +53,7 @@ export function movesFrom(place: Place, channel: Channel, next: Instant | null):
   ];
 }
 
-/** The empty floor: it is configured, or something comes before that. */
+/** Commands on the empty floor: its configuration, and commands before it. */
 function fromNothing({ at }: Place, { settings, seats }: Channel): readonly Move[] {
   const early: readonly Command[] = [
     { type: 'tick' },
@@ -101,7 +101,7 @@ function people(
   ];
 }
 
-/** What the one who holds the floor may do. */
+/** Commands of the holder. */
 function holders({ floor }: Place, { families }: Channel): readonly Command[] {
   const { turn } = floor;
   if (turn === null) return [];
@@ -215,7 +215,7 @@ function operators({ floor }: Place, { families, seats }: Channel): readonly Com
   ];
 }
 
-/** Answers to the question before the last one and to one that is not asked yet, and the like of the question's text. */
+/** Answers to the last but one question and to the next one, and reports that such a question was shown. */
 function answersToOthers(last: number): readonly Command[] {
   return [last - 1, last + 1].flatMap((question): readonly Command[] => [
     { type: 'decide', choice: 'allow', question, ...BY },
@@ -225,7 +225,7 @@ function answersToOthers(last: number): readonly Command[] {
   ]);
 }
 
-/** Buttons of another store, whose question has the same number, and the like of the question's text. */
+/** Answers by buttons of another store whose question has the same number, and a report that it was shown. */
 function fromElsewhere(question: number): readonly Command[] {
   return [
     { type: 'decide', choice: 'allow', question, key: OTHER_KEY, ...BY },
@@ -234,7 +234,7 @@ function fromElsewhere(question: number): readonly Command[] {
   ];
 }
 
-/** Buttons that were drawn before the open exchange began. */
+/** Clicks on buttons that were drawn before the open exchange began. */
 function ofFormerExchange(floor: Floor): readonly Command[] {
   const { since: epoch = floor.epoch } = floor.exchange ?? {};
   if (epoch === floor.epoch || turnsOf(floor).some((turn) => turn.epoch === epoch)) return [];
@@ -263,7 +263,7 @@ function program({ floor }: Place, { families, seats, settings }: Channel): read
   ];
 }
 
-/** Commands without a claim: late by an epoch, ahead by one, by somebody else, twice, about nobody. */
+/** Invalid commands: an epoch late or early, by another agent, repeated, or about nobody. */
 function probes({ floor }: Place, { families, seats }: Channel): readonly Command[] {
   const { turn, epoch, facilitation } = floor;
   const agents = seats.map((seat) => seat.agent);
@@ -307,7 +307,7 @@ function probes({ floor }: Place, { families, seats }: Channel): readonly Comman
   ];
 }
 
-/** Questions about the files in agents' folders: asked, shown, answered by operators, dropped when the files change. */
+/** Commands for questions about files in agents' folders: asked, shown, answered by operators, dropped on a change. */
 function folders({ floor }: Place, { families, seats }: Channel): readonly Command[] {
   if (!families.has('trust')) return [];
   const asked = seats.flatMap(({ agent }) => DIGESTS.map((id) => ({ agent, id }))).filter((one) => !isOpen(floor, one));
@@ -323,7 +323,7 @@ function folders({ floor }: Place, { families, seats }: Channel): readonly Comma
   ];
 }
 
-/** Answers to questions that are not open, questions that are open already, and nothing to drop. */
+/** Invalid commands: answers to questions that are not open, questions that are open already, and needless drops. */
 function folderProbes({ floor }: Place, { families, seats }: Channel): readonly Command[] {
   if (!families.has('trust')) return [];
   return [...seats.map(({ agent }) => agent), STRANGER].flatMap((agent): readonly Command[] => [
@@ -354,7 +354,7 @@ function isOpen(floor: Floor, { agent, id }: { readonly agent: AgentId; readonly
   return floor.trust?.some((open) => open.agent === agent && open.id === id) === true;
 }
 
-/** Reports of injections that come when the message stands in the prompt already, and of no room for one that does not. */
+/** Reports of an injected message that the prompt already has, and of "no room" for another one. */
 function late({ turn }: Place['floor']): readonly AgentCommand[] {
   if (turn === null) return [];
   const { agent, epoch } = turn;
@@ -371,7 +371,7 @@ function late({ turn }: Place['floor']): readonly AgentCommand[] {
   ];
 }
 
-/** What would grant before the history is read. */
+/** Commands that would grant the floor before the history is read. */
 function premature(agents: readonly AgentId[]): readonly Command[] {
   return [
     { type: 'disconnect' },
@@ -398,7 +398,7 @@ function unclaimed(agent: AgentId, epoch: number): readonly AgentCommand[] {
   ];
 }
 
-/** Longer than every duration of the model: the program was down while all deadlines passed. */
+/** Longer than every duration of the model: all deadlines passed while the program was down. */
 const LONG_MS = 1_000;
 
 function time({ at, floor }: Place, { families }: Channel, next: Instant | null): readonly Move[] {

@@ -13,24 +13,24 @@ import { search } from './search.ts';
 import type { Found } from './search.ts';
 import type { Way, Ways } from './ways.ts';
 
-/** A planted bug, and what gave it away; `null` when it went unseen. */
+/** A planted bug and the broken invariant that revealed it; `null`: the search missed the bug. */
 export type Caught = { readonly bug: Planted; readonly found: Found | null };
 
 const SRC_DIR = join(import.meta.dirname, '../../src');
 const CORE = 'turns/floor';
 const SCRATCH_DIR = join(import.meta.dirname, '.planted');
 
-/** In the copies the core does not check itself, so that what is caught is caught by the search. */
+/** Removes the core's self-check from the copies, so that the search itself must find the bugs. */
 const SELF_CHECK = {
   file: `${CORE}/decide.ts`,
   find: '  if (broken !== null) throw new Error(`impossible: ${broken.rule} in ${after.channel}: ${broken.text}`);\n',
   replace: '',
 };
 
-/** How many happenings the schedules have in which a bug outside the core is looked for. */
+/** The most events of a schedule in the search for a bug outside the core. */
 const MOST_EVENTS = 2;
 
-/** Plants every bug in a copy of the code of its own and searches each until the first broken invariant. */
+/** Plants each bug in its own copy of the code, and searches each copy until the first broken invariant. */
 export async function catchPlanted(ways?: Ways): Promise<readonly Caught[]> {
   const caught: Caught[] = [];
   for (const bug of PLANTED) {
@@ -40,7 +40,7 @@ export async function catchPlanted(ways?: Ways): Promise<readonly Caught[]> {
   return caught;
 }
 
-/** The same for the bugs beside the core: each is looked for in ever longer schedules. */
+/** The same for bugs outside the core. Searches each copy in longer and longer schedules. */
 export async function catchInRounds(): Promise<readonly Caught[]> {
   const caught: Caught[] = [];
   for (const bug of PLANTED_ROUNDS) {
@@ -50,7 +50,7 @@ export async function catchInRounds(): Promise<readonly Caught[]> {
   return caught;
 }
 
-/** The bugs whose place in the code is not there any more, or not there alone: they would show nothing. */
+/** Bugs whose text is not in the code exactly once. Such a bug would test nothing. */
 export async function withoutPlace(): Promise<readonly string[]> {
   const all = [
     ...PLANTED.map((bug) => [join(SRC_DIR, CORE), bug] as const),
@@ -68,7 +68,7 @@ async function firstInRounds(Manager: typeof TurnManager): Promise<Found | null>
   return null;
 }
 
-/** Gives work a folder of its own that goes away with it. */
+/** Runs work with a temporary folder, and deletes the folder afterwards. */
 export async function inScratch<Result>(work: (folder: string) => Promise<Result>): Promise<Result> {
   await mkdir(SCRATCH_DIR, { recursive: true });
   const folder = await mkdtemp(join(SCRATCH_DIR, 'run-'));
@@ -79,14 +79,14 @@ export async function inScratch<Result>(work: (folder: string) => Promise<Result
   }
 }
 
-/** Follows a known way. `null` when it does not lead to a broken invariant. */
+/** Follows a known way. `null` when it leads to no broken invariant. */
 function firstAlong(core: FloorMachine, along: Way | undefined): Found | null {
   const channel = CHANNELS.find(({ name }) => name === along?.where);
   if (along === undefined || channel === undefined) return null;
   return search(core, channel, { depth: along.moves.length, first: true, along }).found[0] ?? null;
 }
 
-/** Where the bug is likely to show, then every channel, farther each time round. */
+/** Searches the channel where the bug is likely to show, then every channel, deeper each time. */
 function firstFound(core: FloorMachine, near: string | undefined): Found | null {
   const likely = CHANNELS.filter((channel) => channel.name === near).map((channel) => [channel, 0] as const);
   const all = [-1, 0, 1].flatMap((more) => CHANNELS.map((channel) => [channel, more] as const));

@@ -9,7 +9,7 @@ const BINDING = 'work/crews/crew-binding.ts';
 const DECIDE = 'work/crews/crew-decide.ts';
 const EVOLVE = 'work/crews/crew-evolve.ts';
 
-/** Bugs of crews: each works twice, merges what nobody tested, loses count, or stands still. */
+/** Bugs of crews: work done twice, an untested merge, a wrong count, or a standstill. */
 export const PLANTED_CREWS: readonly Planted[] = [
   {
     name: 'tests of main that a merge has overtaken make an older commit the base',
@@ -440,7 +440,7 @@ export const PLANTED_CREWS: readonly Planted[] = [
   },
 ];
 
-/** Plants every bug in a copy of the code of its own, and searches each until the first broken promise. */
+/** Plants each bug in its own copy of the code, and searches each copy until the first broken invariant. */
 export async function catchInCrews(
   ways?: Ways,
 ): Promise<readonly { readonly bug: Planted; readonly found: FoundCrewed | null }[]> {
@@ -452,14 +452,14 @@ export async function catchInCrews(
   return caught;
 }
 
-/** Follows a known way. `null` when it does not lead to a broken promise. */
+/** Follows a known way. `null` when it leads to no broken invariant. */
 function firstAlong(core: Crewed, along: Way | undefined): FoundCrewed | null {
   const start = CREW_STARTS.find(({ name }) => name === along?.where);
   if (along === undefined || start === undefined) return null;
   return searchCrew(core, start, { depth: along.moves.length, first: true, along }).found[0] ?? null;
 }
 
-/** Every start, farther each time round. */
+/** Searches every start, deeper each time. */
 function firstFound(core: Crewed): FoundCrewed | null {
   for (const less of [3, 1, 0])
     for (const start of CREW_STARTS) {

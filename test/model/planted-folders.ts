@@ -6,7 +6,7 @@ import type { Way, Ways } from './ways.ts';
 
 const TRUST = 'agents/trust/folder-trust.ts';
 const EXECUTE = 'turns/commands/execute.ts';
-/** Happenings after which most bugs show soon, and how many more are played. */
+/** Events after which most bugs show soon, and the number of further events. */
 const OPENING = ['the folder holds one', 'a turn of dev begins in console:a'];
 const DEPTH = 4;
 
@@ -75,7 +75,7 @@ export const PLANTED_FOLDERS: readonly Planted[] = [
   },
 ];
 
-/** Plants each in a copy of its own and searches it. */
+/** Plants each bug in its own copy of the code, and searches the copy. */
 export async function catchInFolders(
   ways?: Ways,
 ): Promise<readonly { readonly bug: Planted; readonly found: FoundInFolder | null }[]> {
@@ -87,7 +87,7 @@ export async function catchInFolders(
   return caught;
 }
 
-/** Follows a known way. `null` when it does not lead to a broken rule. */
+/** Follows a known way. `null` when it leads to no broken invariant. */
 async function firstAlong(copy: Trusting, along: Way | undefined): Promise<FoundInFolder | null> {
   if (along === undefined) return null;
   const opening = along.moves.map(String);

@@ -13,7 +13,7 @@ const FLOORS = 'work/floor-with-work.ts';
 const BINDING = 'work/runs/floor-binding.ts';
 const RUN = 'work/runs/run-decide.ts';
 
-/** Bugs where floor and run meet: each lets one of them go on without the other. */
+/** Bugs between floor and run: each lets one of them go on without the other. */
 export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'runs are not told of a restart',
@@ -304,7 +304,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
 
 const DEPTHS = [2, 3, 4, 5];
 
-/** Plants every bug in a copy of its own and searches it, ever deeper, until the first broken promise. */
+/** Plants each bug in its own copy of the code. Searches deeper and deeper until the first broken invariant. */
 export async function catchInJoined(
   ways?: Ways,
 ): Promise<readonly { readonly bug: Planted; readonly found: FoundThere | null }[]> {
@@ -316,13 +316,13 @@ export async function catchInJoined(
   return caught;
 }
 
-/** A broken promise, and the scene in which it was found. */
+/** A broken invariant, and the scene in which the search found it. */
 type FoundThere = FoundJoined & { readonly where: string };
 
 /** The scenes by their names in known ways. */
 const SCENES: Readonly<Record<string, JoinedScene>> = { turn: TURN, beside: BESIDE, cut: CUT };
 
-/** Follows a known way. `null` when it does not lead to a broken promise. */
+/** Follows a known way. `null` when it leads to no broken invariant. */
 function firstAlong(core: Joined, along: Way | undefined): FoundThere | null {
   const scene = SCENES[along?.where ?? ''];
   if (along === undefined || scene === undefined) return null;
@@ -340,7 +340,7 @@ function firstOf(core: Joined): FoundThere | null {
   return null;
 }
 
-/** Bugs in who may answer what an agent asks, by the clicks that give them away. */
+/** Bugs in the rule who may answer an agent's request. The search of clicks must find each. */
 export const PLANTED_CLICKS: readonly Planted[] = [
   {
     name: 'whoever is no approver decides when he operates',
@@ -404,7 +404,7 @@ export const PLANTED_CLICKS: readonly Planted[] = [
   },
 ];
 
-/** Plants each in a copy of its own and has everybody click. */
+/** Plants each bug in its own copy of the code, and lets everybody click. */
 export async function catchInClicks(
   ways?: Ways,
 ): Promise<readonly { readonly bug: Planted; readonly found: FoundClick | null }[]> {

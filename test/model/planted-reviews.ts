@@ -12,7 +12,7 @@ const FLOOR = 'turns/floor/evolve.ts';
 const NEXT_SPEAKER = 'turns/floor/next-speaker.ts';
 const TURNS = 'turns/floor/decide/task-turns.ts';
 
-/** Bugs of reviews: each passes what nobody passed, asks the wrong agent, loses count, or stands still. */
+/** Bugs of reviews: a pass that nobody gave, the wrong agent asked, a wrong count, or a standstill. */
 export const PLANTED_REVIEWS: readonly Planted[] = [
   {
     name: 'a bare PASS is taken for silence',
@@ -131,7 +131,7 @@ export const PLANTED_REVIEWS: readonly Planted[] = [
   },
 ];
 
-/** Plants each bug in a copy of its own and searches it until the first broken promise. */
+/** Plants each bug in its own copy of the code, and searches each copy until the first broken invariant. */
 export async function catchInReviews(
   ways?: Ways,
 ): Promise<readonly { readonly bug: Planted; readonly found: FoundReviewed | null }[]> {
@@ -143,7 +143,7 @@ export async function catchInReviews(
   return caught;
 }
 
-/** Follows a known way. `null` when it does not lead to a broken promise. */
+/** Follows a known way. `null` when it leads to no broken invariant. */
 function firstAlong(core: Reviewed, along: Way | undefined): FoundReviewed | null {
   if (along === undefined) return null;
   return searchReviewed(core, { depth: along.moves.length, first: true, along }).found[0] ?? null;

@@ -1,6 +1,6 @@
 import type { Planted } from './planted.ts';
 
-/** Bugs in how deadlines of many channels are met, in files beside the core. The texts must stand there exactly once. */
+/** Bugs outside the core, in the deadlines of many channels. Each text must be in its file exactly once. */
 export const PLANTED_ROUNDS: readonly Planted[] = [
   {
     name: 'what falls due while deadlines are met is passed over',

@@ -4,7 +4,7 @@ import { searchRuns } from './runs.ts';
 import type { FoundRun, RunMachine } from './runs.ts';
 import type { Ways } from './ways.ts';
 
-/** Bugs as somebody might write them into the run machine. */
+/** Bugs that a programmer could write into the run machine. */
 export const PLANTED_RUNS: readonly Planted[] = [
   {
     name: 'a call that was cut short is repeated unasked',
@@ -299,10 +299,10 @@ export const PLANTED_RUNS: readonly Planted[] = [
   },
 ];
 
-/** How deep a bug is looked for. */
+/** The depth of the search for each bug. */
 const DEPTH = 7;
 
-/** Plants every bug in a copy of its own and searches it until the first broken promise. */
+/** Plants each bug in its own copy of the code, and searches each copy until the first broken invariant. */
 export async function catchInRuns(
   ways?: Ways,
 ): Promise<readonly { readonly bug: Planted; readonly found: FoundRun | null }[]> {

@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { readSource } from '../house/imports.ts';
 import type { Source } from '../house/imports.ts';
 
-/** A change of one file of the source: `find` stands in it exactly once. `file` is relative to `src`. */
+/** An edit of a source file. `find`: a text that the file has exactly once. `file`: its path below `src`. */
 export type Edit = { readonly file: string; readonly find: string; readonly replace: string };
 
 /** One loaded copy of the source: the text of each edited file, and the files that import an edited file. */
@@ -19,8 +19,9 @@ const copies: Copy[] = [];
 let source: Source | null = null;
 
 /**
- * Loads modules of the source with edits. Only an edited file and the files that import it, directly or not, are loaded
- * again; all others are shared with the program and with every other copy. Rejects when `find` does not stand once in its file.
+ * Loads modules of the source with edits. Loads again only edited files and files that import them, directly or not.
+ * All other modules are shared with the program and all copies. Rejects when a file does not have its `find` exactly
+ * once.
  */
 export async function loadPlanted<Loaded>(edits: readonly Edit[], ...modules: readonly string[]): Promise<Loaded> {
   source ??= beginHooks();
@@ -61,7 +62,7 @@ function changed(text: string, { file, find, replace }: Edit): string {
   return text.replace(find, () => replace);
 }
 
-/** These files and all that import them when the program runs. */
+/** These files and all files that import them at run time. */
 function importersOf(files: readonly string[], { imports }: Source): ReadonlySet<string> {
   const importers = new Set(files);
   for (const file of importers) {

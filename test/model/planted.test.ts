@@ -15,8 +15,8 @@ beforeAll(async () => {
   caught = JSON.parse(stdout) as typeof caught;
 }, LIMIT_MS);
 
-describe('a bug that is planted', () => {
-  test('in the floor has a place in the code', async () => {
+describe('a planted bug', () => {
+  test('in the floor or the rounds still has its place in the code', async () => {
     assert.deepEqual(await withoutPlace(), []);
   });
 
@@ -29,7 +29,7 @@ describe('a bug that is planted', () => {
     ['where a floor and a review meet', 'reviews', 19],
     ['where a crew and the floors of its tickets meet', 'crews', 61],
     ['T72 in the trust in folders', 'folders', 10],
-  ])('%s is given away', (_where, kind, least) => {
+  ])('%s is found by the search', (_where, kind, least) => {
     const { planted = 0, unseen = ['no result'] } = caught[kind] ?? {};
     assert.deepEqual(unseen, []);
     assert(planted >= least, `only ${planted} bugs are planted`);

@@ -1,10 +1,10 @@
-/** A bug as somebody might write it: one place in one file of the core, and what stands there instead. */
+/** A bug that a programmer could write: a text in one file of the core, and its replacement. */
 export type Planted = {
   readonly name: string;
   readonly file: string;
   readonly find: string;
   readonly replace: string;
-  /** The channel in which it is looked for first, to be quick; then all are. */
+  /** The channel that is searched first, to save time. All other channels follow. */
   readonly near?: string;
 };
 
@@ -763,7 +763,7 @@ const FOLDERS: readonly Planted[] = [
   },
 ];
 
-/** Every bug that the search must find. The texts must stand in the core exactly once, so that the list cannot rot. */
+/** Bugs that the search must find. Each text must be in the core exactly once, so that the list stays up to date. */
 export const PLANTED: readonly Planted[] = [
   ...EPOCHS,
   ...TURNS,

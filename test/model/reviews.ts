@@ -20,14 +20,14 @@ export type ReviewMove =
   | { readonly to: 'floor'; readonly command: Command }
   | { readonly to: 'review'; readonly command: ReviewCommand };
 
-/** A broken promise, and the moves that lead to it. */
+/** A broken invariant, and the moves that lead to it. */
 export type FoundReviewed = {
   readonly invariant: string;
   readonly what: string;
   readonly trace: readonly ReviewMove[];
 };
 
-/** What an onlooker knows besides the states: the tree that was passed and by which text, and turns of the one who works. */
+/** The states, and the onlooker's notes: the tree that was passed, its text, and the worker's turns. */
 type World = {
   readonly floor: Floor;
   readonly review: ReviewState;
@@ -80,7 +80,7 @@ export function searchReviewed(
   return { found, states, transitions };
 }
 
-/** Two agents in their seats, and a review whose first turn is granted. */
+/** Two seated agents, and a review whose first turn is granted. */
 function began(core: Reviewed): World {
   const seats = ['dev', 'qa'].map((agent) => ({ agent, priority: 10, timeoutMs: 600_000, rejoin: 'auto' as const }));
   const start: World = {
@@ -124,7 +124,7 @@ function tried(core: Reviewed, world: World, move: ReviewMove, found: FoundRevie
   }
 }
 
-/** The texts of a holder: signals, the same words in prose, and a finding. */
+/** The texts that a holder says: signals, the signal words in prose, and a finding. */
 const TEXTS: Readonly<Record<string, readonly string[]>> = {
   dev: ['One.', 'It works.\nDONE', 'F1: fixed', 'PASS'],
   qa: ['PASS', 'Do not PASS this.', '[major] It breaks\nREVISE', '> PASS', 'FAIL', 'DONE'],
@@ -167,7 +167,7 @@ function movesOf({ floor, review: { review }, at }: World): readonly ReviewMove[
   return moves;
 }
 
-/** Carries out a move with all that it causes. `null` when it was refused. */
+/** Makes a move with all its consequences. `null` when it is refused. */
 function take(core: Reviewed, world: World, move: ReviewMove): World | null {
   const deadline = core.reviewOnFloor.nextDeadline(world.review);
   const isTick = move.to === 'review' && move.command.type === 'TICK';
@@ -212,7 +212,7 @@ function byReview({ reviewOnFloor: machine }: Reviewed, world: World, command: u
   return [reached, decision.facts.flatMap((fact) => machine.causes(fact, reached.review)), true];
 }
 
-/** What the onlooker notes: the text is read here by another way than the machine's. */
+/** Adds the onlooker's notes of a fact. It reads the text in another way than the machine. */
 function noted(world: World, fact: ReviewFact): World {
   const work = world.review.review?.work?.tree ?? null;
   if (fact.type === 'iterationBegun') return { ...world, worked: world.worked + 1, done: null };
@@ -244,7 +244,7 @@ function checkFact({ review }: ReviewState, fact: ReviewFact): void {
     must(fact.epoch === review?.turn?.epoch, 'a signal of another epoch counts');
 }
 
-/** The promises of a review and its floor, after each move. */
+/** The invariants of a review and its floor, checked after each move. */
 function check(before: World, { floor, review: { review }, worked, passed }: World, move: ReviewMove): void {
   if (review === null) throw new Broken('the review is lost');
   must(review.iteration === worked, `iteration ${review.iteration} after ${worked} turns of work`);
@@ -269,7 +269,7 @@ function check(before: World, { floor, review: { review }, worked, passed }: Wor
     must(floor.turn === null || floor.turn.brief !== undefined, 'a hand-over calls an agent in a review');
 }
 
-/** An open review waits for a turn, for people or for a deadline; its turns go to whom it asks. */
+/** An open review waits for a turn, people or a deadline. Its turns go to the agent that it asks. */
 function checkTurn(
   floor: Floor,
   { turn, waiting, status, primary, reviewer }: NonNullable<ReviewState['review']>,
@@ -295,7 +295,7 @@ function checkTurn(
   must(!isStuck || !isThere, 'both agents are there, and nobody is granted the turn');
 }
 
-/** The key of a state. States with equal keys are searched once, so it holds all that later checks read. */
+/** The key of a state. States with equal keys are searched once, so it has all that later checks read. */
 function keyOf(world: World): string {
   const { floor, passed, done } = world;
   const { review } = world.review;

@@ -10,10 +10,10 @@ import type { Commit, Moment } from '../turns/slow-floors.ts';
 import type { Found } from './search.ts';
 import { must, Violation } from './violation.ts';
 
-/** What a search saw: how many schedules it played, the steps of the store and of timers in them, and what broke. */
+/** The result of a search: the schedules, the steps of store and timers in them, and the broken invariants. */
 export type Rounds = { readonly schedules: number; readonly steps: number; readonly found: readonly Found[] };
 
-/** How many things may happen out of turn in one schedule, and whether the first broken invariant is enough. */
+/** `events`: the most events out of order in a schedule. `first`: stop at the first broken invariant. */
 export type Reach = { readonly events: number; readonly first: boolean };
 
 const NOON: Instant = 43_200_000;
@@ -21,23 +21,23 @@ const A: ChannelId = 'model:a';
 const B: ChannelId = 'model:b';
 const C: ChannelId = 'model:c';
 const LIMIT_MS = 8;
-/** From the grant of the first channel to that of the second. */
+/** Milliseconds between the grants of the first and of the second channel. */
 const APART_MS = 3;
-/** In the first channel an agent waits, and its wait is over just before the turn of the one that it lent the floor to. */
+/** The wait of an agent in the first channel. It ends just before the turn of the agent that got its floor. */
 const WAIT_MS = LIMIT_MS - 1;
-/** How long things may take, against the distance of two deadlines and the length of a turn. */
+/** Delays of an event, chosen around the distance of two deadlines and the length of a turn. */
 const PASSES_MS = [1, 4, 9];
-/** A deadline that could not be written is tried again so soon. */
+/** The delay until a deadline whose commit failed is tried again. */
 const AGAIN_MS = 1_000;
 const LATEST_MS = 250;
-/** More than any schedule needs. */
+/** A limit that no schedule reaches. */
 const MOST_STEPS = 400;
 const NO_ROOM = new Error('no room');
 
 /**
- * Plays the manager against floors in memory in every order of a few happenings: time that passes at a look at the clock,
- * before and inside a look or a commit, a timer that rings early or late, a store that answers before it, a commit that
- * fails, and people and agents who act meanwhile. Two channels have turns whose limits lie close together, a third may begin.
+ * Plays the manager against floors in memory, in every order of a few events. Events: time that passes before or during
+ * a look or a commit, a timer that rings early or late, a store that answers before a timer, a commit that fails, and
+ * acts of people and agents. Two channels have turns with close limits; a third channel may begin.
  */
 export async function searchRounds(Manager: typeof TurnManager, { events, first }: Reach): Promise<Rounds> {
   const found: Found[] = [];
@@ -68,7 +68,7 @@ function note(found: Found[], error: unknown, { trace }: Play): void {
   found.push({ channel: 'rounds of deadlines', invariant, what, trace });
 }
 
-/** What happens at each point of a schedule: nothing (0), or one of some things, of which only so many may happen. */
+/** The choices of a schedule: at each point no event (0) or one of several, with a limit of events in total. */
 class Choices {
   readonly #taken: number[];
   readonly #options: number[] = [];
@@ -79,7 +79,7 @@ class Choices {
     this.#left = events;
   }
 
-  /** One of so many options. */
+  /** Returns a choice between 0 and `options` - 1. */
   take(options: number): number {
     const at = this.#options.push(this.#left > 0 ? options : 1) - 1;
     const choice = this.#taken[at] ?? 0;
@@ -88,7 +88,7 @@ class Choices {
     return choice;
   }
 
-  /** The choices of the schedule after this one; `null` when it was the last. */
+  /** The choices of the next schedule; `null` after the last. */
   next(): readonly number[] | null {
     const turn = this.#options.findLastIndex((options, at) => (this.#taken[at] ?? 0) + 1 < options);
     return turn === -1 ? null : [...this.#taken.slice(0, turn), (this.#taken[turn] ?? 0) + 1];
@@ -100,23 +100,23 @@ type Ringing = { readonly at: Instant; readonly ring: () => void };
 
 const START: Command = { type: 'start', by: 'ada' };
 
-/** One schedule. */
+/** Plays one schedule. */
 class Play {
   /** The commands in the order of their commits. */
   readonly trace: { readonly at: Instant; readonly command: Command }[] = [];
   steps = 0;
   #now = NOON;
-  /** Timers that are set, the earliest first. */
+  /** The set timers, the earliest first. */
   #timers: readonly Ringing[] = [];
   readonly #waiting: Waiting[] = [];
   readonly #choices: Choices;
   readonly #floors: SlowFloors;
   readonly #manager: TurnManager;
-  /** What people have seen of the turn in the first channel, until it is taken. */
+  /** The draft in the first channel that people have seen. `null` once it was taken. */
   #draft: TurnDraft | null = { agent: 'dev', epoch: 2, text: 'half a sentence', mentions: [], workedAt: NOON };
   readonly #failed = new Set<ChannelId>();
   #isUntold = false;
-  /** The first thing that went wrong where nobody waits. */
+  /** The first error of a call that nobody awaits. */
   #broken: { readonly error: unknown } | null = null;
 
   constructor(Manager: typeof TurnManager, choices: Choices) {
@@ -149,7 +149,7 @@ class Play {
     }
   }
 
-  /** Lets the manager do all that it can do without another timer. */
+  /** Lets the manager work until it waits for a timer. */
   async #settle(): Promise<void> {
     for (;;) {
       await new Promise<void>((resolve) => void setImmediate(resolve));
@@ -160,7 +160,7 @@ class Play {
     }
   }
 
-  /** Before the store goes on, other things may happen; a timer that is due rings first, or only afterwards. */
+  /** Lets events happen before the store answers. A due timer rings before the answer or after it. */
   async #answer({ moment, go, fail }: Waiting): Promise<void> {
     const happenings: readonly (() => void)[] = [
       ...PASSES_MS.map((ms) => () => void (this.#now += ms)),
@@ -184,7 +184,7 @@ class Play {
     fail(NO_ROOM);
   }
 
-  /** A timer rings on time, a millisecond early, or late, as real ones do. */
+  /** A timer rings on time, a millisecond early, or late, as real timers do. */
   #ring(next: Ringing): void {
     const choice = this.#choices.take(2 + PASSES_MS.length);
     this.#ringAt(next, choice === 1 ? next.at - 1 : next.at + (PASSES_MS[choice - 2] ?? 0));
@@ -197,7 +197,7 @@ class Play {
     timer.ring();
   }
 
-  /** Nothing is under way: then no deadline has passed, and a timer is set for the earliest. */
+  /** I14: when nothing is under way, no deadline has passed and a timer is set for the earliest one. */
   #checkRest(): void {
     must(!this.#isUntold, 'I15', 'a commit failed and nobody is told');
     const rings = this.#timers[0]?.at ?? Infinity;
@@ -236,7 +236,7 @@ class Play {
     if (error !== NO_ROOM) this.#broken ??= { error };
   }
 
-  /** What people and agents do is in at once, unless the store is at work on something else. */
+  /** Gives a command of people or agents. It is applied at once, unless the store is busy. */
   #give(channel: ChannelId, command: Command): void {
     this.#manager.apply(channel, command).catch((error: unknown) => void (this.#broken ??= { error }));
   }
@@ -261,7 +261,7 @@ class Play {
   }
 }
 
-/** A resting floor with two agents, each with a turn in every exchange. */
+/** A resting floor with two agents. Each has a turn in every exchange. */
 function seated(channel: ChannelId): Floor {
   const agents = ['pm', 'dev'] as const;
   const seats = agents.map((agent) => ({ agent, priority: 5, timeoutMs: LIMIT_MS, rejoin: 'manual' as const }));

@@ -10,10 +10,10 @@ import { isOnWay } from './ways.ts';
 import type { Way } from './ways.ts';
 import { Violation, must } from './violation.ts';
 
-/** The run machine as shipped, or a copy with a bug in it. */
+/** The run machine, or a copy of it with a bug. */
 export type RunMachine = typeof runMachine;
 
-/** A broken promise, and the shortest way to it. */
+/** A broken invariant, and the shortest path to it. */
 export type FoundRun = {
   readonly invariant: string;
   readonly what: string;
@@ -24,20 +24,20 @@ const NOON: Instant = 43_200_000;
 const WAIT_MS = 1_000;
 const KEY = 'model dev';
 
-/** What is known of a call from outside: what was asked, what people said, what became of it. */
+/** The onlooker's notes of a call: the request, people's answers, and its outcome. */
 type Ghost = {
   readonly digest: string;
   readonly verdict: RequestedCall['verdict'];
   readonly repeatable: boolean;
-  /** It stands behind others, and is no one's turn. */
+  /** The call stands behind others and cannot start yet. */
   readonly waits: boolean;
   readonly alone: boolean;
-  /** The open question whose answer counts for it, too; `null`: none. */
+  /** The open question whose answer also counts for this call; `null`: none. */
   readonly asked: string | null;
-  /** People said yes to it, or to a call like it whose agent was gone. */
+  /** People allowed the call, or an equal call whose agent was gone. */
   readonly yes: boolean;
   readonly claims: number;
-  /** Somebody is about to claim it. */
+  /** Somebody is about to claim the call. */
   readonly armed: boolean;
 };
 
@@ -45,24 +45,24 @@ type Said = {
   readonly digest: string;
   readonly choice: string;
   readonly until: Instant | null;
-  /** The one call that it is for; `null`: any that is the same. */
+  /** The only call that the answer is for; `null`: any equal call. */
   readonly call: string | null;
 };
 
-/** A state with what an onlooker remembers of the way to it. */
+/** A state with the onlooker's notes of its path. */
 type Place = {
   readonly state: RunState;
   readonly at: Instant;
   readonly calls: number;
   readonly ghosts: Readonly<Record<string, Ghost>>;
-  /** What people said of calls that were gone, once each, and of others that were the same. */
+  /** People's answers that wait for a call: answers to calls that were gone, once each, and those for equal calls. */
   readonly grants: readonly Said[];
-  /** Digests of calls that were cut short. */
+  /** Digests of calls that were interrupted. */
   readonly doubtful: readonly string[];
   readonly trace: FoundRun['trace'];
 };
 
-/** Searches every order of commands, so many deep, and checks each in every state that it reaches. */
+/** Searches every order of commands to this depth, and checks each command in every state. */
 export function searchRuns(
   core: RunMachine,
   { depth: deepest, first, along }: { readonly depth: number; readonly first: boolean; readonly along?: Way },
@@ -106,7 +106,7 @@ function told(counts: readonly [number, number, number], closed: boolean, found:
 
 type Move = { readonly command: RunCommand; readonly at: Instant };
 
-/** What an agent did by itself. */
+/** A call that the agent ran without asking. */
 const UNASKED = { source: 'agent', digest: 'u', repeatable: true, rule: 'unasked' } as const;
 const DONE = { status: 'complete', output: null, duration: null, code: null } as const;
 
@@ -141,7 +141,7 @@ function movesOf({ state, at, calls }: Place, core: RunMachine): readonly Move[]
     [one(0, asking), one(1, waiting)],
     [one(0, { ...asking, alone: true }), one(1, { ...waiting, source: 'conch' })],
     [one(0, { ...waiting, alone: true })],
-    // One that waited comes to the front, and the rules say of it what they say by now.
+    // A waiting call comes to the front, and the rules decide it as they are now.
     ...(first === undefined
       ? []
       : [[{ ...one(0, asking), id: first.id }], [one(0, { ...asking, id: first.id, verdict: 'deny' })]]),
@@ -254,7 +254,7 @@ function reach(core: RunMachine, place: Place, command: RunCommand): Place | nul
 
 const SEEDS: ReadonlySet<string> = new Set(ROWS_OF_RUNS.map(([, , event]) => event));
 
-/** R2: the owner's matrix and guards decide what is taken; a refusal changes nothing. */
+/** R2: the specification's matrix and guards decide what is accepted. A refusal changes nothing. */
 function checkDecision({ state, at }: Place, command: RunCommand, decision: ReturnType<RunMachine['decide']>): void {
   const { run, status } = state;
   if (!decision.ok) must(decision.facts.length === 0, 'R2', `a refused ${command.type} changes something`);
@@ -313,7 +313,7 @@ const EVENT_OF: Readonly<Partial<Record<RunFact['type'], RunEventName>>> = {
   aborted: 'ABORT',
 };
 
-/** R2: every change of the status is a row of the owner's; R7: a step counts one, and the limit is not passed. */
+/** R2: every change of the status is a row of the specification. R7: a step adds one, up to the limit. */
 function checkMove(before: RunState, fact: RunFact, after: RunState, by: RunCommand['type']): void {
   const event = EVENT_OF[fact.type];
   if (event === undefined) return must(before.status === after.status, 'R2', `${fact.type} makes it ${after.status}`);
@@ -331,7 +331,7 @@ function checkMove(before: RunState, fact: RunFact, after: RunState, by: RunComm
   }
 }
 
-/** R15: what a session has read ends with it alone, and what it wrote stays what it was. */
+/** R15: a session's reading taint ends only with CLEANSE. The taint of what it wrote stays. */
 function checkRead({ taint }: RunState, after: RunState, command: RunCommand, at: Instant): void {
   if (taint === undefined || isDeepStrictEqual(taint, after.taint)) return;
   must(command.type === 'CLEANSE', 'R15', `what a session has read is forgotten by ${command.type}`);
@@ -344,7 +344,7 @@ function checkRead({ taint }: RunState, after: RunState, command: RunCommand, at
 
 type Known = Pick<Place, 'ghosts' | 'grants' | 'doubtful' | 'at'>;
 
-/** R10 to R12: what an onlooker knows of calls, and what must hold when one is claimed. */
+/** R10 to R12: keeps the onlooker's notes of calls, and checks each claim. */
 function follow(known: Known, fact: RunFact, state: RunState, command: RunCommand): Known {
   const { ghosts, grants, doubtful, at } = known;
   const change = (id: string, more: Partial<Ghost>): Known => {
@@ -363,7 +363,7 @@ function follow(known: Known, fact: RunFact, state: RunState, command: RunComman
       must(ghosts[fact.call]?.waits !== true, 'R10', 'a call that waits is let through');
       return change(fact.call, { armed: true });
     case 'paused': {
-      // Whoever comes to claim meanwhile is refused, and does not come again.
+      // A claim that comes meanwhile is refused and not repeated.
       const disarmed = mapped(ghosts, (ghost) => ({ ...ghost, armed: false }));
       const { approval } = fact;
       if (approval === null || approval.id === state.run?.pause?.approval?.id) return { ...known, ghosts: disarmed };
@@ -466,7 +466,7 @@ function follow(known: Known, fact: RunFact, state: RunState, command: RunComman
   }
 }
 
-/** R6, R8, R9, R13: what holds in every state. */
+/** R2, R3, R6 to R9, R13: what holds in every state. */
 function checkState({ status, run, causes }: RunState, deadline: Instant | null): void {
   must(new Set(causes).size === causes.length, 'R3', 'a cause is noted twice');
   if (run === null) return must(status === 'idle', 'R2', `it is ${status} without a run`);
@@ -500,7 +500,7 @@ function checkState({ status, run, causes }: RunState, deadline: Instant | null)
   must(run.turn <= run.maxTurns, 'R7', 'it runs beyond its limit');
 }
 
-/** R11, R13: the machine knows what the onlooker knows. */
+/** R11 and R13: the machine agrees with the onlooker's notes. */
 function checkKnown({ status, run }: RunState, { ghosts, grants }: Known): void {
   if (run === null || status === 'idle' || status === 'completed' || status === 'error') return;
   must(isDeepStrictEqual(saidIn(run.grants), [...grants]), 'R11', 'a yes is lost, or counts twice');
@@ -521,13 +521,13 @@ function mapped(ghosts: Place['ghosts'], change: (ghost: Ghost) => Ghost): Place
   return Object.fromEntries(Object.entries(ghosts).map(([id, ghost]) => [id, change(ghost)]));
 }
 
-/** Only what may still matter: open calls, by their order. */
+/** The notes that still matter: those of open calls, in their order. */
 function still(ghosts: Place['ghosts'], { run }: RunState): Place['ghosts'] {
   const open = new Set((run?.calls ?? []).map(({ id }) => id));
   return Object.fromEntries(Object.entries(ghosts).filter(([id]) => open.has(id)));
 }
 
-/** Equal places have equal keys: ids by their order, instants from now on, no totals. */
+/** The key of a place: ids by their order, instants from now on, no totals. */
 function keyOf({ state, at, ghosts, grants, doubtful }: Place): string {
   const { run, status, closed, unknown, causes, taint } = state;
   const names = new Map((run?.calls ?? []).map(({ id }, index) => [id, `#${index}`]));

@@ -20,7 +20,7 @@ import { isOnWay } from './ways.ts';
 import type { Way } from './ways.ts';
 import { flat } from '../turns/floor/flat-turn.ts';
 
-/** A broken invariant and the shortest way to it from the empty floor. */
+/** A broken invariant and the shortest path to it from the empty floor. */
 export type Found = {
   readonly channel: string;
   readonly invariant: string;
@@ -28,7 +28,7 @@ export type Found = {
   readonly trace: readonly { readonly at: Instant; readonly command: Command }[];
 };
 
-/** What a search saw. `diameter`: how many commands the farthest place is from the empty floor. `closed`: it ended because nothing new turned up, not at its depth. */
+/** The result of a search. `diameter`: commands to the farthest state. `closed`: no new state was left to search. */
 export type Explored = {
   readonly channel: string;
   readonly states: number;
@@ -38,10 +38,10 @@ export type Explored = {
   readonly found: readonly Found[];
 };
 
-/** How far to go, and whether the first broken invariant is enough. */
+/** The depth of a search. `first`: stop at the first broken invariant. */
 export type Reach = { readonly depth: number; readonly first: boolean; readonly along?: Way };
 
-/** Noon: no search comes near midnight, when a day's budget renews, but by waiting for it. */
+/** Noon: a search meets midnight, when a daily budget renews, only by waiting for it. */
 const NOON: Instant = 43_200_000;
 
 /** Searches a channel breadth-first from the empty floor and checks every command in every state that it reaches. */
@@ -68,10 +68,10 @@ class Atlas {
   readonly #core: FloorMachine;
   readonly #channel: Channel;
   readonly #indexes = new Map<string, number>();
-  /** By place: the place before it, and the move from there. */
+  /** By index of a place: the place before it, and the move from there. */
   readonly #parents: number[] = [];
   readonly #moves: (Move | null)[] = [];
-  /** Every edge that leads to another place, as pairs of places. */
+  /** Every move to another place, as pairs of places. */
   readonly #edges: number[] = [];
   readonly #resting: number[] = [];
   #transitions = 0;
@@ -91,7 +91,7 @@ class Atlas {
     return reached === null ? [] : [reached];
   }
 
-  /** `along`: only the move of that way is made. Its moves begin with those of the opening. */
+  /** `along`: makes only the moves of that way, which begin with those of the opening. */
   expand(
     from: Reached,
     next: Reached[],
@@ -106,8 +106,10 @@ class Atlas {
     }
   }
 
-  /** I24: from every place there is a way to a free floor: over the places searched, or from their edge on by a known cure.
-   * A broken invariant ends its path, so that nothing can be said of what lies behind it. */
+  /**
+   * I24: every place leads back to a free floor: over searched places, or from the edge of the search by a known cure.
+   * Checks nothing after a broken invariant, because its path ends there.
+   */
   checkWayBack(edge: readonly Reached[]): void {
     if (this.found.length > 0) return;
     const before: number[][] = this.#parents.map(() => []);
@@ -140,7 +142,7 @@ class Atlas {
     };
   }
 
-  /** Makes a move. Gives the place that follows if it is new; a broken invariant is noted and leads nowhere. */
+  /** Makes a move. Returns the next place if it is new, else `null`. Records a broken invariant. */
   #take(from: Reached, move: Move): Reached | null {
     this.#transitions += 1;
     try {
@@ -185,7 +187,7 @@ class Atlas {
   }
 }
 
-/** Makes a move and checks everything about it. `null` when it leads nowhere new. */
+/** Makes a move and checks its results. `null` when it leads to no new place. */
 export function follow(core: FloorMachine, place: Place, move: Move): Place | null {
   const { floor, turns, messages, answers } = place;
   const { command, at } = move;
@@ -207,7 +209,7 @@ export function follow(core: FloorMachine, place: Place, move: Move): Place | nu
   return { floor: decision.floor, at, messages: messages + received, turns: counted, answers: owed };
 }
 
-/** What is done is done: the same deadline does nothing again, the same end ends nothing again. No deadline stays behind. */
+/** I2 and I14: the same deadline or end counts once, and no passed deadline remains. */
 function checkAgain(core: FloorMachine, { command, before, after, at, facts }: Step): void {
   const next = core.nextDeadline(after);
   must(next === earliest(after), 'I14', 'the alarm is set for another instant than the earliest deadline');
@@ -220,7 +222,7 @@ function checkAgain(core: FloorMachine, { command, before, after, at, facts }: S
   must(!core.decide(after, command, at).ok, isEnd ? 'I2' : 'I14', `the same ${command.type} counts twice`);
 }
 
-/** The earliest instant at which a floor must change by itself, found a second time. */
+/** The earliest instant at which a floor must change by itself, computed a second time. */
 function earliest(floor: Floor): Instant | null {
   const turns = floor.turn === null ? floor.parked : [floor.turn, ...floor.parked];
   const hears = !floor.catchingUp;
@@ -233,11 +235,11 @@ function earliest(floor: Floor): Instant | null {
   return all.length === 0 ? null : Math.min(...all);
 }
 
-/** I20: agent turns since a person last wrote or allowed more, counted from what was granted alone. Programs are no persons, and a word counts when it is first heard. */
+/** I20: agent turns since a person's message was first heard or a person allowed more, counted only from facts. */
 function countTurns(turns: number, { command, facts }: Step): number {
   let count = command.type === 'start' || command.type === 'resume' || command.type === 'grant' ? 0 : turns;
   for (const fact of facts) {
-    // A message that cannot be held is heard all the same when it opens an exchange.
+    // A message that cannot be held is heard, too, when it opens an exchange.
     const isHeard = ({ line, fate }: Extract<Fact, { type: 'messageRouted' }>): boolean =>
       line !== null || (fate.state === 'unrouted' && facts.some(({ type }) => type === 'exchangeOpened'));
     if (fact.type === 'messageRouted' && isHeard(fact) && !fact.id.startsWith(OF_PROGRAMS)) count = 0;

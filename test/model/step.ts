@@ -5,7 +5,7 @@ import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { AgentId } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 
-/** One accepted command: the floor on both sides, what happened and what the world must learn. */
+/** An accepted command: the floor before and after it, its facts, and its effects. */
 export type Step = {
   readonly command: Command;
   readonly at: Instant;
@@ -30,7 +30,7 @@ export function statusOf(floor: Floor, agent: AgentId): string {
   return floor.seats.find((seat) => seat.agent === agent)?.status ?? 'none';
 }
 
-/** Returns a command that another machine causes. Throws when it is none of this machine. */
+/** Returns a command that another machine caused. Throws when this machine does not take it. */
 export function takenBy<Given>(
   { name, isCommand }: { readonly name: string; readonly isCommand: (command: unknown) => command is Given },
   command: unknown,

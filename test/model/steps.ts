@@ -15,7 +15,7 @@ import type { Step } from './step.ts';
 import { must } from './violation.ts';
 import { openQuestion, waitOf } from '../../src/turns/floor/seats.ts';
 
-/** A refusal changes nothing and tells nobody; what was refused is at most recorded. */
+/** A refusal changes nothing and notifies nobody. It may record the refused command. */
 export function checkRefusal(
   core: FloorMachine,
   before: Floor,
@@ -29,7 +29,7 @@ export function checkRefusal(
   }
 }
 
-/** Folds an accepted command's facts, checks each on its floor, and then the whole step. Gives the step. */
+/** Folds an accepted command's facts, checks each of them, then the whole step. Returns the step. */
 export function checkStep(
   core: FloorMachine,
   { before, command, at }: Pick<Step, 'before' | 'command' | 'at'>,
@@ -63,7 +63,7 @@ function checkEpochs({ before, after, facts }: Step): void {
   must(after.epoch === before.epoch + grants + raised, 'I2', 'epochs do not count the grants');
 }
 
-/** Every new epoch is one prompt, to the one who now has the floor. */
+/** Every new epoch has one prompt, to the holder of the floor. */
 function checkPrompts({ before, after, facts, effects }: Step): void {
   const prompts = of(effects, 'prompt');
   const { turn } = after;
@@ -81,7 +81,7 @@ function checkPrompts({ before, after, facts, effects }: Step): void {
 
 const BY_ITSELF: ReadonlySet<string> = new Set(['completed', 'passed']);
 
-/** Whoever loses the floor is told to stop, and what is still owed to it under that epoch is cancelled. */
+/** An agent that loses the floor is told to stop, and pending effects of its epoch are cancelled. */
 function checkEndings({ before, after, facts, effects }: Step): void {
   for (const { agent, epoch, outcome, hung, by } of of(facts, 'turnEnded')) {
     const concerns = (effect: Effect): boolean =>
@@ -115,7 +115,7 @@ function checkEndings({ before, after, facts, effects }: Step): void {
   }
 }
 
-/** I3: what is posted was said by the one who had the floor when it was accepted. I19: saying it changes nothing else. */
+/** I3: a post comes from the holder at that time. I19: saying something changes nothing else. */
 function checkPosts({ command, before, after, facts, effects }: Step): void {
   const posts = of(effects, 'post');
   must(posts.length === of(facts, 'said').length, 'I11', 'what was said is not posted once');
@@ -135,7 +135,7 @@ function checkPosts({ command, before, after, facts, effects }: Step): void {
   );
 }
 
-/** I7: a deleted message waits for nobody, and no turn has it to answer. */
+/** I7: after its deletion, a message waits for no agent, and no turn has to answer it. */
 function checkDeleted({ command, after }: Step): void {
   if (command.type !== 'delete') return;
   const kept = [
@@ -146,7 +146,7 @@ function checkDeleted({ command, after }: Step): void {
   must(!kept.includes(command.id), 'I7', 'a deleted message is still to be answered');
 }
 
-/** I11: what takes a turn from the agent that writes it, and nothing else, has said first what people have seen of its text. */
+/** I11: a command that takes the turn of a writing agent first says the part that people have seen. */
 function checkSeen({ command, at, before, after }: Step): void {
   const { turn } = before;
   const writes = turn !== null && (turn.status === 'active' || isAsking(before));
@@ -166,7 +166,7 @@ function seatsOf(floor: Floor): string {
   ]);
 }
 
-/** The messages that an agent was called with. */
+/** The messages with which an agent was called. */
 function callsOf(agent: string, before: Floor, facts: readonly Fact[]): readonly string[] {
   const earlier = before.prioritised.filter((call) => call.agent === agent).flatMap((call) => call.messages);
   const now = of(facts, 'prioritised')
@@ -176,11 +176,10 @@ function callsOf(agent: string, before: Floor, facts: readonly Fact[]): readonly
 }
 
 /**
- * I8 and I9: every message has exactly one fate. What the floor owed before it still owes, or handed over now, or said why
- * not; what it handed over it no longer owes, unless the turn that got it was cut short and so answered nothing. So by
- * induction every message is handed over once, and again only to make up for such a turn or to an agent that the message
- * called by name while another held the floor, and none is dropped. The answer that an agent waits for goes before what else
- * waits for it.
+ * I8 and I9: every message has exactly one fate. A pending message stays pending, is handed over now, or is closed with
+ * a reason. A message that was handed over is pending again only when its turn was cut short. So each message is handed
+ * over once. It is handed over again after a turn that was cut short, or to an agent that it called while another had
+ * the floor. No message is lost. The answer that an agent waits for goes before other messages for it.
  */
 function checkMessages({ command, before, after, facts, effects }: Step): void {
   const had = new Set(outstanding(before));
@@ -224,7 +223,7 @@ function checkMessages({ command, before, after, facts, effects }: Step): void {
   checkObserved({ command, before, facts, effects });
 }
 
-/** I7: a message counts as observed once an agent has taken it in, or is prompted with the lines among which it stands. */
+/** I7: a message counts as observed when the agent took it in, or when a prompt with its line was sent. */
 function checkObserved({
   command,
   before,
@@ -249,7 +248,7 @@ function numberOf(id: MessageId): number {
   return Number(id.slice(1));
 }
 
-/** Messages whose way ends with these facts in another way than in a prompt. */
+/** Messages that these facts close without a prompt. */
 function closedBy(facts: readonly Fact[]): ReadonlySet<MessageId> {
   return new Set(
     facts.flatMap((fact) => {
@@ -263,7 +262,7 @@ function closedBy(facts: readonly Fact[]): ReadonlySet<MessageId> {
   );
 }
 
-/** A message is put into a running turn once, and the turn remembers it until the backend has said what became of it. */
+/** A message is injected into a running turn once. The turn keeps it until the backend reports the outcome. */
 function checkInjections(before: Floor, after: Floor, effects: readonly Effect[]): void {
   const injected = of(effects, 'inject').filter((effect) => !effect.observed && effect.change === undefined);
   const known = new Set(before.turn?.injecting.map(({ id }) => id));
@@ -278,7 +277,7 @@ function checkInjections(before: Floor, after: Floor, effects: readonly Effect[]
   }
 }
 
-/** I12: one announcement for every occurrence, and none without one. */
+/** I12: each event has exactly one announcement, and each announcement has an event. */
 function checkAnnouncements(step: Step): void {
   const { command, before, after, facts, effects } = step;
   const shown = of(effects, 'announce').map((effect) => effect.announcement.kind);
@@ -332,13 +331,13 @@ function checkAnnouncements(step: Step): void {
   must(tell(shown) === tell(wanted), 'I12', `announced ${tell(shown) || 'nothing'}, not ${tell(wanted) || 'nothing'}`);
 }
 
-/** A question that is over with its turn. */
+/** The number of questions that ended with their turn: 0 or 1. */
 function unanswered({ before, facts }: Step): number {
   const asked = openQuestion(before);
   return of(facts, 'turnEnded').filter(({ epoch }) => asked !== null && epoch === before.turn?.epoch).length;
 }
 
-/** A question that a restart has cut: it is over, or (`gone`) it stays for its answer, and says so. */
+/** The question that a restart interrupted. `over`: it ended. `restarted`: it stays open and tells of the restart. */
 function cut({ command, before, after }: Step): { readonly over: number; readonly restarted: number } {
   const asked = openQuestion(before);
   if (command.type !== 'restart' || asked === null) return { over: 0, restarted: 0 };
@@ -346,7 +345,7 @@ function cut({ command, before, after }: Step): { readonly over: number; readonl
   return { over: still === null ? 1 : 0, restarted: still?.restarted === true && asked.restarted !== true ? 1 : 0 };
 }
 
-/** Requests that were rejected at once, since nobody could be asked. */
+/** Requests that were rejected at once because nobody could be asked. */
 function unasked({ command, facts }: Step): number {
   return command.type === 'request' ? of(facts, 'questionClosed').length : 0;
 }

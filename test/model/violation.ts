@@ -1,4 +1,4 @@
-/** A broken promise: the number that it has in the list of invariants, and what was seen instead. */
+/** A broken invariant: its number in the list of invariants, and a sentence with the observed state. */
 export class Violation extends Error {
   readonly invariant: string;
 
@@ -9,7 +9,7 @@ export class Violation extends Error {
   }
 }
 
-/** Throws a `Violation` unless the promise is kept. */
+/** Throws a `Violation` unless `kept` is true. */
 export function must(kept: boolean, invariant: string, what: string): asserts kept {
   if (!kept) throw new Violation(invariant, what);
 }
