@@ -41,6 +41,7 @@ export function clearPlace(place: Place): void {
 /** How a process ended. `afterMs`: its lifetime in milliseconds. */
 export type End = { readonly code: number | null; readonly signal: string | null; readonly afterMs: number };
 
+/** A running program. */
 export type Bot = {
   readonly child: ChildProcess;
   readonly port: number;

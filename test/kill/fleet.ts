@@ -9,6 +9,7 @@ import type { Bot, Place } from './bot.ts';
 
 const SERVED_WITHIN_MS = 90_000;
 
+/** Programs that share a store. */
 export class Fleet {
   readonly #places: readonly Place[];
   readonly #env: Readonly<Record<string, string>>;

@@ -3,7 +3,7 @@ import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import { must } from './violation.ts';
 
-/** One turn: under which epochs it was prompted, what its next prompt owes, and what was answered. */
+/** A turn: its epochs, the messages for its next prompt, and the answered messages. */
 type Ledger = {
   readonly startedAt: number;
   readonly epochs: Set<number>;
@@ -11,19 +11,19 @@ type Ledger = {
   readonly done: Set<string>;
 };
 
-/** Where a generation is: what it reports counts for the turn with its epoch, or for none. */
+/** The turn of a generation. A report of it counts for the turn with this epoch, or for none. */
 export type Generating = { readonly channel: string; readonly agent: string; readonly epoch: number };
 
 /**
- * I25, as sessions see it: a message that is marked as done stood, whole and marked, in a prompt (or was put into the
- * generation) of an agent that then ended by itself; until then it stands in every further prompt of its turn.
+ * I25, as sessions see it: a done message was in a prompt, whole and marked, or was injected into the generation, and
+ * the generation ended by itself. Until then the message is in every further prompt of its turn.
  */
 export class Answers {
   readonly #ledgers = new Map<string, Ledger>();
-  /** What its author took back is owed to nobody any more. */
+  /** Deleted messages: no agent has to answer them any more. */
   readonly #deleted = new Set<string>();
 
-  /** What a session is prompted with. */
+  /** Checks and records a prompt of a session. */
   prompted(agent: string, { channel, epoch, reason, messages, text }: TurnPrompt): void {
     const ledger = this.#at({ channel, agent, epoch });
     const ids = messages.flatMap(({ message }) => (message === null ? [] : [message]));
@@ -48,19 +48,19 @@ export class Answers {
     for (const id of ids) if (!this.#deleted.has(id)) ledger.open.add(id);
   }
 
-  /** A message was put into a generation. */
+  /** Records an injected message. */
   injected(generating: Generating, id: string): void {
     if (!this.#deleted.has(id)) this.#at(generating)?.open.add(id);
   }
 
-  /** A generation ended by itself. */
+  /** Records that a generation ended by itself. */
   ended(generating: Generating): void {
     const ledger = this.#at(generating);
     for (const id of ledger?.open ?? []) ledger?.done.add(id);
     ledger?.open.clear();
   }
 
-  /** What a command brought about in a channel. */
+  /** Checks and records the facts of a command. */
   judge(channel: string, floor: Floor, facts: readonly Fact[]): void {
     for (const fact of facts) {
       if (fact.type === 'turnEnded') this.#judge(channel, fact);
@@ -70,7 +70,7 @@ export class Answers {
     this.begin(floor);
   }
 
-  /** Takes up the turns that a floor has open. */
+  /** Records the open turns of a floor. */
   begin({ channel, turn, parked }: Floor): void {
     for (const { agent, epoch, startedAt } of turn === null ? parked : [turn, ...parked]) {
       const key = `${channel} ${agent}`;

@@ -11,7 +11,7 @@ import type { Platform, Posted } from './platform.ts';
 import { must } from './violation.ts';
 import { completeTexts } from '../../src/config/announcements.ts';
 
-/** What is compared at the end of a seed. */
+/** The data that the audit compares at the end of a seed. */
 export type Books = {
   readonly store: WatchedStore;
   readonly db: Database.Database;
@@ -29,13 +29,13 @@ type Row = {
   readonly type: string;
   readonly state: string;
   readonly platform_id: string | null;
-  /** Rows with one key tell of one thing: each later one edits the first. */
+  /** Rows with the same key are about the same event: each later row edits the first post. */
   readonly key: string | null;
-  /** What an announcement tells of; `null`: it is none. */
+  /** The kind of the announcement; `null`: no announcement. */
   readonly kind: string | null;
 };
 
-/** Compares what was decided, what is stored and what the platform shows, for the whole of a seed. */
+/** Compares decisions, stored data and the platform's messages of a whole seed. */
 export function audit(books: Books): void {
   const problems = books.store.verify();
   must('I16', problems.length === 0, () => problems.join('; '));
@@ -49,7 +49,7 @@ export function audit(books: Books): void {
   for (const channel of books.channels) checkMessages(books, channel);
 }
 
-/** Every text that the journal says was to be posted, in order; what each fact must keep to is checked on the way. */
+/** Returns the texts that a journal has for posting, in order. Checks each fact on the way. */
 function readJournal(books: Books, channel: string): readonly string[] {
   const { store, textLimit, cast } = books;
   const reader = new JournalReader(channel, textLimit, cast);
@@ -74,7 +74,7 @@ function readJournal(books: Books, channel: string): readonly string[] {
   return reader.texts;
 }
 
-/** What people saw of a text when the program went is part of what was said in that turn. */
+/** Text that people saw before a crash is part of the text that was said in that turn. */
 function checkSeen({ store, platform }: Books, channel: string): void {
   const said = store.floors.journal(channel, Infinity).flatMap(({ fact }) => (fact.type === 'said' ? [fact] : []));
   for (const seen of platform.seen.filter((each) => each.channel === channel)) {
@@ -97,9 +97,9 @@ class JournalReader {
   #epoch = 0;
   #lines = 0;
   #holder = '';
-  /** For each line, who need not be told of it: its author, or a message's id. */
+  /** By line: the author, or the id of the message. That agent, or an agent that saw the message, knows the line. */
   readonly #authors: string[] = [''];
-  /** For each agent, the first line that it was owed and the last of its last prompt; none for one that lost its seat. */
+  /** By agent: the line before its first prompt and the last line of its last prompt. */
   readonly #spans = new Map<string, { readonly after: number; upto: number }>();
   readonly #dropped = new Set<string>();
 
@@ -142,7 +142,7 @@ class JournalReader {
     must('I1', active.length <= 1, () => `two seats of ${channel} are ACTIVE at entry ${seq}`);
   }
 
-  /** Every agent was given, sooner or later, each line up to its last prompt. */
+  /** Each agent was given every line up to its last prompt, sooner or later. */
   checkContext(): void {
     for (const [agent, { after, upto }] of this.#spans) {
       if (this.#dropped.has(agent)) continue;
@@ -233,7 +233,7 @@ function checkPosts({ platform, surfaced }: Books, channel: string, rows: readon
       );
       for (const part of partsOver(rows, row)) finalTexts.set(part, 'Part of the question above, which is closed.');
       finalTexts.set(id, row.text);
-      // What was decided stands in the channel, even if its question was deleted before.
+      // The decision stays in the channel, even if its question was deleted before.
       if (endsQuestion(row)) lastWords.add(id);
     }
     must(
@@ -249,7 +249,7 @@ function checkPosts({ platform, surfaced }: Books, channel: string, rows: readon
     const mayStay = platform.byId.get(id)?.deleted === true && !lastWords.has(id);
     must('I12', found === text || mayStay, () => `${id} of ${channel} shows "${found}", not "${text}"`);
   }
-  // A request whose row was refused for good may still arrive: nobody could know.
+  // A request whose row was refused for good may still arrive, and Conch cannot know it.
   checkOrder(
     channel,
     shown.filter(({ post }) => !platform.refused.has(post?.outboxId ?? '')),
@@ -260,7 +260,7 @@ function endsQuestion({ kind }: Row): boolean {
   return kind === 'answered' || kind === 'trustAnswered';
 }
 
-/** The messages behind the first of a question that this row says is over. */
+/** The messages after the first of a question that this row closes. */
 function partsOver(rows: readonly Row[], row: Row): readonly string[] {
   if (!endsQuestion(row)) return [];
   const before = rows.slice(0, rows.indexOf(row));
@@ -302,7 +302,7 @@ function checkMessages({ store, platform, cast }: Books, channel: string): void 
     const isEnded = row.fate.state !== 'held' || row.fate.until === 'next';
     must('I7', isEnded, () => `${id} of ${channel} is still held`);
     const told = wordings.indexOf(row.text);
-    // Of a deleted message nobody is given any wording: an edit that comes behind the deletion changes nothing.
+    // No agent is given any wording of a deleted message. A later edit changes nothing.
     must('I7', deleted || !row.deleted, () => `${id} of ${channel} is on record as deleted, and stands there`);
     must(
       'I7',

@@ -22,7 +22,7 @@ import type { Life, Timeline } from './timeline.ts';
 import { Violation, must } from './violation.ts';
 import { completeTexts } from '../../src/config/announcements.ts';
 
-/** What a bot is started with, again and again. */
+/** The parts that every start of the bot uses. */
 export type BotPorts = {
   readonly core: FloorMachine;
   readonly timeline: Timeline;
@@ -35,26 +35,26 @@ export type BotPorts = {
   readonly textLimit: number;
   /** Commands are committed in groups, as under load. */
   readonly grouped: boolean;
-  /** How many of its timers ring a millisecond early, from 0 to 1. */
+  /** The share of its timers that ring a millisecond early, from 0 to 1. */
   readonly early: number;
   readonly note: (what: string, detail: unknown) => void;
   readonly fail: (error: unknown) => void;
 };
 
 const WORLD: Life = { alive: true };
-/** As the program allows itself for a shutdown. */
+/** The time that the program has for its shutdown. */
 const DRAIN_MS = 10_000;
 
-/** The bot as shipped, in its one process, which can be killed and started. Only what was committed outlives it. */
+/** The real bot in one process, which can be killed and restarted. Only committed data survives. */
 export class Bot {
   config: Config;
   isReady = false;
-  /** Since when. */
+  /** The time when the bot became ready. */
   readyAt = 0;
   isStopping = false;
-  /** Outbox ids that were reported as not delivered. */
+  /** Ids of outbox entries that were reported as undelivered. */
   readonly surfaced = new Set<string>();
-  /** After so many answers of the store from now on the process dies; `null` is never. */
+  /** The number of answers of the store after which the process dies; `null`: never. */
   fuse: number | null = null;
   readonly #ports: BotPorts;
   #life: Life = { alive: false };
@@ -62,10 +62,10 @@ export class Bot {
   #store: WatchedStore | null = null;
   #db: Database.Database | null = null;
   #image: Buffer | null = null;
-  /** Keys that questions were given, in all lives. */
+  /** The number of keys given to questions, in all lives. */
   #keys = 0;
   #graves: Database.Database[] = [];
-  /** What was decided on the floors and is not known to be durable, in order: also what their runs had them do. */
+  /** Decisions that are not known to be durable, in order, including those caused by runs. */
   readonly #decided = new Map<string, Decided[]>();
 
   constructor(config: Config, ports: BotPorts) {
@@ -77,7 +77,7 @@ export class Bot {
     return this.#life.alive;
   }
 
-  /** The store of the running process. */
+  /** The store of the running process; `null` while none runs. */
   get store(): WatchedStore | null {
     return this.#life.alive ? this.#store : null;
   }
@@ -127,7 +127,7 @@ export class Bot {
     this.#run(app, life).catch((error: unknown) => life.alive && this.#notStarted(store, error));
   }
 
-  /** The process is killed at once; `afterMs` later it is started again. */
+  /** Kills the process at once, and starts it again `afterMs` later. */
   crash(why: string, afterMs: number): void {
     if (!this.#life.alive || this.#db === null) return;
     const { platform, spotter, situations, note } = this.#ports;
@@ -140,7 +140,7 @@ export class Bot {
     this.#die(afterMs);
   }
 
-  /** A shutdown in good order; what takes too long is cut short, as the program does it. */
+  /** Ends the process in good order. Cuts work short that takes too long, as the program does. */
   stop(afterMs: number): void {
     const { timeline, situations, note, fail } = this.#ports;
     const life = this.#life;
@@ -169,12 +169,12 @@ export class Bot {
     this.#app?.reload(next).catch((error: unknown) => life.alive && this.#ports.fail(error));
   }
 
-  /** Lets go of dead processes; called when nothing of them runs any more. */
+  /** Closes the databases of dead processes. Called when no work of them is left. */
   bury(): void {
     for (const db of this.#graves.splice(0)) db.close();
   }
 
-  /** Ends it for good and lets go of everything. */
+  /** Ends the bot for good and closes its databases. */
   dispose(): void {
     this.#life.alive = false;
     if (this.#db?.open === true) this.#db.close();
@@ -231,7 +231,7 @@ export class Bot {
     return store;
   }
 
-  /** So many facts of a floor are on the disk, which led to this: what was decided up to there is judged. */
+  /** Called when `facts` facts of a floor are on the disk. Checks the decisions up to them. */
   #durable(channel: string, facts: number, state: Floor | null): void {
     const decided = this.#decided.get(channel) ?? [];
     try {
@@ -247,14 +247,14 @@ export class Bot {
     }
   }
 
-  /** A command was answered: what changed nothing is judged now, also what the store refused by itself. */
+  /** Checks a command that changed nothing as soon as it is answered, including refusals by the store itself. */
   #answered(answer: Answered): void {
     const { applied, channel } = answer;
     this.#durable(channel, 0, null);
     if (!applied.ok && STORE_REFUSES.has(applied.refusal)) this.#applied(answer);
   }
 
-  /** Time passes inside a commit; what falls due in another channel meanwhile is not to be lost. */
+  /** Lets time pass inside a commit. A deadline of another channel that passes meanwhile must not be lost. */
   #commit(channel: string, { type }: Command): void {
     const { timeline, disk, referee, situations } = this.#ports;
     const before = timeline.now;
@@ -338,7 +338,7 @@ export class Bot {
   }
 }
 
-/** Refusals by what was accepted, before a floor is asked. */
+/** Refusals that the store gives from its inbox, before it asks a floor. */
 const STORE_REFUSES: ReadonlySet<string> = new Set(['duplicate', 'unknown-message']);
 
 type Decided = Pick<Answered, 'command' | 'at' | 'applied'> & { readonly facts: number };

@@ -18,7 +18,7 @@ import type { Situations } from './situations.ts';
 import type { Life, Timeline } from './timeline.ts';
 import { Violation } from './violation.ts';
 
-/** What agents are made of. */
+/** The ports of the agents. */
 export type CastPorts = {
   readonly timeline: Timeline;
   readonly random: Random;
@@ -26,17 +26,17 @@ export type CastPorts = {
   readonly fail: (error: unknown) => void;
 };
 
-/** How agents behave: 1 is badly, 0 is well. */
+/** The behaviour of agents, from 0 (good) to 1 (bad). */
 export type Temper = { trouble: number };
 
 const SIGNAL = 'TURN_COMPLETE';
-/** So many hung turns in a row stop an agent. */
+/** The number of hung turns in a row that stops an agent. */
 const MOST_HANGS = 5;
-/** After the first error in a row. */
+/** The backoff after the first error in a row. */
 const LEAST_BACKOFF_MS = 2_000;
-/** A hung session is ended this soon. */
+/** The time in which a hung session must end. */
 const ENDED_MS = 200;
-/** The longest backoff before the fifth error, and how long a session may take to close and to open. */
+/** The longest backoff before the fifth error, plus the longest close and open of a session. */
 const REOPENED_MS = 16_000 + 5_000 + 60_000;
 const NEVER = new Promise<never>(() => {});
 const PLANS = {
@@ -54,7 +54,7 @@ const TROUBLES = { hang: 5, trail: 5, crash: 7, terminal: 0.3, stuckTool: 1, end
 
 type Plan = keyof typeof PLANS | keyof typeof TROUBLES;
 
-/** The last turn of an agent that hung, and how many in a row did. `jumpedMs`: the jumps of the time until then. */
+/** The last hung turn of an agent, and hung turns in a row. `jumpedMs`: jumps of the time until then. */
 type Hang = {
   readonly at: number;
   readonly jumpedMs: number;
@@ -62,21 +62,21 @@ type Hang = {
   readonly isPrompted: boolean;
 };
 
-/** Every agent of the simulation, and all that they were given. */
+/** All agents of the simulation, with everything that they were given. */
 export class Cast {
   readonly temper: Temper = { trouble: 1 };
   readonly answers = new Answers();
-  /** `channel epoch` of every prompt that a session was handed. */
+  /** `channel epoch` of each prompt that a session received. */
   readonly prompted = new Set<string>();
-  /** The same of each that gave a sign of life. */
+  /** `channel epoch` of each prompt after which the session gave a sign of life. */
   readonly heard = new Set<string>();
-  /** Messages of people that some agent was given, by whatever way. */
+  /** People's messages that at least one agent was given, in any way. */
   readonly seen = new Set<string>();
-  /** The same for each agent: `message agent`. */
+  /** Messages by the agent that was given them: `message agent`. */
   readonly seenBy = new Set<string>();
   /** The lines that each agent was prompted with: `channel agent`. */
   readonly lines = new Map<string, Set<number>>();
-  /** The line with which a new session's first prompt began; what is older, it need not know. */
+  /** The first line of a new session's first prompt. The session need not know older lines. */
   readonly beginnings = new Map<string, number>();
   /** Agents whose sessions cannot be opened until then. */
   readonly goneUntil = new Map<string, number>();
@@ -115,13 +115,13 @@ export class Cast {
   isHung(channel: string, agent: string): boolean {
     const hung = this.#hangs.get(`${channel} ${agent}`);
     const { now, jumpedMs } = this.#ports.timeline;
-    // A session that is on its way waits through a jump of the time.
+    // A session that is being opened still waits after a jump of the time.
     return hung !== undefined && now - jumpedMs - (hung.at - hung.jumpedMs) <= REOPENED_MS;
   }
 
   /**
-   * I26: a hung agent cools down, and is stopped after five such turns in a row. Told of each turn that ended: the session of one
-   * that hung is closed at once.
+   * I26: called for each turn that ended. A hung agent's session is closed at once and its agent cools down. Five hung
+   * turns in a row stop the agent.
    */
   turnEnded(
     channel: string,
@@ -143,13 +143,13 @@ export class Cast {
     this.#ports.timeline.after(ENDED_MS, 'a hung session is over', session.life, isOver);
   }
 
-  /** A sign of life: what is counted in a row begins anew. */
+  /** Records a sign of life: the count of hung turns in a row begins again. */
   isWell(channel: string, agent: string): void {
     const hung = this.#hangs.get(`${channel} ${agent}`);
     if (hung !== undefined) this.#hangs.set(`${channel} ${agent}`, { ...hung, inRow: 0 });
   }
 
-  /** An operator or the configuration has agents start afresh: nothing is counted any more; a session may still be on its way. */
+  /** An operator or the configuration restarts agents: counts begin again. A session may still be opening. */
   startAfresh(): void {
     for (const [key, hung] of this.#hangs) this.#hangs.set(key, { ...hung, inRow: 0, isPrompted: false });
   }
@@ -203,13 +203,13 @@ type Generation = {
   open: boolean;
 };
 
-/** One session of an agent that does what the seed says. */
+/** A session of an agent that acts by the seed. */
 export class SimSession implements AgentSession {
   readonly agent: string;
   readonly channel: string;
   isClosed = false;
   isDeaf = false;
-  /** Its agent is gone: the next heartbeat finds out. */
+  /** The agent is gone. The next heartbeat notices it. */
   isGone = false;
   readonly #ports: SessionPorts;
   #generation: Generation | null = null;
@@ -268,18 +268,17 @@ export class SimSession implements AgentSession {
     };
   }
 
-  /** Its agent is well again. */
+  /** Makes the agent work again. */
   recover(): void {
     this.isDeaf = false;
     this.isGone = false;
   }
 
-  /** Ends the generation under way as if by itself, now. */
+  /** Completes the running generation now. */
   complete(): void {
     if (this.#generation !== null) this.#end(this.#generation, { how: 'completed' });
   }
 
-  /** The agent's process dies now. */
   crash(): void {
     if (this.#generation !== null) this.#break(this.#generation, new BackendError('exited with code 137'));
   }
@@ -454,7 +453,7 @@ export class SimSession implements AgentSession {
     }
   }
 
-  /** Asks for a yes, perhaps takes that back and asks for another; or does not wait for the answer. */
+  /** Asks for an approval, and perhaps withdraws it and asks again, or ends without waiting for the answer. */
   #ask(generation: Generation): void {
     const { cast, random, fail, situations, life } = this.#ports;
     cast.asked += 1;
@@ -538,14 +537,14 @@ export class SimSession implements AgentSession {
   }
 }
 
-/** `isConchs`: Conch itself would run it, so that the question about it outlasts a restart. */
+/** A call for approval. `isConchs`: Conch itself would run it, so its question survives a restart. */
 function commandCall(title: string, isConchs: boolean): GatedCall {
   const call = { id: title, tool: 'execute', title, input: { command: title }, detail: title };
   const whose = isConchs ? {} : { accounts: [] };
   return { ...call, definition: null, repeatable: false, caution: null, ...whose };
 }
 
-/** What a model that has a price, or none, has used. */
+/** Returns the usage of a model with or without a price. */
 function usageOf(random: Random): Usage {
   const tokens = random.between(1, 900);
   const costMicros = random.between(0, 9_000);

@@ -1,7 +1,7 @@
 import type { Random } from './random.ts';
 import type { Timeline } from './timeline.ts';
 
-/** How long commits take. While one is under way nothing else runs, as in the program. */
+/** The durations of commits. Nothing else runs during a commit, as in the program. */
 export class Disk {
   /** Time that commits have taken so far, in milliseconds. */
   spentMs = 0;
@@ -9,7 +9,7 @@ export class Disk {
   readonly #timeline: Timeline;
   readonly #random: Random;
 
-  /** `random` is a stream of its own, so that what else happens does not hang on it. */
+  /** `random`: a separate stream, so that the disk does not change other random choices. */
   constructor(timeline: Timeline, random: Random) {
     this.#timeline = timeline;
     this.#random = random;

@@ -14,7 +14,7 @@ import type { Situations } from './situations.ts';
 import type { Life, Timeline } from './timeline.ts';
 import { must } from './violation.ts';
 
-/** Everything that the driver may touch. */
+/** The parts that the driver acts on. */
 export type DriverPorts = {
   readonly timeline: Timeline;
   readonly random: Random;
@@ -24,7 +24,7 @@ export type DriverPorts = {
   readonly cast: Cast;
   readonly situations: Situations;
   readonly fail: (error: unknown) => void;
-  /** The program stood still for so long. */
+  /** Called when the program stood still, with the duration in milliseconds. */
   readonly stoodStill: (ms: number) => void;
 };
 
@@ -78,20 +78,20 @@ const COMMANDS = {
   read: 5,
 } as const;
 
-/** People, operators, and everything else that happens to a bot: one thing after the other, as chance will have it. */
+/** Random acts of people, operators and the environment, one after the other. */
 export class Driver {
   readonly #ports: DriverPorts;
   #written = 0;
-  /** Nobody does anything until the turns that have begun are over. */
+  /** True to act no more until the started turns are over. */
   #waits = false;
-  /** Questions that operators have seen, the newest last: they may answer them when they are over. */
+  /** Questions that operators saw, the newest last. Operators may also answer closed ones. */
   readonly #questions = new Map<string, readonly Question[]>();
 
   constructor(ports: DriverPorts) {
     this.#ports = ports;
   }
 
-  /** How long until the next act, in milliseconds. */
+  /** The time until the next act, in milliseconds. */
   gap(): number {
     const { random } = this.#ports;
     if (this.#waits) {
@@ -104,7 +104,7 @@ export class Driver {
     return kind === 'pause' ? random.between(10_000, 60_000) : random.between(60_000, 700_000);
   }
 
-  /** Does one thing; returns what it was. */
+  /** Does one act. Returns its description. */
   act(): string {
     const { random, platform, bot, timeline, situations } = this.#ports;
     const act = random.weighted(ACTS);
@@ -168,7 +168,7 @@ export class Driver {
     }
   }
 
-  /** The program stands still, and knows it: that time counts against no turn. */
+  /** The program stands still and notices it. The time counts against no turn. */
   #standStill(): string {
     const { random, timeline, bot, situations } = this.#ports;
     const ms = random.between(2_000, 600_000);
@@ -179,7 +179,7 @@ export class Driver {
     return 'standstill';
   }
 
-  /** A person writes something. */
+  /** Writes a message of a person or of another program. */
   write(channel: string, fixed?: string): string {
     const { random, platform, scope } = this.#ports;
     this.#written += 1;
@@ -219,7 +219,7 @@ export class Driver {
     return `write ${channel}`;
   }
 
-  /** The platform cannot be heard for a while; for longer than an agent waits, if one does. */
+  /** Cuts the connection to the platform for a while; if an agent waits, often for longer than it waits. */
   #lose(channel: string): string {
     const { random, platform, bot } = this.#ports;
     const floor = bot.floor(channel);
@@ -229,7 +229,7 @@ export class Driver {
     return 'lose';
   }
 
-  /** An operator gives a command; what it must not do is judged elsewhere. */
+  /** Gives a command, mostly of an operator. A command of anybody else must be refused. */
   command(channel: string, line: string, drawnFor?: string): void {
     const { platform, fail, random, situations, bot } = this.#ports;
     const { intake } = platform;
@@ -246,7 +246,7 @@ export class Driver {
     judge().catch((error: unknown) => bot.isAlive && platform.intake === intake && fail(error));
   }
 
-  /** Whatever keeps this floor from going on is undone; agents that are not there are started again if `starts`. */
+  /** Undoes everything that keeps this floor from working. `starts`: also restarts absent agents. */
   mend(channel: string, floor: Floor, starts: boolean): void {
     const give = (line: string): void => this.#asAda(channel, line);
     if (floor.condition === 'paused' || floor.limit !== null) give('/floor resume');
@@ -266,7 +266,7 @@ export class Driver {
     platform.intake?.command(channel, ADA, line).catch(fail);
   }
 
-  /** What a session had counted is forgotten. */
+  /** These commands reset the sessions' counts. */
   #startsAfresh(line: string): void {
     if (/^\/(?:agent|floor (?:add|remove)) /u.test(line)) this.#ports.cast.startAfresh();
   }
@@ -277,7 +277,7 @@ export class Driver {
     const standing = (ids: readonly string[]): readonly Posted[] =>
       ids.map((id) => platform.byId.get(id)).filter((posted): posted is Posted => posted?.deleted === false);
     const all = platform.history.get(channel) ?? [];
-    // An administrator deletes what Conch asked.
+    // An administrator deletes a question that Conch asked.
     const asked = all.findLast(({ post, deleted }) => post?.asks !== undefined && !deleted);
     if (what === 'remove' && asked !== undefined && random.chance(0.25)) {
       platform.remove(asked);
@@ -285,7 +285,7 @@ export class Driver {
     }
     const written = all.filter(({ author, deleted }) => author !== null && !deleted);
     const turns = floor === null ? [] : turnsOf(floor);
-    // A message waits, is in a prompt, is on its way into a generation or answers a wait; is new; or is long answered.
+    // Messages to change: held, in a prompt, being injected or answering a wait; new ones; and all.
     const moments = [
       standing((floor?.held ?? []).map(({ id }) => id)),
       standing(turns.flatMap(({ given }) => given).map(({ id }) => id)),
@@ -305,7 +305,7 @@ export class Driver {
     else platform.remove(posted);
   }
 
-  /** A person has second thoughts: the change is under way while the message is taken in. */
+  /** A person changes a message while the program is still taking it in. */
   #amendAtOnce(channel: string): string {
     const { platform, random, timeline } = this.#ports;
     this.write(channel);
@@ -333,7 +333,7 @@ export class Driver {
     return `${channel} ${line} ${drawnFor ?? ''}`;
   }
 
-  /** Answers what is asked now, or what was asked when somebody looked. */
+  /** Answers the open question, or one that a person saw earlier. */
   #answer(channel: string, floor: Floor): string {
     const { random, cast, situations } = this.#ports;
     const asked = openQuestion(floor);
@@ -348,7 +348,7 @@ export class Driver {
     return `/${choice} ${meant.question}`;
   }
 
-  /** The last questions that people saw in a channel, with the one that is asked now. */
+  /** Returns the last questions that people saw in a channel, with the open one. */
   #seen(channel: string, asked: Question | null): readonly Question[] {
     const seen = this.#questions.get(channel) ?? [];
     if (asked === null || asked.question === seen.at(-1)?.question) return seen;
@@ -415,7 +415,7 @@ export class Driver {
     }
   }
 
-  /** What an agent did in a turn that is over, or without any, reaches the floor. */
+  /** Gives the floor an agent's act from a turn that is over, or without a turn. */
   #stale(channel: string): string {
     const { random, bot, scope, timeline, fail, situations } = this.#ports;
     const { store } = bot;
@@ -442,7 +442,7 @@ export class Driver {
     return `stale ${command.type} of ${agent} in ${channel}`;
   }
 
-  /** Turns begin right after each other in all channels, and nobody ends any: their limits come close together. */
+  /** Starts turns in all channels within milliseconds. No agent ends its turn, so their limits are close. */
   #together(): string {
     const { random, cast, timeline, scope } = this.#ports;
     let inMs = 0;
@@ -458,7 +458,7 @@ export class Driver {
     return 'together';
   }
 
-  /** Two things in the same instant. */
+  /** Does two things in the same instant. */
   #race(channel: string): string {
     const { random, cast, bot } = this.#ports;
     const floor = bot.floor(channel);

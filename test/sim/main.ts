@@ -14,9 +14,9 @@ const { values } = parseArgs({
   },
 });
 
-/** From this many events in all, a situation that was never met is a failure of the simulation itself. */
+/** The number of events from which an unmet situation counts as a failure of the simulation. */
 const ENOUGH = 500_000;
-/** So many violations are shown in full. */
+/** The number of violations that are shown in full. */
 const MOST_REPORTS = 5;
 
 const count = Number(values.seeds ?? (values.seed === undefined ? 20 : 1));
@@ -39,7 +39,7 @@ for (const outcome of outcomes) {
   for (const [situation, met] of outcome.counts) counts.set(situation, (counts.get(situation) ?? 0) + met);
 }
 const violations = outcomes.filter(({ broken }) => broken !== null).length;
-/** Messages that were marked as done and had not stood in a prompt whose generation completed. */
+/** Seeds with a message that was done without a completed generation that had it in its prompt. */
 const doneUnseen = outcomes.filter(({ broken }) => broken?.rule === 'I25').length;
 const total = outcomes.reduce((sum, outcome) => sum + outcome.events, 0);
 const unreached = [...counts].filter(([, met]) => met === 0).map(([situation]) => situation);

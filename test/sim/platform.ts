@@ -6,7 +6,7 @@ import type { Situations } from './situations.ts';
 import type { Life, Timeline } from './timeline.ts';
 import { Violation, must } from './violation.ts';
 
-/** One message in a channel's history, of a person or of the bot. */
+/** A message in a channel's history, of a person or of the bot. */
 export type Posted = {
   readonly id: string;
   readonly n: number;
@@ -15,21 +15,21 @@ export type Posted = {
   readonly author: string | null;
   readonly addressed: readonly string[];
   readonly ignore: string | null;
-  /** Another program wrote it. */
+  /** True when another program wrote it. */
   readonly bot: boolean;
   text: string;
-  /** Everything that it ever said, oldest first, and the latest of it that the bot took note of. */
+  /** `wordings`: all its texts, oldest first. `known`: the index of the last one that the bot took in. */
   readonly wordings: string[];
   known: number;
   deleted: boolean;
   isKnownDeleted: boolean;
   /** Set on posts of the bot. */
   readonly post: OutgoingPost | null;
-  /** It reached the platform so late that nobody could know. */
+  /** True when it reached the platform too late for the bot to know. */
   readonly late: boolean;
 };
 
-/** How likely the platform is to fail, each from 0 to 1. */
+/** Probabilities of the platform's faults, from 0 to 1. */
 export type Faults = {
   drop: number;
   double: number;
@@ -56,59 +56,59 @@ export const NO_FAULTS: Faults = {
   blind: 0,
 };
 
-/** What a platform is made of. */
+/** The ports of the platform. */
 export type PlatformPorts = {
   readonly timeline: Timeline;
   readonly random: Random;
   readonly situations: Situations;
   readonly idempotent: boolean;
   readonly textLimit: number;
-  /** How much of what agents say another program answers, from 0 to 1. */
+  /** The share of agents' texts that another program answers, from 0 to 1. */
   readonly chatty: number;
   readonly fail: (error: unknown) => void;
 };
 
-/** One request; `outboxId` is set when it posts. */
+/** A request. `outboxId`: set when it posts. */
 type Where = { readonly method: string; readonly channel: string; readonly outboxId?: string };
 
 const SWEEP_MS = 240_000;
 
-/** What people saw for so long is not lost with the program; it was on the disk, however slow that was. */
+/** A draft that people saw for this long survives a crash: it was on the disk, even on a slow one. */
 const SEEN_MS = 3_000;
 
-/** A message as it was sent, and to whom. */
+/** A message as it was sent, and the connection that it was sent to. */
 type Sent = { readonly connection: object | null; readonly message: HumanMessage };
 
-/** A text under way, as people saw it. */
+/** A draft as people saw it. */
 export type Seen = { readonly channel: string; readonly agent: string; readonly epoch: number; readonly text: string };
 
 const NEVER = new Promise<never>(() => {});
 const WORLD: Life = { alive: true };
 
-/** A chat platform that outlives the bot: it loses, doubles, delays and reorders what people write, and fails in every way at posts. */
+/** A chat platform that outlives the bot. It loses, doubles, delays and reorders messages, and posts can fail. */
 export class Platform {
   faults: Faults = NO_FAULTS;
-  /** Nothing gets through to the bot until then. */
+  /** The time until which no message reaches the bot. */
   deafUntil = 0;
-  /** Other programs write no more. */
+  /** True when other programs write no more. */
   isQuiet = false;
-  /** Every request fails until then. */
+  /** The time until which every request fails. */
   downUntil = 0;
   readonly history = new Map<string, Posted[]>();
   readonly byId = new Map<string, Posted>();
   readonly receipts: string[] = [];
-  /** What people had seen for a while of texts under way whenever the program went. */
+  /** Drafts that people had seen for a while when the program crashed. */
   readonly seen: Seen[] = [];
-  /** Posts that the platform refused for ever. */
+  /** Ids of outbox entries whose posts the platform refused for good. */
   readonly refused = new Set<string>();
   repeats = 0;
-  /** How many requests of this channel are under way in the running program. */
+  /** Running requests of the live program, by channel. */
   readonly #flying = new Map<string, number>();
-  /** What is shown of texts under way, by channel: all wordings of each, with their times. */
+  /** The drafts that are shown, by channel: all wordings with their times. */
   readonly #drafts = new Map<string, readonly (Seen & { readonly at: number })[]>();
   readonly #ports: PlatformPorts;
   readonly #known = new Set<string>();
-  /** Shown to a program that read the history; it may have died before it took them in. */
+  /** Messages in the history that a program read. It may have crashed before it took them in. */
   readonly #caught = new Set<string>();
   readonly #searched = new Set<string>();
   readonly #highest = new Map<string, number>();
@@ -120,7 +120,7 @@ export class Platform {
     this.#ports = ports;
   }
 
-  /** The newest wording that was handed in, for an adapter hands in the edits of one message in their order. */
+  /** The newest wording that was handed over: an adapter hands over the edits of a message in order. */
   readonly #handedIn = new Map<string, number>();
 
   get intake(): Intake | null {
@@ -135,7 +135,7 @@ export class Platform {
     return [...this.#flying.values()].some((count) => count > 0);
   }
 
-  /** A person writes; the bot may or may not hear of it. */
+  /** A person writes. The message may be lost on the way to the bot. */
   write(
     channel: string,
     message: { author: string; text: string; addressed: readonly string[]; ignore: string | null; bot?: boolean },
@@ -168,8 +168,8 @@ export class Platform {
   }
 
   /**
-   * The program is told that it hears nothing any more; so many milliseconds later, that it does again. Either what was
-   * written meanwhile gets through all the same, or it has to be read.
+   * Tells the program that it is disconnected, and `ms` milliseconds later that it is connected again. Messages from
+   * between arrive as usual, or the program must read them from the history.
    */
   lose(ms: number): void {
     const connection = this.#connection;
@@ -187,7 +187,7 @@ export class Platform {
     });
   }
 
-  /** The program is gone: its requests are still on their way, its answers are not. */
+  /** Called when the program crashes: its requests still arrive, their answers do not. */
   cutOff(): void {
     const { now } = this.#ports.timeline;
     for (const wordings of this.#drafts.values())
@@ -198,7 +198,7 @@ export class Platform {
     this.#flying.clear();
   }
 
-  /** Reads the history again and hands over what was not heard of. */
+  /** Reads the history again and hands over messages that the bot does not know. */
   sweep(): void {
     for (const list of this.history.values()) {
       for (const posted of list) {
@@ -209,7 +209,7 @@ export class Platform {
     }
   }
 
-  /** The platform as one program sees it. */
+  /** Returns the platform's adapter for one life of the program. */
   adapterFor(life: Life): ChatAdapter {
     const { idempotent, textLimit } = this.#ports;
     return {
@@ -291,7 +291,7 @@ export class Platform {
     }
   }
 
-  /** An event says what stood there when it was sent, whatever overtakes it; one that another program gets is sent anew. */
+  /** Delivers the wording at the time of sending, even after a change. A new connection gets the present wording. */
   async #deliver(intake: Intake, posted: Posted, sent?: Sent): Promise<void> {
     const isOld = sent !== undefined && sent.connection === this.#connection;
     if (posted.deleted && !isOld) return;
@@ -367,7 +367,7 @@ export class Platform {
     return posted.id;
   }
 
-  /** Another program answers what an agent said. */
+  /** Another program may answer an agent's text. */
   #answer(channel: string, id: string): void {
     const { random, timeline, chatty } = this.#ports;
     if (!random.chance(chatty)) return;
@@ -429,7 +429,7 @@ export class Platform {
     };
   }
 
-  /** One request: done and answered, done and not answered, or not done, as chance will have it. */
+  /** Makes a request, which by chance is done and answered, done without an answer, or not done. */
   async #request<T>(life: Life, where: Where, act: () => T): Promise<T> {
     if (!life.alive) return NEVER;
     const { method, channel, outboxId } = where;

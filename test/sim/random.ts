@@ -1,4 +1,4 @@
-/** A stream of chance that is the same for the same seed. */
+/** A random number generator. The same seed gives the same numbers. */
 export class Random {
   #state: number;
 
@@ -7,7 +7,7 @@ export class Random {
     for (let warm = 0; warm < 4; warm += 1) this.next();
   }
 
-  /** From 0 up to, but never, 1 (mulberry32). */
+  /** Returns a number of at least 0 and below 1 (mulberry32). */
   next(): number {
     this.#state = (this.#state + 0x6d_2b_79_f5) >>> 0;
     let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
@@ -19,7 +19,7 @@ export class Random {
     return this.next() < probability;
   }
 
-  /** A whole number from `low` to `high`, both included. */
+  /** Returns a whole number from `low` to `high`, both included. */
   between(low: number, high: number): number {
     return low + Math.floor(this.next() * (high - low + 1));
   }
@@ -30,7 +30,7 @@ export class Random {
     return chosen;
   }
 
-  /** One of the names, each as likely as its weight. */
+  /** Returns a name. Its probability is proportional to its weight. */
   weighted<Name extends string>(weights: Readonly<Record<Name, number>>): Name {
     const entries = Object.entries<number>(weights);
     let left = this.next() * entries.reduce((sum, [, weight]) => sum + weight, 0);

@@ -9,7 +9,7 @@ import { canonical } from '../../src/engine/canonical.ts';
 import { must } from './violation.ts';
 import { flat, flatOrNull } from '../turns/floor/flat-turn.ts';
 
-/** One command, and the floor before and after it. */
+/** A command, with the floor before and after it. */
 export type Move = {
   readonly channel: string;
   readonly command: Command;
@@ -22,20 +22,20 @@ export type Move = {
 
 type Of<Type extends Command['type']> = Extract<Command, { readonly type: Type }>;
 
-/** Judges every command by the rules, on its own reading of them. Throws a `Violation`. */
+/** Checks every command against its own version of the rules. Throws a `Violation`. */
 export class Referee {
   readonly floors = new Map<string, Floor>();
-  /** Agent turns since a person or an operator last spoke, counted from what was granted alone. */
+  /** Agent turns since a person or an operator last spoke, counted only from grants. */
   readonly #turns = new Map<string, Turns>();
-  /** Messages that programs wrote. */
+  /** Ids of messages that programs wrote. */
   readonly #programs = new Set<string>();
   readonly #epochs = new Map<string, number>();
-  /** Messages that the floor was told are deleted. */
+  /** Ids of messages whose deletion the floor recorded. */
   readonly #deleted = new Set<string>();
-  /** Until when turns that a standstill of the program met may not end for want of a sign of work. */
+  /** Turns that a standstill met, with the time before which they must not expire. */
   readonly #unhurried = new Map<string, { readonly epoch: number; readonly until: number }>();
 
-  /** A program started on what was stored: the floors are what the store says. */
+  /** Called when a program starts. Takes over the stored floors. */
   begin(floors: ReadonlyMap<string, Floor>): void {
     this.floors.clear();
     for (const [channel, floor] of floors) {
@@ -69,8 +69,8 @@ export class Referee {
   }
 
   /**
-   * Programs may talk to agents as long as they like: without a person there are no more turns than allowed. One that failed
-   * before a word is none, as often as turns are allowed.
+   * I20: without a person, agents get only the allowed number of turns, even when programs write. A turn that failed
+   * before its agent said something does not count, up to the allowed number of such turns.
    */
   #checkUnattended({ channel, command, facts, after }: Move): void {
     if (command.type === 'receive' && command.fromProgram === true) this.#programs.add(command.id);
@@ -91,7 +91,7 @@ export class Referee {
     must('I20', isWithin, () => `${channel} had ${turns} turns without a person, of ${settings.maxTurns}`);
   }
 
-  /** What its author took back is given to nobody to answer, and kept for nobody. */
+  /** I7: a deleted message is given to no agent and kept for none. */
   #checkDeleted({ channel, facts, after }: Move): void {
     for (const fact of facts) {
       for (const id of [...givenBy(fact), ...(fact.type === 'turnEnded' ? fact.returned : [])])
@@ -103,7 +103,7 @@ export class Referee {
     must('I7', stale.length === 0, () => `${stale.join()} was deleted in ${channel}, and is kept to be answered`);
   }
 
-  /** The program stood still: that time counts against nobody who had the floor. */
+  /** Called when the program stood still. The time counts against no holder. */
   stoodStill(ms: number): void {
     for (const [channel, { turn }] of this.floors) {
       if (turn?.status !== 'active' || turn.deadlineAt === null) continue;
@@ -141,7 +141,7 @@ export class Referee {
   }
 }
 
-/** What must hold of any floor at any moment. */
+/** Checks what holds of every floor at any time. */
 export function checkFloor(floor: Floor): void {
   const { channel, seats, turn, parked, queue } = floor;
   const active = seats.filter(({ status }) => status === 'ACTIVE').map(({ agent }) => agent);
@@ -179,7 +179,7 @@ export function checkFloor(floor: Floor): void {
   checkConserving(floor);
 }
 
-/** Long after a start, an agent that never came back is neither queued nor holding; `isHung`: its session is being opened anew. */
+/** Long after a start, an absent agent neither queues nor holds. `isHung`: its session is being reopened. */
 export function checkPresence({ channel, seats }: Floor, isHung: (channel: string, agent: string) => boolean): void {
   const ghosts = seats.filter(
     ({ agent, present, status }) => !present && status !== 'OFFLINE' && !isHung(channel, agent),
@@ -191,7 +191,7 @@ export function checkPresence({ channel, seats }: Floor, isHung: (channel: strin
   );
 }
 
-/** A free floor is not idle while somebody is due, and no message waits for a floor that is free. */
+/** I4 and I9: a free floor neither idles while an agent is due nor keeps a message waiting. */
 function checkConserving(floor: Floor): void {
   const { channel, settings, turn, facilitation, catchingUp, condition, stopped, limit } = floor;
   const isBarred = limit !== null && limit.until !== null;
@@ -209,7 +209,7 @@ function checkConserving(floor: Floor): void {
   if (stopped || isBarred || settings.order === 'manual') return;
   const isFor = (addressed: readonly string[]): boolean =>
     settings.order === 'mention' ? present.some(({ agent }) => addressed.includes(agent)) : present.length > 0;
-  // What all can see stands there for those of the exchange who are still to come; when they do not, its end opens another.
+  // A visible message waits for agents later in the exchange. If none comes, the end of the exchange opens another.
   const mayOpen = ({ until, fromProgram, line }: Held): boolean =>
     until !== 'next' &&
     !(until === 'exchange' && condition === 'open') &&
@@ -218,7 +218,7 @@ function checkConserving(floor: Floor): void {
   must('I9', stuck.length === 0, () => `${channel} is free and ${stuck.join()} is held`);
 }
 
-/** Whoever was asked goes next, also when its session has yet to open: until then, or until it is OFFLINE, the floor waits. */
+/** True while the floor waits for an asked agent whose session is still opening. */
 function isToCome({ seats }: Floor, asked: string | undefined): boolean {
   return seats.some(({ agent, status, present }) => agent === asked && status === 'QUEUED' && !present);
 }
@@ -277,7 +277,7 @@ function failedOnce({ turns, failures }: Turns, { maxTurns }: Floor['settings'])
   return failures < maxTurns ? { turns: Math.max(0, turns - 1), failures: failures + 1 } : { turns, failures };
 }
 
-/** Agents alone never take more turns than are allowed since a person last wrote; an operator may give more. */
+/** I20: without a person, agents take no more turns than allowed. An operator may grant more. */
 function checkAllowance({ command, facts, after, channel }: Move): void {
   if (command.type === 'grant' || facts.every(({ type }) => type !== 'turnGranted')) return;
   const { turns } = after.usageSincePerson;
@@ -285,7 +285,7 @@ function checkAllowance({ command, facts, after, channel }: Move): void {
   must('I20', turns <= maxTurns, () => `${channel} had ${turns} turns of ${maxTurns}`);
 }
 
-/** Nothing happens by itself before its time. */
+/** I14: no deadline fires early. */
 function checkTime({ command, before, facts, at, channel }: Move): void {
   if (command.type !== 'tick') return;
   const deadline = nextDeadline(before);
@@ -306,7 +306,7 @@ function checkTime({ command, before, facts, at, channel }: Move): void {
   }
 }
 
-/** Who gets a message follows from the mode and the state in which it came, and from nothing else. */
+/** The fate of a message follows only from the mode and the floor's state. */
 function checkRoute(move: Move, command: Of<'receive'>): void {
   const { before, after, facts, channel } = move;
   const routed = facts.filter((fact) => fact.type === 'messageRouted').filter(({ id }) => id === command.id);

@@ -2,7 +2,7 @@ import { Worker } from 'node:worker_threads';
 import { runSeed } from './world.ts';
 import type { Outcome } from './world.ts';
 
-/** What is to be run. `done` is told as soon as a seed is through. */
+/** The seeds to run. `done`: called after each seed. */
 export type Plan = {
   readonly seeds: readonly number[];
   readonly events: number;
@@ -10,7 +10,7 @@ export type Plan = {
   readonly done: (outcome: Outcome) => void;
 };
 
-/** Runs all seeds, in this thread or in several; resolves with what each came to. */
+/** Runs all seeds, in this thread or in several. Resolves with their outcomes. */
 export async function runAll({ seeds, events, workers, done }: Plan): Promise<readonly Outcome[]> {
   const left = [...seeds];
   const outcomes: Outcome[] = [];
@@ -44,7 +44,7 @@ function work(job: { left: number[]; events: number; finish: (outcome: Outcome) 
   return promise;
 }
 
-/** A thread has no origin, as a window would have. */
+/** A worker thread has no origin, unlike a window. */
 function send(worker: Worker, job: { readonly seed: number; readonly events: number }): void {
   // oxlint-disable-next-line unicorn/require-post-message-target-origin
   worker.postMessage(job);

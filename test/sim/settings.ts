@@ -2,18 +2,18 @@ import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { Random } from './random.ts';
 
-/** Who there is. */
+/** The ids of all agents. */
 export const AGENTS = ['pm', 'dev', 'qa', 'ops'] as const;
-/** Where there is a floor. */
+/** The ids of all channels. */
 export const CHANNELS = ['console:one', 'console:two', 'console:three'] as const;
 
-/** The id of the store of every life. */
+/** The store's id in every life. */
 export const STORE = 'sim';
 
-/** The names that one seed uses. */
+/** The agents and channels of one seed. */
 export type Scope = { readonly agents: readonly string[]; readonly channels: readonly string[] };
 
-/** How many agents and channels a seed has. */
+/** Draws the agents and channels of a seed. */
 export function drawScope(random: Random): Scope {
   return {
     agents: AGENTS.slice(0, random.pick([1, 2, 3, 3, 4, 4])),
@@ -21,7 +21,7 @@ export function drawScope(random: Random): Scope {
   };
 }
 
-/** A configuration as a person would write it, read by the same code as theirs. */
+/** Draws a configuration file and reads it with the product's code. */
 export function drawConfig(random: Random, scope: Scope): Config {
   const heartbeatSeconds = random.pick([15, 60, 120]);
   const file = {

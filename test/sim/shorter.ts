@@ -1,10 +1,10 @@
 import { runSeed } from './world.ts';
 import type { Outcome } from './world.ts';
 
-/** A run, and how many events were asked for. */
+/** A run, and its number of events. */
 export type Run = { readonly outcome: Outcome; readonly events: number };
 
-/** The first of some shorter runs of the same seed that breaks the same rule; the run itself if none does. */
+/** Returns the first shorter run of the seed that breaks the same rule; else the run itself. */
 export async function shorter(outcome: Outcome, events: number): Promise<Run> {
   const { seed, broken } = outcome;
   if (broken === null) return { outcome, events };

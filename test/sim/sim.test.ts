@@ -7,13 +7,13 @@ import { runSeed } from './world.ts';
 import { openQuestion } from '../../src/turns/floor/seats.ts';
 
 const SEEDS = [1, 2, 3, 4, 5, 6, 7, 8];
-/** A planted bug is looked for in so many seeds. */
+/** The number of seeds in which a planted bug is searched. */
 const MOST_SEEDS = 60;
 const EVENTS = 600;
-/** Enough for what seldom happens. */
+/** The number of events for rare situations. */
 const MANY_EVENTS = 2_000;
 
-describe('a simulated world', () => {
+describe('the simulation', () => {
   test('keeps every rule under faults, and comes to rest after them', { timeout: 300_000 }, async () => {
     const met = new Set<string>();
     for (const seed of SEEDS) {
@@ -24,15 +24,15 @@ describe('a simulated world', () => {
     expect(met.size).toBeGreaterThan(SITUATIONS.length / 2);
   });
 
-  test('is the same for the same seed, and another for another', async () => {
+  test('repeats a run for the same seed, and makes another run for another seed', async () => {
     const [one, again, other] = [await runSeed(11, 400), await runSeed(11, 400), await runSeed(12, 400)];
     expect(again).toEqual(one);
     expect(other.trace).not.toBe(one.trace);
   });
 });
 
-describe('a core with a planted bug', () => {
-  test('that forgets a post is found out', async () => {
+describe('the simulation finds the bug of a core', () => {
+  test('that forgets a post', async () => {
     let posts = 0;
     const react: FloorMachine['react'] = (fact, floor) => {
       posts += fact.type === 'said' ? 1 : 0;
@@ -41,7 +41,7 @@ describe('a core with a planted bug', () => {
     expect(await ruleBroken({ ...floorMachine, react })).toBe('I11');
   });
 
-  test('that posts twice is found out', async () => {
+  test('that posts twice', async () => {
     const react: FloorMachine['react'] = (fact, floor) => {
       const effects = floorMachine.react(fact, floor);
       return fact.type === 'said' ? [...effects, ...effects] : effects;
@@ -49,11 +49,11 @@ describe('a core with a planted bug', () => {
     expect(await ruleBroken({ ...floorMachine, react })).toBe('I11');
   });
 
-  test('that sets no alarm is found out', async () => {
+  test('that sets no alarm', async () => {
     expect(await ruleBroken({ ...floorMachine, nextDeadline: () => null })).toMatch(/^I(?:14|23)$/u);
   });
 
-  test('that counts every deadline as due a third of a second late is found out', async () => {
+  test('that takes every deadline as due a third of a second late', async () => {
     const nextDeadline: FloorMachine['nextDeadline'] = (floor) => {
       const at = floorMachine.nextDeadline(floor);
       return at === null ? null : at + 333;
@@ -61,13 +61,13 @@ describe('a core with a planted bug', () => {
     expect(await ruleBroken({ ...floorMachine, nextDeadline })).toBe('I14');
   });
 
-  test('T84 that counts a standstill of the program against the holder is found out', async () => {
+  test('T84 that counts a standstill of the program against the holder', async () => {
     const decide: FloorMachine['decide'] = (floor, command, at) =>
       floorMachine.decide(floor, command.type === 'standstill' ? { ...command, ms: 0 } : command, at);
     expect(await ruleBroken({ ...floorMachine, decide }, MANY_EVENTS)).toBe('I14');
   });
 
-  test('that counts output without the floor is found out', async () => {
+  test('that accepts a text of an agent without the floor', async () => {
     const decide: FloorMachine['decide'] = (floor, command, at) => {
       const { turn } = floor;
       const isLate = command.type === 'say' && turn !== null && turn.epoch !== command.epoch;
@@ -76,7 +76,7 @@ describe('a core with a planted bug', () => {
     expect(await ruleBroken({ ...floorMachine, decide })).toBe('I2');
   });
 
-  test('that loses a message is found out', async () => {
+  test('that loses a message', async () => {
     const decide: FloorMachine['decide'] = (floor, command, at) => {
       const isLost = command.type === 'receive' && command.ignore === undefined && floor.settings.mode === 'queue';
       return floorMachine.decide(floor, isLost ? { ...command, ignore: 'lost' } : command, at);
@@ -84,19 +84,19 @@ describe('a core with a planted bug', () => {
     expect(await ruleBroken({ ...floorMachine, decide })).toBe('I8');
   });
 
-  test('that grants while a channel is read is found out', async () => {
+  test("that grants the floor while it still reads a channel's history", async () => {
     const decide: FloorMachine['decide'] = (floor, command, at) =>
       floorMachine.decide(command.type === 'receive' ? { ...floor, catchingUp: false } : floor, command, at);
     expect(await ruleBroken({ ...floorMachine, decide })).toMatch(/^I(?:8|10|16)$/u);
   });
 
-  test('that grants while the platform cannot be heard is found out', async () => {
+  test('that grants the floor while the platform is disconnected', async () => {
     const decide: FloorMachine['decide'] = (floor, command, at) =>
       floorMachine.decide(command.type === 'end' ? { ...floor, catchingUp: false } : floor, command, at);
     expect(await ruleBroken({ ...floorMachine, decide })).toMatch(/^I(?:10|16)$/u);
   });
 
-  test('T2 that prompts an interrupted agent with nothing but what is new is found out', async () => {
+  test('T2 that prompts an interrupted agent only with new messages', async () => {
     const react: FloorMachine['react'] = (fact, floor) =>
       floorMachine
         .react(fact, floor)
@@ -108,7 +108,7 @@ describe('a core with a planted bug', () => {
     expect(await ruleBroken({ ...floorMachine, react })).toBe('I25');
   });
 
-  test('T3 that prompts with no more than one message to answer is found out', async () => {
+  test('T3 that prompts with at most one message to answer', async () => {
     const react: FloorMachine['react'] = (fact, floor) =>
       floorMachine
         .react(fact, floor)
@@ -116,7 +116,7 @@ describe('a core with a planted bug', () => {
     expect(await ruleBroken({ ...floorMachine, react })).toBe('I25');
   });
 
-  test('T2 that calls a message done as soon as something was said is found out', async () => {
+  test('T2 that marks a message as done as soon as the agent said something', async () => {
     const decide: FloorMachine['decide'] = (floor, command, at) => {
       const decision = floorMachine.decide(floor, command, at);
       const facts = decision.facts.map((fact) => {
@@ -128,7 +128,7 @@ describe('a core with a planted bug', () => {
     expect(await ruleBroken({ ...floorMachine, decide })).toBe('I25');
   });
 
-  test('T7 that takes an answer for whatever is asked when it arrives is found out', async () => {
+  test('T7 that counts an answer for the question that is open when it arrives', async () => {
     const decide: FloorMachine['decide'] = (floor, command, at) => {
       const question = openQuestion(floor)?.question;
       const isAnswer = command.type === 'decide' && question !== undefined;
@@ -137,7 +137,7 @@ describe('a core with a planted bug', () => {
     expect(await ruleBroken({ ...floorMachine, decide }, MANY_EVENTS)).toBe('I18');
   });
 
-  test('T59 that has the session of a hung agent only interrupted is found out', async () => {
+  test('T59 that only interrupts the session of a hung agent', async () => {
     const react: FloorMachine['react'] = (fact, floor) =>
       floorMachine
         .react(fact, floor)
@@ -145,7 +145,7 @@ describe('a core with a planted bug', () => {
     expect(await ruleBroken({ ...floorMachine, react })).toMatch(/^I(?:6|26)$/u);
   });
 
-  test("that takes a program's word for a person's is found out", async () => {
+  test("that takes a program's message for a person's", async () => {
     const decide: FloorMachine['decide'] = (floor, command, at) =>
       floorMachine.decide(floor, command.type === 'receive' ? { ...command, fromProgram: false } : command, at);
     expect(await ruleBroken({ ...floorMachine, decide })).toBe('I20');

@@ -1,4 +1,4 @@
-/** What a simulation must have met, all of it, to mean anything. */
+/** Situations that a simulation must meet. A simulation that misses one proves too little. */
 export const SITUATIONS = [
   'a crash with a post under way',
   'a crash between two parts of one text',
@@ -124,7 +124,7 @@ export const SITUATIONS = [
 
 export type Situation = (typeof SITUATIONS)[number];
 
-/** How often each situation was met. */
+/** Counts how often each situation was met. */
 export class Situations {
   readonly counts = new Map<Situation, number>();
 

@@ -7,18 +7,18 @@ import { flatOrNull } from '../turns/floor/flat-turn.ts';
 
 type Of<Type extends Fact['type']> = Extract<Fact, { readonly type: Type }>;
 
-/** Sees which situations a run of commands was. */
+/** Finds the situations that a sequence of commands meets. */
 export class Spotter {
   readonly #situations: Situations;
   readonly #prompted: ReadonlySet<string>;
-  /** How often each held message was edited. */
+  /** Edits of each held message. */
   readonly #edits = new Map<string, number>();
   readonly #isFresh = new Map<string, 'waitOver' | 'outage' | 'stopped'>();
-  /** Channels whose platform cannot be heard. */
+  /** Channels whose platform is disconnected. */
   readonly #lost = new Set<string>();
   #former: { readonly at: number; readonly what: string } = { at: -1, what: '' };
 
-  /** `prompted` holds "channel epoch" of every prompt that reached a session. */
+  /** `prompted`: "channel epoch" of each prompt that reached a session. */
   constructor(situations: Situations, prompted: ReadonlySet<string>) {
     this.#situations = situations;
     this.#prompted = prompted;
@@ -37,7 +37,7 @@ export class Spotter {
     this.#former = { at, what: `${command.type} ${channel} ${epoch}` };
   }
 
-  /** The program is about to crash. */
+  /** Called before the program crashes. */
   crash(floors: Iterable<Floor>): void {
     const s = this.#situations;
     if (this.#lost.size > 0) s.reach('a crash while the platform is out of touch');
@@ -53,7 +53,7 @@ export class Spotter {
     }
   }
 
-  /** What happens while the platform cannot be heard, and when it can again. */
+  /** Finds situations while the platform is disconnected, and after it. */
   #touched({ command, channel, before, after, facts, at }: Move): void {
     const s = this.#situations;
     const wait = waitOf(before.turn) ?? null;
@@ -79,7 +79,7 @@ export class Spotter {
     if (before.turn === null && after.turn !== null) s.reach('the floor goes on when the platform is heard again');
   }
 
-  /** What another program's message does. */
+  /** Finds situations of another program's message. */
   #programWrote({ before, after, facts }: Move): void {
     const s = this.#situations;
     const fate = facts.findLast((fact) => fact.type === 'messageRouted')?.fate;

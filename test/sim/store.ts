@@ -8,22 +8,22 @@ import type { Applied, FloorStoreOptions, OutboxRow } from '../../src/turns/floo
 import { FloorStore } from '../../src/turns/floor-store.ts';
 import type { Life } from './timeline.ts';
 
-/** What the simulation learns of a store. */
+/** Called by a watched store. */
 export type StoreWatch = {
   readonly life: Life;
-  /** A command was carried out or refused; called in the order of the commits. */
+  /** Called for each accepted or refused command, in the order of commits. */
   applied(channel: string, command: Command, at: Instant, applied: Applied): void;
   accepted(message: HumanMessage, outcome: 'new' | 'duplicate'): void;
-  /** The store threw at a command. */
+  /** Called when the store threw at a command. */
   broke(what: string, error: unknown): void;
-  /** The store is about to tell that something is durable. Whoever wants a crash here ends the life. */
+  /** Called before the store answers that something is durable. May end the life to cause a crash here. */
   answering(): void;
   closing(image: Buffer): void;
 };
 
 const NEVER = new Promise<never>(() => {});
 
-/** A database that comes back from what was committed: the bytes of the former one, or an empty one. */
+/** Opens a database with the committed bytes of the former one, or an empty one. */
 export function openImage(image: Buffer | null): Database.Database {
   if (image === null) return openDatabase(MEMORY);
   const db = new Database(image);
@@ -32,7 +32,7 @@ export function openImage(image: Buffer | null): Database.Database {
   return db;
 }
 
-/** The store as shipped, watched. When its program is dead, it does nothing and answers nobody. */
+/** The product's store, watched. It does nothing and never answers when its program is dead. */
 export class WatchedStore extends FloorStore {
   readonly #watch: StoreWatch;
   readonly #db: Database.Database;
@@ -52,7 +52,7 @@ export class WatchedStore extends FloorStore {
       );
   }
 
-  /** How many calls were not yet answered. */
+  /** Calls without an answer so far. */
   get pending(): number {
     return this.#pending;
   }

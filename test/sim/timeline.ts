@@ -1,10 +1,10 @@
 import type { Clock, Timers } from '../../src/lib/time.ts';
 import type { Random } from './random.ts';
 
-/** Something that lives for a while: when it is dead, nothing that it planned happens any more. */
+/** A lifetime. Once it is over, none of its planned entries happens. */
 export type Life = { alive: boolean };
 
-/** One thing that will happen. */
+/** A planned event. */
 export type Entry = {
   readonly at: number;
   readonly seq: number;
@@ -14,12 +14,12 @@ export type Entry = {
   cancelled: boolean;
 };
 
-/** Simulated time: everything that will happen, in the order in which it is due. Time passes only by taking the next. */
+/** Simulated time: planned entries by their time. Time passes only when an entry is taken. */
 export class Timeline {
   now: number;
-  /** For how long the machine has stood still so far. */
+  /** The time for which the machine stood still so far, in milliseconds. */
   stoodStillMs = 0;
-  /** By how much the time has jumped so far, whether the program noticed or not. */
+  /** The jumps of the time so far, in milliseconds, whether the program noticed them or not. */
   jumpedMs = 0;
   readonly #random: Random;
   readonly #heap: Entry[] = [];
@@ -30,7 +30,7 @@ export class Timeline {
     this.#random = random;
   }
 
-  /** Nothing happens for so long, not even what is due. */
+  /** Moves the time on without running due entries. */
   jump(ms: number): void {
     this.now += ms;
     this.jumpedMs += ms;
@@ -43,7 +43,7 @@ export class Timeline {
     return entry;
   }
 
-  /** Takes what happens next and lets time pass until then; `null` when nothing ever will. */
+  /** Takes the next entry and moves the time to it; `null` when none is left. */
   next(): Entry | null {
     for (let entry = this.#sink(); entry !== undefined; entry = this.#sink()) {
       if (entry.cancelled || !entry.life.alive) continue;
@@ -53,19 +53,19 @@ export class Timeline {
     return null;
   }
 
-  /** Whether something should have happened by now and has not. */
+  /** True when an entry is overdue. */
   get isBehind(): boolean {
     const [first] = this.#heap;
     return first !== undefined && first.at <= this.now;
   }
 
-  /** For how long the next thing should have happened already, in milliseconds. */
+  /** The delay of the next entry, in milliseconds. 0 when it is not overdue. */
   get lagMs(): number {
     const [first] = this.#heap;
     return first === undefined ? 0 : Math.max(0, this.now - first.at);
   }
 
-  /** The clock and the timers of one running program. Some of its timers ring a millisecond too soon, as real ones do. */
+  /** The clock and timers of one program. Some timers ring a millisecond early, as real ones do. */
   worldOf(life: Life, early: number): { readonly clock: Clock; readonly timers: Timers } {
     return {
       clock: { now: () => this.now, stoodStillMs: () => this.stoodStillMs },

@@ -1,4 +1,4 @@
-/** An invariant that did not hold. `rule` is its number. */
+/** An invariant that was broken. `rule`: its number. */
 export class Violation extends Error {
   override readonly name = 'Violation';
   readonly rule: string;

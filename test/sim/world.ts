@@ -22,19 +22,19 @@ import { Timeline } from './timeline.ts';
 import type { Life } from './timeline.ts';
 import { Violation, must } from './violation.ts';
 
-/** What one seed came to. */
+/** The result of a seed. */
 export type Outcome = {
   readonly seed: number;
   readonly events: number;
-  /** The same for the same seed and number of events. */
+  /** A digest. Equal for the same seed and number of events. */
   readonly trace: string;
-  /** Posts that the platform shows twice because their request was lost for too long: what the design concedes. */
+  /** Posts shown twice because their request was lost for too long. The design allows these. */
   readonly repeats: number;
   readonly counts: readonly (readonly [Situation, number])[];
   readonly broken: Broken | null;
 };
 
-/** The first rule that was broken, and what led there. */
+/** The first broken rule, with the events before it. */
 export type Broken = {
   readonly rule: string;
   readonly text: string;
@@ -46,18 +46,18 @@ const WORLD: Life = { alive: true };
 const HOUR_MS = 3_600_000;
 const TRAIL = 30;
 const MOST_HEALING = 60_000;
-/** After so long every agent that was gone has been missed. */
+/** The time in which every absent agent is noticed. */
 const SLOWEST_HEARTBEAT_MS = 500_000;
-/** So late a deadline may be met while the program is not held up, in milliseconds. */
+/** The most milliseconds by which a deadline may be late while the program is not held up. */
 const LATEST_MS = 250;
-/** From here on the program counts as held up. */
+/** The delay in milliseconds from which the program counts as held up. */
 const HELD_UP_MS = 100;
-/** Makes the stream of chance of the disk another than the seed's own. */
+/** Separates the disk's random stream from the seed's. */
 const OF_THE_DISK = 0x5d_15_c0_de;
 
 /**
- * Runs one seed: so many events under faults, then peace, in which everything must come to rest and all books agree.
- * `core` is the core as shipped unless a test plants a bug; `look` is shown the store when all is at rest.
+ * Runs one seed: `events` events under faults, then a time without faults. Everything must come to rest then, and all
+ * data must agree. `core`: a copy with a planted bug. `look`: called with the store at rest.
  */
 export async function runSeed(
   seed: number,
@@ -95,7 +95,7 @@ class World {
   readonly #hash = createHash('sha256');
   readonly #trail: (readonly [number, number, string, unknown])[] = [];
   readonly #acting: Life = { alive: true };
-  /** Deadlines that have passed and were not yet met, and since when, by channel. */
+  /** Passed deadlines that have not fired, with the time since when, by channel. */
   readonly #overdue = new Map<string, { readonly deadline: number; readonly since: number }>();
   #events = 0;
   #broken: Broken | null = null;
@@ -141,7 +141,7 @@ class World {
     });
   }
 
-  /** Remembers the first thing that went wrong. */
+  /** Records the first error. */
   fail(error: unknown): void {
     if (this.#broken !== null) return;
     const rule = error instanceof Violation ? error.rule : 'none';
@@ -204,7 +204,7 @@ class World {
     this.#check(this.#disk.spentMs - spentMs);
   }
 
-  /** Lets the program do all that it can do at this instant. */
+  /** Lets the program do everything that it can do at this instant. */
   async #settle(): Promise<void> {
     for (let round = 0; round < 10_000; round += 1) {
       await new Promise<void>((resolve) => void setImmediate(resolve));
@@ -216,14 +216,14 @@ class World {
     throw new Violation('I23', 'the program does not come to rest at one instant');
   }
 
-  /** `spentMs` is how long the commits of the last event took. */
+  /** `spentMs`: the duration of the last event's commits. */
   #check(spentMs: number): void {
     const { store, isReady, isStopping } = this.#bot;
     if (store === null) return this.#overdue.clear();
     const isBehind = this.#timeline.isBehind || !isReady || isStopping;
     for (const [channel, mirrored] of this.#referee.floors) {
       const floor = store.floors.state(channel);
-      // One that nobody changed for a while was read from the file again.
+      // A floor that did not change for a while was read from the file again.
       const isSame = floor === mirrored || isDeepStrictEqual(floor, mirrored);
       must('I16', isSame, () => `the floor of ${channel} changed without a command`);
       checkFloor(mirrored);
@@ -240,7 +240,7 @@ class World {
     }
   }
 
-  /** However much else there is to do, no deadline stays behind for long while the program is not held up. */
+  /** A deadline fires in time, however busy the program is, unless it is held up. */
   #checkLateness(floor: Floor, spentMs: number): void {
     const { channel } = floor;
     const { now, lagMs } = this.#timeline;
@@ -260,7 +260,7 @@ class World {
     });
   }
 
-  /** All faults stop, operators undo what holds floors up, and time passes: everything must be served. */
+  /** Stops all faults, lets operators free the floors, and lets time pass. Everything must be answered. */
   async #heal(): Promise<void> {
     this.#acting.alive = false;
     this.#platform.faults = NO_FAULTS;
@@ -293,7 +293,7 @@ class World {
     await this.#until('the last message to be answered', () => this.#unrest() === null);
   }
 
-  /** What is not yet at rest, in words. */
+  /** Describes what is not at rest; `null`: nothing. */
   #unrest(): string | null {
     const { db } = this.#bot;
     if (db === null) return 'the bot is down';
