@@ -1,6 +1,6 @@
 import type { Json } from './json.ts';
 
-/** What an agent that means well answers to one message; `null` for nothing. `session` names a new session. */
+/** The answer of a correct agent to a message; `null`: no answer. `session` names a new session. */
 export function answerOf(message: unknown, session: () => string): Json {
   const { id, method } = message as { readonly id?: Json; readonly method?: string };
   if (id === undefined || method === undefined) return null;
@@ -8,7 +8,7 @@ export function answerOf(message: unknown, session: () => string): Json {
   return { jsonrpc: '2.0', id, result: method === 'session/new' ? { sessionId: session() } : result };
 }
 
-/** The session of every agent here that has but one. */
+/** The session id of agents with a single session. */
 export const SESSION = 'session-1';
 
 const RESULTS: Readonly<Record<string, { readonly [key: string]: Json }>> = {
@@ -27,7 +27,7 @@ const update = (body: Json): Json => ({
 });
 const result = (id: number, value: Json): Json => ({ jsonrpc: '2.0', id, result: value });
 
-/** What agents send. */
+/** Samples of agents' messages. */
 export const AGENT_MESSAGES: readonly Json[] = [
   update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: 'Hello' }, messageId: 'm1' }),
   update({ sessionUpdate: 'agent_thought_chunk', content: { type: 'text', text: 'Hm' } }),
@@ -63,7 +63,7 @@ export const AGENT_MESSAGES: readonly Json[] = [
 
 const asked = (id: Json, method: string, params: Json): Json => ({ jsonrpc: '2.0', id, method, params });
 
-/** What hosts send. */
+/** Samples of hosts' messages. */
 export const HOST_MESSAGES: readonly Json[] = [
   asked(1, 'initialize', { protocolVersion: 1, clientCapabilities: {}, clientInfo: { name: 'a', version: '1' } }),
   asked(2, 'session/new', { cwd: '/', mcpServers: [{ type: 'http', name: 'a', url: 'http://a', headers: [] }] }),

@@ -1,9 +1,9 @@
 import type { Random } from '../kill/random.ts';
 
-/** What one caller sends, piece after piece, and how it leaves: it closes its half, resets the connection, or stays. */
+/** The bytes of a caller in pieces. `end`: it closes its half, resets the connection, or stays. */
 export type Input = { readonly pieces: readonly Buffer[]; readonly end: 'half' | 'reset' | 'stay' };
 
-/** Texts that parsers trip over. */
+/** Texts that break careless parsers. */
 export const ODD_TEXTS: readonly string[] = [
   [
     '',
@@ -36,7 +36,7 @@ export function oddText(random: Random): string {
   return random.pick(ODD_TEXTS);
 }
 
-/** The bytes with some of them flipped, cut, doubled or put in. */
+/** Returns the bytes with some flipped, cut, doubled or inserted. */
 export function mutated(random: Random, bytes: Buffer): Buffer {
   let result = bytes;
   for (let left = random.between(1, 3); left > 0; left -= 1) result = mutatedOnce(random, result);
@@ -61,7 +61,7 @@ function mutatedOnce(random: Random, bytes: Buffer): Buffer {
   }
 }
 
-/** The bytes as they travel: mostly in one piece, sometimes in several, sometimes mutated, and ended in some way. */
+/** Returns the input for bytes: mostly in one piece, sometimes in two, sometimes mutated, with some end. */
 export function travelling(random: Random, bytes: Buffer): Input {
   const sent = random.chance(0.2) ? mutated(random, bytes) : bytes;
   const cut = random.between(0, sent.length);
@@ -69,7 +69,7 @@ export function travelling(random: Random, bytes: Buffer): Input {
   return { pieces, end: leaving(random) };
 }
 
-/** How a caller leaves a connection that is not kept. */
+/** Returns how a caller ends a connection that is not kept. */
 export function leaving(random: Random): 'half' | 'reset' {
   return random.chance(0.85) ? 'half' : 'reset';
 }

@@ -15,19 +15,19 @@ import type { Stage, Tools } from './stage.ts';
 import { ANSWER_MS, deliver } from './wire.ts';
 import type { Outcome } from './wire.ts';
 
-/** One way into the program, or into the bridge. */
+/** An entry point of the program or of the bridge. */
 export type Door = {
   readonly name: string;
-  /** What these random numbers make. */
+  /** Makes an input from random numbers. */
   readonly input: (random: Random, stage: Stage) => Input;
   readonly send: (stage: Stage, input: Input, random: Random) => Promise<Outcome>;
-  /** Whether a well-formed request is answered. */
+  /** True when the entry point answers a well-formed request. */
   readonly answers: (stage: Stage) => Promise<boolean>;
-  /** For how long, in milliseconds, a caller may be silent in the middle of a request, and where. */
+  /** The longest allowed silence in a request, in milliseconds, and the port that limits it. */
   readonly silence?: { readonly ms: number; readonly port: (stage: Stage) => number | null };
 };
 
-/** Limits of the servers, and how often they look. */
+/** Time limits of the servers, each with the interval of their checks. */
 const REMOTE_SILENCE_MS = 5_000 + 1_000;
 const TOOLS_SILENCE_MS = 5_000 + 30_000;
 const USUAL_SILENCE_MS = 60_000 + 30_000;
@@ -209,12 +209,12 @@ function signed({ slack }: Stage, body: string, json = true): Request {
   return { method: 'POST', target: '/slack/events', headers, body };
 }
 
-/** Some texts, each of a sample. */
+/** Returns 1 to 5 texts, each made from a sample. */
 function texts(random: Random, samples: readonly Json[]): readonly string[] {
   return Array.from({ length: random.between(1, 5) }, () => jsonText(random, random.pick(samples)));
 }
 
-/** A handshake, mostly as it should be, and frames after it. */
+/** A handshake, mostly correct, with frames after it. */
 function talk(random: Random, handshake: Request, said: readonly string[]): Input {
   const first = random.chance(0.95) ? plain(handshake) : requestBytes(random, handshake);
   const frames = said.map((text) => frameBytes(random, 'client', text));
@@ -222,14 +222,14 @@ function talk(random: Random, handshake: Request, said: readonly string[]): Inpu
   return { pieces, end: leaving(random) };
 }
 
-/** Lines of an agent: mostly it goes on afterwards. */
+/** Lines of an agent. Mostly the agent stays connected. */
 function lines(random: Random, samples: readonly Json[]): Input {
   const bytes = Buffer.from(`${texts(random, samples).join('\n')}\n`);
   const { pieces } = travelling(random, bytes);
   return { pieces, end: random.chance(0.95) ? 'stay' : leaving(random) };
 }
 
-/** From an address of its own, so that none is locked out for what the others did. */
+/** Sends from a random address, so that a lockout of one address does not block other inputs. */
 function toRemote(stage: Stage, input: Input, random: Random): Promise<Outcome> {
   return deliver(stage.remotePort, someAddress(random), input);
 }
@@ -296,7 +296,7 @@ function isOpened(
   });
 }
 
-/** A question of the host reaches the agent behind the bridge, and its answer the host, over a fresh connection. */
+/** True when a request of the host reaches the agent through the bridge, and its answer returns. */
 async function isBridged({ bridgeHost }: Stage): Promise<boolean> {
   await bridgeHost.send({ pieces: [], end: 'reset' });
   const question = JSON.stringify({ jsonrpc: '2.0', id: 'check', method: '_ping', params: {} });

@@ -1,7 +1,7 @@
 import type { Random } from '../kill/random.ts';
 import { mutated, oddText } from './bytes.ts';
 
-/** Who sends a frame: clients mask theirs, servers do not. */
+/** The sender of a frame. Clients mask frames, servers do not. */
 export type Side = 'client' | 'server';
 
 type Frame = {
@@ -10,7 +10,7 @@ type Frame = {
   readonly fin?: boolean;
   /** The three reserved bits, 0 to 7. */
   readonly reserved?: number;
-  /** The length that it claims; its own unless given. */
+  /** The claimed length. Default: the real length. */
   readonly claims?: bigint;
 };
 
@@ -29,7 +29,7 @@ export function textFrame(side: Side, text: string): Buffer {
   return encoded(side, { opcode: TEXT, payload: Buffer.from(text) });
 }
 
-/** The frames that carry one text: mostly one as it should be, sometimes what no text comes in. */
+/** Frames of one text: mostly a correct one, sometimes invalid ones. */
 export function frameBytes(random: Random, side: Side, text: string): Buffer {
   if (random.chance(0.75)) return textFrame(side, text);
   const payload = Buffer.from(text);
@@ -75,7 +75,7 @@ function encoded(side: Side, { opcode, payload, fin = true, reserved = 0, claims
   return Buffer.concat([Buffer.from(head), MASK, hidden]);
 }
 
-/** The texts of the whole, masked frames that some bytes begin with. */
+/** The texts of the complete, masked frames at the beginning of some bytes. */
 export function textsIn(bytes: Buffer): readonly string[] {
   const texts: string[] = [];
   for (let at = 0; at + 2 <= bytes.length;) {

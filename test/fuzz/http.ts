@@ -3,7 +3,7 @@ import { oddText } from './bytes.ts';
 
 type Header = readonly [name: string, value: string];
 
-/** A request as it should be. */
+/** A well-formed request. */
 export type Request = {
   readonly method: string;
   readonly target: string;
@@ -104,7 +104,7 @@ const HEADERS: readonly Header[] = [
   ['X-Long', 'x'.repeat(20_000)],
 ];
 
-/** The bytes of a request, mostly odd in one respect or two. */
+/** The bytes of a request, mostly odd in one or two respects. */
 export function requestBytes(random: Random, right: Request): Buffer {
   const method = random.chance(0.08) ? random.pick(METHODS) : right.method;
   const target = random.chance(0.2) ? random.pick(TARGETS) : right.target;
@@ -117,7 +117,7 @@ export function requestBytes(random: Random, right: Request): Buffer {
   return Buffer.from(`${method} ${target} ${version}\r\n${lines}\r\n${body}`);
 }
 
-/** A handshake of a WebSocket. */
+/** The request of a WebSocket handshake. */
 export function upgrade(target: string, headers: readonly Header[]): Request {
   const usual: readonly Header[] = [
     ['Connection', 'Upgrade'],
@@ -128,7 +128,7 @@ export function upgrade(target: string, headers: readonly Header[]): Request {
   return { method: 'GET', target, headers: [...headers, ...usual] };
 }
 
-/** The bytes of a request as it should be. */
+/** The bytes of a well-formed request. */
 export function plain({ method, target, headers, body = '' }: Request): Buffer {
   const length: readonly Header[] = body === '' ? [] : [['Content-Length', String(Buffer.byteLength(body))]];
   const lines = [...headers, ...length].map(([name, value]) => `${name}: ${value}\r\n`).join('');
@@ -149,7 +149,7 @@ function changed(random: Random, [name, value]: Header): readonly Header[] {
   ]);
 }
 
-/** The headers that say how long the body is, and the body in that form: mostly true, sometimes lies. */
+/** The body with its length headers: mostly correct, sometimes contradictory. */
 function framed(random: Random, body: string | undefined): readonly [readonly Header[], string] {
   if (body === undefined) return [[], random.chance(0.05) ? oddText(random) : ''];
   const length = Buffer.byteLength(body);

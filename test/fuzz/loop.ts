@@ -6,44 +6,44 @@ import { setStage } from './stage.ts';
 import type { Stage } from './stage.ts';
 import { fallSilent } from './wire.ts';
 
-/** What to try; it ends after so many inputs or milliseconds, whichever is first. */
+/** The plan of a run. It ends after `inputs` inputs or `limitMs` milliseconds, whichever is first. */
 export type Plan = {
   readonly seed: number;
-  /** The number of the first input: later ones repeat alone what was found. */
+  /** The number of the first input. A later number repeats a finding alone. */
   readonly first?: number;
   readonly inputs: number;
   readonly limitMs: number;
-  /** The names of the doors to try; all unless given. */
+  /** The names of the doors to try. Default: all. */
   readonly doors?: readonly string[];
 };
 
-/** Something that no input may bring about. */
+/** A failure that no input may cause. */
 export type CheckResult = {
   readonly kind: 'crash' | 'hang';
   readonly why: string;
-  /** The inputs before it, the last one last: one of them did it. */
+  /** The last inputs before the failure, in order. One of them caused it. */
   readonly after: readonly Attempt[];
 };
 
-/** One input, by its number. */
+/** An input with its number. */
 export type Attempt = { readonly number: number; readonly door: string; readonly bytes: string };
 
-/** What was found; `sent` counts the inputs that reached each door, `faults` are logged and survived. */
+/** The result. `sent`: inputs that reached each door. `faults`: logged faults that the program survived. */
 export type Report = {
   readonly sent: Readonly<Record<string, number>>;
   readonly findings: readonly CheckResult[];
   readonly faults: readonly string[];
 };
 
-/** So many inputs may be to blame for a crash that is noticed after the last one. */
+/** The number of last inputs that are reported with a crash. */
 const SUSPECTS = 6;
 const CHECK_EVERY = 40;
 const MOST_FINDINGS = 20;
-/** How much later than it may a busy machine lets go of a silent caller. */
+/** The extra time that a busy machine gets to disconnect a silent caller. */
 const LATE_MS = 5_000;
 const LONGEST_SHOWN = 2_000;
 
-/** Tries the doors of the real program with inputs that the seed gives, one after the other, until `signal` if it is sooner. */
+/** Sends seeded inputs to the doors of the real program, one after the other, until the plan or `signal` ends it. */
 export async function fuzz(
   { seed, first = 0, inputs, limitMs, doors: names }: Plan,
   signal?: AbortSignal,
@@ -96,7 +96,7 @@ class Run {
     if (Math.floor(number / this.#doors.length) % CHECK_EVERY === CHECK_EVERY - 1) await this.check([door]);
   }
 
-  /** At every door that has a limit for it, a caller falls silent. */
+  /** Opens a silent caller at each door with a limit of silence. */
   fallSilent(): void {
     for (const { name, silence } of this.#doors) {
       const port = silence?.port(this.#stage) ?? null;
@@ -105,7 +105,7 @@ class Run {
     }
   }
 
-  /** Whoever was silent for longer than is allowed was let go of. */
+  /** Silent callers beyond their limit were disconnected. */
   checkSilent(): void {
     const now = performance.now();
     for (const { name, until, isGone } of this.#silent.splice(0)) {
@@ -138,7 +138,7 @@ class Run {
   }
 }
 
-/** The bytes as they can be read and copied. */
+/** Returns the bytes as readable text that can be copied. */
 function shown({ pieces, end }: Input): string {
   const texts = pieces.map((piece) => JSON.stringify(piece.subarray(0, LONGEST_SHOWN).toString('latin1')));
   return `${texts.join(' + ')}, then ${end}`;

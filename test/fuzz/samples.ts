@@ -4,20 +4,20 @@ import { oddText } from './bytes.ts';
 import type { Json } from './json.ts';
 import type { Stage } from './stage.ts';
 
-/** Command lines that leave the agents their seats. */
+/** Command lines that remove no agent from its seat. */
 export const COMMANDS: readonly string[] = [
   ['/queue', '/floor status', '/why', '/agents', '/stop', '/floor pause', '/floor resume', '/floor skip', '/help'],
   ['!stop', '/history 5', '/history 99999999999', '/floor mode inject', '/floor mode queue', '/why 1', '/floor order'],
   ['/allow once', '/reject', '/floor give pm', '/floor reorder pm dev', '/sessions', '/budget', '/floor extend 1e9'],
 ].flat();
 
-/** A command line, now and then one with something odd in it. */
+/** Returns a command line, sometimes with an odd text at its end. */
 export function commandIn(random: Random): string {
   const line = random.pick(COMMANDS);
   return random.chance(0.3) ? `${line} ${oddText(random)}` : line;
 }
 
-/** What pages send. */
+/** Samples of the page's frames. */
 export const PAGE_FRAMES: readonly Json[] = [
   { type: 'open', channel: '$channel' },
   { type: 'open', channel: null },
@@ -39,7 +39,7 @@ const call = (name: string, input: Json): Json => ({
   params: { name, arguments: input },
 });
 
-/** What callers of tools send. */
+/** Samples of tool callers' messages. */
 export const TOOL_CALLS: readonly Json[] = [
   {
     jsonrpc: '2.0',
@@ -71,7 +71,7 @@ const inner = (event: { readonly [key: string]: Json }): Json => ({
 });
 const person = { type: 'message', user: '$ann', ts: '$ts', text: 'pm: hello <@$bot> <#C1|x> <!here>' };
 
-/** What Slack posts: as JSON, as a form with one field "payload", or as a form of several fields. */
+/** Samples of Slack's requests: as JSON, as a form with one field "payload", or as a form of several fields. */
 export const SLACK_BODIES: readonly Json[] = [
   { form: 'json', value: { type: 'url_verification', challenge: 'x' } },
   { form: 'json', value: { type: 'app_rate_limited', minute_rate_limited: 1 } },
@@ -133,7 +133,7 @@ const posted = {
   message_reference: { message_id: '1', channel_id: '$hall' },
 };
 
-/** What Discord's gateway tells of a server. */
+/** Samples of events that Discord's gateway sends about a server. */
 export const DISPATCHES: readonly Json[] = [
   dispatch('MESSAGE_CREATE', posted),
   dispatch('MESSAGE_UPDATE', { ...posted, edited_timestamp: '2026-01-01T00:00:01.000Z' }),
@@ -164,7 +164,7 @@ export const DISPATCHES: readonly Json[] = [
   dispatch('GUILD_CREATE', { id: '$guild', unavailable: false, channels: [], threads: [], roles: [], members: [] }),
 ];
 
-/** What it says of the connection itself, but for what ends it: a client that is away hears nothing else. */
+/** Samples about the gateway's connection, without those that end it: a disconnected client hears nothing else. */
 export const GATEWAY_FRAMES: readonly Json[] = [
   { op: 1, d: null },
   { op: 10, d: { heartbeat_interval: 41_250 } },
@@ -173,7 +173,7 @@ export const GATEWAY_FRAMES: readonly Json[] = [
   dispatch('RESUMED', {}),
 ];
 
-/** Samples with the names of this stage in them; keys and times are new each time. */
+/** Samples with the names of this stage. Keys and times are new each time. */
 export function filled(samples: readonly Json[], { channel, slack, discord }: Stage): readonly Json[] {
   const { ids } = slack;
   const names: Readonly<Record<string, string>> = {

@@ -18,45 +18,45 @@ import { SESSION, answerOf } from './acp.ts';
 import { openPlug } from './wire.ts';
 import type { Plug } from './wire.ts';
 
-/** Where tools are, and the header that opens them. */
+/** The port of an agent's tools, and its authorization header. */
 export type Tools = { readonly port: number; readonly bearer: string };
 
-/** The real program with every door open, a bridge, and those who play the other sides. */
+/** The real program with every door open, a bridge, and their peers. */
 export type Stage = {
   readonly consolePort: number;
   readonly remotePort: number;
   readonly slackPort: number;
   readonly channel: string;
-  /** The ids of the Slack that it is connected to. */
+  /** The Slack server that the program is connected to. */
   readonly slack: SlackServer;
-  /** The Discord whose gateway it listens to. */
+  /** The Discord server whose gateway the program is connected to. */
   readonly discord: DiscordServer;
-  /** What opens the console: the token of `conch ctl`, which the cookie holds, too. */
+  /** The token of `conch ctl`, which opens the console. The cookie holds it, too. */
   readonly consoleToken: () => string;
   readonly remoteToken: string;
-  /** The tools of an agent that the program has started, and of one that has dialled; `null` while they are not known. */
+  /** The tools of an agent that the program started, and of one that dialled in; `null` while unknown. */
   readonly localTools: () => Tools | null;
   readonly remoteTools: () => Tools | null;
-  /** An agent of the program whose lines are ours to choose. */
+  /** The program's agent whose lines the fuzzer chooses. */
   readonly agentLines: Plug;
   /** The host of the bridge, and its agent. */
   readonly bridgeHost: Plug;
   readonly bridgeAgent: Plug;
-  /** What the program and the bridge said of their end, if one of them has ended or is about to. */
+  /** The error of the program or the bridge when one of them ended or is about to; else `null`. */
   readonly fallen: () => string | null;
-  /** What was logged as a fault and survived. */
+  /** Logged faults that the program survived. */
   readonly faults: () => readonly string[];
-  /** Starts anew what has ended. */
+  /** Restarts the program or the bridge if it ended. */
   revive(): Promise<void>;
   stop(): Promise<void>;
 };
 
 const PIPE_AGENT = new URL('fixtures/pipe-agent.ts', import.meta.url).pathname;
 const BRIDGE = new URL('fixtures/bridge.ts', import.meta.url).pathname;
-/** An agent whose process has ended is back after a while: until then its door is passed by. */
+/** An agent whose process ended returns after a while. Until then its door is skipped. */
 const LINES_WAIT_MS = 0;
 
-/** Starts everything, on free ports of this machine. */
+/** Starts everything on free local ports. */
 export async function setStage(): Promise<Stage> {
   const [slackPort, remotePort] = [await freePort(), await freePort()];
   const slack = await startSlack({ requestUrl: `http://127.0.0.1:${slackPort}/slack/events`, retryDelaysMs: [] });
@@ -148,7 +148,7 @@ export async function setStage(): Promise<Stage> {
 
 const FAULT = /could not be (?:answered|accepted|taken|processed)/;
 
-/** Why the program ends, or has ended; `null` while it runs. */
+/** The reason why the program ends or ended; `null` while it runs. */
 function endOf(bot: Bot): string | null {
   const out = bot.out();
   const fatal = out.indexOf('"level":"fatal"');
@@ -191,7 +191,7 @@ function startBridge(hostPort: number, agentPort: number): RunningBridge {
 
 const WEBSOCKET_SALT = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 
-/** A host that lets a bridge in, and says nothing more. */
+/** A host that accepts a bridge and sends nothing more. */
 function accepting(bytes: Buffer, first: boolean): Buffer | null {
   const key = /sec-websocket-key: (\S+)/i.exec(bytes.toString('latin1'))?.[1];
   if (!first || key === undefined) return null;
@@ -202,7 +202,7 @@ function accepting(bytes: Buffer, first: boolean): Buffer | null {
 
 type Keeper = { readonly lines: (bytes: Buffer) => Buffer | null; readonly tools: () => Tools | null };
 
-/** An agent that means well, and keeps what it is told of its tools. */
+/** A correct agent that records the tools it is told of. */
 function createKeeper(session: () => string = () => SESSION): Keeper {
   let tools: Tools | null = null;
   const answer = (line: string): string => {
@@ -242,7 +242,7 @@ function toolsIn(message: object): Tools | null {
     : { port: Number(new URL(server.url).port), bearer: server.headers[0]?.value ?? '' };
 }
 
-/** Keeps an agent connected; call what it returns to end that. */
+/** Keeps an agent connected. The returned function ends that. */
 function keepConnected(port: number, token: string, { lines }: Keeper): () => void {
   let over = false;
   let socket: WebSocket | null = null;

@@ -4,15 +4,15 @@ import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Input } from './bytes.ts';
 
-/** What came of one input: `silent` when the other side neither answered nor closed within its time. */
+/** The outcome of an input. `silent`: the other side neither answered nor closed in time. */
 export type Outcome = 'done' | 'silent' | 'absent';
 
-/** Between the pieces of one input, unless something is heard before. */
+/** The wait between the pieces of an input, unless an answer comes earlier. */
 const PIECE_MS = 2;
-/** How long the other side has for its answer, or to close after a caller has closed its half. */
+/** The time in which the other side must answer, or close after the caller closed its half. */
 export const ANSWER_MS = 10_000;
 
-/** Sends one input over a connection of its own; `from` is the address that it comes from. */
+/** Sends one input over a new connection. `from`: its source address. */
 export async function deliver(port: number, from: string | null, { pieces, end }: Input): Promise<Outcome> {
   const address = { port, host: '127.0.0.1', allowHalfOpen: true };
   const socket = connect(from === null ? address : { ...address, localAddress: from });
@@ -30,7 +30,7 @@ export async function deliver(port: number, from: string | null, { pieces, end }
   return outcome;
 }
 
-/** A caller that begins a request and falls silent; what it returns tells whether it was let go of, and ends it. */
+/** Begins a request and falls silent. The returned function tells whether the caller was disconnected, and ends it. */
 export function fallSilent(port: number): () => boolean {
   const socket = connect(port, '127.0.0.1', () => socket.write('GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: '));
   socket.on('error', () => undefined).on('data', () => undefined);
@@ -52,28 +52,28 @@ async function write(socket: Socket, pieces: readonly Buffer[]): Promise<void> {
   }
 }
 
-/** A socket that is being shut down cannot be reset, and would stay open for ever. */
+/** A socket that is shutting down cannot be reset and would stay open forever. */
 function reset(socket: Socket): void {
   if (socket.writableEnded) socket.destroy();
   else socket.resetAndDestroy();
 }
 
-/** Where programs connect to us: the newest connection is the one that is spoken to. */
+/** A port where programs connect to us. Inputs go to the newest connection. */
 export type Plug = {
   readonly port: number;
-  /** How often it was connected. */
+  /** The number of connections so far. */
   readonly count: () => number;
-  /** Sends one input over the connection of now; waits for one if there is none. */
+  /** Sends an input over the present connection. Waits for a connection if there is none. */
   send(input: Input): Promise<Outcome>;
-  /** Whether it hears, within so many milliseconds, bytes that fit. */
+  /** True when bytes that fit arrive within `withinMs` milliseconds. */
   hears(fits: (bytes: Buffer) => boolean, withinMs: number): Promise<boolean>;
   close(): void;
 };
 
-/** What a plug does with what it hears: the bytes to answer with. */
+/** Returns the bytes to answer with; `null`: none. */
 export type Answering = (bytes: Buffer, first: boolean) => Buffer | null;
 
-/** Opens a plug; `waitMs` is how long it waits for a connection before it counts as absent. */
+/** Opens a plug. `waitMs`: how long it waits for a connection before it counts as absent. */
 export async function openPlug(answering: Answering, waitMs = ANSWER_MS): Promise<Plug> {
   let socket: Socket | null = null;
   let count = 0;
