@@ -98,6 +98,7 @@ export async function runSlackKills(plan: SlackPlan): Promise<SlackReport> {
   }
 }
 
+/** A loopback Slack with three channels and people who write in them. */
 export type SlackRoom = {
   readonly slack: SlackServer;
   readonly crowd: SlackCrowd;
