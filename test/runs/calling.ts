@@ -8,7 +8,7 @@ import { CHANNEL, configOf, converse, fileIn, fixture, onStage, pageIn, question
 import type { Parts, Stage } from './stage.ts';
 import { press, surfacesOf } from './surfaces.ts';
 
-/** How tools are called, asked about, remembered and refused: rows 1 to 6. */
+/** Rows 1 to 6: how tools are called, asked about, allowed for always and denied. */
 export const CALLING: readonly Scenario[] = [
   { id: 1, name: 'read, search', run: reading },
   { id: 2, name: 'write → Once', run: once },
@@ -18,7 +18,7 @@ export const CALLING: readonly Scenario[] = [
   { id: 6, name: 'get-env', run: hidden },
 ];
 
-/** How many questions were asked so far; one that continues after a restart is the same. */
+/** The number of questions asked so far. A question that continues after a restart counts once. */
 export function cards(stage: Pick<Stage, 'facts'>): number {
   const ids = stage.facts().flatMap((fact) => (fact.type === 'paused' ? (fact.approval?.id ?? []) : []));
   return new Set(ids).size;
@@ -30,7 +30,7 @@ const WRITE = 'filesystem__write_file';
 const at = ({ folder }: Parts, name: string): string => join(folder, name);
 const writing = (parts: Parts, name: string, content: string) => calling(WRITE, { path: at(parts, name), content });
 
-/** The servers, each with a clock at its way out. */
+/** The servers, each with a recorder of the times of its answers. */
 function stamped(parts: Parts, file: string): Readonly<Record<string, object>> {
   const all = Object.entries(servers(parts)) as [string, { command: string; args: readonly string[] }][];
   return Object.fromEntries(
@@ -57,7 +57,7 @@ async function reading(size: Size): Promise<Outcome> {
     models.play('dev', calls);
     await converse(page, 'Read, and search.');
     const answered = readFileSync(stamps(stage), 'utf8').trim().split('\n').map(Number);
-    // Until the model is asked again: its result is on record by then, and everything of ours is done.
+    // Measures from the server's answer until the model is asked again: the result is stored by then.
     const oursMs = models.requests
       .filter(({ results }) => results.length > 0)
       .map(({ at: heardAt }) => {
@@ -82,7 +82,7 @@ async function reading(size: Size): Promise<Outcome> {
   });
 }
 
-/** Longer than a message of Discord may be, and than people were shown of an input once. */
+/** Returns a text longer than a Discord message, and than people once saw of an input. */
 function longText(name: string): string {
   return Array.from({ length: 90 }, (_, line) => `${name} line ${line + 1}: one agent at a time has the floor`).join(
     '\n',
@@ -127,7 +127,7 @@ async function once(): Promise<Outcome> {
   });
 }
 
-/** Says yes for always to the rule that fits; the words that came back. */
+/** Allows the request with an always rule that fits. Returns the answer. */
 async function allowAlways(page: Page, fits: (rule: string) => boolean): Promise<string> {
   const number = await question(page);
   const offers = page.view?.holder?.approval?.always ?? [];

@@ -15,15 +15,15 @@ import type { Outcome, Scenario, Size } from './scenario.ts';
 import { CHANNEL, configOf, fixture, onStage, pageIn, questionOrRest } from './stage.ts';
 import type { Parts, Stage } from './stage.ts';
 
-/** Programs that are killed between a request and its result: rows 7 and 8. */
+/** Rows 7 and 8: programs that are killed between a request and its result. */
 export const CRASHES: readonly Scenario[] = [
   { id: 7, name: 'kill -9 with an open card; restart; Yes', run: killed },
   { id: 8, name: 'same with the ACP agent', run: killedAgent },
 ];
 
 /**
- * Twelve moments from a request to its result. `again`: how often people may have to be asked in all, for a call that may have
- * done its work is never repeated without a question.
+ * Twelve moments from a request to its result. `again`: the most questions in all. A call that may have run is not
+ * repeated without a question.
  */
 const POINTS = [
   { name: 'the model is asked', again: 1 },
@@ -43,7 +43,7 @@ type Point = (typeof POINTS)[number]['name'];
 
 const SHORT = new Set<Point>(['the question is open', 'the server has the call']);
 
-/** Faults of all cycles, each named by its moment. */
+/** Faults of all cycles. Each text names the moment of the kill. */
 type Faults = {
   readonly lost: string[];
   readonly doubled: string[];
@@ -102,7 +102,7 @@ async function killed(size: Size): Promise<Outcome> {
 type World = { readonly stage: Stage; readonly rig: Rig; readonly bot: Bot; readonly faults: Faults };
 type Cycle = { readonly name: Point; readonly again: number; readonly task: string };
 
-/** One task, cut at one moment, and everything that is asked afterwards answered with yes; the bot that then runs. */
+/** Runs a task, kills the program at one moment, and allows everything afterwards. Returns the running bot. */
 async function cycle({ stage, rig, bot, faults }: World, { name, again, task }: Cycle): Promise<Bot> {
   const { models, place } = stage;
   const page = await pageIn(bot);
@@ -112,7 +112,7 @@ async function cycle({ stage, rig, bot, faults }: World, { name, again, task }: 
   models.think(mindOf(task, kill));
   rig.hear = (when) => kill.at(when === 'before' ? 'the server has the call' : 'the server has done it');
   const watching = watch(join(place.dataDir, 'conch.db'), kill);
-  // It may be killed before it has answered.
+  // The program may be killed before it answers.
   await page.say(CHANNEL, `Write ${task}.`).catch(() => undefined);
   await Promise.race([
     kill.done,
@@ -147,7 +147,7 @@ async function cycle({ stage, rig, bot, faults }: World, { name, again, task }: 
   return next;
 }
 
-/** Looks first, and again when outcome unknown: as careful as a model should be. */
+/** The mind of a careful model: looks first, and again after an unknown outcome. */
 function mindOf(task: string, kill: Kill | null): Mind {
   return async ({ results }) => {
     const last = results.at(-1);
@@ -163,7 +163,7 @@ function mindOf(task: string, kill: Kill | null): Mind {
   };
 }
 
-/** Says yes to whatever is asked, until the floor rests. */
+/** Allows every request until the floor rests. */
 async function answerAll(page: Page, kill: Kill | null): Promise<void> {
   await page
     .until(() => page.view?.condition !== 'resting' || page.view.holder !== null, 'a turn', 5_000)
@@ -185,7 +185,7 @@ async function answerAll(page: Page, kill: Kill | null): Promise<void> {
 
 const MOST_QUESTIONS = 6;
 
-/** Kills a program at one moment. */
+/** A planned kill of a program at one moment. */
 class Kill {
   readonly point: Point;
   readonly done: Promise<void>;
@@ -201,7 +201,7 @@ class Kill {
     this.#resolve = resolve;
   }
 
-  /** It is this moment. */
+  /** Kills the program if `point` is its moment. */
   async at(point: Point): Promise<void> {
     if (point !== this.point || this.isDone) return;
     this.isDone = true;
@@ -214,7 +214,7 @@ class Kill {
   }
 }
 
-/** Looks what is written, and kills at the first fact of a moment. */
+/** Reads the journal as it grows, and kills at the first fact of the moment. */
 async function watch(path: string, kill: Kill): Promise<void> {
   const db = new Database(path, { readonly: true });
   try {
@@ -251,7 +251,7 @@ function momentOf(facts: string, call: string): Point | null {
   return has('runStarted') ? 'the run has begun' : null;
 }
 
-/** A server whose effects are counted, and which tells when it begins and has done one. */
+/** A server that counts its effects and reports before and after each one. */
 export function effectsServer(parts: Parts, { url }: Rig): object {
   const env = { EFFECTS: effectsFile(parts), RIG: url };
   return { command: process.execPath, args: [fixture('effect-server.ts')], env, trusted: true };
@@ -269,7 +269,7 @@ function effectsIn({ parts }: Stage): readonly { readonly task: string }[] {
     .map((line) => JSON.parse(line) as { task: string });
 }
 
-/** What servers with an effect tell; each of them waits until it was heard. */
+/** The receiver of the servers' reports. A server waits for the answer to each report. */
 export type Rig = {
   readonly url: string;
   hear: (when: 'before' | 'after') => void | Promise<void>;
@@ -294,19 +294,19 @@ export async function startRig(): Promise<Rig> {
   return rig;
 }
 
-/** What people say to a coding agent that a restart took, and where that agent works. */
+/** People's answers to a coding agent that a restart ended, in its turn or its background run. */
 const ANSWERS = [
   { name: 'yes', line: '/allow', isAside: false },
   { name: 'no', line: '/reject', isAside: false },
   { name: 'yes, beside the floor', line: '/allow', isAside: true },
 ] as const;
 
-/** An agent that asks for the same twice: what people say over a restart counts once, and the second is asked about. */
+/** An agent asks for the same twice: an answer across a restart counts once, and the second request is asked. */
 async function killedAgent(size: Size): Promise<Outcome> {
   const forms = size === 'short' ? ANSWERS.slice(0, 1) : ANSWERS;
   const measured: Record<string, unknown> = {};
   for (const form of forms) Object.assign(measured, await answeredOverRestart(form));
-  // One card before; after it that one is edited, and the second request has the other.
+  // One card is posted before the restart and edited after it. The second request has the other card.
   const wanted = forms.flatMap(({ name, line }) => {
     const effects = line === '/allow' ? 2 : 1;
     return Object.entries({ cards: 2, edited: 1, grants: 1, told: 1, effects, decisions: 'open, grant, once' }).map(
@@ -360,7 +360,7 @@ async function answeredOverRestart({ name, line, isAside }: (typeof ANSWERS)[num
   });
 }
 
-/** Resolves with the number of a question after another one, once people may answer it. */
+/** Resolves with the number of the next question after `after`, once people can answer it. */
 async function numberAsked(page: Page, after: number): Promise<number> {
   const open = () =>
     [page.view?.holder?.approval, ...(page.view?.asides ?? []).map(({ question }) => question)].find(

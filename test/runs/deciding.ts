@@ -7,7 +7,7 @@ import { CHANNEL, FAULTY, RULES, configOf, onStage, pageIn, question, questionOr
 import type { Parts } from './stage.ts';
 import { surfacesOf } from './surfaces.ts';
 
-/** Who decides, when, and what makes people be asked: rows 9 to 11. */
+/** Rows 9 to 11: who decides, when, and what needs an approval. */
 export const DECIDING: readonly Scenario[] = [
   { id: 9, name: '50 simultaneous clicks from 3 surfaces', run: clicked },
   { id: 10, name: 'untrusted text, then an allowed write; a second agent that read the message', run: tainted },
@@ -17,7 +17,7 @@ export const DECIDING: readonly Scenario[] = [
 const CLICKS = 50;
 const FEW_CLICKS = 15;
 
-/** Buttons, commands of the platform and the page at once, every other a no; on Discord, then on Slack. */
+/** Clicks buttons, platform commands and the page at once, half of them denials. On Discord, then on Slack. */
 async function clicked(size: Size): Promise<Outcome> {
   const count = size === 'short' ? FEW_CLICKS : CLICKS;
   return await onStage({ platforms: true, config: (parts) => configOf(parts) }, async (stage) => {
@@ -56,7 +56,7 @@ async function clicked(size: Size): Promise<Outcome> {
           return (await page.command(channel, `/${verb} ${asked}`)).text;
         }),
       );
-      // Slack shows Ann what each of her clicks came to in the same place: it is counted there, once all of it has come.
+      // On Slack, Ann sees the result of each click as an ephemeral message. Counts them after all have come.
       const clicks = words.filter((_, index) => index % 3 !== 2).length;
       const hasCome = () => name !== 'Slack' || slack.world.ephemerals.length - heard >= clicks;
       await until(hasCome, 'an answer to every click', 20_000).catch(() => undefined);
@@ -86,7 +86,7 @@ async function clicked(size: Size): Promise<Outcome> {
   });
 }
 
-/** One agent reads what nobody vouches for and writes; the next has read its message and writes. */
+/** An agent reads untrusted text and writes. The next agent has read its message, and writes, too. */
 async function tainted(size: Size): Promise<Outcome> {
   const fetching = 'everything__gzip-file-as-resource';
   const tools = { ...RULES, allow: [...RULES.allow, 'mcp__filesystem__write_file', `mcp__${fetching}`], ask: [] };
@@ -114,7 +114,7 @@ async function tainted(size: Size): Promise<Outcome> {
         }
       }
     };
-    // Before anything was read the rule allows it.
+    // The rule allows the write before the agent has read untrusted text.
     models.play('dev', [write('clean.txt')]);
     models.play('qa', [{ text: 'Fine.' }]);
     await page.say(CHANNEL, 'Write clean.txt.');
@@ -130,7 +130,7 @@ async function tainted(size: Size): Promise<Outcome> {
     const measured = { cardsBefore: clean.length, firstAsked: first.length, secondAsked: second.length, words };
     const wanted = { cardsBefore: 0, firstAsked: 1, secondAsked: 1 };
     if (size === 'short') return outcome(measured, wanted);
-    // What its session has read is still what it goes by.
+    // The session keeps its taint from reading across the restart.
     await bot.end('SIGKILL');
     bot = await stage.start();
     page = await pageIn(bot);
@@ -147,7 +147,7 @@ async function tainted(size: Size): Promise<Outcome> {
 const LIMIT = 50;
 const ROUNDS = 52;
 
-/** Pauses at the limit and goes on; over a restart; and ends by Complete and by Abort. */
+/** A run pauses at its limit and continues, also after a restart. It ends by Complete and by Abort. */
 async function limited(size: Size): Promise<Outcome> {
   const limit = size !== 'short' ? LIMIT : 5;
   const rounds = size !== 'short' ? ROUNDS : 7;
@@ -172,14 +172,14 @@ async function limited(size: Size): Promise<Outcome> {
       await page.until(atLimit, 'the pause at the limit', 120_000);
       return epoch;
     };
-    // Continue, and the rounds that are left.
+    // Continue, and the remaining rounds.
     const one = await begin((request) => (asked < rounds ? endless(request) : DONE));
     const beforeContinue = done();
     const steps = stage.facts().filter(({ type }) => type === 'stepped').length;
     await page.command(CHANNEL, `/allow ${await question(page)}`);
     await rests(page, one);
     const afterContinue = done();
-    // Cut by a restart at the limit: nobody has said that it may go on.
+    // The program restarts at the limit: nobody has allowed the run to continue.
     const two = await begin(endless);
     const beforeKill = done();
     await bot.end('SIGKILL');

@@ -18,22 +18,22 @@ const FORM = {
 };
 const NOTE = 'first line\nsecond "line", coats=9';
 
-/** A channel of a platform in which a form is asked. */
+/** A platform's channel with an open form. */
 type Asking = {
   readonly channel: string;
   readonly page: Awaited<ReturnType<typeof pageIn>>;
-  /** Ann, or somebody else, presses Answer…; resolves with what opens it, and sends it. */
+  /** Presses Answer… as Ann or as Bob. Resolves with a function that submits the form and returns the answer. */
   readonly open: (user?: 'ann' | 'bob') => Promise<(filled: Readonly<Record<string, string>>) => Promise<string>>;
-  /** The form that was opened last, as the platform has it. */
+  /** The form that was opened last, in the platform's data. */
   readonly drawn: () => string;
   readonly say: (text: string) => void;
-  /** All that stands there. */
+  /** All texts in the channel. */
   readonly shown: () => string;
 };
 
 type How = { readonly server?: object; readonly schema?: object };
 
-/** A stage on which the server asks its form: `asks` lets the model call it once more. */
+/** A stage whose server asks a form. `asks`: lets the model call the tool once more. */
 type FormStage = Stage & { readonly asks: () => void };
 
 async function onForms(use: (stage: FormStage, bot: Bot) => Promise<void>, how: How = {}): Promise<void> {
@@ -120,7 +120,7 @@ const PLATFORMS = [
   ['Slack', onSlack],
 ] as const;
 
-/** Runs one check on each platform, with the same program. */
+/** Runs a check on each platform, in the same program. */
 async function onEach(
   check: (asking: Asking, stage: FormStage, epoch: number) => Promise<void>,
   how: How = {},
@@ -136,8 +136,8 @@ async function onEach(
   }, how);
 }
 
-describe('a form that a server of tools asks on Discord, and then on Slack', () => {
-  test('stays open until it is filled in as it should be, by somebody who may, and its server has it letter by letter', async () => {
+describe('a form that a tool server asks on Discord, and then on Slack', () => {
+  test('stays open until an allowed person fills it correctly, and its server gets the exact answer', async () => {
     await onEach(async ({ open, page, shown, channel: own }, stage, epoch) => {
       const asked = await question(page);
       const send = await open();
@@ -175,7 +175,7 @@ describe('a form that a server of tools asks on Discord, and then on Slack', () 
     }, how);
   });
 
-  test('counts one of many answers that come at once, and tells the others by whom it was answered', async () => {
+  test('counts one of many simultaneous answers, and tells the other people who answered', async () => {
     await onEach(async ({ open, page, channel }, stage, epoch) => {
       const before = answersOf(stage).length;
       const asked = await question(page);
@@ -195,7 +195,7 @@ describe('a form that a server of tools asks on Discord, and then on Slack', () 
 });
 
 test.each(PLATFORMS)(
-  'a form on %s is over with a restart: its buttons and its forms say so, and nobody knows what came of the call',
+  'a form on %s closes at a restart: its buttons and dialogs say so, and the call has an unknown outcome',
   async (_name, on) => {
     await onForms(async (stage, bot) => {
       const before = await on(stage, bot);

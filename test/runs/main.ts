@@ -28,7 +28,7 @@ for (const scenario of chosen) {
 const numbers = only.length === 0 || values.numbers ? await measured() : {};
 const found = await Promise.all(done);
 
-/** Runs one and tells how it went, in a line. */
+/** Runs a scenario and prints its result as one line. */
 async function told(scenario: Scenario, waits: () => void) {
   const { id, name } = scenario;
   const from = performance.now();
@@ -38,7 +38,7 @@ async function told(scenario: Scenario, waits: () => void) {
   return [id, { name, ...came }] as const;
 }
 
-/** What runs cost; `null` when it could not be measured, which is told. */
+/** Measures the costs of runs. Prints an error and returns `null` when it cannot. */
 async function measured() {
   try {
     const costs = await measure(size);

@@ -1,40 +1,40 @@
 import { LLMock } from '@copilotkit/aimock';
 import type { ChatCompletionRequest } from '@copilotkit/aimock';
 
-/** What a model is asked. */
+/** A request to a model. */
 export type Asked = {
-  /** Whose model: agents and their models have one name here. */
+  /** The agent of the model. Agents and their models have the same names here. */
   readonly agent: string;
-  /** The names of the tools that it is offered. */
+  /** The names of the offered tools. */
   readonly tools: readonly string[];
-  /** What its last calls returned, in order; empty right after a prompt. */
+  /** The results of the model's last calls, in order. Empty right after a prompt. */
   readonly results: readonly string[];
-  /** All that it is shown. */
+  /** The whole text that the model gets. */
   readonly text: string;
-  /** Milliseconds of this process's clock. */
+  /** The time by this process's clock, in milliseconds. */
   readonly at: number;
 };
 
-/** What it answers: a text, or calls in their order. */
+/** A model's answer: a text, or calls in order. */
 export type Reply = {
   readonly text?: string;
   readonly calls?: readonly { readonly name: string; readonly input: object }[];
 };
 
-/** A mind in place of a model. */
+/** A function that answers in place of a model. */
 export type Mind = (asked: Asked) => Reply | Promise<Reply>;
 
-/** The service of all models of a stage, on this machine; every request is kept. */
+/** The local service of all models of a stage. Keeps every request. */
 export class Models {
   readonly requests: Asked[] = [];
-  /** When the last answer was given, in milliseconds of this process's clock. */
+  /** The time of the last answer by this process's clock, in milliseconds. */
   answeredAt = 0;
   readonly #mock = new LLMock({ port: 0, host: '127.0.0.1' });
   readonly #scripts = new Map<string, Reply[]>();
   #mind: Mind | null = null;
   #calls = 0;
 
-  /** How the service is reached. */
+  /** The URL of the service. */
   get url(): string {
     return `${this.#mock.url}/v1`;
   }
@@ -55,12 +55,12 @@ export class Models {
     await this.#mock.start();
   }
 
-  /** What an agent's model answers from now on, request by request; then it says that it is done. */
+  /** Sets the answers of an agent's model, request by request. After them it says that it is done. */
   play(agent: string, replies: readonly Reply[]): void {
     this.#scripts.set(agent, [...replies]);
   }
 
-  /** Lets a mind answer everything in place of scripts. */
+  /** Lets a mind answer all requests in place of the scripts; `null`: the scripts answer again. */
   think(mind: Mind | null): void {
     this.#mind = mind;
   }
@@ -70,10 +70,10 @@ export class Models {
   }
 }
 
-/** What a model says that has nothing more to do. */
+/** The answer of a model that has nothing more to do. */
 export const DONE: Reply = { text: 'Done.' };
 
-/** One call, as an answer. */
+/** An answer with one call. */
 export function calling(name: string, input: object): Reply {
   return { calls: [{ name, input }] };
 }

@@ -11,23 +11,23 @@ import type { Size } from './scenario.ts';
 import { FAULTY, CHANNEL, configOf, converse, onStage, pageIn, question, rests } from './stage.ts';
 import type { Stage } from './stage.ts';
 
-/** What runs cost people and machines; times in milliseconds unless named otherwise. */
+/** The costs of runs. Times are in milliseconds unless the name says otherwise. */
 export type Numbers = {
-  /** From the request of a call to its question in a channel of Discord that people can answer. */
+  /** From the request of a call until people can answer its question on Discord. */
   readonly cardP50Ms: number;
   readonly cardP95Ms: number;
-  /** From a yes to the call at its server. */
+  /** From the approval until the call reaches its server. */
   readonly clickToDispatchP50Ms: number;
   readonly clickToDispatchP95Ms: number;
-  /** Of one call against a hundred rules. */
+  /** The time of one verdict with a hundred rules. */
   readonly ruleMicros: number;
-  /** What the journals of a floor and its run grow by for one call that a rule allows. */
+  /** Bytes that the journals of floor and run grow by for one call that a rule allows. */
   readonly bytesPerCall: number;
-  /** Tool calls on record that stand there by the agent's own account, of all in this measurement. */
+  /** The share of stored calls that only the agent reported, of all in this measurement. */
   readonly shareOfAgents: number;
 };
 
-/** Measures them. */
+/** Measures the costs. */
 export async function measure(size: Size): Promise<Numbers> {
   const times = size !== 'short' ? 40 : 3;
   return { ...(await asked(times)), ruleMicros: ruleMicros(), bytesPerCall: await bytesPerCall(times) };
@@ -79,7 +79,7 @@ async function asked(times: number) {
   }
 }
 
-/** When each question stood in its channel for people to answer. */
+/** The times when people could answer each question in the channel. */
 function shownTimes({ place }: Stage, channel: string): readonly number[] {
   const journals = readJournals(join(place.dataDir, 'conch.db'), floorMachine);
   return (journals.get(channel) ?? []).flatMap(({ fact, at }) => (fact.type === 'questionShown' ? [at] : []));
@@ -88,7 +88,7 @@ function shownTimes({ place }: Stage, channel: string): readonly number[] {
 const RULES = 100;
 const CALLS = 100;
 
-/** Of one call against a hundred rules, the middle of many rounds. */
+/** The median time of one verdict with a hundred rules. */
 function ruleMicros(): number {
   const list = (from: number) => Array.from({ length: RULES / 4 }, (_, index) => from + index);
   const rules = uniteRules([
@@ -135,7 +135,7 @@ async function bytesPerCall(times: number): Promise<number> {
       await converse(page, 'Go on.');
       return journalBytes(stage) - before;
     };
-    // A turn with one call, and one with many: what lies between them are calls alone.
+    // Compares a turn with one call to a turn with many calls: the difference is the calls' alone.
     const one = await turn(1);
     return Math.round(((await turn(times + 1)) - one) / times);
   });

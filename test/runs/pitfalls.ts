@@ -7,10 +7,10 @@ import { ROOT } from '../docs/documents.ts';
 import { outcome } from './scenario.ts';
 import type { Outcome, Scenario, Size } from './scenario.ts';
 
-/** Where others fell, and what they lost by, and which tests show that runs do not: row 16. */
+/** Row 16: known pitfalls, and the tests which show that runs avoid them. */
 export const PITFALLS: readonly Scenario[] = [{ id: 16, name: 'the pitfalls above', run: shown }];
 
-/** Words of the titles of tests, by the pitfall that they are about. */
+/** By pitfall: words of the titles of the tests about it. */
 const TITLES: readonly (readonly [number, string, ...string[]])[] = [
   [1, "T51 does not treat a question as the floor's when ", 'T51 goes to people every time when only its title names'],
   [2, 'T21 people see everything that would run', 'T21 shows what would run, even if only an earlier update'],
@@ -73,7 +73,7 @@ const TITLES: readonly (readonly [number, string, ...string[]])[] = [
   [20, 'a program that is killed between a request and its result'],
 ];
 
-/** What others lost by, and what shows that it is not lost here: words of the titles of tests, by the requirement. */
+/** By requirement: words of the titles of the tests about it. Other products failed these requirements. */
 const REQUIREMENTS: readonly (readonly [string, string, ...string[]])[] = [
   ['each part of a command is allowed by itself', 'each part of a call may be allowed by a rule of its own'],
   ['what no rule names is asked', 'a command that is not told is allowed by no words', 'without any rules'],
@@ -162,14 +162,14 @@ async function shown(size: Size): Promise<Outcome> {
 }
 
 function testFiles(folder: string): readonly string[] {
-  // Folders with a dot hold copies that another test file removes while this one looks.
+  // Skips hidden folders: they hold copies that another test may delete meanwhile.
   const isCopy = (name: string): boolean => name.startsWith('.');
   return globSync('**/*.test.ts', { cwd: folder, exclude: isCopy }).map((name) => join(folder, name));
 }
 
 type Ran = { readonly fullName: string; readonly status: string };
 
-/** Runs the tests with these words in their titles. */
+/** Runs the tests whose titles have these words. */
 async function run(files: readonly string[], titles: readonly string[]): Promise<readonly Ran[]> {
   const folder = mkdtempSync(join(tmpdir(), 'conch-pitfalls-'));
   const file = join(folder, 'report.json');

@@ -10,15 +10,15 @@ import type { Outcome, Scenario, Size } from './scenario.ts';
 import { CHANNEL, FAULTY, configOf, onStage, pageIn, rests, until } from './stage.ts';
 import type { Parts, Stage } from './stage.ts';
 
-/** Programs that read along: row 15. */
+/** Row 15: programs that read a run's events. */
 export const READING_ALONG: readonly Scenario[] = [
   { id: 15, name: 'SSE: cut 100 times at random with Last-Event-ID', run: cut },
 ];
 
-/** One server-sent event. */
+/** A server-sent event. */
 type Event = { readonly id: string | null; readonly name: string; readonly data: unknown };
 
-/** How long a reader stays at most before it is cut, in milliseconds. */
+/** The longest time before a reader's connection is cut, in milliseconds. */
 const STAY_MS = 120;
 const LEAST_EVENTS = 20;
 
@@ -45,7 +45,7 @@ async function cut(size: Size): Promise<Outcome> {
     models.think(async () => {
       await pause(random.between(0, 30));
       called += 1;
-      // A turn has some forty calls; each is another one.
+      // A turn has about forty calls, all different.
       return over.signal.aborted || called % 40 === 0 ? DONE : calling('raw__echo', { text: `call ${called}` });
     });
     const speaking = (async () => {
@@ -55,7 +55,7 @@ async function cut(size: Size): Promise<Outcome> {
         await rests(page, epoch, 120_000);
       }
     })();
-    // Cut for the first time right after its first event.
+    // Cuts the connection for the first time right after the first event.
     const first = new AbortController();
     void until(() => broken.durable.length > 0, 'an event').then(() => first.abort());
     let last = await broken.read(null, first.signal);
@@ -86,10 +86,10 @@ async function cut(size: Size): Promise<Outcome> {
   });
 }
 
-/** A program that reads the events of dev, again and again. */
+/** A program that reads dev's events over many connections. */
 class Reader {
   readonly events: Event[] = [];
-  /** How often it was not let in. */
+  /** Connections that were refused. */
   refused = 0;
   readonly #url: string;
   readonly #token: string;
@@ -100,12 +100,12 @@ class Reader {
     this.#token = readFileSync(join(place.dataDir, 'console-token'), 'utf8').trim();
   }
 
-  /** The numbers of what comes again when it is asked for, in the order in which it came. */
+  /** The ids of the replayable events, in the order of their arrival. */
   get durable(): readonly string[] {
     return this.events.flatMap(({ id }) => id ?? []);
   }
 
-  /** Reads on after an event until it is cut; resolves with the number of the last one that it had whole. */
+  /** Reads events after `after` until the connection is cut. Resolves with the last complete event's id. */
   async read(after: string | null, cutBy?: AbortSignal): Promise<string | null> {
     const headers = { Authorization: `Bearer ${this.#token}`, ...(after === null ? {} : { 'Last-Event-ID': after }) };
     const limit = cutBy === undefined ? [] : [cutBy];

@@ -6,10 +6,10 @@ import { ROOT } from '../docs/documents.ts';
 import { outcome } from './scenario.ts';
 import type { Outcome, Scenario, Size, Wanted } from './scenario.ts';
 
-/** Coding agents as their makers publish them, with a model that is played: row 17. */
+/** Row 17: published coding agents with a mocked model. */
 export const REAL: readonly Scenario[] = [{ id: 17, name: 'real agents with a mocked model', run: checked }];
 
-/** What `test/agents/real/main.ts` tells of each agent in its last line, as far as it is wanted. */
+/** The used fields of the result that `test/agents/real/main.ts` prints last for each agent. */
 type Told = {
   readonly check: string;
   readonly failures: readonly string[];
@@ -18,7 +18,7 @@ type Told = {
   readonly answers: Readonly<Record<string, number>>;
 };
 
-/** Installs each and runs its parts, `conch agent check` among them; a short one looks at none. */
+/** Installs each agent and runs its checks, including `conch agent check`. `short` checks no agent. */
 async function checked(size: Size): Promise<Outcome> {
   if (size === 'short') return outcome({ agents: 0 }, {});
   const child = spawn(process.execPath, ['test/agents/real/main.ts'], {

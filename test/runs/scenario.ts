@@ -1,30 +1,30 @@
-/** A bound that a number has to keep, or what a value has to be; `below` is for times and sizes, which differ from machine to machine. */
+/** A bound or the exact value. `below`: for times and sizes, which depend on the machine. */
 export type Wanted = number | string | boolean | { readonly below: number } | { readonly atMost: number };
 
-/** What came of a scenario: what was measured, what is wanted of it, and whether it is so. */
+/** The result of a scenario: measured values, wanted values, and whether they agree. */
 export type Outcome = {
   readonly measured: Readonly<Record<string, unknown>>;
   readonly wanted: Readonly<Record<string, Wanted>>;
   readonly ok: boolean;
 };
 
-/** How much is done: `short` takes seconds and stands among the tests, `full` is what the numbers are taken from, `long` kills a hundred times where that kills nine times. */
+/** The size of a run. `short`: seconds, for the tests. `full`: for the numbers. `long`: 100 kills in place of nine. */
 export type Size = 'short' | 'full' | 'long';
 
-/** One row of what runs are accepted by. */
+/** A row of the acceptance of runs. */
 export type Scenario = {
   readonly id: number;
   readonly name: string;
-  /** `waits` is called when nothing is left but to let time pass: others may be run meanwhile. */
+  /** `waits`: called when the scenario only waits for time to pass, so that others may run. */
   readonly run: (size: Size, waits: () => void) => Promise<Outcome>;
 };
 
-/** Compares what was measured with what is wanted, key by key; what was not measured is not so. */
+/** Compares measured with wanted values by key. A missing value fails. */
 export function outcome(measured: Outcome['measured'], wanted: Outcome['wanted']): Outcome {
   return { measured, wanted, ok: Object.entries(wanted).every(([key, each]) => isWanted(measured[key], each)) };
 }
 
-/** Runs a scenario; one that breaks off is not in order, and says why. A short one is not held to times and sizes. */
+/** Runs a scenario. One that throws fails, with the reason. A short run ignores times and sizes. */
 export async function perform({ run }: Scenario, size: Size, waits: () => void = () => {}): Promise<Outcome> {
   try {
     const { measured, wanted } = await run(size, waits);
@@ -36,13 +36,13 @@ export async function perform({ run }: Scenario, size: Size, waits: () => void =
   }
 }
 
-/** The middle of some numbers, or the one below which so many of them lie (0.95); NaN of none. */
+/** A quantile of numbers. Default: the median. `NaN` without numbers. */
 export function quantile(numbers: readonly number[], share = 0.5): number {
   const sorted = numbers.toSorted((one, other) => one - other);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN;
 }
 
-/** To a tenth. */
+/** Rounds to one decimal. */
 export function rounded(value: number): number {
   return Math.round(value * 10) / 10;
 }

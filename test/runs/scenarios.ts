@@ -7,7 +7,7 @@ import { REAL } from './real-agents.ts';
 import type { Scenario } from './scenario.ts';
 import { SERVING } from './serving.ts';
 
-/** What runs are accepted by, row by row. */
+/** The rows of the acceptance of runs. */
 export const SCENARIOS: readonly Scenario[] = [
   CALLING,
   DECIDING,

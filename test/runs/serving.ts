@@ -24,7 +24,7 @@ import {
 } from './stage.ts';
 import type { Parts } from './stage.ts';
 
-/** Servers that change, that fail, and how many of them run: rows 12 to 14. */
+/** Rows 12 to 14: servers that change, servers that fail, and the number of running servers. */
 export const SERVING: readonly Scenario[] = [
   { id: 12, name: 'grow (list_changed), rug (changed annotation)', run: changing },
   { id: 13, name: '32 MB result, 5 MB image, endless call, server killed, TERM ignored with grandchild', run: failing },
@@ -44,7 +44,7 @@ async function changing(): Promise<Outcome> {
     const page = await pageIn(await stage.start());
     const CHANGED = 'changed the definition of the tool';
     let told = 0;
-    /** Answers whatever is asked in one turn; how many questions there were. */
+    /** Answers all questions of one turn. Returns their number. */
     const turn = async (replies: readonly Reply[], answer: string): Promise<number> => {
       models.play('dev', replies);
       const [before, epoch] = [cards(stage), page.view?.epoch ?? 0];
@@ -83,10 +83,10 @@ async function changing(): Promise<Outcome> {
 }
 
 const MB = 1_000_000;
-/** Turns after which a program has loaded what it needs, and has its size. */
+/** The number of turns after which a program has loaded everything and has its full size. */
 const WARM_UP = 4;
 
-/** Each of the faults, in a server of its own. */
+/** Faults, each in its own server. */
 const FAULTS: readonly {
   readonly id: string;
   readonly tool: string;
@@ -114,7 +114,7 @@ async function failing(): Promise<Outcome> {
       env: { NODE_OPTIONS: `--import=${pathToFileURL(fixture('loop-delay.ts')).href}`, LOOP_DELAY_FILE: file },
     });
     const page = await pageIn(bot);
-    // The servers are there, and a first call of each has been made.
+    // Starts the servers by a first call of each.
     const say = (id: string) => calling(`${id}__echo`, { text: 'hello' });
     for (let time = 0; time < WARM_UP; time += 1) {
       models.play(
@@ -171,7 +171,7 @@ async function failing(): Promise<Outcome> {
 
 const AGENTS = ['dev', 'qa', 'pm', 'ops'] as const;
 const ROOMS = [CHANNEL, ...['one', 'two', 'three', 'four'].map((name) => `console:${name}`)];
-/** As long as a server may be idle, and the time that an end may take, in milliseconds. */
+/** The time after which an idle server ends, and the time that its end may take, in milliseconds. */
 const IDLE_MS = 600_000;
 const END_MS = 30_000;
 
@@ -220,7 +220,7 @@ async function sharing(size: Size, waits: () => void): Promise<Outcome> {
   });
 }
 
-/** The processes that a program has started and that still run, without the one that runs git. */
+/** The running child processes of a program, without the one that runs git. */
 function childrenOf({ child }: Bot): readonly string[] {
   const path = `/proc/${child.pid}/task/${child.pid}/children`;
   const children = readFileSync(path, 'utf8').split(' ').filter(Boolean);
@@ -244,14 +244,14 @@ function residentMb({ child }: Bot): number {
   return Number(kb) / 1_024;
 }
 
-/** Looks again and again how much memory a program has; ends with the most. */
+/** Samples the memory of a program. The returned function ends that and returns the peak. */
 function watchPeak(bot: Bot): () => number {
   let most = residentMb(bot);
   const timer = setInterval(() => (most = Math.max(most, residentMb(bot))), 10);
   return () => (clearInterval(timer), Math.max(most, residentMb(bot)));
 }
 
-/** How long the event loop was held up since this was asked last. */
+/** The event loop's delay since the last call. */
 async function loopDelay({ child }: Bot, file: string): Promise<{ readonly p99Ms: number; readonly maxMs: number }> {
   rmSync(file, { force: true });
   child.kill('SIGUSR2');

@@ -22,45 +22,45 @@ import { Models } from './models.ts';
 /** The channel of the page. */
 export const CHANNEL = 'console:demo';
 
-/** What a configuration is made of. */
+/** The parts of a configuration. */
 export type Parts = {
-  /** A folder with three files, which the server of files serves. */
+  /** A folder with three files, for the file server. */
   readonly folder: string;
-  /** Where the server of notes keeps them. */
+  /** The path of the memory server's data. */
   readonly memory: string;
   readonly modelUrl: string;
-  /** The channels of the stage: the page's, then Discord's and Slack's if they are there. */
+  /** The ids of the stage's channels: the page's, then Discord's and Slack's if present. */
   readonly channels: readonly string[];
-  /** Ann on every platform. */
+  /** Ann's id on each platform. */
   readonly operators: readonly string[];
 };
 
-/** The whole program as a user runs it, with what it talks to on this machine. */
+/** The real program, with local servers for everything that it connects to. */
 export type Stage = {
   readonly place: Place;
   readonly parts: Parts;
   readonly models: Models;
   readonly discord: DiscordServer;
   readonly slack: SlackServer;
-  /** Starts the program; resolves when it is ready. */
+  /** Starts the program. Resolves when it is ready. */
   start(how?: Start): Promise<Bot>;
-  /** Every tool call that is on record, oldest first. */
+  /** All stored tool calls, oldest first. */
   rows(): readonly (ToolCallRow & { readonly channel: string; readonly agent: string })[];
-  /** What happened to the runs of every seat. */
+  /** The facts of the runs of all seats. */
   facts(): readonly RunFact[];
 };
 
-/** What differs from the stage that most scenarios have. */
+/** Options of a stage. */
 export type StageOptions = {
-  /** Discord and Slack are there, too. */
+  /** True to have Discord and Slack, too. */
   readonly platforms?: boolean;
   readonly config: (parts: Parts) => object;
 };
 
-/** The three files that stand in the folder from the beginning. */
+/** The three files in the folder at the start. */
 const FILES = { 'a.txt': 'one at a time\n', 'b.txt': 'has the floor\n', 'c.txt': 'the others wait\n' };
 
-/** Runs `use` on a stage of its own, and takes everything away that was started for it. */
+/** Runs `use` on a new stage, and stops everything afterwards. */
 export async function onStage<T>(
   { platforms = false, config }: StageOptions,
   use: (stage: Stage) => Promise<T>,
@@ -113,7 +113,7 @@ export async function onStage<T>(
   return result[0]!;
 }
 
-/** The servers of tools from the registry, as a configuration names them. */
+/** The configuration of the tool servers from the package registry. */
 export function servers({ folder, memory }: Parts): Readonly<Record<string, object>> {
   const run = (name: string, ...args: readonly string[]) => ({
     command: process.execPath,
@@ -126,7 +126,7 @@ export function servers({ folder, memory }: Parts): Readonly<Record<string, obje
   };
 }
 
-/** The rules that runs are accepted by. */
+/** The rules of the acceptance of runs. */
 export const RULES = {
   allow: ['mcp__filesystem__read_*', 'mcp__memory__search_nodes'],
   ask: ['mcp__filesystem__write_file', 'mcp__filesystem__move_file', 'mcp__memory__delete_*!'],
@@ -134,7 +134,7 @@ export const RULES = {
   default: 'deny',
 } as const;
 
-/** A configuration in which agents that are models sit in every channel of the stage. */
+/** A configuration with model agents in every channel of the stage. */
 export function configOf(parts: Parts, more: { readonly agents?: readonly string[] } & Record<string, unknown> = {}) {
   const { agents = ['dev'], ...rest } = more;
   const { modelUrl: baseUrl, channels, operators } = parts;
@@ -151,7 +151,7 @@ export function configOf(parts: Parts, more: { readonly agents?: readonly string
   };
 }
 
-/** A page in one channel of a running program, which shows its floor also when it is another platform's. */
+/** Opens a page on one channel of a running program, also on another platform's channel. */
 export async function pageIn(bot: Bot, channel: string = CHANNEL): Promise<Page> {
   const page = await Page.open(bot, channel);
   await page.until(() => page.view !== null, 'the first picture');
@@ -164,14 +164,14 @@ export async function question(page: Page, what = 'a question', limitMs = 30_000
   return page.view?.holder?.approval?.question ?? 0;
 }
 
-/** Resolves with the question that stands, or with `null` once the floor rests without one. */
+/** Resolves with the open question's number, or with `null` once the floor rests without one. */
 export async function questionOrRest(page: Page, limitMs = 60_000): Promise<number | null> {
   const open = () => page.view?.holder?.approval?.shown === true;
   await page.until(() => open() || page.view?.condition === 'resting', 'a question or the end', limitMs);
   return open() ? (page.view?.holder?.approval?.question ?? null) : null;
 }
 
-/** Says something as the person of the page, and resolves when its floor rests again. */
+/** Writes as the page's person. Resolves when the floor rests again. */
 export async function converse(page: Page, text: string, limitMs = 60_000): Promise<void> {
   const epoch = page.view?.epoch ?? 0;
   await page.say(CHANNEL, text);
@@ -183,7 +183,7 @@ export async function rests(page: Page, epoch: number, limitMs = 60_000): Promis
   await page.until(() => page.view?.condition === 'resting' && page.view.epoch > epoch, 'the floor at rest', limitMs);
 }
 
-/** What stands in a file of the stage's folder; `null`: there is no such file. */
+/** The content of a file in the stage's folder; `null`: no such file. */
 export function fileIn({ folder }: Parts, name: string): string | null {
   try {
     return readFileSync(join(folder, name), 'utf8');
@@ -192,12 +192,12 @@ export function fileIn({ folder }: Parts, name: string): string | null {
   }
 }
 
-/** A program beside the tests. */
+/** The path of a helper program of the tests. */
 export function fixture(name: string): string {
   return fileURLToPath(new URL(`fixtures/${name}`, import.meta.url));
 }
 
-/** The raw server of tools that does what servers should not. */
+/** The path of the tool server that misbehaves. */
 export const FAULTY = fileURLToPath(new URL('../agents/mcp/fixtures/tools-server.ts', import.meta.url));
 
 export { until };

@@ -3,28 +3,28 @@ import { Page } from '../kill/page.ts';
 import { CHANNEL, pageIn } from './stage.ts';
 import type { Stage } from './stage.ts';
 
-/** What people answer to a question. */
+/** A person's answer to a request. */
 export type Press = 'once' | 'always' | 'no';
 
-/** A channel as people see it: the page's, Discord's, Slack's. */
+/** A channel as people see it, on one of the three platforms. */
 export type Surface = {
   readonly name: 'console' | 'Discord' | 'Slack';
   readonly channel: string;
-  /** Ann's id there. */
+  /** Ann's id on the platform. */
   readonly ann: string;
-  /** A page that has the channel open. */
+  /** A page with the channel open. */
   readonly page: Page;
-  /** Ann writes. */
+  /** Writes as Ann. */
   say(text: string): Promise<void>;
-  /** All that Conch itself shows there, in words: texts, files, what stands around buttons. */
+  /** All texts that Conch shows there: messages, files and texts around buttons. */
   shown(): string;
-  /** Ann presses a button once, or does what stands for it; resolves with what she is told. */
+  /** Ann presses a button, or gives the same answer in another way. Resolves with the answer that she gets. */
   click(choice: Press): Promise<string>;
-  /** Whether a button for it, or what stands for it, is there now. */
+  /** True when the channel offers this answer now. */
   hasButton(choice: Press): boolean;
 };
 
-/** The channels of a stage, each with a page that has it open. */
+/** The channels of a stage, each with an open page. */
 export async function surfacesOf(stage: Stage, bot: Bot): Promise<readonly Surface[]> {
   const [console = CHANNEL, discord, slack] = stage.parts.channels;
   let you = '';
@@ -39,7 +39,7 @@ export async function surfacesOf(stage: Stage, bot: Bot): Promise<readonly Surfa
   ];
 }
 
-/** Answers the question that stands; a button that was drawn for an older one is pressed again when it was redrawn. */
+/** Answers the open question. Presses again when the button was redrawn meanwhile. */
 export async function press(surface: Surface, choice: Press): Promise<void> {
   const { page } = surface;
   const question = asked(page);
@@ -135,7 +135,7 @@ async function seen<T>(look: () => T | undefined, page: Page, what: string): Pro
   return look()!;
 }
 
-/** Every text in a value, however deep. */
+/** All texts in a value, at any depth. */
 function wordsIn(value: unknown): readonly string[] {
   if (typeof value === 'string') return [value];
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(wordsIn) : [];
