@@ -5,7 +5,7 @@ import { editFor, treeIn } from '../../examples/crew/edits.ts';
 import type { Tree } from '../../examples/crew/edits.ts';
 import type { CourseName, Script } from './courses.ts';
 
-/** What a scripted worker is told, and where. `call`: the number of the prompt of its ticket, from 1. */
+/** The prompt and the place of a scripted worker. `call`: the number of its ticket's prompt, from 1. */
 type Scene = {
   readonly folder: string;
   readonly ticket: string;
@@ -14,7 +14,7 @@ type Scene = {
   readonly prompt: string;
 };
 
-/** How a step of a scripted worker ends. */
+/** The end of a scripted worker's step. */
 export type Act =
   | { readonly do: 'say'; readonly text: string }
   | { readonly do: 'ask'; readonly question: string }
@@ -23,7 +23,7 @@ export type Act =
 
 /** The question that a worker asks people. */
 export const QUESTION = 'Which number do you want?';
-/** The file by which a person sees that a worker is in the middle of its work. */
+/** A file that shows people that a worker is in the middle of its work. */
 export const HALF = 'half.txt';
 
 /** The scene of this process, from the variables that the trial sets. Counts the prompt. */
@@ -37,8 +37,8 @@ export function sceneOf(prompt: string): Scene & { readonly stepMs: number } {
 }
 
 /**
- * Performs one step: changes the folder and says how the step ends. It looks at the tree and not at memory, so a step
- * that is repeated after a kill does no edit twice.
+ * Performs one step: changes the folder and returns how the step ends. Reads the tree and no memory, so a repeated step
+ * after a kill makes no edit twice.
  */
 export function performStep(scene: Scene): Act {
   const { prompt, course, call } = scene;
@@ -56,7 +56,7 @@ export function performStep(scene: Scene): Act {
 
 const say = (text: string): Act => ({ do: 'say', text });
 
-/** What a course does before the ticket is finished; `null` when it goes on to finish it. */
+/** The acts of a course before the ticket is finished. `null`: finish the ticket now. */
 const EARLY: Partial<Record<CourseName, (call: number, tree: Tree, scene: Scene) => Act | null>> = {
   prose: (call) => (call === 1 ? say('I am DONE soon.\n```\nDONE\n```') : null),
   quotes: (call) => (call === 1 ? say('The ticket says:\n> DONE') : null),
@@ -86,7 +86,7 @@ const EARLY: Partial<Record<CourseName, (call: number, tree: Tree, scene: Scene)
   },
   leaves() {
     const serve = `require('net').createServer().listen(${process.env['CONCH_PORT_BASE'] ?? '0'}, '127.0.0.1')`;
-    // In a session of its own, it is in no process group that ends with the worker.
+    // The server runs in its own session, so it does not end with the worker's process group.
     spawn(process.execPath, ['-e', serve], { stdio: 'ignore', detached: true }).unref();
     return null;
   },
@@ -97,7 +97,7 @@ const EARLY: Partial<Record<CourseName, (call: number, tree: Tree, scene: Scene)
   },
 };
 
-/** What people answer to the question of a worker. */
+/** People's answer to a worker's question. */
 export const ANSWER = 'Take the number that the tests want.';
 
 function progress(call: number, tree: Tree): Act {

@@ -1,11 +1,11 @@
-/** A way in which a scripted worker behaves, and how its ticket then goes. */
+/** The behaviour of a scripted worker, and the expected facts of its ticket. */
 export type Course = {
   readonly does: string;
-  /** How often the facts of its ticket have these labels (see `labelOf`), whatever else happens to it. */
+  /** By label (see `labelOf`): how often the ticket has such facts, whatever else happens to it. */
   readonly expected: Readonly<Record<string, number>>;
 };
 
-/** The courses of scripted workers, by the name that a script gives them. Every one of them ends merged. */
+/** The courses of scripted workers, by their names in scripts. Every course ends with a merge. */
 export const COURSES = {
   works: { does: 'does the ticket and says DONE', expected: { merged: 1 } },
   prose: { does: 'writes "I am DONE soon", and DONE in a code block', expected: { 'stepAsked step': 1, merged: 1 } },
@@ -36,10 +36,10 @@ export const COURSES = {
 /** The name of a course. */
 export type CourseName = keyof typeof COURSES;
 
-/** Scripts, by ticket. A ticket without a course is done in one step. */
+/** Courses by ticket. A ticket without a course is done in one step. */
 export type Script = Readonly<Record<string, CourseName>>;
 
-/** One crew in which every ticket but one has another course. */
+/** The script of one crew: every ticket has another course. */
 export const MISBEHAVIOUR: Script = {
   't-01': 'prose',
   't-02': 'never commits',
@@ -55,18 +55,18 @@ export const MISBEHAVIOUR: Script = {
   't-12': 'meddles',
 };
 
-/** The same for workers over ACP, which end their steps in other ways. */
+/** The script for workers over ACP, which end their steps in other ways. */
 export const MISBEHAVIOUR_OF_PEERS: Script = { ...MISBEHAVIOUR, 't-01': 'quotes', 't-11': 'slow' };
 
 type Fact = { readonly type: string; readonly [field: string]: unknown };
 
-/** The name under which a fact is counted: its type, with the part that tells how a ticket went. */
+/** The label of a fact: its type, with the field that tells how a ticket went. */
 export function labelOf(fact: Fact): string {
   const part = { stepAsked: 'kind', waited: 'for', leaving: 'why', workerMoved: 'to', tested: 'verdict' }[fact.type];
   return part === undefined ? fact.type : `${fact.type} ${String(fact[part])}`;
 }
 
-/** What differs from the courses of a script, in words. `facts`: those of each ticket. */
+/** Differences from the courses of a script, as sentences. `facts`: by ticket. */
 export function wrongCourses(script: Script, facts: ReadonlyMap<string, readonly Fact[]>): readonly string[] {
   return Object.entries(script).flatMap(([ticket, name]) => {
     const labels = (facts.get(ticket) ?? []).map(labelOf);

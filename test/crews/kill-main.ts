@@ -23,7 +23,7 @@ const { values } = parseArgs({
   },
 });
 const SOME = ['t-01', 't-02', 't-05', 't-06', 't-07', 't-08'];
-/** Cheaper than a program that imports every module, and red in the same cases. */
+/** Cheaper than a test that imports every module, and red in the same cases. */
 const CHECK = '! { grep -rq oldName src && grep -rq newName src; } && ! grep -rqE "^(<<<<<<<|>>>>>>>)" src';
 const people = (['vote', 'hold', 'meeting'] as const).find((each) => each === values.people) ?? null;
 const tickets = people === null ? SOME : people === 'meeting' ? ['t-05', 't-06'] : ['t-01', 't-05'];
@@ -37,11 +37,11 @@ await Promise.all(Array.from({ length: Number(values.jobs) }, repeat));
 process.stdout.write(`${JSON.stringify(result)}\n`);
 process.exit(result.sameTree === result.facts && result.editsTwice + result.leftovers === 0 ? 0 : 1);
 
-/** Counts one repetition, and resolves with what is wrong in it. One that did not end has no tree, and rejects. */
+/** Counts a repetition. Resolves with its faults as a text. Rejects when it has no end, and so no tree. */
 async function killedAt(killAt: number): Promise<string> {
   const { measured, dataDir } = await performTrial({ ...order, kills: [killAt] });
   const { tree, sources, onMainOnce, tickets: all, leftOver, copyChanged, keptRefs, dirtyTrees, givenTwice } = measured;
-  // A ticket that was made of a message says when, and so does a note of a meeting.
+  // The text of a ticket made of a message has a time, as does a meeting's note: compares only the sources.
   const isSame = people === null ? tree === recorded.measured.tree : sources === recorded.measured.sources;
   result.sameTree += Number(isSame);
   result.editsTwice += Math.abs(recorded.measured.tickets - onMainOnce) + all - onMainOnce;

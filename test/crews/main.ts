@@ -20,12 +20,14 @@ const ZEROS = [
   'canaryFound',
   'redAlone',
 ] as const;
-/** Measures that must name nothing. */
+/** Measures that must be empty. */
 const EMPTY = ['copyChanged', 'leftOver', 'wrongCourses'] as const;
 
 /**
- * Lets crews of scripted workers work through the demonstration repository, and measures the rows of the specification's
- * table. `--small`: one crew only. `--rooms`: counts messages and edits of cards on Discord, Slack and the console. `--self`: two workers change a clone of Conch itself, with its tests. The last line is one JSON object; `wrong` lists each measure over its limit.
+ * Lets crews of scripted workers work through the demonstration repository, and measures the rows of the
+ * specification's table. `--small`: one crew only. `--rooms`: counts messages and edits of cards on Discord, Slack and
+ * the console. `--self`: two workers change a clone of Conch itself, with its tests. The last line is one JSON object;
+ * `wrong` lists each measure over its limit.
  */
 keepCompiled();
 const { values } = parseArgs({
@@ -57,7 +59,7 @@ const rows: Measured[] = [];
 for (const workers of values.small ? [4] : [1, 4, 10]) await row(`${workers} workers`, { workers });
 await row('4 programs that misbehave', { workers: 4, script: MISBEHAVIOUR });
 if (!values.small) await row('4 ACP agents that misbehave', { workers: 4, kind: 'acp', script: MISBEHAVIOUR_OF_PEERS });
-// With ten workers every branch that can conflict begins at the same commit.
+// With ten workers, every branch that can conflict begins at the same commit.
 const ten = rows.find(({ workers }) => workers === 10);
 if (ten !== undefined) within('conflict rounds and refusals', ten.conflictRounds === 3 && ten.refusals === 1);
 const fourToOne = values.small ? null : await ratio();
@@ -86,14 +88,14 @@ async function row(name: string, order: TrialOrder): Promise<void> {
   within(`${name}: kept refs`, seen.keptRefs === seen.dirtyTrees);
 }
 
-/** Wall time of four workers divided by that of one, with steps of two seconds. */
+/** The time of four workers divided by the time of one, with steps of two seconds. */
 async function ratio(): Promise<number> {
   const one = await told('1 worker, steps of 2 s', { workers: 1, stepMs: 2_000 });
   const four = await told('4 workers, steps of 2 s', { workers: 4, stepMs: 2_000 });
   return four.wallMs / one.wallMs;
 }
 
-/** From green tests to merged in a repository of 2,000 files, without tests. */
+/** Milliseconds from green tests to the merge in a repository of 2,000 files, without tests. */
 async function delays(): Promise<{ readonly p50: number; readonly p95: number }> {
   const { doneToMergedMs: all } = await told('1 worker, 2,000 files', { workers: 1, filler: 2_000, test: 'none' });
   const at = (part: number): number => all[Math.min(all.length - 1, Math.floor(all.length * part))] ?? 0;

@@ -23,7 +23,7 @@ function filesIn(folder: string): string {
   return JSON.stringify(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')]));
 }
 
-/** Objects of git, and files of the data folder (journal, audit, posts, logs), that hold the canary. */
+/** The number of data files with the canary, plus 1 if an object of git has it. */
 export function canariesIn(repo: string, dataDir: string): number {
   const objects = execFileSync('git', ['-C', repo, 'cat-file', '--batch-all-objects', '--batch'], { maxBuffer: 1e9 });
   const files = readdirSync(dataDir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
@@ -31,26 +31,26 @@ export function canariesIn(repo: string, dataDir: string): number {
   return found.length + Number(objects.includes(CANARY));
 }
 
-/** Worktrees, branches and folders of workers, processes in them, and ports of their slots: what a crew left over. */
+/** What a crew left behind: worktrees, branches and folders of workers, processes in them, and used ports. */
 export async function leftOf(repo: string, slots: number): Promise<readonly string[]> {
   const worktrees = git(repo, 'worktree', 'list', '--porcelain').match(/^worktree .*$/gm) ?? [];
   const branches = git(repo, 'branch', '--list', 'agent/*', '--format=%(refname:short)').split('\n');
   const folders = readdirSync(repo).includes('agents') ? readdirSync(join(repo, 'agents')) : [];
-  // A process that was killed just now takes a moment to be gone, and another program may look whether a port is free.
+  // A killed process needs a moment to end, and another program may test whether a port is free.
   for (let times = 0; times < 20 && [...processesIn(repo), ...(await portsOf(slots))].length > 0; times += 1)
     await pause(100);
   const used = await portsOf(slots);
   return [...worktrees.slice(1), ...branches, ...folders, ...processesIn(repo), ...used].filter((each) => each !== '');
 }
 
-/** The first ports of slots, which workers and tests of a trial use. Any program may be given another one by chance. */
+/** Used first ports of the slots. Only those count, because any program may get another port by chance. */
 async function portsOf(slots: number): Promise<readonly string[]> {
   const used = await Promise.all(Array.from({ length: slots }, (_, slot) => portsInUse(CREW, slot)));
   const isFirst = (port: number, slot: number) => String(port) === slotEnvironment(CREW, slot)['CONCH_PORT_BASE'];
   return used.flatMap((ports, slot) => ports.filter((port) => isFirst(port, slot)).map((port) => `port ${port}`));
 }
 
-/** Processes whose working folder is in the repository, or was. */
+/** Processes whose working folder is or was in the repository. */
 function processesIn(repo: string): readonly string[] {
   return readdirSync('/proc').flatMap((id) => {
     try {

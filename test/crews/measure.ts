@@ -7,10 +7,10 @@ import { canariesIn, copyOf, leftOf } from './measure-copy.ts';
 import type { TrialEvent } from './program.ts';
 import { CONTROLS, TICKETS, git } from '../../examples/crew/repository.ts';
 
-/** What a trial measured; the names are those of the table of measures. */
+/** The results of a trial. Names as in the table of measures. */
 export type Measured = {
   readonly workers: number;
-  /** Tickets whose work is on main exactly once, and how many there are. */
+  /** `onMainOnce`: tickets whose work is on main exactly once. `tickets`: all tickets. */
   readonly onMainOnce: number;
   readonly tickets: number;
   readonly redCommitsOnMain: number;
@@ -20,28 +20,28 @@ export type Measured = {
   readonly controlsStarted: number;
   readonly startedBeforeDependency: number;
   readonly copyChanged: readonly string[];
-  /** Worktrees with work that main lacks when their workers left, and the refs under which such work is stored. */
+  /** Worktrees with work that main lacked when their workers left, and the refs that keep such work. */
   readonly dirtyTrees: number;
   readonly keptRefs: number;
   readonly canaryFound: number;
   readonly leftOver: readonly string[];
-  /** Branches whose tests were red before their merge, rounds of conflicts, and merged trees with red tests. */
+  /** Branches with red tests before their merge, rounds of conflicts, and merged trees with red tests. */
   readonly redAlone: number;
   readonly conflictRounds: number;
   readonly refusals: number;
-  /** Tickets that did not go as their worker's course says. */
+  /** Tickets that differ from their workers' courses. */
   readonly wrongCourses: readonly string[];
   readonly steps: number;
   readonly wallMs: number;
-  /** From DONE to merged, in milliseconds, without the tests. */
+  /** Milliseconds from DONE to the merge, without the tests. */
   readonly doneToMergedMs: readonly number[];
   readonly tree: string;
-  /** The same without the tickets. */
+  /** The tree without the tickets. */
   readonly sources: string;
   readonly starts: number;
 };
 
-/** What is known of a finished trial. `before`: the user's copy. */
+/** The data of a finished trial. `before`: the user's copy. */
 type Known = {
   readonly repo: string;
   readonly dataDir: string;
@@ -92,7 +92,7 @@ export async function measure(known: Known): Promise<Omit<Measured, 'workers' | 
   };
 }
 
-/** More slots than any trial uses. */
+/** The number of port slots to check. No trial uses more. */
 const SLOTS = 12;
 
 function linesOf(text: string): readonly string[] {
@@ -101,14 +101,14 @@ function linesOf(text: string): readonly string[] {
 
 type Commit = { readonly commit: string; readonly ticket: string };
 
-/** The first-parent commits of main, oldest first. `ticket`: empty for commits that merge none. */
+/** The first-parent commits of main, oldest first. `ticket`: empty for a commit without one. */
 function mergesOf(repo: string, main: string): readonly Commit[] {
   const format = '--format=%H %(trailers:key=Conch-Ticket,valueonly,separator=%x20)';
   const lines = linesOf(git(repo, 'log', '--first-parent', '--reverse', format, main));
   return lines.map((line) => ({ commit: line.slice(0, 40), ticket: line.slice(41).trim() }));
 }
 
-/** Main, or the newer commit that waits for the user's copy. */
+/** The newest commit for main: it may still wait for the user's copy. */
 function newestMain(repo: string): string {
   try {
     return git(repo, 'rev-parse', '--verify', '--quiet', 'refs/conch/main');
@@ -117,7 +117,7 @@ function newestMain(repo: string): string {
   }
 }
 
-/** Tickets that were given to a worker while another one had them. */
+/** Tickets that a worker got while another worker had them. */
 function givenTwice(facts: readonly Fact[]): number {
   const takers = new Map<string, string>();
   let twice = 0;
@@ -132,7 +132,7 @@ function givenTwice(facts: readonly Fact[]): number {
   return twice;
 }
 
-/** The facts of each ticket: those of its worker while it has the ticket, and pauses that its limit causes. */
+/** The facts by ticket: those of its worker while it has the ticket, and pauses by its usage limit. */
 function byTicket(facts: readonly Fact[]): ReadonlyMap<string, readonly Fact[]> {
   const tickets = new Map<string, Fact[]>();
   const held = new Map<string, string>();
@@ -181,7 +181,7 @@ function redOf(repo: string, commits: readonly Commit[]): number {
   return red;
 }
 
-/** The time from green tests to the merge, which tests the merged tree. */
+/** Times from green tests to the merge, which tests the merged tree. */
 function durations(events: readonly TrialEvent[]): readonly number[] {
   const tested = new Map<string, number>();
   const all: number[] = [];

@@ -17,14 +17,14 @@ import { ANSWER, HALF, QUESTION } from './acts.ts';
 import type { Script } from './courses.ts';
 import { CREW } from '../../examples/crew/repository.ts';
 
-/** One start of the program of a trial: what it works on, and when it is killed. */
+/** One start of a trial's program: its task, and the time of its kill. */
 export type TrialCall = {
   readonly repo: string;
   readonly dataDir: string;
   readonly workers: number;
-  /** What plays the workers: a program for each prompt, or an agent over ACP. */
+  /** How workers are run: a program for each prompt, or an agent over ACP. */
   readonly kind: 'command' | 'acp';
-  /** The file in this folder that plays the workers. */
+  /** The file in this folder that acts as the workers. */
   readonly worker: string;
   /** Commands that prepare a worktree. */
   readonly prepare: readonly string[];
@@ -32,11 +32,11 @@ export type TrialCall = {
   readonly script: Script;
   readonly test: string;
   /**
-   * What people do besides: they make a ticket of a message, and two of them vote for each merge, or one holds each
-   * announced merge for a moment. `meeting`: nothing; workers meet about conflicts.
+   * `vote` and `hold`: people make a ticket of a message, and two vote for each merge, or one holds each merge for a
+   * moment. `meeting`: people do nothing; workers meet about conflicts.
    */
   readonly people: 'vote' | 'hold' | 'meeting' | null;
-  /** How many tickets end it. */
+  /** The number of finished tickets that ends the program. */
   readonly tickets: number;
   /** Kills itself after this many facts of the crew in this start; 0 for never. */
   readonly killAt: number;
@@ -45,14 +45,14 @@ export type TrialCall = {
 const CHANNEL = 'console:crew';
 const ADA = { id: 'ada', name: 'Ada', roles: [] };
 const BOB = { id: 'bob', name: 'Bob', roles: [] };
-/** How long a scripted worker may take for one step, in seconds. */
+/** The time limit of a scripted worker's step, in seconds. */
 const STEP_SECONDS = 20;
 
-/** What the trial reads of a run: a line of `events.jsonl` for every fact of the crew. */
+/** A line of `events.jsonl`: one for every fact of the crew. */
 export type TrialEvent = {
   readonly at: number;
   readonly fact: { readonly type: string; readonly worker?: string; readonly [field: string]: unknown };
-  /** Whether a worktree whose worker leaves holds work that main does not have. */
+  /** True when the worktree of a leaving worker has work that main lacks. */
   readonly isDirty?: boolean;
 };
 
@@ -175,13 +175,13 @@ function configOf({ repo, workers, kind, worker, prepare, stepMs, script, test, 
   };
 }
 
-/** How work is merged, for what people do. */
+/** The merge settings for the people of a trial. */
 function mergesOf(people: TrialCall['people']): object {
   if (people === 'vote') return { merge: 'ask', votes: 2 };
   return people === 'hold' ? { mergeWindow: { seconds: 1 } } : {};
 }
 
-/** What a person types now: answers to questions, another try for stuck workers, and a reset where a script wants one. */
+/** Commands that a person types now: answers, retries of stuck workers, and resets that a script wants. */
 function answersTo({ name, status, waiting, ticket, leaving, stepCount }: Worker, { script }: TrialCall): string[] {
   if (waiting !== null) return [`/crew answer ${name} ${ANSWERS[waiting.for] ?? 'continue'}`];
   if (status === 'stuck') return [`/crew retry ${name} look at the tree again`];
@@ -205,7 +205,7 @@ function messageIn(channel: string, sentAt: number) {
   return { ...place, sentAt, order };
 }
 
-/** Whether the worktree of a worker that leaves has changes, or commits that main lacks. Nothing for other facts. */
+/** For the fact of a leaving worker: whether its worktree has changes, or commits that main lacks. */
 function dirtOf(fact: CrewFact, crew: Crew | null): Pick<TrialEvent, 'isDirty'> {
   if (fact.type !== 'leaving') return {};
   const ticket = crew?.workers.find(({ name }) => name === fact.worker)?.ticket;

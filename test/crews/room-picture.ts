@@ -4,7 +4,7 @@ import { ASKS } from '../work/crews/played.ts';
 import { ANSWER, QUESTION, performStep } from './acts.ts';
 import { measureRoom } from './rooms.ts';
 
-// Photographs the channel and the threads of a crew whenever they change, to look at them:
+// Makes pictures of a crew's channel and threads whenever they change:
 // node test/crews/room-picture.ts slack /tmp/pictures
 
 const [room = 'slack', folder = '/tmp/pictures'] = process.argv.slice(2);

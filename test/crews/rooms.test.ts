@@ -2,11 +2,11 @@ import { expect, test } from 'vitest';
 import { measureRoom } from './rooms.ts';
 import type { RoomName } from './rooms.ts';
 
-/** The second waits for the first; the third and the fourth change the same lines. */
+/** The second ticket waits for the first. The third and the fourth change the same lines. */
 const TICKETS = ['t-01', 't-02', 't-05', 't-06', 't-09'];
 
 test.each<RoomName>(['discord', 'slack', 'console'])(
-  'a crew on %s writes at most four messages of a ticket in its channel, and a meeting about a conflict in a thread: the lines, what both sides say under their names, and the end',
+  'a crew on %s writes at most four messages per ticket in its channel, and shows a meeting in a thread: the conflict, both speakers by name, and its end',
   async (room) => {
     const order = { workers: 4, tickets: TICKETS, stepMs: 0, shows: 'the meeting agreed' };
     const { mostMessages, closestEdits, threads } = await measureRoom(room, order);

@@ -25,8 +25,8 @@ import { CREW, makeRepository } from '../../examples/crew/repository.ts';
 export type RoomName = 'discord' | 'slack' | 'console';
 
 /**
- * What people saw of a crew in its channel, and in the threads of its tickets (`threads`). `edits`: those of cards, which
- * are messages with buttons, in milliseconds.
+ * The contents of a crew's channel and of its tickets' threads (`threads`). `edits`: edits of cards, which are messages
+ * with buttons, with their times in milliseconds.
  */
 type Seen = {
   readonly texts: readonly string[];
@@ -36,11 +36,11 @@ type Seen = {
 
 type Pages = Readonly<Record<string, string>>;
 
-/** A local server of a chat platform for one measurement. `channel`: where the crew works. */
+/** A local server of a chat platform for one measurement. `channel`: the crew's channel. */
 type Room = {
   readonly channel: string;
   readonly adapter: Parameters<typeof startApp>[0]['adapter'];
-  /** The variables without which the configuration is refused. */
+  /** Environment variables that the configuration needs. */
   readonly env: Readonly<Record<string, string>>;
   readonly seen: () => Seen;
   /** The channel and its threads as pages, by name. Empty for the console. */
@@ -51,8 +51,8 @@ type Room = {
 };
 
 /**
- * The figures of a crew in a room. `closestEdits`: the shortest time between two edits of one card; `null` for less than
- * two. `threads`: what was posted in the threads of tickets, as JSON.
+ * The figures of a crew in a room. `closestEdits`: the shortest time between two edits of one card; `null` for less
+ * than two edits. `threads`: the posts in the tickets' threads, as JSON.
  */
 export type RoomFigures = {
   readonly room: RoomName;
@@ -66,7 +66,7 @@ export type RoomFigures = {
 const OPEN: Readonly<Record<RoomName, () => Promise<Room>>> = { discord, slack, console: inConsole };
 const quiet = pino({ level: 'silent' });
 
-/** Lets a crew of played workers finish tickets in a room, each step a while, and counts what people saw in the channel. */
+/** Lets scripted workers finish tickets in a room and counts the messages in its channel. A step takes `stepMs`. */
 export async function measureRoom(
   name: RoomName,
   {
@@ -80,9 +80,9 @@ export async function measureRoom(
     readonly workers: number;
     readonly tickets: readonly string[];
     readonly stepMs: number;
-    /** Words that stand in a thread at the end; `null`: none is waited for. */
+    /** A text that a thread must show before the end; `null`: none. */
     readonly shows?: string | null;
-    /** Called again and again until the crew is finished. */
+    /** Called repeatedly until the crew is finished. */
     readonly look?: (room: Pick<Room, 'pages' | 'say'>) => Promise<void>;
     /** More keys of the crew's configuration. */
     readonly crew?: object;
@@ -140,7 +140,7 @@ export async function measureRoom(
       await new Promise((resolve) => setTimeout(resolve, 50));
       await look(room);
     }
-    // The last words are on their way.
+    // The last posts are still on their way.
     await new Promise((resolve) => setTimeout(resolve, 1_000));
     await look(room);
     if (process.env['SHOW'])
@@ -169,7 +169,7 @@ function figuresOf(
   return { mostMessages: Math.max(...tickets.map(about)), closestEdits, threads };
 }
 
-/** A worker that performs the tickets of the demonstration repository, each step after a while. */
+/** A worker that does the tickets of the demonstration repository. Each step takes `stepMs`. */
 function working(stepMs: number): Work {
   return async (folder, turn) => {
     await new Promise((resolve) => setTimeout(resolve, stepMs));
@@ -267,7 +267,7 @@ async function inConsole(): Promise<Room> {
       name: 'console',
       capabilities: { textLimit: 4_000 },
       openThread: async (parent, name, key) => ({ id: `${parent}/${key}`, parent, name }),
-      // An edit of an earlier line is no message.
+      // An edit of an earlier line counts as no message.
       edit: async () => 'changed',
       post: async (at, { outboxId, speaker, text }) => {
         if (at === channel) texts.push(text);
@@ -275,7 +275,7 @@ async function inConsole(): Promise<Room> {
         return outboxId;
       },
     },
-    // The page shows the crew itself, and has no card.
+    // The page shows the crew itself and has no card.
     seen: () => ({ texts, threads, edits: [] }),
     pages: () => ({}),
     say: () => {},

@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 
 /**
- * A play-acted developer of Conch: does one of two tickets. Its first attempt at the first ticket is wrong, and it mends
- * that when the tests say so.
+ * A scripted developer of Conch that does one of two tickets. Its first attempt at the first ticket is wrong. It
+ * corrects the attempt when the tests fail.
  */
 const ticket = process.env['CONCH_TICKET'] ?? '';
 const isMending = readFileSync(0, 'utf8').includes('The tests of ticket');

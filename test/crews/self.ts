@@ -6,7 +6,7 @@ import { git } from '../../examples/crew/repository.ts';
 import { eventsIn, startProgram } from './trial.ts';
 
 const ROOT = new URL('../../', import.meta.url).pathname;
-/** A part of Conch's tests that takes seconds, and finds what the two tickets can break. */
+/** A part of Conch's tests that takes seconds and finds any fault of the two tickets. */
 const TEST = 'node_modules/.bin/vitest run test/lib && node_modules/.bin/oxfmt --check src/lib test/lib';
 
 const TICKETS: Readonly<Record<string, readonly [title: string, text: string]>> = {
@@ -14,7 +14,7 @@ const TICKETS: Readonly<Record<string, readonly [title: string, text: string]>> 
   's-2': ['List all near words', 'Add `nearWords` to `src/lib/nearest.ts`, with a test.'],
 };
 
-/** What a crew did to a clone of Conch. */
+/** The result of a crew on a clone of Conch. */
 type SelfTrial = {
   readonly merged: number;
   readonly steps: number;

@@ -17,7 +17,7 @@ const IN_ORDER = {
 };
 
 test(
-  'four workers merge twelve tickets, each once, and change nothing else, though Conch is killed twice in the middle',
+  'four workers merge twelve tickets, each once, and change nothing else, even when Conch is killed twice',
   { timeout: 300_000 },
   async () => {
     const { measured } = await performTrial({ workers: 4, kills: [61, 90] });
@@ -25,12 +25,12 @@ test(
   },
 );
 
-test('every course is tried by a program or by an agent over ACP', () => {
+test('every course but "works" is in a script for programs or for agents over ACP', () => {
   const tried = new Set<string>([...Object.values(MISBEHAVIOUR), ...Object.values(MISBEHAVIOUR_OF_PEERS)]);
   expect(Object.keys(COURSES).filter((name) => !tried.has(name))).toEqual(['works']);
 });
 
-test('tells which ticket did not go as its course says', () => {
+test('names the tickets that differ from their courses', () => {
   const facts = new Map([['t-01', [{ type: 'stepAsked', kind: 'init' }, { type: 'merged' }]]]);
   expect(wrongCourses({ 't-01': 'prose' }, facts)).toEqual(['t-01 prose: stepAsked step 0 times instead of 1']);
   expect(wrongCourses({ 't-01': 'works' }, facts)).toEqual([]);

@@ -19,16 +19,16 @@ export type Trial = {
   readonly facts: number;
 };
 
-/** What a trial is made of. Default: all twelve tickets, in a program that is never killed. */
+/** The parts of a trial. Default: all twelve tickets, and a program that is never killed. */
 export type TrialOrder = Partial<Pick<TrialCall, 'kind' | 'stepMs' | 'script' | 'people'>> & {
   readonly workers: number;
-  /** Kills the program after this many facts, in each of these starts. */
+  /** For each start that is killed: the number of facts before the kill. */
   readonly kills?: readonly number[];
   readonly filler?: number;
   readonly tickets?: readonly string[];
-  /** The command of the tests, or "none". Default: found by Conch. */
+  /** The command of the tests, or "none". Default: Conch finds it. */
   readonly test?: string;
-  /** Runs the tests of every commit of main, which takes seconds for each. */
+  /** True to run the tests of every commit of main, which takes seconds for each. */
   readonly testsMain?: boolean;
 };
 
@@ -51,7 +51,7 @@ export async function performTrial(order: TrialOrder): Promise<Trial> {
   return { repo, dataDir, facts: events.length, measured: { workers, wallMs, starts: kills.length + 1, ...measured } };
 }
 
-/** The longest time of one start, in milliseconds. */
+/** The time limit of one start, in milliseconds. */
 const LIMIT_MS = 900_000;
 
 /** Runs the program once, until its tickets are finished or it is killed. */
@@ -65,7 +65,7 @@ export async function startProgram(call: TrialCall): Promise<void> {
   }
 }
 
-/** The facts of the crew of a trial, in order. */
+/** The facts of a trial's crew, in order. */
 export function eventsIn(file: string): readonly TrialEvent[] {
   if (!existsSync(file)) return [];
   const lines = readFileSync(file, 'utf8').split('\n');

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { performStep, sceneOf } from './acts.ts';
 
-/** A scripted worker as a program: it reads a prompt as JSON, changes its folder, and answers in JSON. */
+/** A scripted worker as a program: reads a prompt as JSON, changes its folder, and answers in JSON. */
 const { text: prompt } = z.object({ text: z.string() }).parse(JSON.parse(readFileSync(0, 'utf8')));
 const { stepMs, ...scene } = sceneOf(prompt);
 if (stepMs > 0) await pause(stepMs);
