@@ -3,14 +3,14 @@ import { PLATFORMS } from './channel.ts';
 import { GAMES } from './games.ts';
 import { play } from './score.ts';
 
-/** The shares of what a provider finds in its cache are measured where time goes by fastest. */
+/** Measures the shares of cached prompts only on the console, where time passes fastest. */
 const played = PLATFORMS.flatMap((platform) =>
   GAMES.filter(({ measured = false }) => !measured || platform === 'console').map((game) => ({ game, platform })),
 );
 
 describe.concurrent('seven agents in one channel', () => {
   test.for(played.map(({ game, platform }) => [game.name, platform, game] as const))(
-    'T9 T15 T16 T23 T25 finish "%s" on %s in order, one at a time, and believe what the channel has',
+    'T9 T15 T16 T23 T25 finish "%s" on %s in order, one at a time, and are prompted with the real history of the channel',
     async ([, platform, game]) => {
       const { fault, twoSpeakers, limitsTripped, historyDiffers, shares } = await play(game, platform);
       const isCached = game.measured !== true || median(shares) >= 0.9;

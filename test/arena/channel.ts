@@ -17,30 +17,30 @@ import { Models } from './models.ts';
 import type { Mind } from './models.ts';
 import { ArenaTime } from './time.ts';
 
-/** Who sits in the channel of every game, in this order. */
+/** The agents in the channel of every game, in their order. */
 export const PLAYERS = ['fig', 'kiwi', 'lime', 'pear', 'plum', 'date', 'yuzu'] as const;
 
-/** Where games are played. */
+/** The platforms of the games. */
 export const PLATFORMS = ['console', 'Discord'] as const;
 export type PlatformName = (typeof PLATFORMS)[number];
 
-/** One channel with seven agents, the whole program around it, and a person. */
+/** A channel with seven agents, the whole program around it, and a person. */
 export type ArenaChannel = {
   readonly time: ArenaTime;
   readonly models: Models;
   readonly store: FloorStore;
   readonly id: string;
-  /** What went wrong for good. */
+  /** Errors that ended the program's work. */
   readonly broken: readonly unknown[];
-  /** The person writes, or gives a command ("!stop"). */
+  /** Writes as the person, or gives a command ("!stop"). */
   write(text: string): Promise<void>;
-  /** What agents said, as people see it there once it is said to the end. */
+  /** The texts of agents as people see them, without drafts. */
   shown(): readonly string[];
   facts(): readonly Fact[];
   close(): Promise<void>;
 };
 
-/** What a platform is for the arena. */
+/** The parts of a platform that the arena needs. */
 type Platform = {
   readonly channel: string;
   readonly env: Readonly<Record<string, string>>;
@@ -55,7 +55,7 @@ type Platform = {
   close(): Promise<void>;
 };
 
-/** Opens a channel on a platform; the models of its agents are this mind. */
+/** Opens a channel on a platform. `mind` answers for all its models. */
 export async function openArena(name: PlatformName, mind: Mind, turnConfig: object = {}): Promise<ArenaChannel> {
   const time = new ArenaTime(name === 'console' ? CONSOLE_STILL_MS : DISCORD_STILL_MS);
   const platform = await (name === 'console' ? consolePlatform() : discordPlatform());

@@ -3,18 +3,18 @@ import { PLAYERS } from './channel.ts';
 import type { ArenaChannel } from './channel.ts';
 import type { Asked, Mind, Reply } from './models.ts';
 
-/** One game: what its models do, what the person does, and what must have been said in the end. */
+/** A game: its models' answers, the person's acts, and a check of what was said. */
 export type Game = {
   readonly name: string;
   readonly turnConfig: object;
-  /** Made anew for every play. */
+  /** Makes a new mind for each play. */
   readonly mind: () => Mind;
   readonly play: (channel: ArenaChannel) => Promise<boolean>;
-  /** What is wrong with what was said; `null` when nothing is. */
+  /** Returns the fault in what was said; `null`: none. */
   readonly fault: (channel: ArenaChannel, said: readonly Said[]) => string | null;
-  /** So many limits are to be announced. */
+  /** The number of limits that must be announced. */
   readonly limits?: number;
-  /** Its requests count for the share that is the same as in the request before. */
+  /** True to measure the share of each request that equals the request before. */
   readonly measured?: boolean;
 };
 
@@ -24,7 +24,7 @@ const LAP = PLAYERS.length;
 const ENDLESS = { rounds: 0, maxTurns: 400, defaultTimeoutSeconds: 120 };
 const HOUR_MS = 3_600_000;
 
-/** Every game; a person in the middle plays once in each mode. */
+/** All games. The game with an interrupting person is there once for each mode. */
 export const GAMES: readonly Game[] = [
   {
     name: 'counting to 50',
@@ -113,12 +113,12 @@ export const GAMES: readonly Game[] = [
   },
 ];
 
-/** What agents said, by the journal. */
+/** The texts of agents, from the journal. */
 export function saidIn(channel: ArenaChannel): readonly Said[] {
   return channel.facts().flatMap((fact) => (fact.type === 'said' ? [{ agent: fact.agent, text: fact.text }] : []));
 }
 
-/** A person writes after every fifth word of an agent and has to be answered, whatever the mode does to the turn. */
+/** A person writes after every fifth text of an agent and must be answered in every mode. */
 function personInTheMiddle(humanInterruptMode: (typeof INTERRUPT_MODES)[number]): Game {
   const asks = [1, 2, 3, 4];
   return {
@@ -153,7 +153,7 @@ function personInTheMiddle(humanInterruptMode: (typeof INTERRUPT_MODES)[number])
   };
 }
 
-/** Whether a model is to answer a message now: by its prompt, or because it came in the middle. */
+/** True when a model must answer a message now: by its prompt, or by an injection. */
 function isPutTo({ last }: Asked, text: string): boolean {
   const [, inTheMiddle = ''] = /Take it into account now\.\n([^]*)$/u.exec(last) ?? [];
   return (
@@ -161,7 +161,7 @@ function isPutTo({ last }: Asked, text: string): boolean {
   );
 }
 
-/** In `parallel` nobody has to answer, and everybody sees everything. */
+/** In `parallel` mode no agent must answer, and all agents see each message. */
 function unseen({ models }: ArenaChannel, asks: readonly number[]): string | null {
   const blind = PLAYERS.filter((id) => {
     const { all = '' } = models.requests.findLast(({ agent }) => agent === id) ?? {};
@@ -170,7 +170,7 @@ function unseen({ models }: ArenaChannel, asks: readonly number[]): string | nul
   return blind.length === 0 ? null : `agents that did not see every question: ${blind.join(', ')}`;
 }
 
-/** The next number, up to the last one; a model reads what the channel has. */
+/** Says the next number, up to `last`. The model reads the numbers in the channel. */
 function counting(last: number): Mind {
   return ({ all }) => {
     const numbers = [...all.matchAll(/^\d+$/gmu)].map(([number]) => Number(number));
@@ -179,7 +179,7 @@ function counting(last: number): Mind {
   };
 }
 
-/** Every third request fails the first time, some with how long to wait. */
+/** Every third request fails at first, sometimes with a time to wait. */
 function failing(mind: Mind): Mind {
   let asked = 0;
   const failures: readonly Reply[] = [
@@ -207,7 +207,7 @@ function previous(agent: string): string {
 }
 
 const SKIPS = ['SKIP', '[pass]', '(nothing to add)', 'NO_REPLY', 'Pass.', '**SKIP**', 'no reply'];
-/** In the middle of an answer. */
+/** A time in the middle of an answer. */
 const MIDDLE_MS = 3_500;
 const CHATTER = 'It is said slowly, so that a person can write in the middle of it and be heard at once.';
 const LONG = 'The harbour needs another crane before the winter, and somebody has to say what it may cost. '
@@ -221,7 +221,7 @@ function opened(text: string): Game['play'] {
   };
 }
 
-/** Whether the floor comes to rest after so many messages of the person, with all that was said shown. */
+/** True when the floor rests after this many messages of the person, and the channel shows all texts. */
 async function rests(channel: ArenaChannel, messages: number): Promise<boolean> {
   const isOver = (): boolean => {
     const floor = channel.store.floors.state(channel.id);

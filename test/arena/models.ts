@@ -1,33 +1,33 @@
 import { z } from 'zod';
 import type { ArenaTime } from './time.ts';
 
-/** What a model is asked: by which agent, and with what. */
+/** A request to an agent's model. */
 export type Asked = {
   readonly agent: string;
-  /** How often this agent's model was asked before. */
+  /** The number of earlier requests to this agent's model. */
   readonly before: number;
   readonly system: string;
   readonly messages: readonly Spoken[];
-  /** Everything said so far that the model can see, its own words too. */
+  /** Everything said so far that the model can see, including its own texts. */
   readonly all: string;
-  /** What it was told since it last spoke. */
+  /** Everything that the model was told since it last spoke. */
   readonly last: string;
 };
 
-/** One message of a request. */
+/** A message of a request. */
 export type Spoken = { readonly role: string; readonly content: string };
 
-/** What a model does: answers with a text, piece by piece over so much time if it says so; refuses; or never answers (`null`). */
+/** A model's answer: a text, perhaps streamed over `overMs`; a refusal; or `null`, which never answers. */
 export type Reply =
   | string
   | { readonly text: string; readonly overMs: number }
   | { readonly status: number; readonly retryAfter?: number }
   | null;
 
-/** A mind in place of a model. */
+/** A function that answers in place of a model. */
 export type Mind = (asked: Asked) => Reply;
 
-/** A model's service in this process, behind the `fetch` that a model is reached by; every request is kept. */
+/** A model service in this process, behind the `fetch` of the backend. Keeps every request. */
 export class Models {
   readonly requests: Asked[] = [];
   readonly #time: ArenaTime;
@@ -73,7 +73,7 @@ export class Models {
     await promise.finally(() => timer.cancel());
   }
 
-  /** The answer as it streams, a few words at a time. */
+  /** The answer as a stream, a few words at a time. */
   #answer({ text, overMs }: Extract<Reply, { text: string }>, asked: Asked, signal: AbortSignal): Response {
     const time = this.#time;
     const pieces = text.match(/\S+\s*(?:\S+\s*){0,3}/gu) ?? [text];
@@ -115,7 +115,7 @@ export class Models {
   }
 }
 
-/** How long a request is, at four characters a token. */
+/** The length of a request in tokens, at four characters per token. */
 export function tokensOf({ system, messages }: Asked): number {
   return Math.ceil(messages.reduce((sum, { content }) => sum + content.length, system.length) / 4);
 }

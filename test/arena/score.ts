@@ -5,26 +5,26 @@ import type { Game, Said } from './games.ts';
 import { tokensOf } from './models.ts';
 import type { Asked } from './models.ts';
 
-/** What came of one game on one platform. */
+/** The result of a game on a platform. */
 export type Score = {
   readonly game: string;
   readonly platform: PlatformName;
-  /** What is wrong with what was said; `null` when it was finished in order. */
+  /** The fault in what was said; `null`: the game ended in order. */
   readonly fault: string | null;
-  /** It came to no end. */
+  /** True when the game did not end. */
   readonly isStalled: boolean;
-  /** So many texts were said by somebody else than who had the floor. */
+  /** Texts of agents that did not have the floor. */
   readonly twoSpeakers: number;
-  /** So many limits were announced besides those that the game asks for. */
+  /** Announced limits beyond those that the game expects. */
   readonly limitsTripped: number;
-  /** So many requests held words of their agent that the channel does not have. */
+  /** Requests with texts of their agent that the channel does not have. */
   readonly historyDiffers: number;
   readonly tokens: readonly number[];
-  /** Which part of each request is the same as the one before of the same agent; only of a game that is measured. */
+  /** Of a measured game: the part of each request that equals the same agent's request before. */
   readonly shares: readonly number[];
 };
 
-/** Plays a game and looks at everything that was said and asked. */
+/** Plays a game and checks all texts and requests. */
 export async function play(game: Game, platform: PlatformName): Promise<Score> {
   const channel = await openArena(platform, game.mind(), game.turnConfig);
   try {
@@ -54,7 +54,7 @@ function brokenBy({ broken }: ArenaChannel): string | null {
   return broken.length === 0 ? null : `the program broke: ${String(broken[0])}`;
 }
 
-/** People see what was said, in the same order. */
+/** Compares the shown texts with what was said, in order. Returns the first difference; `null`: none. */
 function shownAs(channel: ArenaChannel, said: readonly Said[]): string | null {
   const shown = channel.shown().map(plain).join(' ');
   const expected = said.map(({ agent, text }) => plain(`${agent}: ${text}`)).join(' ');
@@ -63,7 +63,7 @@ function shownAs(channel: ArenaChannel, said: readonly Said[]): string | null {
   return shown === expected ? null : `the channel shows "${there}" where "${here}" was said`;
 }
 
-/** Platforms put marks that nobody sees into a text, so that nothing in it acts, and mention agents in their own way. */
+/** Removes invisible marks, which platforms put into texts, and makes mentions of agents alike. */
 function plain(text: string): string {
   return text.replace(/<@&\d+>|@\w+/gu, '@').replace(/[\p{Cf}\s]+/gu, '');
 }
@@ -78,7 +78,7 @@ function spokeWithoutTheFloor(channel: ArenaChannel): number {
   return wrong;
 }
 
-/** What a model is told that it said is the end of what the channel has of it at that time. */
+/** True unless the model's own past texts are the end of its texts in the channel at that time. */
 function believesMore({ agent, messages }: Asked, said: readonly Said[]): boolean {
   const own = messages.filter(({ role }) => role === 'assistant').map(({ content }) => plain(content));
   const posted = said.filter((each) => each.agent === agent).map(({ text }) => plain(text));
@@ -101,7 +101,7 @@ function sharedStart(one: string, other: string): number {
   return end;
 }
 
-/** What the games came to together, as the command's last line has it. */
+/** The results of all games, as the command's last line shows them. */
 export type Total = {
   readonly games: number;
   readonly finishedInOrder: number;

@@ -3,10 +3,7 @@ import type { Clock, Timers } from '../../src/lib/time.ts';
 
 type Alarm = { readonly at: number; readonly run: () => void };
 
-/**
- * Time that goes by only while nothing else does: the next alarm rings at once when neither a model answers nor anything else
- * has moved for a moment.
- */
+/** Simulated time. The next alarm rings as soon as no model is answering and nothing has moved for a moment. */
 export class ArenaTime {
   readonly clock: Clock = { now: () => this.#now };
   readonly timers: Timers = {
@@ -17,20 +14,20 @@ export class ArenaTime {
       return { cancel: () => void this.#alarms.delete(alarm) };
     },
   };
-  /** Counts everything that happens. */
+  /** A counter of everything that happens. */
   moved = 0;
-  /** So many answers are being written. */
+  /** The number of running answers. */
   answering = 0;
   readonly #alarms = new Set<Alarm>();
   readonly #stillMs: number;
   #now = Date.UTC(2026, 0, 1, 12);
 
-  /** `stillMs`: how long nothing moves before time goes on, in milliseconds of this machine. */
+  /** `stillMs`: real milliseconds without a move after which time passes. */
   constructor(stillMs: number) {
     this.#stillMs = stillMs;
   }
 
-  /** Lets time pass until this holds; whether it came to that within so much time. */
+  /** Lets time pass until `holds` returns true. Resolves with false after `limitMs`. */
   async until(holds: () => boolean, limitMs: number): Promise<boolean> {
     const end = this.#now + limitMs;
     while (!holds()) {
@@ -45,7 +42,7 @@ export class ArenaTime {
     return true;
   }
 
-  /** Resolves when nothing has moved for a moment. */
+  /** Resolves when nothing has moved for `stillMs`. */
   async #still(): Promise<void> {
     for (let quiet = 0, seen = -1; quiet < this.#stillMs; quiet += 1) {
       if (seen !== this.moved || this.answering > 0) quiet = 0;
