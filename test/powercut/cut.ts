@@ -7,10 +7,10 @@ import type { DiskEvent } from './recording.ts';
 type Change = Extract<DiskEvent, { did: 'write' | 'truncate' }>;
 type File = { readonly durable: Content; pending: Change[]; isNamed: boolean; isGone: boolean };
 
-/** The unit in which a disk writes whole or not at all, in bytes. */
+/** The size of a disk sector in bytes. A disk writes a sector completely or not at all. */
 const SECTOR = 512;
 
-/** What a disk has of the files of a folder: what was synced for certain, of the rest nobody knows. */
+/** The files of a folder on a disk: their synced contents, and writes that may be lost. */
 export class Disk {
   readonly #files = new Map<string, File>();
 
@@ -33,7 +33,7 @@ export class Disk {
     }
   }
 
-  /** What a power cut leaves, by file: of what was not synced, anything. */
+  /** The files after a power cut. Any unsynced write may be lost. */
   left(random: Random): ReadonlyMap<string, Buffer> {
     const fate = random.pick([0, 0.5, 0.5, 0.9, 1]);
     const found = new Map<string, Buffer>();
@@ -87,7 +87,7 @@ class Content {
   }
 }
 
-/** One write in five reaches the disk with some of its sectors only, counted from the start of the file. */
+/** In one of five writes, only some sectors reach the disk. Sectors count from the start of the file. */
 function torn(change: Change, random: Random): Change {
   if (change.did === 'truncate' || !random.chance(0.2)) return change;
   const end = change.offset + change.bytes.length;
@@ -98,7 +98,7 @@ function torn(change: Change, random: Random): Change {
   return { ...change, offset: cut, bytes: change.bytes.subarray(cut - change.offset) };
 }
 
-/** Opens what a power cut left as a new start does, and says what is wrong; `told` is what was answered before. */
+/** Opens the files after a power cut as a new start does. Returns faults. `told`: the answers before the cut. */
 export async function problemsAfter(
   left: ReadonlyMap<string, Buffer>,
   told: readonly string[],

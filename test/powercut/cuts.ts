@@ -5,17 +5,17 @@ import { Random } from '../sim/random.ts';
 import { Disk, problemsAfter } from './cut.ts';
 import { recordLife } from './recording.ts';
 
-/** What so many power cuts came to. */
+/** The result of power cuts. */
 export type Cuts = {
   readonly cuts: number;
   readonly writes: number;
   readonly syncs: number;
   readonly told: number;
-  /** Cuts after which something was wrong, each with the event before which it came and the first things that were. */
+  /** Cuts with faults. `before`: the number of the event that was cut off. `problems`: the first faults. */
   readonly faults: readonly { readonly before: number; readonly problems: readonly string[] }[];
 };
 
-/** What is to be cut: a life of so many rounds of messages in three channels. */
+/** The plan: `rounds` rounds of messages in three channels, then `cuts` power cuts. */
 export type CutPlan = {
   readonly cuts: number;
   readonly rounds: number;
@@ -23,7 +23,7 @@ export type CutPlan = {
   readonly how: 'shipped' | 'hasty';
 };
 
-/** Records a life of a store and cuts the power at random places of it. */
+/** Records a life of a store and cuts the power at random events. */
 export async function powerCuts({ cuts, rounds, seed, how }: CutPlan): Promise<Cuts> {
   const place = mkdtempSync(join(tmpdir(), 'conch-power-'));
   try {

@@ -3,11 +3,11 @@ import type { DiskSync } from '../../src/engine/sqlite/commits.ts';
 import { openFloorStore } from '../../src/turns/floor-store.ts';
 import { options, seat, turn, write } from '../engine/sqlite/fixture.ts';
 
-/** A life of a store whose every write is recorded: what was answered is told in a line each, and at the end it is killed. */
+/** A store's life for the recorder. Prints each answer of the store as a line. Is killed at its end. */
 const [path = '', rounds = '', how = ''] = process.argv.slice(2);
 const CHANNELS = ['test:one', 'test:two', 'test:three'];
 
-/** The planted bug: what was committed is answered before it is on the disk. */
+/** The planted bug: the store answers before its data is on the disk. */
 const HASTY_DISK: DiskSync = { sync: () => null, close: () => undefined };
 
 const { disk: _quick, ...plain } = options(path);

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** What a program did to the files of one folder, in order, and what it answered meanwhile. */
+/** What a program did to the files of one folder, and its answers, in order. */
 export type DiskEvent =
   | { readonly did: 'create' | 'sync' | 'unlink'; readonly file: string }
   | { readonly did: 'write'; readonly file: string; readonly offset: number; readonly bytes: Buffer }
@@ -17,7 +17,7 @@ export function canRecord(): boolean {
 
 const CALLS = 'openat,pwrite64,write,fdatasync,fsync,ftruncate,unlink,rename,writev,pwritev';
 
-/** Records a life of a store in a file, as `life.ts` is told: every write, sync and answer. Throws when the life failed. */
+/** Records the writes, syncs and answers of a store's life. `told`: arguments of `life.ts`. Throws when it fails. */
 export function recordLife(path: string, told: readonly string[]): readonly DiskEvent[] {
   const trace = join(dirname(path), '..', 'trace');
   const life = fileURLToPath(new URL('life.ts', import.meta.url));
@@ -29,7 +29,7 @@ export function recordLife(path: string, told: readonly string[]): readonly Disk
   return eventsOf(readFileSync(trace, 'latin1'), dirname(path));
 }
 
-/** Reads what strace wrote. A call that another thread's cut in two is where it ended. */
+/** Reads the output of strace. A call that was interrupted in the output counts where it ended. */
 function eventsOf(trace: string, folder: string): readonly DiskEvent[] {
   const begun = new Map<string, string>();
   const offsets = new Map<string, number>();
@@ -75,7 +75,7 @@ function eventOf(call: string, offsets: Map<string, number>): DiskEvent | null {
   }
 }
 
-/** "\x61\x62" → "ab", a character a byte. */
+/** "\x61\x62" → "ab": one character per byte. */
 function plain(escaped: string): string {
   return escaped.replaceAll(/\\x([0-9a-f]{2})/gu, (_all, hex: string) =>
     String.fromCodePoint(Number.parseInt(hex, 16)),
