@@ -64,9 +64,9 @@ for (let cycle = 0; cycle < cycles; cycle += 1) {
   await sleep(random.between(200, 1_500));
   workers = await Promise.all(workers.map(async (worker) => (hasEnded(worker) ? start() : worker)));
 }
-// The living declare the last killed ones dead, and deliver what those had.
+// The living processes declare the last killed ones dead, and deliver their pending entries.
 await sleep(4 * DEAD_MS);
-// One after the other: the last one delivers what was given to those that had left.
+// Ends them one after the other: the last one delivers the entries of all earlier ones.
 for (const worker of workers) {
   const ended = new Promise((resolve) => void worker.once('exit', resolve));
   if (!hasEnded(worker) && worker.kill('SIGTERM')) await ended;
@@ -90,7 +90,7 @@ function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
   return exitCode !== null || signalCode !== null;
 }
 
-/** Compares what was answered and posted with what is stored. */
+/** Compares answers and posts with the store. */
 async function audit() {
   const log = await openPostgresLog({ url: server?.url ?? '', schema });
   const options = { path: ':memory:', clock: { now: () => Date.now() } };
@@ -137,7 +137,7 @@ async function audit() {
   };
 }
 
-/** After a fault, how long until any process had something answered again: the 99th percentile in milliseconds. */
+/** The 99th percentile of the time from a fault to the next answer of any process, in milliseconds. */
 function goingOn(instants: readonly number[]): number {
   const sorted = instants.toSorted((a, b) => a - b);
   const waits = faultsAt

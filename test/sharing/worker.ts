@@ -8,8 +8,8 @@ import { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
 import { systemClock, systemTimers } from '../../src/lib/time.ts';
 import { board, boardUses, counter } from '../engine/toy.ts';
 
-// A process among those of the kill loop: counts, pins and posts on a shared store until it is told to end. It notes in
-// files what was answered and what was posted. Arguments: url, schema, folder, number of this process.
+// A process of the kill loop: counts, pins and posts on a shared store until it is told to end. Writes answers and
+// posts into files. Arguments: url, schema, folder, number of this process.
 
 const [url = '', schema = '', folder = '', own = ''] = process.argv.slice(2);
 const log = await openPostgresLog({ url, schema });
@@ -59,7 +59,7 @@ heart.stop();
 await store.close();
 process.exit(0);
 
-/** Posts what is left, with what dead processes left, within a minute. */
+/** Delivers all pending entries, including those of dead processes, within a minute. */
 async function untilAllPosted(): Promise<void> {
   for (let round = 0; round < 120; round += 1) {
     await takeOver();
@@ -70,7 +70,7 @@ async function untilAllPosted(): Promise<void> {
   }
 }
 
-/** Delivers what dead processes left behind. */
+/** Takes over the entries of dead processes. */
 async function takeOver(): Promise<void> {
   try {
     await store.recover();
@@ -80,7 +80,7 @@ async function takeOver(): Promise<void> {
   }
 }
 
-/** Counts and pins, each time with a number that nobody else uses, and notes what was answered. */
+/** Counts and pins with numbers that no other process uses, and records the answers. */
 async function work(hand: number): Promise<void> {
   for (let count = 0; state.isRunning; count += 1) {
     const by = (Number(own) * 8 + hand) * 1_000_000 + count + 1;
