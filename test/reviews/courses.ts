@@ -6,18 +6,18 @@ import type { openStage } from '../work/reviews/stage.ts';
 
 type Stage = Awaited<ReturnType<typeof openStage>>;
 
-/** A pair of agents that are played by scripts, and how their review must end. */
+/** A scripted pair of agents, and the expected end of their review. */
 export type Course = {
   readonly name: string;
   /**
-   * The texts of the agent that works and of the reviewer, one for each turn. The last one is repeated. After "!": why the
-   * agent's session ends in place of an answer.
+   * The texts of the working agent and of the reviewer, one per turn. The last text is repeated. A text after "!" is
+   * the reason why the agent's session ends without an answer.
    */
   readonly dev: readonly string[];
   readonly qa: readonly string[];
-  /** The texts of a third agent, which has a seat only then. */
+  /** The texts of a third agent. Without them it has no seat. */
   readonly ops?: readonly string[];
-  /** Changes the work at each turn of dev. Default: a new text in `work.txt`. `same`: nothing. */
+  /** The work of dev in each turn. Default: a new text in `work.txt`. `same`: no change. */
   readonly work?: 'same';
   readonly settings?: object;
   readonly iterations?: number;
@@ -30,7 +30,7 @@ export type Course = {
 
 const FINDING = '[major] It breaks';
 
-/** Every kind of course. `ends`: outcome, or what it waits for, and the number of iterations. */
+/** All courses. `ends`: the outcome or what the review waits for, and the number of iterations. */
 export const COURSES: readonly Course[] = [
   { name: 'passes at once', dev: ['Done.'], qa: ['PASS'], ends: 'passed 1' },
   {
@@ -180,7 +180,7 @@ export const COURSES: readonly Course[] = [
   },
 ];
 
-/** The folder, agents and settings of a course, and the prompts that its agents have got. */
+/** The folder, agents and settings of a course, and the prompts of its agents. */
 export function played(course: Course, folder: string) {
   const turns = { dev: 0, qa: 0, ops: 0 };
   const prompts: string[] = [];
@@ -206,7 +206,7 @@ export function played(course: Course, folder: string) {
   return { agents, folder, turns, prompts, channel: { review: course.settings ?? {} } };
 }
 
-/** How a review stands: its outcome or what it waits for, and the number of iterations. */
+/** The review's outcome or what it waits for, and the number of iterations. */
 export function endOf({ review }: Stage): string {
   const { outcome, waiting, iteration } = review;
   return `${outcome?.kind ?? `waits for ${waiting?.for ?? 'nothing'}`} ${iteration}`;

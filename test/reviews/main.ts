@@ -1,7 +1,7 @@
 import { COURSES } from './courses.ts';
 import { disturbedAtEveryFact, killedAtEveryFact, perform, stoppedByPerson, writtenTo } from './perform.ts';
 
-// Plays every course of reviews, then one course killed at each of its facts: npm run reviews. `--json` prints one line.
+// npm run reviews: plays every course of reviews, then one course killed at each of its facts. `--json`: prints one line.
 
 const isJson = process.argv.includes('--json');
 const say = (line: string): void => {
@@ -17,12 +17,12 @@ for (const course of COURSES) {
 const course = COURSES[1];
 const continued = course === undefined ? [] : await killedAtEveryFact(course);
 for (const { at, ended, repeated } of continued) say(`killed at fact ${at}: ${ended}, ${repeated} turns repeated`);
-// The last facts are stored together with the end, and nothing can be stopped after it.
+// The last facts are stored together with the end. Nothing can stop the review after them.
 const ways = [
   { what: 'stopped', disturb: stoppedByPerson, ends: ['cancelled, then passed', 'passed, then passed'] },
   { what: 'met by a message', disturb: writtenTo, ends: ['passed'] },
 ] as const;
-/** Only every so many facts, because each takes two reviews. */
+/** Disturbs only at every third fact, because each disturbance takes two reviews. */
 const DISTURBED_STEP = 3;
 const disturbed = [];
 for (const { what, disturb, ends } of course === undefined ? [] : ways)

@@ -6,7 +6,7 @@ import { openStage, until } from '../work/reviews/stage.ts';
 import { endOf, played } from './courses.ts';
 import type { Course } from './courses.ts';
 
-/** What became of one course. */
+/** The result of a course. */
 export type Performed = {
   readonly name: string;
   readonly ended: string;
@@ -15,7 +15,7 @@ export type Performed = {
   readonly iterations: number;
 };
 
-/** Plays a course in a repository of its own. */
+/** Plays a course in a new repository. */
 export async function perform(course: Course): Promise<Performed> {
   return inRepository(async (folder) => {
     const stage = await openStage(played(course, folder));
@@ -44,7 +44,7 @@ function performed({ name, ends }: Course, ended: string, iterations: number): P
   return { name, ended, isAsExpected: ended === ends, isFalsePass, iterations };
 }
 
-/** A review that was stopped at one of its facts and continued by another program. */
+/** A review that was stopped at the fact `at`, and continued by another program. */
 export type Continued = { readonly at: number; readonly ended: string; readonly repeated: number };
 
 /**
@@ -75,13 +75,13 @@ export async function killedAtEveryFact(course: Course, step = 1): Promise<reado
   return results;
 }
 
-/** How a course went on after something was done when a fact was stored. */
+/** A review that was disturbed when the fact `at` was stored. */
 type Disturbed = { readonly at: number; readonly ended: string };
 
-/** What is done, and how that ends. `prompts`: those of the agents so far. */
+/** A disturbance. Resolves with the end of the review. `prompts`: the agents' prompts so far. */
 type Disturbance = (stage: Awaited<ReturnType<typeof openStage>>, prompts: readonly string[]) => Promise<string>;
 
-/** Plays a course once for each fact of its journal, and does something as soon as that fact is stored. */
+/** Plays a course once for each fact, and disturbs it as soon as the fact is stored. */
 export async function disturbedAtEveryFact(
   course: Course,
   disturb: Disturbance,
@@ -115,7 +115,7 @@ async function disturbedAt(
   }
 }
 
-/** Stops the floor, and starts another review. */
+/** Stops the floor and starts another review. */
 export const stoppedByPerson: Disturbance = async (stage) => {
   await stage.command('/stop');
   const { outcome } = stage.review;
@@ -124,7 +124,7 @@ export const stoppedByPerson: Disturbance = async (stage) => {
   return `${outcome?.kind ?? 'open'}, then ${(await stage.over()).outcome?.kind ?? ''}`;
 };
 
-/** Writes a message. Some agent must get it. */
+/** Writes a message. An agent must get it. */
 export const writtenTo: Disturbance = async (stage, prompts) => {
   await stage.write('Use tabs, please.');
   await stage.over();
@@ -132,7 +132,7 @@ export const writtenTo: Disturbance = async (stage, prompts) => {
   return stage.review.outcome?.kind ?? '';
 };
 
-/** Plays a course until the review has this many facts, and copies the database as it is then. */
+/** Plays a course until the review has this many facts, and copies the database at that time. */
 async function upTo(course: Course, folder: string, facts: number) {
   const path = join(folder, '..', `${folder.split('/').at(-1)}.db`);
   const copy = `${path}.copy`;

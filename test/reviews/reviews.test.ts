@@ -19,7 +19,7 @@ test.concurrent.each(COURSES.filter(({ name }) => SHORT.has(name)))(
   },
 );
 
-test('a review that is killed on its way ends as it would have, and repeats at most one turn', async () => {
+test('a review whose program is killed ends as without the kill, and repeats at most one turn', async () => {
   const course = COURSES.find(({ name }) => name === 'passes in the second iteration');
   if (course === undefined) throw new Error('there is no such course');
   const continued = await killedAtEveryFact(course, 6);
