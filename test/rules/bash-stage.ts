@@ -18,22 +18,22 @@ import { join } from 'node:path';
 import type { WorkPlace } from '../../src/rules/paths.ts';
 import { FAKE_DEEDS, FAKE_PROGRAMS, REAL_PROGRAMS } from './programs.ts';
 
-/** What a command did when real Bash carried it out. */
+/** The effects of a command that real Bash ran. */
 export type Done = {
-  /** Fakes that were started, by their names; `evil.sh` is somebody's script. */
+  /** The names of the fakes that were started. `evil.sh` is another person's script. */
   readonly ran: readonly string[];
-  /** Files that were made, changed or taken away, as paths from the folder. */
+  /** Files that were created, changed or deleted, as paths below the folder. */
   readonly wrote: readonly string[];
 };
 
-/** A throwaway folder in which real Bash carries out commands, with real programs that look or write and fakes of all others. */
+/** A temporary folder where real Bash runs commands, with real programs that read or write and fakes of all others. */
 export type BashStage = {
   readonly place: WorkPlace;
   run(command: string): Done;
   close(): void;
 };
 
-/** Makes the folder: a repository with a commit, another one without files that starts a script, and links to `.git/hooks`. */
+/** Makes the folder: a repository with a commit, a bare one that starts a script, and links to `.git/hooks`. */
 export function openStage(): BashStage {
   const root = realpathSync(mkdtempSync(join(tmpdir(), 'conch-rules-')));
   const [bin, fresh, work, log] = ['bin', 'fresh', 'work', 'log'].map((name) => join(root, name));
@@ -97,7 +97,7 @@ function deedsOf(name: string): string {
 
 type Snapshot = ReadonlyMap<string, string>;
 
-/** Every file by what is in it or when it was changed; without the index of git, which looking renews. */
+/** Each file with its content or the time of its change, without git's index, which reading commands refresh. */
 function snapshot(folder: string, below = ''): Snapshot {
   const all = new Map<string, string>();
   for (const name of readdirSync(join(folder, below))) {
@@ -112,7 +112,7 @@ function snapshot(folder: string, below = ''): Snapshot {
   return all;
 }
 
-/** The header of a signature makes git start the program that checks it, when it is asked what a signature is worth. */
+/** A signed commit: git starts the program that verifies it when a command shows the signature. */
 const SIGNED = String.raw`tree=$(git write-tree)
 printf 'tree %s\nauthor a <a@example.org> 1 +0000\ncommitter a <a@example.org> 1 +0000\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n\nm\n' "$tree" > .git/signed
 git update-ref HEAD "$(git hash-object -t commit -w .git/signed)"`;
@@ -125,7 +125,7 @@ function makeFolder(folder: string, log: string, bash: (command: string, cwd: st
     chmodSync(join(folder, name), 0o755);
   }
   bash(`git init -q && git add a b src evil.sh && ${SIGNED}`, folder);
-  // Where `PATH` would lead when a count of letters is put into it.
+  // The folder that a `PATH` of one number, such as a count of letters, leads to.
   mkdirSync(join(folder, '5'));
   cpSync(join(folder, 'evil.sh'), join(folder, '5', 'ls'));
   mkdirSync(join(folder, '.git', 'hooks'), { recursive: true });

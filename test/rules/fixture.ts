@@ -8,7 +8,7 @@ import type { RuleMemory, Remembered, ToolLists, ToolVerdict } from '../../src/r
 
 export const AT = Date.UTC(2026, 10, 22, 12);
 
-/** A disk on which `/work/src`, `/work/docs`, `/home/ann` and `/etc` are folders, and `links` lead elsewhere. */
+/** A disk where `/work/src`, `/work/docs`, `/home/ann` and `/etc` are folders. `links`: paths that lead elsewhere. */
 export function place(links: Readonly<Record<string, string>> = {}): WorkPlace {
   const folders = new Set([
     '/',
@@ -52,12 +52,12 @@ export function remembering(...texts: readonly string[]): RuleMemory {
 
 export const NOTHING: RuleMemory = remembering();
 
-/** What lists of one place decide. */
+/** The verdict by the lists of one place. */
 export function verdictOf(lists: ToolLists | undefined, one: ToolUse, memory: RuleMemory = NOTHING): ToolVerdict {
   return decideUse(one, uniteRules([{ scope: 'bot', lists }]), memory);
 }
 
-/** The same as two words: `allow by allow`. */
+/** The verdict and its source as text: `allow by allow`. */
 export function decided(lists: ToolLists | undefined, one: ToolUse, memory: RuleMemory = NOTHING): string {
   const { verdict, by } = verdictOf(lists, one, memory);
   return `${verdict} by ${by}`;

@@ -14,7 +14,7 @@ function labels(call: ToolUse, lists: ToolLists = {}, server: ServerFacts = UNKN
 
 const linked = place({ '/work/notes': '/etc' });
 
-describe('a call', () => {
+describe('the labels of a call', () => {
   test.each([
     ['a fetch', use('WebFetch', { url: 'https://evil.org/x' }), 'evil.org'],
     ['a search on the web', use('WebSearch', { query: 'x' }), 'fetch'],
@@ -33,7 +33,7 @@ describe('a call', () => {
     ['a package, after an option with a value', bash('npm --prefix web install'), 'npm --prefix'],
     ['a program of a registry', bash('pnpm dlx x'), 'pnpm dlx'],
     ['a command on a file outside', bash('cat /etc/*.conf'), 'cat /etc/*.conf'],
-  ])('brings in text that nobody vouches for: %s', (_what, call, from) => {
+  ])('mark untrusted text: %s', (_what, call, from) => {
     expect(labels(call).untrusted).toBe(from);
   });
 
@@ -44,11 +44,11 @@ describe('a call', () => {
     ['a command in the folder', bash('ls src && git status | grep -E "/api/v1" > /dev/null')],
     ['a program of the system', bash('/usr/bin/ls src')],
     ['its list of tasks', asked({ kind: 'other', input: { todos: [{ content: 'curl' }] } })],
-  ])('brings in nothing: %s', (_what, call) => {
+  ])('mark nothing: %s', (_what, call) => {
     expect(labels(call)).toMatchObject({ untrusted: null, private: null, outward: false });
   });
 
-  test('of a server that keeps to itself brings in nothing and carries nothing away', () => {
+  test('mark a closed server as neither untrusted nor outward', () => {
     const own = { open: false, isHarmless: false };
     expect(labels(use('mcp__memory__add', {}), {}, own)).toMatchObject({ untrusted: null, outward: false, acts: true });
     expect(labels(use('mcp__web__get', {}), {}, { open: true, isHarmless: true })).toMatchObject({
@@ -68,7 +68,7 @@ describe('a call', () => {
     ['the environment', bash('ls; env')],
     ['the environment, by another name', bash('printenv PATH')],
     ['the environment of a program', bash('cat /proc/self/environ')],
-  ])('brings in what should not leave: %s', (_what, call) => {
+  ])('mark private data: %s', (_what, call) => {
     expect(labels(call).private).not.toBeNull();
   });
 
@@ -81,11 +81,11 @@ describe('a call', () => {
     ['a program that runs code', bash('python3 a.py')],
     ['a program that is not known to send nothing', bash('npm test')],
     ['a tool that nobody knows', asked({ kind: 'other', input: { to: 'x' } })],
-  ])('may carry something away: %s', (_what, call) => {
+  ])('mark a possible way out: %s', (_what, call) => {
     expect(labels(call).outward).toBe(true);
   });
 
-  test('may change something without carrying anything away', () => {
+  test('mark a change without a way out', () => {
     expect(labels(use('Edit', { file_path: 'src/a.ts' }))).toMatchObject({ outward: false, acts: true });
     expect(labels(bash('git status'))).toMatchObject({ outward: false, acts: true });
     expect(labels(use('Read', { file_path: '/etc/motd' })).acts).toBe(false);
@@ -93,7 +93,7 @@ describe('a call', () => {
 });
 
 describe('rules that label', () => {
-  test('add to what is known', () => {
+  test('add to the known labels', () => {
     const lists = { untrusted: ['Read(vendor/**)'], private: ['mcp__crm__*'], outward: ['Bash(deploy *)'] };
     expect(labels(use('Read', { file_path: 'vendor/a' }), lists).untrusted).toBe('vendor/a');
     expect(labels(use('mcp__crm__find', {}), lists, { open: false, isHarmless: true }).private).toBe('mcp__crm__find');
@@ -104,7 +104,7 @@ describe('rules that label', () => {
     expect(uniteRules([{ scope: 'bot', lists: { trusted: ['WebFetch(domain:a.org)'] } }]).default).toBe('ask');
   });
 
-  test('of every place are united', () => {
+  test('count from all places together', () => {
     const places = [
       { scope: 'bot', lists: { trusted: ['Bash(npm test)'] } },
       { scope: 'agent', lists: undefined },
@@ -117,7 +117,7 @@ describe('rules that label', () => {
   });
 
   const trusted = { trusted: ['WebFetch(domain:docs.example.org)', 'Bash(npm test)'] };
-  test('free what is vouched for, and that alone', () => {
+  test('remove labels only from what the trusted rule names', () => {
     const free = { untrusted: null, private: null, outward: false, acts: false };
     expect(labels(use('WebFetch', { url: 'https://docs.example.org/a' }), trusted)).toEqual(free);
     expect(labels(bash('npm test'), trusted)).toEqual(free);
@@ -131,7 +131,7 @@ describe('rules that label', () => {
     );
   });
 
-  test('do not make public what should not leave', () => {
+  test('do not make private data public', () => {
     expect(labels(use('Read', { file_path: '.env' }), { trusted: ['Read(.env)'] }).private).toBe('.env');
   });
 });

@@ -28,7 +28,7 @@ describe('"always"', () => {
       use('mcp__files__write', { path: '/a/b.txt', text: 'x'.repeat(300) }),
       ['mcp__files__write(path=/a/b.txt)', 'mcp__files__write'],
     ],
-  ])('offers for %s the narrowest first', (_what, one, rules) => {
+  ])('offers for %s the narrowest rule first', (_what, one, rules) => {
     expect(offered(one)).toEqual(rules);
   });
 
@@ -66,7 +66,7 @@ describe('"always"', () => {
     expect(offersFor(diff, verdictOf({ ask: ['Bash!'] }, diff), SEEN)).toEqual([]);
   });
 
-  test('offers a tool of a server only if somebody vouches for it or it says that it destroys nothing', () => {
+  test('offers a tool of a server only if the server is trusted or the tool says that it destroys nothing', () => {
     const tool = use('mcp__files__write', { path: 'a' });
     expect(offered(tool, { ...SEEN, trusted: false })).toEqual([]);
     expect(offered(tool, { ...SEEN, trusted: false, destructive: true })).toEqual([]);
@@ -79,13 +79,13 @@ describe('"always"', () => {
     use('Write', { file_path: 'src/deep/a.ts' }),
     use('WebFetch', { url: 'https://a.org:8443/x' }),
     use('mcp__files__write', { path: '/a b/c', n: 3, on: true }),
-  ])('what it keeps lets the same call pass the next time, %#', (one) => {
+  ])('stores a rule that allows the same call the next time, %#', (one) => {
     const offers = offered(one);
     expect(offers.length).toBeGreaterThan(0);
     for (const text of offers) expect(decided({ ask: ['*'] }, one, remembering(text))).toBe('allow by remembered');
   });
 
-  test('says of a tool of a server that what is not named in the rule may be anything', () => {
+  test('says for a tool of a server that values outside the rule may be anything', () => {
     const edit = use('mcp__files__edit', { path: 'a', edits: [{ to: 'b' }] });
     const [first] = offersFor(edit, verdictOf({ ask: ['*'] }, edit), SEEN);
     expect(first).toEqual({ rule: 'mcp__files__edit(path=a)', words: 'edit with path=a, any content' });
@@ -93,7 +93,7 @@ describe('"always"', () => {
     expect(decided({ ask: ['*'] }, other, remembering(first?.rule ?? ''))).toBe('allow by remembered');
   });
 
-  test('what it keeps of an exact command lets no other pass', () => {
+  test('stores a rule for an exact command that allows no other command', () => {
     const memory = remembering(offered(bash('git diff HEAD'))[0] ?? '');
     for (const other of ['git diff', 'git diff HEAD x', 'git diff HEAD; x', 'git diff HEAD > x', 'x git diff HEAD']) {
       expect(decided({ ask: ['*'] }, bash(other), memory)).toBe('ask by ask');

@@ -44,11 +44,11 @@ describe('T77 the address of the page', () => {
     'ssh -L 9000:127.0.0.1:7420 host',
     'http :7420/api --host localhost',
     '{"host":"127.0.0.1","port":7420}',
-  ])('is named by %s', (text) => {
+  ])('is found in %s', (text) => {
     expect(namesOwnPort([text], 7420)).toBe(true);
   });
 
-  test('is named by a host and a port in two fields', () => {
+  test('is found in a host and a port in two fields', () => {
     expect(namesOwnPort(['0177.0.0.1', '7420'], 7420)).toBe(true);
   });
 
@@ -60,7 +60,7 @@ describe('T77 the address of the page', () => {
     'git show 7420abc',
     'head -c 7420 a.bin',
     'curl https://example.org/7420',
-  ])('is not named by %s', (text) => {
+  ])('is not found in %s', (text) => {
     expect(namesOwnPort([text], 7420)).toBe(false);
   });
 });

@@ -1,28 +1,28 @@
 import { spawnSync } from 'node:child_process';
 
-/** Real programs that are known to look, and those that write: what they do is seen in the folder. */
+/** Real programs: those known to read, and those that write. The folder shows what they do. */
 const LOOKING =
   'cat ls head tail wc stat file grep egrep fgrep find diff cmp comm cut sort uniq tr nl tac du df pwd basename dirname realpath readlink md5sum sha1sum sha256sum sha512sum strings jq which date uname whoami id git'.split(
     ' ',
   );
 const WRITING = 'cp mv install ln tee tar dd touch'.split(' ');
 
-/** With what real programs need beside them, and one that sends. */
+/** The real programs with their helpers, and one that sends. */
 export const REAL_PROGRAMS: readonly string[] = [...LOOKING, ...WRITING, 'sh', 'gzip', 'pr', 'curl', 'git-upload-pack'];
 
-/** Programs that only write down that they were started: runners, package managers, compilers, and what sends. */
+/** Programs whose fakes only log their start: runners, package managers, compilers, and programs that send. */
 export const FAKE_PROGRAMS: readonly string[] =
   'npm npx pnpm yarn bun deno node python python3 pip pip3 pipx poetry uv uvx ruby gem bundle rake irb perl cpan php composer lua luajit tclsh awk gawk mawk sed ed vi vim nvim nano emacs make gmake cmake ninja just task mvn gradle ant java javac kotlin scala sbt go cargo rustc rustup gcc cc g++ clang ld ar strip objdump gdb lldb strace ltrace valgrind perf docker podman kubectl helm terraform ansible vagrant ssh scp sftp rsync rclone wget aria2c http nc ncat netcat socat telnet ftp lynx w3m dig nslookup host ping openssl gpg gpg2 gpgsm gh glab hub aws gcloud az heroku mail sendmail mutt env xargs sudo su doas pkexec timeout nice ionice nohup setsid stdbuf watch parallel flock chroot unshare script expect screen tmux at batch crontab systemctl systemd-run service split csplit zip unzip 7z xz bzip2 zstd lz4 cpio pax less more man info tree rg fd ag ack fzf bat delta diffstat patch shred truncate mkdir rmdir unlink chmod chown chgrp mkfifo mknod mount umount losetup sqlite3 psql mysql mongo redis-cli tsc eslint prettier vitest jest mocha pytest tox nox flake8 mypy ruff black isort rubocop rspec phpunit bazel buck meson scons direnv asdf mise nix brew apt apt-get dpkg dnf yum pacman snap flatpak ps kill top htop lsof netstat ss ip ifconfig printenv xxd od hexdump base64 rev seq shuf paste join column fold expand yes'.split(
     ' ',
   );
 
-/** What fakes of programs that only look do with the options by which these start or write something. */
+/** By reading program: what its fake does with options that start or write something. */
 export const FAKE_DEEDS: Readonly<Record<string, string>> = {
   rg: `case $w in --pre=*|--hostname-bin=*) $(echo "\${w#*=}");; esac; case $last in --pre|--hostname-bin) $w;; esac`,
   tree: `case $last in -[a-zA-Z]*) case $last in *o*) echo x > "$w";; esac;; esac; case $w in --output=*) echo x > out;; esac`,
 };
 
-/** Programs behind which rules allow anything more, and what they are given for it. */
+/** Programs for rules that allow any further words. */
 export const PROGRAMS: readonly string[] = [...LOOKING, ...WRITING, ...FAKE_PROGRAMS];
 
 export const GIT_VERBS: readonly string[] =
@@ -30,7 +30,7 @@ export const GIT_VERBS: readonly string[] =
     ' ',
   );
 
-/** Options by which programs are known to start, write or send, in all spellings. */
+/** Options that make programs start, write or send something, in all spellings. */
 export const KNOWN_OPTIONS: readonly string[] = [
   '-script-shell=./evil.sh',
   '---prefix=bare',
@@ -111,13 +111,13 @@ export const KNOWN_OPTIONS: readonly string[] = [
   '-Io out x',
 ];
 
-/** What is no option. */
+/** Words that are no options. */
 export const OPERANDS: readonly string[] =
   'a b src src/a evil.sh . HEAD x out kept/x @k/x @k kep*/x src/out/x .git/hooks/x .git/config bare * src/* 1 -- - :/ {} ./evil.sh'.split(
     ' ',
   );
 
-/** Options of a real program as its own help lists them. */
+/** The options of a real program, from its own help. */
 export function optionsIn(program: string, verb: string | null): readonly string[] {
   const args = verb === null ? ['--help'] : [verb, '-h'];
   const { stdout, stderr } = spawnSync(program, args, { encoding: 'utf8', timeout: 5_000, input: '' });

@@ -9,7 +9,7 @@ import { isSafe } from '../../src/rules/safe-commands.ts';
 import { readShell } from '../../src/rules/shell.ts';
 import type { Argv } from '../../src/rules/safe-commands.ts';
 
-/** Where real Bash and real programs run; `a`, `b` and `c` write down what they were given, and do nothing. */
+/** The folder where real Bash runs. `a`, `b` and `c` only log their arguments. */
 const folder = mkdtempSync(join(tmpdir(), 'conch-bash-'));
 const [bin, work] = [join(folder, 'bin'), join(folder, 'work')];
 mkdirSync(bin);
@@ -31,7 +31,7 @@ const hasBash = BASH.startsWith('/');
 
 let runs = 0;
 
-/** What Bash really started, also in the background, by the words that it gave them. */
+/** The programs that Bash started, also in the background, with their arguments. */
 function started(text: string): readonly Argv[] {
   const log = join(folder, `log-${(runs += 1)}`);
   writeFileSync(log, '');
@@ -45,7 +45,7 @@ function started(text: string): readonly Argv[] {
   return lists.slice(0, -1);
 }
 
-/** Pieces of command lines, with everything by which Bash makes more of a text than it seems. */
+/** Pieces of command lines, with all of Bash's ways to hide further commands in a text. */
 const PIECES =
   `a|b|c|a |b |c | | |\t|\n|\\\n|&&|\\|\\||\\||\\|&|&|;|;;|!| ! |time |time -p |coproc |function f |f()|if |then |else |fi|for i in |while |do |done|case x in |x)|esac|select i in |[[ | ]]|{ | ;}|{a,b}|{1..2}|(|)|((|))|$(|\`|<(|>(|$((|$x|\${x}|\${x:-|$'|$"|\\x62|"|'|\\|#| # |~|*|?|[ab]|@(a|<<E\n|\nE\n|<<<|<|>|>>|2>&1|&>|>\\||<&-|/dev/null|x=1|x=1 |x[0]=|+=|eval |exec |command |builtin |trap |let |read |export |hash -p |printf |-v |[ | ]|test |a[$(b)]|-|--|=|%|^|\r|\f|\v|\u00A0|\u202E|é`
     .split(/(?<!\\)\|/)
@@ -56,7 +56,7 @@ const commandLine = fc
   .map((pieces) => pieces.join(''));
 
 describe.runIf(hasBash)('what real Bash starts', { timeout: 120_000 }, () => {
-  test('is, of a command line that is known with certainty, nothing but its parts, word for word', () => {
+  test('is exactly the parts, word for word, of a command line that the parser knows with certainty', () => {
     let known = 0;
     const lines = Number(process.env['CONCH_BASH_RUNS'] ?? 1_500);
     fc.assert(
@@ -116,7 +116,7 @@ describe.runIf(hasBash)('what real Bash starts', { timeout: 120_000 }, () => {
     'find . -maxdepth 0 -exec b {} +',
     '{b,x}',
     `git -c alias.z='!b' z`,
-  ])('is seen in %j, and never allowed as "anything more"', (text) => {
+  ])('is found in %j, and never allowed as "anything more"', (text) => {
     expect(started(text).map(([program]) => program)).toContain('b');
     const { parts, seen } = readShell(text);
     expect(seen.map(([program]) => program)).toContain('b');

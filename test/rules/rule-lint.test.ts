@@ -8,8 +8,8 @@ function found(lists: ToolLists): readonly string[] {
   );
 }
 
-describe('rules that are in order', () => {
-  test('are passed over', () => {
+describe('rules without a fault', () => {
+  test('get no message', () => {
     expect(
       found({
         allow: ['Read', 'Grep(**)', 'Bash(npm test)', 'Bash(git diff *)', 'mcp__files__read_*', 'Bash(npm run build)'],
@@ -21,8 +21,8 @@ describe('rules that are in order', () => {
   });
 });
 
-describe('T79 a rule on the path of a file beside commands', () => {
-  test('is told to hold only where a command names the file', () => {
+describe('T79 a rule on a file beside rules on commands', () => {
+  test('gets a message that it holds only for commands that name the file', () => {
     expect(found({ deny: ['Read(.env)'], allow: ['Bash(cat *)'] })).toEqual([
       'allow[0] unwise: "Read(.env)" of "deny" protects a file only from commands that name the file. Allowed commands can still reach the file through its folder.',
     ]);
@@ -93,18 +93,18 @@ describe('a rule that looks right', () => {
       { allow: ['Read'], default: 'allow' },
       'default[null] unwise: Tools that no rule names run',
     ],
-  ])('and %s is told', (_what, lists, message) => {
+  ])('and %s gets a message', (_what, lists, message) => {
     expect(found(lists)).toEqual([expect.stringContaining(message)]);
   });
 
-  test('and stands in a wider scope already is told, wherever in its list', () => {
+  test('and repeats a rule of a wider scope gets a message, at any place in the list', () => {
     const wider = { deny: ['Bash(a)', 'Edit(x)', 'Bash(b)'] };
     expect(lintRules({ deny: ['Bash(b)'] }, [wider]).map(({ message }) => message)).toEqual([
       expect.stringContaining('"Bash(b)" of "deny"'),
     ]);
   });
 
-  test('is no shadow where the wider one lets less pass than it seems', () => {
+  test('gets no message when the wider rule allows less than it seems', () => {
     expect(found({ allow: ['Bash(git log *)', 'Bash(git log --output=x)'] })).toEqual([]);
   });
 });

@@ -12,7 +12,7 @@ describe('a rule', () => {
     'mcp__*__delete_*',
     'Bash(npm test)',
     'fetch(domain:*.a.org)',
-  ])('can be written as %s', (text) => {
+  ])('is read from %s', (text) => {
     expect(rule(text).text).toBe(text);
   });
 
@@ -39,7 +39,7 @@ describe('a rule', () => {
     ['WebFetch(domain:a.org/x)', 'Expected "domain:docs.example.org"'],
     ['mcp__github__x(acme)', 'Expected "key=value"'],
     ['mcp__github__x(a=1, a=2)', '"a" is given twice'],
-  ])('is not %j', (text, message) => {
+  ])('is not read from %j', (text, message) => {
     const read = parseRule(text);
     expect(read.ok ? 'it was read' : read.message).toContain(message);
   });
@@ -60,7 +60,7 @@ describe('a wildcard', () => {
     ['a*bc*bc', 'abcbc', true],
     ['a.c', 'abc', false],
     ['**', 'x', true],
-  ])('%j and %j: %j', (pattern, text, fits) => {
+  ])('%j on %j: matches %j', (pattern, text, fits) => {
     expect(wildcard(pattern)(text)).toBe(fits);
   });
 });

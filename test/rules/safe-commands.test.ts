@@ -7,7 +7,7 @@ import { isRunner, onlyReads, startsOther } from '../../src/rules/shell-programs
 import { uniteRules } from '../../src/rules/verdict.ts';
 import { bash, decided, remembering, verdictOf } from './fixture.ts';
 
-describe('T74 a command is known to start, write and send nothing', () => {
+describe('T74 a command that starts, writes and sends nothing', () => {
   test.each([
     'ls -la src',
     'cat -n a b',
@@ -27,7 +27,7 @@ describe('T74 a command is known to start, write and send nothing', () => {
     'test -f a',
     'date +%F',
     String.raw`printf %s\n x`,
-  ])('%s', (command) => {
+  ])('is safe: %s', (command) => {
     expect(isSafe(command.split(' '))).toBe(true);
   });
 
@@ -78,12 +78,12 @@ describe('T74 a command is known to start, write and send nothing', () => {
     'printf %-5ln PATH',
     'printf %d a[$(b)]',
     'test -v a[$(b)]',
-  ])('none is %s', (command) => {
+  ])('is none of these: %s', (command) => {
     expect(isSafe(command.split(' '))).toBe(false);
   });
 
   test.each(['split --filter=x a', 'scp -S ./x a b:', 'wget --use-askpass=./x a', 'gcc -wrapper ./x a.c'])(
-    'none is a program that is on no list: %s',
+    'is no program without an entry in the lists: %s',
     (command) => {
       expect(isSafe(command.split(' '))).toBe(false);
       const call = bash(command);
@@ -96,7 +96,7 @@ describe('T74 a command is known to start, write and send nothing', () => {
     },
   );
 
-  test('an unfinished one begins a safe command', () => {
+  test('may begin with an unfinished safe command', () => {
     expect([[], ['git'], ['git', 'log'], ['sort', '-u']].map(isSafeBeginning)).toEqual([true, true, true, true]);
     expect([['git', 'push'], ['npm'], ['sort', '-o']].map(isSafeBeginning)).toEqual([false, false, false]);
   });
@@ -115,7 +115,7 @@ describe('T74 "anything more" behind', () => {
     ['Bash(find *)', 'find . -exec ./b ;'],
     ['Bash([ *)', "[ -v 'a[$(b)]' ]"],
     ['Bash(*)', 'npm test'],
-  ])('words of a safe command is a safe command: %s asks for "%s"', (rule, command) => {
+  ])('words of a safe command means only safe commands: %s asks for "%s"', (rule, command) => {
     expect(by(rule, command)).toBe('ask by default');
   });
 
@@ -124,7 +124,7 @@ describe('T74 "anything more" behind', () => {
     ['Bash(npm test *)', 'npm test -script-shell=./evil.sh'],
     ['Bash(git commit *)', 'git commit -m x'],
     ['Bash(find . -exec *)', 'find . -exec ./b ;'],
-  ])('other words is obeyed, named, and counts as outward and as writing: %s and "%s"', (rule, command) => {
+  ])('other words is obeyed, reported, and counts as outward and as writing: %s and "%s"', (rule, command) => {
     expect(by(rule, command)).toBe('allow by allow');
     expect(lintRules({ allow: [rule] }).map(({ message }) => message)).toEqual([
       expect.stringContaining('It can run any program'),
@@ -167,19 +167,19 @@ describe('T74 "always"', () => {
     return offersFor(call, verdictOf({ ask: ['*'] }, call), facts).map(({ rule }) => rule);
   };
 
-  test('is offered as "anything more" for safe commands, and exactly for others', () => {
+  test('offers any further words for safe commands, and the exact words for others', () => {
     expect(offered('git log --oneline')).toEqual(['execute(git log --oneline)', 'execute(git log *)']);
     expect(offered('npm test')).toEqual(['execute(npm test)']);
     expect(offered('npm test --watch')).toEqual(['execute(npm test --watch)']);
     expect(offered('git commit -m x')).toEqual(['execute(git commit -m x)']);
   });
 
-  test('for any program, as earlier versions offered it, is asked again', () => {
+  test('asks again for a rule on any program that an earlier version offered', () => {
     expect(decided({ ask: ['*'] }, bash('npm test'), remembering('execute(npm *)'))).toBe('ask by ask');
     expect(decided({ ask: ['*'] }, bash('npm test'), remembering('execute(npm test)'))).toBe('allow by remembered');
   });
 
-  test('of a safe command does not lead out of the folder', () => {
+  test('does not let a safe command leave the folder', () => {
     expect(offered('cat /etc/ssl')).toEqual([]);
     const memory = remembering('execute(cat *)');
     expect(decided({ ask: ['*'] }, bash('cat src/a'), memory)).toBe('allow by remembered');
@@ -190,7 +190,7 @@ describe('T74 "always"', () => {
   });
 });
 
-describe('a program that is known to start another', () => {
+describe('a program that can start another', () => {
   test.each([
     ['git -c core.pager=x log', true],
     ['git rebase -ix b', true],
@@ -209,13 +209,13 @@ describe('a program that is known to start another', () => {
   });
 
   test.each(['python3.12', 'perl5.36', 'node.exe', 'PYTHON', '/usr/bin/ruby3.0', 'taskset', 'ld-linux-x86-64.so.2'])(
-    '%s is one',
+    'is known by its name: %s',
     (program) => {
       expect([isRunner(program), onlyReads([program, 'x'])]).toEqual([true, false]);
     },
   );
 
-  test.each(['sha256sum', 'ls', 'w3m', 'base64'])('%s is none', (program) => {
+  test.each(['sha256sum', 'ls', 'w3m', 'base64'])('is not %s', (program) => {
     expect(isRunner(program)).toBe(false);
   });
 });

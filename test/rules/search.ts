@@ -16,15 +16,15 @@ import type { Done } from './bash-stage.ts';
 import { remembering, rule, verdictOf } from './fixture.ts';
 import { FAKE_DEEDS, FAKE_PROGRAMS, GIT_VERBS, KNOWN_OPTIONS, OPERANDS, PROGRAMS, optionsIn } from './programs.ts';
 
-/** A command, and the rules by which it is judged. */
+/** A command, and the rules that judge it. */
 export type Candidate = {
   readonly command: string;
   readonly allow: readonly string[];
-  /** Rules that "always" offered, and somebody took. */
+  /** Rules that "always" offered and a person accepted. */
   readonly remembered: readonly string[];
 };
 
-/** Says whether a candidate runs unasked, and what "always" offers for a command. */
+/** Decides whether a candidate runs unasked, and which rules "always" offers for a command. */
 export type Judge = {
   allows(candidate: Candidate, world: JudgedWorld): boolean;
   offers(command: string, place: WorkPlace): readonly AlwaysOffer[];
@@ -38,7 +38,7 @@ export type Searched = {
   readonly through: readonly (Candidate & { readonly why: string })[];
 };
 
-/** The judge that stands in the product. */
+/** The product's judge. */
 export const PRODUCT: Judge = {
   allows: ({ command, allow, remembered }, { place, port }) => {
     const lists = { allow, default: 'ask' } as const;
@@ -51,7 +51,7 @@ export const PRODUCT: Judge = {
   },
 };
 
-/** Judges with a bug each, which the search must find. */
+/** Judges with one bug each. The search must find every bug. */
 export const PLANTED: Readonly<Record<string, Judge>> = {
   'a list of options that start others': {
     ...PRODUCT,
@@ -96,8 +96,8 @@ export const PLANTED: Readonly<Record<string, Judge>> = {
 };
 
 /**
- * Judges random commands by random rules. Each one that is allowed is carried out by real Bash: it must start, write and send
- * nothing but what a rule says, or is told to allow ("can run any program"). Ends at the first find if `isFirst`.
+ * Judges random commands by random rules. Real Bash runs each allowed command. The command must start, write and send
+ * only what a rule names or is reported to allow ("can run any program"). `isFirst`: ends at the first fault.
  */
 export async function search(
   { seed, candidates, isFirst = false }: { seed: number; candidates: number; isFirst?: boolean },
@@ -130,7 +130,7 @@ export async function search(
   return { candidates: judged, allowed, through };
 }
 
-/** What a command did that no rule says. */
+/** The effect of a command that no rule names; `null`: none. */
 function wrongIn({ allow, remembered }: Candidate, { ran, wrote }: Done): string | null {
   const rules = [...allow, ...remembered];
   const named = new Set([...Object.keys(FAKE_DEEDS), ...rules.map((text) => wordsOf(text)[0] ?? '')]);
@@ -144,7 +144,7 @@ function wrongIn({ allow, remembered }: Candidate, { ran, wrote }: Done): string
   return written === undefined ? null : `it wrote ${written}`;
 }
 
-/** Whether the configuration is told of a rule that it can run any program; an exact one says itself what it runs. */
+/** True when the linter reports that the rule can run any program. An exact rule itself names what it runs. */
 function canRunAny(text: string): boolean {
   return lintRules({ allow: [text] }).some(({ message }) => message.startsWith('It can run any program'));
 }
@@ -154,10 +154,10 @@ function wordsOf(text: string): readonly string[] {
   return spec?.of === 'words' ? spec.words : [];
 }
 
-/** Real programs, and fakes that do what a real one would. */
+/** Real programs, and fakes that act as the real ones. */
 const TELLING = [...PROGRAMS.slice(0, PROGRAMS.length - FAKE_PROGRAMS.length), ...Object.keys(FAKE_DEEDS)];
 
-/** Makes candidates: a command of a program with options of its own and of others, behind joints, quoted, and rules for it. */
+/** Makes candidates: commands with their own and other options, joined and quoted, and rules for them. */
 function maker(random: Random, judge: Judge, { place, port }: JudgedWorld): () => Candidate {
   const options = new Map<string, readonly string[]>();
   const optionsOf = (program: string, verb: string | null): readonly string[] => {
@@ -184,7 +184,7 @@ function maker(random: Random, judge: Judge, { place, port }: JudgedWorld): () =
     if (random.chance(0.1)) return { command: addressed(random, port), allow: ['Bash(curl *)'], remembered: [] };
     if (random.chance(0.08)) return put(random);
     if (random.chance(0.05)) return beside(random);
-    // Real programs tell more than fakes of their kind, which only write down that they ran.
+    // Real programs find more faults than fakes, which only log that they ran.
     const program = random.chance(0.75) ? random.pick(TELLING) : random.pick(PROGRAMS);
     const words = plain(program);
     const [, verb = ''] = words;
@@ -200,7 +200,7 @@ function maker(random: Random, judge: Judge, { place, port }: JudgedWorld): () =
   };
 }
 
-/** A file put somewhere by a program that writes, in some way of naming the place. */
+/** A writing program that puts a file somewhere, with the place named in different ways. */
 function put(random: Random): Candidate {
   const folder = random.pick([
     'out',
@@ -232,7 +232,7 @@ function put(random: Random): Candidate {
   return { command, allow: [`Bash(${command.split(' ')[0]} *)`], remembered: [] };
 }
 
-/** A command of git that is allowed where the agent works, behind a change of the folder. */
+/** An allowed git command after a change of the folder. */
 function beside(random: Random): Candidate {
   const command = random.pick(['git status', 'git diff', 'git status --short', 'git ls-files']);
   if (random.chance(0.4)) {
@@ -298,7 +298,7 @@ function quoted(word: string): string {
   return /[*?~]/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-/** A page that notes whether somebody came. */
+/** A page that records connections. */
 async function listening(): Promise<{ port: number; reached(): Promise<boolean>; close(): void }> {
   let came = 0;
   const server = createServer((socket) => {

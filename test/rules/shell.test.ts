@@ -15,7 +15,7 @@ describe('a command line that is known with certainty', () => {
     ['names of files that are filled in', 'ls *.ts ?', [['ls', '*.ts', '?']]],
     ['streams that are joined or thrown away', 'a 2>&1 >/dev/null 2>/dev/null </dev/null', [['a']]],
     ['an option with a value', 'git log --since=1.day', [['git', 'log', '--since=1.day']]],
-  ])('has %s taken apart', (_what, text, parts) => {
+  ])('is split into its parts: %s', (_what, text, parts) => {
     expect(readShell(text).parts).toEqual(parts);
   });
 });
@@ -62,7 +62,7 @@ describe('pitfall 5: a command line that is not known with certainty', () => {
     ['a letter that cannot be seen', 'b\u200B', ['b\u200B']],
     ['a space that is none', 'b\u00A0c', ['b\u00A0c']],
     ['a carriage return', 'b\rc', ['b\rc']],
-  ])('is one with %s, and what may run is seen', (_what, text, seen) => {
+  ])('has %s, and its possible programs are found', (_what, text, seen) => {
     const reading = readShell(text);
     expect(reading.parts).toBeNull();
     expect(reading.seen).toContainEqual(seen);
@@ -72,13 +72,13 @@ describe('pitfall 5: a command line that is not known with certainty', () => {
     ['brackets in brackets', `b; ${'$('.repeat(100_000)}`],
     ['quotes in quotes', `b; ${'"$('.repeat(50_000)}`],
     ['a very long text', `b; ${'c '.repeat(100_000)}`],
-  ])('is one of %s, and what may run is seen without taking it apart', (_what, text) => {
+  ])('is one of %s, and its first program is found without splitting it', (_what, text) => {
     const reading = readShell(text);
     expect(reading.parts).toBeNull();
     expect(reading.seen[0]).toEqual(['b']);
   });
 
-  test('is one of nothing at all', () => {
+  test('is an empty one', () => {
     expect([readShell(''), readShell(' # b')]).toEqual([
       { parts: null, seen: [], written: [] },
       { parts: null, seen: [], written: [] },
@@ -104,7 +104,7 @@ describe('a program that starts another', () => {
     ['forty words before it', `env ${'A=1 '.repeat(40)}rm -rf x`],
     ['a processor', 'taskset 1 rm -rf x'],
     ['a version', `python3.12 -m timeit 'rm -rf x'`],
-  ])('is seen through: %s', (_what, text) => {
+  ])('shows the program that it starts: %s', (_what, text) => {
     expect(readShell(text).seen).toContainEqual(expect.arrayContaining(['rm', '-rf', 'x']));
     expect(readShell(text).seen.some(([program]) => program === 'rm')).toBe(true);
   });

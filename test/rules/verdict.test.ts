@@ -19,7 +19,7 @@ import { AT, NOTHING, asked, bash, decided, place, remembering, rule, use, verdi
 
 describe('the order of the lists', () => {
   const status = bash('git status');
-  test('deny goes before ask!, that before what is remembered, that before ask, that before allow, that before the default', () => {
+  test('deny counts before ask!, then remembered rules, ask, allow, and the default', () => {
     const git = 'Bash(git status)';
     const lists = { deny: [git], ask: ['execute', `${git}!`], allow: [git], default: 'deny' } as const;
     const memory = remembering(git);
@@ -42,12 +42,12 @@ describe('the order of the lists', () => {
     ]);
   });
 
-  test('how special a rule is does not count', () => {
+  test('a more specific rule does not count more', () => {
     expect(decided({ deny: ['execute'], allow: ['Bash(git status)'] }, status)).toBe('deny by deny');
     expect(decided({ ask: ['*'], allow: ['Bash(git status)'] }, status)).toBe('ask by ask');
   });
 
-  test('the rule that decided is named as it is written, with its place', () => {
+  test('the deciding rule is returned as it is written, with its scope', () => {
     const rules = uniteRules([
       { scope: 'bot', lists: { allow: ['Bash(git *)'] } },
       { scope: 'channel', lists: { ask: ['Bash(git status)!'] } },
@@ -96,7 +96,7 @@ describe('the lists of several places', () => {
     return `${decision.verdict} by ${decision.by}`;
   };
 
-  test('are one: a narrower place can allow, forbid and add a question', () => {
+  test('count together: a narrower place can allow, deny and ask', () => {
     const rules = lists({ allow: ['Bash(a *)'] }, { allow: ['Bash(b)'], deny: ['Bash(a x)'], ask: ['Bash(a y)'] });
     expect(['a', 'b', 'a x', 'a y', 'c'].map((command) => by(rules, command))).toEqual([
       'allow by allow',
@@ -107,12 +107,12 @@ describe('the lists of several places', () => {
     ]);
   });
 
-  test('have the default of the narrowest place that names one', () => {
+  test('have the default of the narrowest place that sets one', () => {
     expect(by(lists({ default: 'deny' }, { default: 'ask' }), 'c')).toBe('ask by default');
     expect(by(lists({ default: 'ask' }, { allow: ['read'] }), 'c')).toBe('ask by default');
   });
 
-  test('lose by a run what it does not name, and win nothing', () => {
+  test('deny what a run leaves out, and allow nothing more for what it names', () => {
     const rules = lists({ allow: ['Bash(a)'], ask: ['Bash(b)'] }, {}, ['Bash(a)', 'Bash(c)']);
     expect(['a', 'b', 'c'].map((command) => by(rules, command))).toEqual([
       'allow by allow',
@@ -142,7 +142,7 @@ describe('a rule on commands', () => {
     ['Bash(npm run *)', 'npm run build', true],
     ['Bash(git -c *)', 'git -c a=b log', true],
     ['Bash(git -c *)', 'git -c a=b -c c=d log', true],
-  ])('allow %s and "%s": %j', (text, command, allowed) => {
+  ])('allow %s and "%s": allowed is %j', (text, command, allowed) => {
     expect(decided({ allow: [text] }, bash(command))).toBe(allowed ? 'allow by allow' : 'deny by default');
   });
 
@@ -171,7 +171,7 @@ describe('a rule on commands', () => {
     'eval a',
     'a\u200B',
     '',
-  ])('one for "a *" does not let "%s" pass unasked', (command) => {
+  ])('for "a *" does not allow "%s"', (command) => {
     expect(decided({ allow: ['Bash(a *)'], default: 'ask' }, bash(command))).toBe('ask by default');
   });
 
@@ -185,7 +185,7 @@ describe('a rule on commands', () => {
     ['Bash(find *)', 'find . -delete'],
     ['Bash(rg *)', 'rg --pre b x'],
     ['Bash(sort *)', 'sort --compress-program=b x'],
-  ])('%s does not let "%s" start another program', (text, command) => {
+  ])('%s does not allow "%s" to start another program', (text, command) => {
     expect(decided({ allow: [text], default: 'ask' }, bash(command))).toBe('ask by default');
   });
 
@@ -219,13 +219,13 @@ describe('a rule on commands', () => {
     expect(decided({ ask: ['execute'] }, bash(command), remembering(...allow))).toBe('ask by ask');
   });
 
-  test('T75 a part behind a change to the folder of the agent runs there', () => {
+  test("T75 a part after a change to the agent's own folder runs there", () => {
     const allow = ['Bash(cd *)', 'Bash(git status)'];
     expect(decided({ allow, default: 'ask' }, bash('cd /work && git status'))).toBe('allow by allow');
     expect(decided({ allow, default: 'ask' }, bash('git status && cd src'))).toBe('allow by allow');
   });
 
-  test('T75 git asks in a folder that is itself a repository without files', () => {
+  test('T75 git asks in a folder that is itself a bare repository', () => {
     const bare = place({ '/work/HEAD': '/work/HEAD' });
     const whole = place({ '/work/HEAD': '/work/HEAD', '/work/.git': '/work/.git' });
     const status = (at: typeof bare): string =>
@@ -245,7 +245,7 @@ describe('a rule on commands', () => {
     ['Read(.env)', "sh -c 'cat .env'"],
     ['Read(secrets/**)', 'grep -r x secrets'],
     ['Read(~/.ssh/**)', 'cat ~/.ssh/id_rsa'],
-  ])('T79 a file that may not be read may not be named by a command: %s and "%s"', (text, command) => {
+  ])('T79 a command may not name a file that may not be read: %s and "%s"', (text, command) => {
     const allow = ['Bash(cat *)', 'Bash', 'execute'];
     expect(decided({ deny: [text], allow }, bash(command))).toBe('deny by deny');
     expect(decided({ ask: [text], allow }, bash(command))).toBe('ask by ask');
@@ -255,7 +255,7 @@ describe('a rule on commands', () => {
     ['a pattern in a large folder', 'cat *'],
     ['many names', `cat ${Array.from({ length: 600 }, (_, at) => `a${at}`).join(' ')}`],
   ])(
-    'T79 a file that may not be read is denied, and labelled, where a command names more than 512 files: %s',
+    'T79 a command with more than 512 file names is labelled, and denied where a file may not be read: %s',
     (_how, command) => {
       const names = Array.from({ length: 600 }, (_, at) => `a${at}`);
       const at = { ...place(), namesIn: () => names };
@@ -269,7 +269,7 @@ describe('a rule on commands', () => {
     },
   );
 
-  test('T79 a file that may not be read is denied to tools that name more than 512 files', () => {
+  test('T79 tools that name more than 512 files are denied where a file may not be read', () => {
     const paths = Array.from({ length: 600 }, (_, at) => `a${at}`);
     const lists = { deny: ['Read(key.txt)'], default: 'allow' as const };
     expect(decided(lists, use('Read', { paths }))).toBe('deny by deny');
@@ -278,7 +278,7 @@ describe('a rule on commands', () => {
     expect(decided(lists, use('Read', { paths: paths.slice(0, 5) }))).toBe('allow by default');
   });
 
-  test('T79 a file that may not be read may not be named by an option that a pattern expands to', () => {
+  test('T79 a pattern may not expand to an option that names a file that may not be read', () => {
     const names = ['--files0-from=key.txt', 'a.md'];
     const at = { ...place({ '/work/key.txt': '/work/key.txt' }), namesIn: () => names };
     const wc = (command: string) =>
@@ -286,7 +286,7 @@ describe('a rule on commands', () => {
     expect([wc('wc *'), wc('wc *.md')]).toEqual(['deny by deny', 'allow by allow']);
   });
 
-  test('T79 a file that may not be read may not be meant by a pattern of a command', () => {
+  test('T79 a pattern of a command may not match a file that may not be read', () => {
     const at = { ...place({ '/work/key.txt': '/work/key.txt' }), namesIn: () => ['key.txt', 'src'] };
     const cat = (command: string) =>
       decided({ deny: ['Read(key.txt)'], allow: ['Bash(cat *)'] }, use('Bash', { command }, at));
@@ -297,7 +297,7 @@ describe('a rule on commands', () => {
     ]);
   });
 
-  test('T79 a file that may not be read may not be named by a tool of a server', () => {
+  test('T79 a tool of a server may not name a file that may not be read', () => {
     const read = use('mcp__files__read', { path: '.env' });
     expect(decided({ deny: ['Read(.env)'], allow: ['mcp__files__*'] }, read)).toBe('deny by deny');
     expect(decided({ deny: ['Read(.env)'], allow: ['Bash(cat *)'] }, bash('cat .envrc'))).toBe('allow by allow');
@@ -329,7 +329,7 @@ describe('a rule on commands', () => {
     expect(decided({ deny: ['Bash(rm *)'], allow: ['execute'] }, bash(command))).toBe('deny by deny');
   });
 
-  test('a command in the input is one whatever kind of tool is claimed', () => {
+  test('a command in the input counts, whatever kind the tool claims', () => {
     const claimed = asked({ kind: 'read', input: { command: 'rm x' }, locations: ['/work/src/a'] });
     expect(decided({ allow: ['read'] }, claimed)).toBe('deny by default');
     expect(decided({ allow: ['read', 'Bash(rm x)'] }, claimed)).toBe('allow by allow');
@@ -350,7 +350,7 @@ describe('a rule on commands', () => {
     ['Bash(npm test)', { command: 'npm test', cwd: 'src' }],
     ['Bash(npm test)', { command: 'npm test', directory: 'src/../docs' }],
     ['Bash(cat)', { command: 'cat', stdin: 'x' }],
-  ])('%s does not let a call pass that would do something else: %j', (text, input) => {
+  ])('%s does not allow a call whose input means something else: %j', (text, input) => {
     expect(decided({ allow: [text], default: 'ask' }, asked({ kind: 'execute', input }))).toBe('ask by default');
   });
 
@@ -359,16 +359,16 @@ describe('a rule on commands', () => {
     { command: 'npm test', cwd: '.', shell: 'zsh' },
     { command: 'npm test', cwd: '/work/src/..' },
     { command: 'npm', args: ['test'] },
-  ])('one lets a call pass that says the same in other words: %j', (input) => {
+  ])('allows a call that means the same in other fields: %j', (input) => {
     expect(decided({ allow: ['Bash(npm test)'] }, asked({ kind: 'execute', input }))).toBe('allow by allow');
   });
 
-  test('what a call would do beside what a rule forbids is forbidden, under whatever key it stands', () => {
+  test('a rule that denies counts for every key of the input', () => {
     const call = asked({ kind: 'execute', input: { command: 'ls', script: 'rm x', workdir: 'src' } });
     expect(decided({ deny: ['Bash(rm *)'], default: 'allow' }, call)).toBe('deny by deny');
   });
 
-  test('a command may be given as words, and a script for a shell is the command', () => {
+  test('a command may be a list of words; the script of a shell counts as the command', () => {
     const words = (...command: readonly string[]) => asked({ kind: 'execute', input: { command } });
     expect(decided({ allow: ['Bash(git status)'] }, words('git', 'status'))).toBe('allow by allow');
     expect(decided({ allow: ['Bash(git status)'] }, words('bash', '-lc', 'git status'))).toBe('allow by allow');
@@ -377,7 +377,7 @@ describe('a rule on commands', () => {
     expect(decided({ allow: ['Bash(git *)'] }, words('git', 'log', 'a;', 'x'))).toBe('allow by allow');
   });
 
-  test('a command that is no text is known by nobody', () => {
+  test('a command that is not a text matches no rule', () => {
     const odd = asked({ kind: 'read', input: { command: { run: 'rm x' }, path: 'src/a' } });
     expect(decided({ allow: ['read', 'Bash(*)'] }, odd)).toBe('deny by default');
   });
@@ -411,7 +411,7 @@ describe('a rule on paths', () => {
     ['Edit(~/notes/**)', '/home/ann/notes/a', true],
     ['Edit(~/notes/**)', '~/notes/../.ssh/id', false],
     ['Edit(~/notes/**)', 'notes/a', false],
-  ])('allow %s and %j: %j', (text, file, allowed) => {
+  ])('allow %s and %j: allowed is %j', (text, file, allowed) => {
     expect(decided({ allow: [text] }, use('Write', { file_path: file }))).toBe(
       allowed ? 'allow by allow' : 'deny by default',
     );
@@ -435,12 +435,12 @@ describe('a rule on paths', () => {
     expect(decided({ deny: ['Edit(//etc/**)'], default: 'allow' }, edit)).toBe('deny by deny');
   });
 
-  test('a folder that is itself a link is still its own root', () => {
+  test('takes a linked folder of the agent as the root', () => {
     const linked = { ...place({ '/link': '/work' }), folder: '/link' };
     expect(decided({ allow: ['Edit(src/**)'] }, use('Edit', { file_path: 'src/a' }, linked))).toBe('allow by allow');
   });
 
-  test('one that forbids takes no notice of the case of letters, nor of how they are put together', () => {
+  test('that denies ignores case and Unicode composition', () => {
     const edit = (file: string) => use('Edit', { file_path: file });
     expect(decided({ deny: ['Edit(src/**)'], default: 'allow' }, edit('SRC/a'))).toBe('deny by deny');
     expect(decided({ deny: ['Edit(caf\u00E9)'], default: 'allow' }, edit('cafe\u0301'))).toBe('deny by deny');
@@ -456,11 +456,11 @@ describe('a rule on paths', () => {
     { file_path: 'src/a', input: '*** Begin Patch\n*** Delete File: ../x' },
     { path: 'file:///etc/x' },
     { path: 'file:///work/src/%2e%2e/docs/x' },
-  ])('a path counts under whatever name it stands: %j', (input) => {
+  ])('counts for a path in any field: %j', (input) => {
     expect(decided({ allow: ['Edit(src/**)'] }, use('Edit', input))).toBe('deny by default');
   });
 
-  test('a change in a file that looks like the head of a patch names no file', () => {
+  test('takes a changed line that looks like a patch header for no file', () => {
     const edit = use('Edit', {
       file_path: 'src/a',
       new_string: '--- x\n+++ y\n',
@@ -469,7 +469,7 @@ describe('a rule on paths', () => {
     expect(decided({ allow: ['Edit(src/**)'] }, edit)).toBe('allow by allow');
   });
 
-  test('every path of a call counts', () => {
+  test('must allow every path of a call', () => {
     const move = asked({ kind: 'move', input: { source: 'src/a', destination: '/etc/a' } });
     expect(decided({ allow: ['Edit(src/**)'] }, move)).toBe('deny by default');
     expect(decided({ allow: ['Edit(src/**)', 'Edit(//etc/a)'] }, move)).toBe('allow by allow');
@@ -477,7 +477,7 @@ describe('a rule on paths', () => {
     expect(decided({ allow: ['Edit(src/**)'] }, patch)).toBe('deny by default');
   });
 
-  test('a search is allowed by what covers all that it looks at', () => {
+  test('allows a search only if it covers everything that is searched', () => {
     const search = (path?: string) => use('Grep', { pattern: 'x', ...(path === undefined ? {} : { path }) });
     expect(decided({ allow: ['Grep(src/**)'] }, search('src'))).toBe('allow by allow');
     expect(decided({ allow: ['Grep(src/**)'] }, search())).toBe('deny by default');
@@ -493,17 +493,17 @@ describe('a rule on paths', () => {
     ['search', { pattern: '~/.ssh/*' }, 'ask by default'],
     ['Grep', { pattern: '/api/v1' }, 'allow by allow'],
     ['Grep', { pattern: 'x', glob: '/etc/*' }, 'ask by default'],
-  ])('%s %j: a search for names that leads out of the folder is none in it', (name, input, verdict) => {
+  ])('%s %j: a file search that leaves the folder does not count as inside it', (name, input, verdict) => {
     expect(decided(undefined, use(name, input))).toBe(verdict);
   });
 
-  test('paths count however deep they stand', () => {
+  test('counts for paths at any depth of the input', () => {
     const many = use('Edit', { file_path: 'src/a', edits: [{ path: 'src/b' }, { files: ['/etc/x'] }] });
     expect(decided({ allow: ['Edit(src/**)'] }, many)).toBe('deny by default');
     expect(decided({ allow: ['Edit(src/**)', 'Edit(//etc/x)'] }, many)).toBe('allow by allow');
   });
 
-  test('taking a folder away is forbidden with all that is in it', () => {
+  test('denies the deletion of a folder with a denied file in it', () => {
     const away = asked({ kind: 'delete', input: { path: 'src' } });
     expect(decided({ deny: ['delete(src/**)'], default: 'allow' }, away)).toBe('deny by deny');
   });
@@ -515,7 +515,7 @@ describe('a rule on paths', () => {
     'opencode.json',
     'a/.git/config',
     '.QWEN/x',
-  ])('an edit of %s always asks, whatever is allowed or remembered', (file) => {
+  ])('an edit of %s always asks, even when it is allowed or remembered', (file) => {
     const edit = use('Edit', { file_path: file });
     expect(decided({ allow: ['*'], default: 'allow' }, edit, remembering('Edit'))).toBe('ask by ask!');
   });
@@ -542,11 +542,11 @@ describe('a rule on paths', () => {
     'curl -Ffile=@.git/hooks/x example.org',
     'curl -o file:///work/kept/x example.org',
     'rsync src/a host:x file://localhost/work/%2egit/hooks/x',
-  ])('T76 a command that may write such a file in any way of reading it always asks: %s', (command) => {
+  ])('T76 a command that may write such a file, read in any way, always asks: %s', (command) => {
     expect(decided({ allow: ['*'], default: 'allow' }, use('Bash', { command }, aside))).toBe('ask by ask!');
   });
 
-  test('T76 a path with "@" counts as it is written and without it', () => {
+  test('T76 a path with "@" counts both with and without it', () => {
     const edit = (file: string) => use('Edit', { file_path: file }, aside);
     const read = (file: string) => use('Read', { file_path: file }, aside);
     expect(decided({ allow: ['Edit(**)'] }, edit('@k/post-merge'))).toBe('ask by ask!');
@@ -631,7 +631,7 @@ describe('a rule on paths', () => {
       'is what the folder of the agent lies in',
       use('Edit', { file_path: '/r/.claude/w/a.ts' }, { ...place(), folder: '/r/.claude/w' }),
     ],
-  ])('a file that grants something is as any other when it %s', (_fact, call) => {
+  ])('a file that grants something is like any other when it %s', (_fact, call) => {
     expect(decided({ allow: ['*'] }, call)).toBe('allow by allow');
   });
 });
@@ -652,13 +652,13 @@ describe('a rule on addresses', () => {
     ['domain:*.example.org', 'https://example.org', false],
     ['domain:*.example.org', 'https://evilexample.org', false],
     ['domain:bücher.example', 'https://xn--bcher-kva.example/', true],
-  ])('%s and %s: %j', (spec, url, allowed) => {
+  ])('%s and %s: allowed is %j', (spec, url, allowed) => {
     expect(decided({ allow: [`WebFetch(${spec})`] }, use('WebFetch', { url }))).toBe(
       allowed ? 'allow by allow' : 'deny by default',
     );
   });
 
-  test('a search has no address', () => {
+  test('does not count for a web search', () => {
     expect(decided({ allow: ['fetch(domain:a.org)'] }, use('WebSearch', { query: 'a.org' }))).toBe('deny by default');
     expect(decided({ allow: ['WebSearch'] }, use('WebSearch', { query: 'a.org' }))).toBe('allow by allow');
   });
@@ -684,18 +684,18 @@ describe('a rule on the tools of servers', () => {
     ['other', 'mcp__github__x', {}, true],
     ['read', 'mcp__github__read', { path: 'src/a' }, false],
     ['execute', 'mcp__shell__run', { command: 'ls' }, false],
-  ])('%s and %s with %j: %j', (text, name, input, allowed) => {
+  ])('%s and %s with %j: allowed is %j', (text, name, input, allowed) => {
     expect(decided({ allow: [text] }, use(name, input))).toBe(allowed ? 'allow by allow' : 'deny by default');
   });
 
-  test('a kind that is claimed beside the name of a server counts for nothing', () => {
+  test("ignores the claimed kind of a tool with a server's name", () => {
     const claimed = asked({ name: 'mcp__github__delete_repo', kind: 'read', input: { path: 'src/a' } });
     expect(decided({ allow: ['read'] }, claimed)).toBe('deny by default');
   });
 });
 
 describe('what is refused', () => {
-  test('is told with the rule that refused it and the tools that there are, and no other rule', () => {
+  test('is explained by the denying rule and the usable tools, without any other rule', () => {
     const lists = {
       deny: ['Bash(curl *)', 'Bash(wget *)'],
       allow: ['Read(secret-plans/**)', 'mcp__github__*'],
@@ -708,7 +708,7 @@ describe('what is refused', () => {
     );
   });
 
-  test('is told when no rule covers it, and when the run leaves it out', () => {
+  test('is explained when no rule covers the call, and when the run leaves it out', () => {
     const rules = uniteRules([{ scope: 'bot', lists: { deny: ['Bash'] } }]);
     const edit = use('Edit', { file_path: 'a' });
     expect(toolRefusalText(edit, decideUse(edit, rules, NOTHING), rules)).toBe(
@@ -801,7 +801,7 @@ describe('whether a tool of a server can ever be used', () => {
     expect(reached(lists)).toBe(expected);
   });
 
-  test('is asked of the whole server, too: one whose every tool is denied is not worth starting', () => {
+  test('is known for a whole server, too: a server with only denied tools need not start', () => {
     expect(reached({ deny: ['mcp__files__*'] }, null)).toBe(false);
     expect(reached({ deny: ['mcp__files__write_*'] }, null)).toBe(false);
     expect(reached({ deny: ['mcp__files__write_*'], default: 'ask' }, null)).toBe(true);
@@ -810,8 +810,8 @@ describe('whether a tool of a server can ever be used', () => {
   });
 });
 
-describe('whatever a command line looks like', () => {
-  test('it is allowed only if each of its parts is, by a rule for that part', () => {
+describe('any command line', () => {
+  test('is allowed only if a rule allows each of its parts', () => {
     fc.assert(
       fc.property(LINE, RULES, (line, allow) => {
         const { verdict } = verdictOf({ allow, default: 'ask' }, bash(line));
@@ -826,7 +826,7 @@ describe('whatever a command line looks like', () => {
     );
   });
 
-  test('what is denied, asked or not named stays so when another part is added', () => {
+  test('stays denied, asked or unnamed when another part is added', () => {
     fc.assert(
       fc.property(LINE, LINE, RULES, RULES, (one, other, allow, deny) => {
         const lists = { allow, deny, default: 'ask' } as const;
@@ -840,7 +840,7 @@ describe('whatever a command line looks like', () => {
     );
   });
 
-  test('a rule that is read is read again to the same, whatever its text', () => {
+  test('the text of a rule that was read is read to the same rule', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 40 }), (text) => {
         for (const written of [text, `Bash(${text})`, `Edit(${text})`, `mcp__a__b(${text})`, `fetch(domain:${text})`]) {
@@ -853,7 +853,7 @@ describe('whatever a command line looks like', () => {
   });
 });
 
-describe('a run that somebody who is not an operator asked for', () => {
+describe('a run for a person who is not an operator', () => {
   const lists = { allow: ['Bash(npm test)', 'Read'], deny: ['Bash(curl *)'], default: 'ask' } as const;
   const after = (members: 'ask' | 'deny' | 'same' | null, one = bash('npm test'), isHarmless = false): string => {
     const rules = uniteRules([{ scope: 'bot', lists: members === null ? lists : { ...lists, members } }]);
@@ -870,22 +870,22 @@ describe('a run that somebody who is not an operator asked for', () => {
     ]);
   });
 
-  test('may read, and what is refused stays so', () => {
+  test('may read, and denied calls stay denied', () => {
     const read = use('Read', { file_path: '/work/src/a.ts' });
     expect([after('deny', read), after('ask', bash('curl x'))]).toEqual(['allow by allow', 'deny by deny']);
   });
 
-  test('may use what changes nothing by the word of somebody who is trusted', () => {
+  test('may use a tool that changes nothing on a trusted server', () => {
     const tool = use('mcp__files__read_file', { path: 'a' });
     expect([after('deny', tool, true), after('deny', tool)]).toEqual(['ask by default', 'deny by members']);
   });
 
-  test('reads no more than its rules let anybody: reading and running in one call is not reading', () => {
+  test('does not count a call that reads and runs as reading', () => {
     const both = asked({ kind: 'read', input: { command: 'npm test' } });
     expect(after('ask', both)).toBe('ask by members');
   });
 
-  test('goes by the narrowest place that says so, which makes no other rule count', () => {
+  test('goes by the narrowest place that sets it, without effect on other rules', () => {
     const rules = uniteRules([
       { scope: 'bot', lists: { members: 'deny' } },
       { scope: 'channel', lists: { members: 'same' } },
@@ -893,7 +893,7 @@ describe('a run that somebody who is not an operator asked for', () => {
     expect([rules.members, rules.default, uniteRules([]).members]).toEqual(['same', 'ask', 'ask']);
   });
 
-  test('is told why it is refused', () => {
+  test('is told the reason of a denial', () => {
     const rules = uniteRules([{ scope: 'bot', lists: { ...lists, members: 'deny' } }]);
     const one = bash('npm test');
     const verdict = decideForMember(one, decideUse(one, rules, NOTHING), { ...rules, isHarmless: false });
