@@ -47,7 +47,7 @@ export type Bot = {
   readonly port: number;
   readonly dataDir: string;
   readonly ended: Promise<End>;
-  /** Resolves with the milliseconds from the start to the first "ready" of `/healthz`; rejects when that never comes. */
+  /** Resolves with the milliseconds from start to the first "ready" of `/healthz`. Rejects when that never comes. */
   ready(): Promise<number>;
   /** Sends the signal and resolves when the process has ended. */
   end(signal: NodeJS.Signals): Promise<End>;

@@ -5,10 +5,10 @@ import { faultOf, runPlatformFleet } from './platform-fleet.ts';
 import { runStandbyLoop } from './standby.ts';
 
 /**
- * Kills, freezes and ends programs that share a store in PostgreSQL, kills and freezes the database, and cuts connections to
- * it, while people write. The last line is one JSON object. `--platform`: where people write, `console` (the page),
- * `discord` or `slack`; on the last two, programs are ended, killed and frozen
- * (`--only end`: each restarts in good order).
+ * Kills, freezes and ends programs that share a store in PostgreSQL, kills and freezes the database, and cuts
+ * connections to it, while people write. The last line is one JSON object. `--platform`: where people write, `console`
+ * (the page), `discord` or `slack`; on the last two, programs are ended, killed and frozen (`--only end`: each restarts
+ * in good order).
  */
 const { values } = parseArgs({
   options: {

@@ -39,8 +39,8 @@ const FAULTS = {
 type Fault = keyof typeof FAULTS;
 
 /**
- * The result of a run. `goingOnMs`: milliseconds until a program serves people again, sorted. They count from the fault, from
- * the second of two kills, from the end of a freeze that is no death, or from the return of the database.
+ * The result of a run. `goingOnMs`: milliseconds until a program serves people again, sorted. They count from the
+ * fault, from the second of two kills, from the end of a freeze that is no death, or from the return of the database.
  */
 export type StandbyReport = {
   readonly ledger: Ledger;
@@ -110,7 +110,7 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
     rmSync(witnessDir, { recursive: true, force: true });
   }
 
-  /** Causes a fault. `from`: the start of the outage. `served`: when another program served before the fault was over. */
+  /** Causes a fault. `from`: the start of the outage. `served`: when another program served before the fault ended. */
   async function strike(fault: Fault, leader: Bot): Promise<{ readonly from: number; readonly served?: number }> {
     const others = fleet.bots.filter((bot) => bot !== leader);
     let from = performance.now();
