@@ -13,9 +13,9 @@ const { values } = parseArgs({
   options: {
     seed: { type: 'string' },
     bugs: { type: 'string', default: '40' },
-    /** Only files whose path below `src` begins with this. */
+    /** Takes only files whose path below `src` begins with this text. */
     under: { type: 'string', default: '' },
-    /** Runs all tests on a bug that the tests which import its file do not notice: minutes for each. */
+    /** Runs all tests on a bug that tests importing its file miss: minutes for each bug. */
     all: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
   },
@@ -50,7 +50,7 @@ console.log(
     : `${killed} of ${planted.length} bugs killed`,
 );
 
-/** Mutations of different files, chosen by the seed; each line of code is as likely as any other. */
+/** Mutations of different files, chosen by the seed. Each line of code has the same probability. */
 function chosen(): readonly Mutation[] {
   const random = randomOf(seed);
   const all = readSource(join(ROOT, 'src'))
@@ -64,7 +64,7 @@ function chosen(): readonly Mutation[] {
   return [...picked.values()];
 }
 
-/** True when a test or the types fail with the mutation: first the tests beside the file, at last those that import it from afar, and the types. */
+/** True when a test or the type check fails with the mutation. Runs the nearest tests first, the types last. */
 function kills(mutation: Mutation): boolean {
   const path = join(tree, 'src', mutation.file);
   const text = readFileSync(path, 'utf8');
@@ -82,7 +82,7 @@ function kills(mutation: Mutation): boolean {
   }
 }
 
-/** Runs these tests, or all for none. */
+/** True when these tests fail. Runs all tests when no file is given. */
 function testsFail(files: readonly string[]): boolean {
   return fails('vitest', ['run', '--bail', '1', ...files]);
 }

@@ -34,7 +34,7 @@ describe('mutations of a file', () => {
   });
 });
 
-describe('the tests of a file', () => {
+describe('the tests for a file', () => {
   const importing = (from: string, to: string, types = false) => ({ from, to, types });
   const imports = [
     importing('test/turns/floor.test.ts', 'src/turns/floor.ts'),
@@ -47,7 +47,7 @@ describe('the tests of a file', () => {
   ];
   const files = [...new Set(imports.flatMap(({ from, to }) => [from, to]))];
 
-  test('are those that import it, the nearest first, without those that import types', () => {
+  test('are the tests that import it, the nearest first, without type-only imports', () => {
     expect(roundsOf('turns/floor.ts', { files, imports })).toEqual([
       ['test/turns/floor.test.ts', 'test/turns/beside.test.ts'],
       ['test/work/run.test.ts'],

@@ -6,7 +6,7 @@ export type Mutation = {
   readonly after: string;
 };
 
-/** What is replaced, and by what. Each pattern matches code that decides something. */
+/** Patterns of deciding code, and their replacements. */
 const REPLACEMENTS: readonly (readonly [RegExp, string])[] = [
   [/ === /u, ' !== '],
   [/ !== /u, ' === '],
@@ -30,7 +30,7 @@ const REPLACEMENTS: readonly (readonly [RegExp, string])[] = [
 const NO_CODE =
   /^\s*(?:\/\/|\/?\*|import\b|export type\b|type\b|readonly\b|\||[`'"])|=> (?:string|boolean|void|null)\b/u;
 
-/** All mutations of one file, in the order of its lines. */
+/** All mutations of a file, in the order of its lines. */
 export function mutationsOf(file: string, text: string): readonly Mutation[] {
   return text.split('\n').flatMap((before, index) => {
     if (NO_CODE.test(before)) return [];
@@ -50,7 +50,7 @@ export function mutated(text: string, { line, before, after }: Mutation): string
   return lines.with(line - 1, after).join('\n');
 }
 
-/** Numbers from 0 to 1 that a seed repeats. */
+/** Returns numbers from 0 to 1, the same for the same seed. */
 export function randomOf(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -5,9 +5,9 @@ import type { Source } from '../house/imports.ts';
 const NEAR = 2;
 
 /**
- * The tests that run a file (relative to `src`), the nearest first, in at most three rounds: those in its folder of `test`
- * and those that import it themselves, those that import it through one other file, and all others that import it. A test
- * that starts the program is in none. `source`: the tree with `src` and `test`.
+ * The tests that run a file (relative to `src`), in three rounds, the nearest first: tests in its folder of `test` and
+ * tests that import it directly; tests that import it through one other file; all other tests that import it. Leaves
+ * out tests that only start the program. `source`: the tree with `src` and `test`.
  */
 export function roundsOf(file: string, source: Source): readonly (readonly string[])[] {
   const distances = distancesTo(`src/${file}`, source);
@@ -20,7 +20,7 @@ export function roundsOf(file: string, source: Source): readonly (readonly strin
   return rounds.filter((round) => round.length > 0);
 }
 
-/** The files that import a file when the program runs, and how many imports away each is. */
+/** The files that import a file at run time, with their distance in imports. */
 function distancesTo(file: string, { imports }: Source): ReadonlyMap<string, number> {
   const importers = Map.groupBy(
     imports.filter(({ types }) => !types),
