@@ -23,14 +23,14 @@ import { completeTexts } from '../../src/config/announcements.ts';
 
 const SOURCE = fileURLToPath(new URL('../../src/', import.meta.url));
 const ANSWER = 'I am well.';
-/** Nothing of the source was called for so long: the program stands still. */
+/** The time without calls of the source after which the program counts as idle, in milliseconds. */
 const STILL_MS = 500;
 const LOOKS = 40;
-/** Files with functions that a resting program calls at intervals: the watch for standstills and the watch of the lock file. */
+/** Files with functions that an idle program calls periodically: the watches for standstills and of the lock file. */
 const PERIODIC: ReadonlySet<string> = new Set(['engine/lock.ts', 'lib/time.ts', 'runtime/process.ts']);
 const ANSWER_MS = 60_000;
 
-/** An agent that answers everything at once. */
+/** An agent that answers at once. */
 const AT_ONCE: AgentBackend = {
   kind: 'at-once',
   needsSignal: false,
@@ -48,15 +48,15 @@ const AT_ONCE: AgentBackend = {
 };
 
 /**
- * The program that `trace` starts: the whole of Conch over the loopback Slack, with one agent that answers at once. Prints
- * a `Way` as JSON. A first message shows which functions are called, a second one in which order. Code that runs when a
- * module is loaded does not count.
+ * The program that `trace` starts: the whole of Conch on the loopback Slack, with one agent that answers at once.
+ * Prints a `Way` as JSON. A first message shows the called functions, a second message their order. Code that runs when
+ * a module loads does not count.
  */
 console.log(JSON.stringify(await way()));
-// The Slack library holds a process up for half a minute after its sockets were closed.
+// The Slack library keeps a process alive for half a minute after its sockets close.
 process.exit();
 
-/** Syncs nothing. A slow disk is synced by other functions than a fast one, so the count would depend on the machine. */
+/** Turns syncs off. Slow and fast disks are synced by different functions, so the count would depend on the machine. */
 function replaceSync(): void {
   fs.fdatasyncSync = () => {};
   syncBuiltinESMExports();
@@ -90,7 +90,7 @@ async function way(): Promise<Way> {
   }
 }
 
-/** A function of the source that was called; `from` and `to` are its ends. */
+/** A called function of the source. `from`, `to`: its beginning and end. */
 type Called = { file: string; name: string; script: string; url: string; from: Position; to: Position };
 type Position = { readonly lineNumber: number; readonly columnNumber: number };
 
@@ -153,7 +153,7 @@ function placeOf(
   return `${url}:${lineNumber}:${columnNumber}`;
 }
 
-/** The functions by their first call: each step is one file. Functions that the second message did not call come last. */
+/** The functions by their first call, one step per file. Functions that the second message did not call come last. */
 function stepsOf(functions: readonly Called[], order: readonly number[]): readonly Crossed[] {
   const steps: { file: string; functions: string[] }[] = [];
   for (const index of new Set([...order, ...functions.keys()])) {

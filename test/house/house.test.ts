@@ -9,30 +9,30 @@ import { SAME_MEANING } from './same-meaning.ts';
 const house = measure(new URL('../../src', import.meta.url).pathname);
 
 describe('the source', () => {
-  test('lies in its rooms, but for what starts the program', () => {
+  test('is in rooms, except the files that start the program', () => {
     expect(house.rooms.toSorted()).toEqual(ROOMS.map(({ name }) => name).toSorted());
     expect(house.looseFiles).toEqual(['conch-agent.js', 'conch.js', 'main.ts']);
     expect(house.deepest).toBeLessThanOrEqual(3);
   });
 
-  test('has no folder that cannot be taken in at one look', () => {
+  test('has no folder with too many files to survey', () => {
     const { files } = house.mostFilesInAFolder;
     expect(files).toBeLessThanOrEqual(18);
   });
 
-  test('gives every name one meaning', () => {
+  test('has one meaning for each shared name', () => {
     expect([...house.sharedFileNames, ...house.sharedExports]).toEqual([]);
   });
 
-  test('gives a reason for no name that does not need one', () => {
+  test('has no reason for a name that needs none', () => {
     expect(house.sharedByMeaning.map(({ name }) => name).toSorted()).toEqual(Object.keys(SAME_MEANING).toSorted());
   });
 
-  test('has no circle of imports, types counted', () => {
+  test('has no import cycles, including types', () => {
     expect(house.cycles).toHaveLength(BOUNDS.cycles);
   });
 
-  test('crosses no border that is closed', () => {
+  test('crosses no closed border between rooms', () => {
     expect(house.bordersBroken).toHaveLength(BOUNDS.bordersBroken);
   });
 
@@ -40,7 +40,7 @@ describe('the source', () => {
     expect(house[key]).toBeLessThanOrEqual(BOUNDS[key]);
   });
 
-  test('keeps the page free of schemas and of Node, however far its imports reach', () => {
+  test('keeps schemas and Node out of the page, also through indirect imports', () => {
     const root = new URL('../../src', import.meta.url).pathname;
     const source = readSource(root);
     const page = source.files.filter((file) => file.startsWith('adapters/page/') && !file.includes('vite'));
@@ -49,7 +49,7 @@ describe('the source', () => {
     expect(others.flatMap((file) => packagesOf(root, file).map((name) => `${file} imports ${name}`))).toEqual([]);
   });
 
-  test('has its borders held by lint', () => {
+  test('has lint rules for its borders', () => {
     const text = readFileSync(new URL('../../.oxlintrc.json', import.meta.url), 'utf8');
     const { overrides } = JSON.parse(text) as { overrides: { files: string[]; rules: Record<string, unknown> }[] };
     for (const room of ROOMS.filter(({ name }) => name !== 'cli')) {

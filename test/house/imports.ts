@@ -1,13 +1,13 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';
 
-/** One import of a file of ours by another; `types`: nothing of it is there when the program runs. */
+/** An import between two of our files. `types`: it imports only types. */
 export type Import = { readonly from: string; readonly to: string; readonly types: boolean };
 
-/** The source as a house: its files, relative to `src`, and who imports whom. */
+/** The source's files, relative to `src`, and the imports between them. */
 export type Source = { readonly files: readonly string[]; readonly imports: readonly Import[] };
 
-/** Reads every file of ours below a folder. `folders`: reads only these in it. */
+/** Reads all code files below a folder. `folders`: only these folders in it. */
 export function readSource(root: string, folders: readonly string[] = ['']): Source {
   const files = folders
     .flatMap((folder) =>
@@ -20,7 +20,7 @@ export function readSource(root: string, folders: readonly string[] = ['']): Sou
   return { files, imports };
 }
 
-/** These files and all that they import, and those import, when the program runs: types alone do not count. */
+/** These files and all files that they import at run time, directly or not. */
 export function reachedFrom(start: readonly string[], { imports }: Source): readonly string[] {
   const reached = new Set(start);
   for (const file of reached) {
@@ -29,7 +29,7 @@ export function reachedFrom(start: readonly string[], { imports }: Source): read
   return [...reached];
 }
 
-/** The packages and modules of Node that a file imports, types counted. */
+/** The packages and Node modules that a file imports, including types. */
 export function packagesOf(root: string, file: string): readonly string[] {
   return [...readFileSync(join(root, file), 'utf8').matchAll(PACKAGE)].map((match) => match[1] ?? match[2] ?? '');
 }
@@ -39,12 +39,12 @@ export function exportsOf(root: string, file: string): readonly string[] {
   return [...readFileSync(join(root, file), 'utf8').matchAll(EXPORT)].map((match) => match[1] ?? '');
 }
 
-/** The rooms of the house are the folders right below it; a file that lies in none has the room ''. */
+/** The room of a file: the folder right below `src`. Empty for a file in no folder. */
 export function roomOf(file: string): string {
   return file.includes('/') ? (file.split('/', 1)[0] ?? '') : '';
 }
 
-/** Groups of files that import each other in a circle, types counted. */
+/** Groups of files that import each other in a cycle, including types. */
 export function cyclesIn({ files, imports }: Source): readonly (readonly string[])[] {
   const next = Map.groupBy(imports, ({ from }) => from);
   const reach = (start: string): ReadonlySet<string> => {

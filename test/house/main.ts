@@ -4,8 +4,8 @@ import { sizeOf, trace } from './trace.ts';
 import type { Crossed } from './trace.ts';
 
 /**
- * `main.ts`: how the source lies, each number with what it counts; the last line is JSON. `--json` keeps standard output to
- * that line. `--trace`: the way of one message, step by step in the order of the calls.
+ * `main.ts`: prints measures of the source; the last line is JSON. `--json` prints only that line. `--trace` prints the
+ * path of one message, in the order of the calls.
  */
 const { values } = parseArgs({ options: { json: { type: 'boolean' }, trace: { type: 'boolean' } } });
 const print = values.json === true ? console.error : console.log;

@@ -5,19 +5,19 @@ import type { Import } from './imports.ts';
 import { ROOMS, broken } from './rooms.ts';
 import { SAME_MEANING, isOnePart } from './same-meaning.ts';
 
-/** How the source lies, in numbers; what a number counts is listed beside it. */
+/** Measures of the source, with the items that each number counts. */
 export type House = {
   readonly rooms: readonly string[];
   readonly looseFiles: readonly string[];
   readonly files: number;
   readonly linesOfCode: number;
   readonly mostFilesInAFolder: { readonly folder: string; readonly files: number };
-  /** Folders below `src`, one in the other. */
+  /** The deepest nesting of folders below `src`. */
   readonly deepest: number;
   readonly cycles: readonly (readonly string[])[];
   /**
-   * Names that more than one file has, or more than one file exports, but for the same part of several platforms and for
-   * those of which it is said why they mean the same.
+   * File names and exported names that several files share, without parts that all platforms have and without names
+   * whose equal meaning is stated (`sharedByMeaning`).
    */
   readonly sharedFileNames: readonly SharedName[];
   readonly sharedExports: readonly SharedName[];
@@ -25,7 +25,7 @@ export type House = {
   readonly bordersBroken: readonly Import[];
 };
 
-/** A name, and the files that it stands in. */
+/** A name, and the files that have it. */
 export type SharedName = { readonly name: string; readonly files: readonly string[] };
 
 /** Measures the source below a folder. */
@@ -52,7 +52,7 @@ export function measure(root: string): House {
   };
 }
 
-/** The table of rooms, as CONTRIBUTING has it. */
+/** The table of rooms for CONTRIBUTING.md. */
 export function roomsTable(): string {
   const rows = ROOMS.map(({ name, what, may, mayTypes }) => {
     const allowed = [...may, ...mayTypes.map((other) => `types of ${other}`)];
@@ -61,7 +61,7 @@ export function roomsTable(): string {
   return ['| Room | What is in it | May import |', '| --- | --- | --- |', ...rows].join('\n');
 }
 
-/** Who imports whom, as it is in the source below a folder: a drawing that GitHub and others show. */
+/** The diagram of imports between rooms, as GitHub shows it (Mermaid). */
 export function roomsPicture(root: string): string {
   const { imports } = readSource(root);
   const edges = imports

@@ -1,7 +1,7 @@
 import { roomOf } from './imports.ts';
 import type { Import } from './imports.ts';
 
-/** One room: what is in it, whom it may import, and whom for types alone. */
+/** A room: its content, the rooms it may import, and the rooms of which it may import only types. */
 export type Room = {
   readonly name: string;
   readonly what: string;
@@ -9,7 +9,7 @@ export type Room = {
   readonly mayTypes: readonly string[];
 };
 
-/** Who may import whom; CONTRIBUTING's table is made from it. */
+/** The allowed imports between rooms. The table in CONTRIBUTING.md is generated from it. */
 export const ROOMS: readonly Room[] = [
   { name: 'lib', what: 'no domain: clock, alarm, retry, the guard of every server', may: [], mayTypes: [] },
   {
@@ -68,7 +68,7 @@ export const ROOMS: readonly Room[] = [
   },
 ];
 
-/** What lint has to refuse in a room, as patterns of its rule about imports. */
+/** The import patterns that lint must refuse in a room. */
 export function lintPatterns({ name, may, mayTypes }: Room): readonly object[] {
   const others = ROOMS.map((room) => room.name).filter((other) => other !== name && !may.includes(other));
   const closed = others.filter((other) => !mayTypes.includes(other));
@@ -80,7 +80,7 @@ export function lintPatterns({ name, may, mayTypes }: Room): readonly object[] {
   }));
 }
 
-/** Imports that cross a border which is closed. Files in no room, the launchers, may import all. */
+/** Imports across closed borders. Files in no room, the launchers, may import everything. */
 export function broken(imports: readonly Import[]): readonly Import[] {
   return imports.filter(({ from, to, types }) => {
     const room = ROOMS.find(({ name }) => name === roomOf(from));

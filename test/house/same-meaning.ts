@@ -1,4 +1,4 @@
-/** Names that several files have or export, and why each means the same in all of them. */
+/** Names that several files have or export, and the reason why each means the same everywhere. */
 export const SAME_MEANING: Readonly<Record<string, string>> = {
   'port.ts': 'what a room asks of whoever implements it',
 };
@@ -6,8 +6,8 @@ export const SAME_MEANING: Readonly<Record<string, string>> = {
 const PLATFORM = /^adapters\/(?:delivery|discord|slack|console)\/(?<file>.+)$/;
 
 /**
- * Whether the files that share a name are the same part of several platforms, and what they share of it: the folders hold
- * the same files with the same exported names, so that one is guessed from the other.
+ * True when files with a shared name are the same part of several platforms: the platforms' folders hold the same files
+ * with the same exported names.
  */
 export function isOnePart(files: readonly string[]): boolean {
   const parts = files.map((file) => PLATFORM.exec(file)?.groups?.['file']);

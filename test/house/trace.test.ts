@@ -3,7 +3,7 @@ import { BOUNDS } from './bounds.ts';
 import { sizeOf, trace } from './trace.ts';
 import type { Way } from './trace.ts';
 
-describe('one message in Slack, until the answer to it is posted', () => {
+describe('one message in Slack, until its answer is posted', () => {
   let way: Way;
   beforeAll(async () => {
     way = await trace();
@@ -21,13 +21,13 @@ describe('one message in Slack, until the answer to it is posted', () => {
     expect(order.toSorted()).toEqual(way.crossed.flatMap(({ functions }) => functions).toSorted());
   });
 
-  test('crosses the rooms of the floor by their own functions', () => {
+  test('calls functions of each room of the floor', () => {
     expect(functionsOf('turns/manager.ts')).toContain('receive');
     expect(functionsOf('turns/floor/decide.ts')).toContain('decide');
     expect(functionsOf('agents/prompt/prompt.ts')).toContain('buildPrompt');
   });
 
-  test('does not cross what is done at the start, or for others', () => {
+  test('calls no code for starts or for other platforms and backends', () => {
     const files = way.crossed.map(({ file }) => file);
     expect(files.filter((file) => /^(?:cli|config)\/|discord|llm|migrations/.test(file))).toEqual([]);
     expect(functionsOf('runtime/app.ts')).not.toContain('start');

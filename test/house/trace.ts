@@ -2,15 +2,15 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import type { HouseNumbers } from './bounds.ts';
 
-/** One file of the source, relative to `src`, and its functions that were called; one without a name is called by its line. */
+/** A file of the source, relative to `src`, and its called functions. An unnamed function is given by its line. */
 export type Crossed = { readonly file: string; readonly functions: readonly string[] };
 
-/** What a message crosses: `crossed` sorted by file, `inOrder` by the first call, one step for each change of the file. */
+/** The path of a message. `crossed`: by file name. `inOrder`: by first call, a new step at each change of the file. */
 export type Way = { readonly crossed: readonly Crossed[]; readonly inOrder: readonly Crossed[] };
 
 /**
- * Traces one message in Slack from its arrival until the answer to it is posted. Runs the program in a process of its own
- * for some seconds. Rejects when no answer comes.
+ * Traces one message in Slack from its arrival until its answer is posted. Runs the program in a new process for some
+ * seconds. Rejects when no answer comes.
  */
 export async function trace(): Promise<Way> {
   const program = new URL('./crossed.ts', import.meta.url).pathname;
