@@ -18,7 +18,7 @@ import { REAL_AGENTS } from '../agents/real/agents.ts';
 import { COMMANDS } from '../../src/turns/commands/command-table.ts';
 import type { CommandRow } from '../../src/turns/commands/command-table.ts';
 
-/** What stands between `<!-- begin: name -->` and `<!-- end: name -->` in the documents, by name. */
+/** By name: the generated text between `<!-- begin: name -->` and `<!-- end: name -->` in the documents. */
 export const BLOCKS: Readonly<Record<string, () => string>> = {
   states: statesTable,
   'state-diagram': stateDiagram,
@@ -72,7 +72,7 @@ export const BLOCKS: Readonly<Record<string, () => string>> = {
   'rooms-picture': () => roomsPicture(new URL('../../src', import.meta.url).pathname),
 };
 
-/** The document with every generated block written anew. An unknown block, or one without an end, throws. */
+/** The document with all blocks generated anew. Throws for an unknown block, or one without an end. */
 export function filled(text: string): string {
   const begun = text.match(/<!-- begin: /g)?.length ?? 0;
   let done = 0;

@@ -19,17 +19,17 @@ function blocks(language: string): readonly string[] {
 }
 
 describe('docs/crews.md', () => {
-  test('shows a ticket that Conch reads', () => {
+  test('shows a ticket that Conch can read', () => {
     const [ticket = ''] = blocks('markdown');
     expect(parseTicket('c-1', Buffer.from(ticket))).toMatchObject({ id: 'c-1', status: 'open', title: 'Say hello' });
   });
 
-  test('shows a configuration that Conch loads', () => {
+  test('shows a configuration that Conch can load', () => {
     const [config = '{}'] = blocks('json');
     expect(load(JSON.parse(config) as object).crews).toMatchObject([{ id: 'web', workers: 2, maxSteps: 20 }]);
   });
 
-  test('names every command of the group, each in a form that is read', () => {
+  test('names every crew command in a valid form', () => {
     const lines = Array.from(page.matchAll(/`(\/crew [^`]+)`/g), ([, line = '']) => line);
     for (const line of lines) expect(parseLine(line)).toMatchObject({ ok: true });
     const verbs = COMMANDS.flatMap(({ path }) => (path.startsWith('crew ') ? [`/${path}`] : []));

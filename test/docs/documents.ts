@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 /** The folder of the project, with a slash at its end. */
 export const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
-/** One document for people; `name` is its path in the project. */
+/** A document of the project. `name`: its path in the project. */
 export type Document = { readonly name: string; readonly path: string; readonly text: string };
 
 /** README.md, CONTRIBUTING.md, SECURITY.md and every Markdown file of docs. */

@@ -11,7 +11,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 
 const ALL = documents();
 
-/** Paths, and commands that are Slack's own or only exist there. */
+/** Paths and commands that are not commands of Conch, or exist only in Slack. */
 const OTHERS: ReadonlySet<string> = new Set([
   '/healthz',
   '/livez',
@@ -76,7 +76,7 @@ const problemsOf = (text: string): string => {
 };
 
 describe.each(ALL)('$name', ({ name, text }) => {
-  test('holds what the code gives in every generated block (node test/docs/write.ts writes them)', () => {
+  test('has current text in every generated block (update with node test/docs/write.ts)', () => {
     expect(text).toBe(filled(text));
   });
 
@@ -104,7 +104,7 @@ describe.each(ALL)('$name', ({ name, text }) => {
     expect(scripts.filter((script) => !Object.hasOwn(packageJson.scripts, script))).toEqual([]);
   });
 
-  test('calls the program and its commands as they are', () => {
+  test('calls the program and its commands by their right names', () => {
     const lines = [...fenced(text, 'sh').flatMap((block) => block.split('\n')), ...inlineCode(text)];
     const calls = lines.flatMap((line) => /^(?:npm run conch -- |conch )([^<[]+)$/.exec(line)?.[1] ?? []);
     const refused = calls.map((call) => parseCall(call.split(' '))).filter((call) => !call.ok);
@@ -117,8 +117,8 @@ describe.each(ALL)('$name', ({ name, text }) => {
   });
 });
 
-describe('the documents together', () => {
-  test('hold every generated block there is', () => {
+describe('all documents together', () => {
+  test('have every generated block', () => {
     const all = ALL.map(({ text }) => text).join('\n');
     expect(Object.keys(BLOCKS).filter((block) => !all.includes(`<!-- begin: ${block} -->`))).toEqual([]);
   });
@@ -132,12 +132,12 @@ describe('the documents together', () => {
 });
 
 describe('a generated block', () => {
-  test('is refused when the code does not know it, or when it has no end', () => {
+  test('throws when its name is unknown, or when it has no end', () => {
     expect(() => filled('<!-- begin: nothing -->\n<!-- end: nothing -->')).toThrow('no generated block "nothing"');
     expect(() => filled('<!-- begin: states -->\n<!-- end: orders -->')).toThrow('1 blocks begin and 0 end');
   });
 
-  test('is written over whatever stood there', () => {
+  test('replaces any old text', () => {
     const stale = '<!-- begin: orders -->\nstale\n<!-- end: orders -->\n';
     expect(filled(stale)).toContain('round-robin');
     expect(filled(stale)).not.toContain('stale');
