@@ -10,7 +10,7 @@ import type { Recipe } from './recipes.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const run = promisify(execFile);
 
-/** A copy of the source in which every recipe was followed. */
+/** The path of a copy of the source with all recipes applied. */
 let copy = '';
 
 beforeAll(() => {
@@ -18,7 +18,7 @@ beforeAll(() => {
   cpSync(join(ROOT, 'src'), join(copy, 'src'), { recursive: true });
   cpSync(join(ROOT, 'package.json'), join(copy, 'package.json'));
   symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
-  // Without a cache of its own, it would replace that of the types of this folder.
+  // Without its own cache file, the compiler would replace the cache of this folder's types.
   const compilerOptions = { tsBuildInfoFile: join(copy, 'types.json') };
   const include = { include: ['src'], exclude: ['src/adapters/page'] };
   const config = { extends: join(ROOT, 'tsconfig.json'), compilerOptions, ...include };
@@ -28,7 +28,7 @@ beforeAll(() => {
 
 afterAll(() => rmSync(copy, { recursive: true, force: true }));
 
-/** Adds lines to a file of the copy. Throws when the anchor does not stand there exactly once. */
+/** Adds lines to a file of the copy. Throws unless the anchor is in the file exactly once. */
 function follow({ file, after, add }: Recipe['edits'][number]): void {
   const path = join(copy, file);
   if (after === undefined) {
@@ -41,7 +41,7 @@ function follow({ file, after, add }: Recipe['edits'][number]): void {
   writeFileSync(path, parts.join(`${after}\n${add}\n`));
 }
 
-/** The files that each recipe of CONTRIBUTING.md names, in backticks; a folder ends with "/". */
+/** The files in backticks that each recipe of CONTRIBUTING.md names. A folder ends with "/". */
 function filesInDocument(): ReadonlyMap<string, readonly string[]> {
   const text = readFileSync(join(ROOT, 'CONTRIBUTING.md'), 'utf8');
   const section = /\n## Recipes\n([^]*?)\n## /.exec(text)?.[1] ?? '';
@@ -53,7 +53,7 @@ function filesInDocument(): ReadonlyMap<string, readonly string[]> {
 }
 
 describe('the recipes of CONTRIBUTING.md', () => {
-  test('name every file that their examples touch, and no other', () => {
+  test('name exactly the files that their examples change', () => {
     const touched = RECIPES.map(({ name, edits }) => {
       const files = edits.map(({ file, after }) => (after === undefined ? file.replace(/[^/]+\/[^/]+$/, '') : file));
       return [name, [...new Set(files)].toSorted()] as const;
@@ -62,7 +62,7 @@ describe('the recipes of CONTRIBUTING.md', () => {
     expect(named).toEqual(touched);
   });
 
-  test('give a program whose types are right', { timeout: 300_000 }, async () => {
+  test('give a program without type errors', { timeout: 300_000 }, async () => {
     const tsc = join(ROOT, 'node_modules/.bin/tsc');
     const { stdout } = await run(tsc, ['--noEmit', '-p', copy]).catch((error: { readonly stdout: string }) => error);
     expect(stdout).toBe('');

@@ -1,10 +1,10 @@
-/** A change of one file: `after` an anchor in it, the lines to add. A new file has no anchor. */
+/** A change of a file: lines to add after an anchor. A new file has no anchor. */
 type Edit = { readonly file: string; readonly after?: string; readonly add: string };
 
-/** A recipe of CONTRIBUTING.md, followed for an example. `check`: statements that throw unless the example works. */
+/** A recipe of CONTRIBUTING.md with an example. `check`: statements that throw unless the example works. */
 export type Recipe = { readonly name: string; readonly edits: readonly Edit[]; readonly check: string };
 
-/** The smallest use of every recipe. */
+/** The smallest example of each recipe. */
 export const RECIPES: readonly Recipe[] = [
   {
     name: 'command',
