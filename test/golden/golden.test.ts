@@ -13,7 +13,7 @@ const typesIn = (file: string, field: 'type' | 'trigger'): readonly string[] =>
   [...new Set(goldenJournals(file).flatMap((journal) => kindsIn(journal, field)))].toSorted();
 
 describe.each(goldenFiles())('the journals of %s', (file) => {
-  test('fold to the states that they folded to when they were written', () => {
+  test('still fold to their stored states', () => {
     for (const journal of goldenJournals(file)) {
       const { folded, stored } = fold(journal);
       expect([journal.key, folded]).toEqual([journal.key, stored]);
@@ -21,22 +21,22 @@ describe.each(goldenFiles())('the journals of %s', (file) => {
   });
 });
 
-test('the floor has a golden journal of its version, with every kind of fact', () => {
+test("the golden journals of the floor's version have every kind of fact", () => {
   const kinds = Object.keys(FACTS).toSorted();
   expect(typesIn(`floor-${floorMachine.version}.jsonl`, 'type')).toEqual(kinds);
 });
 
-test('the run has one, with every kind of fact', () => {
+test("the golden journals of the run's version have every kind of fact", () => {
   const kinds = Object.keys(RUN_FACTS).toSorted();
   expect(typesIn(`run-${runOnFloor.version}.jsonl`, 'type')).toEqual(kinds);
 });
 
-test('the review has one, with every kind of fact', () => {
+test("the golden journals of the review's version have every kind of fact", () => {
   const kinds = Object.keys(REVIEW_FACTS).toSorted();
   expect(typesIn(`review-${reviewOnFloor.version}.jsonl`, 'type')).toEqual(kinds);
 });
 
-test('the session has one, with every trigger that goes on record', () => {
+test("the golden journals of the session's version have every recorded trigger", () => {
   const found = typesIn(`session-${sessionJournal.version}.jsonl`, 'trigger');
   const never = ['SessionOpening', 'SessionOpened', 'SessionAbsent', 'WorktreeReady', 'PromptReady'];
   const unchanging = ['UrgentMessage', 'GraceExceeded', 'BackoffElapsed'];
@@ -58,7 +58,7 @@ describe('a fact that this version does not know', () => {
     expect(() => fold({ ...journal, rows: [{ at: 1, facts: [fact] }] })).toThrow(/invalid|unrecognized/u);
   });
 
-  test('is not read when a newer version wrote it', () => {
+  test('throws when a newer version wrote it', () => {
     if (journal === undefined) throw new Error('there is no golden journal');
     expect(() => fold({ ...journal, version: floorMachine.version + 1 })).toThrow(
       'a fact cannot be read: it is of version',

@@ -7,7 +7,7 @@ import { reviewOnFloor } from '../../src/work/reviews/review-binding.ts';
 import { runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
 
-/** A journal as some version of a machine wrote it, with the state that it folded to then. */
+/** A journal that some version of a machine wrote, with its state at that time. */
 export type GoldenJournal = {
   readonly machine: string;
   readonly version: number;
@@ -23,18 +23,18 @@ export function goldenFiles(): readonly string[] {
   return readdirSync(FOLDER).filter((name) => name.endsWith('.jsonl'));
 }
 
-/** The journals of a file, one a line. */
+/** The journals of a file. Each line is a journal. */
 export function goldenJournals(name: string): readonly GoldenJournal[] {
   const lines = readFileSync(new URL(name, FOLDER), 'utf8').trim().split('\n');
   return lines.map((line) => JSON.parse(line) as GoldenJournal);
 }
 
-/** The kinds of facts in a journal, by the field that names them. */
+/** The kinds of facts in a journal, by the field with the kind. */
 export function kindsIn({ rows }: GoldenJournal, field: 'type' | 'trigger'): readonly string[] {
   return rows.flatMap((row) => row.facts.map((fact) => String(Reflect.get(Object(fact), field))));
 }
 
-/** What a machine of today makes of a journal: the state, and the state that was stored, both as canonical JSON. */
+/** The state that today's machine folds from a journal, and the stored state, both as canonical JSON. */
 export function fold(journal: GoldenJournal): { readonly folded: string; readonly stored: string } {
   switch (journal.machine) {
     case 'floor':
@@ -50,7 +50,7 @@ export function fold(journal: GoldenJournal): { readonly folded: string; readonl
   }
 }
 
-/** They hold their configuration themselves. */
+/** These journals contain their configurations, so the table is never read. */
 const HOLDING: ConfigTable = {
   idOf: () => '',
   find: (id) => {

@@ -20,14 +20,14 @@ import { goldenFiles, goldenJournals, kindsIn } from './journals.ts';
 import type { GoldenJournal } from './journals.ts';
 
 /**
- * Writes journals of this version: node test/golden/write.ts. Those that are there stay as they are for ever, and a journal is
- * added to them that holds a kind of fact which none of them has; a machine whose old facts mean something else gets a new
- * version, upcasters for the old one, and a file beside it.
+ * Writes journals of this version: node test/golden/write.ts. Existing journals never change. A new journal is added
+ * when it has a kind of fact that no existing one has. When old facts get another meaning, the machine needs a new
+ * version with upcasters, and a new file.
  */
 const MOST_SEEDS = 60;
 const EVENTS = 260;
 
-/** Channels of simulated worlds, until every kind of fact is in one. */
+/** Channels of simulated worlds, until they have every kind of fact. */
 async function floors(): Promise<readonly GoldenJournal[]> {
   const missing = new Set<string>(Object.keys(FACTS));
   const found: GoldenJournal[] = [];
@@ -53,7 +53,7 @@ async function floors(): Promise<readonly GoldenJournal[]> {
   return found.map((each, index) => (index === 0 ? restored(each) : each));
 }
 
-/** A floor whose holder uses tools, and its run; and a run that goes on no floor. */
+/** A floor whose holder uses tools, with its run; and a run without a floor. */
 async function runs(): Promise<{ readonly floor: GoldenJournal; readonly runs: readonly GoldenJournal[] }> {
   const bound = await new Bound().begins(3);
   const { store } = bound;
@@ -105,7 +105,7 @@ async function runs(): Promise<{ readonly floor: GoldenJournal; readonly runs: r
   };
 }
 
-/** A floor and the run of its holder, which asks for itself, cut by restarts; what people said meanwhile counts once. */
+/** A floor and its holder's run, whose agent asks for itself. Restarts cut it. People's answers count once. */
 async function cuts(): Promise<{ readonly floor: GoldenJournal; readonly run: GoldenJournal }> {
   const bound = await new Bound().begins();
   for (const [epoch, choice] of (['allow', 'reject', 'allow'] as const).entries()) {
@@ -134,7 +134,7 @@ async function cuts(): Promise<{ readonly floor: GoldenJournal; readonly run: Go
   };
 }
 
-/** A floor and its review, in which everything happens that a review has a fact for. */
+/** A floor and its review, with every kind of the review's facts. */
 async function reviews(): Promise<{ readonly floor: GoldenJournal; readonly review: GoldenJournal }> {
   const store = openFloorStore({
     path: ':memory:',
@@ -213,7 +213,7 @@ async function reviews(): Promise<{ readonly floor: GoldenJournal; readonly revi
   return journals;
 }
 
-/** A floor whose agent is not started before somebody trusts its folder. */
+/** A floor whose agent starts only after somebody trusts its folder. */
 async function trust(): Promise<GoldenJournal> {
   const bound = await new Bound().granted();
   const about = { agent: 'dev', folder: '/work/site', detail: '.mcp.json (12 bytes)' };
@@ -225,7 +225,7 @@ async function trust(): Promise<GoldenJournal> {
   return { machine: 'floor', version: floorMachine.version, key: HALL, rows, state: bound.hall };
 }
 
-/** A floor whose process stood still while its agent worked, and while it waited. */
+/** A floor whose process stood still while its agent worked, and while the agent waited. */
 async function standstill(): Promise<GoldenJournal> {
   const bound = await new Bound().granted();
   await bound.floor({ type: 'standstill', ms: 40_000 }, { type: 'wait', agent: 'pm', epoch: 1, reason: 'answer' });
@@ -234,7 +234,7 @@ async function standstill(): Promise<GoldenJournal> {
   return { machine: 'floor', version: floorMachine.version, key: HALL, rows, state: bound.hall };
 }
 
-/** A floor beside which somebody works. */
+/** A floor with a background run. */
 async function asides(): Promise<GoldenJournal> {
   const bound = await (await new Bound().granted()).besideAsking();
   await bound.floor({ type: 'shown', question: 1 }, { type: 'decide', by, choice: 'reject', question: 1 });
@@ -249,7 +249,7 @@ async function asides(): Promise<GoldenJournal> {
   return { machine: 'floor', version: floorMachine.version, key: HALL, rows, state: bound.hall };
 }
 
-/** A floor that is told of calls of models in all that is known of them, and in nothing but their tokens. */
+/** A floor with usage of model calls: once with all known fields, once only with tokens. */
 async function spending(): Promise<GoldenJournal> {
   const bound = await new Bound().granted();
   const use = {
@@ -275,7 +275,7 @@ async function spending(): Promise<GoldenJournal> {
   return { machine: 'floor', version: floorMachine.version, key: HALL, rows, state: bound.hall };
 }
 
-/** What facts of these kinds hold since later: of a call of a model, and of what becomes of work beside a floor. */
+/** Fields that facts got later: about model calls and background runs. */
 const HELD_LATER = [
   ['spent', 'use'],
   ['asideStopped', 'why'],
@@ -283,7 +283,7 @@ const HELD_LATER = [
   ['grantUsed', 'said'],
 ] as const;
 
-/** Whether a journal holds what none of those that are kept does. */
+/** True when a journal has one of these fields and no kept journal has it. */
 function tellsMore({ rows }: GoldenJournal, kept: readonly GoldenJournal[]): boolean {
   return HELD_LATER.some(([type, field]) => {
     const has = (each: GoldenJournal['rows']): boolean =>
@@ -296,7 +296,7 @@ function isOf(fact: object, type: string): boolean {
   return Reflect.get(fact, 'type') === type;
 }
 
-/** A journal that goes on after its file was restored from a backup. */
+/** The journal continued after its file was restored from a backup. */
 function restored({ rows, state, ...journal }: GoldenJournal): GoldenJournal {
   const at = rows.at(-1)?.at ?? 0;
   const before: Floor = floorMachine.state.parse(state);
@@ -305,7 +305,7 @@ function restored({ rows, state, ...journal }: GoldenJournal): GoldenJournal {
   return { ...journal, rows: [...rows, { at, facts }], state: after };
 }
 
-/** Sessions to which all sorts of things happen. */
+/** Sessions with random events. */
 function sessions(): readonly GoldenJournal[] {
   return [1, 2, 3, 4, 5].map((seed) => {
     const random = new Random(seed);
