@@ -20,13 +20,13 @@ async function answers(command: string, script: string): Promise<readonly string
 }
 
 describe('an example', () => {
-  test('in TypeScript connects, sits at the floor and answers', async () => {
+  test('in TypeScript connects, takes its seat and answers', async () => {
     expect(await answers(process.execPath, 'agent.ts')).toEqual([
       expect.stringMatching(/^I was sent \d+ characters\.$/),
     ]);
   });
 
-  test('in Python connects, sits at the floor and answers', async ({ skip }) => {
+  test('in Python connects, takes its seat and answers', async ({ skip }) => {
     skip(python === undefined, 'python3 with the package "websockets" is not installed (python3-websockets on Debian)');
     expect(await answers(python ?? '', 'agent.py')).toEqual([expect.stringMatching(/^I was sent \d+ characters\.$/)]);
   });

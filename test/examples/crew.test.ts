@@ -16,7 +16,7 @@ afterEach(() => {
   for (const close of closing.splice(0)) close();
 });
 
-/** The demo as a person starts it, with a folder of its own for temporary files. */
+/** Starts the demo as a person does, with its own folder for temporary files. */
 function startDemo(args: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
   const temporary = mkdtempSync(join(tmpdir(), 'conch-demo-test-'));
   const child = spawn(process.execPath, [PROGRAM, '--pace', '0.02', ...args], {
@@ -43,12 +43,12 @@ function startDemo(args: readonly string[] = [], env: Readonly<Record<string, st
       closing.push(() => page.close());
       return page;
     },
-    /** Ends it as Ctrl-C does. Resolves with what is left of it. */
+    /** Ends the demo as Ctrl-C does. Resolves with everything that is left. */
     async end(): Promise<{ readonly code: number | null; readonly left: readonly unknown[] }> {
       child.kill('SIGINT');
       const code = await ended;
       const processes = markedProcesses().filter(({ folder }) => folder.startsWith(temporary));
-      // Locks of port numbers stay as empty files.
+      // Lock files of port numbers stay as empty files.
       return { code, left: [...readdirSync(temporary).filter((name) => !name.endsWith('.lock')), ...processes] };
     },
   };
@@ -64,7 +64,7 @@ function merged(repo: string): readonly string[] {
 }
 
 test(
-  'the demo merges its twelve tickets with the answers of a person, and leaves nothing',
+  "the demo merges its twelve tickets with a person's answers, and leaves nothing behind",
   { timeout: 300_000 },
   async () => {
     const demo = startDemo();
@@ -72,7 +72,7 @@ test(
     const ps = async (): Promise<string> => (await page.command(CHANNEL, '/crew ps')).text;
     await vi.waitFor(async () => expect(await ps()).toContain('asks: Which number'), SOON);
     await page.say(`${CHANNEL}/${CREW}/t-01`, 'Take 7, please.');
-    // A conflict after the answer makes another commit, about which people are asked again.
+    // A conflict after the answer makes another commit, for which people are asked again.
     let asked = 0;
     const isOver = async (): Promise<void> => {
       const [, worker] = /(\w) done · t-11 .*\n.*\n.*Its changes make tests weaker/.exec(await ps()) ?? [];
