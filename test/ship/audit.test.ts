@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { judged } from '../../ship/audit.ts';
 
-/** A report of npm with these vulnerabilities, in the shape of `npm audit --json`. */
+/** A report of `npm audit --json` with these vulnerabilities. */
 function report(vulnerabilities: Readonly<Record<string, string>>): string {
   const rows = Object.entries(vulnerabilities).map(([name, severity]) => [
     name,
@@ -23,7 +23,7 @@ function report(vulnerabilities: Readonly<Record<string, string>>): string {
   });
 }
 
-/** What npm prints when a registry takes no audits. */
+/** The output of npm when a registry accepts no audits. */
 const NOT_ALLOWED = JSON.stringify({
   message: '405 Method Not Allowed - POST https://registry.example/-/npm/v1/security/advisories/bulk',
   method: 'POST',
@@ -35,7 +35,7 @@ const NOT_ALLOWED = JSON.stringify({
 });
 
 describe('an audit', () => {
-  test('of packages without a known vulnerability is clean', () => {
+  test('is clean for packages without a known vulnerability', () => {
     expect(judged(report({}), 'low')).toEqual({
       outcome: 'clean',
       text: 'No known vulnerability of level low or above.',
@@ -51,7 +51,7 @@ describe('an audit', () => {
     ]);
   });
 
-  test('fails for a graver one, and counts those below the level', () => {
+  test('fails for a graver vulnerability, and counts those below the level', () => {
     expect(judged(report({ ws: 'critical' }), 'high').outcome).toBe('vulnerable');
     expect(judged(report({ ws: 'moderate' }), 'high')).toEqual({
       outcome: 'clean',

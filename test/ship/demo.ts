@@ -4,14 +4,14 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { freePort, isReady } from '../kill/bot.ts';
 import { Page } from '../kill/page.ts';
 
-/** A demo that runs in a folder, started by a command as a person types it. */
+/** A running demo, started by a command as a person types it. */
 export type Demo = {
   readonly port: number;
   /** Seconds from the command to the first answer of the page. */
   readonly answersAfterS: number;
-  /** What it printed so far. */
+  /** The output so far. */
   readonly out: () => string;
-  /** Says something, and resolves when an agent has answered it. */
+  /** Writes a message. Resolves when an agent has answered it. */
   readonly say: (text: string) => Promise<void>;
   /** The texts of the channel. */
   readonly texts: () => Promise<readonly string[]>;
@@ -33,7 +33,7 @@ export async function startDemo(
   const { PATH = '', HOME = '' } = process.env;
   const startedAt = performance.now();
   const stdio = ['ignore', 'pipe', 'pipe'] as const;
-  // A group of its own: a terminal sends Ctrl+C to npm and to the program.
+  // A new process group: a terminal sends Ctrl+C to npm and to the program.
   const options = {
     cwd: folder,
     env: { PATH, HOME, CONCH_PORT: String(port), ...env },

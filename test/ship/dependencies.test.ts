@@ -41,7 +41,7 @@ const nameOf = (path: string): string => path.slice(path.lastIndexOf('node_modul
 describe('docs/dependencies.md', () => {
   const rows = table('Package | What for');
 
-  test('has a reason for each package that Conch needs to run, and no others, in order', () => {
+  test('has a reason for each package that Conch needs to run, in order, and for no other package', () => {
     expect(rows.map(([name]) => name)).toEqual(needed);
     expect(rows.filter(([, reason = '']) => reason.length < 8)).toEqual([]);
   });
@@ -54,7 +54,7 @@ describe('docs/dependencies.md', () => {
     expect(rows.map(([name, , licence]) => [name, licence])).toEqual(licences);
   });
 
-  test('allows the licence of every package that comes along', () => {
+  test('allows the licence of every indirect dependency', () => {
     const allowed = new Set(table('Licence | Why').flatMap(([licences = '']) => licences.split(', ')));
     const other = installed.filter(
       ([, { dev, devOptional, license = 'none' }]) => !dev && !devOptional && !allowed.has(license),

@@ -22,7 +22,7 @@ describe('the Dockerfile', () => {
   const steps = stepsOf(DOCKERFILE);
   const argumentsOf = (keyword: string) => steps.filter((step) => step.keyword === keyword).map(({ text }) => text);
 
-  test('has no fault that its linter knows', () => {
+  test('passes its linter', () => {
     expect(validate(readFileSync(DOCKERFILE, 'utf8'))).toEqual([]);
     expect(validate('FROM node\nRUNN x\n').length).toBe(1);
   });
@@ -31,7 +31,7 @@ describe('the Dockerfile', () => {
     expect(argumentsOf('FROM')).toEqual([`node:${packageJson.devDependencies.node}-bookworm-slim`]);
   });
 
-  test('runs as a user without a name on the machine, in exec form, with a volume and a health check', () => {
+  test('runs as a numeric user, in exec form, with a volume and a health check', () => {
     expect([argumentsOf('USER'), argumentsOf('VOLUME'), argumentsOf('STOPSIGNAL')]).toEqual([
       ['10001:10001'],
       ['/data'],
@@ -43,17 +43,14 @@ describe('the Dockerfile', () => {
   });
 });
 
-test.each(['compose.yaml', 'compose.postgres.yaml'])(
-  '%s starts Conch protected, on the network of the machine',
-  (name) => {
-    const { services, volumes } = parse(readFileSync(join(ROOT, 'ship', name), 'utf8'));
-    expect(services.conch).toMatchObject({ read_only: true, cap_drop: ['ALL'], network_mode: 'host', init: true });
-    expect(services.conch.security_opt).toEqual(['no-new-privileges:true']);
-    const named = [services.conch, services.database].flatMap((each) => each?.volumes ?? []);
-    const own = named.map((each: string) => each.split(':')[0] ?? '').filter((each: string) => /^\w+$/.test(each));
-    expect(own).toEqual(Object.keys(volumes));
-  },
-);
+test.each(['compose.yaml', 'compose.postgres.yaml'])("%s starts Conch protected, on the machine's network", (name) => {
+  const { services, volumes } = parse(readFileSync(join(ROOT, 'ship', name), 'utf8'));
+  expect(services.conch).toMatchObject({ read_only: true, cap_drop: ['ALL'], network_mode: 'host', init: true });
+  expect(services.conch.security_opt).toEqual(['no-new-privileges:true']);
+  const named = [services.conch, services.database].flatMap((each) => each?.volumes ?? []);
+  const own = named.map((each: string) => each.split(':')[0] ?? '').filter((each: string) => /^\w+$/.test(each));
+  expect(own).toEqual(Object.keys(volumes));
+});
 
 describe('the packages of the image', () => {
   const none = { optionalDependencies: {}, peerDependencies: {}, peerDependenciesMeta: {} };
@@ -62,7 +59,7 @@ describe('the packages of the image', () => {
     dependencies: Object.fromEntries(names.map((each) => [each, '1'])),
   });
 
-  test('are those that Node finds from each package, and no others', () => {
+  test('are exactly those that Node finds from each package', () => {
     const packages = {
       'node_modules/a': needs('b'),
       'node_modules/a/node_modules/b': needs('c'),
@@ -86,7 +83,7 @@ describe('the packages of the image', () => {
   });
 });
 
-/** A container that runs. */
+/** A running container. */
 type Running = { readonly child: ChildProcess; readonly out: () => string; readonly err: () => string };
 
 function watched(child: ChildProcess): Running {
@@ -101,7 +98,7 @@ async function endOf({ child }: Running): Promise<number | null> {
   return child.exitCode;
 }
 
-describe.skipIf(missing() !== null)('an image whose steps were carried out in a clean folder without a network', () => {
+describe.skipIf(missing() !== null)('an image, built by its steps in a clean folder without a network', () => {
   const work = mkdtempSync(join(tmpdir(), 'conch-ship-'));
   let image: Image;
 
@@ -123,11 +120,11 @@ describe.skipIf(missing() !== null)('an image whose steps were carried out in a 
   };
   const started = (container: Container, words?: readonly string[]) => watched(startIn(image, container, words));
 
-  test('gives a new volume to its user alone', () => {
+  test('gives a new volume only to its user', () => {
     expect(volumeOwner(image)).toEqual({ uid: 10_001, gid: 10_001, mode: 0o700 });
   });
 
-  test('has the packages that Conch needs, and none that only its tests need', () => {
+  test('has the packages that Conch needs, and no packages for tests', () => {
     expect(existsSync(join(image.root, 'opt/conch/node_modules/better-sqlite3'))).toBe(true);
     expect(existsSync(join(image.root, 'opt/conch/node_modules/vitest'))).toBe(false);
   });
@@ -142,7 +139,7 @@ describe.skipIf(missing() !== null)('an image whose steps were carried out in a 
     expect(bot.out()).toContain(`Open the page: http://127.0.0.1:${port}/?key=`);
     const opened = started(container, ['conch', 'open']);
     expect([await endOf(opened), opened.out()]).toEqual([0, expect.stringContaining(`:${port}/?key=`)]);
-    // bubblewrap passes no signals on: the program in it is its only child.
+    // bubblewrap forwards no signals. The program in it is its only child.
     const pids = execFileSync('pgrep', ['-f', `^node .*conch start`], { encoding: 'utf8' }).split('\n').filter(Boolean);
     const own = pids.filter((pid) => readFileSync(`/proc/${pid}/environ`, 'utf8').includes(`CONCH_PORT=${port}\0`));
     for (const pid of own) process.kill(Number(pid), 'SIGTERM');

@@ -16,7 +16,7 @@ import { join, resolve } from 'node:path';
 import { DockerfileParser } from 'dockerfile-ast';
 import type { JSONInstruction } from 'dockerfile-ast';
 
-/** One instruction of a Dockerfile: its keyword and its arguments as they are written. */
+/** An instruction of a Dockerfile: its keyword, and its arguments as they are written. */
 export type Step = { readonly keyword: string; readonly text: string; readonly words: readonly string[] };
 
 /** The instructions of a Dockerfile. `words`: the words of an exec form, else those between blanks. */
@@ -30,7 +30,7 @@ export function stepsOf(file: string): readonly Step[] {
   });
 }
 
-/** What an image says about its containers. */
+/** The settings of an image for its containers. */
 export type Image = {
   readonly root: string;
   readonly env: Readonly<Record<string, string>>;
@@ -41,7 +41,7 @@ export type Image = {
   readonly command: readonly string[];
 };
 
-/** Reports why steps cannot be run here; `null` when they can. */
+/** The reason why image steps cannot run here; `null` when they can. */
 export function missing(): string | null {
   if (process.getuid?.() !== 0) return 'only root can make users';
   const tried = spawnSync('bwrap', ['--ro-bind', '/', '/', '--unshare-net', 'true']);
@@ -49,8 +49,8 @@ export function missing(): string | null {
 }
 
 /**
- * Carries out the steps of a Dockerfile in a folder of its own that has the programs of this machine and nothing else of it.
- * The steps run as root without a network, as `docker build --network=none` runs them. Throws when a step fails.
+ * Runs the steps of a Dockerfile in a new folder that has only the programs of this machine. The steps run as root
+ * without a network, as in `docker build --network=none`. Throws when a step fails.
  */
 export function build(context: string): Image {
   const root = mkdtempSync(join(tmpdir(), 'conch-image-'));
@@ -62,7 +62,7 @@ export function build(context: string): Image {
   return image;
 }
 
-/** The image after a step. `env`: where variables of the image are added. */
+/** The image after a step. `env`: gets the image's variables. */
 function carriedOut(
   { keyword, text, words }: Step,
   image: Image,
@@ -103,7 +103,7 @@ function carriedOut(
   }
 }
 
-/** The folders of this machine that stand for those of the base image. */
+/** This machine's folders that replace those of the base image. */
 const PROGRAMS = ['/bin', '/sbin', '/lib', '/lib64', '/usr/bin', '/usr/sbin', '/usr/lib'].filter((path) =>
   existsSync(path),
 );
@@ -142,12 +142,12 @@ function execForm(text: string): readonly string[] {
   return (JSON.parse(text.slice(text.indexOf('CMD') + 3)) as readonly unknown[]).map(String);
 }
 
-/** How a container is started. `data`: the folder for the volume. */
+/** The start options of a container. `data`: the folder for the volume. */
 export type Container = { readonly data: string; readonly env?: Readonly<Record<string, string>> };
 
 /**
- * Starts a program in a container of an image: as its user, with a read-only root, the volume and a `/tmp` of its own, on
- * the network of this machine.
+ * Starts a program in a container of an image: as the image's user, with a read-only root, the volume and its own
+ * `/tmp`, on the network of this machine.
  */
 export function startIn(image: Image, { data, env = {} }: Container, words = image.command): ChildProcess {
   const [uid = '', gid = ''] = image.user.split(':');
@@ -157,7 +157,7 @@ export function startIn(image: Image, { data, env = {} }: Container, words = ima
   return spawn('bwrap', [...mounts, '--', ...as, '--', ...words], { stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
-/** The owner that a new volume gets: that of its folder in the image. */
+/** The owner of a new volume: the owner of its folder in the image. */
 export function volumeOwner({ root, volume }: Image): {
   readonly uid: number;
   readonly gid: number;
@@ -167,7 +167,7 @@ export function volumeOwner({ root, volume }: Image): {
   return { uid, gid, mode: mode & 0o777 };
 }
 
-/** Takes the folder of an image away. */
+/** Deletes the folder of an image. */
 export function removeImage({ root }: Image): void {
   rmSync(root, { recursive: true, force: true });
 }

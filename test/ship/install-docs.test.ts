@@ -8,7 +8,7 @@ import { parseCall } from '../../src/cli/arguments.ts';
 const ROOT = new URL('../..', import.meta.url).pathname;
 const PAGE = readFileSync(join(ROOT, 'docs/install.md'), 'utf8');
 
-/** Every command of the two sections: lines of their blocks, and code in their texts. */
+/** All commands of the two sections: lines of their blocks, and code in their texts. */
 const COMMANDS = ['Image', 'Service'].flatMap((name) => {
   const section = PAGE.split(`\n## ${name}\n`)[1]?.split('\n## ')[0] ?? '';
   const blocks = Array.from(section.matchAll(/^```sh\n([\s\S]*?)^```/gm), ([, body = '']) => body.trim().split('\n'));
@@ -21,7 +21,7 @@ const COMMANDS = ['Image', 'Service'].flatMap((name) => {
 const SERVICE = COMMANDS.filter((command) => /^(?:sudo )?conch service /.test(command));
 const DOCKER = COMMANDS.filter((command) => command.startsWith('docker '));
 
-/** Types a command of Conch in an empty folder. */
+/** Runs a command of Conch in an empty folder. */
 function typed(words: readonly string[]) {
   const folder = mkdtempSync(join(tmpdir(), 'conch-typed-'));
   try {
@@ -33,7 +33,7 @@ function typed(words: readonly string[]) {
   }
 }
 
-test('each command of the sections is typed here, by the test of the image, or by those of the service', () => {
+test('each command of the sections is run here, in the test of the image, or in the tests of the service', () => {
   const others = COMMANDS.filter((each) => !SERVICE.includes(each) && !DOCKER.includes(each));
   expect(others).toEqual([
     'npm run pack',
@@ -50,7 +50,7 @@ describe('conch service', () => {
     expect(parseCall(command.replace('sudo ', '').split(' ').slice(1))).toMatchObject({ ok: true });
   });
 
-  // Only printed: a test installs nothing on the machine that it runs on.
+  // Only prints: a test must not install anything on its machine.
   test.each(SERVICE.filter((command) => command.includes(' install')))('prints the unit of "%s"', (command) => {
     const words = command.replace('sudo ', '').replace(' --print', '').split(' ').slice(1);
     const { status, stdout, stderr, files } = typed([...words, '--print']);
@@ -60,7 +60,7 @@ describe('conch service', () => {
   });
 });
 
-/** What an option puts into the unit. */
+/** The lines that each option adds to the unit. */
 const LINES: Readonly<Record<string, string>> = {
   '--system': '\nWantedBy=multi-user.target\n',
   '--run-as': '\nUser=daemon\n',
@@ -73,13 +73,13 @@ describe('docker', () => {
     expect(DOCKER[0]).toBe('docker build --network=none --tag conch dist/image');
   });
 
-  test.each(DOCKER)('is given files that exist by "%s"', (command) => {
+  test.each(DOCKER)('names existing files in "%s"', (command) => {
     const files = Array.from(command.matchAll(/--file (\S+)/g), ([, file = '']) => file);
     expect(files.filter((file) => !existsSync(join(ROOT, file)))).toEqual([]);
   });
 
   const hasDaemon = spawnSync('docker', ['info']).status === 0;
-  test.runIf(hasDaemon)('has nothing to say against the Dockerfile', () => {
+  test.runIf(hasDaemon)('has no complaint about the Dockerfile', () => {
     const { status, stdout, stderr } = spawnSync('docker', ['build', '--check', 'ship'], {
       cwd: ROOT,
       encoding: 'utf8',

@@ -10,15 +10,15 @@ import { binOf, emptyProject, forgetRuns, install, installedSize } from './npm.t
 import { unitScore } from './unit-score.ts';
 
 /**
- * `npm run ship`: packs Conch, installs the packed files in empty folders, and uses them as people do. `--json` prints one
- * line of JSON. `--old-node` names a Node older than 22.18. npm's cache is filled before the clock runs.
+ * `npm run ship`: packs Conch, installs the packed files in empty folders, and uses them as people do. `--json`: prints
+ * one line of JSON. `--old-node`: names a Node older than 22.18. npm's cache is filled before times are measured.
  */
 const { values } = parseArgs({ options: { json: { type: 'boolean' }, 'old-node': { type: 'string' } } });
 const dir = realpathSync(mkdtempSync(join(tmpdir(), 'conch-ship-')));
 const VERSIONS = ['1.0.0', '1.0.1', '1.0.2'] as const;
-/** The number of warm starts. The fastest one counts, because other work on the machine only delays a start. */
+/** The number of warm starts. Counts the fastest: other work on the machine only delays a start. */
 const WARM_STARTS = 5;
-/** The most of each number that has a limit. */
+/** The upper limits. */
 const LIMITS = { packageKB: 3_000, installedMB: 150, coldDemoS: 20, warmDemoS: 1, unitScore: 3 } as const;
 
 try {
@@ -62,14 +62,14 @@ async function measured() {
   return { packageKB: conch.packedKB, ...size, ...times, ...truths, unitScore: unitScore() };
 }
 
-/** Seconds until the page answers, when `npx` installs the packed file from npm's cache and nothing was compiled. */
+/** Seconds until the page answers when `npx` installs the packed file from npm's cache, with nothing compiled. */
 async function coldStart(file: string): Promise<number> {
   const demo = await startDemo(emptyFolder('cold'), ['npx', '--yes', '--offline', '--package', file, 'conch']);
   await demo.stop();
   return rounded(demo.answersAfterS);
 }
 
-/** Seconds until the page answers, when Conch is installed and was started before. The fastest of several starts. */
+/** Seconds until the page answers when Conch is installed and has run before. The fastest of several starts. */
 async function warmStart(folder: string): Promise<number> {
   const times: number[] = [];
   for (let count = 0; count <= WARM_STARTS; count += 1) {
@@ -80,7 +80,7 @@ async function warmStart(folder: string): Promise<number> {
   return rounded(Math.min(...times));
 }
 
-/** Whether the demo runs in a folder and its agents answer. */
+/** True when the demo runs in a folder and its agents answer. */
 async function works(folder: string, env: Readonly<Record<string, string>>): Promise<boolean> {
   const demo = await startDemo(folder, ['npx', 'conch'], env);
   try {
@@ -96,7 +96,7 @@ function isAgentThere(folder: string): boolean {
   return status === 0 && `${stdout}${stderr}`.includes('conch-agent');
 }
 
-/** Whether an older Node is told so in one line, by both programs; `null` without an older Node. */
+/** True when both programs name an old Node in one line; `null` without an older Node here. */
 function isOldNodeTold(folder: string): boolean | null {
   const node = oldNode();
   if (node === null) return null;
@@ -120,7 +120,7 @@ function oldNode(): string | null {
   );
 }
 
-/** Whether everything that was said is there after an update, and after an update while Conch runs. */
+/** True when all messages are there after an update, and after an update of a running Conch. */
 async function keepsData(folder: string, [next = '', last = '']: readonly string[]): Promise<boolean> {
   const before = await startDemo(folder, [binOf(folder)]);
   await before.say('pm: pass, said before the update');
@@ -159,7 +159,7 @@ function emptyFolder(name: string): string {
   return emptyProject(join(dir, name));
 }
 
-/** Says what is done, and how busy the machine is, because both times depend on it. */
+/** Prints the present step and the load of the machine, because the measured times depend on it. */
 function step(words: string): void {
   process.stderr.write(`${words} (load ${(loadavg()[0] ?? 0).toFixed(1)} on ${availableParallelism()} cores)\n`);
 }

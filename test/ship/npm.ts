@@ -2,13 +2,13 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** How npm installs. */
+/** Options of an installation. */
 export type InstallOptions = {
   readonly flags?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
 };
 
-/** Installs packed files in a folder, from npm's cache where it has the packages. Rejects npm's warning of an engine. */
+/** Installs packed files in a folder, preferably from npm's cache. Throws when npm warns about an engine. */
 export function install(folder: string, files: readonly string[], { flags = [], env = {} }: InstallOptions = {}): void {
   mkdirSync(folder, { recursive: true });
   const args = ['install', '--prefer-offline', '--no-audit', '--no-fund', ...flags, ...files];
@@ -16,14 +16,14 @@ export function install(folder: string, files: readonly string[], { flags = [], 
   if (status !== 0 || /EBADENGINE/.test(stderr)) throw new Error(`npm ${args.join(' ')} failed:\n${stderr}`);
 }
 
-/** Makes an empty folder that is a project of its own. */
+/** Makes an empty project folder. */
 export function emptyProject(folder: string): string {
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'package.json'), '{}\n');
   return realpathSync(folder);
 }
 
-/** The size on disk of the packages of a folder in MB (1,000,000 bytes), and their number. */
+/** The packages in a folder: their size on disk in MB (1,000,000 bytes), and their number. */
 export function installedSize(folder: string): { readonly installedMB: number; readonly packages: number } {
   const [kib = '0'] = execFileSync('du', ['-sk', join(folder, 'node_modules')], { encoding: 'utf8' }).split('\t');
   const args = ['ls', '--all', '--parseable'];
@@ -31,7 +31,7 @@ export function installedSize(folder: string): { readonly installedMB: number; r
   return { installedMB: Math.round((Number(kib) * 1_024) / 1_000_000), packages: lines.length - 1 };
 }
 
-/** Removes what `npx` has stored for packed files of a folder. */
+/** Deletes the installations that `npx` keeps for packed files of a folder. */
 export function forgetRuns(folder: string): void {
   const cache = execFileSync('npm', ['config', 'get', 'cache'], { encoding: 'utf8' }).trim();
   for (const run of runsIn(join(cache, '_npx'))) {
@@ -48,7 +48,7 @@ function runsIn(folder: string): readonly string[] {
   }
 }
 
-/** Where a program of a folder is, as npm links it. */
+/** The path of a program that npm linked in a folder. */
 export function binOf(folder: string, name = 'conch'): string {
   return join(folder, 'node_modules/.bin', name);
 }

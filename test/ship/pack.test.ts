@@ -26,7 +26,7 @@ beforeAll(async () => {
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
 describe('the package conch', () => {
-  test('has the program, the page and the docs, and nothing else', () => {
+  test('has exactly the program, the page and the docs', () => {
     const { files } = packed;
     for (const file of [
       'src/conch.js',
@@ -43,7 +43,7 @@ describe('the package conch', () => {
     expect(packed.packedKB).toBeLessThan(3_000);
   });
 
-  test('depends on what its program imports, and on no build tool and no library of the page', () => {
+  test('depends on the imports of its program, without build tools and libraries of the page', () => {
     const { dependencies, peerDependencies, ...manifest } = manifestOf(folder);
     expect(manifest).toMatchObject({ name: 'conch', version: '7.8.9', bin: { conch: 'src/conch.js' } });
     const names = Object.keys(dependencies);
@@ -69,7 +69,7 @@ describe('the packed program', () => {
     });
   });
 
-  test('plays the demo with a tool call, and needs no optional package for it', async () => {
+  test('runs the demo with a tool call without any optional package', async () => {
     const place = await makePlace({ log: { pretty: false } });
     const bot = startBot(place, { program });
     try {
@@ -89,7 +89,7 @@ describe('the packed program', () => {
     }
   });
 
-  test('says which packages a configured part needs, with the command', async () => {
+  test('names the packages that a configured part needs, with the command to install them', async () => {
     await inEmptyPlace(async (place) => {
       const init = ['init', '--platform', 'discord', '--channel', '123456789012345678', '--agents', 'codex'];
       const { out } = await runConch(place, { program, argv: init });
@@ -110,7 +110,7 @@ describe('the packed program', () => {
     });
   });
 
-  test('plays the scripts of the demo when the environment names a model whose packages are missing', async () => {
+  test('runs the scripted demo when the environment names a model whose packages are missing', async () => {
     await inEmptyPlace(async (place) => {
       const env = { OPENAI_API_KEY: 'a-key', CONCH_CONFIG: '' };
       const { code, err } = await runConch(place, { program, argv: ['config', 'check'], env });
@@ -122,7 +122,7 @@ describe('the packed program', () => {
   });
 });
 
-/** Runs `use` in a place without a configuration. */
+/** Runs `use` in a place without a configuration file. */
 async function inEmptyPlace(use: (place: Place) => Promise<void>): Promise<void> {
   const place = await makePlace('');
   rmSync(place.configFile);

@@ -11,11 +11,11 @@ import { freePort } from '../kill/bot.ts';
 import { startDemo } from './demo.ts';
 import { emptyProject, forgetRuns } from './npm.ts';
 
-/** Installing packages takes minutes where the network is slow. */
+/** Installing packages takes minutes on a slow network. */
 const LIMIT_MS = 900_000;
-/** Commands that are typed in a clone; the packages are made as `npm run pack` makes them. */
+/** Commands for a clone. The tests make the packages as `npm run pack` does. */
 const IN_A_CLONE = ['npm install', 'npm run pack'];
-/** A line that starts Conch and goes on until it is stopped. */
+/** Lines that start Conch and run until it is stopped. */
 const STARTS = /(?:npx|\.tgz) conch$/;
 
 let dir: string;
@@ -33,7 +33,7 @@ afterAll(() => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-/** The packages of Conch must come from somewhere. */
+/** The tests need a registry with the dependencies. */
 const hasRegistry = spawnSync('npm', ['view', 'zod', 'version'], { timeout: LIMIT_MS }).status === 0;
 if (!hasRegistry) process.stderr.write('What the docs tell to type is not typed: no registry of packages answers.\n');
 
@@ -64,7 +64,7 @@ test('docs/install.md names the packages of every part', () => {
   }
 });
 
-/** Variables by which npm reaches its registry on this machine. */
+/** Environment variables through which npm reaches its registry on this machine. */
 const NETWORK = [
   'NODE_EXTRA_CA_CERTS',
   'HTTPS_PROXY',
@@ -75,7 +75,7 @@ const NETWORK = [
   'no_proxy',
 ];
 
-/** Types lines one after the other in a folder with the packed files. A line that starts Conch is stopped by Ctrl+C. */
+/** Runs lines in a folder with the packed files, one after the other. Stops a line that starts Conch by Ctrl+C. */
 async function typeAll(lines: readonly string[], name: string): Promise<void> {
   const folder = emptyProject(join(dir, name));
   for (const file of files) copyFileSync(file, join(folder, basename(file)));
@@ -96,12 +96,12 @@ async function typeAll(lines: readonly string[], name: string): Promise<void> {
       timeout: LIMIT_MS,
     });
     expect(status, `${line}\n${stdout}\n${stderr}`).toBe(0);
-    // The configuration for Discord cannot start without a token.
+    // A configuration for Discord cannot start without a token.
     if (line.includes('conch init --')) rmSync(join(folder, 'turnConfig.json'));
   }
 }
 
-/** The text of a section of a page, up to the next one of its level. */
+/** The text of a section of a page, up to the next section of its level. */
 function sectionOf(page: string, title: string): string {
   const text = readFileSync(join(ROOT, page), 'utf8');
   const found = text.split(/^## /m).find((section) => section.startsWith(`${title}\n`));

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { unitText } from '../../src/cli/service-unit.ts';
 import type { UnitPlan } from '../../src/cli/service-unit.ts';
 
-/** The unit that `conch service install --system` writes without further options. */
+/** The unit that `conch service install --system` writes without other options. */
 export const SYSTEM_PLAN: UnitPlan = {
   scope: 'system',
   command: [process.execPath, new URL('../../src/conch.js', import.meta.url).pathname, 'start'],
@@ -16,7 +16,7 @@ export const SYSTEM_PLAN: UnitPlan = {
   allowsSandbox: false,
 };
 
-/** What `systemd-analyze` says of a unit; `null` where the program is missing. */
+/** The result of `systemd-analyze` for a unit; `null` where the program is missing. */
 export function analyzed(plan: UnitPlan, ...args: readonly string[]): { code: number | null; text: string } | null {
   const folder = mkdtempSync(join(tmpdir(), 'conch-unit-'));
   try {
@@ -30,8 +30,8 @@ export function analyzed(plan: UnitPlan, ...args: readonly string[]): { code: nu
 }
 
 /**
- * The exposure of a unit by `systemd-analyze security`: 0 is the safest, 10 the least safe. `null` where the program is
- * missing. Without a plan: of the unit of the machine, as it is installed by default.
+ * The exposure of a unit by `systemd-analyze security`, from 0 (safest) to 10. `null` where the program is missing.
+ * Default: the system unit as it is installed without other options.
  */
 export function unitScore(plan: UnitPlan = SYSTEM_PLAN): number | null {
   const said = analyzed(plan, 'security', '--offline=true', '--no-pager');

@@ -23,14 +23,14 @@ describe.runIf(isAnalyzed)('systemd-analyze', () => {
     expect(analyzed({ ...SYSTEM_PLAN, command: ['/nowhere/node'] }, 'verify', '--man=no')?.code).not.toBe(0);
   });
 
-  test('gives the unit of the machine at most 3.0 points of exposure, with the sandbox at most 4.0', () => {
+  test('gives the system unit at most 3.0 points of exposure, with the sandbox at most 4.0', () => {
     expect(unitScore()).toBeLessThanOrEqual(3);
     expect(unitScore({ ...SYSTEM_PLAN, allowsSandbox: true })).toBeLessThanOrEqual(4);
   });
 });
 
 describe('a unit', () => {
-  test('takes the codes after which no restart helps from the program', () => {
+  test("has the program's exit codes after which no restart helps", () => {
     expect(unitText(SYSTEM_PLAN)).toContain(`RestartPreventExitStatus=${RESTART_CANNOT_HELP.join(' ')}\n`);
     expect(RESTART_CANNOT_HELP).toEqual([2, 3, 5, 7, 11]);
   });
@@ -41,7 +41,7 @@ describe('a unit', () => {
     expect(lines).toEqual(expect.arrayContaining([...wanted, 'WatchdogSec=30', 'TimeoutStopSec=30']));
   });
 
-  test('lets bubblewrap make namespaces and mounts only where that is asked for', () => {
+  test('allows bubblewrap namespaces and mounts only when an option asks for it', () => {
     const [strict, open] = [unitText(SYSTEM_PLAN), unitText({ ...SYSTEM_PLAN, allowsSandbox: true })];
     for (const line of [
       'RestrictNamespaces=yes',
@@ -54,7 +54,7 @@ describe('a unit', () => {
     expect(open).toContain('SystemCallFilter=@system-service @mount\n');
   });
 
-  test('quotes what systemd would split or replace', () => {
+  test('quotes characters that systemd would split or replace', () => {
     expect(commandLine({ command: ['/a b/node', '/100%/$x/conch.js', 'start'] })).toBe(
       'ExecStart="/a b/node" "/100%%/$$x/conch.js" start',
     );
@@ -62,7 +62,7 @@ describe('a unit', () => {
     expect(unitText(USER_PLAN)).toContain('ReadWritePaths="/srv/my data" "/srv/100%% \\"a\\""\n');
   });
 
-  test.each([['/var/lib/conch'], ['/srv/my data'], ['/100%/"a"\\b']])('names the data folder %s', (dataDir) => {
+  test.each([['/var/lib/conch'], ['/srv/my data'], ['/100%/"a"\\b']])('gives the data folder as %s', (dataDir) => {
     expect(dataDirIn(unitText({ ...SYSTEM_PLAN, dataDir }))).toBe(dataDir);
     expect(dataDirIn('[Service]\n')).toBe(null);
   });

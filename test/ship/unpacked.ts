@@ -4,8 +4,8 @@ import { dirname, join } from 'node:path';
 import { ROOT } from '../../ship/stage.ts';
 
 /**
- * Unpacks a packed `conch` into the `node_modules` of a folder, with links to the dependencies that it names and to no
- * other package. Returns the folder of the package. Needs no registry.
+ * Unpacks a packed `conch` into the `node_modules` of a folder, with links to its named dependencies and to no other
+ * package. Returns the folder of the package. Needs no registry.
  */
 export function unpack(file: string, folder: string): string {
   const packages = join(folder, 'node_modules');

@@ -21,7 +21,7 @@ describe('the version of a packed file', () => {
     expect(() => versionOf(described)).toThrow('is no version. Tag releases as v1.2.3');
   });
 
-  test('comes from the nearest tag of a version, and before the first one from package.json', () => {
+  test('comes from the nearest version tag, or from package.json before the first tag', () => {
     const folder = mkdtempSync(join(tmpdir(), 'conch-version-'));
     const git = (...args: readonly string[]) =>
       execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@example.org', ...args], {
