@@ -3,7 +3,7 @@ import { existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { GIT_ENVIRONMENT } from './repository.ts';
 
-/** A worktree of the shop, as a worker changes it. */
+/** A worktree of the shop, for a worker's changes. */
 export type Tree = ReturnType<typeof treeIn>;
 
 /** Opens the worktree in a folder. */
@@ -46,14 +46,12 @@ export function treeIn(folder: string) {
   };
 }
 
-/**
- * Returns the change that a ticket wants. Repeated, it changes nothing. It takes the number that people want for t-01.
- */
+/** Returns the change for a ticket. Applying it again changes nothing. `answer`: people's number for t-01. */
 export function editFor(ticket: string): (tree: Tree, answer?: string) => void {
   return EDITS[ticket] ?? listTalk;
 }
 
-/** Adds a line to those that a pattern finds, and sorts them. */
+/** Adds a line to the lines that match a pattern, and sorts them. */
 function addLine(tree: Tree, path: string, { pattern, line }: { readonly pattern: RegExp; readonly line: string }) {
   const lines = tree.read(path).split('\n');
   const found = lines.filter((each) => pattern.test(each));
@@ -68,12 +66,12 @@ function addToList(tree: Tree, word: string): void {
   addLine(tree, 'CHANGELOG.md', { pattern: /^- /, line: `- ${word}` });
 }
 
-/** The work of a ticket that was made of a message. */
+/** The work of the ticket that is made of a message. */
 function listTalk(tree: Tree): void {
   addToList(tree, 'talk');
 }
 
-/** The name that the widely imported module exports now. */
+/** The present name of the export of the widely imported module. */
 function named(tree: Tree): string {
   return tree.read('src/names.js').includes('newName') ? 'newName' : 'oldName';
 }
@@ -82,7 +80,7 @@ const USES_HELPER = "import { helper } from './helper.js';\n\n";
 const FOUR =
   "import { two } from './two.js';\nimport { three } from './three.js';\n\nexport const four = () => two() + three();\n";
 
-/** The changes of the twelve tickets. Lists are kept in order, so they lead to the same tree in any order. */
+/** The changes of the twelve tickets. Lists stay sorted, so any order of changes gives the same tree. */
 const EDITS: Readonly<Record<string, (tree: Tree, answer?: string) => void>> = {
   't-01'({ read, write }, answer) {
     if (answer !== undefined || read('src/helper.js') === '')

@@ -14,9 +14,9 @@ import { RepositoryError, checkGit } from '../../src/work/crews/git/repository.t
 import { CREW, TICKETS, makeRepository } from './repository.ts';
 
 /**
- * `npm run demo:crew`: makes a repository with twelve tickets in a temporary folder, and lets a crew of play-acted workers
- * finish them. Removes the folder when it ends. `-- --votes`: each merge needs the votes of two people; Ben is play-acted
- * and casts one. `-- --pace 2`: every step of a worker takes twice as long.
+ * `npm run demo:crew`: makes a repository with twelve tickets in a temporary folder, and lets a crew of scripted
+ * workers finish them. Removes the folder when it ends. `-- --votes`: each merge needs two votes; a scripted Ben casts
+ * one of them. `-- --pace 2`: every step of a worker takes twice as long.
  */
 const { values } = parseArgs({
   options: { votes: { type: 'boolean', default: false }, pace: { type: 'string', default: '1' } },
@@ -29,7 +29,7 @@ const YOU = { id: 'console:you', name: 'You', roles: [] };
 /** The time in which people can hold a merge, and the time that Ben takes to read one, in seconds at the pace 1. */
 const WINDOW_SECONDS = 20;
 const READING_SECONDS = 8;
-/** The worker that asks waits for as long as anybody lets the demo run. */
+/** The time limit of a worker's question. It is longer than any demo. */
 const QUESTION_SECONDS = 86_400;
 
 async function show(): Promise<number> {
@@ -42,11 +42,11 @@ async function show(): Promise<number> {
   }
   const root = mkdtempSync(join(tmpdir(), 'conch-demo-'));
   process.on('exit', () => rmSync(root, { recursive: true, force: true }));
-  // A closed terminal ends the demo in good order, too.
+  // Closing the terminal also ends the demo in good order.
   process.on('SIGHUP', () => process.kill(process.pid, 'SIGTERM'));
   const repo = makeRepository({ root });
   writeFileSync(join(root, 'turnConfig.json'), JSON.stringify(configOf(repo), null, 2));
-  // The demo reads no settings of another Conch, and no ".env" beside them.
+  // The demo reads no settings of another Conch, and no ".env" of the present folder.
   process.chdir(root);
   for (const name of ['CONCH_CONFIG', 'CONCH_DATA_DIR']) delete process.env[name];
   let page = '';
@@ -74,7 +74,7 @@ function configOf(repo: string): object {
   };
 }
 
-/** Starts the crew, plays Ben, and tells the terminal what to try. */
+/** Starts the crew, plays Ben, and prints what to try. */
 function begin(app: App, page: string): void {
   const give = (person: typeof YOU, verb: 'run' | 'answer', more: Values = {}): void =>
     void Promise.resolve(app.crews.commands.run(verb, { channel: CHANNEL, person, values: more }));
@@ -82,7 +82,7 @@ function begin(app: App, page: string): void {
     void setTimeout(() => give(BEN, 'answer', { worker, words: 'merge' }), READING_SECONDS * 1_000 * pace).unref();
   app.crews.onFacts((facts) => {
     for (const fact of facts) {
-      // What a person holds, Ben wants merged only after another person.
+      // Ben votes for a held merge only after another person has voted.
       const isAsked =
         (fact.type === 'waited' && fact.for !== 'held') || (fact.type === 'voted' && fact.voter !== BEN.id);
       if (values.votes && isAsked) benVotes(fact.worker);
@@ -119,7 +119,7 @@ function tell(text: string): void {
   process.stdout.write(`${text}\n`);
 }
 
-/** Says why the demo cannot start. Returns the exit code. */
+/** Prints why the demo cannot start. Returns the exit code. */
 function refused(why: string): number {
   process.stderr.write(`${why}\n`);
   return EXIT_CODES.usage;

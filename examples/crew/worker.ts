@@ -6,8 +6,8 @@ import { editFor, treeIn } from './edits.ts';
 import { TITLES } from './repository.ts';
 
 /**
- * A play-acted worker without a model, and the guide in the crew's channel. Conch starts it for each prompt. It reads the prompt as JSON, changes the worktree
- * in which it runs, and says what it does, one JSON object a line.
+ * A scripted worker without a model, and the guide in the crew's channel. Conch starts it for each prompt. It reads the
+ * prompt as JSON, changes the worktree where it runs, and prints its texts as one JSON object per line.
  */
 const promptSchema = z.object({
   text: z.string(),
@@ -19,7 +19,7 @@ const { CONCH_TICKET: ticket = '', DEMO_PACE: pace = '1' } = process.env;
 /** The time between two sentences at the pace 1. */
 const SENTENCE_MS = 2_500;
 const QUESTION = 'Which number shall the helper return? Write a number into this thread.';
-/** The answer to people in the crew's channel, where no worker listens. */
+/** The answer to people in the crew's channel, where no worker reads. */
 const GUIDE =
   'Workers listen in the threads of their tickets: write there. To have something done, point at your message or tap it, and press the sign of a ticket, "Make a ticket of it". "Crew of this channel" shows what waits for people. `/crew why src/list.js:3` tells who asked for a line of main, and `/help crew` lists all commands.';
 const tree = treeIn(process.cwd());
@@ -60,7 +60,7 @@ async function work(answer: string | undefined): Promise<void> {
   await finish();
 }
 
-/** Speaks in a meeting about a conflict: first for the ticket that is merged, then as the worker that resolves it. */
+/** Speaks in a meeting about a conflict: first for the merged ticket, then as the worker that resolves the conflict. */
 async function meet(): Promise<void> {
   const isOwn = prompt.includes('AGREED:');
   await say(
@@ -69,7 +69,7 @@ async function meet(): Promise<void> {
   if (isOwn) answerLine({ text: 'AGREED: keep the lines of both tickets, the merged ones first' });
 }
 
-/** Merges main here, and keeps what both sides did. */
+/** Merges main here, and keeps both sides' changes. */
 async function resolveConflict(): Promise<void> {
   const [, files = 'the same files'] = /Files in conflict: (.*)\./.exec(prompt) ?? [];
   await say(`Somebody else changed ${files}, too. I merge main here, and keep what both of us did.`);
