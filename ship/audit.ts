@@ -17,15 +17,15 @@ const reportSchema = z.object({
   ),
 });
 
-/** npm's answer when it could not ask the registry. */
+/** npm's answer when it could not reach the registry's audit. */
 const failureSchema = z.union([
   z.object({ error: z.object({ summary: z.string().min(1) }) }).transform(({ error }) => error.summary),
   z.object({ message: z.string().min(1) }).transform(({ message }) => message),
 ]);
 
 /**
- * Judges the output of `npm audit --json`: `vulnerable` when a package has a vulnerability of this level or a graver one.
- * Throws when the output is neither a report nor npm's answer that it could not ask.
+ * Judges the output of `npm audit --json`: `vulnerable` when a package has a vulnerability of this level or a graver
+ * level. Throws when the output is neither a report nor npm's answer that it could not ask.
  */
 export function judged(output: string, level: Level): Audit {
   const answer: unknown = parsed(output);

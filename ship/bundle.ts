@@ -29,9 +29,9 @@ type Needs = z.output<typeof needsSchema>;
 type Lock = z.output<typeof lockSchema>;
 
 /**
- * Makes the folder from which the image is built without a network: the Dockerfile, and `conch.tgz` with the packed file
- * and all packages that it needs, in the versions of package-lock.json. Takes the packages from `node_modules` of the
- * repository. Throws an error that says what to do.
+ * Makes the folder from which the image is built without a network: the Dockerfile, and `conch.tgz` with the packed
+ * file and all packages that it needs, in the versions of package-lock.json. Takes the packages from `node_modules` of
+ * the repository. Throws an error that says what to do.
  */
 export function bundle(packed: string, out: string): void {
   if (!existsSync(packed)) throw new Error(`There is no file ${packed}. Make it with: npm run pack`);
@@ -52,7 +52,7 @@ export function bundle(packed: string, out: string): void {
   }
 }
 
-/** Paths (`node_modules/…`) of all packages that a package needs, found as Node finds them. Optional ones may be missing. */
+/** Paths (`node_modules/…`) of the packages that a package needs, found as by Node. Skips missing optional packages. */
 export function neededPackages(needs: Needs, lock: Lock): readonly string[] {
   const found = new Set<string>();
   const add = (from: string, { dependencies, optionalDependencies, peerDependencies, ...rest }: Needs): void => {
@@ -71,7 +71,7 @@ export function neededPackages(needs: Needs, lock: Lock): readonly string[] {
   return [...found].toSorted();
 }
 
-/** Where a package finds another one: in its own `node_modules`, or in those of the folders above. */
+/** The path where a package finds another package: in its own `node_modules`, or in those of the folders above. */
 function placeOf(name: string, from: string, lock: Lock): string | null {
   const path = from === '' ? `node_modules/${name}` : `${from}/node_modules/${name}`;
   if (lock.packages[path] !== undefined) return path;
@@ -82,7 +82,7 @@ function placeOf(name: string, from: string, lock: Lock): string | null {
 
 function copyPackage(path: string, folder: string): void {
   const from = join(ROOT, path);
-  // The lock file also names the optional packages of other systems.
+  // The lock file also names optional packages of other operating systems.
   if (!existsSync(from)) return;
   const filter = (file: string): boolean => file === from || basename(file) !== 'node_modules';
   cpSync(from, join(folder, path), { recursive: true, filter });

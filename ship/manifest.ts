@@ -7,8 +7,8 @@ export type Manifest = Readonly<Record<string, unknown>> & { readonly name: stri
 const { description, license, engines } = project;
 
 /**
- * The manifest of the package `conch`. `imported` holds the packages that its program imports: those of optional parts
- * become optional peer dependencies, the others dependencies. Throws when the project does not depend on one of them.
+ * The manifest of the package `conch`. `imported`: the packages that its program imports. Packages of optional parts
+ * become optional peer dependencies, all others dependencies. Throws when the project does not depend on one of them.
  */
 export function conchManifest(version: string, imported: ReadonlySet<string>): Manifest {
   const ofParts = new Set<string>(Object.values(PARTS).flatMap(({ packages }) => packages));

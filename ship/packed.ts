@@ -12,11 +12,11 @@ export type PackedFile = {
   readonly files: readonly string[];
 };
 
-/** What to pack, and where the packed files go. */
+/** The content and the target folder of a pack. */
 export type PackPlan = {
   readonly out: string;
   readonly version: string;
-  /** False takes the page and the bridge that are in `dist`. */
+  /** False uses the page and the bridge that are already in `dist`. */
   readonly rebuilds?: boolean;
 };
 

@@ -11,8 +11,8 @@ const SOURCE = join(ROOT, 'src');
 const PROGRAMS = ['lib/git-runner', 'agents/process/sandbox-relay', 'agents/backends/scripted/scratch-server'] as const;
 
 /**
- * Compiles the program into the folder `src` of a package, joined into few files: Node loads hundreds of small ones
- * slowly. What is imported when it is needed stays in files of its own. Packages are not joined.
+ * Compiles the program into the folder `src` of a package, joined into few files: Node loads hundreds of small files
+ * slowly. Modules that are imported on demand stay in separate files. Packages are not joined.
  */
 export async function buildProgram(to: string): Promise<void> {
   const entries = ['main', ...PROGRAMS].map((name) => [name, join(SOURCE, `${name}.ts`)]);
@@ -43,7 +43,7 @@ export function launcherText(): string {
   return readFileSync(join(SOURCE, 'conch.js'), 'utf8').replace("'./main.ts'", "'./main.js'");
 }
 
-/** Lets `import.meta.url` name the place that a file has in the source: paths to other files start there. */
+/** Makes `import.meta.url` give a file's path in the source: paths to other files start there. */
 function placesKept(): Plugin {
   return {
     name: 'places-kept',

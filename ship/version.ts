@@ -9,9 +9,9 @@ const DESCRIBED =
   /^v(?<major>\d+)\.(?<minor>\d+)\.(?<patch>\d+)(?:-(?<pre>[0-9A-Za-z.-]+?))?-(?<commits>\d+)-(?<commit>g[0-9a-f]+)(?<dirty>-dirty)?$/;
 
 /**
- * The version of a packed file. On a tag it is the tag without its `v`. After a tag it is a development version of what comes
- * next: `1.2.4-dev.5.gabc1234` five commits after `v1.2.3`, with `.dirty` when files were changed. It sorts after the
- * tag and before the next one. Throws when the tag is no version.
+ * The version of a packed file. On a tag, the tag without its `v`. After a tag, a development version of the next
+ * release: `1.2.4-dev.5.gabc1234` five commits after `v1.2.3`, with `.dirty` when files were changed. It sorts between
+ * the tag and the next release. Throws when the tag is no version.
  */
 export function versionOf(described: string): string {
   const found = DESCRIBED.exec(described)?.groups;
@@ -32,7 +32,7 @@ export function versionIn(folder: string): string {
   return z.object({ version: z.string() }).parse(JSON.parse(text)).version;
 }
 
-/** `null` when no tag is reachable, and outside of a repository. */
+/** The output of `git describe`; `null` when no tag is reachable, and outside of a repository. */
 function describe(folder: string): string | null {
   const args = ['describe', '--tags', '--long', '--dirty', '--match', 'v[0-9]*'];
   try {
