@@ -5,8 +5,9 @@ import { parseArgs } from 'node:util';
 import { reachedFrom, readSource } from './house/imports.ts';
 
 /**
- * `check.ts`: format, lint and types of the whole tree, all at once. `--changed`: format and lint of the files changed since
- * the branch left `main` (`--since` names another branch), types of the whole tree, and the tests of the changed files. Exits with 1 when a step failed.
+ * `check.ts`: format, lint and types of the whole tree, in parallel. `--changed`: format and lint of the files changed
+ * since the branch left `main` (`--since` names another branch), types of the whole tree, and the tests of the changed
+ * files. Exits with 1 when a step failed.
  */
 const { values } = parseArgs({ options: { changed: { type: 'boolean' }, since: { type: 'string', default: 'main' } } });
 const ROOT = new URL('..', import.meta.url).pathname;
@@ -39,7 +40,7 @@ function stepsOf(changed: readonly string[]): readonly Step[] {
   ];
 }
 
-/** Files that differ from where the branch left the other one, from the last commit without that one; deleted files left out. */
+/** Files that differ from the last common commit with the other branch, without deleted files. */
 function changedFiles(): readonly string[] {
   const git = (...args: readonly string[]): readonly string[] =>
     execFileSync('git', args, { cwd: ROOT, encoding: 'utf8' })
@@ -52,8 +53,8 @@ function changedFiles(): readonly string[] {
 }
 
 /**
- * The tests of a file: a test file itself, the tests that reach a helper, and for a file of the source the tests of its
- * folder in `test`, or of the nearest folder above it that has tests.
+ * The tests of a file: a test file itself; for a helper, the tests that import it, directly or not; for a source file,
+ * the tests of its folder in `test`, or of the nearest folder above with tests.
  */
 function testsOf(changed: readonly string[]): readonly string[] {
   const tree = readSource(`${ROOT}test`);
@@ -72,11 +73,11 @@ function testsOf(changed: readonly string[]): readonly string[] {
   return [...new Set(found)].map((file) => `test/${file}`);
 }
 
-/** Runs all steps at once. Prints the output of each that failed, and of the tests. */
+/** Runs all steps in parallel. Prints the output of failed steps and of the tests. */
 async function passed(steps: readonly Step[]): Promise<boolean> {
   const ends = steps.map(async ([program, ...args]) => {
     const started = performance.now();
-    // Programs that tests start inherit their environment, and their output is read: no colours there.
+    // Programs that tests start inherit the environment, and tests read their output: it must have no colours.
     const colours = program === 'vitest' ? {} : { FORCE_COLOR: '1' };
     const child = spawn(program, args, { cwd: ROOT, env: { ...process.env, ...colours } });
     const output: string[] = [];

@@ -4,8 +4,8 @@ import { existsSync } from 'node:fs';
 import type { Process } from './lib/processes.ts';
 
 /**
- * No process that a test started outlives the run, however the run ends: a reaper beside it ends what is left. What was
- * left when the run came to its end fails it. Only where the system shows its processes (Linux).
+ * Ends processes that tests started and left running, however the run ends: a separate reaper process does it. The run
+ * fails when its end finds such a process. Works only where the system lists its processes (Linux).
  */
 export function setup(): (() => Promise<void>) | undefined {
   if (!existsSync('/proc/self/stat')) return undefined;
