@@ -2,12 +2,12 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { canonical } from '../../src/engine/canonical.ts';
 
-test('equal values give equal bytes, whatever the order of their keys', () => {
+test('equal values give equal bytes, in any order of keys', () => {
   expect(canonical({ b: 1, a: [{ d: null, c: 'x' }] })).toBe(canonical({ a: [{ c: 'x', d: null }], b: 1 }));
   expect(canonical({ b: 1, a: [true, 'x'] })).toBe('{"a":[true,"x"],"b":1}');
 });
 
-test('any JSON survives the way there and back', () => {
+test('any JSON value is read back unchanged', () => {
   fc.assert(
     fc.property(fc.jsonValue(), (value) => {
       const text = canonical(value);
@@ -17,7 +17,7 @@ test('any JSON survives the way there and back', () => {
   );
 });
 
-test('what JSON cannot carry is refused', () => {
+test('throws for a value that JSON cannot hold', () => {
   expect(() => canonical({ at: Number.NaN })).toThrow('impossible: a number');
   expect(() => canonical([() => 1])).toThrow('impossible: a function');
 });

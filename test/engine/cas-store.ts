@@ -18,7 +18,7 @@ import type { Due, Instant } from '../../src/lib/time.ts';
 
 type Cell = { readonly version: number; readonly value: string };
 
-/** What stores share: cells with texts, and nothing but compare-and-set on many of them at once. */
+/** Cells with texts that stores share. The only write is one compare-and-set over many cells. */
 export class Cells {
   readonly #cells = new Map<string, Cell>();
 
@@ -30,7 +30,7 @@ export class Cells {
     return [...this.#cells.keys()].filter((name) => name.startsWith(prefix)).toSorted();
   }
 
-  /** Writes all, or nothing if a cell that was read is not as it was. */
+  /** Writes all cells; or none, and returns false, when a cell has changed since it was read. */
   swap(read: ReadonlyMap<string, number>, written: ReadonlyMap<string, string>): boolean {
     for (const [name, version] of read) if (this.read(name).version !== version) return false;
     for (const [name, value] of written) this.#cells.set(name, { version: this.read(name).version + 1, value });
@@ -38,7 +38,7 @@ export class Cells {
   }
 }
 
-/** What one attempt has read and is to write. */
+/** The cells that one attempt has read, and those that it will write. */
 class Attempt {
   readonly read = new Map<string, number>();
   readonly written = new Map<string, string>();
@@ -75,12 +75,12 @@ type Writer = Deciding & {
   write(attempt: Attempt, at: Instant): readonly (() => void)[];
 };
 
-/** How two stores that share cells come between one another: awaited between a decision and its writing. */
+/** `pause`: awaited between a decision and its write, so that another store can write first. */
 export type CasPorts = { readonly id: string; readonly pause: () => Promise<void> };
 
-/** A store that can do nothing but compare and set: it decides on what it read, and decides again when that was overtaken. */
+/** A store with compare-and-set only: it decides on what it read, and again when another store wrote first. */
 export class CasStore implements Store {
-  /** How often a decision was overtaken. */
+  /** Decisions that another store overtook. */
   losses = 0;
   readonly #cells: Cells;
   readonly #ports: CasPorts;
@@ -218,7 +218,7 @@ export class CasStore implements Store {
     return result;
   }
 
-  /** One after the other, as a process does; what another process did meanwhile makes it decide again. */
+  /** Runs work one after the other, as a process does. Runs it again when another store wrote meanwhile. */
   #try<T>(work: (attempt: Attempt) => T): Promise<T> {
     const done = this.#last.then(async () => {
       for (let times = 0; times < MOST_LOSSES; times += 1) {

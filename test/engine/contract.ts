@@ -2,12 +2,12 @@ import { describe, expect, test } from 'vitest';
 import type { FloorStore, OutboxRow } from '../../src/turns/floor-store.ts';
 import { AT, seat, turn, write, written } from './sqlite/fixture.ts';
 
-/** A store under test; `restart` gives what a new process would find. */
+/** A store under test. `restart`: resolves with the store that a new process opens. */
 export type Subject = { readonly store: FloorStore; restart(): Promise<FloorStore>; dispose(): Promise<void> };
 
 const ONE = 'test:one';
 
-/** What every store promises, whatever it keeps its floors in. */
+/** The contract of every store of floors, wherever it keeps them. */
 export function storeContract(name: string, make: () => Promise<Subject>): void {
   const on: On = (body) => async () => {
     const subject = await make();
@@ -24,13 +24,13 @@ export function storeContract(name: string, make: () => Promise<Subject>): void 
     describe('a floor', () => {
       floors(on);
     });
-    describe('owed effects', () => {
+    describe('outbox entries', () => {
       owed(on);
     });
-    describe('a conversation on record', () => {
+    describe('a stored conversation', () => {
       records(on);
     });
-    describe('the memory of a part', () => {
+    describe('the key values of a part', () => {
       memories(on);
     });
     describe('after a restart', () => {
@@ -43,7 +43,7 @@ type On = (body: (subject: Subject) => Promise<void>) => () => Promise<void>;
 
 function inbox(on: On): void {
   test(
-    'keeps a message whole',
+    'keeps a message unchanged',
     on(async ({ store }) => {
       const attachments = [{ name: 'a.png', url: 'https://x/a.png', contentType: null, bytes: 7 }];
       const message = { ...written('m1', 'été 🎤\u0000"'), addressed: ['dev'], attachments, ignore: 'a bot' };
@@ -53,7 +53,7 @@ function inbox(on: On): void {
   );
 
   test(
-    'takes an id once, and keeps the first wording',
+    'accepts an id once, and keeps the first wording',
     on(async ({ store }) => {
       const both = await Promise.all([store.accept(written('m1', 'first')), store.accept(written('m1', 'second'))]);
       expect(both).toEqual(['new', 'duplicate']);
@@ -62,7 +62,7 @@ function inbox(on: On): void {
   );
 
   test(
-    'keeps the newest wording when an older edit comes late, and whether a program wrote it, and where it stands',
+    'keeps the newest wording when an older edit comes late, with its author kind and place',
     on(async (subject) => {
       const { store } = subject;
       await store.accept({ ...written('m1', 'zero'), bot: true, thread: `${ONE}/thread` });
@@ -78,7 +78,7 @@ function inbox(on: On): void {
   );
 
   test(
-    'knows nothing of a message that never came',
+    'does not know a message that was never accepted',
     on(async ({ store }) => {
       expect(store.message('m1')).toBeNull();
       expect(store.why('m1')).toEqual([]);
@@ -98,7 +98,7 @@ function inbox(on: On): void {
 
 function memories(on: On): void {
   test(
-    'has what was kept last under each name, after a restart too',
+    'has the last value of each name, also after a restart',
     on(async (subject) => {
       const { store } = subject;
       await store.keyValues.remember('discord', 'card', '1');
@@ -137,7 +137,7 @@ function floors(on: On): void {
   );
 
   test(
-    "is not changed by a refused command, but an agent's refused act stays on record",
+    "is not changed by a refused command, but stores an agent's refused act",
     on(async ({ store }) => {
       await seat(store);
       await write(store, 'm1');
@@ -151,7 +151,7 @@ function floors(on: On): void {
   );
 
   test(
-    'receives a message once, and only one that was accepted in its own channel',
+    'receives a message once, and only if it was accepted in the same channel',
     on(async ({ store }) => {
       await seat(store);
       await write(store, 'm1');
@@ -183,7 +183,7 @@ function floors(on: On): void {
 
 function owed(on: On): void {
   test(
-    'are leased one per lane, in order, and once',
+    'are leased one per lane, in order, once',
     on(async ({ store }) => {
       await seat(store);
       await write(store, 'm1');
@@ -197,7 +197,7 @@ function owed(on: On): void {
   );
 
   test(
-    'go on in their lane once the first is confirmed, and know what stands before them',
+    'continue in their lane once the first is confirmed, and know the post before them',
     on(async ({ store }) => {
       await seat(store);
       await write(store, 'm1');
@@ -212,7 +212,7 @@ function owed(on: On): void {
   );
 
   test(
-    'of a long text are parts that follow each other',
+    'are parts in order for a long text',
     on(async ({ store }) => {
       await seat(store);
       await write(store, 'm1');
@@ -234,7 +234,7 @@ function owed(on: On): void {
   );
 
   test(
-    'wait for their time, and say when it is',
+    'wait until their time, and report that time',
     on(async ({ store }) => {
       await seat(store);
       await write(store, 'm1');
@@ -249,7 +249,7 @@ function owed(on: On): void {
   );
 
   test(
-    'stay uncertain until they are settled otherwise',
+    'stay uncertain until they are settled as confirmed or failed',
     on(async ({ store }) => {
       await seat(store);
       await write(store, 'm1');
@@ -264,7 +264,7 @@ function owed(on: On): void {
   );
 
   test(
-    'that failed do not stop the lane',
+    'do not stop their lane when they fail',
     on(async ({ store }) => {
       await seat(store);
       await write(store, 'm1');
@@ -277,7 +277,7 @@ function owed(on: On): void {
   );
 
   test(
-    'to an agent whose turn was stopped before it was told are taken back',
+    'are cancelled for an agent whose turn was stopped before it was prompted',
     on(async ({ store }) => {
       await seat(store);
       await write(store, 'm1');
@@ -291,7 +291,7 @@ function owed(on: On): void {
 
 function records(on: On): void {
   test(
-    'gives the lines of agents and people in order',
+    'returns the lines of agents and people in order',
     on(async ({ store }) => {
       await seat(store);
       await write(store, 'm1', 'please build it');
@@ -305,7 +305,7 @@ function records(on: On): void {
   );
 
   test(
-    'shows the latest wording, and nothing of what was deleted',
+    'shows the latest wording, and no text of a deleted message',
     on(async ({ store }) => {
       await seat(store);
       await write(store, 'm1', 'first');
@@ -337,7 +337,7 @@ function records(on: On): void {
   );
 
   test(
-    'gives the newest entries of the journal, and pages back',
+    'returns the newest entries of the journal, and earlier pages',
     on(async ({ store }) => {
       await seat(store);
       await write(store, 'm1');
@@ -349,7 +349,7 @@ function records(on: On): void {
   );
 
   test(
-    'tells everything that happened to a message',
+    'returns all facts about a message',
     on(async ({ store }) => {
       await seat(store);
       await write(store, 'm1');
@@ -379,7 +379,7 @@ function records(on: On): void {
 
 function restarts(on: On): void {
   test(
-    'posts in flight are uncertain, and what agents were owed is owed anew by their floors',
+    'makes posts in flight uncertain, and lets floors prompt their agents again',
     on(async (subject) => {
       await seat(subject.store);
       await write(subject.store, 'm1');
@@ -399,7 +399,7 @@ function restarts(on: On): void {
   );
 
   test(
-    'finds the messages that no floor was given, in the order of the platform',
+    "finds the messages that no floor received, in the platform's order",
     on(async (subject) => {
       await seat(subject.store);
       await write(subject.store, 'm1');
@@ -415,7 +415,7 @@ function restarts(on: On): void {
   );
 
   test(
-    'the floor is the one that was left',
+    'has the same floor',
     on(async (subject) => {
       await seat(subject.store);
       await write(subject.store, 'm1');

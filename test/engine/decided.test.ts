@@ -6,7 +6,7 @@ import type { Deciding } from '../../src/engine/machine.ts';
 import { AT } from './sqlite/fixture.ts';
 import { board } from './toy.ts';
 
-/** A collection of young memory alone: what it finds alive for the second time grows old. */
+/** Collects only young memory. An object that survives a second collection becomes old. */
 function collector(): () => void {
   setFlagsFromString('--expose-gc');
   const gc = runInNewContext('gc') as (options: { type: 'minor' }) => void;
@@ -17,7 +17,7 @@ function oldBytes(): number {
   return getHeapSpaceStatistics().find(({ space_name: name }) => name === 'old_space')?.space_used_size ?? 0;
 }
 
-test('what was decided and written grows old with nobody: young memory is collected without what came before', () => {
+test('decisions that were written never reach old memory: young collections free them', () => {
   const collect = collector();
   const drafts = new Decided(
     board,
@@ -40,7 +40,7 @@ test('what was decided and written grows old with nobody: young memory is collec
       if (n % 10 === 9) collect();
     }
   };
-  // Whatever stands there at rest grows old.
+  // Lets objects that stay alive become old first.
   for (let times = 0; times < 3; times += 1) collect();
   hundred();
   const before = oldBytes();

@@ -9,7 +9,7 @@ import { MemoryLog } from './memory-log.ts';
 
 type Told = { beats: number; missed: number; isBuried: boolean; isSilent: boolean };
 
-/** A log, and workers whose hearts beat in one time. */
+/** A log, and workers whose hearts beat in one simulated time. */
 function stage() {
   const time = createTime();
   const memory = new MemoryLog(null, () => time.clock.now());
@@ -34,7 +34,7 @@ function stage() {
   return { time, memory, beating, seconds, living: () => memory.seenBy().living() };
 }
 
-/** A log that can be out of reach. */
+/** A log that is unreachable while `isBroken`. */
 function breakable(log: SharedLog): { readonly log: SharedLog; isBroken: boolean } {
   const state = { isBroken: false };
   const unless = async <T>(ask: () => Promise<T>): Promise<T> => {
@@ -50,7 +50,7 @@ function breakable(log: SharedLog): { readonly log: SharedLog; isBroken: boolean
 }
 
 describe('a worker that beats', () => {
-  test('declares dead who was silent for too long, and nobody before that', async () => {
+  test('declares a worker dead after too long a silence, and never earlier', async () => {
     const { beating, seconds, living } = stage();
     const [one, two] = [await beating(), await beating()];
     await seconds(10);
@@ -62,7 +62,7 @@ describe('a worker that beats', () => {
     one.heart.stop();
   });
 
-  test('may not act any more before another one can declare it dead', async () => {
+  test('may no longer act before another worker can declare it dead', async () => {
     const { memory, beating, seconds, living } = stage();
     const link = breakable(memory.seenBy());
     const [one, two] = [await beating(link.log), await beating()];
@@ -81,7 +81,7 @@ describe('a worker that beats', () => {
     two.heart.stop();
   });
 
-  test('is told when another one can have declared it dead, and not when it was', async () => {
+  test('is told when another worker may have declared it dead, and not when another one really did', async () => {
     const { memory, beating, seconds } = stage();
     const link = breakable(memory.seenBy());
     const one = await beating(link.log);
@@ -102,7 +102,7 @@ describe('a worker that beats', () => {
     one.heart.stop();
   });
 
-  test('declares nobody dead when the log was out of reach for all', async () => {
+  test('declares no worker dead when none could reach the log', async () => {
     const { memory, beating, seconds, living } = stage();
     const link = breakable(memory.seenBy());
     const [one, two] = [await beating(link.log), await beating(link.log)];
@@ -118,7 +118,7 @@ describe('a worker that beats', () => {
   });
 });
 
-/** A log that can be asked, and whose rows cannot be read while `isBroken`. */
+/** A log that answers, but whose rows cannot be read while `isBroken`. */
 function unreadable(log: SharedLog): { readonly log: SharedLog; isBroken: boolean } {
   const state = { isBroken: false };
   const pull: SharedLog['pull'] = async (...asked) => {

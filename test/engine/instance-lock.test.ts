@@ -4,7 +4,7 @@ import { lockInstance } from '../../src/engine/lock.ts';
 import { folder } from './sqlite/fixture.ts';
 
 describe('a token', () => {
-  test('is claimed by one program at a time, and never written down', async () => {
+  test('is claimed by one program at a time, and never stored in clear', async () => {
     using place = folder();
     const first = lockInstance('secret-token', place.path);
     expect(first).not.toBeNull();
@@ -16,7 +16,7 @@ describe('a token', () => {
     second?.release();
   });
 
-  test.runIf(process.geteuid?.() === 0)('is refused with the way on when another user made the lock file', () => {
+  test.runIf(process.geteuid?.() === 0)('is refused with a way to fix it when another user owns the lock file', () => {
     using place = folder();
     lockInstance('secret-token', place.path)?.release();
     chmodSync(place.path, 0o755);

@@ -6,7 +6,7 @@ import { openShared } from './shared-store.ts';
 import { AT, written } from './sqlite/fixture.ts';
 import { board, boardUses, counter } from './toy.ts';
 
-/** Requests that wait until the schedule lets one of them go on. An answer can be lost on its way. */
+/** Requests that wait until the schedule continues one of them. It can also lose an answer. */
 class Schedule {
   readonly random: Random;
   readonly #waiting: { readonly go: () => void; readonly lose: (error: Error) => void }[] = [];
@@ -18,7 +18,7 @@ class Schedule {
   readonly pause = (): Promise<void> =>
     new Promise((resolve, reject) => void this.#waiting.push({ go: resolve, lose: reject }));
 
-  /** Lets requests go on in any order until the work is done. */
+  /** Continues requests in random order until the work is done. */
   async until(work: Promise<unknown>): Promise<void> {
     const state = { isDone: false };
     const done = work.finally(() => void (state.isDone = true));
@@ -37,7 +37,7 @@ class Schedule {
 const KEYS = ['a', 'b', 'c'] as const;
 const CHANNELS = ['test:one', 'test:two'] as const;
 
-/** What two processes did at random on one log, and what is wrong with it: one sentence each. */
+/** Lets two processes act at random on one log. Returns faults, one sentence each. */
 async function wrongAfter(seed: number, bug: LogBug | null = null): Promise<readonly string[]> {
   const schedule = new Schedule(seed);
   const { random } = schedule;
@@ -112,10 +112,10 @@ async function wrongAfter(seed: number, bug: LogBug | null = null): Promise<read
   return wrong;
 }
 
-describe('two processes that share a store, in any order of their requests', () => {
+describe('two processes that share a store, with their requests in any order', () => {
   const seeds = Array.from({ length: 25 }, (_, seed) => seed + 1);
 
-  test.each(seeds)('lose nothing, do nothing twice and end with the same copy (seed %i)', async (seed) => {
+  test.each(seeds)('lose nothing, do nothing twice and end with equal copies (seed %i)', async (seed) => {
     expect(await wrongAfter(seed)).toEqual([]);
   });
 

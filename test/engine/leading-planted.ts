@@ -53,7 +53,7 @@ async function isCaught(code: Leading, bug: LogBug | null = null): Promise<boole
   return false;
 }
 
-/** Tries each planted bug. Prints JSON: how many there are, and the names of those that no search found. */
+/** Tries each planted bug. Prints JSON: the number of bugs, and the names of those that no search found. */
 const unseen: string[] = [];
 for (const [name, edit] of Object.entries(PLANTED))
   if (!(await isCaught(await loadPlanted<Leading>([edit], ...MODULES)))) unseen.push(name);

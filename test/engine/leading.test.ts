@@ -11,12 +11,12 @@ const SEEDS = Array.from(
   (_, n) => n + Number(process.env['FROM'] ?? 1),
 );
 
-describe('three programs on one store, of which one leads', () => {
+describe('three programs on one store, with one leader', () => {
   test.each(SEEDS)('act one at a time, lose nothing and post nothing twice (seed %i)', async (seed) => {
     expect(await wrongInLead(seed, CODE)).toEqual([]);
   });
 
-  test('are caught with each planted bug', async () => {
+  test('are found faulty with each planted bug', async () => {
     const program = new URL('leading-planted.ts', import.meta.url).pathname;
     const { stdout } = await promisify(execFile)(process.execPath, [program]);
     expect(JSON.parse(stdout)).toEqual({ planted: 10, unseen: [] });

@@ -9,7 +9,7 @@ import { MemoryLog } from './memory-log.ts';
 import type { LogBug } from './memory-log.ts';
 import { board, boardUses, counter } from './toy.ts';
 
-/** The code that is tried: the program's, or a copy with a planted bug. */
+/** The code under test: the program's, or a copy with a planted bug. */
 export type Leading = {
   readonly lead: typeof leadWith;
   readonly joinSharedStore: typeof joinWith;
@@ -19,12 +19,12 @@ export type Leading = {
 const TICK_MS = 50;
 const PROCESSES = 3;
 const FAULTS_FOR_MS = 90_000;
-/** The time without faults in the end; in the last part of it nobody asks for anything. */
+/** The time without faults at the end. In its last part nobody sends commands. */
 const QUIET_FOR_MS = 60_000;
 const ASK_FOR_MS = FAULTS_FOR_MS + 15_000;
-/** The longest time between sending a request to the platform and its arrival. */
+/** The longest time from sending a request to the platform until its arrival. */
 const LONGEST_WAY_MS = 1_000;
-/** A leader that was replaced ends within this time. Until then its agents can work beside those of the next leader. */
+/** A replaced leader ends within this time. Until then its agents can run beside those of the next leader. */
 const BESIDE_MS = 4_000;
 const FROM = 1_700_000_000_000;
 const KEYS = ['test:one a', 'test:one b'] as const;
@@ -32,21 +32,21 @@ const CHANNELS = ['test:one', 'test:two'] as const;
 
 type Waiting = { readonly at: number; readonly go: () => void };
 
-/** One start of a program: its timers and its requests on their way. Nothing of it runs while it is frozen, or after its end. */
+/** One start of a program with its timers and requests. None of them runs while it is frozen, or after its end. */
 class Life {
   waiting: Waiting[] = [];
   frozenUntil = 0;
-  /** Until then its requests to the database wait, and those of other programs do not. */
+  /** Its requests to the database wait until this time. Those of other programs do not wait. */
   cutUntil = 0;
-  /** How long it ran on while a later leader ran too, in milliseconds. */
+  /** The time for which it ran beside a later leader, in milliseconds. */
   besideMs = 0;
-  /** When it was last frozen or cut off for so long that it may be declared dead. */
+  /** The time since which it may be declared dead: its last long freeze or loss of connection. */
   lostAt: number | null = null;
   isOver = false;
   led: Led<SqliteStore> | null = null;
   /** Returns the value of a counter as the page would show it. `null` until the program leads. */
   shown: ((key: string) => number) | null = null;
-  /** Continues at this time. */
+  /** Resolves at this time. */
   readonly until = (at: number): Promise<void> =>
     new Promise((resolve) => void this.waiting.push({ at, go: () => resolve() }));
 }
@@ -62,15 +62,15 @@ class World {
   readonly wrong: string[] = [];
   #now = FROM;
   #lives: Life[] = [];
-  /** While the database is away, requests to it wait. */
+  /** The time until which requests to the database wait. */
   #databaseAt = 0;
-  /** Posts by the id of their outbox entry, with the time of their arrival. */
+  /** Posts by the ids of their outbox entries, with the times of their arrival. */
   readonly #posts: { readonly id: string; readonly channel: string; readonly text: string; readonly at: number }[] = [];
   #added = 0;
   #sent = 0;
   #done = 0;
   readonly #pinned: string[] = [];
-  /** The highest value of each counter that a leader has shown. A later leader may show no lower one. */
+  /** The highest value of each counter that any leader showed. A later leader may not show a lower one. */
   readonly #seen = new Map<string, number>();
 
   constructor(seed: number, code: Leading, bug: LogBug | null) {
@@ -167,7 +167,7 @@ class World {
     });
   }
 
-  /** The log as a program sees it. Beats can lose their answers. */
+  /** The log as one program sees it. Answers to beats can be lost. */
   #seenBy(life: Life): SharedLog {
     const pause = (): Promise<void> =>
       life.until(Math.max(this.#now, this.#databaseAt, life.cutUntil) + this.#random.between(0, 3) * TICK_MS);
@@ -257,7 +257,7 @@ class World {
     await store.settle(row, { state: 'confirmed', platformId: row.id });
   }
 
-  /** What is wrong in the end: after a quiet time, everything that anybody was told is there, once and in order. */
+  /** Checks the end after the quiet time: everything that was answered is stored, once and in order. */
   #judge(): void {
     const leader = this.#lives.find(({ led }) => led?.mayAct() === true)?.led?.store;
     if (leader === undefined) return void this.wrong.push('nobody leads after a quiet time');
@@ -280,7 +280,7 @@ class World {
   }
 }
 
-/** What went wrong while three programs led one after the other: one sentence each. The same for the same seed. */
+/** Lets three programs lead in turn. Returns faults, one sentence each. The same seed gives the same faults. */
 export async function wrongInLead(seed: number, code: Leading, bug: LogBug | null = null): Promise<readonly string[]> {
   const world = new World(seed, code, bug);
   await world.run().catch((error: unknown) => world.wrong.push(String(error)));

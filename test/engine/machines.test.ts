@@ -14,7 +14,7 @@ function open(path = ':memory:', statesInMemory = 1000): SqliteStore {
   return new SqliteStore(openDatabase(path), { path, clock: { now: () => AT }, statesInMemory });
 }
 
-/** A machine that passes a word on to others as often as it is told. */
+/** A machine that passes each command on to other machines. */
 const relay = {
   ...counter,
   name: 'relay',
@@ -25,7 +25,7 @@ const relay = {
 } satisfies typeof counter;
 
 describe('a machine in a store', () => {
-  test('needs nothing but itself', async () => {
+  test('needs no other machine', async () => {
     using place = folder();
     const store = open(place.file());
     const counters = store.host(counter);
@@ -45,7 +45,7 @@ describe('a machine in a store', () => {
     await again.close();
   });
 
-  test('is due at its deadline, and not a millisecond before, also after a restart', async () => {
+  test('is due at its deadline, and not a millisecond earlier, also after a restart', async () => {
     using place = folder();
     const store = open(place.file());
     await store.host(counter).apply('a', { type: 'add', by: 2 }, AT);
@@ -59,7 +59,7 @@ describe('a machine in a store', () => {
     await again.close();
   });
 
-  test('replays to what is stored', async () => {
+  test('replays its journal to the stored state', async () => {
     const store = open();
     const counters = store.host(counter);
     for (const by of [1, 2, 3]) await counters.apply('a', { type: 'add', by }, AT + by);
@@ -72,7 +72,7 @@ describe('a machine in a store', () => {
     await store.close();
   });
 
-  test('lives beside floors in one file, and each has its own keys', async () => {
+  test('lives beside floors in one file, with its own keys', async () => {
     using place = folder();
     const floors = openFloors(place.file());
     await seat(floors, 'a');
@@ -87,7 +87,7 @@ describe('a machine in a store', () => {
     await again.close();
   });
 
-  test('has several commands for one key carried out in one commit, in order; a refused one keeps no other back', async () => {
+  test('applies several commands of one key in one commit, in order, also when one is refused', async () => {
     const store = open();
     const counters = store.host(counter);
     const acts = [
@@ -115,7 +115,7 @@ describe('commands for one key that share a commit', () => {
   const rowsOf = (store: SqliteStore): readonly unknown[] =>
     store.tables.db.prepare('SELECT seq, prev, at, json_array_length(facts) AS facts FROM journal ORDER BY row').all();
 
-  test('share a row when they are of one instant, and each is answered as if it were alone', async () => {
+  test('share a row when they have the same instant, and get the same answers as alone', async () => {
     const store = open();
     const counters = store.host(counter);
     const told: unknown[] = [];
@@ -143,7 +143,7 @@ describe('commands for one key that share a commit', () => {
     await store.close();
   });
 
-  test('that one of them throws changes nothing of what the others did', async () => {
+  test('keep their effects when one of them throws', async () => {
     const store = open();
     const counters = store.host({
       ...counter,
@@ -159,7 +159,7 @@ describe('commands for one key that share a commit', () => {
     await store.close();
   });
 
-  test('have a row of their own when each has an id, by which it is carried out once', async () => {
+  test('have their own rows when they have ids, and are applied once by id', async () => {
     const store = open();
     const counters = store.host(counter);
     const ids = ['one', 'two', 'one', 'two'];
@@ -172,7 +172,7 @@ describe('commands for one key that share a commit', () => {
 });
 
 describe('a command that causes commands for other machines', () => {
-  test('changes all of them in one transaction, and whoever listens is told of each', async () => {
+  test('changes all of them in one transaction, and tells listeners of each', async () => {
     const store = open();
     const [counters, relays] = [store.host(counter), store.host(relay)];
     const told: unknown[] = [];
@@ -183,7 +183,7 @@ describe('a command that causes commands for other machines', () => {
     await store.close();
   });
 
-  test('still causes its own when a machine that names no causing facts gets further causes', async () => {
+  test('still has its own consequences when further consequences are added to a machine without named facts', async () => {
     const store = open();
     const more = {
       types: ['reset'],
@@ -196,7 +196,7 @@ describe('a command that causes commands for other machines', () => {
     await store.close();
   });
 
-  test('changes nothing at all when one of them cannot be decided', async () => {
+  test('changes nothing when one of them cannot be decided', async () => {
     const store = open();
     const broken = {
       ...counter,
@@ -210,7 +210,7 @@ describe('a command that causes commands for other machines', () => {
     await store.close();
   });
 
-  test('follows them to the end, and throws at a chain that has none', async () => {
+  test('follows the chain to its end, and throws for an endless chain', async () => {
     const store = open();
     const counters = store.host(counter);
     await counters.apply('a', { type: 'add', by: 1, also: ['b', 'c'] }, AT);
@@ -223,7 +223,7 @@ describe('a command that causes commands for other machines', () => {
     await store.close();
   });
 
-  test('is refused by a machine that takes none, and by one that nobody hosts', async () => {
+  test('throws for a machine that takes no commands, and for one that is not hosted', async () => {
     const { isCommand: _none, ...deaf } = counter;
     const store = open();
     store.host(deaf);
@@ -238,7 +238,7 @@ describe('a command that causes commands for other machines', () => {
     await Promise.all([store.close(), alone.close()]);
   });
 
-  test('with an id is carried out once, also over a restart', async () => {
+  test('with an id is applied once, also across a restart', async () => {
     using place = folder();
     const store = open(place.file());
     const counters = store.host(counter);
@@ -254,7 +254,7 @@ describe('a command that causes commands for other machines', () => {
 });
 
 describe('states that lag behind their journal', () => {
-  test('are folded at the next start when the program was killed', async () => {
+  test('are folded at the next start after a kill', async () => {
     const image = await running(40);
     const again = new SqliteStore(image, { path: ':memory:', clock: { now: () => AT } });
     const counters = again.host(counter);
@@ -264,7 +264,7 @@ describe('states that lag behind their journal', () => {
     await again.close();
   });
 
-  test('are stored when they lag by thousands of rows, and none is lost with little room in memory', async () => {
+  test('are stored when they lag by thousands of rows, and all survive a small memory', async () => {
     const store = open(':memory:', 2);
     const counters = store.host(counter);
     const keys = Array.from({ length: 30 }, (_, n) => `k${n}`);
@@ -280,7 +280,7 @@ describe('states that lag behind their journal', () => {
 
 describe('a state that nobody changes', () => {
   const REST_MS = 600_000;
-  /** Counts up one key after another, and asks how often the database is for a state that is looked at. */
+  /** Counts two rounds over the keys. `lookedAt`: reads a state and counts the queries for it. */
   async function resting(keys: readonly string[], afterMs: number) {
     const db = openDatabase(':memory:');
     const { asked } = watch(db);
@@ -302,7 +302,7 @@ describe('a state that nobody changes', () => {
     expect(lookedAt('a')).toEqual({ value: 2, reads: 0 });
   });
 
-  test('then leaves it with the next change of another, stored as it is', async () => {
+  test('is then removed at the next change of another key, after it was stored', async () => {
     const { store, lookedAt } = await resting(['a'], REST_MS);
     expect(lookedAt('other').reads).toBe(0);
     expect(lookedAt('a')).toEqual({ value: 2, reads: 1 });
@@ -311,7 +311,7 @@ describe('a state that nobody changes', () => {
     expect(store.verify()).toEqual([]);
   });
 
-  test('leaves with fifty others at a time, so that nobody waits', async () => {
+  test('is removed with at most fifty others at a time, so that no command waits', async () => {
     const keys = Array.from({ length: 120 }, (_, n) => `k${n}`);
     const { counters, lookedAt } = await resting(keys, REST_MS);
     const inMemory = (): number => keys.filter((key) => lookedAt(key).reads === 0).length;
@@ -323,7 +323,7 @@ describe('a state that nobody changes', () => {
   });
 });
 
-/** What a killed program leaves: three counters counted up so often, and nothing stored at an end. */
+/** The database of a killed program: three counters, counted `times` times, without a final store of states. */
 async function running(times: number) {
   const path = ':memory:';
   const db = openDatabase(path);
@@ -340,7 +340,7 @@ async function running(times: number) {
 const laterState = z.strictObject({ total: z.number() });
 const laterFact = z.strictObject({ plus: z.number() });
 
-describe('what an earlier version of a machine stored', () => {
+describe('data that an earlier version of a machine stored', () => {
   const later: Machine<
     { readonly total: number },
     { readonly type: 'add'; readonly by: number },
@@ -366,7 +366,7 @@ describe('what an earlier version of a machine stored', () => {
     },
   };
 
-  test('is read by a later one, states and facts, and its journal goes on', async () => {
+  test('is read by a later version, both states and facts, and its journal continues', async () => {
     using place = folder();
     const store = open(place.file());
     await store.host(counter).apply('a', { type: 'add', by: 2 }, AT);
@@ -379,7 +379,7 @@ describe('what an earlier version of a machine stored', () => {
     await again.close();
   });
 
-  test('by a newer one is refused in words', async () => {
+  test('is refused with a message when a newer version wrote it', async () => {
     using place = folder();
     const store = open(place.file());
     await store.host(later).apply('a', { type: 'add', by: 5 }, AT);

@@ -3,12 +3,13 @@ import type { Changes, Group, Member, SharedLog, SharedRow, GroupVerdict } from 
 type Kept = SharedRow & { readonly position: number };
 
 /**
- * Faults that a test plants. `no-check`: writes what it must refuse. `written-twice`: writes a group again that is sent again.
- * `two-leaders`: lets everybody lead. `late-burial`: declares others dead for one who was silent itself.
+ * Faults that a test plants. `no-check`: accepts writes that it must refuse. `written-twice`: writes a repeated group
+ * again. `two-leaders`: lets every worker lead. `late-burial`: lets a worker that was silent itself declare others
+ * dead.
  */
 export type LogBug = 'no-check' | 'written-twice' | 'two-leaders' | 'late-burial';
 
-/** A shared log in memory: what a database does for several processes, without one. */
+/** A shared log in memory: does what a database does for several processes. */
 export class MemoryLog {
   readonly #rows = new Map<string, Kept>();
   readonly #last = new Map<string, { readonly number: number; readonly position: number }>();
@@ -25,7 +26,7 @@ export class MemoryLog {
     this.#now = now;
   }
 
-  /** The log as one process sees it. `pause` is awaited before and after each request. */
+  /** The log as one process sees it. Awaits `pause` before and after each request. */
   seenBy(pause: () => Promise<void> = async () => undefined): SharedLog {
     const ask = async <T>(answer: () => T): Promise<T> => {
       await pause();
@@ -47,7 +48,7 @@ export class MemoryLog {
     };
   }
 
-  /** The worker that leads, or led last. */
+  /** The worker that leads, or that led last. */
   get leader(): string | null {
     return this.#leader;
   }

@@ -6,7 +6,7 @@ import { createTime } from '../agents/time.ts';
 
 const ROWS = 64;
 
-/** A delivery that owes so many rows in lanes of their own, each of which takes so long, and what was handed over so far. */
+/** A delivery with `ROWS` pending rows in separate lanes. Each takes `eachMs`. Records handed-over rows. */
 function owing(eachMs: number) {
   const time = createTime();
   const handed: string[] = [];
@@ -35,7 +35,7 @@ function owing(eachMs: number) {
     store,
     ...time,
     carry: async ({ id }) => {
-      // A prompt is built once it is known that its session is open and idle.
+      // The delivery of a prompt first awaits its session, which is open and idle here.
       for (let looks = 0; looks < 3; looks += 1) await Promise.resolve();
       handed.push(id);
       time.pass(eachMs);
@@ -47,7 +47,7 @@ function owing(eachMs: number) {
   return { delivery, handed, settled };
 }
 
-test('T49 timers and sockets have their turn after a few milliseconds of handing over, however many rows are owed', async () => {
+test('T49 timers and sockets run after a few milliseconds of delivery, however many rows are pending', async () => {
   const { delivery, handed, settled } = owing(1);
   const steps: number[] = [];
   delivery.start();
@@ -61,7 +61,7 @@ test('T49 timers and sockets have their turn after a few milliseconds of handing
   expect(settled).toHaveLength(ROWS);
 });
 
-test('T49 what was taken up at the end is handed over at once, so that nothing of it is left open', async () => {
+test('T49 rows that were leased before the stop are handed over at once, so that none stays open', async () => {
   const { delivery, handed, settled } = owing(1);
   delivery.start();
   await new Promise<void>((resolve) => void setImmediate(resolve));
@@ -70,7 +70,7 @@ test('T49 what was taken up at the end is handed over at once, so that nothing o
   expect([handed.length, settled.length]).toEqual([ROWS, ROWS]);
 });
 
-test('what is quick is handed over in one go, and can be settled together', async () => {
+test('fast rows are handed over together, and can be settled together', async () => {
   const { delivery, handed } = owing(0);
   delivery.start();
   await new Promise<void>((resolve) => void setImmediate(resolve));
@@ -78,7 +78,7 @@ test('what is quick is handed over in one go, and can be settled together', asyn
   await delivery.stop();
 });
 
-test('a delivery that stops while it looks for work leaves no alarm, which would keep the process alive', async () => {
+test('a delivery that stops while it looks for work leaves no timer that keeps the process alive', async () => {
   const time = createTime();
   const looked = Promise.withResolvers<void>();
   const alarms: string[] = [];
@@ -106,7 +106,7 @@ test('a delivery that stops while it looks for work leaves no alarm, which would
   expect(alarms).toEqual(['set', 'cancelled']);
 });
 
-test('waits twice as long after each attempt whose carrier threw, from half a second', async () => {
+test('doubles the wait after each attempt whose carrier threw, from half a second', async () => {
   const { clock, timers } = createTime();
   const row = { id: 'r', channel: 'test:one', lane: 'posts', effect: 'post', part: 0, text: null };
   const more = { uncertain: false, afterId: null, editsId: null };

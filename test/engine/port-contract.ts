@@ -4,7 +4,7 @@ import { AT } from './sqlite/fixture.ts';
 import { board, boardUses, counter } from './toy.ts';
 import type { Count } from './toy.ts';
 
-/** A store under test, and how the next life of its process finds it. */
+/** A store under test. `restart`: resolves with the store of the next process. */
 export type PortSubject = {
   readonly store: Store;
   readonly restart: () => Promise<Store>;
@@ -13,7 +13,7 @@ export type PortSubject = {
 
 const ONE = 'test:one';
 
-/** What every store promises to whoever hosts machines in it, whatever it keeps them in. */
+/** The contract of every store with its hosted machines, wherever it keeps them. */
 export function portContract(name: string, make: () => Promise<PortSubject>): void {
   const on = (body: (subject: PortSubject) => Promise<void>) => async () => {
     const subject = await make();
@@ -30,10 +30,10 @@ export function portContract(name: string, make: () => Promise<PortSubject>): vo
     describe('a message', () => {
       messages(on);
     });
-    describe('what is owed', () => {
+    describe('an outbox entry', () => {
       owed(on);
     });
-    describe('an owner', () => {
+    describe('an owner of entries', () => {
       owners(on);
     });
   });
@@ -43,7 +43,7 @@ type On = (body: (subject: PortSubject) => Promise<void>) => () => Promise<void>
 
 function machines(on: On): void {
   test(
-    'has the state that its facts make, also in the next life',
+    'has the state of its facts, also after a restart',
     on(async ({ store, restart }) => {
       const counters = store.host(counter);
       expect([counters.state('a'), counters.keys()]).toEqual([null, []]);
@@ -73,7 +73,7 @@ function machines(on: On): void {
   );
 
   test(
-    'is found at rest, by its word, in the next life, or awake as long as it is not',
+    'is resting after a restart, with its label, or awake until it rests',
     on(async ({ store, restart }) => {
       const resting = { ...counter, rest: ({ value }: Count) => (value === 0 ? 'zero' : null) };
       const counters = store.host(resting);
@@ -91,7 +91,7 @@ function machines(on: On): void {
   );
 
   test(
-    'pages back through its facts',
+    'returns earlier pages of its facts',
     on(async ({ store }) => {
       const counters = store.host(counter);
       for (const by of [1, 2, 3, 4]) await counters.apply('a', { type: 'add', by }, AT);
@@ -101,7 +101,7 @@ function machines(on: On): void {
   );
 
   test(
-    'carries out several commands as one, and one with an id once',
+    'applies several commands as one, and a command with an id once',
     on(async ({ store, restart }) => {
       const counters = store.host(counter);
       const acts = [
@@ -123,7 +123,7 @@ function machines(on: On): void {
   );
 
   test(
-    'changes with all that its command causes, or not at all; whoever listens is told of each change',
+    'changes with all consequences of its command or not at all, and tells listeners of each change',
     on(async ({ store }) => {
       const counters = store.host(counter);
       const told: unknown[] = [];
@@ -143,7 +143,7 @@ function machines(on: On): void {
 
 function messages(on: On): void {
   test(
-    'is taken in once, and kept in its newest wording',
+    'is accepted once, and kept in its newest wording',
     on(async ({ store, restart }) => {
       expect(await Promise.all([store.accept(written('m1')), store.accept(written('m1', 'other'))])).toEqual([
         'new',
@@ -158,7 +158,7 @@ function messages(on: On): void {
   );
 
   test(
-    'is given to a machine once, and only if it was taken in there',
+    'is given to a machine once, and only if its channel accepted it',
     on(async ({ store }) => {
       const boards = store.host(board, boardUses);
       await store.accept(written('m1'));
@@ -175,7 +175,7 @@ function messages(on: On): void {
   );
 
   test(
-    'that no machine was given is found by the next life, in the order of the platform',
+    "is found after a restart when no machine got it, in the platform's order",
     on(async ({ store, restart }) => {
       const boards = store.host(board, boardUses);
       for (const id of ['m10', 'm9', 'm8']) await store.accept(written(id));
@@ -189,7 +189,7 @@ function messages(on: On): void {
 
 function owed(on: On): void {
   test(
-    'is handed out one row per lane, in order, and once',
+    'is leased one row per lane, in order, once',
     on(async ({ store }) => {
       await pin(store.host(board, boardUses), 'one|two');
       const [first, ...others] = (await store.owed(9, AT)).rows;
@@ -204,7 +204,7 @@ function owed(on: On): void {
   );
 
   test(
-    'waits for its time, says when that is, and stays in doubt',
+    'waits until its time, reports that time, and stays uncertain',
     on(async ({ store }) => {
       await pin(store.host(board, boardUses), 'one');
       const [row] = (await store.owed(9, AT)).rows;
@@ -215,7 +215,7 @@ function owed(on: On): void {
   );
 
   test(
-    'is found by the message that shows it, also in the next life, and only with its beginning',
+    'is found by its message on the platform, also after a restart, and only with the right key prefix',
     on(async ({ store, restart }) => {
       await pin(store.host(board, boardUses), 'one');
       await settle(store, (await store.owed(9, AT)).rows[0], 'p1');
@@ -231,7 +231,7 @@ function owed(on: On): void {
   );
 
   test(
-    'and refused for good holds nothing up',
+    'stops no other entry when it was refused for good',
     on(async ({ store }) => {
       await pin(store.host(board, boardUses), 'one|two');
       const [row] = (await store.owed(9, AT)).rows;
@@ -241,7 +241,7 @@ function owed(on: On): void {
   );
 
   test(
-    'and in flight at the end is in doubt in the next life, the same by its id; what does not last is gone',
+    'is uncertain after a restart with the same id if it was in flight; an entry for watchers is gone',
     on(async ({ store, restart }) => {
       const boards = store.host(board, boardUses);
       await store.accept(written('m1'));
@@ -264,7 +264,7 @@ function owed(on: On): void {
 
 function owners(on: On): void {
   test(
-    'has another name at each start, and what it had in flight is in doubt for whoever recovers it by that name',
+    'has a new name at each start; entries in flight are uncertain for the store that recovers them by name',
     on(async ({ store, restart }) => {
       const boards = store.host(board, boardUses);
       for (const channel of [ONE, 'test:two']) await boards.apply(channel, { type: 'pin', text: 'one|two' }, AT);

@@ -35,7 +35,7 @@ portContract('a store that can only compare and set', async () => {
   return { store: open(), restart: async () => open(), dispose: async () => undefined };
 });
 
-/** Two stores that share their cells; each may be overtaken by the other between its decision and its writing. */
+/** Two stores with the same cells. Each can write between the other one's decision and write. */
 function rivals(pause = turn) {
   const cells = new Cells();
   return ['one', 'two'].map((id) => {
@@ -45,7 +45,7 @@ function rivals(pause = turn) {
 }
 
 describe('two stores over the same cells', () => {
-  test('lose nothing of what both do to the same keys, whoever is overtaken', async () => {
+  test('lose no change of the same keys, whichever store is overtaken', async () => {
     const step = fc.record({ store: fc.nat(1), key: fc.constantFrom('a', 'b'), also: fc.boolean(), waits: fc.nat(3) });
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 2, maxLength: 10 }), async (steps) => {
@@ -72,7 +72,7 @@ describe('two stores over the same cells', () => {
     );
   });
 
-  test('decide again when they are overtaken', async () => {
+  test('decide again when another store was faster', async () => {
     const [one, two] = rivals();
     await Promise.all([
       one!.counters.apply('a', { type: 'add', by: 1 }, AT),
@@ -81,7 +81,7 @@ describe('two stores over the same cells', () => {
     expect([one!.counters.state('a')?.value, one!.store.losses + two!.store.losses]).toEqual([3, 1]);
   });
 
-  test('give a message to its machine once, though both are given it', async () => {
+  test('give a message to its machine once when both get it', async () => {
     const [one, two] = rivals();
     await Promise.all([one!.store.accept(written('m1')), two!.store.accept(written('m1', 'again'))]);
     const note = { type: 'note', id: 'm1' } as const;
@@ -90,7 +90,7 @@ describe('two stores over the same cells', () => {
     expect(one!.boards.state('test:one')?.count).toBe(1);
   });
 
-  test('carry out a command with an id once, though both are sent it', async () => {
+  test('apply a command with an id once when both get it', async () => {
     const [one, two] = rivals();
     const done = await Promise.all(
       [one!, two!].map(({ counters }) => counters.applyOnce('x 1.0', 'a', { type: 'add', by: 1 }, AT)),
@@ -98,7 +98,7 @@ describe('two stores over the same cells', () => {
     expect([done.filter(Boolean).length, one!.counters.state('a')?.value]).toEqual([1, 1]);
   });
 
-  test('take over what a dead one had in flight, in doubt, and it settles nothing any more', async () => {
+  test("take over a dead store's entries in flight as uncertain, and the dead store can settle none", async () => {
     const [one, two] = rivals();
     await one!.boards.apply('test:one', { type: 'pin', text: 'a' }, AT);
     const [lost] = (await one!.store.owed(9, AT)).rows;
@@ -113,7 +113,7 @@ describe('two stores over the same cells', () => {
     expect((await two!.store.owed(9, AT)).rows).toMatchObject([{ id: lost!.id, uncertain: true }]);
   });
 
-  test('hand out what is owed once, and only the one that has it settles it', async () => {
+  test('lease an entry once, and only the store with the lease settles it', async () => {
     const [one, two] = rivals();
     await one!.boards.apply('test:one', { type: 'pin', text: 'a' }, AT);
     const [mine, theirs] = await Promise.all([one!.store.owed(9, AT), two!.store.owed(9, AT)]);

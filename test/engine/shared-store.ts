@@ -5,7 +5,7 @@ import { AT } from './sqlite/fixture.ts';
 
 const OPTIONS = { path: ':memory:', clock: { now: () => AT }, salts: () => 'salt' };
 
-/** A process's store on a shared log. */
+/** Opens one process's store on a shared log. */
 export function openShared(log: SharedLog): Promise<SqliteStore> {
   return openSharedStore(OPTIONS, log, (db, options) => new SqliteStore(db, options));
 }

@@ -35,7 +35,7 @@ sharingContract('memory', async () => {
   return async () => log.seenBy();
 });
 
-/** Floors of two processes on one log. */
+/** Opens floors of two processes on one log. */
 async function floorsOfTwo(): Promise<readonly [FloorStore, FloorStore, () => Promise<FloorStore>]> {
   const log = new MemoryLog();
   const join = () => openSharedStore(options(':memory:'), log.seenBy(), (db, all) => new FloorStore(db, all));
@@ -43,7 +43,7 @@ async function floorsOfTwo(): Promise<readonly [FloorStore, FloorStore, () => Pr
 }
 
 describe('a store that processes share', () => {
-  test('shows nobody what the log has not taken yet', async () => {
+  test('shows no change that the log has not accepted', async () => {
     const memory = new MemoryLog();
     const log = memory.seenBy();
     const gate = Promise.withResolvers<void>();
@@ -57,7 +57,7 @@ describe('a store that processes share', () => {
     await store.close();
   });
 
-  test('ends when its copy cannot hold what the log has taken: the next copy has it', async () => {
+  test('ends when its copy cannot store a change of the log, which the next copy has', async () => {
     const memory = new MemoryLog();
     const log = memory.seenBy();
     const lost: unknown[] = [];
@@ -83,7 +83,7 @@ describe('a store that processes share', () => {
     await next.close();
   });
 
-  test('says when the log refuses a request, and when it takes one again', async () => {
+  test('tells when the log refuses a request, and when it accepts one again', async () => {
     const log = new MemoryLog().seenBy();
     let refusals = 2;
     const refusing: SharedLog = {
@@ -105,7 +105,7 @@ describe('a store that processes share', () => {
     await store.close();
   });
 
-  test('leaves the log when its copy cannot be opened, so that no other process waits for it', async () => {
+  test('leaves the log when its copy cannot be opened, so that no other process waits', async () => {
     using place = folder();
     const memory = new MemoryLog();
     let closed = 0;
@@ -122,7 +122,7 @@ describe('a store that processes share', () => {
     await (await joinSharedStore(options(place.file()), log, make)).close();
   });
 
-  test('hands out what a dead one owed before what comes in the transaction that takes it over', async () => {
+  test("leases a dead store's entries before entries of the transaction that takes them over", async () => {
     const memory = new MemoryLog();
     const one = await openShared(memory.seenBy());
     await one.host(board, boardUses).apply('test:one', { type: 'pin', text: 'first' }, AT);
@@ -138,7 +138,7 @@ describe('a store that processes share', () => {
     const handed: (string | null)[] = [];
     boards.onChange(() => void two.owed(9, AT).then(({ rows }) => rows.map(({ text }) => handed.push(text))));
     const work: Promise<unknown>[] = [];
-    // One transaction is under way; the next one holds a command, the take-over and another command.
+    // One transaction is running. The next one has a command, the takeover and another command.
     asked = async () => {
       work.push(counters.apply('a', { type: 'add', by: 1 }, AT));
       for (let tick = 0; tick < 9; tick += 1) await Promise.resolve();
@@ -155,7 +155,7 @@ describe('a store that processes share', () => {
     for (const store of [one, two]) await store.close();
   });
 
-  test('holds an erased text in no copy', async () => {
+  test('has an erased text in no copy', async () => {
     const [one, two, join] = await floorsOfTwo();
     await seat(one);
     await write(one, 'm1', 'the secret of Ada');
@@ -172,7 +172,7 @@ describe('a store that processes share', () => {
     }
   });
 
-  test('is pruned in all copies, and goes on', async () => {
+  test('is pruned in all copies, and continues', async () => {
     const [one, two, join] = await floorsOfTwo();
     await seat(one);
     for (const id of ['m1', 'm2']) {
@@ -180,7 +180,7 @@ describe('a store that processes share', () => {
       await turn(one, `the answer to ${id}`);
     }
     await two.catchUp();
-    // A process that ends stores all states. Only what a stored state covers is pruned.
+    // A process that ends stores all states. Pruning deletes only rows before a stored state.
     await one.close();
     const pruner = await join();
     expect((await pruner.prune(() => AT + 1, false)).entries).toBeGreaterThan(0);
@@ -198,7 +198,7 @@ describe('a store that processes share', () => {
 });
 
 describe('the same commands', () => {
-  test('give the same floors and journals in a store that processes share, and in one that a process has alone', async () => {
+  test('give the same floors and journals in a shared store and in a store of one process', async () => {
     const alone = open();
     const [one, two] = await floorsOfTwo();
     await seat(alone);

@@ -11,7 +11,7 @@ async function rival(log: SharedLog) {
   return { store, counters: store.host(counter), boards: store.host(board, boardUses) };
 }
 
-/** What stores of several processes on one log promise. `place` makes a log; its result opens it for one process. */
+/** The contract of stores on a shared log. `place`: makes a log; its result opens the log for one process. */
 export function sharingContract(name: string, place: () => Promise<() => Promise<SharedLog>>): void {
   const on = (body: Parameters<On>[0]) => async () => {
     const open = await place();
@@ -32,7 +32,7 @@ export function sharingContract(name: string, place: () => Promise<() => Promise
   });
 }
 
-/** What a log promises about its leader. `place` makes a log; its result opens it for one process. */
+/** The contract of a log about its leader. `place`: makes a log; its result opens the log for one process. */
 export function leaderContract(name: string, place: () => Promise<() => Promise<SharedLog>>): void {
   test(`one living worker at a time leads in ${name}`, async () => {
     const open = await place();
@@ -55,7 +55,7 @@ export function leaderContract(name: string, place: () => Promise<() => Promise<
   });
 }
 
-/** `another` opens a third store with its machines, and `opened` one that hosts none. */
+/** `another`: opens a third store with machines. `opened`: opens a store without machines. */
 type On = (
   body: (
     rivals: readonly [Rival, Rival],
@@ -66,7 +66,7 @@ type On = (
 
 function sharing(on: On): void {
   test(
-    'count on what the other one counted',
+    "count on from the other process's counts",
     on(async ([one, two]) => {
       await Promise.all(
         [one, two].flatMap(({ counters }) => [1, 2, 3].map((by) => counters.apply('a', { type: 'add', by }, AT))),
@@ -79,7 +79,7 @@ function sharing(on: On): void {
   );
 
   test(
-    'are told of what the other one did, once',
+    "are told of the other process's changes, once",
     on(async ([one, two]) => {
       const told: unknown[] = [];
       two.counters.onChange(({ key, state, facts, effects }) => told.push([key, state.value, facts.length, effects]));
@@ -97,7 +97,7 @@ function sharing(on: On): void {
   );
 
   test(
-    'give a message to a machine once, though both have it',
+    'give a message to a machine once when both have it',
     on(async ([one, two]) => {
       const accepted = await Promise.all([one.store.accept(written('m1')), two.store.accept(written('m1'))]);
       expect(accepted.toSorted()).toEqual(['duplicate', 'new']);
@@ -110,7 +110,7 @@ function sharing(on: On): void {
   );
 
   test(
-    'refuse nothing on an older copy',
+    'do not decide on an outdated copy',
     on(async ([one, two]) => {
       await one.counters.apply('a', { type: 'add', by: 1 }, AT);
       const ticked = await two.counters.apply('a', { type: 'tick' }, AT + 1_000);
@@ -119,7 +119,7 @@ function sharing(on: On): void {
   );
 
   test(
-    'carry out a command with an id once',
+    'apply a command with an id once',
     on(async ([one, two]) => {
       const done = await Promise.all(
         [one, two].map(({ counters }) => counters.applyOnce('x 1.0', 'a', { type: 'add', by: 1 }, AT)),
@@ -131,7 +131,7 @@ function sharing(on: On): void {
   );
 
   test(
-    'deliver an entry once, and those of a channel in order by one of them',
+    'deliver an entry once, and one of them delivers those of a channel in order',
     on(async ([one, two]) => {
       await one.boards.apply('test:one', { type: 'pin', text: 'a' }, AT);
       await two.boards.apply('test:one', { type: 'pin', text: 'b' }, AT);
@@ -145,7 +145,7 @@ function sharing(on: On): void {
   );
 
   test(
-    'take over what a dead one had in flight, in doubt, and nothing of it is written any more',
+    "take over a dead process's entries in flight as uncertain, and the dead process can write no more",
     on(async ([one, two]) => {
       await one.boards.apply('test:one', { type: 'pin', text: 'a' }, AT);
       const [lost] = (await one.store.owed(9, AT)).rows;
@@ -158,7 +158,7 @@ function sharing(on: On): void {
   );
 
   test(
-    'go on with a machine that one of them hosts later',
+    'continue with a machine that one of them hosts later',
     on(async ([one], _another, opened) => {
       await one.counters.apply('a', { type: 'add', by: 1 }, AT);
       const three = await opened();
@@ -174,7 +174,7 @@ function sharing(on: On): void {
   );
 
   test(
-    'bring a third one to the same state',
+    'give a third process the same state',
     on(async ([one, two], another) => {
       for (const by of [1, 2, 3]) {
         await one.counters.apply('a', { type: 'add', by }, AT);

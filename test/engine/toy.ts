@@ -3,7 +3,7 @@ import type { CommandFor, Machine } from '../../src/engine/machine.ts';
 import type { MachineUses } from '../../src/engine/machine-uses.ts';
 import type { Instant } from '../../src/lib/time.ts';
 
-/** A counter that falls back to zero a second after it was last counted up, and can have another one counted, too. */
+/** A counter that resets to zero a second after its last count. A command can count other counters, too. */
 export type Count = { readonly value: number; readonly resetAt: Instant | null };
 type Act = z.infer<typeof actSchema>;
 type Counted = z.infer<typeof countedSchema>;
@@ -17,7 +17,7 @@ const countedSchema = z.union([
   z.strictObject({ type: z.literal('reset') }),
 ]);
 
-/** Everything that it takes to have a machine hosted. */
+/** The counter as a complete machine. */
 export const counter: Machine<Count, Act, Counted, { readonly shown: number }> = {
   name: 'counter',
   channelOf: (key) => key.slice(0, key.lastIndexOf(' ')),
@@ -44,7 +44,7 @@ export const counter: Machine<Count, Act, Counted, { readonly shown: number }> =
   isCommand: (command): command is Act => actSchema.safeParse(command).success,
 };
 
-/** A board: what is pinned to it is posted, and each message of a person is noted once; `tell` is for whoever watches now. */
+/** A board: pinned texts are posted, and each person's message is noted once. `tell`: an effect for watchers. */
 export type Pinned = { readonly count: number };
 type Pin = { readonly type: 'pin'; readonly text: string } | { readonly type: 'note'; readonly id: string };
 type Happened = z.infer<typeof happenedSchema>;
@@ -70,7 +70,7 @@ export const board: Machine<Pinned, Pin, Happened, Happened, 'unknown' | 'again'
   fact: happenedSchema,
 };
 
-/** A board uses the inbox and the outbox: its key is its channel. */
+/** The board uses the inbox and the outbox. Its key is its channel. */
 export const boardUses: MachineUses<Pin, Happened, Happened, 'unknown' | 'again'> = {
   inbox: {
     refusal: (channel, pin, inbox) => {

@@ -12,7 +12,7 @@ import { testServer } from './server.ts';
 
 const server = await testServer();
 
-/** A log of its own in the server. */
+/** Returns a function that opens a new log in the server. */
 function place(): () => Promise<SharedLog> {
   const schema = `t_${randomUUID().replaceAll('-', '').slice(0, 20)}`;
   return () => openPostgresLog({ url: server?.url ?? '', schema });
@@ -44,7 +44,7 @@ describe.skipIf(server === null)('with a PostgreSQL server', () => {
     const moved = (id: string, count: number, ready = (): void => {}) => ({ id, rows: rowsOf(count), ready });
     const placed = () => ({ url: server?.url ?? '', schema: `f_${randomUUID().replaceAll('-', '').slice(0, 20)}` });
 
-    test('are all there, in portions, and once', async () => {
+    test('are all moved, in portions, once', async () => {
       const where = placed();
       const fill = fillPostgres(where);
       expect([await fill(moved('store', 4_500)), await fill(moved('store', 4_500))]).toEqual([4_500, null]);
@@ -55,7 +55,7 @@ describe.skipIf(server === null)('with a PostgreSQL server', () => {
       await log.close();
     });
 
-    test('are not there at all when the move is cut off before its end', async () => {
+    test('are not moved at all when the move is interrupted', async () => {
       const where = placed();
       const cutOff = (): never => {
         throw new Error('cut off');
@@ -67,7 +67,7 @@ describe.skipIf(server === null)('with a PostgreSQL server', () => {
       expect(await fillPostgres(where)(moved('store', 10))).toBe(10);
     });
 
-    test('are refused by a log that holds another store, and by one that a process uses', async () => {
+    test('are refused by a log with another store, and by a log in use', async () => {
       const where = placed();
       const log = await openPostgresLog(where);
       const { worker } = await log.join();
@@ -85,7 +85,7 @@ describe.skipIf(server === null)('with a PostgreSQL server', () => {
   });
 
   describe('a shared log in PostgreSQL', () => {
-    test('writes a group that is sent again once', async () => {
+    test('writes a repeated group once', async () => {
       const log = await place()();
       const { worker } = await log.join();
       const changes = [{ table: 'memory', id: 'a', row: '1', known: null }];
@@ -97,7 +97,7 @@ describe.skipIf(server === null)('with a PostgreSQL server', () => {
       await log.close();
     });
 
-    test('writes nothing of a request that arrives after a later one', async () => {
+    test('writes no request that arrives after a later one', async () => {
       const log = await place()();
       const { worker } = await log.join();
       const group = (number: number, row: string) =>
@@ -109,7 +109,7 @@ describe.skipIf(server === null)('with a PostgreSQL server', () => {
       await log.close();
     });
 
-    test('gives slots of workers that are gone to others', async () => {
+    test('gives slots of gone workers to others', async () => {
       const log = await place()();
       const [one, two] = [await log.join(), await log.join()];
       await log.bury(one.worker);
@@ -119,7 +119,7 @@ describe.skipIf(server === null)('with a PostgreSQL server', () => {
       await log.close();
     });
 
-    test('refuses a process in words when all slots are taken', async () => {
+    test('refuses a process with a message when all slots are taken', async () => {
       const where = { url: server?.url ?? '', schema: `s_${randomUUID().replaceAll('-', '').slice(0, 20)}` };
       const log = await openPostgresLog(where);
       const client = new Client({ connectionString: where.url });

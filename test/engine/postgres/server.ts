@@ -12,11 +12,11 @@ import { freePort } from '../../kill/bot.ts';
 /** A PostgreSQL server for tests. */
 export type TestServer = {
   readonly url: string;
-  /** Ends the server at once, without a checkpoint, as a crash does. */
+  /** Ends the server at once, without a checkpoint, like a crash. */
   kill(): Promise<void>;
-  /** Starts it again on its data. */
+  /** Starts the server again with its data. */
   start(): Promise<void>;
-  /** Stops all its processes where they are for this time. Requests that it gets meanwhile wait. */
+  /** Freezes all its processes for this time. Requests wait meanwhile. */
   freeze(ms: number): Promise<void>;
   stop(): Promise<void>;
 };
@@ -91,7 +91,7 @@ async function startServer(programs: string): Promise<TestServer> {
   };
 }
 
-/** True when PgBouncer is installed. Throws where the tests must have it and it is not. */
+/** True when PgBouncer is installed. Throws when it is missing where the tests require it. */
 export function hasPooler(): boolean {
   const isInstalled = existsSync(POOLER);
   if (!isInstalled && process.env['CONCH_REQUIRE_POSTGRES'] === '1')
@@ -101,7 +101,7 @@ export function hasPooler(): boolean {
 
 const POOLER = '/usr/sbin/pgbouncer';
 
-/** Starts PgBouncer before a server, with the settings that it has by itself. */
+/** Starts PgBouncer before a server, with its default settings. */
 export async function startPooler(
   server: string,
   mode: 'transaction' | 'session',
@@ -143,7 +143,7 @@ function processesOf(pid: number | undefined): readonly number[] {
   return [pid, ...children.filter((child) => child > 0)];
 }
 
-/** Sends a signal to a process that may have ended meanwhile. */
+/** Sends a signal to a process. Ignores that it may have ended. */
 function signalled(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);

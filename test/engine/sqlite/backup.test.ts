@@ -4,7 +4,7 @@ import { RESTORE_JUMP } from '../../../src/turns/floor-store.ts';
 import { AT, everything, folder, open, seat, turn, write } from './fixture.ts';
 
 describe('a backup', () => {
-  test('holds what was committed, is one private file, and the store works on', async () => {
+  test('has all committed data in one private file, and the store goes on', async () => {
     using place = folder();
     const store = open(place.file());
     await seat(store);
@@ -34,7 +34,7 @@ describe('a backup', () => {
 });
 
 describe('a restored backup', () => {
-  test('uses no epoch and no outbox id again, and doubts the posts that it still owes', async () => {
+  test('reuses no epoch and no outbox id, and treats its pending posts as uncertain', async () => {
     using place = folder();
     const store = open(place.file());
     await seat(store);

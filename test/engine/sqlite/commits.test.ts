@@ -52,18 +52,18 @@ async function outcome(store: FloorStore): Promise<string> {
   return JSON.stringify([owed, due, problems]);
 }
 
-/** Commands of one instant that are written together share a row, and so a link of the chain. */
+/** Everything in the store without hashes: commands written together share a row, and so a hash. */
 function unchained(store: FloorStore): string {
   return everything(store, MESSAGES).replaceAll(/"hash":"[0-9a-f]+",?/gu, '');
 }
 
-/** What is owed is numbered by its row. */
+/** The text without entry ids, which contain the number of the row. */
 function unplaced(owed: string): string {
   return owed.replaceAll(/"id":"same-[^"]+",?/gu, '');
 }
 
 describe('commands that arrive together', () => {
-  test('give the same as one by one, whether floors stay in memory or not', async () => {
+  test('give the same results as one by one, with floors in memory or not', async () => {
     await fc.assert(
       fc.asyncProperty(script, async (steps) => {
         const [alone, together] = [await prepared(1000), await prepared(1)];
@@ -80,7 +80,7 @@ describe('commands that arrive together', () => {
     );
   });
 
-  test('do not suffer from one that throws', async () => {
+  test('are applied even when one of them throws', async () => {
     const decide: typeof floorMachine.decide = (floor, each, at) => {
       if (each.type === 'pause') throw new Error('impossible: planted');
       return floorMachine.decide(floor, each, at);
@@ -105,7 +105,7 @@ describe('commands that arrive together', () => {
     await store.close();
   });
 
-  test('leave nothing of a command that fails half way', async () => {
+  test('leave nothing of a command that fails halfway', async () => {
     const react: typeof floorMachine.react = (fact, floor) => {
       if (fact.type === 'turnGranted') throw new Error('impossible: planted');
       return floorMachine.react(fact, floor);
@@ -123,7 +123,7 @@ describe('commands that arrive together', () => {
   });
 });
 
-test('after a failed write to the disk nothing is acknowledged, and the file is not touched again', async () => {
+test('after a failed disk write, the store confirms nothing and never writes again', async () => {
   using place = folder();
   let isBroken = false;
   const decide: typeof floorMachine.decide = (floor, each, at) => {
@@ -150,7 +150,7 @@ test('after a failed write to the disk nothing is acknowledged, and the file is 
 });
 
 describe('memory', () => {
-  test('keeps the floors in use, and loses none', async () => {
+  test('keeps recently used floors, and loses none', async () => {
     const store = open(':memory:', { statesInMemory: 2 });
     const channels = ['a', 'b', 'c', 'd'];
     for (const channel of channels) for (const each of seating()) await store.floors.apply(channel, each, AT);
@@ -159,7 +159,7 @@ describe('memory', () => {
   });
 });
 
-test('a command that comes alone is committed before the event loop turns', async () => {
+test('a single command is committed before the event loop turns', async () => {
   using place = folder();
   const store = open(place.file());
   let turned = false;
@@ -171,7 +171,7 @@ test('a command that comes alone is committed before the event loop turns', asyn
   await store.close();
 });
 
-describe('commands beyond what one group holds', () => {
+describe('commands beyond the size of a group', () => {
   async function syncs(accept: (store: FloorStore) => Promise<readonly string[]>): Promise<number> {
     using place = folder();
     let count = 0;
@@ -189,7 +189,7 @@ describe('commands beyond what one group holds', () => {
   }
   const ids = Array.from({ length: 1_200 }, (_, index) => `m${index + 1}`);
 
-  test('are committed while others still come', async () => {
+  test('are committed while more commands come', async () => {
     const spent = await syncs(async (store) => {
       const accepted: Promise<string>[] = [];
       for (const id of ids) {
@@ -201,12 +201,12 @@ describe('commands beyond what one group holds', () => {
     expect(spent).toBe(3);
   });
 
-  test('share their commit all the same when nothing comes between', async () => {
+  test('share one commit when the event loop does nothing between', async () => {
     expect(await syncs((store) => Promise.all(ids.map((id) => store.accept(written(id)))))).toBe(1);
   });
 });
 
-test('a closed store commits what waits and refuses the rest', async () => {
+test('a closed store commits waiting commands and refuses new ones', async () => {
   using place = folder();
   const store = open(place.file());
   const accepted = store.accept(written('m1'));

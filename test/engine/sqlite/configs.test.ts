@@ -21,7 +21,7 @@ function configsIn(store: FloorStore): number {
 }
 
 describe('the configuration of floors', () => {
-  test('is stored once for all that go by the same, and shared by them in memory', async () => {
+  test('is stored once for all floors with the same configuration, and shared in memory', async () => {
     using place = folder();
     const store = open(place.file());
     for (const channel of CHANNELS) await seat(store, channel);
@@ -40,7 +40,7 @@ describe('the configuration of floors', () => {
     await again.close();
   });
 
-  test('has another row for what differs, and both are read back', async () => {
+  test('has a row for each different configuration, and all are read back', async () => {
     using place = folder();
     const store = open(place.file());
     await seat(store);
@@ -58,7 +58,7 @@ describe('the configuration of floors', () => {
     await again.close();
   });
 
-  test('that was rolled back with its commit is stored by the next one', async () => {
+  test('is stored by the next commit after a rollback', async () => {
     using place = folder();
     const store = open(place.file());
     const [configure] = seating();
@@ -74,7 +74,7 @@ describe('the configuration of floors', () => {
     await again.close();
   });
 
-  test('is found for a journal that another process reads', async () => {
+  test('is found when another process reads the journal', async () => {
     using place = folder();
     const store = open(place.file());
     await seat(store);
@@ -83,10 +83,10 @@ describe('the configuration of floors', () => {
   });
 });
 
-describe('a configuration that nothing names any more', () => {
+describe('an unused configuration', () => {
   const DAY = 86_400_000;
 
-  /** A channel that went by another mode long ago. */
+  /** Makes a channel that had another mode long ago. */
   async function changed(path: string): Promise<FloorStore> {
     const store = open(path);
     await seat(store);
@@ -100,7 +100,7 @@ describe('a configuration that nothing names any more', () => {
     return again;
   }
 
-  test('goes with what named it, and all that is left is read back', async () => {
+  test('is deleted with the last row that uses it, and everything else is read back', async () => {
     using place = folder();
     const store = await changed(place.file());
     const floor = store.floors.state('test:one');
@@ -117,7 +117,7 @@ describe('a configuration that nothing names any more', () => {
   });
 
   test.each([1, 2, 3, 4])(
-    'is there when it is named before, while or after it is looked for: commit %i',
+    'stays when it is used again before, during or after the search for unused ones: commit %i',
     async (moment) => {
       const db = openDatabase(MEMORY);
       const configs = new Configs(db);

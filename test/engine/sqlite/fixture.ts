@@ -13,10 +13,10 @@ import type { FloorStore, FloorStoreOptions } from '../../../src/turns/floor-sto
 export const AT = 1_700_000_000_000;
 export const AGENTS = ['pm', 'dev', 'qa'] as const;
 
-/** A disk on which everything is at once: a test of what follows from what waits for none. */
+/** A disk without delay, for tests that do not depend on syncs. */
 const QUICK_DISK: DiskSync = { sync: () => null, close: () => undefined };
 
-/** Options of a store whose posts hold 40 characters and whose announcements are their kind. */
+/** Options of a store whose posts have at most 40 characters, and whose announcements show only their kind. */
 export function options(path: string, changes: Partial<FloorStoreOptions> = {}): FloorStoreOptions {
   return {
     path,
@@ -34,7 +34,7 @@ export function open(path = ':memory:', changes: Partial<FloorStoreOptions> = {}
   return openFloorStore(options(path, changes));
 }
 
-/** A folder that `dispose` removes. */
+/** Makes a folder. `dispose` deletes it. */
 export function folder(): {
   readonly path: string;
   readonly file: (name?: string) => string;
@@ -78,7 +78,7 @@ export async function write(store: FloorStore, id: string, text?: string, channe
   await store.floors.apply(channel, { type: 'receive', id, addressed: [] }, AT);
 }
 
-/** What the holder says, and the end of its turn. */
+/** Lets the holder say a text and ends its turn. */
 export async function turn(store: FloorStore, text: string, channel = 'test:one'): Promise<void> {
   const held = store.floors.state(channel)?.turn;
   if (held === null || held === undefined) throw new Error('nobody holds the floor');
@@ -87,7 +87,7 @@ export async function turn(store: FloorStore, text: string, channel = 'test:one'
   await store.floors.apply(channel, { type: 'end', agent, epoch, outcome: 'completed', signalled: true }, AT);
 }
 
-/** Everything that can be read from a store, as one text. */
+/** All data of a store as one text. */
 export function everything(store: FloorStore, messages: readonly string[]): string {
   const channels = store.floors.keys().map((channel) => ({
     floor: store.floors.state(channel),

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { sortKey } from '../../../src/engine/sqlite/inbox.ts';
 
-test('numbers sort by value, whatever their length', () => {
+test('numbers sort by value, at any length', () => {
   fc.assert(
     fc.property(fc.bigInt({ min: 0n, max: 2n ** 80n }), fc.bigInt({ min: 0n, max: 2n ** 80n }), (a, b) => {
       expect(sortKey(String(a)) < sortKey(String(b))).toBe(a < b);
@@ -15,12 +15,12 @@ test('leading zeros change nothing', () => {
   expect(sortKey('0')).toBe(sortKey('000'));
 });
 
-test('time stamps with a fraction sort by time', () => {
+test('timestamps with a fraction sort by time', () => {
   const stamps = ['999.000200', '1712.000100', '1712.000200', '1712.100000'];
   expect(stamps.toReversed().toSorted((a, b) => (sortKey(a) < sortKey(b) ? -1 : 1))).toEqual(stamps);
 });
 
-test('anything else sorts as text, after the numbers', () => {
+test('any other key sorts as text, after the numbers', () => {
   const orders = ['12', '1.2.3', 'abc', 'b'];
   expect(orders.toReversed().toSorted((a, b) => (sortKey(a) < sortKey(b) ? -1 : 1))).toEqual(orders);
 });

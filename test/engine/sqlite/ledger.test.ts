@@ -25,7 +25,7 @@ const USE: ModelUse = {
   requestedBy: 'u1',
 };
 
-/** Somebody with a seat spends, whether it has the floor or not. */
+/** Spends tokens of an agent with a seat, with or without the floor. */
 async function spend(
   store: FloorStore,
   change: Partial<Extract<Command, { type: 'spend' }>> = {},
@@ -56,7 +56,7 @@ function edit(path: string, change: string): void {
 }
 
 describe('the ledger', () => {
-  test('has a row for each call that a floor is told of, and no price where there is none', async () => {
+  test('has a row for each model call that a floor is told of, and no cost for an unpriced call', async () => {
     using place = folder();
     await (await withCalls(place.file())).close();
     const { backend, input, output, cached, ms } = USE;
@@ -97,7 +97,7 @@ describe('the ledger', () => {
     expect(databaseProblems(place.file(), [FLOORS])).toEqual([]);
   });
 
-  test('is written with the fact, or not at all', async () => {
+  test('is written in the same commit as the fact', async () => {
     using place = folder();
     const store = await withCalls(place.file());
     const before = store.floors.journal('test:one', 999).length;
@@ -126,7 +126,7 @@ describe('the ledger', () => {
     await store.close();
   });
 
-  test('loses with retention what its journal loses', async () => {
+  test('loses the rows that retention prunes from its journal', async () => {
     using place = folder();
     const store = await withCalls(place.file());
     const DAY = 86_400_000;
@@ -141,7 +141,7 @@ describe('the ledger', () => {
     await again.close();
   });
 
-  test('forgets with an erasure who had asked, also in the journal, and nothing else', async () => {
+  test('forgets an erased person who asked for calls, also in the journal, and nothing else', async () => {
     using place = folder();
     const store = await withCalls(place.file());
     const use = { ...USE, requestedBy: 'somebody-5551234' };

@@ -8,13 +8,13 @@ import { runChild } from './process.ts';
 
 const SIDES = ['conch.db', 'conch.db-wal'] as const;
 
-/** What a killed process leaves: the files as they lie on the disk at this moment, put into another folder. */
+/** Copies the present files into another folder, as a killed process leaves them. */
 function asKilled(from: (name?: string) => string, to: (name?: string) => string): void {
   for (const name of [...SIDES, 'conch.mark']) copyFileSync(from(name), to(name));
 }
 
-describe('a file that lost the end of what was answered', () => {
-  test('because its log was removed is refused, and nothing of it is changed', async () => {
+describe('a file that lost confirmed commits at its end', () => {
+  test('is refused, unchanged, when its log was removed', async () => {
     using place = folder();
     expect(await runChild('apply-and-die', place.file())).toMatchObject({ signal: 'SIGKILL' });
     rmSync(place.file('conch.db-wal'));
@@ -26,7 +26,7 @@ describe('a file that lost the end of what was answered', () => {
     expect(() => open(place.file())).toThrow(expect.objectContaining({ code: 'gone-back' }));
   });
 
-  test('because its log is an older one is refused', async () => {
+  test('is refused when its log is an older one', async () => {
     using place = folder();
     using killed = folder();
     const store = open(place.file());
@@ -42,7 +42,7 @@ describe('a file that lost the end of what was answered', () => {
     await store.close();
   });
 
-  test('because an older copy took its place is refused', async () => {
+  test('is refused when an older copy replaced it', async () => {
     using place = folder();
     const first = open(place.file());
     await seat(first);
@@ -56,8 +56,8 @@ describe('a file that lost the end of what was answered', () => {
   });
 });
 
-describe('a file whose mark is lost, too', () => {
-  test('T87 is refused after a kill when its log is gone with the mark', async () => {
+describe('a file without its mark', () => {
+  test('T87 is refused after a kill when its log is gone, too', async () => {
     using place = folder();
     await open(place.file()).close();
     expect(await runChild('apply-and-die', place.file())).toMatchObject({ signal: 'SIGKILL' });
@@ -73,7 +73,7 @@ describe('a file whose mark is lost, too', () => {
     await store.close();
   });
 
-  test('T87 is opened after a kill with its log, and after a good end without one', async () => {
+  test('T87 is opened after a kill with its log, and after a normal end without a log', async () => {
     using place = folder();
     expect(await runChild('apply-and-die', place.file())).toMatchObject({ signal: 'SIGKILL' });
     for (const _ of ['killed', 'closed']) {
@@ -83,8 +83,8 @@ describe('a file whose mark is lost, too', () => {
   });
 });
 
-describe('a file that is whole', () => {
-  test('is opened after a kill, also at the moment when it was new', async () => {
+describe('an intact file', () => {
+  test('is opened after a kill, even one right after its creation', async () => {
     using place = folder();
     using killed = folder();
     const store = open(place.file());
@@ -102,7 +102,7 @@ describe('a file that is whole', () => {
     await open(place.file()).close();
   });
 
-  test('restored from a backup is opened beside the mark of what was there', async () => {
+  test('is opened after a restore from a backup, beside the mark of the earlier file', async () => {
     using place = folder();
     const store = open(place.file());
     await seat(store);
@@ -117,7 +117,7 @@ describe('a file that is whole', () => {
     }
   });
 
-  test('without a mark, or with one that is no mark, is opened, and marked for its owner alone', async () => {
+  test('is opened without a valid mark, and gets a mark that only its owner can read', async () => {
     using place = folder();
     const store = open(place.file());
     await seat(store);
@@ -130,13 +130,13 @@ describe('a file that is whole', () => {
     expect(statSync(place.file('conch.mark')).mode & 0o777).toBe(0o600);
   });
 
-  test('in the memory of a process has no mark', async () => {
+  test('has no mark when it is in memory', async () => {
     const store = openFloorStore(options(':memory:'));
     await store.close();
     expect(existsSync(':memory:.mark')).toBe(false);
   });
 
-  test('is marked no earlier than the disk has it', async () => {
+  test('gets its mark only after the disk has the data', async () => {
     using place = folder();
     const disk = Promise.withResolvers<void>();
     let syncs = 0;

@@ -32,7 +32,7 @@ describe('a database in use', () => {
     await store.close();
   });
 
-  test('can be read by others meanwhile, and what is written goes on however long they read', async () => {
+  test('can be read by other programs, and writing goes on however long they read', async () => {
     using place = folder();
     const store = open(place.file());
     await seat(store);
@@ -54,7 +54,7 @@ describe('a database in use', () => {
     await again.close();
   });
 
-  test('refuses what comes while another program writes to it, loses nothing, and heals', async () => {
+  test('refuses commands while another program writes, loses nothing, and recovers', async () => {
     using place = folder();
     const store = open(place.file());
     await seat(store);
@@ -69,7 +69,7 @@ describe('a database in use', () => {
     await store.close();
   });
 
-  test('has its lock in a file of its own, for its owner alone', async () => {
+  test('has a separate lock file that only its owner can read', async () => {
     using place = folder();
     const store = open(place.file());
     expect(statSync(place.file('conch.lock')).mode & 0o777).toBe(0o600);
@@ -78,7 +78,7 @@ describe('a database in use', () => {
     await open(place.file()).close();
   });
 
-  test('is free again once its owner was killed, and has all that was acknowledged', async () => {
+  test('is free after its owner was killed, with everything that was confirmed', async () => {
     using place = folder();
     const ended = await runChild('apply-and-die', place.file());
     expect(ended.signal).toBe('SIGKILL');
@@ -91,7 +91,7 @@ describe('a database in use', () => {
     await store.close();
   });
 
-  test('that was killed between accept and apply still owes the message to its floor', async () => {
+  test('still has a message for its floor after a kill between accept and apply', async () => {
     using place = folder();
     expect(await runChild('accept-and-die', place.file())).toMatchObject({ signal: 'SIGKILL' });
     const store = open(place.file());
@@ -105,13 +105,13 @@ describe('a database in use', () => {
 });
 
 describe('opening', () => {
-  test('makes the folder and a file for its owner alone', () => {
+  test('makes the folder and a file only for its owner', () => {
     using place = folder();
     openDatabase(place.file('a/b/conch.db')).close();
     expect(statSync(place.file('a/b/conch.db')).mode & 0o777).toBe(0o600);
   });
 
-  test('fixes the settings that durability rests on', () => {
+  test('sets the options that durability depends on', () => {
     using place = folder();
     const db = openDatabase(place.file());
     const names = ['journal_mode', 'synchronous', 'foreign_keys', 'locking_mode', 'secure_delete', 'auto_vacuum'];
@@ -144,7 +144,7 @@ describe('opening', () => {
     expect(readFileSync(place.file()).equals(before)).toBe(true);
   });
 
-  test('takes a migration whole or not at all', () => {
+  test('applies a migration completely or not at all', () => {
     using place = folder();
     const [step, broken] = ['004-step.sql', '005-broken.sql'].map((file) => pathToFileURL(place.file(file)));
     if (step === undefined || broken === undefined) throw new Error('no steps');
@@ -165,7 +165,7 @@ describe('opening', () => {
     expect(refusal(place.file()).message).toContain('not a database of Conch');
   });
 
-  test('refuses a file that is no database', () => {
+  test('refuses a file that is not a database', () => {
     using place = folder();
     writeFileSync(place.file(), 'once upon a time '.repeat(500));
     expect(refusal(place.file())).toMatchObject({
@@ -184,13 +184,13 @@ describe('opening', () => {
     expect(() => open(place.file())).toThrow('is damaged');
   });
 
-  test('a folder in the place of the file is refused', () => {
+  test('refuses a folder in place of the file', () => {
     using place = folder();
     mkdirSync(place.file());
     expect(refusal(place.file())).toMatchObject({ code: 'unavailable' });
   });
 
-  test('a folder without write access is refused in words', () => {
+  test('refuses a folder without write access with a clear message', () => {
     using place = folder();
     mkdirSync(place.file('closed'));
     chmodSync(place.path, 0o755);
@@ -203,7 +203,7 @@ describe('opening', () => {
     });
   });
 
-  test('a file without write access is refused in words', () => {
+  test('refuses a file without write access with a clear message', () => {
     using place = folder();
     openDatabase(place.file()).close();
     chmodSync(place.path, 0o755);
@@ -215,7 +215,7 @@ describe('opening', () => {
 });
 
 describe('a full disk', () => {
-  test('refuses what does not fit, loses nothing, and heals', async () => {
+  test('refuses commands without space for them, loses nothing, and recovers', async () => {
     using place = folder();
     const db = openDatabase(place.file());
     const store = new FloorStore(db, options(place.file()));
@@ -249,7 +249,7 @@ describe('a full disk', () => {
   });
 });
 
-/** The superuser may write everywhere: step down for a moment. */
+/** Runs as user nobody: the superuser may write everywhere. */
 function asNobody(run: () => void): void {
   if (process.geteuid?.() !== 0) return run();
   process.seteuid?.('nobody');

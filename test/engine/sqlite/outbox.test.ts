@@ -22,7 +22,7 @@ function post(text: string): Effect {
   return { type: 'post', agent: 'pm', epoch: 1, line: 1, text };
 }
 
-/** An outbox to which effects of floors are owed as a floor owes them, each time by another row of the journal. */
+/** An outbox that gets effects as from floors, each call from a new row of the journal. */
 class Box {
   readonly #db;
   readonly #uses;
@@ -56,23 +56,23 @@ class Box {
     });
   }
 
-  /** Whether what was settled must be on the disk before anything is handed out. */
+  /** True when settled rows must be on the disk before the next lease. */
   mustSettle(): boolean {
     return this.#outbox.mustSettle(AT);
   }
 
-  /** Another transaction, with which goes along what was settled. */
+  /** Commits a transaction, which also writes settled rows. */
   commit(): void {
     this.#outbox.writeSettled();
     this.#outbox.committed();
   }
 
-  /** Takes away what is done, as retention does. */
+  /** Deletes settled rows, as retention does. */
   prune(): void {
     this.#db.exec("DELETE FROM outbox WHERE state IN ('confirmed', 'failed')");
   }
 
-  /** What the next life of the program finds. */
+  /** Opens the outbox as the next start of the program does. */
   restart(how: 'in good order' | 'killed'): void {
     if (how === 'in good order') this.#outbox.note();
     this.#outbox = new Outbox(this.#db, 'box');
@@ -93,7 +93,7 @@ function box(): { readonly outbox: Box; readonly next: () => OutboxRow } {
 describe('a text beyond the length of a file', () => {
   const long = 'word '.repeat(40).trim();
 
-  test('stays one row when an agent says it, and is split when it is announced', () => {
+  test("stays one row as an agent's text, and is split as an announcement", () => {
     const db = openDatabase(':memory:');
     const outbox = new Box(db, { fileAbove: () => 100, words: () => long });
     outbox.owe(ONE, [post(long), post('word '.repeat(20).trim()), announce(1)]);
@@ -130,7 +130,7 @@ test.each([
 });
 
 test.each(['in one life', 'after a restart'])(
-  'T67 what became of a question in parts edits each of them, %s',
+  'T67 the answer to a question in parts edits each part, %s',
   (life) => {
     const db = openDatabase(':memory:');
     const words = ({ kind }: { readonly kind: string }) =>
@@ -165,7 +165,7 @@ test.each(['in one life', 'after a restart'])(
 );
 
 describe('an announcement that recurs', () => {
-  test('edits the one that was confirmed', () => {
+  test('edits the post of the confirmed first one', () => {
     const { outbox, next } = box();
     outbox.owe(ONE, [announce(1), announce(2), announce(3)]);
     const edits = ['p1', null, null].map((platformId) => {
@@ -180,14 +180,14 @@ describe('an announcement that recurs', () => {
     ]);
   });
 
-  test('is a new post when the first never got through', () => {
+  test('is a new post when the first was never posted', () => {
     const { outbox, next } = box();
     outbox.owe(ONE, [announce(1), announce(2)]);
     outbox.settle(next(), { state: 'failed', why: 'refused' });
     expect(next()).toMatchObject({ text: 'timeout 2', editsId: null });
   });
 
-  test('stands alone when it occurs anew', () => {
+  test('is a separate post after another announcement', () => {
     const { outbox, next } = box();
     outbox.owe(ONE, [announce(1), announce(1)]);
     outbox.settle(next(), { state: 'confirmed', platformId: 'p1' });
@@ -196,7 +196,7 @@ describe('an announcement that recurs', () => {
 });
 
 describe('lanes', () => {
-  test('are served side by side, the oldest first', () => {
+  test('are served side by side, the oldest entries first', () => {
     const { outbox } = box();
     outbox.owe(ONE, [prompt('pm', 1), post('a'), { type: 'receipt', message: 'm1', receipt: 'held' }, post('b')]);
     outbox.owe('test:two', [post('c')]);
@@ -208,7 +208,7 @@ describe('lanes', () => {
     ]);
   });
 
-  test('an interrupt overtakes what its agent is owed', () => {
+  test('an interrupt overtakes other entries for its agent', () => {
     const { outbox } = box();
     outbox.owe(ONE, [prompt('pm', 1)]);
     outbox.lease(10, AT);
@@ -217,13 +217,13 @@ describe('lanes', () => {
     expect(outbox.lease(10, AT).rows.map((row) => row.lane)).toEqual(['interrupt:pm']);
   });
 
-  test('a limit leaves the rest for the next call', () => {
+  test('a limit leaves the other lanes for the next lease', () => {
     const { outbox } = box();
     for (const channel of ['a', 'b', 'c']) outbox.owe(channel, [post('x')]);
     expect([2, 2, 2].map((limit) => outbox.lease(limit, AT).rows.length)).toEqual([2, 1, 0]);
   });
 
-  test('take no longer one by one with a long backlog', async () => {
+  test('take the same time per entry with a long backlog', async () => {
     await mustGrowLinearly((size) => {
       const { outbox } = box();
       const effects = Array.from({ length: size }, (_, n) => post(`text ${n}`));
@@ -239,7 +239,7 @@ describe('lanes', () => {
   });
 });
 
-test('what was settled in a lane is on the disk before the next of it, however many others are owed something in between', () => {
+test('a settled entry of a lane is on the disk before the next one is leased, however many other lanes were served meanwhile', () => {
   const { outbox, next } = box();
   outbox.owe(ONE, [post('first')]);
   outbox.settle(next(), { state: 'confirmed', platformId: 'p1' });
@@ -256,7 +256,7 @@ describe('a lane behind another', () => {
   const done: Effect = { type: 'receipt', message: 'm1', receipt: 'done', epoch: 1 };
   const lanes = (from: Box, at: number): readonly string[] => from.lease(10, at).rows.map(({ lane }) => lane);
 
-  test('T37 is handed out once everything that was owed before it stands, and not what came after it', () => {
+  test('T37 is leased once all earlier posts are confirmed, whatever came later', () => {
     const behind = new Box();
     behind.owe(ONE, [post('one'), post('two'), done]);
     behind.owe(ONE, [post('three')]);
@@ -268,7 +268,7 @@ describe('a lane behind another', () => {
     expect(lanes(behind, AT).toSorted()).toEqual(['after:posts', 'posts']);
   });
 
-  test('T37 waits through what is tried again, also after the program was killed', () => {
+  test('T37 waits for an earlier post that is retried, also after a kill', () => {
     const behind = new Box();
     behind.owe(ONE, [post('one'), done]);
     const [row] = behind.lease(10, AT).rows;
@@ -278,7 +278,7 @@ describe('a lane behind another', () => {
     expect(lanes(behind, AT)).toEqual(['posts']);
   });
 
-  test('T37 does not wait for other channels, or when nothing is owed before it', () => {
+  test('T37 does not wait for other channels, or when no earlier post is pending', () => {
     const behind = new Box();
     behind.owe('test:two', [post('elsewhere')]);
     behind.owe(ONE, [done]);
@@ -287,7 +287,7 @@ describe('a lane behind another', () => {
 });
 
 describe('a cancel', () => {
-  test('takes back prompts and injections of its agent up to its epoch, and nothing else', () => {
+  test('cancels prompts and injections of its agent up to its epoch, and nothing else', () => {
     const { outbox, next } = box();
     const inject: Effect = { type: 'inject', agent: 'pm', epoch: 2, message: 'm2', observed: false };
     outbox.owe(ONE, [prompt('pm', 1), inject, { type: 'observe', agent: 'pm', message: 'm3' }, prompt('pm', 3)]);
@@ -299,7 +299,7 @@ describe('a cancel', () => {
     ]);
   });
 
-  test('lets what is in flight end, but not start again', () => {
+  test('lets an entry in flight end, but not start again', () => {
     const { outbox, next } = box();
     outbox.owe(ONE, [prompt('pm', 1)]);
     const row = next();
@@ -308,7 +308,7 @@ describe('a cancel', () => {
     expect(outbox.lease(10, AT)).toEqual({ rows: [], next: null });
   });
 
-  test('takes back nothing that is for the platform', () => {
+  test('cancels no entry for the platform', () => {
     const { outbox, next } = box();
     outbox.owe(ONE, [post('a'), { type: 'cancel', agent: 'pm', epoch: 9 }]);
     expect(next()).toMatchObject({ text: 'a' });
@@ -316,7 +316,7 @@ describe('a cancel', () => {
 });
 
 describe('after the program was killed', () => {
-  test('the first row of every lane is uncertain, for it may have been in flight; the others are not', () => {
+  test('the first row of every lane is uncertain because it may have been in flight; the others are not', () => {
     const { outbox } = box();
     outbox.owe(ONE, [post('a'), post('b'), { type: 'receipt', message: 'm1', receipt: 'held' }]);
     outbox.restart('killed');
@@ -329,7 +329,7 @@ describe('after the program was killed', () => {
     expect(outbox.lease(9, AT).rows).toMatchObject([{ text: 'b', uncertain: false, afterId: 'p1' }]);
   });
 
-  test('what agents were owed is gone: their floors owe it anew', () => {
+  test('entries for agents are gone: their floors make new ones', () => {
     const { outbox } = box();
     outbox.owe(ONE, [prompt('pm', 1), post('a')]);
     outbox.restart('killed');
@@ -338,7 +338,7 @@ describe('after the program was killed', () => {
 });
 
 describe('after thousands of posts', () => {
-  /** One that cannot be posted, and thousands behind it that were, in another channel. */
+  /** An outbox with one post that cannot be sent, and thousands of later, confirmed posts in another channel. */
   const busy = (): Box => {
     const { outbox, next } = box();
     outbox.owe(ONE, [post('stuck')]);
@@ -351,7 +351,7 @@ describe('after thousands of posts', () => {
     return outbox;
   };
 
-  test('a start finds the one that is still owed, and what stands last in each channel', () => {
+  test('a start finds the pending entry, and the last post of each channel', () => {
     const outbox = busy();
     outbox.owe('test:two', [post('last')]);
     outbox.restart('killed');
@@ -361,7 +361,7 @@ describe('after thousands of posts', () => {
     ]);
   });
 
-  test('a start finds what was owed after all that was done was taken away', () => {
+  test('a start finds pending entries after all settled ones were pruned', () => {
     const outbox = busy();
     outbox.settle(outbox.lease(1, AT + 60_000).rows[0] ?? fail(), { state: 'confirmed', platformId: 'q' });
     for (let n = 1; n <= 10_000; n += 1) {
@@ -381,8 +381,8 @@ function fail(): never {
   throw new Error('nothing is owed');
 }
 
-describe('after an end in good order', () => {
-  test('only what was in flight or in doubt is uncertain', () => {
+describe('after a normal end', () => {
+  test('only entries in flight or uncertain ones are uncertain', () => {
     const { outbox, next } = box();
     outbox.owe(ONE, [post('a')]);
     outbox.owe('test:two', [post('b')]);
@@ -400,7 +400,7 @@ describe('after an end in good order', () => {
 });
 
 describe('settling', () => {
-  test('a row twice changes nothing', () => {
+  test('a row a second time changes nothing', () => {
     const { outbox, next } = box();
     outbox.owe(ONE, [post('a'), post('b')]);
     const row = next();
@@ -410,7 +410,7 @@ describe('settling', () => {
     expect(next()).toMatchObject({ text: 'b', afterId: 'p1' });
   });
 
-  test('that was refused for good is kept with its reason, and nothing waits for it', () => {
+  test('a row that was refused for good keeps the reason, and nothing waits for it', () => {
     const { outbox, next } = box();
     outbox.owe(ONE, [post('a'), post('b')]);
     outbox.settle(next(), { state: 'failed', why: 'no such channel' });
@@ -419,7 +419,7 @@ describe('settling', () => {
   });
 });
 
-test('ids follow from the row of the journal that owes, and from the place in it', () => {
+test("ids consist of the journal's row and the position in it", () => {
   const { outbox } = box();
   outbox.owe(ONE, [post('a'), prompt('pm', 1)]);
   outbox.owe('test:two', [post('word '.repeat(20).trim())]);
@@ -433,13 +433,13 @@ test('ids follow from the row of the journal that owes, and from the place in it
   ]);
 });
 
-test('a blank text or an announcement that is switched off owes nothing', () => {
+test('a blank text or a disabled announcement makes no entry', () => {
   const outbox = new Box(openDatabase(':memory:'), { words: () => null });
   outbox.owe(ONE, [post(' \n '), announce(1)]);
   expect(outbox.lease(10, AT).rows).toEqual([]);
 });
 
-describe('a question whose agent is gone', () => {
+describe('a question of an agent that was restarted', () => {
   const question = { kind: 'approval', agent: 'pm', question: 8, title: 'rm', gone: true } as const;
   const told = (detail: string, texts: Partial<ConstructorParameters<typeof Box>[1]> = {}) => {
     const words: FloorStoreOptions['words'] = (asked) =>
@@ -459,14 +459,14 @@ describe('a question whose agent is gone', () => {
     return seen;
   };
 
-  test('is edited where it is one message', () => {
+  test('is edited when it is one message', () => {
     expect(told('ls').slice(1, 2)).toEqual([['8 ls', 'p1']]);
   });
 
   test.each([
     ['several messages', {}],
     ['a file', { fileAbove: () => 30 }],
-  ])('is told of below it where it is %s, and its answer takes its own place', (_, texts) => {
+  ])('is posted again below when it is %s, and its answer edits the first post', (_, texts) => {
     const seen = told('word '.repeat(20).trim(), texts);
     expect(seen.filter(([text]) => text === '8')).toEqual([['8', null]]);
     expect(seen.at(-1)?.[1]).toBe('p1');

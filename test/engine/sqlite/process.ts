@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-/** How another process that opens a store came to its end. */
+/** The end of another process that opened a store. */
 export type Ended = {
   readonly code: number | null;
   readonly signal: string | null;

@@ -11,7 +11,7 @@ import { counter } from '../toy.ts';
 
 const DAY = 86_400_000;
 
-/** A store with a channel in which much was said long ago, and some today; its states are stored. */
+/** A store with a long old history in a channel and some turns of today. Its states are stored. */
 async function withHistory(
   path: string,
   turns = 60,
@@ -34,7 +34,7 @@ async function withHistory(
   return open(path);
 }
 
-/** Does all that is owed. */
+/** Delivers all pending entries. */
 async function deliver(store: FloorStore): Promise<void> {
   for (let { rows } = await store.owed(100, AT); rows.length > 0; { rows } = await store.owed(100, AT)) {
     for (const row of rows) await store.settle(row, { state: 'confirmed', platformId: `p-${row.id}` });
@@ -48,11 +48,11 @@ async function today(store: FloorStore, id: string): Promise<void> {
 
 const OLD = () => AT + 1;
 
-/** A machine whose keys are channels, as those of the floor. */
+/** A machine whose keys are channels, like the floor's keys. */
 const besideFloor = { ...counter, name: 'review', channelOf: (key: string) => key };
 
 describe('retention', () => {
-  test('takes away what is old, and leaves a whole journal, the same floor, and what is new', async () => {
+  test('deletes old rows, and leaves an intact journal, the same floor, and new rows', async () => {
     using place = folder();
     const store = await withHistory(place.file());
     const floor = store.floors.state('test:one');
@@ -78,7 +78,7 @@ describe('retention', () => {
     await again.close();
   });
 
-  test('reaches what stands beside a floor, for each of its agents', async () => {
+  test('reaches machines with keys per agent, such as background runs', async () => {
     using place = folder();
     const keys = ['test:one dev', 'test:two dev'];
     const first = open(place.file());
@@ -101,7 +101,7 @@ describe('retention', () => {
     await unhosted.close();
   });
 
-  test('T80 takes the channel of a key from its machine, whatever the key looks like', async () => {
+  test('T80 takes the channel of a key from its machine, whatever the form of the key', async () => {
     using place = folder();
     const reviews = { ...counter, name: 'review', channelOf: (key: string) => key.split('/')[1] ?? '' };
     const keys = ['r1/test:one/dev qa', 'r1/test:two/dev qa'];
@@ -117,7 +117,7 @@ describe('retention', () => {
     await store.close();
   });
 
-  test('asked for no channel takes away nothing', async () => {
+  test('deletes nothing when no channel is due', async () => {
     using place = folder();
     const store = await withHistory(place.file(), 3);
     expect(await store.prune(() => null, false)).toEqual({ entries: 0, messages: 0, posts: 0, calls: 0, configs: 0 });
@@ -126,7 +126,7 @@ describe('retention', () => {
     await store.close();
   });
 
-  test('keeps a message that the floor still holds, however old it is', async () => {
+  test('keeps a message that the floor still holds, at any age', async () => {
     using place = folder();
     const store = open(place.file());
     await seat(store);
@@ -140,7 +140,7 @@ describe('retention', () => {
     await store.close();
   });
 
-  test('keeps a message that the floor still holds, also where another machine has the key of the channel', async () => {
+  test('keeps a message that the floor still holds, also when another machine has a key of the same name', async () => {
     using place = folder();
     const store = open(place.file());
     const beside = store.host(besideFloor);
@@ -155,9 +155,9 @@ describe('retention', () => {
     await store.close();
   });
 
-  test('takes away old posts, also where another machine has the key of the channel', async () => {
+  test('deletes old posts, also when another machine has a key of the same name', async () => {
     using place = folder();
-    // Its rows are newer than the first rows of the floor, and older than all posts.
+    // The rows of the other machine are newer than the floor's first rows, and older than all posts.
     const store = await withHistory(place.file(), 3, async (first) => {
       const beside = first.host(besideFloor);
       for (let n = 0; n < 2; n += 1) await beside.apply('test:one', { type: 'add', by: 1 }, AT);
@@ -168,7 +168,7 @@ describe('retention', () => {
     await store.close();
   });
 
-  test('killed after any of its commits leaves a whole file, and goes on where it was', async () => {
+  test('leaves an intact file when it is killed after any commit, and continues later', async () => {
     using place = folder();
     using killed = folder();
     await (await withHistory(place.file(), 40)).close();
@@ -192,7 +192,7 @@ describe('retention', () => {
     expect(moments).toBeGreaterThan(5);
   });
 
-  test('leaves a checkpoint that shows when it was changed', async () => {
+  test('leaves a checkpoint whose later change is found', async () => {
     using place = folder();
     const store = await withHistory(place.file(), 3);
     await store.prune(OLD, false);
@@ -208,13 +208,13 @@ describe('retention', () => {
   });
 });
 
-/** Whether a word stands anywhere in the files of a database. */
+/** True when the files of the database have a word anywhere. */
 function isLeft(file: (name?: string) => string, word: string): boolean {
   return ['conch.db', 'conch.db-wal'].some((name) => readFileSync(file(name)).includes(word));
 }
 
 describe('an erasure', () => {
-  test('of a person leaves none of its words in the file, the log, or what is read', async () => {
+  test('of a person leaves none of its words in the file, the log, or any read', async () => {
     using place = folder();
     const store = open(place.file());
     await seat(store);
@@ -259,7 +259,7 @@ describe('an erasure', () => {
     await store.close();
   });
 
-  test('leaves no copy of a word where SQLite moved rows between pages', async () => {
+  test('leaves no copy of a word in pages from which SQLite moved rows', async () => {
     const hadCopies: number[] = [];
     for (let seed = 1; seed <= 12; seed += 1) {
       using place = folder();
@@ -285,7 +285,7 @@ describe('an erasure', () => {
     expect(hadCopies).not.toEqual([]);
   });
 
-  test('of a post takes the text from the journal, and chain and fold stay whole', async () => {
+  test('of a post deletes its text from the journal, whose chain and fold stay intact', async () => {
     using place = folder();
     const store = open(place.file());
     await seat(store);
@@ -310,13 +310,13 @@ describe('an erasure', () => {
     await again.close();
   });
 
-  test('of a message that nobody knows takes nothing', async () => {
+  test('of an unknown message changes nothing', async () => {
     const store = open();
     expect(await store.erase({ what: 'message', id: 'm9' })).toEqual({ messages: 0, posts: 0, acts: 0 });
     await store.close();
   });
 
-  /** A channel in which u1 spoke, asked for calls of a model, and gave commands. */
+  /** A channel in which u1 wrote, caused model calls, and gave commands. */
   async function withPerson(path: string): Promise<FloorStore> {
     const store = open(path);
     await seat(store);
@@ -337,7 +337,7 @@ describe('an erasure', () => {
     return open(path);
   }
 
-  test('killed after any of its commits leaves a whole file, and done again takes the rest', async () => {
+  test('leaves an intact file when it is killed after any commit, and erases the rest when repeated', async () => {
     using place = folder();
     using killed = folder();
     await (await withPerson(place.file())).close();
@@ -361,7 +361,7 @@ describe('an erasure', () => {
     expect(moments).toBeGreaterThan(8);
   });
 
-  test('takes in what is written while it works', async () => {
+  test('can run while commands are written', async () => {
     using place = folder();
     const store = await withPerson(place.file());
     const erased = store.erase({ what: 'person', id: 'u1' });
@@ -378,7 +378,7 @@ describe('an erasure', () => {
     await store.close();
   });
 
-  test('of a person reaches what a checkpoint keeps', async () => {
+  test('of a person reaches the checkpoint', async () => {
     using place = folder();
     const first = open(place.file());
     const before = first.host(runMachine);
@@ -403,7 +403,7 @@ describe('an erasure', () => {
     await store.close();
   });
 
-  test('says so when another program keeps the log from being emptied', async () => {
+  test('fails with a message when another program keeps the log from being emptied', async () => {
     using place = folder();
     const store = open(place.file());
     await seat(store);

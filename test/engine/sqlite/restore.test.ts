@@ -5,7 +5,7 @@ import { MIGRATIONS, openDatabase, openToRead } from '../../../src/engine/sqlite
 import { folder, open, seat, turn, write } from './fixture.ts';
 import { runChild } from './process.ts';
 
-/** A database with a backup of an earlier moment beside it. */
+/** Makes a database and beside it an earlier backup. */
 async function withBackup(file: (name?: string) => string): Promise<void> {
   const store = open(file());
   await seat(store);
@@ -16,7 +16,7 @@ async function withBackup(file: (name?: string) => string): Promise<void> {
 }
 
 describe('a restore', () => {
-  test('puts the backup in the place of the database, and keeps what was there', async () => {
+  test('replaces the database by the backup, and keeps the old files', async () => {
     using place = folder();
     await withBackup(place.file);
     const was = readFileSync(place.file());
@@ -32,7 +32,7 @@ describe('a restore', () => {
     expect(existsSync(place.file('copy.db-wal'))).toBe(false);
   });
 
-  test('goes on from what is left of a database that has gone back', async () => {
+  test('continues from a database that has gone back', async () => {
     using place = folder();
     expect(await runChild('apply-and-die', place.file())).toMatchObject({ signal: 'SIGKILL' });
     rmSync(place.file('conch.db-wal'));
@@ -43,7 +43,7 @@ describe('a restore', () => {
     await store.close();
   });
 
-  test('into an empty folder puts nothing aside', async () => {
+  test('keeps no old files for an empty folder', async () => {
     using place = folder();
     using other = folder();
     await withBackup(place.file);
@@ -51,7 +51,7 @@ describe('a restore', () => {
     await open(other.file()).close();
   });
 
-  test('takes a backup of an earlier version, which the next start brings up to date', async () => {
+  test('accepts a backup of an earlier version, which the next start migrates', async () => {
     using place = folder();
     const backup = place.file('earlier.db');
     openDatabase(backup, MIGRATIONS.slice(0, 1)).close();
@@ -63,7 +63,7 @@ describe('a restore', () => {
     await store.close();
   });
 
-  test('is refused, and changes nothing, while the database is in use, and of a file that is missing or damaged', async () => {
+  test('is refused, without a change, while the database is in use, and for a missing or damaged file', async () => {
     using place = folder();
     await withBackup(place.file);
     const was = readFileSync(place.file());
@@ -81,7 +81,7 @@ describe('a restore', () => {
     await store.close();
   });
 
-  test('that fails leaves no second copy of the backup', async () => {
+  test('leaves no second copy of the backup when it fails', async () => {
     using place = folder();
     await withBackup(place.file);
     mkdirSync(place.file('taken.db'));
@@ -89,7 +89,7 @@ describe('a restore', () => {
     expect(existsSync(place.file('taken.db.restoring'))).toBe(false);
   });
 
-  test('cut short at any moment is refused at the next start or never was, and can be done again', async () => {
+  test('can be repeated when it was interrupted, and the next start refuses the half-restored file', async () => {
     for (const moment of ['log aside', 'both'] as const) {
       using place = folder();
       await withBackup(place.file);

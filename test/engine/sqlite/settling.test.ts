@@ -5,7 +5,7 @@ import { AT, folder, open, seat, turn, write, written } from './fixture.ts';
 
 const LATER = AT + 1_000;
 
-/** A store whose disk counts what is brought to it, and is slow when told. */
+/** A store whose disk counts syncs, and waits while `gate` is set. */
 async function watched(path: string) {
   const disk = { syncs: 0, gate: null as Promise<void> | null };
   const sync = (): Promise<void> | null => {
@@ -27,7 +27,7 @@ async function watched(path: string) {
   return { disk, store, posts, post };
 }
 
-/** What a new process finds in a copy of the file as it is now: the texts that may have been posted. */
+/** The texts that a new process finds uncertain in a copy of the present file. */
 async function inDoubt(path: string): Promise<readonly (string | null)[]> {
   for (const end of ['', '-wal']) copyFileSync(`${path}${end}`, `${path}.copy${end}`);
   const store = open(`${path}.copy`);
@@ -39,8 +39,8 @@ async function inDoubt(path: string): Promise<readonly (string | null)[]> {
 
 const CONFIRMED = { state: 'confirmed', platformId: 'p1' } as const;
 
-describe("a lane's last post that is confirmed", () => {
-  test('goes along with the next commit, and makes none of its own', async () => {
+describe("the settlement of a lane's last post", () => {
+  test('is written with the next commit, and causes none itself', async () => {
     using place = folder();
     const { disk, store, post } = await watched(place.file());
     await turn(store, 'a plan');
@@ -54,7 +54,7 @@ describe("a lane's last post that is confirmed", () => {
     await store.close();
   });
 
-  test('is committed a second after when nothing else is', async () => {
+  test('is committed after a second without another commit', async () => {
     using place = folder();
     const { disk, store, post } = await watched(place.file());
     await turn(store, 'a plan');
@@ -69,7 +69,7 @@ describe("a lane's last post that is confirmed", () => {
     await store.close();
   });
 
-  test('is committed at an end in good order', async () => {
+  test('is committed at a normal end', async () => {
     using place = folder();
     const { store, post } = await watched(place.file());
     await turn(store, 'a plan');
@@ -82,7 +82,7 @@ describe("a lane's last post that is confirmed", () => {
     await again.close();
   });
 
-  test('is on the disk before the post behind it is handed out, also one whose commit was under way', async () => {
+  test('is on the disk before the next post is leased, even a post whose commit was already running', async () => {
     using place = folder();
     const { disk, store, posts, post } = await watched(place.file());
     await turn(store, 'a plan');
@@ -102,7 +102,7 @@ describe("a lane's last post that is confirmed", () => {
   });
 });
 
-test('a post with others behind it is settled on the disk before the next is handed out', async () => {
+test('a post with later posts in its lane is settled on the disk before the next one is leased', async () => {
   using place = folder();
   const { disk, store, posts, post } = await watched(place.file());
   await turn(store, 'a text that is longer than one post of this platform can be');

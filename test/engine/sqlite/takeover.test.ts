@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { MIGRATIONS, formerFile, openDatabase, openToRead } from '../../../src/engine/sqlite/open.ts';
 import { folder, open, seat, write } from './fixture.ts';
 
-/** A file of this version with a message, and the migrations of a next version. */
+/** Makes a file of this version with a message. Returns the migrations of a next version. */
 async function former(place: ReturnType<typeof folder>): Promise<readonly URL[]> {
   const store = open(place.file());
   await seat(store);
@@ -16,8 +16,8 @@ async function former(place: ReturnType<typeof folder>): Promise<readonly URL[]>
   return [...MIGRATIONS, pathToFileURL(step)];
 }
 
-describe('a file whose schema is brought up to date', () => {
-  test('is copied beside itself first, for its owner alone, as a backup with the whole journal', async () => {
+describe('a file whose schema is migrated', () => {
+  test('is first copied beside itself, only for its owner, as a backup with the whole journal', async () => {
     using place = folder();
     const next = await former(place);
     const said: string[] = [];
@@ -35,14 +35,14 @@ describe('a file whose schema is brought up to date', () => {
     db.close();
   });
 
-  test('is refused by the version before, which names the copy', async () => {
+  test('is refused by the earlier version, which names the copy', async () => {
     using place = folder();
     openDatabase(place.file(), await former(place)).close();
     const copy = formerFile(place.file(), MIGRATIONS.length);
     expect(() => openDatabase(place.file())).toThrow(`conch restore ${copy}`);
   });
 
-  test('is not read before a start brought it up to date', async () => {
+  test('is not read before a start has migrated it', async () => {
     using place = folder();
     const next = await former(place);
     expect(() => openToRead(place.file(), next)).toThrow('Start Conch once, then try again');
@@ -50,7 +50,7 @@ describe('a file whose schema is brought up to date', () => {
     openToRead(place.file(), next).close();
   });
 
-  test('is not changed when no copy of it can be made', async () => {
+  test('is not changed when it cannot be copied', async () => {
     using place = folder();
     const next = await former(place);
     const part = `${formerFile(place.file(), MIGRATIONS.length)}.part`;

@@ -6,7 +6,7 @@ import { AT, everything, folder, open, seat, turn, write, written } from './fixt
 
 const MESSAGES = ['m1', 'm2', 'm3', 'm4'];
 
-/** Makes a store with a conversation, an unapplied message and owed effects in it, and closes it. */
+/** Makes and closes a store with a conversation, an unapplied message and pending entries. */
 async function record(path: string): Promise<void> {
   const store = open(path, { ids: () => 'issuer' });
   await seat(store);
@@ -20,7 +20,7 @@ async function record(path: string): Promise<void> {
   await store.close();
 }
 
-/** What is wrong with the store in a file: the refusal to open it, or the problems found by a full check. */
+/** The problems of the store in a file: the error at opening, or the results of a full check. */
 async function problems(path: string): Promise<readonly string[]> {
   try {
     const store = open(path);
@@ -55,7 +55,7 @@ describe('the journal', () => {
     db.close();
   });
 
-  test('as it was left has no problems', async () => {
+  test('has no problems when nobody changed it', async () => {
     using place = folder();
     await record(place.file());
     expect(await problems(place.file())).toEqual([]);
@@ -90,15 +90,15 @@ const EDITS: Readonly<Record<string, string>> = {
   'a changed word that a part of the program keeps': `UPDATE memory SET value = '[]'`,
 };
 
-describe('an edit behind the store, with the triggers dropped', () => {
+describe('an edit of the file with the triggers dropped', () => {
   for (const [what, change] of Object.entries(EDITS)) {
-    test(`shows: ${what}`, async () => {
+    test(`is found: ${what}`, async () => {
       expect(await tampered(change)).not.toEqual([]);
     });
   }
 });
 
-describe('a journal that its stored state lags behind', () => {
+describe('a journal whose stored state lags behind', () => {
   test.each([
     ['a changed time', 'at = at + 1'],
     ['a changed count of facts', 'seq = seq + 1'],
@@ -110,7 +110,7 @@ describe('a journal that its stored state lags behind', () => {
     await seat(store);
     await write(store, 'm1', 'please build it');
     await turn(store, 'a plan');
-    // A copy of the files in the middle is what a crash leaves.
+    // A copy of the files at this moment is what a crash leaves.
     using crashed = folder();
     for (const name of readdirSync(place.path)) copyFileSync(place.file(name), crashed.file(name));
     await store.close();
@@ -155,7 +155,7 @@ describe('a damaged file', () => {
     expect(found).toBeGreaterThan(30);
   });
 
-  test("another store's write-ahead log is found out", async () => {
+  test("another store's write-ahead log is found", async () => {
     using place = folder();
     await record(place.file('one.db'));
     const earlier = open(place.file('two.db'));

@@ -4,7 +4,7 @@ import { Commits } from '../../../src/engine/sqlite/commits.ts';
 import { openDatabase } from '../../../src/engine/sqlite/open.ts';
 import { folder, open, seat, write } from './fixture.ts';
 
-/** Commits to a disk that is done when the test says so. */
+/** A commit log on a disk whose syncs end when the test says so. */
 function slowDisk() {
   const syncs: { resolve: () => void; reject: (error: Error) => void }[] = [];
   const events: string[] = [];
@@ -27,7 +27,7 @@ function slowDisk() {
 }
 
 describe('a slow disk', () => {
-  test('is waited for before anybody is told, and the next group gathers meanwhile', async () => {
+  test('is awaited before any answer, and the next group gathers meanwhile', async () => {
     const { syncs, events, say, turn } = slowDisk();
     const first = say('one');
     await turn();
@@ -43,7 +43,7 @@ describe('a slow disk', () => {
     expect(events.slice(4)).toEqual(['durable', 'two', 'three']);
   });
 
-  test('whose sync fails ends the store: nothing is acknowledged, and no sync is tried again', async () => {
+  test('ends the store when a sync fails: nothing is confirmed, and no sync is tried again', async () => {
     const { syncs, events, say, turn } = slowDisk();
     const lost = say('one');
     await turn();
@@ -55,7 +55,7 @@ describe('a slow disk', () => {
     expect([events, syncs.length]).toEqual([['commit', 'closed', 'lost'], 1]);
   });
 
-  test('is waited for at the end, too', async () => {
+  test('is awaited at the end, too', async () => {
     const { commits, syncs, events, say, turn } = slowDisk();
     const first = say('one');
     await turn();
@@ -69,7 +69,7 @@ describe('a slow disk', () => {
   });
 });
 
-test('a file holds what was acknowledged as soon as it was, read past its owner', async () => {
+test('a file has confirmed data at once, also for a reader other than its owner', async () => {
   using place = folder();
   const store = open(place.file());
   await seat(store);

@@ -1,6 +1,6 @@
 import type { Database, Statement } from 'better-sqlite3';
 
-/** What a database is asked, by its text; each time that it is asked counts. */
+/** Counts the queries of a database, by their texts. */
 export function watch(db: Database) {
   const asked = new Map<string, number>();
   const prepare = db.prepare.bind(db);
@@ -17,7 +17,7 @@ export function watch(db: Database) {
       },
     });
   Object.assign(db, { prepare: (sql: string) => watched(prepare(sql), sql) });
-  /** What is done for a statement, step by step, in SQLite's words. */
+  /** The steps of the query plan of a statement, in SQLite's words. */
   const plan = (sql: string): readonly string[] =>
     prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql.replaceAll(/@\w+|\?/gu, '1')}`)
       .all()
