@@ -130,7 +130,7 @@ test.each([
 });
 
 test.each(['in one life', 'after a restart'])(
-  'T67 the answer to a question in parts edits each part, %s',
+  'T67 the answer to a question that has several parts edits each of them, %s',
   (life) => {
     const db = openDatabase(':memory:');
     const words = ({ kind }: { readonly kind: string }) =>
