@@ -194,7 +194,7 @@ const WIDTH = 720;
 const LABEL = 250;
 const LINE = 22;
 
-/** Bars of the hand-overs a second of 1,000 channels, on a scale of powers of ten. */
+/** Draws a bar for the hand-overs per second at 1,000 channels. The scale has powers of ten. */
 function pictureOf(rows: readonly Row[]): string {
   const bars = Object.entries(NAMES)
     .map(([what, name]) => ({

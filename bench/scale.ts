@@ -18,7 +18,7 @@ export type ScaleRow = {
   readonly p50: Ratio;
 };
 
-/** Measures hand-overs on a store in PostgreSQL and on one in a file, in turn, each in a process of its own. */
+/** Measures hand-overs on a store in PostgreSQL and on one in a file, in turn, each in a new process. */
 export async function measureScale(): Promise<readonly ScaleRow[]> {
   const server = await testServer();
   if (server === null) throw new Error('Install PostgreSQL (apt-get install postgresql), or set CONCH_TEST_PG.');
@@ -59,7 +59,7 @@ export async function measureScale(): Promise<readonly ScaleRow[]> {
 }
 
 /**
- * The time after which the leader has joined the log, in milliseconds. Its measurement is still warming up then, so that
+ * The time after which the leader has joined the log, in milliseconds. Its measurement is still in its warm-up then, so
  * the others can start.
  */
 const STARTED_MS = 1_500;

@@ -34,7 +34,7 @@ export async function packAll(plan: PackPlan): Promise<readonly [PackedFile, Pac
   }
 }
 
-/** Packs `conch` alone, as it is packed by `packAll`. */
+/** Packs only `conch`, in the same way as `packAll`. */
 export async function packConch({ out, version, rebuilds = true }: PackPlan): Promise<PackedFile> {
   if (rebuilds) buildDist();
   const stage = mkdtempSync(join(tmpdir(), 'conch-stage-'));

@@ -7,7 +7,7 @@ import type { Plugin } from 'vite';
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const SOURCE = join(ROOT, 'src');
 
-/** Programs that Conch starts as processes of their own. Each keeps its place in the source. */
+/** Programs that Conch starts as separate processes. Each keeps its path in the source. */
 const PROGRAMS = ['lib/git-runner', 'agents/process/sandbox-relay', 'agents/backends/scripted/scratch-server'] as const;
 
 /**

@@ -29,7 +29,7 @@ export function treeIn(folder: string) {
       git('add', '-A');
       if (git('status', '--porcelain', '--untracked-files=no') !== '') git('commit', '-q', '-m', subject);
     },
-    /** Merges main here, and keeps the lines of both sides. A file that one side deleted is deleted. */
+    /** Merges main here, and keeps the lines of both sides. Deletes a file that one side deleted. */
     mergeMain(): void {
       spawnSync('git', ['-C', folder, 'merge', '--no-edit', 'main'], { env: GIT_ENVIRONMENT });
       for (const path of git('-c', 'core.quotePath=false', 'diff', '--name-only', '--diff-filter=U').split('\n')) {

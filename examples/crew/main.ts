@@ -26,7 +26,7 @@ const CHANNEL = 'console:shop';
 const BEN = { id: 'demo:ben', name: 'Ben', roles: [] };
 /** The person on the page, who starts the crew. */
 const YOU = { id: 'console:you', name: 'You', roles: [] };
-/** The time in which people can hold a merge, and the time that Ben takes to read one, in seconds at the pace 1. */
+/** The time in which people can hold a merge, and Ben's time to read a merge, in seconds at the pace 1. */
 const WINDOW_SECONDS = 20;
 const READING_SECONDS = 8;
 /** The time limit of a worker's question. It is longer than any demo. */

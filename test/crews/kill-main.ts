@@ -5,10 +5,10 @@ import type { TrialOrder } from './trial.ts';
 
 /**
  * Kills the program after facts of a recorded run, one repetition each, and compares the tree of main. The run has a
- * dependency, a conflict and a merged tree with red tests; `--all` records the twelve tickets. By default after every
- * fact; `--people vote` or `--people hold`: people make a ticket of a message, and vote for merges or hold them;
- * `--people meeting`: two workers meet about a conflict;
- * `--every n`: after every n-th; `--from` and `--to`: after facts with these numbers only; `--jobs n`: n at a time.
+ * dependency, a conflict and a merged tree with red tests. `--all`: records all twelve tickets. `--people vote`,
+ * `hold`: people make a ticket of a message, and vote for merges or hold them. `--people meeting`: two workers meet
+ * about a conflict. Kills after every fact. `--every n`: after every n-th fact. `--from`, `--to`: only after facts with
+ * these numbers. `--jobs n`: n repetitions at a time.
  */
 keepCompiled();
 const { values } = parseArgs({

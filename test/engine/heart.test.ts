@@ -159,7 +159,7 @@ describe('a process that stands by', () => {
   test.each([
     { what: 'reached', broken: breakable },
     { what: 'read', broken: unreadable },
-  ])('says once when the log can no longer be $what, and once more after it could', async ({ broken }) => {
+  ])('says once when the log can no longer be $what, and again after a recovery', async ({ broken }) => {
     const { time, memory, beating, seconds } = stage();
     const { clock, timers } = time;
     const leader = await beating();

@@ -44,7 +44,7 @@ function rivals(pause = turn) {
   });
 }
 
-describe('two stores over the same cells', () => {
+describe('two stores with the same cells', () => {
   test('lose no change of the same keys, whichever store is overtaken', async () => {
     const step = fc.record({ store: fc.nat(1), key: fc.constantFrom('a', 'b'), also: fc.boolean(), waits: fc.nat(3) });
     await fc.assert(

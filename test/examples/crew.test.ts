@@ -92,7 +92,7 @@ test(
 );
 
 test(
-  'with --votes, a merge needs the vote of a person besides Ben’s, and an end in the middle leaves nothing',
+  'with --votes, a merge needs a person’s vote besides Ben’s, and an early end leaves nothing behind',
   { timeout: 300_000 },
   async () => {
     const demo = startDemo(['--votes']);

@@ -32,7 +32,7 @@ const REMOTE_SILENCE_MS = 5_000 + 1_000;
 const TOOLS_SILENCE_MS = 5_000 + 30_000;
 const USUAL_SILENCE_MS = 60_000 + 30_000;
 
-/** Every door. */
+/** All doors. */
 export const DOORS: readonly Door[] = [
   {
     name: 'console http',

@@ -16,7 +16,7 @@ describe('the program with all entry points open', () => {
   }, 300_000);
 });
 
-describe('the inputs', () => {
+describe('the inputs of the fuzzer', () => {
   test('are the same for the same seed', () => {
     const bytes = Buffer.from('GET / HTTP/1.1\r\n\r\n');
     const made = () => Array.from({ length: 50 }, (_, seed) => mutated(randomOf(seed), bytes).toString('latin1'));

@@ -23,7 +23,7 @@ const SIMPLE: readonly Json[] = [
   [null],
 ];
 
-/** The text of a value, mostly of one that was changed in some places, sometimes broken as a text. */
+/** The text of a value: mostly of a changed value, sometimes with a broken syntax. */
 export function jsonText(random: Random, value: Json): string {
   const text = JSON.stringify(random.chance(0.6) ? changed(random, value) : value);
   if (random.chance(0.85)) return text;
@@ -45,7 +45,7 @@ export function jsonText(random: Random, value: Json): string {
   }
 }
 
-/** The value with some of its parts replaced, left out, added or deep inside others. */
+/** The value with some parts replaced, removed, added, or nested deep in others. */
 function changed(random: Random, value: Json): Json {
   if (random.chance(0.08)) return oddValue(random);
   if (value === null || typeof value !== 'object') return value;

@@ -53,7 +53,7 @@ describe('a fact that this version does not know', () => {
     ['of another type', { type: 'danced' }],
     ['with a field that it does not have', { ...Object(row?.facts[0]), mood: 'good' }],
     ['without a field that it has', { type: 'said', agent: 'pm', epoch: 1 }],
-  ])('is not read when it is one %s', (_what, fact) => {
+  ])('throws when it is a fact %s', (_what, fact) => {
     if (journal === undefined) throw new Error('there is no golden journal');
     expect(() => fold({ ...journal, rows: [{ at: 1, facts: [fact] }] })).toThrow(/invalid|unrecognized/u);
   });

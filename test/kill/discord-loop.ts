@@ -304,8 +304,8 @@ function begin({ place, env }: Run): Bot {
 }
 
 /**
- * Whether every floor came to rest, no channel changed any more and no post is pending, after the searches for drafts.
- * `database`: the name of the store in the program's data folder.
+ * True when every floor rests, no channel changes and no post is pending, after the searches for drafts. `database`:
+ * the name of the store in the program's data folder.
  */
 export async function isDiscordQuiet(
   { channels, server }: Pick<DiscordRoom, 'channels' | 'server'>,

@@ -7,7 +7,7 @@ import type { RemoteDiscord } from '../adapters/discord/server-remote.ts';
 
 const PROGRAM = new URL('discord-server-main.ts', import.meta.url).pathname;
 
-/** A loopback Discord in a process of its own. */
+/** A loopback Discord in a separate process. */
 export type SpawnedDiscord = {
   readonly apiUrl: string;
   readonly token: string;

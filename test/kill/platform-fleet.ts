@@ -39,7 +39,7 @@ export function faultOf(name: string): PlatformFault | null {
   return Object.hasOwn(FAULTS, name) ? (name as PlatformFault) : null;
 }
 
-/** What a run found. `resumed` and `forfeited` count turns that were open when a program took over. */
+/** The result of a run. `resumed`, `forfeited`: counts of turns that were open when a program took over. */
 export type PlatformReport = {
   readonly faultsMade: Readonly<Record<Fault, number>>;
   readonly messages: number;

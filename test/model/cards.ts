@@ -4,7 +4,7 @@ import type { FloorMachine } from '../../src/turns/floor-store.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import { viewOf } from '../../src/turns/view.ts';
 
-/** The commands of the buttons of a floor's card, apart from answers to questions. */
+/** The commands of the buttons on a floor's card, without answers to questions. */
 const BUTTONS = {
   '/floor skip': 'skip',
   '/stop': 'stop',
@@ -12,7 +12,7 @@ const BUTTONS = {
   '/floor resume': 'resume',
 } as const;
 
-/** The first button on the card of a floor that the floor refuses, or that changes nothing; `null` for none. */
+/** The first button of a floor's card that the floor refuses or that changes nothing; `null`: none. */
 export function deadButtonOf({ decide }: Pick<FloorMachine, 'decide'>, floor: Floor, at: Instant): string | null {
   const card = cardOf(
     viewOf(floor, at, ''),

@@ -6,7 +6,7 @@ import { catchInRuns } from './planted-runs.ts';
 import { catchInRounds, catchPlanted } from './plant.ts';
 import { knownWays } from './ways.ts';
 
-/** The bugs of one kind: how many are planted, and the names of those that no search has found. */
+/** The planted bugs of one kind: their number, and the names of those that no search found. */
 export type CaughtBugs = { readonly planted: number; readonly unseen: readonly string[] };
 
 type Catch = () => Promise<readonly { readonly bug: { readonly name: string }; readonly found: unknown }[]>;
@@ -24,8 +24,8 @@ const KINDS: Readonly<Record<string, Catch>> = {
 };
 
 /**
- * Looks for the planted bugs and prints a `CaughtBugs` for each kind, as JSON. A program of its own: the copies of the
- * source load several times faster without the test runner's transforms.
+ * Searches for the planted bugs and prints a `CaughtBugs` for each kind, as JSON. A separate program: it loads the
+ * copies of the source several times faster than the test runner with its transforms.
  */
 const caught: Record<string, CaughtBugs> = {};
 for (const [kind, search] of Object.entries(KINDS)) {

@@ -45,9 +45,9 @@ export type CrewNote = {
   /** `voters`: people who voted for the last measured commit. `votedFor`: the commit that the votes are for. */
   readonly voters: readonly string[];
   readonly votedFor: string | null;
-  /** Whether a person holds the merge. */
+  /** True while a person holds the merge. */
   readonly held: boolean;
-  /** The open meeting: its turns that were measured, and whether the worker agreed to something. `null`: none. */
+  /** The open meeting; `null`: none. `turns`: its measured turns. `agreed`: the worker agreed to a solution. */
   readonly meeting: { readonly turns: number; readonly agreed: boolean } | null;
   /** True when the open turn belongs to a meeting. */
   readonly isMeeting: boolean;
@@ -63,7 +63,7 @@ export type CrewScene = {
   readonly crew: Crew;
   readonly floors: Readonly<Record<string, Floor>>;
   readonly notes: Readonly<Record<string, CrewNote>>;
-  /** The replies to messages of which tickets were made, by the replies' ids. */
+  /** The replies to the messages that tickets were made of, by the replies' ids. */
   readonly replies: Readonly<Record<string, ReplyNote>>;
   /** Turns that were granted to steps. */
   readonly turns: number;

@@ -10,7 +10,7 @@ export type DiskEvent =
   | { readonly did: 'truncate'; readonly file: string; readonly size: number }
   | { readonly did: 'tell'; readonly line: string };
 
-/** Whether this machine can record what a program writes. */
+/** True when this machine can record a program's writes. */
 export function canRecord(): boolean {
   return spawnSync('strace', ['-V']).status === 0;
 }

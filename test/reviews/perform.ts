@@ -48,8 +48,8 @@ function performed({ name, ends }: Course, ended: string, iterations: number): P
 export type Continued = { readonly at: number; readonly ended: string; readonly repeated: number };
 
 /**
- * Plays a course once, then once more for each fact of its journal: the program ends when that fact is stored, and
- * another one continues with a copy of the database as it was then. `step`: only every so many facts. `repeated`: turns
+ * Plays a course once, then again for each fact of its journal: the program ends when that fact is stored, and another
+ * program continues with a copy of the database at that moment. `step`: uses only every n-th fact. `repeated`: turns
  * that were played more than once.
  */
 export async function killedAtEveryFact(course: Course, step = 1): Promise<readonly Continued[]> {

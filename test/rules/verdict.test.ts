@@ -694,8 +694,8 @@ describe('a rule on the tools of servers', () => {
   });
 });
 
-describe('what is refused', () => {
-  test('is explained by the denying rule and the usable tools, without any other rule', () => {
+describe('the text of a refusal', () => {
+  test('names the denying rule and the usable tools, and no other rule', () => {
     const lists = {
       deny: ['Bash(curl *)', 'Bash(wget *)'],
       allow: ['Read(secret-plans/**)', 'mcp__github__*'],
@@ -708,7 +708,7 @@ describe('what is refused', () => {
     );
   });
 
-  test('is explained when no rule covers the call, and when the run leaves it out', () => {
+  test('says when no rule covers the call, and when the run leaves the tool out', () => {
     const rules = uniteRules([{ scope: 'bot', lists: { deny: ['Bash'] } }]);
     const edit = use('Edit', { file_path: 'a' });
     expect(toolRefusalText(edit, decideUse(edit, rules, NOTHING), rules)).toBe(

@@ -161,7 +161,7 @@ describe('a form that a tool server asks on Discord, and then on Slack', () => {
     ['does not show', {}, false],
     ['shows, by the configuration,', { server: { showAnswers: true } }, true],
     ["shows, by the server's schema,", { schema: { 'x-public': true } }, true],
-  ])('T66 %s the channel what was filled in, and says so before it is sent', async (_what, how, isShown) => {
+  ])('T66 %s the channel the filled form, and says so before the form is sent', async (_what, how, isShown) => {
     await onEach(async ({ open, page, shown, drawn }, _stage, epoch) => {
       await question(page);
       const note = `The channel will ${isShown ? '' : 'not '}show your answer`;

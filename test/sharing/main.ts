@@ -15,7 +15,7 @@ import { Random } from '../sim/random.ts';
 
 /**
  * Kills and freezes processes that share a store in PostgreSQL, and kills the database, while they work. At the end,
- * compares what the processes were answered and what they posted with the store. Prints one JSON object.
+ * compares the processes' answers and posts with the store. Prints one JSON object.
  */
 const { values } = parseArgs({
   options: {

@@ -76,7 +76,7 @@ describe('an audit', () => {
       }),
       'No audit possible: This command requires an existing lockfile.',
     ],
-  ])('of %s is impossible, in one line without addresses', (_which, output, text) => {
+  ])('is impossible for %s, with one line without addresses', (_which, output, text) => {
     expect(judged(output, 'low')).toEqual({ outcome: 'impossible', text });
   });
 

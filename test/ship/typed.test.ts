@@ -37,14 +37,14 @@ afterAll(() => {
 const hasRegistry = spawnSync('npm', ['view', 'zod', 'version'], { timeout: LIMIT_MS }).status === 0;
 if (!hasRegistry) process.stderr.write('What the docs tell to type is not typed: no registry of packages answers.\n');
 
-describe.skipIf(!hasRegistry)('a person who types', { timeout: LIMIT_MS }, () => {
-  test('the Start of the README has the demo, an installation and an update', async () => {
+describe.skipIf(!hasRegistry)('a person who types the commands of the docs', { timeout: LIMIT_MS }, () => {
+  test('gets the demo, an installation and an update from the Start of the README', async () => {
     const lines = linesOf(sectionOf('README.md', 'Start'));
     expect(lines).toHaveLength(3);
     await typeAll(lines, 'readme');
   });
 
-  test('everything about the package in docs/install.md succeeds', async () => {
+  test('succeeds with every command about the package in docs/install.md', async () => {
     const text = ['Package', 'Update', 'Behind a proxy'].map((title) => sectionOf('docs/install.md', title)).join('\n');
     const lines = linesOf(text);
     expect(lines.slice(0, 2)).toEqual(IN_A_CLONE);

@@ -78,17 +78,17 @@ export class Cast {
   readonly lines = new Map<string, Set<number>>();
   /** The first line of a new session's first prompt. The session need not know older lines. */
   readonly beginnings = new Map<string, number>();
-  /** Agents whose sessions cannot be opened until then. */
+  /** By agent: the time until which its sessions cannot be opened. */
   readonly goneUntil = new Map<string, number>();
-  /** Agents that are prompted until then give no sign of work. */
+  /** The time until which prompted agents give no sign of work. */
   hangUntil = 0;
   /** Sessions that are open in the running program. */
   sessions: SimSession[] = [];
   said = 0;
   asked = 0;
-  /** What operators said yes to, as they saw it; every wording is used once. */
+  /** Requests that operators allowed, as they saw them. Each text is used once. */
   readonly allowed = new Set<string>();
-  /** When each agent hung last, and how often in a row, without a sign of life between: `channel agent`. */
+  /** By `channel agent`: the last hung turn, and hung turns in a row without a sign of life. */
   readonly #hangs = new Map<string, Hang>();
   readonly #ports: CastPorts;
 
@@ -105,13 +105,13 @@ export class Cast {
     };
   }
 
-  /** All sessions are gone with their program. */
+  /** Drops all sessions: they end with their program. */
   cutOff(): void {
     this.sessions = [];
     this.#hangs.clear();
   }
 
-  /** Whether an agent hung so shortly before that its session may still be on its way. */
+  /** True when an agent hung so recently that its session may still be opening. */
   isHung(channel: string, agent: string): boolean {
     const hung = this.#hangs.get(`${channel} ${agent}`);
     const { now, jumpedMs } = this.#ports.timeline;

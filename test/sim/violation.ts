@@ -9,7 +9,7 @@ export class Violation extends Error {
   }
 }
 
-/** Throws a violation unless the condition holds. */
+/** Throws a `Violation` unless the condition holds. */
 export function must(rule: string, condition: boolean, text: () => string): asserts condition {
   if (!condition) throw new Violation(rule, text());
 }

@@ -116,7 +116,7 @@ describe('the ledger', () => {
       'a row twice',
       'INSERT INTO ledger SELECT 99, machine, row, n, at, agent, epoch, run, requested_by, backend, model, tokens, input, output, cached, cost, source, outcome, ms, checksum FROM ledger WHERE id = 1',
     ],
-  ])('shows %s', async (_what, change) => {
+  ])('finds %s', async (_what, change) => {
     using place = folder();
     await (await withCalls(place.file())).close();
     edit(place.file(), change);
