@@ -52,7 +52,7 @@ export function bundle(packed: string, out: string): void {
   }
 }
 
-/** Paths (`node_modules/…`) of the packages that a package needs, found as by Node. Skips missing optional packages. */
+/** Paths (`node_modules/…`) of the packages that a package needs, found as Node does. Skips missing optional ones. */
 export function neededPackages(needs: Needs, lock: Lock): readonly string[] {
   const found = new Set<string>();
   const add = (from: string, { dependencies, optionalDependencies, peerDependencies, ...rest }: Needs): void => {

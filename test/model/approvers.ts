@@ -178,9 +178,9 @@ function contextOf({ createRunCommands: create }: Clicking, bound: Bound, { left
       approvers: () => leftTo,
       work: () => ({ steps: undefined, waitMs: WAIT_MS }),
       written: () => '',
-      // No asker is known here: the core must find the asker in the run's record.
       settable: () => ({ backend: 'llm', options: ['model', 'steps', 'tools'] }),
       readTools: (text) => ({ ok: true, rules: [text] }),
+      // No asker is known here: the core must find the asker in the run's record.
       requesters: () => [],
     }),
   };

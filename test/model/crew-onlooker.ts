@@ -34,7 +34,7 @@ export type CrewNote = {
   readonly underWay: boolean;
   /** The last text of the step's present epoch. */
   readonly heard: 'done' | 'text' | null;
-  /** `errors`: errors in a row. `renewed`: the session was replaced, so its next use counts as an error. */
+  /** `errors`: errors in a row. `renewed`: the session was just replaced, so the next timeout counts as an error. */
   readonly errors: number;
   readonly renewed: boolean;
   /** True when the last measured step ended with DONE and without conflicts. */
