@@ -249,7 +249,7 @@ function owed(on: On): void {
   );
 
   test(
-    'stay uncertain until they are settled as confirmed or failed',
+    'stay uncertain when they are retried',
     on(async ({ store }) => {
       await seat(store);
       await write(store, 'm1');
