@@ -19,7 +19,7 @@ describe('deadlines of many keys', () => {
     expect(deadlines.due(1)).toEqual({ keys: [], next: 5 });
   });
 
-  test('are what a plain map says, however often they move', () => {
+  test('agree with a plain map after any number of moves', () => {
     const move = fc.record({ key: fc.constantFrom('a', 'b', 'c', 'd'), at: fc.option(fc.nat(20)), ask: fc.nat(20) });
     fc.assert(
       fc.property(fc.array(move, { size: 'max', maxLength: 500 }), (moves) => {

@@ -19,7 +19,7 @@ const opened = (): GitObjects => {
 const idOf = async (objects: GitObjects, name: string): Promise<string | null> =>
   (await objects.read([name]))[0]?.id ?? null;
 const failureOf = (reading: Promise<unknown>): Promise<string> => reading.then(() => 'no failure', String);
-/** The processes of git that read this repository. */
+/** Returns the ids of the git processes that read objects of this repository. */
 const readers = (): readonly number[] =>
   processes().flatMap(({ pid }) => {
     const line = commandLineOf(pid) ?? '';
@@ -37,7 +37,7 @@ beforeEach(() => {
 });
 
 describe('reading objects', () => {
-  test('returns each name in its order: commits, trees, files of any bytes, and null for nothing', async () => {
+  test('returns the object of each name in order: commits, trees, files of any bytes, and null for no object', async () => {
     const bytes = Buffer.from([0, 10, 255, 10, 0]);
     writeFileSync(join(root, 'bytes'), bytes);
     writeFileSync(join(root, 'empty'), '');
@@ -65,7 +65,7 @@ describe('reading objects', () => {
     expect(await idOf(objects, 'HEAD^{tree}')).toBe(raw('rev-parse', 'HEAD^{tree}'));
   });
 
-  test('answers several callers at once, each with its own', async () => {
+  test('answers concurrent callers, each with its own objects', async () => {
     const [large, small] = [Buffer.alloc(5_000_000, 'a\n'), 'small'];
     writeFileSync(join(root, 'large'), large);
     writeFileSync(join(root, 'small'), small);
@@ -83,7 +83,7 @@ describe('reading objects', () => {
     expect(readers()).toHaveLength(1);
   });
 
-  test('sees each change of refs and objects that others make meanwhile', async () => {
+  test('sees each change of refs and objects by other processes', async () => {
     const objects = opened();
     const name = 'refs/heads/other^{commit}';
     expect(await idOf(objects, name)).toBeNull();
@@ -104,7 +104,7 @@ describe('reading objects', () => {
 });
 
 describe('the process that reads objects', () => {
-  test('is replaced after it was killed, and what it was asked fails', async () => {
+  test('is replaced after it was killed, and its pending request fails', async () => {
     const objects = opened();
     const head = await idOf(objects, 'HEAD');
     const first = reader();

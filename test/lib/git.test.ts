@@ -12,7 +12,7 @@ let root = '';
 const env = (): Record<string, string | undefined> => ({ PATH: process.env['PATH'], HOME: home });
 const raw = (...args: readonly string[]): string =>
   execFileSync('git', ['-C', root, ...args], { encoding: 'utf8', env: env(), stdio: ['ignore', 'pipe', 'ignore'] });
-/** A program that leaves a file behind, and a check whether it ran. */
+/** Writes a program that creates a file when it runs. `ran` checks for that file. */
 function trap(name: string): { readonly program: string; readonly ran: () => boolean } {
   const program = join(home, name);
   writeFileSync(program, `#!/bin/sh\ntouch '${program}.ran'\ncat\n`);
@@ -65,7 +65,7 @@ describe('a command of git', () => {
     ]);
   });
 
-  test('ends at its time limit with all that it started', async () => {
+  test('ends at its time limit, with all processes that it started', async () => {
     const started = join(home, 'started');
     writeFileSync(join(root, '.git/hooks/pre-commit'), `#!/bin/sh\necho $$ > '${started}'\nexec sleep 600\n`);
     chmodSync(join(root, '.git/hooks/pre-commit'), 0o755);
@@ -80,7 +80,7 @@ describe('a command of git', () => {
     expect(error.message).toBe('git log failed: more than 10 bytes of output');
   });
 
-  test('does not read variables that change git', async () => {
+  test('ignores environment variables that change git', async () => {
     const git = gitIn(root, { ...env(), GIT_DIR: '/nowhere', GIT_CONFIG_COUNT: '1', GIT_INDEX_FILE: '/nowhere/index' });
     expect(await git(['rev-parse', '--show-toplevel'])).toBe(`${root}\n`);
   });
@@ -89,7 +89,7 @@ describe('a command of git', () => {
 describe('the process that starts git', () => {
   const isAlive = (id: number): boolean => processes().some(({ pid }) => pid === id);
   const gone = (id: number) => vi.waitFor(() => expect(isAlive(id)).toBe(false), { timeout: 30_000 });
-  /** Puts a script in front of git that notes the parent of git and its own id. `notes`: [parent, id] of each command. */
+  /** Puts a script before git in PATH that records process ids. `notes`: the ids of [parent, git] for each command. */
   function noting(script = '') {
     const notes = join(home, 'notes');
     const real = execFileSync('which', ['git'], { encoding: 'utf8' }).trim();
@@ -175,7 +175,7 @@ describe('the process that starts git', () => {
     process.execPath = join(home, 'none');
     try {
       await vi.waitFor(async () =>
-        // The settings of git are read first unless they are known.
+        // Conch runs `git config` first, unless it has read the settings of git already.
         expect((await failure(git(['status']))).message.replace('git config', 'git status')).toBe(
           `git status failed: the process that runs git could not be started. Restart Conch, or raise its limits (ulimit): spawn ${home}/none ENOENT`,
         ),
@@ -195,7 +195,7 @@ describe('the process that starts git', () => {
     expect([failed.message, output]).toEqual(['git log failed: spawn E2BIG', 'main\n']);
   });
 
-  test('keeps a program running while a command is under way, and ends with it', async () => {
+  test('keeps a program running while a command is under way, and ends with the program', async () => {
     const noted = noting();
     const child = program(noted.env);
     const [output] = await Promise.all([child.stdout.setEncoding('utf8').toArray(), once(child, 'exit')]);
@@ -230,7 +230,7 @@ describe('the process that starts git', () => {
   });
 });
 
-describe('programs of the configuration', () => {
+describe('programs that the configuration of git names', () => {
   test('do not run: hooks, filters, monitors, merge drivers', async () => {
     const { program, ran } = trap('program');
     for (const hook of ['pre-commit', 'post-checkout', 'reference-transaction', 'post-merge']) {
@@ -260,7 +260,7 @@ describe('programs of the configuration', () => {
     expect(ran()).toBe(false);
   });
 
-  test('run when hooks are asked for', async () => {
+  test('run as hooks when the command asks for hooks', async () => {
     const { program, ran } = trap('hook');
     writeFileSync(join(root, '.git/hooks/pre-commit'), `#!/bin/sh\nexec '${program}' < /dev/null\n`);
     chmodSync(join(root, '.git/hooks/pre-commit'), 0o755);
@@ -268,7 +268,7 @@ describe('programs of the configuration', () => {
     expect(ran()).toBe(true);
   });
 
-  test('for a remote come from the user’s configuration only', async () => {
+  test('for a remote run only if the user’s own configuration names them', async () => {
     const own = trap('own-ssh');
     const planted = trap('planted-ssh');
     for (const { program } of [own, planted]) writeFileSync(program, `#!/bin/sh\ntouch '${program}.ran'\nexit 1\n`);
@@ -283,7 +283,7 @@ describe('programs of the configuration', () => {
     expect(planted.ran()).toBe(false);
   });
 
-  test('that were configured after the configuration was read do not run either', async () => {
+  test('do not run if they are configured after Conch read the configuration', async () => {
     const { program, ran } = trap('late');
     writeFileSync(join(root, 'late.txt'), '1\n');
     const log = join(home, 'calls');
@@ -292,7 +292,7 @@ describe('programs of the configuration', () => {
     writeFileSync(join(home, 'bin/git'), `#!/bin/sh\necho "$*" >> '${log}'\nexec '${real}' "$@"\n`, { mode: 0o755 });
     const git = gitIn(root, { ...env(), PATH: `${join(home, 'bin')}:${process.env['PATH']}` });
     for (let times = 0; times < 5; times += 1) await git(['rev-parse', 'HEAD']);
-    // Once, and once more when the files are older than a second.
+    // The configuration is read once, and once more when its files are older than a second.
     expect(readFileSync(log, 'utf8').match(/show-scope/g)?.length).toBeLessThanOrEqual(2);
     writeFileSync(join(root, '.gitattributes'), '* filter=late\n');
     raw('config', 'filter.late.clean', program);
@@ -313,7 +313,7 @@ describe('programs of the configuration', () => {
     expect(ran()).toBe(true);
   });
 
-  test('with a name that cannot be switched off stop the command', async () => {
+  test('make the command fail if their name cannot be overridden', async () => {
     raw('config', 'filter.a=b.clean', 'true');
     await expect(gitIn(root, env())(['status'])).rejects.toThrow('The configuration of git names "filter.a=b.clean"');
   });

@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 
-/** So many short inputs are as long together as the long one; work that grows with the square costs that many times as much for it. */
+/** The long input is split into this many short ones. Quadratic work costs this many times more without the split. */
 const SHARES = 16;
-/** So many times what the short ones cost the long one may. */
+/** The long input may cost at most this many times as much as all short inputs together. */
 const SLACK = 8;
 /**
- * Work that costs less is too cheap to compare, in milliseconds: where memory is slow, making one long text costs more than
- * reading it.
+ * In milliseconds. Faster work on the long input passes without a comparison: on slow memory, making one long text
+ * costs more than reading it.
  */
 const LEAST_MS = 5;
-/** The most rounds that are measured. */
+/** Rounds before the work fails. */
 const ROUNDS = 8;
-/** A short measurement of one round can be too long; the least of these is taken before the ratio is believed. */
+/** Rounds before the work passes. In a single round, a delay of the short inputs could hide slow work. */
 const LEAST_ROUNDS = 2;
 /** Work is repeated until it takes this long, in milliseconds: some kernels count a thread's time in ticks of 4 ms. */
 const ENOUGH_MS = 20;
@@ -20,14 +20,14 @@ const MOST_REPETITIONS = 16;
 type Work = () => unknown;
 
 /**
- * Fails unless work on an input of `size` costs about as much as work on sixteen inputs of a sixteenth of it: two measurements
- * of one run, in time of this thread on the processor and each the least of some rounds, so that a busy machine changes
- * nothing. `prepare` makes an input, which does not count, and returns the work.
+ * Fails when work on an input of `size` costs much more than work on sixteen inputs of `size / 16`. Measures the CPU
+ * time of this thread and takes the lowest of several rounds, so that a busy machine changes nothing. `prepare` makes
+ * an input and returns the work. The time of `prepare` does not count.
  */
 export async function mustGrowLinearly(prepare: (size: number) => Work, size: number): Promise<void> {
   const small = (): readonly Work[] => Array.from({ length: SHARES }, () => prepare(Math.floor(size / SHARES)));
   const large = (): readonly Work[] => [prepare(size)];
-  // The first run of a pattern also compiles it.
+  // The first run of a regular expression also compiles it.
   await spent(small().slice(0, 1));
   if ((await spent(large())) <= LEAST_MS) return;
   let short = Infinity;
@@ -40,7 +40,7 @@ export async function mustGrowLinearly(prepare: (size: number) => Work, size: nu
   assert.fail(`one input costs ${(long / short).toFixed(1)} times as much as ${SHARES} that are as long together`);
 }
 
-/** The time of one repetition. */
+/** Returns the CPU time of one repetition, in milliseconds. */
 async function cost(prepare: () => readonly Work[]): Promise<number> {
   for (let times = 1; ; times *= 4) {
     const all = await spent(Array.from({ length: times }, prepare).flat());

@@ -69,7 +69,7 @@ describe('a quiet server', () => {
     expect(statusOf(await sendRaw(port, GET))).toBe(200);
   });
 
-  test('cuts off a caller who does not send the head of a request, or not all of it', async () => {
+  test('answers 408 when the head of a request, or the rest of it, does not arrive in time', async () => {
     expect(statusOf(await sendRaw(await quiet({ headMs: 20, wholeMs: LONG }), 'GET / HTTP'))).toBe(408);
     expect(statusOf(await sendRaw(await quiet({ headMs: LONG, wholeMs: 20 }), `${POST}ab`))).toBe(408);
     expect(statusOf(await sendRaw(await quiet({ headMs: LONG, wholeMs: LONG }), `${POST}abcd`))).toBe(200);
@@ -80,7 +80,7 @@ describe('a guarded server', () => {
   test.each<[string, Listeners['request']]>([
     ['throws', broken],
     ['rejects', async () => broken()],
-  ])('answers 500 to one caller when its listener %s, tells of it once and goes on', async (_how, request) => {
+  ])('answers 500 when its listener %s, logs the error once, and answers the next caller', async (_how, request) => {
     const calls: Listeners['request'][] = [request];
     const { port, faults } = await guarded({ request: (...given) => (calls.pop() ?? answer)(...given) });
     expect(statusOf(await sendRaw(port, GET))).toBe(500);
@@ -88,7 +88,7 @@ describe('a guarded server', () => {
     expect(faults).toEqual([UNANSWERED]);
   });
 
-  test('ends the connection when an answer was begun', async () => {
+  test('closes the connection when its listener throws in the middle of an answer', async () => {
     const { port, faults } = await guarded({
       request: (_request, response) => {
         response.write('half');
@@ -99,7 +99,7 @@ describe('a guarded server', () => {
     expect(faults).toEqual([UNANSWERED]);
   });
 
-  test('T1 survives a file that is gone when it is read', async () => {
+  test('T1 answers 500 when the file that it sends does not exist', async () => {
     const { port, faults } = await guarded({
       request: (_request, response) => void createReadStream('/no/such/file').pipe(response),
     });
@@ -107,20 +107,20 @@ describe('a guarded server', () => {
     expect(faults).toEqual([expect.stringContaining('ENOENT')]);
   });
 
-  test('T1 survives an error of the server itself while it listens', async () => {
+  test('T1 logs an error of the server itself and still answers', async () => {
     const { server, port, faults } = await guarded({ request: answer });
     server.emit('error', new Error('too many open files'));
     expect(statusOf(await sendRaw(port, GET))).toBe(200);
     expect(faults).toEqual(['a connection could not be accepted: Error: too many open files']);
   });
 
-  test('T1 answers 400 to an upgrade that makes its listener throw, and tells of it once', async () => {
+  test('T1 answers 400 to an upgrade that makes its listener throw, and logs the error once', async () => {
     const { port, faults } = await guarded({ request: answer, upgrade: broken });
     expect(statusOf(await sendRaw(port, handshake('/')))).toBe(400);
     expect(faults).toEqual(['an upgrade could not be answered: Error: broken']);
   });
 
-  test('writes nothing into a connection that is a WebSocket already', async () => {
+  test('writes no HTTP answer into a connection that is already a WebSocket', async () => {
     const sockets = new WebSocketServer({ noServer: true });
     const { port } = await guarded({
       request: answer,
@@ -147,7 +147,7 @@ describe('a guarded WebSocket', () => {
     expect(faults).toEqual([new Error('broken')]);
   });
 
-  test('is closed with as much of the reason as a close frame holds, whatever the letters', async () => {
+  test('is closed with as much of the reason as fits into a close frame, in whole characters', async () => {
     const { sockets, url } = await webSockets();
     sockets.on('connection', (socket) => closeSocket(socket, 1008, `x${'é'.repeat(200)}`));
     const caller = new WebSocket(url);
@@ -167,7 +167,7 @@ describe('the target of a request', () => {
   });
 
   test.each(['//', '//host/agent', 'http://[', 'ws://a:b@c:99999/agent', 'http://a/', '*', '', 'a:80', '/a#b', '/a b'])(
-    'is none for "%s"',
+    'is null for "%s"',
     (url) => expect(of(url)).toBeNull(),
   );
 });

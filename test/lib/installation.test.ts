@@ -12,7 +12,7 @@ import {
   watchVersion,
 } from '../../src/lib/installation.ts';
 
-/** Makes `folder/node_modules/conch`, with a `package.json` in `folder` unless that is null. */
+/** Makes `node_modules/conch` in a new folder and returns its path. `project`: the folder's `package.json`, or null. */
 function installed(place: string, project: string | null): string {
   const folder = join(mkdtempSync(join(tmpdir(), 'conch-installed-')), place);
   const own = join(folder, 'node_modules/conch');
@@ -35,7 +35,7 @@ describe('an installation', () => {
       'npx conch open',
       'npm install conch@3.2.1 pg@8',
     ],
-  ])('of the kind %s says what to type there', (kind, place, project, open, install) => {
+  ])('of the kind %s names the commands to type there', (kind, place, project, open, install) => {
     const folder = installed(place, project);
     const here = installationOf(fileIn(folder));
     expect(here).toEqual({ folder, kind });
@@ -43,19 +43,19 @@ describe('an installation', () => {
     expect(installCommand(['pg@8'], here)).toBe(install);
   });
 
-  test('that runs once from a packed file installs that file', () => {
+  test('that npx runs from a packed file installs the packed file', () => {
     const folder = installed('_npx/8a4', '{\n "dependencies": { "conch": "file:../../../conch-3.2.1.tgz" } }');
     const packed = join(dirname(dirname(folder)), '../../../conch-3.2.1.tgz');
     expect(installCommand(['pg@8'], installationOf(fileIn(folder)))).toBe(`npm install ${packed} pg@8`);
   });
 
-  test('of the repository is run by its scripts', () => {
+  test('in the repository is run by its npm scripts', () => {
     const here = installationOf();
     expect(here.kind).toBe('repository');
     expect([conchCommand('start', here), conchCommand('open', here)]).toEqual(['npm start', 'npm run conch -- open']);
   });
 
-  test('starts its programs with the ending of its own files', () => {
+  test('starts its programs with the extension of its own files (.ts or .js)', () => {
     expect(programBeside('../git-runner', 'file:///a/src/lib/git.ts')).toBe('/a/src/git-runner.ts');
     expect(programBeside('git-runner', 'file:///a/src/lib/git.js')).toBe('/a/src/lib/git-runner.js');
   });
@@ -66,7 +66,7 @@ describe('an installation', () => {
 });
 
 describe('an update while Conch runs', () => {
-  test('is told once, and not while npm replaces the files', () => {
+  test('is reported once, and not while npm replaces the files', () => {
     const folder = installed('work', '{}');
     const write = (text: string) => writeFileSync(join(folder, 'package.json'), text);
     const told: string[] = [];

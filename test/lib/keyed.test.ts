@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { KeyedQueue, atMost, foundOnce, idIndex } from '../../src/lib/keyed.ts';
 
 describe('a keyed queue', () => {
-  test('runs jobs of one key in order and those of another beside them', async () => {
+  test('runs jobs of one key in order, and jobs of different keys concurrently', async () => {
     const queue = new KeyedQueue<string>();
     const seen: string[] = [];
     const gate = Promise.withResolvers<void>();
@@ -18,7 +18,7 @@ describe('a keyed queue', () => {
     expect(seen).toEqual(['a1 begins', 'b1', 'a1 ends', 'a2']);
   });
 
-  test('goes on behind a job that failed, and tells whoever handed that in', async () => {
+  test('runs the next job after a failed one, and rejects the promise of the failed job', async () => {
     const queue = new KeyedQueue<string>();
     const failed = queue.run('a', () => Promise.reject(new Error('no')));
     const after = queue.run('a', async () => 'yes');
@@ -26,7 +26,7 @@ describe('a keyed queue', () => {
     await expect(after).resolves.toBe('yes');
   });
 
-  test('counts what is unfinished and forgets a key that is done', async () => {
+  test('counts the waiting and running jobs of a key, and none when all have ended', async () => {
     const queue = new KeyedQueue<string>();
     const gate = Promise.withResolvers<void>();
     void queue.run('a', () => gate.promise);
@@ -38,8 +38,8 @@ describe('a keyed queue', () => {
   });
 });
 
-describe('work of which only so much goes on at a time', () => {
-  test('T27 begins in order as soon as there is room, also behind what failed', async () => {
+describe('a limit of concurrent jobs', () => {
+  test('T27 starts waiting jobs in order, as soon as a running job ends or fails', async () => {
     const limited = atMost(2);
     const gates = Array.from({ length: 4 }, () => Promise.withResolvers<void>());
     const begun: number[] = [];
@@ -57,8 +57,8 @@ describe('work of which only so much goes on at a time', () => {
   });
 });
 
-describe('what follows from a list', () => {
-  test('is found out once for each list, however often it is asked for', () => {
+describe('a cached result for a list', () => {
+  test('is computed once for each list object', () => {
     const looked: string[][] = [];
     const longest = foundOnce((list: string[]) => {
       looked.push(list);
@@ -72,7 +72,7 @@ describe('what follows from a list', () => {
     expect(looked).toEqual([one, other]);
   });
 
-  test('is an index by ids, made once', () => {
+  test('can be an index by id', () => {
     const find = idIndex<{ readonly id: string; readonly n: number }>();
     const list = [
       { id: 'a', n: 1 },

@@ -24,7 +24,7 @@ const ids = (mark: string): readonly number[] =>
 test('finds processes by the mark in their environment, whatever their group', async () => {
   const mark = randomUUID();
   const pid = await started(mark, 'echo up; exec sleep 1000');
-  // The shell becomes "sleep" after its line.
+  // `exec` replaces the shell with `sleep` after the shell wrote its line.
   await expect
     .poll(() => markedProcesses().filter((found) => found.mark === mark))
     .toEqual([{ pid, group: pid, mark, command: 'sleep 1000', folder: process.cwd() }]);
@@ -42,7 +42,7 @@ test('asks processes to end, and waits for them', async () => {
   expect(ids(mark)).toEqual([]);
 });
 
-test('kills those that do not end, and spares all others', async () => {
+test('kills marked processes that do not end, and spares all others', async () => {
   const [mark, other] = [randomUUID(), randomUUID()];
   await started(mark, "trap '' TERM; echo up; while :; do sleep 0.05; done");
   const spared = await started(other, 'echo up; exec sleep 1000');

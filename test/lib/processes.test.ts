@@ -16,28 +16,28 @@ const one = (pid: number, parent: number, more: Partial<Process> = {}): Process 
 });
 const pids = (all: readonly Process[]): readonly number[] => all.map(({ pid }) => pid);
 
-test('a family is all children and their children, and nobody beside them', () => {
+test('a family is all descendants of a process, and no other process', () => {
   expect(pids(familyOf(10, [], [one(1, 0), one(10, 1), one(13, 12), one(12, 10), one(20, 1)]))).toEqual([13, 12]);
 });
 
-test('a family keeps those whose parents have gone, and whom they have started since', () => {
+test('a family keeps known processes whose parents have ended, and the processes that they started since', () => {
   const known = [one(12, 10), one(13, 12)];
   expect(pids(familyOf(10, known, [one(10, 1), one(13, 1), one(14, 13), one(15, 1, { group: 12 })]))).toEqual([
     13, 14, 15,
   ]);
 });
 
-test('a process that has the number of an earlier one is not taken for it', () => {
+test('a process that reuses the pid of a known process does not belong to the family', () => {
   expect(familyOf(10, [one(12, 10)], [one(10, 1), one(12, 1, { startedAt: 'later' })])).toEqual([]);
 });
 
-test('T47 strays are those whose line of parents has a gap', () => {
+test('T47 strays are processes of a family whose chain of parents does not reach the root', () => {
   const family = [one(12, 10), one(13, 12), one(14, 1), one(15, 14)];
   expect(pids(straysOf(10, family))).toEqual([14, 15]);
 });
 
 test.runIf(existsSync('/proc/self/stat'))(
-  'what a run started ends after it, though the run was killed',
+  'the reaper ends the processes of a killed run',
   async () => {
     const script = `
     const { fork, spawn } = require('node:child_process');

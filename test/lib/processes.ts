@@ -1,6 +1,6 @@
 import { readFileSync, readdirSync } from 'node:fs';
 
-/** One process of this machine; `startedAt` tells it from a later one with the same number. */
+/** A process of this machine. `startedAt` distinguishes it from a later process with the same pid. */
 export type Process = {
   readonly pid: number;
   readonly parent: number;
@@ -10,14 +10,14 @@ export type Process = {
   readonly command: string;
 };
 
-/** All that run; those that have ended and were not yet looked after do not count. Needs Linux. */
+/** Returns all running processes, without zombies. Needs Linux. */
 export function processes(): readonly Process[] {
   return readdirSync('/proc').flatMap((name) => (/^\d+$/.test(name) ? read(Number(name)) : []));
 }
 
 /**
- * Those of `all` that come from `root`: its children and theirs, also when their parents have gone, by what was `known`
- * before and by the groups and sessions that they began.
+ * Returns the processes of `all` that descend from `root`. Descendants found earlier (`known`) and their children
+ * count, even if their parents have ended. Processes in the group or session of a descendant count, too.
  */
 export function familyOf(root: number, known: readonly Process[], all: readonly Process[]): readonly Process[] {
   const before = new Map(known.map((one) => [one.pid, one.startedAt]));
@@ -31,7 +31,7 @@ export function familyOf(root: number, known: readonly Process[], all: readonly 
   return all.filter(({ pid }) => family.has(pid));
 }
 
-/** Those of a family that no line of parents joins to `root` any more. */
+/** Returns the processes of a family that no chain of parents connects to `root`. */
 export function straysOf(root: number, family: readonly Process[]): readonly Process[] {
   const joined = new Set([root]);
   const isJoined = ({ pid, parent }: Process): boolean => !joined.has(pid) && joined.has(parent);
@@ -50,7 +50,7 @@ export function commandLineOf(pid: number): string | null {
   }
 }
 
-/** The fields of `/proc/PID/stat` after the command, by their places there. */
+/** Positions of fields in `/proc/PID/stat`, counted from the field after the command. */
 const [STATE, PARENT, GROUP, SESSION, STARTED_AT] = [0, 1, 2, 3, 19];
 
 function read(pid: number): readonly Process[] {

@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 
 const LIMIT_MS = 30_000;
 
-/** Sends bytes as they are to a port of this machine; all that was answered until the connection was closed. */
+/** Sends a text to a local port. Returns the whole answer when the connection closes or is silent for 30 s. */
 export function sendRaw(port: number, text: string): Promise<string> {
   return new Promise((resolve) => {
     let answer = '';
@@ -13,16 +13,16 @@ export function sendRaw(port: number, text: string): Promise<string> {
   });
 }
 
-/** Targets of requests that no URL can be made of, or one that leads elsewhere. */
+/** Request targets that `new URL` rejects, also with a base URL. */
 export const ODD_TARGETS: readonly string[] = ['//', 'http://[', 'ws://a:b@c:99999/agent'];
 
-/** A handshake for this target, well-formed but for that. */
+/** Returns a WebSocket handshake for this target. All other parts of the handshake are valid. */
 export function handshake(target: string, headers = ''): string {
   const key = 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n';
   return `GET ${target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n${key}${headers}\r\n`;
 }
 
-/** The status of an answer; 0 for none. */
+/** Returns the HTTP status of an answer; 0 when the answer has no status line. */
 export function statusOf(answer: string): number {
   return Number(/^HTTP\/1\.1 (\d{3})/.exec(answer)?.[1] ?? 0);
 }

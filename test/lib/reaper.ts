@@ -3,12 +3,12 @@ import { commandLineOf, familyOf, processes, straysOf } from './processes.ts';
 import type { Process } from './processes.ts';
 
 /**
- * A program beside the one that forked it, whose descendants it follows. On a message it ends those that have lost their
- * parents and answers with what they were; once that one is gone, however it ended, it ends all and itself.
+ * Follows the descendants of the process that forked this program. A message makes it kill descendants that lost their
+ * parents, and answer with the killed ones. When the forking process ends, it kills all descendants and ends itself.
  */
 const root = process.ppid;
 const LOOK_MS = 200;
-/** So many looks long, what is about to end is let end by itself: while there is somebody to tell, and after that. */
+/** Looks before a kill, in which processes can end by themselves: after a message; after the forking process ended. */
 const LOOKS = { told: 50, untold: 10 };
 let family: readonly Process[] = [];
 
@@ -29,7 +29,7 @@ function strays(): readonly Process[] {
   return straysOf(root, look());
 }
 
-/** Ends what is left of some after a while, by force. */
+/** Kills the processes that `some` still finds after `most` looks. Returns the killed ones. */
 async function reap(some: () => readonly Process[], most: number): Promise<readonly Process[]> {
   let found = some();
   for (let looks = 0; looks < most && found.length > 0; looks += 1) {

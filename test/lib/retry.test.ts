@@ -5,7 +5,7 @@ import type { Timers } from '../../src/lib/time.ts';
 
 const POLICY = { firstMs: 250, longestMs: 5_000 };
 
-/** Timers that ring at once and note for how long they were set. */
+/** Timers that fire at once and record their durations. */
 function hurried(): { readonly timers: Timers; readonly waits: number[] } {
   const waits: number[] = [];
   const timers: Timers = {
@@ -18,7 +18,7 @@ function hurried(): { readonly timers: Timers; readonly waits: number[] } {
   return { timers, waits };
 }
 
-/** Timers that never ring; how many of them are set. */
+/** Timers that never fire. `set` returns how many timers are active. */
 function frozen(): { readonly timers: Timers; readonly set: () => number } {
   let set = 0;
   const after = (): { cancel(): void } => {
@@ -28,7 +28,7 @@ function frozen(): { readonly timers: Timers; readonly set: () => number } {
   return { timers: { after }, set: () => set };
 }
 
-/** Work that fails so many times and then succeeds. */
+/** Work that fails this many times and then succeeds. */
 function failing(times: number): () => Promise<string> {
   let calls = 0;
   return async () => {
@@ -39,26 +39,26 @@ function failing(times: number): () => Promise<string> {
 }
 
 describe('work that fails', () => {
-  test('is done again after waits that double up to the longest', async () => {
+  test('is retried after waits that double up to the longest', async () => {
     const { timers, waits } = hurried();
     await expect(retry(failing(7), POLICY, { timers })).resolves.toBe('done at attempt 8');
     expect(waits).toEqual([250, 500, 1_000, 2_000, 4_000, 5_000, 5_000]);
   });
 
-  test('is given up with its last failure once the attempts are used up', async () => {
+  test('rejects with its last failure when the attempts are used up', async () => {
     const { timers, waits } = hurried();
     await expect(retry(failing(9), { ...POLICY, attempts: 3 }, { timers })).rejects.toThrow('failure 3');
     expect(waits).toEqual([250, 500]);
   });
 
-  test('is given up at once when the failure is judged so', async () => {
+  test('is given up at once when the judge says so', async () => {
     const { timers, waits } = hurried();
     const judge = ({ failures }: { readonly failures: number }): Verdict => (failures === 2 ? 'give-up' : 'again');
     await expect(retry(failing(9), POLICY, { timers, judge })).rejects.toThrow('failure 2');
     expect(waits).toEqual([250]);
   });
 
-  test('waits as long as the other side asks for, and never shorter than the policy', async () => {
+  test('is retried after the wait that the judge asks for, but never earlier than by the policy', async () => {
     const { timers, waits } = hurried();
     const judge = ({ failures }: { readonly failures: number }): Verdict => ({
       notBeforeMs: failures === 1 ? 9_000 : 1,
@@ -67,7 +67,7 @@ describe('work that fails', () => {
     expect(waits).toEqual([9_000, 500]);
   });
 
-  test('tells of each wait before it begins', async () => {
+  test('reports each wait before it begins', async () => {
     const told: unknown[] = [];
     await retry(failing(2), POLICY, {
       ...hurried(),
@@ -79,7 +79,7 @@ describe('work that fails', () => {
     ]);
   });
 
-  test('ends with the reason of the signal in the middle of a wait, and leaves no timer', async () => {
+  test('rejects with the reason of a signal that aborts during a wait, and leaves no timer', async () => {
     const { timers, set } = frozen();
     const ending = new AbortController();
     const done = retry(failing(1), POLICY, {
@@ -91,7 +91,7 @@ describe('work that fails', () => {
     expect(set()).toBe(0);
   });
 
-  test('is not begun when the signal came first', async () => {
+  test('does not start when the signal has aborted before', async () => {
     let calls = 0;
     const work = async (): Promise<void> => void (calls += 1);
     await expect(retry(work, POLICY, { ...hurried(), signal: AbortSignal.abort() })).rejects.toThrow('aborted');
@@ -100,7 +100,7 @@ describe('work that fails', () => {
 });
 
 describe('a backoff', () => {
-  test('is nothing before the first failure', () => {
+  test('is 0 before the first failure, and then doubles up to the longest wait', () => {
     expect([0, 1, 2, 5, 6, 2_000].map((failures) => backoffMs(POLICY, failures))).toEqual([
       0, 250, 500, 4_000, 5_000, 5_000,
     ]);
@@ -108,7 +108,7 @@ describe('a backoff', () => {
 });
 
 describe('a delay', () => {
-  test('leaves no timer when it is cut short', async () => {
+  test('leaves no timer when its signal aborts', async () => {
     const { timers, set } = frozen();
     const ending = new AbortController();
     const over = delay(60_000, { timers, signal: ending.signal });

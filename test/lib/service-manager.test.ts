@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { serviceManager } from '../../src/lib/service-manager.ts';
 import type { Timers } from '../../src/lib/time.ts';
 
-/** A service manager's other end: what it was sent, and timers that a test runs. */
+/** A service manager that records the reports sent to it, with timers that the test runs. */
 function stage(env: Readonly<Record<string, string>> = {}, send: () => Promise<void> = () => Promise.resolve()) {
   const sent: string[] = [];
   const failures: unknown[] = [];
@@ -24,7 +24,7 @@ function stage(env: Readonly<Record<string, string>> = {}, send: () => Promise<v
     },
     failed: (error) => failures.push(error),
   });
-  /** Runs the next timer; resolves when what it sent was taken. */
+  /** Runs the next timer and waits for its report. Returns the time of the timer in milliseconds. */
   const tick = async (): Promise<number> => {
     const next = pending.shift();
     next?.run();
@@ -37,7 +37,7 @@ function stage(env: Readonly<Record<string, string>> = {}, send: () => Promise<v
 const settled = (): Promise<void> => new Promise((done) => setImmediate(done));
 
 describe('a service manager that started this program', () => {
-  test('is told of the start, twice in each period of its watchdog, and of the end', async () => {
+  test('gets a report of the start, two in each watchdog period, and one of the end', async () => {
     const { service, sent, tick, pending } = stage();
     service.ready('serving');
     await settled();
@@ -49,7 +49,7 @@ describe('a service manager that started this program', () => {
     expect([sent, pending]).toEqual([['STOPPING=1 STATUS=ending'], []]);
   });
 
-  test('is told of a second status, and has one row of reports', async () => {
+  test('gets a second status, but no second series of watchdog reports', async () => {
     const { service, sent, pending } = stage();
     service.ready('standing by');
     service.ready('serving');
@@ -57,7 +57,7 @@ describe('a service manager that started this program', () => {
     expect([sent.filter((each) => each.startsWith('READY')).length, pending.length]).toEqual([2, 1]);
   });
 
-  test('gets no report while the store does not answer, and gets them again when it does', async () => {
+  test('gets no watchdog report while the store does not answer, and gets reports again afterwards', async () => {
     const { service, sent, failures, tick } = stage();
     let isBroken = true;
     service.watch(() => {
@@ -72,7 +72,7 @@ describe('a service manager that started this program', () => {
     expect(sent.at(-1)).toBe('WATCHDOG=1');
   });
 
-  test('waits a day for a report while work blocks the program, also when the work fails', async () => {
+  test('waits a day for a report while work blocks the program, and its usual time after work that failed', async () => {
     const { service, sent } = stage();
     const order: string[] = [];
     const work = async (): Promise<number> => {
@@ -100,7 +100,7 @@ test.each([
   ['whose watchdog watches another process', { WATCHDOG_PID: '8' }, ['READY=1 STATUS=serving']],
   ['whose watchdog watches this process', { WATCHDOG_PID: '7' }, ['READY=1 STATUS=serving', 'WATCHDOG=1']],
   ['that is not there', { NOTIFY_SOCKET: '' }, []],
-])('a service manager %s gets what it asks for', async (_which, env, expected) => {
+])('a service manager %s gets only the reports that it asks for', async (_which, env, expected) => {
   const { service, sent } = stage(env);
   service.ready('serving');
   await settled();

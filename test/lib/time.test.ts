@@ -4,7 +4,7 @@ import { Alarm, Standstill, pausedTimer, shownAt, systemClock } from '../../src/
 const START = Date.parse('2026-03-01T12:00:00Z');
 const HOUR_MS = 3_600_000;
 
-/** A machine whose clock somebody can set, and whose time goes on. */
+/** A machine with a clock that can be set (`set`), and with a steady time that only passes (`pass`). */
 function machine() {
   let passedMs = 0;
   let setMs = 0;
@@ -36,7 +36,7 @@ describe('a machine whose clock is set while the program runs', () => {
     expect(shownAt(clock, clock.now())).toBe(START + 5_000 + byMs);
   });
 
-  test.each([HOUR_MS, -HOUR_MS])('T12 meets a deadline after as long as before, set by %i ms', (byMs) => {
+  test.each([HOUR_MS, -HOUR_MS])('T12 keeps the time left until a deadline, set by %i ms', (byMs) => {
     const { clock, timers, set, pass } = machine();
     const rung: number[] = [];
     const alarm = new Alarm(clock, timers, () => rung.push(clock.now()));
@@ -48,7 +48,7 @@ describe('a machine whose clock is set while the program runs', () => {
     expect(rung).toEqual([START + 60_000]);
   });
 
-  test('T12 is not thought to be set when it only creeps', () => {
+  test('T12 ignores a change of the clock by less than 1 s', () => {
     const { clock, set } = machine();
     set(999);
     expect(shownAt(clock, clock.now())).toBe(START);
@@ -57,7 +57,7 @@ describe('a machine whose clock is set while the program runs', () => {
   });
 });
 
-/** A process that looks at the time every 500 ms, and can stand still; its timers ring as soon as it goes on. */
+/** A process that reads the time every 500 ms and can be suspended. Its due timers fire as soon as it continues. */
 function stoppable() {
   let now = 0;
   const waiting: { readonly at: number; readonly run: () => void }[] = [];
@@ -93,7 +93,7 @@ function stoppable() {
 }
 
 describe('a process that stands still', () => {
-  test('T84 adds up its standstills and no time that it ran', () => {
+  test('T84 adds up its standstills, and no time in which it ran', () => {
     const process = stoppable();
     process.pass(60_000);
     expect(process.look()).toBe(0);
@@ -104,7 +104,7 @@ describe('a process that stands still', () => {
     expect(process.look()).toBe(42_000);
   });
 
-  test('T84 puts off a timer and an alarm by as long', () => {
+  test('T84 delays a timer and an alarm by the length of the standstill', () => {
     const { look, clock, timers, pass, standStill } = stoppable();
     const rung: string[] = [];
     pausedTimer(5_000, { run: () => rung.push(`timer at ${clock.now()}`), look, timers });

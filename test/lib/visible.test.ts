@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { visible } from '../../src/lib/visible.ts';
 
-describe('pitfall 4: T53 a text in which something would hide', () => {
+describe('pitfall 4: T53 a text with invisible or misleading characters', () => {
   test.each([
     ['a zero-width space', 'rm\u200B', 'rm\\u{200B}'],
     ['a no-break space', 'rm\u00A0-rf', 'rm\\u{A0}-rf'],
@@ -17,7 +17,7 @@ describe('pitfall 4: T53 a text in which something would hide', () => {
     ['what no script has', '\uE000\u{378}', '\\u{E000}\\u{378}'],
     ['marks on nothing', '\u0301 -\u20DD', '\\u{301} -\\u{20DD}'],
     ['more marks than a letter carries', `a${'\u0335'.repeat(6)}`, `a${'\u0335'.repeat(4)}\\u{335}\\u{335}`],
-  ])('spells %s', (_what, text, shown) => {
+  ])('shows %s as code points', (_what, text, shown) => {
     expect(visible(text)).toBe(shown);
     expect(visible(shown)).toBe(shown);
   });
@@ -28,7 +28,7 @@ describe('pitfall 4: T53 a text in which something would hide', () => {
     'Привет, κόσμε, שָׁלוֹם, مَرْحَبًا',
     'नमस्ते, สวัสดี, 你好, こんにちは, 안녕하세요',
     '→ ✓ € ½ “quoted” 😀 `code` ``more``',
-  ])('leaves %j alone', (text) => {
+  ])('stays as it is: %j', (text) => {
     expect(visible(text)).toBe(text);
   });
 
