@@ -26,7 +26,7 @@ describe('the six defaults of the specification', () => {
   test('autoDetectSilenceSeconds is 10', () => {
     expect(turnConfig.autoDetectSilenceSeconds).toBe(10);
   });
-  test("the specification's example file is a whole configuration", () => {
+  test("the specification's example file equals the defaults", () => {
     const file = {
       turnConfig: {
         defaultTimeoutSeconds: 60,
@@ -77,7 +77,7 @@ describe('the further defaults', () => {
       stopped: { text: '⏹ Stopped {agent}. {kept} message(s) kept.' },
     });
   });
-  test('the modes are those of the floor, by all their names', () => {
+  test('the modes and their aliases are those of the floor', () => {
     const names = INTERRUPT_MODES.flatMap((mode) => [mode, ...MODES[mode].aliases].map((name) => [name, mode]));
     const read = names.map(([name]) => [name, turnKeys.humanInterruptMode.parse(name)]);
     expect(read).toEqual(names);

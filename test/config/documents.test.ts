@@ -9,10 +9,10 @@ import { load } from './world.ts';
 const repositoryText = (name: string) => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
 const example: unknown = JSON.parse(repositoryText('turnConfig.example.json'));
 
-/** Every key that the schema knows, as `channels[].id`; a channel's overrides count once, under turnConfig. */
-/** Objects with the keys of another object, which is described in its own place. */
+/** Objects with the same keys as another object, where these keys are described. */
 const AS_ELSEWHERE = /^crews\[\]\.(?:backend|tools)\.$/;
 
+/** Returns every key of the schema, such as `channels[].id`. Keys of turnConfig count once, not for channels again. */
 const keysOf = (node: JsonNode, path = ''): readonly (readonly [string, JsonNode])[] => {
   if (AS_ELSEWHERE.test(path)) return [];
   const nodes = [node, ...(node.anyOf ?? []), ...(node.oneOf ?? [])];
@@ -32,7 +32,7 @@ const keysIn = (value: unknown, path = ''): readonly string[] => {
 };
 
 describe('turnConfig.schema.json', () => {
-  test('is what the code generates (node test/docs/write.ts writes it)', () => {
+  test('equals the schema that the code generates (node test/docs/write.ts writes it)', () => {
     expect(JSON.parse(repositoryText('turnConfig.schema.json'))).toEqual(JSON.parse(jsonSchemaText()));
   });
   test('describes every key', () => {
@@ -52,9 +52,9 @@ describe('turnConfig.example.json', () => {
   test('is a configuration without a fault or a warning', () => {
     expect(load(example, { GITHUB_TOKEN: 'a token' }).warnings).toEqual([]);
   });
-  test('names every key there is', () => {
+  test('contains every key, except those of tickets and of the store', () => {
     const named = new Set(keysIn(example));
-    // The example leaves out the other kinds of tickets, and the store in PostgreSQL, without which it starts.
+    // The example has one kind of tickets only, and no store, because it must start without PostgreSQL.
     const missing = keysOf(configJsonSchema()).filter(
       ([key]) => !named.has(key) && !/^(crews\[\]\.tickets\.|store\b)/.test(key),
     );

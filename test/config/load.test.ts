@@ -6,7 +6,7 @@ import { errorOf, load, world } from './world.ts';
 const pm = { id: 'pm', backend: { kind: 'scripted', script: 'pm' } };
 
 describe('a channel with settings of its own', () => {
-  test('goes by them, and by the general ones elsewhere', () => {
+  test('uses them, and the general settings for all other keys', () => {
     const config = load({
       turnConfig: { maxTurns: 5, rounds: 2, defaultAgent: 'pm' },
       channels: [
@@ -21,7 +21,7 @@ describe('a channel with settings of its own', () => {
       [5, 2, 'pm'],
     ]);
   });
-  test('lays its budgets over the general ones, key by key', () => {
+  test('overrides the general budgets key by key', () => {
     const [channel] = load({
       budgets: { exchange: { tokens: 100, minutes: 5 }, day: { costUsd: 3 } },
       channels: [{ id: 'console:a', agents: [], budgets: { exchange: { tokens: 7, minutes: null } } }],
@@ -31,7 +31,7 @@ describe('a channel with settings of its own', () => {
       day: { tokens: null, costUsd: 3, minutes: null },
     });
   });
-  test('gives each agent a seat with its timeout, priority and way back', () => {
+  test('gives each agent a seat with its timeout, priority and rejoin setting', () => {
     const [channel] = load({
       agents: [
         { ...pm, timeoutSeconds: 5, priority: 1 },
@@ -53,20 +53,20 @@ describe('a channel with settings of its own', () => {
   test('is named after its id unless it has a name', () => {
     expect(load({ channels: [{ id: 'console:a', agents: [] }] }).channels[0]?.name).toBe('a');
   });
-  test('queues scripted agents again by itself unless told otherwise', () => {
+  test('lets scripted agents rejoin automatically by default', () => {
     expect(load({}).channels[0]?.seats.map((seat) => seat.rejoin)).toEqual(['auto', 'auto', 'auto']);
   });
 });
 
 describe('announcements', () => {
-  test('can be switched off or reworded, and have the built-in texts else', () => {
+  test('can be switched off or reworded, and otherwise have the built-in texts', () => {
     const config = load({
       announcements: { timeout: false, nobody: 'Nobody!' },
     });
     expect(config.announcements).toEqual({ ...load({}).announcements, timeout: false, nobody: 'Nobody!' });
   });
 
-  test('have one text for every budget that is used up, once the file gives its own', () => {
+  test('use the configured text of limits for every kind of budget', () => {
     const { limit } = load({ announcements: { limit: '{budget}!' } }).announcements;
     expect(limit === false ? [] : [...new Set(Object.values(limit))]).toEqual(['{budget}!']);
     expect(Object.values(load({}).announcements.limit).length).toBeGreaterThan(1);
@@ -75,7 +75,7 @@ describe('announcements', () => {
 });
 
 describe('the environment', () => {
-  test('moves the file, the data, the page and the log', () => {
+  test('sets the configuration file, the data folder, the port of the page and the log level', () => {
     const env = { CONCH_CONFIG: 'other.json', CONCH_DATA_DIR: '/data', CONCH_PORT: '0', CONCH_LOG_LEVEL: 'debug' };
     const config = loadConfig(world({ 'other.json': '{ "adapters": { "console": { "port": 9 } } }' }, env));
     expect([config.file, config.dataDir, config.adapters.console.port, config.log.level]).toEqual([
@@ -88,32 +88,32 @@ describe('the environment', () => {
   test('is read from .env too', () => {
     expect(loadConfig(world({ '.env': 'CONCH_PORT=7001\n' })).adapters.console.port).toBe(7001);
   });
-  test('goes before .env where both speak', () => {
+  test('overrides .env', () => {
     const config = loadConfig(world({ '.env': 'CONCH_PORT=7001\nCONCH_DATA_DIR=d\n' }, { CONCH_PORT: '7002' }));
     expect([config.adapters.console.port, config.dataDir]).toEqual([7002, '/work/d']);
   });
-  test('counts a variable that is set to nothing as not set', () => {
+  test('treats an empty variable as not set', () => {
     expect(loadConfig(world({ '.env': 'CONCH_PORT=7001' }, { CONCH_PORT: '' })).adapters.console.port).toBe(7001);
   });
-  test('with a port or a level that makes no sense is refused together with the faults of the file', () => {
+  test('with an invalid port or log level is refused together with the problems of the file', () => {
     const error = errorOf(
       world({ 'turnConfig.json': '{ "log": 1 }' }, { CONCH_PORT: '99999', CONCH_LOG_LEVEL: 'loud' }),
     );
     expect(error.problems.map((problem) => problem.path)).toEqual(['CONCH_PORT', 'CONCH_LOG_LEVEL', 'log']);
   });
-  test('that names a file which is not there is refused, never answered with the demo', () => {
+  test('that names a missing file is refused, and the demo does not start', () => {
     expect(errorOf(world({}, { CONCH_CONFIG: 'gone.json' })).message).toBe(
       '/work/gone.json has 1 problem:\n  CONCH_CONFIG: There is no file /work/gone.json: correct CONCH_CONFIG, or unset it to use turnConfig.json or the demo',
     );
     expect(() => loadConfigFrom(world({}), '/work/turnConfig.json')).toThrow('There is no file');
   });
-  test('fills ${NAME} into texts, and leaves $${NAME} as ${NAME}', () => {
+  test('replaces ${NAME} in texts, and turns $${NAME} into ${NAME}', () => {
     const config = load({ agents: [{ ...pm, persona: 'of ${TEAM}, $${TEAM}' }] }, { TEAM: 'Blue ${X}' });
     expect(config.agents[0]?.persona).toBe('of Blue ${X}, ${TEAM}');
   });
 });
 
-describe('the key of a model', () => {
+describe('the API key of a model', () => {
   const keyOf = (file: unknown, env: Readonly<Record<string, string>>, dotEnv = '') => {
     const files = { 'turnConfig.json': JSON.stringify(file), '.env': dotEnv };
     const { backend } = loadConfig(world(files, env)).agents[0] ?? {};
@@ -121,14 +121,14 @@ describe('the key of a model', () => {
   };
   const openai = { agents: [{ id: 'a', backend: { kind: 'llm', provider: 'openai', model: 'gpt-5' } }] };
 
-  test('T39 is its own before that of its provider, which is read from .env too', () => {
+  test('T39 is the key in the file, else the variable of its provider in the environment, else in .env', () => {
     const own = { agents: [{ id: 'a', backend: { ...openai.agents[0]?.backend, apiKey: 'own' } }] };
     expect(keyOf(openai, {}, 'OPENAI_API_KEY=sk-dot-env')).toBe('sk-dot-env');
     expect(keyOf(openai, { OPENAI_API_KEY: 'sk-env' }, 'OPENAI_API_KEY=sk-dot-env')).toBe('sk-env');
     expect(keyOf(own, { OPENAI_API_KEY: 'sk-env' })).toBe('own');
   });
 
-  test('T39 goes to an endpoint of the demo, and to no endpoint of the file', () => {
+  test('T39 goes from the environment to the endpoint of the demo, and to no endpoint of the file', () => {
     const env = { OPENAI_API_KEY: 'sk-env', OPENAI_BASE_URL: 'https://example.org/v1' };
     const backend = { kind: 'llm', provider: 'openai-compatible', model: 'm', baseUrl: 'https://example.net/v1' };
     expect(keyOf({}, env)).toBe('sk-env');
@@ -149,7 +149,7 @@ describe('a file that cannot be read', () => {
 });
 
 describe('a loaded configuration', () => {
-  test('is frozen to the bottom', () => {
+  test('is deeply frozen', () => {
     const config = load({ turnConfig: {}, operators: { users: ['u'] } }, { API_KEY: 'abcdefgh' });
     const thawed = (value: object): boolean =>
       !Object.isFrozen(value) ||
@@ -157,7 +157,7 @@ describe('a loaded configuration', () => {
     expect(thawed(config)).toBe(false);
     expect(Object.isFrozen(config.secrets)).toBe(true);
   });
-  test('knows the secrets and does not show them', () => {
+  test('lists its secrets, and prints none of them', () => {
     const config = load(
       { agents: [{ ...pm, persona: '${PM_TOKEN} xoxb-1234567890-abc' }] },
       { PM_TOKEN: 'tok-123', HOME: '/h', MY_PASSWORD: 'hunter22', AWS_CREDENTIALS: 'aws-456' },
@@ -191,7 +191,7 @@ describe('a loaded configuration', () => {
     expect(loadConfig(world(files, {}, false)).warnings).toEqual([expect.stringContaining('A secret is written here')]);
     expect(loadConfig(world({ '.env': 'CONCH_PORT=1', 'turnConfig.json': '{}' }, {}, true)).warnings).toEqual([]);
   });
-  test('warns of a timeout that the hard end of a turn forestalls', () => {
+  test('warns of a timeout that is longer than maxTurnSeconds', () => {
     expect(load({ turnConfig: { maxTurnSeconds: 60 } }).warnings).toEqual([]);
     expect(load({ turnConfig: { maxTurnSeconds: 59 } }).warnings).toHaveLength(3);
   });

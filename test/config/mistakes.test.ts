@@ -15,7 +15,7 @@ const MACHINE: NonNullable<World['machine']> = {
 
 const textOf = (file: unknown): string => (typeof file === 'string' ? file : JSON.stringify(file, null, 2));
 
-/** What `conch config check` finds on a machine with a few programs. */
+/** Returns the problems and warnings of a configuration on a machine with a few programs. */
 function found({ file, env = {}, files = {} }: Pick<Mistake, 'file' | 'env' | 'files'>, purpose: Purpose = 'check') {
   const place = world({ ...files, 'turnConfig.json': textOf(file) }, { PATH, ...env });
   try {
@@ -27,7 +27,7 @@ function found({ file, env = {}, files = {} }: Pick<Mistake, 'file' | 'env' | 'f
   }
 }
 
-test('T39 more than a hundred kinds of mistakes are known, each once', () => {
+test('T39 the list has more than a hundred kinds of mistakes, each once', () => {
   expect(new Set(MISTAKES.map(({ kind }) => kind)).size).toBe(MISTAKES.length);
   expect(MISTAKES.length).toBeGreaterThan(100);
 });
@@ -47,7 +47,7 @@ describe('T39 conch config check finds', () => {
 const llm = { kind: 'llm', provider: 'openai-compatible', model: 'm', baseUrl: 'http://127.0.0.1:11434/v1' };
 const opencode = { kind: 'acp', profile: 'opencode', command: 'opencode', set: { OPENCODE_CONFIG_CONTENT: '{}' } };
 
-/** What looks like a mistake and is none. */
+/** Valid configurations that look like mistakes. */
 const MEANT: readonly [string, unknown, World['env']?][] = [
   ['a server of models without a key', { agents: [{ id: 'a', backend: llm }] }],
   ['a server behind a path', { agents: [{ id: 'a', backend: { ...llm, baseUrl: 'https://example.org/api' } }] }],
@@ -120,7 +120,7 @@ test.each(MEANT)('T39 %s is no mistake', (_, file, env) => {
   expect(found({ file, env: { OPENAI_API_KEY: 'sk-0123456789', ...env } })).toEqual({ problems: [], warnings: [] });
 });
 
-describe('T39 what works but is hardly meant is warned of', () => {
+describe('T39 Conch warns of a setting that works but is probably a mistake', () => {
   test.each<[string, unknown, World['env'], string]>([
     [
       'every command unasked',
@@ -211,7 +211,7 @@ describe('T39 what works but is hardly meant is warned of', () => {
   });
 });
 
-describe('T39 what this machine lacks', () => {
+describe('T39 a program or folder that this machine lacks', () => {
   const backend = { kind: 'command', command: 'no-such-program', cwd: 'gone' };
   const file = { agents: [{ id: 'a', backend }] };
   const lacking = [
@@ -219,16 +219,16 @@ describe('T39 what this machine lacks', () => {
     'line 8: agents[0].backend.cwd: There is no folder /work/gone: create it, or correct the path',
   ];
 
-  test('keeps nothing from starting, and is warned of: the other agents can speak', () => {
+  test('is a warning at the start, and the other agents start', () => {
     expect(found({ file }, 'start')).toEqual({ problems: [], warnings: lacking });
   });
 
-  test('is not looked at by who needs no agent', () => {
+  test('is not reported for a command that starts no agent', () => {
     expect(found({ file }, 'look')).toEqual({ problems: [], warnings: [] });
   });
 });
 
-test('the workers of a crew get the key of the environment, as agents do', () => {
+test('the workers of a crew get the API key of their provider from the environment, as agents do', () => {
   const channels = [{ id: 'console:a', agents: [] }];
   const backend = { kind: 'llm', provider: 'openai', model: 'gpt-5' };
   const file = { channels, crews: [{ id: 'web', repo: '.', channel: 'console:a', backend }] };
@@ -236,7 +236,7 @@ test('the workers of a crew get the key of the environment, as agents do', () =>
   expect(crews[0]?.backend).toMatchObject({ apiKey: 'sk-0123' });
 });
 
-test('T39 who needs no agent and no platform needs no key and no token', () => {
+test('T39 a command that starts no agent and no platform needs no API key and no token', () => {
   const keyless = { id: 'a', backend: { kind: 'llm', provider: 'openai', model: 'gpt-5' } };
   const file = { agents: [keyless], channels: [{ id: 'discord:123456789012345678', agents: ['a'] }] };
   expect(found({ file }, 'start').problems).toHaveLength(2);

@@ -1,19 +1,19 @@
 import type { Env } from '../../src/config/world.ts';
 import { CERTIFICATE, KEY, OTHER_KEY } from './pem.ts';
 
-/** One kind of mistake: a file or an environment that cannot be meant, and what people must be told about it. */
+/** A kind of mistake: a configuration with one fault, and the problem that Conch must report. */
 export type Mistake = {
   readonly kind: string;
-  /** The text of `turnConfig.json`, or what it is made of. */
+  /** The text of `turnConfig.json`, or the value that is written there as JSON. */
   readonly file: unknown;
   readonly env?: Env;
   /** Other files, by their names in /work. */
   readonly files?: Readonly<Record<string, string>>;
   /** Where the mistake is: the path of a key, or the name of a variable. */
   readonly path: string;
-  /** What stands in the line that is named; `null` when the mistake is not in the file. */
+  /** A part of the line that the problem names; `null` when the mistake is not in the file. */
   readonly at: string | null;
-  /** The message: what was expected, or what to do. */
+  /** A part of the message: what was expected, or what to do. */
   readonly next: string;
 };
 
@@ -47,7 +47,7 @@ const seats = (agents: unknown, more: object = {}) => ({ channels: [{ id: 'conso
 const asks = (variable: string) =>
   `Conch sets ${variable} itself, so that opencode asks: remove it, or use the profile "generic", which does not promise to ask`;
 
-/** Values that the schema does not take. */
+/** Values that the schema rejects. */
 const VALUES: readonly Mistake[] = [
   {
     kind: 'a number in quotes',
@@ -257,7 +257,7 @@ const VALUES: readonly Mistake[] = [
   },
 ];
 
-/** Keys that are not there, or not there. */
+/** Unknown keys, and keys in the wrong place. */
 const UNKNOWN_KEYS: readonly Mistake[] = [
   {
     kind: 'a mistyped key',
@@ -353,7 +353,7 @@ const UNKNOWN_KEYS: readonly Mistake[] = [
   },
 ];
 
-/** Names that do not fit together. */
+/** Duplicate names, and references to names that do not exist. */
 const NAMES: readonly Mistake[] = [
   {
     kind: 'two agents with one id',
@@ -504,7 +504,7 @@ const NAMES: readonly Mistake[] = [
   },
 ];
 
-/** Times that exclude one another. */
+/** Times that contradict one another. */
 const TIMES: readonly Mistake[] = [
   {
     kind: 'a beat slower than its limit',
@@ -536,7 +536,7 @@ const TIMES: readonly Mistake[] = [
   },
 ];
 
-/** Models that cannot answer. */
+/** Mistakes in the addresses, keys, names and prices of models. */
 const MODELS: readonly Mistake[] = [
   {
     kind: 'a server without an address',
@@ -667,7 +667,7 @@ const MODELS: readonly Mistake[] = [
   },
 ];
 
-/** Mistakes in what runs the workers of a crew. */
+/** Mistakes in the settings of a crew and its workers. */
 const CREWS: readonly Mistake[] = [
   {
     kind: 'a rule of a crew that cannot be read',
@@ -729,7 +729,7 @@ const CREWS: readonly Mistake[] = [
   },
 ];
 
-/** Programs that cannot be started. */
+/** Mistakes in the programs, folders, arguments and variables of agents. */
 const PROGRAMS: readonly Mistake[] = [
   {
     kind: 'a coding agent without a program',
@@ -831,7 +831,7 @@ const PROGRAMS: readonly Mistake[] = [
   },
 ];
 
-/** Doors that cannot or must not be opened. */
+/** Mistakes in the ports, certificates and origins for remote agents. */
 const DOORS: readonly Mistake[] = [
   {
     kind: 'agents from elsewhere without encryption',
@@ -901,7 +901,7 @@ const DOORS: readonly Mistake[] = [
   },
 ];
 
-/** People and platforms that cannot be reached or told. */
+/** Mistakes in the ids of people and channels, and missing tokens of platforms. */
 const PLATFORMS: readonly Mistake[] = [
   {
     kind: 'an operator by a mention',
@@ -995,7 +995,7 @@ const PLATFORMS: readonly Mistake[] = [
   },
 ];
 
-/** Variables that hold something else. */
+/** Environment variables with a wrong value. */
 const VARIABLES: readonly Mistake[] = [
   {
     kind: 'a port that is none',
@@ -1095,7 +1095,7 @@ const VARIABLES: readonly Mistake[] = [
   },
 ];
 
-/** Texts that are no JSON, or say a thing twice. */
+/** Files that are not JSON, or that contain a key twice. */
 const TEXTS: readonly Mistake[] = [
   { kind: 'a value without quotes', file: '{\n "log": { "level": loud }\n}', path: '', at: 'loud', next: '' },
   { kind: 'a comma too few', file: '{\n "agents": []\n "log": {}\n}', path: '', at: '"log"', next: 'comma' },
@@ -1109,7 +1109,7 @@ const TEXTS: readonly Mistake[] = [
   },
 ];
 
-/** Rules for tools that cannot be meant. */
+/** Mistakes in the rules for tools, their approvers and the limits of steps. */
 const TOOLS: readonly Mistake[] = [
   {
     kind: 'a rule for no tool',
@@ -1345,7 +1345,7 @@ const SERVERS: readonly Mistake[] = [
   },
 ];
 
-/** Every kind of mistake that is known: a new one is a row. */
+/** All kinds of mistakes. Add a new kind as a row to one of these lists. */
 export const MISTAKES: readonly Mistake[] = [
   ...VALUES,
   ...UNKNOWN_KEYS,

@@ -2,14 +2,14 @@ import { expect, test } from 'vitest';
 import { parseLine } from '../../src/turns/commands/parse.ts';
 import { saidAbout } from './world.ts';
 
-/** What the operators' command takes, as it says itself. */
+/** Returns the values that a command accepts, read from its error message. */
 function takenBy(command: string): readonly string[] {
   const parsed = parseLine(`${command} sideways`);
   const [, list = ''] = /^Expected one of (.+), got "sideways"/.exec(parsed.ok ? '' : parsed.message) ?? [];
   return list.split(', ');
 }
 
-/** What the file takes under a key, as its refusal says; aliases come last. */
+/** Returns the values that turnConfig.json accepts for a key, read from the error message. Aliases come last. */
 function takenUnder(key: string): readonly string[] {
   const [said = ''] = saidAbout({ turnConfig: { [key]: 'sideways' } });
   return [...(said.split(', got ')[0] ?? '').matchAll(/"([\w-]+)"/g)].map(([, name]) => name ?? '');

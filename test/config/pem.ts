@@ -1,4 +1,4 @@
-/** A certificate for "localhost" that belongs to nobody; it is valid until 2126. */
+/** A self-signed certificate for "localhost", valid until 2126. */
 export const CERTIFICATE = `-----BEGIN CERTIFICATE-----
 MIIBgDCCASWgAwIBAgIUDGPq6MOmSmxeMgqrIqqoXlqsyF0wCgYIKoZIzj0EAwIw
 FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMjA0MjYyNloYDzIxMjYxMDI5
@@ -12,7 +12,7 @@ WU5LWg==
 -----END CERTIFICATE-----
 `;
 
-/** The key of that certificate. */
+/** The private key of `CERTIFICATE`. */
 export const KEY = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgAlNmEFQLubtgjU6D
 4ghH4DqmFnhxi41gkFG1DXeP70+hRANCAARIrqMdZdyX+padyrx25UqqNdW65qwb
@@ -20,7 +20,7 @@ uzxwAzx1V0gj1I0bW+UxVSrLUCwaB932k4WqKdOwhU6ncH1F17V5G3BE
 -----END PRIVATE KEY-----
 `;
 
-/** The key of no certificate. */
+/** A private key that does not belong to `CERTIFICATE`. */
 export const OTHER_KEY = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgqaY1XkjLIdm424LU
 4Hhdqr8XLdG8wRbcqxzSoIvXPMKhRANCAARUKl7gArT3/d3p8h6RSziD3TfKlYEt

@@ -29,7 +29,7 @@ describe('a key', () => {
 
 const ID = '123456789012345678';
 
-/** What `problemsOf` throws for a file without a problem. */
+/** The message that `problemsOf` throws for a valid file. */
 const ACCEPTED = 'the configuration was accepted';
 
 describe('the merges of a crew', () => {
@@ -40,14 +40,14 @@ describe('the merges of a crew', () => {
   });
   const paths = (more: object) => problemsOf(crew(more)).map(({ path }) => path);
 
-  test('with votes need the setting by which people are asked', () => {
+  test('with several votes need the setting merge: "ask"', () => {
     expect(paths({ votes: 2 })).toEqual(['crews[0].votes']);
     expect(paths({ votes: 2, merge: 'pr' })).toEqual(['crews[0].votes']);
     expect(() => paths({ votes: 2, merge: 'ask' })).toThrow(ACCEPTED);
     expect(() => paths({ votes: 1 })).toThrow(ACCEPTED);
   });
 
-  test('with more votes than there are people who can vote are unwise', () => {
+  test('with more votes than people who can vote cause a warning', () => {
     const advice = (channel: string, votes: number, operators: object = {}) => {
       const env = { DISCORD_TOKEN: 'a.token' };
       const channels = [{ id: channel, agents: ['pm'] }];
@@ -66,7 +66,7 @@ describe('the merges of a crew', () => {
     expect(advice('console:a', 1)).toEqual([]);
   });
 
-  test('have quiet hours with times of the day and a known time zone', () => {
+  test('need quiet hours with valid times of day and a known time zone', () => {
     const quiet = (quietHours: object) => paths({ mergeWindow: { quietHours } });
     expect(quiet({ from: '22:00', to: '7:00' })).toEqual(['crews[0].mergeWindow.quietHours.to']);
     expect(quiet({ from: '24:00', to: '07:00' })).toEqual(['crews[0].mergeWindow.quietHours.from']);
@@ -92,7 +92,7 @@ describe('a time', () => {
 });
 
 describe('a file with several faults', () => {
-  test('is told about all of them at once, in the order of its lines', () => {
+  test('is refused with all of them at once, in the order of its lines', () => {
     const text = `{
   "turnConfig": { "rounds": -1, "order": "facilitator" },
   "agents": [
@@ -122,13 +122,13 @@ describe('a file with several faults', () => {
   });
 });
 
-describe('a ${NAME} that stands for nothing', () => {
-  test('is told with its path, once', () => {
+describe('a ${NAME} without a value', () => {
+  test('is reported once, with its path', () => {
     expect(saidAbout(seats(['${WHO}']))).toEqual([
       'channels[0].agents[0]: The environment variable WHO is not set: set it, or add it to .env',
     ]);
   });
-  test('or cannot stand for anything asks for $${', () => {
+  test('that is no name of a variable is reported with the advice to write $${', () => {
     expect(saidAbout({ agents: [{ ...pm, persona: '${a-b}' }] })).toEqual([
       'agents[0].persona: "${a-b}" names no environment variable: write "$${a-b}" if it is only text',
     ]);
@@ -136,7 +136,7 @@ describe('a ${NAME} that stands for nothing', () => {
 });
 
 describe('secrets in a faulty file', () => {
-  test('are not shown by the problems, also not in part', () => {
+  test('do not appear in the problems, not even in part', () => {
     const secret = `"${'s'.repeat(55)}-very-secret`;
     const said = saidAbout({ agents: [{ ...pm, id: '${A_TOKEN}' }], ...seats(['${A_TOKEN}x']) }, { A_TOKEN: secret });
     expect(said).toHaveLength(3);
@@ -165,10 +165,10 @@ describe('broken JSON', () => {
     ['', 1, 'Expected a value, found the end of the file (column 1)'],
     ['{} {}', 1, 'Expected the end of the file, found "{}" (column 4)'],
     ['{ "a": "x\ty" }', 1, 'A text contains a tab or a control character: write it as \\t or \\u001f'],
-  ])('%j is told with its line', (text, line, message) => {
+  ])('%j is reported with its line', (text, line, message) => {
     expect(problemsOf(text)).toEqual([{ path: '', line, message }]);
   });
-  test('nested without end is told so', () => {
+  test('nested too deeply is reported', () => {
     expect(problemsOf('['.repeat(100_000))).toEqual([
       { path: '', line: 1, message: 'Values in this file cannot be nested more than 64 levels deep' },
     ]);
@@ -183,7 +183,7 @@ describe('broken JSON', () => {
   });
 });
 
-describe('any file whatever', () => {
+describe('any file', () => {
   const KEYS = [
     'turnConfig',
     'agents',

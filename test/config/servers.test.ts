@@ -5,7 +5,7 @@ const model = { kind: 'llm', provider: 'openai-compatible', model: 'm', baseUrl:
 const bot = { id: 'bot', backend: model };
 const files = { command: 'mcp-files', args: ['/data'] };
 
-describe('a server of tools', () => {
+describe('an MCP server', () => {
   test('needs a program and nothing else', () => {
     expect(load({ agents: [bot], mcp: { files } }).mcp).toEqual({
       files: {
@@ -23,7 +23,7 @@ describe('a server of tools', () => {
     });
   });
 
-  test('is given variables of Conch by their names, and shows none of them', () => {
+  test('gets variables of Conch in its headers, and their values count as secrets', () => {
     const url = 'https://tools.example.org/mcp';
     const headers = { Authorization: 'Bearer ${FILES_TOKEN}' };
     const config = load({ agents: [bot], mcp: { web: { url, headers } } }, { FILES_TOKEN: 'secret-enough' });
@@ -32,17 +32,17 @@ describe('a server of tools', () => {
   });
 
   test.each(['http://127.0.0.1:8080/mcp', 'http://localhost/mcp', 'http://[::1]:1/'])(
-    'may be on this machine: %s',
+    'on this machine needs no encryption: %s',
     (url) => {
       expect(load({ agents: [bot], mcp: { web: { url } } }).warnings).toEqual([]);
     },
   );
 });
 
-describe('it is unwise', () => {
+describe('Conch warns', () => {
   const warnings = (file: object) => load(file).warnings;
 
-  test('to have a server that nobody is given the tools of; a coding agent is', () => {
+  test('of a server whose tools no agent gets, and not if a coding or remote agent gets them', () => {
     const coder = { id: 'dev', backend: { kind: 'acp', profile: 'opencode' } };
     const scout = { id: 'dev', backend: { kind: 'remote' } };
     for (const given of [coder, scout])
@@ -55,7 +55,7 @@ describe('it is unwise', () => {
     ]);
   });
 
-  test('to have the newest version fetched at every start', () => {
+  test('of a server that may fetch another version at every start', () => {
     const fetched = { command: 'npx', args: ['-y', 'mcp-files'] };
     expect(warnings({ agents: [bot], mcp: { files: fetched } })).toEqual([
       expect.stringContaining('mcp.files.command: This program may fetch another version at every start'),
@@ -70,7 +70,7 @@ describe('it is unwise', () => {
       (tools: object) => ({ agents: [bot], channels: [{ id: 'console:a', agents: ['bot'], tools }] }),
       'channels[0].tools.allow[1]',
     ],
-  ])('to name a server that there is none of, in the rules of %s', (_, file, path) => {
+  ])('of an unknown server in the rules of %s', (_, file, path) => {
     const tools = { allow: ['mcp__fil*__read', 'mcp__filse__write', 'Read'] };
     expect(warnings({ ...file(tools), mcp: { files } })).toEqual([
       expect.stringContaining(
@@ -79,7 +79,7 @@ describe('it is unwise', () => {
     ]);
   });
 
-  test('and known where coding agents bring servers of their own', () => {
+  test('not of an unknown server if coding agents bring servers of their own', () => {
     const coder = { id: 'coder', backend: { kind: 'acp', profile: 'opencode' } };
     expect(warnings({ agents: [bot, coder], mcp: { files }, tools: { allow: ['mcp__theirs__read'] } })).toEqual([]);
   });
@@ -92,7 +92,7 @@ describe('it is unwise', () => {
       'agents[0].tools.deny[0]',
     ],
   ] as const)(
-    'to name nearly a server that there is, though coding agents bring their own: in the rules of %s',
+    'of a mistyped server even if coding agents bring servers of their own: in the rules of %s',
     (_, file, path) => {
       const coder = { id: 'coder', backend: { kind: 'acp', profile: 'opencode' } };
       expect(warnings({ agents: [bot, coder], ...file, mcp: { files } })).toEqual([

@@ -5,7 +5,7 @@ import { load } from './world.ts';
 const SEAT = { agent: 'bot', channel: 'console:demo' };
 const model = { kind: 'llm', provider: 'openai-compatible', model: 'm', baseUrl: 'http://127.0.0.1:1/v1' };
 
-/** The steps of a turn and of work beside the floor, by what stands for all, at the agent, at its model and at the channel. */
+/** Returns the step limits of a turn and of a background run. Arguments: the limits set in each place. */
 function steps({
   all,
   agent,
@@ -27,18 +27,18 @@ function steps({
   return [stepsOf(config, SEAT, 'conversational'), stepsOf(config, SEAT, 'background')];
 }
 
-describe('the steps of a turn', () => {
+describe('the step limit of a turn', () => {
   test.each([
     [{ all: 10, agent: 20, maxSteps: 30, channel: 40 }, 40],
     [{ all: 10, agent: 20, maxSteps: 30 }, 20],
     [{ all: 10, maxSteps: 30 }, 30],
     [{ all: 10 }, 10],
     [{}, undefined],
-  ])('go by the narrowest place that names them: %j', (places, most) => {
+  ])('comes from the narrowest place that sets it: %j', (places, most) => {
     expect(steps(places)[0]).toBe(most);
   });
 
-  test('of a model leave those of its work beside the floor alone', () => {
+  test('does not limit background runs when the model sets it', () => {
     expect(steps({ maxSteps: 30 })[1]).toBeUndefined();
   });
 });

@@ -8,7 +8,7 @@ import { thisWorld } from '../../src/config/world.ts';
 import { changedUntilRestart, watchConfig } from '../../src/config/watch.ts';
 import { load, world } from './world.ts';
 
-/** A watched file. `look` is one look at it; `save` changes it, and looks until it is read. */
+/** A watched file. `look` checks the file once. `save` changes the file and checks twice, which reads it. */
 const stage = (initial: string, applied: () => Promise<void> = async () => undefined) => {
   let text: string | null = initial;
   const told: (string | number)[] = [];
@@ -56,7 +56,7 @@ const manualTimers = () => {
 const withTurns = (maxTurns: number): string => JSON.stringify({ turnConfig: { maxTurns } });
 
 describe('a watched configuration', () => {
-  test('is passed on when its file changed', async () => {
+  test('is applied when its file changes', async () => {
     const { told, save } = stage('{}');
     await save(withTurns(3));
     expect(told).toEqual([3]);
@@ -73,19 +73,19 @@ describe('a watched configuration', () => {
     await look();
     expect(told).toEqual([5]);
   });
-  test('changes nothing when it became invalid, says why once, and goes on when it is mended', async () => {
+  test('changes nothing while it is invalid, reports the problem once, and is applied when it is valid again', async () => {
     const { told, save } = stage('{}');
     await save('{ "turnConfig": { "maxTurns": "x" } }');
     await save('{ "turnConfig": { "maxTurns": "x" } }');
     await save(withTurns(4));
     expect(told).toEqual(['turnConfig.maxTurns', 4]);
   });
-  test('does not become the demo when its file goes away', async () => {
+  test('is reported as missing when its file is deleted, and not replaced with the demo', async () => {
     const { told, save } = stage(withTurns(3));
     await save(null);
     expect(told).toEqual(['CONCH_CONFIG']);
   });
-  test('that changes again while a change is applied has its newest text applied last', async () => {
+  test('that changes again while a change is applied is applied again with its newest text', async () => {
     const first = Promise.withResolvers<void>();
     const { told, save, look } = stage('{}', () => first.promise);
     await save(withTurns(3));
@@ -97,7 +97,7 @@ describe('a watched configuration', () => {
     await look();
     expect(told).toEqual([3, 4]);
   });
-  test('is not looked at any more when the watch ends', () => {
+  test('is not checked after the end of the watch', () => {
     const { watching, timers } = stage('{}');
     watching.cancel();
     expect(timers.waiting()).toBe(0);
@@ -125,10 +125,10 @@ describe('T41 keys that are read at the start only', () => {
       { log: { level: 'debug' }, turnConfig: { heartbeatSeconds: 5 }, remote: { origins: ['https://example.org'] } },
       ['turnConfig.heartbeatSeconds', 'remote.origins', 'log.level'],
     ],
-  ])('are told when a reload changes %s', (_, file, told) => {
+  ])('are listed if a reload changes them: %s', (_, file, told) => {
     expect(changedUntilRestart(first, load(file))).toEqual(told);
   });
-  test('are told no more when they are as at the start again', () => {
+  test('are not listed when they have the values of the start again', () => {
     expect(changedUntilRestart(first, load({ log: { level: 'info' } }))).toEqual([]);
   });
 });

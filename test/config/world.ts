@@ -16,7 +16,7 @@ export const world = (files: Readonly<Record<string, string>>, env: World['env']
 export const load = (file: unknown, env: World['env'] = {}): Config =>
   loadConfig(world({ 'turnConfig.json': JSON.stringify(file, null, 2) }, env));
 
-/** What is wrong with a machine's configuration; fails when nothing is. */
+/** Returns the error of an invalid configuration. Throws when the configuration is valid. */
 export const errorOf = (where: World): ConfigError => {
   try {
     loadConfig(where);
@@ -30,6 +30,6 @@ export const errorOf = (where: World): ConfigError => {
 export const problemsOf = (file: unknown, env: World['env'] = {}): readonly Problem[] =>
   errorOf(world({ 'turnConfig.json': typeof file === 'string' ? file : JSON.stringify(file, null, 2) }, env)).problems;
 
-/** Each problem as "path: message". */
+/** Returns the problems of a file, each as "path: message". */
 export const saidAbout = (file: unknown, env: World['env'] = {}): readonly string[] =>
   problemsOf(file, env).map((problem) => `${problem.path}: ${problem.message}`);

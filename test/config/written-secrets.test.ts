@@ -31,11 +31,11 @@ describe('a secret written into the file', () => {
     ['mcp.web.args[1]', server({ command: 'node', args: ['--token', 'f00dcafe99'] })],
     ['mcp.web.args[0]', server({ command: 'node', args: ['--api-key=f00dcafe99'] })],
     ['agents[0].persona', { ...model({}), agents: [{ ...model({}).agents[0], persona: 'Say xoxb-0123456789-abc.' }] }],
-  ])('T70 is warned of at %s', (path, file) => {
+  ])('T70 causes a warning at %s', (path, file) => {
     expect(warned(file)).toEqual([expect.stringContaining(`${path}: A secret is written here in clear text`)]);
   });
 
-  test('T70 is taken out of what is logged', () => {
+  test('T70 counts among the secrets to redact', () => {
     const { secrets } = load(server({ url, headers: { Authorization: 'Bearer f00dcafe99' } }), env);
     expect(secrets.map((secret) => secret.reveal())).toContain('f00dcafe99');
   });
@@ -49,7 +49,7 @@ describe('a secret written into the file', () => {
     ['a variable that is no secret', server({ command: 'node', env: { PORT: '12345678' } })],
     ['an address with a user and no password', model({ baseUrl: 'https://ann@models.example.org/v1' })],
     ['options that are no secret', server({ command: 'node', args: ['--port', '12345678', '--tokenless'] })],
-  ])('T70 is not seen in %s', (_, file) => {
+  ])('T70 is not found in %s', (_, file) => {
     expect(warned(file)).toEqual([]);
   });
 });
