@@ -29,7 +29,7 @@ mkdirSync(WORK);
 process.env['TMPDIR'] = SCRATCH;
 afterAll(() => rmSync(ROOM, { recursive: true }));
 
-/** Modes and a name, as Qwen Code tells them; the profile promises to ask. */
+/** The name and modes that Qwen Code reports. Its profile promises to ask. */
 const PROMISES: FakeManners = {
   initialize: { agentInfo: { name: 'fake\u001B[2J', version: '1.2.3' } },
   session: { modes: { currentModeId: 'default', availableModes: [{ id: 'default' }] } },
@@ -75,7 +75,7 @@ async function check(given: Config, more: Partial<CheckParts> = {}): Promise<Age
   return await checkAgent(found.agent, { config: given, clock, timers: systemTimers, log, signal, ...more });
 }
 
-/** What `conch agent check dev` prints, and how it ends. */
+/** Runs `conch agent check`. `result`: its exit code and output. */
 async function run(...argv: readonly string[]) {
   const env = { ...process.env, CONCH_CONFIG: `${dataDir}/turnConfig.json`, CONCH_DATA_DIR: dataDir };
   const child = spawn(process.execPath, [CONCH, 'agent', 'check', ...argv], { env, cwd: ROOM });
@@ -95,8 +95,8 @@ const doctorOn = async (given: Config) => {
   return (await examine(() => given, parts)).findings.filter(({ what }) => what === 'dev');
 };
 
-describe('T52 an agent that asks and heeds the no', () => {
-  test('passes, and conch doctor tells with which version and when', async () => {
+describe('T52 an agent that asks and obeys a denial', () => {
+  test('passes, and conch doctor names its version and the time of the check', async () => {
     const given = await config(PROMISES);
     rig.play(ASK);
     rig.play(ASK, ASK);
@@ -114,7 +114,7 @@ describe('T52 an agent that asks and heeds the no', () => {
     expect(await doctorOn(given)).toEqual([{ what: 'dev', verdict: 'good', text: words, todo: null }]);
   });
 
-  test('was started so that it asks for all that rules speak of, those of one channel, too', async () => {
+  test('is started with the setting to ask for every tool that a rule names, including rules of one channel', async () => {
     const given = await config(PROMISES, 'claude-code');
     const channels = given.channels.map((channel) => ({ ...channel, tools: { ask: ['Grep'] } }));
     await check({ ...given, tools: { deny: ['Read(.env)', 'WebFetch'] }, channels });
@@ -123,7 +123,7 @@ describe('T52 an agent that asks and heeds the no', () => {
     expect(rig.told.metas[0]).toMatchObject({ claudeCode: { options: { settings: { permissions } } } });
   });
 
-  test('is told so on the command line, as JSON when asked, and put on record', async () => {
+  test('passes on the command line, as JSON with --json, and the check is recorded', async () => {
     await config(PROMISES);
     for (let prompts = 0; prompts < 4; prompts += 1) rig.play(ASK);
     const plain = await (await run('dev')).result;
@@ -160,7 +160,7 @@ describe('T52 an agent that acts without asking', () => {
     expect(checkText(done!)).toMatch(/\ndev acts without asking\.\n {4}→ Run it only in a sandbox/);
   });
 
-  test('fails on the command line with a code of its own, and conch doctor warns of it', async () => {
+  test('fails on the command line with exit code mustBeMended, and conch doctor warns of the agent', async () => {
     const given = await config(PROMISES);
     rig.play(ASK);
     rig.play({ do: 'make', tells: true });
@@ -173,8 +173,8 @@ describe('T52 an agent that acts without asking', () => {
   });
 });
 
-describe('T52 an agent that shows nothing', () => {
-  test('does not pass when it does not try', async () => {
+describe('T52 an agent whose check proves nothing', () => {
+  test('does not pass when it does nothing', async () => {
     const given = await config(PROMISES);
     rig.play(ASK);
     const done = await check(given);
@@ -182,7 +182,7 @@ describe('T52 an agent that shows nothing', () => {
     expect(done?.attempts[1]?.words).toBe('did nothing: no request, no file');
   });
 
-  test('does not pass when it comes to no end in time, and is ended', async () => {
+  test('does not pass when it does not finish in time, and its process is ended', async () => {
     const given = await config({ ...PROMISES, deaf: true });
     rig.play(ASK, { do: 'hang' });
     const limits: number[] = [];
@@ -206,7 +206,7 @@ describe('T52 an agent that shows nothing', () => {
     expect(done?.attempts[0]?.words).toMatch(/^there is no program "no-such-program"/);
   });
 
-  test('T73 does not pass where Git makes no repository', async () => {
+  test('T73 does not pass when Git cannot create a repository', async () => {
     const given = await config(PROMISES);
     const { PATH = '' } = process.env;
     process.env['PATH'] = '/nowhere';
@@ -218,13 +218,13 @@ describe('T52 an agent that shows nothing', () => {
     });
   });
 
-  test('ends with the code of a failure on the command line', async () => {
+  test('fails on the command line with exit code mustBeMended', async () => {
     await config(PROMISES);
     expect((await (await run('dev')).result).code).toBe(EXIT_CODES.mustBeMended);
   });
 });
 
-test('T52 a signal ends the agent and the check, and nothing is left or kept', async () => {
+test('T52 a signal ends the agent and the check, which leaves no file and no record', async () => {
   await config(PROMISES);
   rig.play({ do: 'hang' });
   const { child, result } = await run('dev');
@@ -239,14 +239,14 @@ test.each([
   ['clock', 'it is a program that runs with your rights. It acts without asking.'],
   ['writer', 'it is a model with only the tools of the floor, which change nothing on this machine.'],
   ['pm', 'it is scripted and runs nothing.'],
-])('T52 %s is no coding agent, and its check says what holds', async (id, words) => {
+])('T52 the check of %s says why it is not a coding agent', async (id, words) => {
   const given = await config();
   expect(checkable(id, given.agents)).toEqual({
     message: `${id} is not a coding agent on this machine (kind "acp"): ${words}`,
   });
 });
 
-test('T52 a wrong agent is a wrong call', async () => {
+test('T52 the check of an unknown agent ends with a usage error', async () => {
   await config();
   expect(await (await run('nobody')).result).toEqual({
     code: EXIT_CODES.usage,
@@ -255,7 +255,7 @@ test('T52 a wrong agent is a wrong call', async () => {
   });
 });
 
-test('T52 conch doctor advises to check an agent that never was', async () => {
+test('T52 conch doctor advises to check an agent without a readable check', async () => {
   const given = await config();
   writeFileSync(`${dataDir}/agent-checks.json`, '[{"agent":');
   expect(await doctorOn(given)).toEqual([
@@ -268,7 +268,7 @@ test('T52 conch doctor advises to check an agent that never was', async () => {
   ]);
 });
 
-describe('T52 a release that was not seen to ask', () => {
+describe('T52 a release whose own check did not pass', () => {
   const CHECKED: AgentCheck = {
     agent: 'dev',
     profile: 'qwen',
@@ -278,7 +278,7 @@ describe('T52 a release that was not seen to ask', () => {
     attempts: [],
   };
 
-  test('is warned of by conch doctor when another one was', async () => {
+  test('is a warning of conch doctor when only another release was checked', async () => {
     const given = await config({ ...PROMISES, initialize: { agentInfo: { name: 'fake', version: '1.2.3' } } });
     const start = async () => {
       const parts = { clock: { now: () => 0 }, timers: systemTimers, log: createLog(SILENT) };
@@ -296,7 +296,7 @@ describe('T52 a release that was not seen to ask', () => {
     expect(await start()).toMatchObject({ verdict: 'good' });
   });
 
-  test('is warned of once when a session of it is opened, by its last check or the want of one', async () => {
+  test('is logged once when its first session opens, with its last check or that there is none', async () => {
     const given = await config({ ...PROMISES, initialize: { agentInfo: { name: 'fake', version: '1.2.3' } } });
     const lines: string[] = [];
     const log = createLog({
@@ -336,7 +336,7 @@ test.each([
     { ok: false, message: "error: missing required argument 'id'\nUsage: conch agent check <id> [--json]" },
   ],
   [['agent', 'list', '--json'], { ok: false, message: "error: unknown option '--json'\nUsage: conch agent list" }],
-])('T52 %j on the command line', (argv, understood) => {
+])('T52 the command line %j is parsed', (argv, understood) => {
   expect(parseCall(argv)).toMatchObject(understood);
 });
 

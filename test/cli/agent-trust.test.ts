@@ -20,7 +20,7 @@ const clock = systemClock();
 const open = (dataDir: string) =>
   openDataFolder({ dataDir, clock, say: () => {}, textLimit: () => 1_000, words: () => null });
 
-test('T72 conch agent trust lists what was decided, also beside a running Conch, and forgets it', async () => {
+test('T72 conch agent trust lists decisions, also beside a running Conch, and revokes them', async () => {
   const site = `${ROOM}/site`;
   mkdirSync(`${site}/.codex`, { recursive: true });
   writeFileSync(`${site}/.codex/config.toml`, 'notify = ["./x"]');

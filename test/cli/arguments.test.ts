@@ -23,7 +23,7 @@ describe('the command line', () => {
     [['erase', 'person', 'u1'], 'erase <person|message> <id>', ['person', 'u1'], {}],
     [['config', 'check'], 'config check', [], {}],
     [['schema'], 'schema', [], {}],
-  ])('%j is understood', (argv, command, words, options) => {
+  ])('%j is parsed', (argv, command, words, options) => {
     expect(callOf(argv)).toMatchObject({ row: { command }, words, options });
   });
 
@@ -48,7 +48,7 @@ describe('the command line', () => {
     [['ctl', 'review', 'export', '--json'], { line: 'review export', channel: null, json: true }],
     [['ctl'], { line: 'help', channel: null, json: false }],
     [['ctl', '--help'], { line: 'help', channel: null, json: false }],
-  ])('%j gives the bot a line', (argv, call) => {
+  ])('%j sends a line to Conch', (argv, call) => {
     const { words, options } = callOf(argv);
     expect(ctlCall(words, options)).toEqual(call);
   });
@@ -102,19 +102,19 @@ describe('the command line', () => {
     expect(parseCall(['help', 'verify'])).toEqual(help);
   });
 
-  test('keeps a name with spaces together on its way to the bot', () => {
+  test('quotes a name with spaces in the line for Conch', () => {
     const line = operatorLine(['floor', 'grant', 'Dev Two']);
     expect(parseLine(line)).toMatchObject({ ok: true, invocation: { values: { agent: 'Dev Two' } } });
   });
 
-  test('keeps the quotes that somebody wrote on their way to the bot', () => {
+  test('keeps the quotes of an argument in the line for Conch', () => {
     const line = operatorLine(['run', 'start', 'dev', 'say "one at a time" twice']);
     expect(parseLine(line)).toMatchObject({ ok: true, invocation: { values: { words: 'say "one at a time" twice' } } });
   });
 });
 
 describe('help', () => {
-  test('T41 names every command, every variable and every exit code', () => {
+  test('T41 lists every command, every variable and every exit code', () => {
     const text = usageText();
     for (const { usage } of PROGRAM_COMMANDS) expect(text).toContain(`  ${usage}`);
     for (const { name } of VARIABLES) expect(text).toContain(`  ${name} `);
@@ -130,7 +130,7 @@ describe('help', () => {
   });
 });
 
-test('a second signal of another kind meets no listener, so that it ends the program', () => {
+test('the first signal removes the listeners of other signals, so that a second one ends the program', () => {
   const before = process.listenerCount('SIGTERM');
   const ending = endSignal();
   process.emit('SIGINT');

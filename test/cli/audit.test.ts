@@ -8,7 +8,7 @@ import { Bound } from '../work/runs/bound.ts';
 
 const DAY_MS = 86_400_000;
 
-/** Two calls of pm: one that ann allowed an hour before now, and one that she refused a minute before now. */
+/** Stores two calls of pm: ann allowed the first an hour before `NOW`, and denied the second a minute before `NOW`. */
 async function called(path: string): Promise<Bound> {
   const bound = await new Bound(path).begins();
   await bound.requests('a');
@@ -28,7 +28,7 @@ async function audit(path: string, words: readonly string[]) {
 }
 
 describe('conch audit', () => {
-  test('prints every tool call, who decided and what came of it, while Conch has the database', async () => {
+  test('prints every tool call, its decider and its outcome, while Conch uses the database', async () => {
     using place = folder();
     const bound = await called(place.file());
     const { ok, text } = await audit(place.file(), []);
@@ -40,7 +40,7 @@ describe('conch audit', () => {
     await bound.store.close();
   });
 
-  test('gives each as JSON with its digest, its decision and its times', async () => {
+  test('prints each call as JSON with its digest, decision and times', async () => {
     using place = folder();
     const bound = await called(place.file());
     const rows = (await audit(place.file(), ['--json'])).text.split('\n').map((line) => JSON.parse(line) as unknown);
@@ -58,7 +58,7 @@ describe('conch audit', () => {
     [new Date(AT + 60_000).toISOString(), 1],
     [new Date(AT - DAY_MS).toISOString().slice(0, 10), 2],
     ['yesterday', null],
-  ])('--since %s', async (since, found) => {
+  ])('filters calls, or refuses the time, with --since %s', async (since, found) => {
     using place = folder();
     const bound = await called(place.file());
     const { ok, text, code } = await audit(place.file(), ['--json', '--since', since]);

@@ -48,8 +48,8 @@ const calls = fc.array(
 
 const sumIn = (numbers: readonly number[]): number => numbers.reduce((sum, each) => sum + each, 0);
 
-describe('what calls have cost', () => {
-  test('is the same by whomever it is summed: the sum of the rows', () => {
+describe('the cost of model calls', () => {
+  test('has the same total for every grouping: the sum of the rows', () => {
     fc.assert(
       fc.property(calls, (rows) => {
         for (const by of COST_GROUPS) {
@@ -71,7 +71,7 @@ describe('what calls have cost', () => {
     );
   });
 
-  test('is no price where there is none, and tells what is known only nearly', () => {
+  test('is "unpriced" without a price, and names the computed and estimated parts', () => {
     const rows: readonly LedgerRow[] = [
       CALL,
       { ...CALL, outcome: 'passed', source: 'estimated', costMicros: 100 },
@@ -89,7 +89,7 @@ describe('what calls have cost', () => {
     expect(costText(costsBy('model', []))).toBe('No model calls are recorded.');
   });
 
-  test('names what is known: a backend for a model that nobody names, nobody for a person', () => {
+  test('is grouped under the backend when the model is unknown, and under null when the person is', () => {
     const rows = [
       { ...CALL, model: null, requestedBy: null },
       { ...CALL, model: null, backend: null },
@@ -108,7 +108,7 @@ describe('conch cost', () => {
     return costed(path, callOf(['cost', ...words]).options, AT + 2 * DAY_MS);
   }
 
-  test('sums what was spent since then, while Conch has the database', async () => {
+  test('sums the calls since a time, while Conch uses the database', async () => {
     using place = folder();
     const store = open(place.file());
     await seat(store);
@@ -127,7 +127,7 @@ describe('conch cost', () => {
     await store.close();
   });
 
-  test('says what it can be asked by', () => {
+  test('lists the allowed groupings when --by is invalid', () => {
     expect(parseCall(['cost', '--by', 'colour'])).toMatchObject({
       ok: false,
       message: expect.stringContaining("'colour' is invalid. Allowed choices are agent, channel, person, model."),

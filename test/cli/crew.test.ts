@@ -36,19 +36,19 @@ function world() {
   };
 }
 
-test('a command without crews says where they are set up', async () => {
+test('conch crew without crews in the configuration names turnConfig.json', async () => {
   const { said, world: given } = world();
   expect(await runCrew({ words: ['ps'], crew: null, json: false }, crews(), given)).toBe(2);
   expect(said.join('')).toContain('turnConfig.json has no crews');
 });
 
-test('a command names the crew where there are several', async () => {
+test('conch crew with several crews asks for --crew', async () => {
   const { said, world: given } = world();
   expect(await runCrew({ words: ['ps'], crew: null, json: false }, crews('web', 'app'), given)).toBe(2);
   expect(said.join('')).toContain('--crew with one of web, app');
 });
 
-test('the dashboard says when Conch does not run', async () => {
+test('the dashboard prints a message and fails when Conch does not run', async () => {
   const { said, world: given } = world();
   expect(
     await runCrew({ words: ['d'], crew: null, json: false }, crews('web'), { ...given, isTerminal: true }),

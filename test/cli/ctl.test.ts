@@ -9,8 +9,8 @@ import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 const servers: Server[] = [];
 afterEach(() => Promise.all(servers.splice(0).map((server) => new Promise((done) => server.close(done)))));
 
-describe('a running bot', () => {
-  test('is given the line with the token, and its answer is printed', async () => {
+describe('conch ctl with a running Conch', () => {
+  test('sends the line with the token, and prints the answer', async () => {
     const bot = await serve(200, '{"ok":true,"text":"Skipped dev."}');
     const result = await ctl({ line: 'floor skip', channel: 'console:demo', json: false }, bot.port);
     expect(result).toEqual({ code: EXIT_CODES.ok, out: 'Skipped dev.\n', err: '' });
@@ -23,30 +23,30 @@ describe('a running bot', () => {
     ]);
   });
 
-  test('picks the channel when none is named', async () => {
+  test('sends no channel when none is named', async () => {
     const bot = await serve(200, '{"ok":true,"text":"x"}');
     await ctl({ line: 'stop', channel: null, json: false }, bot.port);
     expect(bot.requests[0]?.body).toEqual({ line: 'stop' });
   });
 
-  test('that refuses ends with the code for a refusal', async () => {
+  test('ends with the exit code of a refusal when Conch refuses', async () => {
     const bot = await serve(200, '{"ok":false,"text":"Nothing to stop."}');
     const result = await ctl({ line: 'stop', channel: null, json: false }, bot.port);
     expect(result).toEqual({ code: EXIT_CODES.refused, out: '', err: 'Nothing to stop.\n' });
   });
 
-  test('is printed as JSON when asked', async () => {
+  test('prints the answer as JSON with --json', async () => {
     const bot = await serve(400, '{"ok":false,"text":"There are 2 channels."}');
     const result = await ctl({ line: 'stop', channel: null, json: true }, bot.port);
     expect(result).toEqual({ code: EXIT_CODES.refused, out: '{"ok":false,"text":"There are 2 channels."}\n', err: '' });
   });
 
-  test('cannot control the terminal with what people wrote', async () => {
+  test('removes control characters from texts of people', async () => {
     const bot = await serve(200, JSON.stringify({ ok: true, text: 'one\n\u001b[2Jtwo\r' }));
     expect((await ctl({ line: 'queue', channel: null, json: false }, bot.port)).out).toBe('one\n[2Jtwo\n');
   });
 
-  test('that does not take the token is another one', async () => {
+  test('reports that no Conch is running when the server does not accept the token', async () => {
     const bot = await serve(401, '{"ok":false,"text":"no"}');
     const result = await ctl({ line: 'stop', channel: null, json: false }, bot.port);
     expect(result.code).toBe(EXIT_CODES.notRunning);
@@ -54,8 +54,8 @@ describe('a running bot', () => {
   });
 });
 
-describe('no running bot', () => {
-  test('without a token file is one clear line', async () => {
+describe('conch ctl without a running Conch', () => {
+  test('prints one line when the token file is missing', async () => {
     const result = await ctl({ line: 'stop', channel: null, json: false }, 7420, null);
     expect(result).toEqual({
       code: EXIT_CODES.notRunning,
@@ -64,7 +64,7 @@ describe('no running bot', () => {
     });
   });
 
-  test('at a closed port is one clear line', async () => {
+  test('prints one line when the port is closed', async () => {
     const bot = await serve(200, '');
     await new Promise((done) => servers.splice(0)[0]?.close(done));
     const result = await ctl({ line: 'stop', channel: null, json: false }, bot.port);
@@ -76,20 +76,20 @@ describe('no running bot', () => {
   test.each<[string, Partial<CtlCall>, string]>([
     ['a command', {}, '15 seconds'],
     ['work on the database', { maintenance: { act: 'prune', isDryRun: false } }, '60 minutes'],
-  ])('in the time of %s is said with that time', async (_, more, limit) => {
+  ])('names the time limit of %s when the limit has passed', async (_, more, limit) => {
     const late = () => Promise.reject(new DOMException('late', 'TimeoutError'));
     const result = await ctl({ line: '', channel: null, json: false, ...more }, 7420, 's3cret', late);
     expect(result.err).toContain(`it did not answer within ${limit}`);
   });
 
-  test('but another program at the port is said so', async () => {
+  test('reports another program at the port', async () => {
     const bot = await serve(200, '<html>hello</html>');
     const result = await ctl({ line: 'stop', channel: null, json: false }, bot.port);
     expect(result.code).toBe(EXIT_CODES.notRunning);
     expect(result.err).toContain('the answer is not from Conch (HTTP 200)');
   });
 
-  test('is not given the token after a redirect', async () => {
+  test('follows no redirect, so that no other server gets the token', async () => {
     const bot = await serve(302, '', { location: 'http://127.0.0.1:1/elsewhere' });
     const result = await ctl({ line: 'stop', channel: null, json: false }, bot.port);
     expect(result.code).toBe(EXIT_CODES.notRunning);

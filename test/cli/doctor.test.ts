@@ -20,7 +20,7 @@ const CONCH = new URL('../../src/conch.js', import.meta.url).pathname;
 const ROOM = mkdtempSync(`${tmpdir()}/conch-doctor-`);
 const AT = Date.UTC(2026, 10, 23);
 
-/** A service that speaks OpenAI's API below /v1, and knows two models. */
+/** A server with OpenAI's API below /v1 and two models. */
 const service = createServer((request, response) => void serve(request, response));
 
 async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -63,7 +63,7 @@ afterAll(() => {
 
 type File = Readonly<Record<string, unknown>> | ((place: string) => Readonly<Record<string, unknown>>);
 
-/** What doctor finds in a new folder with this configuration. */
+/** Returns the findings of `conch doctor` in a new folder with this configuration. */
 async function examined(made: File, env: World['env'] = {}, at = AT) {
   const place = mkdtempSync(`${ROOM}/place-`);
   mkdirSync(`${place}/work`);
@@ -88,7 +88,7 @@ const OFF = { adapters: { console: { port: 0 } } };
 const one = (backend: object) => ({ ...OFF, agents: [{ id: 'dev', backend }] });
 const model = (more: object) => one({ kind: 'llm', provider: 'openai-compatible', model: 'llama3.2', ...more });
 
-/** Kinds of mistakes that only a try shows: what is configured, who is told of it, what is said, what to do. */
+/** Mistakes that show only when doctor tries the configuration, and the expected finding: subject, text, advice. */
 type Case = readonly [
   kind: string,
   file: () => Readonly<Record<string, unknown>>,
@@ -259,7 +259,7 @@ describe('T39 conch doctor', () => {
     expect(code).toBe(EXIT_CODES.configuration);
   });
 
-  test('says which model answered and where, and asks one that several agents share once', async () => {
+  test('names each model that answered and its address, and asks a model that several agents share once', async () => {
     let asked = 0;
     const count = () => void (asked += 1);
     service.on('request', count);
@@ -287,7 +287,7 @@ describe('T39 conch doctor', () => {
     expect([code, reportText(findings).split('\n').at(-1)]).toEqual([EXIT_CODES.ok, 'Conch can start.']);
   });
 
-  test('says where somebody has to sign in, and with what', async () => {
+  test('names a server that needs a sign-in, and the command for it', async () => {
     const auth = await startAuth();
     const file = { ...one({ kind: 'command', command: 'date' }), mcp: { web: { url: auth.url } } };
     const { findings } = await examined(file);
@@ -300,12 +300,12 @@ describe('T39 conch doctor', () => {
     });
   });
 
-  test('gives no tools to a model that is said to take none', async () => {
+  test('sends no tools to a model that is configured without tools', async () => {
     const { code } = await examined(model({ baseUrl: `${base}/v1`, model: 'dumb', tools: false }));
     expect(code).toBe(EXIT_CODES.ok);
   });
 
-  test('finds a port that is taken, which is no fault of the configuration', async () => {
+  test('finds a port that is in use, and does not exit with the code of a faulty configuration', async () => {
     const { findings, code } = await examined({ adapters: { console: { port: taken } } });
     expect(findings.filter(({ verdict }) => verdict === 'bad')).toEqual([
       {
@@ -321,8 +321,8 @@ describe('T39 conch doctor', () => {
   test.each([
     ['/dev/null/data', 'Conch cannot write to /dev/null'],
     ['/proc/data', 'Conch cannot write to /proc'],
-  ])('tries in vain to write for %s, and leaves nothing behind', async (dataDir, said) => {
-    // The demo's server of tools makes a folder there, which never ends below /proc.
+  ])('reports a data folder that cannot be written: %s', async (dataDir, said) => {
+    // Not the demo: its MCP server would create a folder in the data folder, which hangs below /proc.
     const file = one({ kind: 'scripted', script: 'dev' });
     const { findings } = await examined(file, { CONCH_DATA_DIR: dataDir });
     const found = findings.find(({ what }) => what === 'database');
@@ -339,7 +339,7 @@ describe('T39 conch doctor', () => {
     ['while it holds', AT, 'good', 'it is valid until'],
     ['two weeks before it ends', Date.UTC(2126, 9, 25), 'warning', 'it expires at'],
     ['after its end', Date.UTC(2127, 0, 1), 'bad', 'it expired at'],
-  ])('looks at the certificate of the door %s', async (_, at, verdict, said) => {
+  ])('checks the certificate for remote agents %s', async (_, at, verdict, said) => {
     const file = (place: string) => {
       const remote = { port: 0, tlsCert: `${place}/cert.pem`, tlsKey: `${place}/key.pem` };
       return { ...one({ kind: 'remote' }), remote };
@@ -350,7 +350,7 @@ describe('T39 conch doctor', () => {
   });
 });
 
-test('looks at the port and the sandbox that the workers of crews need', async () => {
+test('conch doctor checks the port and the sandbox that the workers of crews need', async () => {
   const crew = { repo: '.', backend: { kind: 'command', command: 'date', sandbox: true } };
   const { findings } = await examined({
     ...OFF,
@@ -390,13 +390,13 @@ describe('the command line', () => {
     expect(done.out + done.err).not.toMatch(/^\s+at /m);
   });
 
-  test('T41 conch backup into a folder that is not there says so', async () => {
+  test('T41 conch backup into a missing folder says so', async () => {
     const { code, err } = await run('{}', ['backup', 'gone/conch.db']);
     expect(code).toBe(EXIT_CODES.usage);
     expect(err).toMatch(/^There is no folder \/.*\/gone: create it, or choose another file\.\n$/);
   });
 
-  test('T41 a data folder that cannot be made is no fault of Conch', async () => {
+  test('T41 a data folder that cannot be created ends with exit code diskFull and advice', async () => {
     const file = JSON.stringify(one({ kind: 'acp', command: process.execPath, args: ['-e', 'process.exit(3)'] }));
     const { code, err } = await run(file, ['agent', 'check', 'dev'], { CONCH_DATA_DIR: '/dev/null/data' });
     expect(code).toBe(EXIT_CODES.diskFull);

@@ -36,20 +36,20 @@ describe('a first configuration', () => {
     expect(load(files[FILE]).turnConfig.humanInterruptMode).toBe(mode);
   });
 
-  test('has the agents that were named', async () => {
+  test('has the agents of --names', async () => {
     const { files } = await init({ names: 'ann, bob,cy,di' });
     expect(load(files[FILE]).agents.map(({ id }) => id)).toEqual(['ann', 'bob', 'cy', 'di']);
   });
 });
 
 describe('conch init without a terminal', () => {
-  test('takes defaults, writes one file, and says what comes next', async () => {
+  test('uses the defaults, writes one file, and lists the next steps', async () => {
     const { files, code, out } = await init({});
     expect([code, Object.keys(files)]).toEqual([EXIT_CODES.ok, [FILE]]);
     expect(out).toBe(`Written: ${FILE}\n1. Check it: npm run conch -- doctor\n2. Start it: npm start\n`);
   });
 
-  test('names the packages and the variables that are missing', async () => {
+  test('lists the missing packages and variables', async () => {
     const { files, out } = await init(
       { platform: 'discord', channel: CHANNELS.discord, agents: 'openai' },
       {},
@@ -76,7 +76,7 @@ describe('conch init without a terminal', () => {
     expect(err).toContain(words);
   });
 
-  test('says when the folder cannot be written', async () => {
+  test('says that the folder cannot be written', async () => {
     const { code, err } = await init({}, {}, { isWritable: false });
     expect([code, err]).toEqual([EXIT_CODES.diskFull, expect.stringContaining('(EROFS). Run conch init in a folder')]);
   });
@@ -102,7 +102,7 @@ describe('conch init on a terminal', () => {
     expect(config.channels[0]).toMatchObject({ id: `slack:${CHANNELS.slack}`, agents: ['ann', 'bob'] });
   });
 
-  test('asks only for what no option says', async () => {
+  test('asks only questions that no option answers', async () => {
     const { asked } = await init(
       { platform: 'page', channel: 'team', names: 'dev', mode: 'queue' },
       {},
@@ -118,14 +118,14 @@ describe('conch init on a terminal', () => {
   });
 });
 
-/** What a machine does not have: a terminal, unless lines are typed; packages; a folder that can be written. */
+/** `typed`: the lines typed in a terminal; `null` without one. `isInstalled`: whether packages are installed. */
 type InitWithout = {
   readonly typed?: readonly string[] | null;
   readonly isInstalled?: boolean;
   readonly isWritable?: boolean;
 };
 
-/** Runs `conch init` in a folder with these files. `typed` holds the lines of a terminal; absent: there is none. */
+/** Runs `conch init` in a folder that contains the files of `present`. */
 async function init(
   flags: Partial<InitFlags>,
   present: Readonly<Record<string, string>> = {},

@@ -7,8 +7,8 @@ import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 
 const LAUNCHER = new URL('../../src/conch.js', import.meta.url).pathname;
 
-describe('an old Node', () => {
-  test.each(['12.22.0', '18.20.8', '20.20.2', '22.17.1', '23.5.0'])('%s is told what to do, in one line', (version) => {
+describe('the launcher on an old Node', () => {
+  test.each(['12.22.0', '18.20.8', '20.20.2', '22.17.1', '23.5.0'])('says in one line what to do: %s', (version) => {
     const result = launch('process.stdout.write("loaded")', version);
     expect(result.status).toBe(EXIT_CODES.oldNode);
     expect(result.stdout).toBe('');
@@ -16,21 +16,21 @@ describe('an old Node', () => {
     expect(result.stderr).toContain(`Conch needs Node 22.18 or newer, found ${version}. Run it with "npm start"`);
   });
 
-  test('T41 is not told to run what was run: without its devDependencies the project has no Node of its own', () => {
+  test('T41 under npm start does not advise npm start again, but to install the devDependencies', () => {
     const result = launch('process.stdout.write("loaded")', '20.20.2', [], { npm_lifecycle_event: 'start' });
     expect(result.status).toBe(EXIT_CODES.oldNode);
     expect(result.stderr).toContain('run "npm install --include=dev" or install a newer one');
     expect(result.stderr).not.toContain('npm start');
   });
 
-  test('can read the launcher: it is written in old JavaScript', () => {
+  test('contains no syntax that an old Node cannot parse', () => {
     const text = readFileSync(LAUNCHER, 'utf8');
     expect(text).not.toMatch(/\?\.|\?\?|\bawait\b|node:|^import /m);
   });
 });
 
-describe('a new Node', () => {
-  test.each(['22.18.0', '23.6.0', '24.0.0', '100.0.0'])('%s runs the program', (version) => {
+describe('the launcher on a new Node', () => {
+  test.each(['22.18.0', '23.6.0', '24.0.0', '100.0.0'])('runs the program: %s', (version) => {
     expect(launch('process.stdout.write("loaded")', version)).toMatchObject({
       status: 0,
       stdout: 'loaded',
@@ -38,19 +38,19 @@ describe('a new Node', () => {
     });
   });
 
-  test('gives the program its arguments and ends with its code', () => {
+  test('passes its arguments to the program and ends with its exit code', () => {
     const result = launch('process.stdout.write(argv.join("|")); return 9', process.versions.node, ['ctl', 'stop']);
     expect(result).toMatchObject({ status: 9, stdout: 'ctl|stop' });
   });
 
-  test('says that a fault is a fault', () => {
+  test('reports an error of the program as unexpected', () => {
     const result = launch('throw new Error("impossible: two holders")', process.versions.node);
     expect(result.status).toBe(EXIT_CODES.unexpected);
     expect(result.stderr).toContain('Conch failed unexpectedly: Error: impossible: two holders');
   });
 });
 
-/** Runs a copy of the launcher beside a program with this body, under a Node that says it is this version. */
+/** Runs a copy of the launcher with a program that has this body, on a Node that reports this version. */
 function launch(body: string, version: string, argv: readonly string[] = [], env: NodeJS.ProcessEnv = {}) {
   const dir = mkdtempSync(join(tmpdir(), 'conch-launcher-'));
   cpSync(LAUNCHER, join(dir, 'conch.js'));

@@ -14,7 +14,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).toReversed()) await close();
 });
 
-/** A terminal in which `conch mcp …` is given, with a server of tools and the service that signs people in for it. */
+/** A terminal that runs `conch mcp`, with an MCP server ("web") and its authorization server. */
 async function terminal(more: object = {}) {
   const rig = await startAuth();
   const dataDir = mkdtempSync(join(tmpdir(), 'conch-logins-'));
@@ -60,7 +60,7 @@ function rm(folder: string): void {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** Signs in as a person on this machine does. */
+/** Signs in with a browser on this machine. Returns the exit code. */
 async function signIn({ login }: Awaited<ReturnType<typeof terminal>>): Promise<number> {
   const { code, address } = login();
   const back = await browse(await address);
@@ -69,7 +69,7 @@ async function signIn({ login }: Awaited<ReturnType<typeof terminal>>): Promise<
 }
 
 describe('conch mcp login', () => {
-  test('signs in by a browser of this machine, for that server alone, with a proof that it is the same program', async () => {
+  test('signs in with a browser on this machine, with PKCE, and gets a token for that server only', async () => {
     const here = await terminal();
     expect(await signIn(here)).toBe(0);
     const address = new URL(/^ {2}(http\S+)$/m.exec(here.text())?.[1] ?? '');
@@ -88,7 +88,7 @@ describe('conch mcp login', () => {
     expect(here.read()).toMatchObject({ issuer: here.rig.issuer, tokens: { access: here.rig.good()?.access } });
   });
 
-  test('says whose account it will be, and shows no token', async () => {
+  test('names the server of the account, and prints no token', async () => {
     const here = await terminal();
     await signIn(here);
     expect(here.text()).toContain(`lends Conch an account at ${new URL(here.rig.issuer).host}`);
@@ -109,7 +109,7 @@ describe('conch mcp login', () => {
     expect(modes.length).toBeGreaterThan(0);
   });
 
-  test('takes the address that somebody pastes, and says what is wrong with any other line', async () => {
+  test('accepts a pasted callback address, and says what is wrong with any other line', async () => {
     const here = await terminal();
     const { code, address } = here.login();
     const back = await browse(await address);
@@ -121,7 +121,7 @@ describe('conch mcp login', () => {
     expect(here.text()).toContain('That address belongs to another sign-in');
   });
 
-  test('does not take an answer with another state, and goes on waiting for its own', async () => {
+  test('refuses a callback with another state, and keeps waiting for its own', async () => {
     const here = await terminal();
     const { code, address } = here.login();
     const back = await browse(await address);
@@ -133,7 +133,7 @@ describe('conch mcp login', () => {
   });
 
   test.each([['another issuer', 'https://evil.example.org']])(
-    'sends nothing to anybody when the answer comes from %s',
+    'requests no token when the callback names %s',
     async (_, iss) => {
       const here = await terminal();
       here.rig.faults.iss = iss;
@@ -147,7 +147,7 @@ describe('conch mcp login', () => {
     },
   );
 
-  test('does not trade a code a second time', async () => {
+  test('fails when the callback repeats a code that was used before', async () => {
     const here = await terminal();
     const first = here.login();
     const back = new URL(await browse(await first.address));
@@ -166,7 +166,7 @@ describe('conch mcp login', () => {
     ['its tokens are of another kind', { tokenType: 'DPoP' }, 'its tokens are of a kind that Conch cannot use (DPoP)'],
     ['the service answers a page', { tokenStatus: 500 }, 'its service answered something that cannot be understood'],
     ['the service sends elsewhere', { movedTo: 'https://evil.example.org/token' }, 'cannot be understood'],
-  ])('says in words that %s', async (_, faults, words) => {
+  ])('says the reason when %s', async (_, faults, words) => {
     const here = await terminal();
     Object.assign(here.rig.faults, faults);
     const { code, address } = here.login();
@@ -185,14 +185,14 @@ describe('conch mcp login', () => {
     ['can be read on the way', { signedInBy: 'http://login.example.org' }, 'where others could read along'],
     ['registers no programs', { registers: false }, 'write its id as oauth.clientId'],
     ['is not there', { signedInBy: 'http://127.0.0.1:1' }, 'it cannot be reached'],
-  ])('opens nothing where the service %s', async (_, faults, words) => {
+  ])('fails before the browser opens when the service %s', async (_, faults, words) => {
     const here = await terminal();
     Object.assign(here.rig.faults, faults);
     expect(await here.run({ verb: 'mcp login', server: 'web' })).toBe(10);
     expect(here.text()).toContain(words);
   });
 
-  test('uses the app and the scopes that the configuration names, at the issuer beside them only', async () => {
+  test('uses the configured client id and scopes, and sends them to no issuer but the configured one', async () => {
     const here = await terminal({ oauth: { clientId: 'configured', scopes: ['read', 'write'] } });
     here.rig.faults.registers = false;
     expect(await signIn(here)).toBe(0);
@@ -204,7 +204,7 @@ describe('conch mcp login', () => {
     expect(JSON.stringify(other.asked().map(({ form }) => String(form)))).not.toContain('very-secret');
   });
 
-  test('ends after ten minutes without an answer, and when it is told to', async () => {
+  test('ends after ten minutes without an answer, and when it is aborted', async () => {
     const late = await terminal();
     const waited = late.login();
     await waited.address;
@@ -221,19 +221,19 @@ describe('conch mcp login', () => {
   test.each([
     ['wep', 'Did you mean "web"?'],
     ['files', 'files is a program on this machine and needs no login.'],
-  ])('of %s says what is meant', async (server, words) => {
+  ])('refuses the server %s, and says why', async (server, words) => {
     const here = await terminal();
     expect(await here.run({ verb: 'mcp login', server })).toBe(2);
     expect(here.text()).toContain(words);
   });
 
-  test('is not for a server that is told a header in its place', async () => {
+  test('refuses a server that has an Authorization header', async () => {
     const here = await terminal({ headers: { authorization: 'Bearer t0k3n' } });
     expect(await here.run({ verb: 'mcp login', server: 'web' })).toBe(2);
     expect(here.text()).toContain('remove one of them');
   });
 
-  test('mends a file that is damaged', async () => {
+  test('replaces a damaged file', async () => {
     const here = await terminal();
     await signIn(here);
     const folder = join(here.dataDir, 'mcp-logins');
@@ -247,7 +247,7 @@ describe('conch mcp login', () => {
 });
 
 describe('conch mcp list and logout', () => {
-  test('say where Conch is signed in, and what to run where it is not', async () => {
+  test('show the servers where Conch is signed in, and the command for the others', async () => {
     const here = await terminal({ oauth: {} });
     await here.run({ verb: 'mcp list', json: false });
     expect(here.text()).toContain('nobody is signed in at it: run "conch mcp login web"');
@@ -259,7 +259,7 @@ describe('conch mcp list and logout', () => {
     expect(files).toMatchObject({ server: 'files', state: 'none', url: null });
   });
 
-  test('take the tokens away, once', async () => {
+  test('delete the tokens, and say so when there are none', async () => {
     const here = await terminal();
     await signIn(here);
     expect(await here.run({ verb: 'mcp logout', server: 'web' })).toBe(0);

@@ -24,24 +24,24 @@ const STEP: ReplayStep<Floor, Fact> = {
 };
 
 describe('a replayed fact', () => {
-  test('is one line: number, time, what happened, and the floor after it', () => {
+  test('is one line: number, time, event, and the floor after it', () => {
     expect(stepLine(STEP, FLOOR_WORDS)).toBe(
       '    12  2026-02-04T21:00:00.000Z  pm ACTIVE → QUEUED (TIMEOUT)  |  resting · queue dev, qa, pm',
     );
   });
 
-  test('is marked when its hash does not hold', () => {
+  test('is marked when its hash does not match', () => {
     expect(stepLine({ ...STEP, hashOk: false }, FLOOR_WORDS)).toContain('✗ the hash does not match');
   });
 
-  test('stays one line when somebody said several', () => {
+  test('stays one line when its text has several lines', () => {
     const fact = { type: 'said', agent: 'pm', epoch: 1, line: 1, text: 'one\ntwo\n\nthree', mentions: [] } as const;
     expect(stepLine({ ...STEP, fact }, FLOOR_WORDS)).toContain('pm #1 said: one two three');
   });
 });
 
-describe('a replay from an entry on', () => {
-  test('leaves out earlier entries, but never a broken one', () => {
+describe('a replay with --from', () => {
+  test('hides earlier entries, except broken ones', () => {
     const steps = [
       { ...STEP, seq: 1, hashOk: false },
       { ...STEP, seq: 2 },
@@ -53,7 +53,7 @@ describe('a replay from an entry on', () => {
 });
 
 describe("a session's journal", () => {
-  test('is replayed move by move, by its whole key or the end of it', async () => {
+  test('is replayed move by move, and is found by the end of its key', async () => {
     const store = open();
     const sessions = store.host(sessionJournal);
     const fact = { type: 'sessionMoved', from: 'Running', trigger: 'SessionExited(Error)', sessionSeq: 3 } as const;
@@ -71,17 +71,17 @@ describe("a session's journal", () => {
   });
 });
 
-describe('a floor in short', () => {
-  test('that rests shows its queue', () => {
+describe('the summary of a floor', () => {
+  test('at rest shows its queue', () => {
     expect(floorShort(emptyFloor('console:demo'))).toBe('resting · queue nobody');
   });
 
-  test('that is taken shows holder, turn, queue and held messages', () => {
+  test('with a holder shows holder, turn, queue and held messages', () => {
     const floor = { ...emptyFloor('console:demo'), queue: ['qa', 'pm'], turn: TURN, held: [HELD] };
     expect(floorShort(floor)).toBe('🎤 dev #2 · queue qa, pm · held 1');
   });
 
-  test('whose holder waits says for what', () => {
+  test('with a waiting holder shows the reason of the wait', () => {
     const wait = { reason: 'answer', deadlineAt: 0, ready: false, answers: [] } as const;
     const waiting = { ...ANY_TURN, status: 'waiting', leftMs: 0, wait } as const;
     const floor = { ...emptyFloor('console:demo'), turn: waiting, parked: [{ ...waiting, agent: 'pm' }] };
@@ -89,7 +89,7 @@ describe('a floor in short', () => {
   });
 });
 
-describe('the verdict', () => {
+describe('the verdict of a replay', () => {
   const good = { steps: 240, brokenAt: null, stoppedBy: null, equal: true, booked: true };
 
   test.each([
@@ -101,7 +101,7 @@ describe('the verdict', () => {
       { ...good, brokenAt: 7, stoppedBy: 'entry 7 is not a fact', equal: false },
       '✗ demo: 240 entries replayed; the hash chain is broken at entry 7; the replay stopped: entry 7 is not a fact; the result differs from the stored state.',
     ],
-  ])('of %j is said plainly', (found, line) => {
+  ])('for %j is one line', (found, line) => {
     expect(verdictLine('demo', found)).toBe(line);
   });
 });

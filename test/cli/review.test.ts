@@ -11,10 +11,10 @@ const CONCH = fileURLToPath(new URL('../../src/conch.js', import.meta.url));
 const place = mkdtempSync(join(tmpdir(), 'conch-review-cli-'));
 afterAll(() => rmSync(place, { recursive: true, force: true }));
 
-/** What the command says at its start. */
+/** The line that the command prints at its start. */
 const RESUME = /^To go on after an interruption: conch review --resume (\S+)\n$/;
 
-/** In place of a text: the agent does not answer. */
+/** Given instead of a text: the agent does not answer. */
 const HANGS = '(hangs)';
 
 /** A command agent that answers with these texts, one for each turn. */
@@ -57,7 +57,7 @@ function conch(folder: string, ...words: readonly string[]) {
   return { child, ended: async () => ({ code: await code, out, err }), out: () => out, err: () => err };
 }
 
-/** How many turns an agent has had. */
+/** Returns how many turns an agent has had. */
 function turns(folder: string, id: string): number {
   return Number(readFileSync(join(folder, `${id}.count`), 'utf8'));
 }
@@ -86,7 +86,7 @@ describe('conch review without a running Conch', () => {
     [['uphold'], 0, 'dev: Two.\nqa: PASS\nThe review passed\n'],
     [['cancel', 'no', 'longer', 'needed'], 130, 'The review cancelled: no longer needed\n'],
     [['merge'], 2, ''],
-  ])('ends with 21 when a person is needed, who then decides: %j', async (words, code, end) => {
+  ])('ends with 21 when a person is needed, and takes the decision: %j', async (words, code, end) => {
     const name = `needed-${words[0]}`;
     const needed = await review(name, ['One.', 'One.', 'One.', 'Two.'], ['REVISE', 'PASS'], 'write it').ended();
     const [, resume = ''] =
@@ -97,7 +97,7 @@ describe('conch review without a running Conch', () => {
     expect(decided.out.endsWith(end)).toBe(true);
   });
 
-  test('leaves nothing behind when the work passes, and keeps work that the report names', async () => {
+  test('deletes its data and refs when the work passes, and keeps them when it does not', async () => {
     const left = async (name: string, verdict: string) => {
       const folder = join(place, name);
       execFileSync('git', ['init', '--quiet', folder]);
@@ -119,7 +119,7 @@ describe('conch review without a running Conch', () => {
     expect((await running.ended()).code).toBe(130);
   });
 
-  test('that is killed is resumed by its folder: same iteration, same findings, one turn again', async () => {
+  test('resumes a killed review by its folder: same iteration, same findings, one turn repeated', async () => {
     const killed = review(
       'killed',
       ['One.', HANGS, 'Two.\\nF1: fixed'],
@@ -130,7 +130,7 @@ describe('conch review without a running Conch', () => {
     await until(() => existsSync(join(folder, 'dev.count')) && turns(folder, 'dev') === 2, 'a second turn of dev');
     killed.child.kill('SIGKILL');
     const [, resume = ''] = RESUME.exec((await killed.ended()).err) ?? [];
-    // From another folder, and while the private Conch of the killed program may still be ending.
+    // Resumes in another folder. The private Conch of the killed program may still be ending.
     const other = join(folder, 'other');
     mkdirSync(other);
     const { code, out, err } = await conch(other, 'review', '--resume', resume, '--json').ended();
@@ -147,7 +147,7 @@ describe('conch review without a running Conch', () => {
     expect([turns(folder, 'dev'), turns(folder, 'qa')]).toEqual([3, 2]);
   });
 
-  test('says that an id to resume is unknown', async () => {
+  test('refuses to resume an unknown id', async () => {
     const folder = join(place, 'unknown');
     mkdirSync(folder);
     configure(folder, ['One.'], ['PASS']);
@@ -158,14 +158,14 @@ describe('conch review without a running Conch', () => {
     ]);
   });
 
-  test('says what is missing', async () => {
+  test('prints its usage when the task is missing', async () => {
     const { code, err } = await review('missing', ['One.'], ['PASS'], '--max-iterations', '3').ended();
     expect([code, err]).toEqual([2, expect.stringContaining('conch review --primary dev --reviewer qa')]);
   });
 });
 
 describe('conch review with a running Conch', () => {
-  test('is a command to it, ends with 21 when a person is needed, and follows it again by its id', async () => {
+  test('gives the review to Conch, ends with 21 when a person is needed, and resumes by the id', async () => {
     const folder = join(place, 'running');
     mkdirSync(folder);
     const of = [agent(folder, 'dev', 'One.', 'One.', 'One.', 'Two.'), agent(folder, 'qa', 'REVISE', 'PASS')];

@@ -53,7 +53,7 @@ function watch(port: number, more: { readonly json?: boolean; readonly token?: s
 }
 
 describe('conch run watch', () => {
-  test('prints a line for each event, and what is being written as it comes', async () => {
+  test('prints a line for each event, and streamed text as it arrives', async () => {
     const { port, requests } = await bot((response) =>
       begin(
         response,
@@ -88,7 +88,7 @@ describe('conch run watch', () => {
     expect(JSON.parse(told.out)).toMatchObject({ v: 1, seq: 4, type: 'agent:step', payload: { turn: 1 } });
   });
 
-  test('comes back after a cut, and goes on where it was', async () => {
+  test('reconnects after a lost connection, and continues after the last event', async () => {
     const { port, requests } = await bot((response, _request, visit) => {
       begin(response, event(visit, 'agent:step', { payload: { turn: visit } }));
       if (visit < 3) response.end();
@@ -105,13 +105,13 @@ describe('conch run watch', () => {
     [404, 'There is no agent "dev" in any channel.\n', EXIT_CODES.refused],
     [400, 'Say which channel: one, two.\n', EXIT_CODES.refused],
     [403, 'Open the console page first.\n', EXIT_CODES.notRunning],
-  ])('says why it is refused with %i, and ends', async (status, words, expected) => {
+  ])('prints the reason of a refusal with status %i, and ends', async (status, words, expected) => {
     const { port } = await bot((response) => response.writeHead(status).end(words));
     const { told, code } = watch(port);
     expect([await code, told]).toEqual([expected, { out: '', err: words }]);
   });
 
-  test('says what to do when no Conch runs, and when it never did', async () => {
+  test('says what to do when Conch is not running, and when it has never run', async () => {
     const gone = await bot((response) => response.end());
     await new Promise((resolve) => servers.splice(0)[0]?.close(resolve));
     const { told, code } = watch(gone.port);

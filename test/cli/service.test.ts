@@ -26,7 +26,7 @@ const CALL: ServiceCall = {
   printsOnly: false,
 };
 
-/** A machine whose units and data are in a temporary folder. `calls`: what systemctl was told. */
+/** A machine whose units and data are in a temporary folder. `calls`: the arguments of each call of systemctl. */
 function machine(special: Partial<ServiceWorld> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'conch-service-'));
   chmodSync(folder, 0o755);
@@ -50,7 +50,7 @@ function machine(special: Partial<ServiceWorld> = {}) {
 
 const refusal = (text: RegExp) => ({ ok: false, code: EXIT_CODES.refused, text: expect.stringMatching(text) });
 
-test('systemctl may run as long as the unit may stop and start', async () => {
+test('the time limit of systemctl is longer than the time that the unit may take to stop and start', async () => {
   using place = machine();
   const { text } = await runService({ ...CALL, printsOnly: true }, place.world);
   const limitOf = (step: string) => Number(new RegExp(`^Timeout${step}Sec=(\\d+)$`, 'm').exec(text)?.[1]);
@@ -84,7 +84,7 @@ describe('conch service install', () => {
     expect(readdirSync(place.folder)).toEqual([]);
   });
 
-  test('says which call of systemctl failed and where the log is', async () => {
+  test('names the call of systemctl that failed, and the command for the log', async () => {
     using place = machine({
       systemctl: async (args) => ({ code: args.includes('restart') ? 1 : 0, text: 'timeout\n' }),
     });
@@ -116,7 +116,7 @@ describe('conch service install', () => {
     );
   });
 
-  test('refuses the unit of another installation, which it names, and leaves it alone', async () => {
+  test('refuses to replace or remove the unit of another installation, and names the installation', async () => {
     using place = machine();
     mkdirSync(place.world.unitFolders.user, { recursive: true });
     writeFileSync(place.unit, '[Service]\nExecStart=/old/node /old/conch.js start\n');
@@ -143,12 +143,12 @@ describe('conch service status', () => {
   const shown = (text: string) => machine({ systemctl: async () => ({ code: 0, text }) });
   const asked: ServiceCall = { ...CALL, verb: 'status' };
 
-  test('says that there is no unit, and how to install one', async () => {
+  test('says that there is no unit, and names the command that installs one', async () => {
     using place = machine();
     expect(await runService(asked, place.world)).toMatchObject(refusal(/^There is no unit .*conch service install$/));
   });
 
-  test('shows what a running Conch reported last', async () => {
+  test('shows the last status that a running Conch reported', async () => {
     using place = shown('ActiveState=active\nSubState=running\nStatusText=serving\nMainPID=7\nNRestarts=2\n');
     await runService(CALL, place.world);
     const { ok, text } = await runService(asked, place.world);
@@ -168,7 +168,7 @@ describe('conch service status', () => {
 });
 
 describe('conch service uninstall', () => {
-  test('stops the service, removes the unit and leaves the data', async () => {
+  test('stops the service, deletes the unit and keeps the data', async () => {
     using place = machine();
     await runService(CALL, place.world);
     writeFileSync(join(place.world.dataDir, 'conch.db'), 'kept');
@@ -182,7 +182,7 @@ describe('conch service uninstall', () => {
     ]);
   });
 
-  test('removes nothing when systemd cannot stop the service', async () => {
+  test('deletes nothing when systemd cannot stop the service', async () => {
     using place = machine();
     await runService(CALL, place.world);
     const world = { ...place.world, systemctl: async () => ({ code: 1, text: 'no bus' }) };
@@ -193,7 +193,7 @@ describe('conch service uninstall', () => {
   });
 });
 
-test('a broken configuration does not hide how the service is', () => {
+test('conch service status works with a broken configuration', () => {
   using place = machine();
   writeFileSync(join(place.folder, 'turnConfig.json'), '{ broken');
   const launcher = new URL('../../src/conch.js', import.meta.url).pathname;

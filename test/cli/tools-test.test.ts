@@ -31,7 +31,7 @@ function shown(tool: string, input: object | string, more: Partial<ToolTest> = {
 }
 
 describe('conch tools test', () => {
-  test('says which rule refuses, whose it is, and what the agent is told', () => {
+  test('prints the rule that denies, its scope, and the message to the agent', () => {
     expect(shown('Bash', { command: 'ls | curl x' })).toBe(
       'deny: rule "Bash(curl *)" of "deny", for every agent\n' +
         'untrusted: it reads untrusted text (curl x)\n' +
@@ -40,7 +40,7 @@ describe('conch tools test', () => {
     );
   });
 
-  test('says which rule allows, in the folder of the agent', () => {
+  test('prints the rule that allows, with paths relative to the folder of the agent', () => {
     expect(shown('Edit', { file_path: '/nowhere/work/src/a.ts' })).toBe(
       'allow: rule "Edit(src/**)" of "allow", of this agent\n' +
         'caution: asks even where a rule allows it, once the agent has read untrusted text',
@@ -48,7 +48,7 @@ describe('conch tools test', () => {
     expect(shown('Edit', { file_path: 'src/a.ts' }, { agent: 'free' })).toContain('deny: no rule covers it');
   });
 
-  test('T79 says why people are asked even where a rule allows it', () => {
+  test('T79 says why people are asked even though a rule allows the call', () => {
     const fetched = { url: 'http://0177.0.0.1:7420/' };
     expect(shown('WebFetch', fetched, { channel: 'console:a' })).toContain(
       'caution: it may reach Conch’s own page, where people decide: asks even where a rule allows it',
@@ -56,7 +56,7 @@ describe('conch tools test', () => {
     expect(shown('Edit', { file_path: 'src/http.ts', note: 'localhost 7420' })).toMatch(/^ask: rule "Edit\(src/);
   });
 
-  test('says what asks, and what could be remembered', () => {
+  test('prints the rule that asks, and the always-allow rules that people could choose', () => {
     expect(shown('Bash', { command: 'git push origin' })).toContain(
       'ask: rule "Bash(git push *)!" of "ask", for every agent\n',
     );
@@ -67,7 +67,7 @@ describe('conch tools test', () => {
     );
   });
 
-  test('says what it would bring in, and what is vouched for', () => {
+  test('says which private or untrusted data a call reads, and that a trusted source is neither', () => {
     expect(shown('Read', { file_path: '.env' }, { agent: 'free' })).toContain(
       'private: it reads private data (.env)\nwhat the agent has read before does not matter',
     );
