@@ -20,7 +20,7 @@ const OLD = 'the first wording';
 const NEW = 'the second wording';
 const MESSAGE: HumanMessage = { ...written('m7', OLD), thread: 'test:thread' };
 
-/** A floor in the real store. The test plays its agents. */
+/** A floor in a real store. The test sends the commands of its agents. */
 class Play {
   readonly store: FloorStore = open();
   readonly facts: Fact[] = [];
@@ -133,7 +133,7 @@ const reported =
     await play.do({ type: 'injected', agent, epoch, id: MESSAGE.id, outcome });
   };
 
-/** Where a message can be when its author changes it. Each mode gives another place while an agent speaks. */
+/** States in which a message can be when its author changes it, and how the test brings it there. */
 const MOMENTS: Readonly<Record<string, Moment>> = {
   'stands in a prompt': { reach: (play) => play.receive() },
   'came while an agent spoke': { reach: whilePmSpeaks },
@@ -222,7 +222,7 @@ const ways = INTERRUPT_MODES.flatMap((mode) =>
   ),
 );
 
-/** Returns all texts by which agents can read the message: in lines and by its id. */
+/** Returns all texts of the message that agents can read. */
 function texts({ store, floor }: Play): readonly string[] {
   const lines = store.lines(CHANNEL, 0, floor.lines).filter(({ message }) => message === MESSAGE.id);
   return lines.map(({ text }) => text);
@@ -253,7 +253,7 @@ function assertChanged(play: Play, change: 'edited' | 'deleted', after: readonly
 
 describe('a message that its author changes', () => {
   test.each(ways)(
-    'T55 in mode $mode, $change when it $moment (restart: $restarts): no agent is given what stood there before',
+    'T55 in mode $mode, $change when it $moment (restart: $restarts): no agent can read the old text',
     async ({ mode, change, restarts, settings, reach }) => {
       const play = new Play();
       await play.begin({ mode, ...settings });
@@ -267,7 +267,7 @@ describe('a message that its author changes', () => {
   );
 
   test.each(INTERRUPT_MODES)(
-    'T55 in mode %s, reads as it was edited while a history with its older text was read',
+    'T55 in mode %s, has its new text when it was edited before its old text arrived with the history',
     async (mode) => {
       const play = new Play();
       await play.begin({ mode });
@@ -280,7 +280,7 @@ describe('a message that its author changes', () => {
   );
 
   test.each(INTERRUPT_MODES)(
-    'T55 in mode %s, is not taken in when it was deleted while the history was read',
+    'T55 in mode %s, is ignored when it was deleted before it arrived with the history',
     async (mode) => {
       const play = new Play();
       await play.begin({ mode });

@@ -22,7 +22,7 @@ type Setting = {
   readonly pass?: (moment: Moment, time: ReturnType<typeof createTime>) => void | Promise<void>;
   readonly takeDraft?: (channel: ChannelId) => TurnDraft | null;
   readonly settings?: Partial<FloorSettings>;
-  /** The time that each read of the clock takes. */
+  /** The time that each read of the clock takes, in milliseconds. Default: 0. */
   readonly lookMs?: number;
 };
 
@@ -98,7 +98,7 @@ describe('a sign of work of the holder', () => {
     expect(floors.state(A)?.turn?.agent).toBe('dev');
   });
 
-  test('counts within 5 s, however many follow', async () => {
+  test('is written once within 5 s, even if more signs follow', async () => {
     const { time, manager, granted, commits } = rig({});
     await granted(A);
     for (let second = 0; second < 5; second += 1) {
@@ -224,7 +224,7 @@ describe('time that passes while a deadline is handled', () => {
     assert.equal(time.pending(), 0);
   });
 
-  test.for([1, 2, 3, 4, 5, 6])('T48 ends no turn without its shown text, due %i ms later', async (laterMs) => {
+  test.for([1, 2, 3, 4, 5, 6])('T48 ends no turn before its shown text is posted, due %i ms later', async (laterMs) => {
     const drafts: TurnDraft[] = [{ agent: 'dev', epoch: 2, text: 'half a', mentions: [], workedAt: 0 }];
     const { time, manager, granted, commits } = rig({
       lookMs: 1,
@@ -241,7 +241,7 @@ describe('time that passes while a deadline is handled', () => {
   });
 });
 
-test('T18 a turn whose deadline posts its text ends then, not one limit later', async () => {
+test('T18 a turn ends at its deadline, even though its shown text is posted then', async () => {
   const drafts: TurnDraft[] = [];
   const { time, granted, floors, commits } = rig({ takeDraft: () => drafts.pop() ?? null });
   await granted(A);
@@ -256,7 +256,7 @@ test('T18 a turn whose deadline posts its text ends then, not one limit later', 
 });
 
 describe('a deadline that cannot be written', () => {
-  test('T48 delays no other, and is handled as soon as possible', async () => {
+  test('T48 delays no other deadline, and is retried until it is written', async () => {
     const full = new Error('no room');
     let isFull = true;
     const { time, granted, ticks, failures } = rig({
@@ -280,7 +280,7 @@ describe('a deadline that cannot be written', () => {
     expect(ticks().map(({ channel }) => channel)).toEqual([B, 'test:c', A]);
   });
 
-  test('T48 is reported once for all that share its commit', async () => {
+  test('T48 is reported once for all deadlines of the same moment', async () => {
     const full = new Error('no room');
     const { time, granted, failures } = rig({
       pass: (moment) => {
@@ -292,7 +292,7 @@ describe('a deadline that cannot be written', () => {
     expect(failures).toEqual([full]);
   });
 
-  test('T48 fails once together with the draft before it', async () => {
+  test('T48 rejects the command when the draft before it cannot be written', async () => {
     const draft = { agent: 'pm', epoch: 1, text: 'half a', mentions: [], workedAt: 0 };
     let isFull = false;
     const { manager, granted } = rig({
@@ -306,7 +306,7 @@ describe('a deadline that cannot be written', () => {
     await expect(manager.apply(A, { type: 'stop', by: 'ada' })).rejects.toThrow('no room');
   });
 
-  test('T48 is read again when the due floors could not be read', async () => {
+  test('T48 is handled later when the due floors could not be read', async () => {
     let broken = 1;
     const { time, granted, ticks, failures } = rig({
       pass: ({ before }) => {
@@ -323,7 +323,7 @@ describe('a deadline that cannot be written', () => {
   });
 });
 
-test('T48 a channel that stays due after its tick is a reported fault, and no endless loop', async () => {
+test('T48 a channel that stays due after its tick is reported as an error, without an endless loop', async () => {
   let looks = 0;
   const time = createTime();
   const { port } = new SlowFloors({ pass: async () => undefined });

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { requestersOf } from '../../src/turns/requesters.ts';
 import { Bound, HALL, by } from '../work/runs/bound.ts';
 
-/** The ids of the people who requested the agent's present work. */
+/** Returns the ids of the people who requested the current turn of an agent. */
 function requesters({ store, hall }: Bound, agent: string): readonly string[] {
   return requestersOf(hall, agent, {
     newest: () => store.floors.journal(HALL, 100).toReversed(),
@@ -31,7 +31,7 @@ describe('the requesters of a turn', () => {
     expect(requesters(bound, 'dev')).toEqual(['bob', 'carol']);
   });
 
-  test('are those of the turn that handed over, or of the turns before it', async () => {
+  test('are those of the turn that handed the floor over', async () => {
     const bound = await (await resting()).hears('1', 'bob');
     await bound.floor(ends('dev', 2, 'pm'));
     expect([bound.hall.turn?.agent, requesters(bound, 'pm')]).toEqual(['pm', ['bob']]);
@@ -51,7 +51,7 @@ describe('the requesters of a turn', () => {
     expect([bound.hall.turn?.agent, requesters(bound, 'pm')]).toEqual(['pm', []]);
   });
 
-  test('are unknown when no record is left', () => {
+  test('are one unknown person when no record is left', () => {
     expect(requestersOf(null, 'pm', { newest: () => [], authorOf: () => null })).toMatchObject([{ id: '' }]);
   });
 });

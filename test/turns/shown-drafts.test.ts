@@ -11,7 +11,7 @@ const A = 'test:one';
 const SEEN: TurnDraft = { agent: 'pm', epoch: 1, text: 'half a', mentions: [], workedAt: 0 };
 const PLANS = { word: null, all: () => [], of: () => null, mayRest: () => true };
 
-/** A manager over a store, and the drafts shown in the channel. */
+/** A manager over a store. `takeDraft` returns the draft that this process shows in the channel. */
 function managed(store: FloorStore, takeDraft: () => TurnDraft | null = () => null) {
   const time = createTime();
   const failures: unknown[] = [];
@@ -61,7 +61,7 @@ describe('a shown draft', () => {
   test.for([
     ['resume', 'half a'],
     ['forfeit', 'half a … (cut off)'],
-  ] as const)('is said after a kill, before its turn is told of the restart: %s', async ([onRestart, text]) => {
+  ] as const)('is posted after a kill, before the restart is recorded: %s', async ([onRestart, text]) => {
     using place = folder();
     const killed = open(place.file());
     const { time, manager } = await streaming(killed, { onRestart });
@@ -80,7 +80,7 @@ describe('a shown draft', () => {
     await store.close();
   });
 
-  test('is posted with a stop by a process that has not seen its agent, in the same commit', async () => {
+  test('is posted in the same commit as a stop, also by a process that does not run its agent', async () => {
     const store = open();
     const { time } = await streaming(store);
     await time.advance(1_000);
@@ -110,7 +110,7 @@ describe('a shown draft', () => {
     await store.close();
   });
 
-  test("is this process's own text if its agent runs here", async () => {
+  test('is posted in the version of the process that runs its agent', async () => {
     const store = open();
     const drafts: TurnDraft[] = [{ ...SEEN, text: 'half a sentence' }];
     const { time } = await streaming(store);

@@ -20,7 +20,7 @@ export type Commit = {
   readonly applied: Applied;
 };
 
-/** What a store of floors in memory needs. */
+/** Callbacks of the store. */
 export type SlowPorts = {
   /** Lets time pass. If it rejects before a commit, the command is rejected and changes nothing. */
   readonly pass: (moment: Moment) => Promise<void>;
@@ -59,7 +59,7 @@ export class SlowFloors implements Pick<ManagerPorts['store']['floors'], 'apply'
     return this.floors.get(channel) ?? null;
   }
 
-  /** A store without messages and drafts. */
+  /** The store in the form that the manager needs, without messages and drafts. */
   get port(): ManagerPorts['store'] {
     const none = (): never => {
       throw new Error('no messages are taken in here');

@@ -9,10 +9,10 @@ import type { Stage } from './floor/stage.ts';
 
 const APPROVAL = { title: 'run the tests', detail: 'npm test' };
 
-/** Gives pm the floor in any order. */
+/** Grants pm the floor, whatever the order of the channel. */
 const takes = (play: Stage): void => void play.operator({ type: 'grant', agent: 'pm' });
 
-/** Every situation in which a person can see the composer, by how it is reached. */
+/** Situations in which a person can write a message, and the commands that lead there. */
 const SITUATIONS: readonly (readonly [string, (play: Stage) => void])[] = [
   ['the floor rests', () => {}],
   ['pm has the floor', takes],
@@ -88,7 +88,7 @@ describe('the delivery preview', () => {
     }
   });
 
-  test('T44 during an approval: the message is no answer, it is held in every mode', () => {
+  test('T44 says that a message during an approval is held, in the modes inject and interrupt', () => {
     for (const mode of ['inject', 'interrupt'] as const) {
       const play = stage({ settings: { mode } });
       play.person('m1');
@@ -97,7 +97,7 @@ describe('the delivery preview', () => {
     }
   });
 
-  test('T44 with the order mention: nobody gets the message unless it names an agent', () => {
+  test('T44 says that a message reaches nobody in the order mention, unless it names an agent', () => {
     const play = stage({ settings: { order: 'mention' } });
     const { unaddressed, addressed } = outlookOf(play.floor, play.at);
     expect(fateWords(unaddressed)).toBe('reached no agent: nobody addressed');
@@ -108,7 +108,7 @@ describe('the delivery preview', () => {
 describe('the controls of the delivery preview', () => {
   const SEAT_TYPES = ['grant', 'skip', 'remove', 'add', 'enable', 'disable'] as const;
 
-  test.each(SITUATIONS)('are the commands that change something, when %s', (_when, bring) => {
+  test.each(SITUATIONS)('are the commands that would change the floor, when %s', (_when, bring) => {
     const play = stage({});
     bring(play);
     const { controls } = outlookOf(play.floor, play.at);
@@ -123,7 +123,7 @@ describe('the controls of the delivery preview', () => {
       }
   });
 
-  test('name what an operator can do with a floor at rest, and with a turn', () => {
+  test('are the commands of an operator for a resting floor and for a running turn', () => {
     const play = stage({});
     const about = (id: string) => outlookOf(play.floor, play.at).controls[id]?.map(([line]) => line);
     expect(about('')).toEqual(['/floor start']);
@@ -143,7 +143,7 @@ describe('T37 the thread in which an agent speaks when threads share the floor',
       message: (id: string) => (id.startsWith('t') ? { thread: 'test:one/thread' } : {}),
     });
 
-  test('is that of the newest message that an agent was given', () => {
+  test('is the thread of the newest message that an agent got', () => {
     const play = stage();
     play.person('t1');
     expect(threadIn(play)).toBe('test:one/thread');
@@ -159,7 +159,7 @@ describe('T37 the thread in which an agent speaks when threads share the floor',
     expect(threadIn(play)).toBe('test:one/thread');
   });
 
-  test('is not that of a message held until the turn ends', () => {
+  test('is not the thread of a held message until the turn ends', () => {
     const play = stage({ settings: { mode: 'queue' } });
     play.person('m1');
     play.person('t2');
@@ -168,7 +168,7 @@ describe('T37 the thread in which an agent speaks when threads share the floor',
     expect(threadIn(play)).toBe('test:one/thread');
   });
 
-  test('is known for every line, whatever came after it', () => {
+  test('is known for every line, even after later messages', () => {
     const play = stage({ agents: ['pm'] });
     play.person('t1');
     play.speaks('pm');
@@ -178,7 +178,7 @@ describe('T37 the thread in which an agent speaks when threads share the floor',
     expect(lines.map((line) => threadIn(play, line))).toEqual(['test:one/thread', null]);
   });
 
-  test('is the channel for a new exchange without a message, and continues after a limit', () => {
+  test('is none in a new exchange without a message, and stays the same after a limit', () => {
     const ended = stage({ agents: ['pm'] });
     ended.person('t1');
     ended.speaks('pm');

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { Bound, by } from '../work/runs/bound.ts';
 
-test('the way of a message has its call and the turn that ended without an answer, and nothing with the same id', async () => {
+test('why lists the priority that a message gave and the turn that ended without an answer, but no question with the same id', async () => {
   const bound = await new Bound().granted();
   await bound.hears('m1', 'bob', { addressed: ['dev'] });
   await bound.floor(

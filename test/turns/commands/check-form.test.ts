@@ -35,7 +35,7 @@ describe('the words that answer a form', () => {
     ],
     [String.raw`title="two\nlines, votes=4" votes=3`, { title: 'two\nlines, votes=4', votes: 3 }],
     ['title=C:\\"x" kind=', { title: 'C:\\"x', votes: 2 }],
-  ])('are taken: %s', (words, content) => {
+  ])('are accepted: %s', (words, content) => {
     expect(checkForm(words, ISSUE)).toEqual({ ok: true, content });
   });
 
@@ -50,7 +50,7 @@ describe('the words that answer a form', () => {
     ['title=abc urgent=perhaps', { urgent: expect.stringContaining('Invalid input') }],
     ['title=abc mail=ann', { mail: expect.stringContaining('Invalid email') }],
     ['votes=6 mail=ann', { title: 'it is missing', votes: expect.anything(), mail: expect.anything() }],
-  ])('are refused with what is wrong in each field: "%s"', (words, fields) => {
+  ])('are refused with the error of each field: "%s"', (words, fields) => {
     expect(checkForm(words, ISSUE)).toEqual({ ok: false, text: expect.any(String), fields });
   });
 
@@ -74,7 +74,7 @@ describe('the words that answer a form', () => {
     });
   });
 
-  test('made from a filled-in form give the same values again, also in a command line', () => {
+  test('made from a filled-in form are parsed to the same values, also in a command line', () => {
     const names = ['title', 'a', 'kind of', 'x=y', 'a.b'];
     const value = oneof(string(), constantFrom('a=b title=c', ' "x" ', 'two\nlines', 'a, a=1', '[1]', '\\', '"'));
     const filled = record(Object.fromEntries(names.map((name) => [name, value])));
@@ -89,7 +89,7 @@ describe('the words that answer a form', () => {
     );
   });
 
-  test('made from several choices give the same choices again', () => {
+  test('made from several choices are parsed to the same choices', () => {
     const many = [field('of', { kind: 'some', options: options('a', 'b,c', '[d') }), field('to')];
     const content = { of: ['b,c', '[d'], to: 'x' };
     expect(checkForm(formWords(content), many)).toEqual({ ok: true, content });

@@ -48,11 +48,11 @@ describe('an unfinished line', () => {
     ['/floor grant dev ', []],
     ['/xyzzy ', []],
     ['/stop ', []],
-  ])('%j may go on as %j', (line, lines) => {
+  ])('%j is completed to %j', (line, lines) => {
     expect(completions(line, KNOWN).map((each) => each.line)).toEqual(lines);
   });
 
-  test('T7 offers the numbers and titles of open questions', () => {
+  test('T7 offers the numbers and titles of open requests', () => {
     const asked = [8, 9].map((question) => ({ question: { question, title: 'rm -rf build' } }));
     expect(completions('/allow ', { ...KNOWN, asked })).toEqual([
       { value: '8', line: '/allow 8', summary: 'rm -rf build' },
@@ -67,7 +67,7 @@ describe('an unfinished line', () => {
     expect(completions('/floor grant ', { agents })).toHaveLength(MAX_COMPLETIONS);
   });
 
-  test('can be parsed once it is completed', () => {
+  test('can be parsed after its completion', () => {
     for (const { line } of completions('/floor grant ', KNOWN)) expect(parseLine(line)).toMatchObject({ ok: true });
   });
 });

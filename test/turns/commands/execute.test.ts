@@ -17,9 +17,9 @@ describe('a person who is not an operator', () => {
   const changing = COMMANDS.filter((row) => row.needs === 'operate').map((row) => row.example);
   const reading = COMMANDS.filter((row) => row.needs === 'read').map((row) => row.example);
 
-  test.each(changing)('is refused %s, and nothing changes', async (line) => {
+  test.each(changing)('may not run %s, and nothing changes', async (line) => {
     const { run, refusal, commands, restarted, audit } = room();
-    // T67: the refusal is known before a form opens.
+    // T67: `refusal` is called before a form opens.
     expect([refusal(line, ANN), refusal(line, OLA)]).toEqual([expect.stringContaining('Only operators may use'), null]);
     const answer = await run(line, ANN);
     expect(answer.ok).toBe(false);
@@ -73,7 +73,7 @@ describe('an operator', () => {
     ['/floor mode collect', { type: 'mode', mode: 'queue' }],
     ['/floor add qa', { type: 'add', agent: 'qa' }],
     ['/floor remove qa', { type: 'remove', agent: 'qa' }],
-  ])('does %s', async (line, command) => {
+  ])('sends the command of %s', async (line, command) => {
     const { run, commands, audit } = room();
     const answer = await run(line, OLA);
     expect(answer.ok).toBe(true);
@@ -155,7 +155,7 @@ describe('an operator', () => {
 });
 
 describe('a refusal', () => {
-  test('is explained in words', async () => {
+  test('is answered with its explanation', async () => {
     const { run } = room({ refusal: 'nothing-to-stop' });
     expect(await run('/stop', OLA)).toEqual({ ok: false, text: 'refused: nothing-to-stop (Developer)' });
   });
@@ -165,7 +165,7 @@ describe('a refusal', () => {
     expect((await run('/floor grant qa', OLA)).text).toBe('refused: offline (qa)');
   });
 
-  test('in every channel of an agent is a refusal', async () => {
+  test('in every channel of an agent makes the whole command fail', async () => {
     const { run } = room({ refusal: 'already' });
     expect(await run('/agent enable dev', OLA)).toEqual({ ok: false, text: 'refused: already (Developer)' });
   });
@@ -214,11 +214,11 @@ test('more time for a waiting agent names that agent', async () => {
   expect((await run('/floor extend', OLA)).text.split('\n')[0]).toBe('Developer has 1:00 more.');
 });
 
-describe('T7 a question', () => {
+describe('T7 a request', () => {
   const approval = { question: 8, key: 'K8', title: 'rm -rf build', detail: 'rm -rf build', shown: true };
   const asking = view({ holder: { ...view().holder!, status: 'WAITING', waitingFor: 'approval', approval } });
 
-  test('is answered by its number, by button or command', async () => {
+  test('is decided by its number, with a button or a command', async () => {
     const { run, commands } = room({ view: asking });
     expect((await run('/allow 8', OLA, 'qK8')).text).toContain('Allowed once.');
     expect((await run('!reject #7', OLA)).text).toContain('Denied.');
@@ -228,7 +228,7 @@ describe('T7 a question', () => {
     ]);
   });
 
-  test('is not answered without a number: the answer lists the open questions', async () => {
+  test('is not decided without its number, and the answer lists the open requests', async () => {
     const { run, commands } = room({ view: asking });
     const text = 'Developer waits for approval: rm -rf build. To decide: /allow 8 or /reject 8';
     for (const line of ['/allow', '/reject']) expect(await run(line, OLA)).toEqual({ ok: false, text });
@@ -279,13 +279,13 @@ describe('T7 a question', () => {
       expect(commands).toEqual([]);
     });
 
-    test('already answered says by whom', async () => {
+    test('that is already decided names the person', async () => {
       const { run } = room({ view: asking, refusal: 'stale-question' });
       expect((await run('/answer 1', OLA)).text).toContain('bob');
     });
   });
 
-  test('does not exist when nothing is asked', async () => {
+  test('that does not exist cannot be decided', async () => {
     expect((await room().run('/allow', OLA)).text).toMatch(/^No request is open here/);
   });
 });
@@ -317,7 +317,7 @@ describe('status', () => {
     );
   });
 
-  test('shows a daily limit as such', async () => {
+  test('names a daily limit', async () => {
     const obstacles = [{ why: 'day-limit', budget: 'cost a day', until: T0 }] as const;
     const { run } = room({ view: view({ holder: null, condition: 'resting', obstacles }) });
     expect((await run('/floor status', ANN)).text).toContain(
@@ -340,7 +340,7 @@ describe('status', () => {
     ]);
   });
 
-  test('shows an empty floor', async () => {
+  test('shows a floor without agents', async () => {
     const { run } = room({
       view: view({ holder: null, condition: 'resting', next: [], seats: [], held: [], turns: null }),
     });
@@ -397,7 +397,7 @@ describe('reading', () => {
     ['injected', 'mid-turn'],
     ['next-prompt', 'with its prompt'],
     ['refused', 'with its prompt'],
-  ] as const)('T10 a message whose agent answered "%s" is told as delivered %s', async (outcome, how) => {
+  ] as const)('T10 why reports a message whose injection ended with "%s" as delivered %s', async (outcome, how) => {
     const fact = { type: 'injectReported', agent: 'dev', epoch: 2, id: 'injected', outcome } as const;
     const { run } = room({ why: [{ key: 'console:demo', seq: 3, at: T0, hash: '', fact }] });
     expect((await run('/why injected', ANN)).text.split('\n').at(-1)).toBe(`Now: delivered to Developer ${how}.`);
@@ -407,7 +407,7 @@ describe('reading', () => {
     [{ answered: ['injected'] }, 'answered by Developer'],
     [{ answered: [], cut: ['injected'] }, 'the answer of Developer was cut short'],
     [{ answered: ['another'] }, 'delivered to Developer mid-turn'],
-  ])('why ends as the receipt does: %j', async (ended, words) => {
+  ])('why ends with the words of the receipt: %j', async (ended, words) => {
     const fact = { ...TURN_ENDED, ...ended };
     const { run } = room({ why: [{ key: 'console:demo', seq: 4, at: T0, hash: '', fact }] });
     expect((await run('/why injected', ANN)).text.split('\n').at(-1)).toBe(`Now: ${words}.`);
@@ -492,7 +492,7 @@ describe('a command about reviews', () => {
     ['/review start dev qa 0 write it', 'Expected a number from 1 to 100, got "0"'],
     ['/review start dev qa 1000 write it', 'Expected a number from 1 to 100, got "1000"'],
     [`/review start dev qa ${'x'.repeat(1_000_000)}`, 'too long'],
-  ])('%.40s is refused with what to do', async (line, text) => {
+  ])('%.40s is refused with advice', async (line, text) => {
     const answer = await room().run(line, OLA);
     expect([answer.ok, answer.text]).toEqual([false, expect.stringContaining(text)]);
   });

@@ -9,11 +9,11 @@ describe('the command table', () => {
     expect(parseLine(row.example)).toMatchObject({ ok: true, invocation: { path: row.path, needs: row.needs } });
   });
 
-  test.each(COMMANDS)('$path gives an example that begins with its own name', (row) => {
+  test.each(COMMANDS)('$path has an example that begins with its own name', (row) => {
     expect(row.example.startsWith(`/${row.path}`)).toBe(true);
   });
 
-  test.each(COMMANDS)('$path shows its usage with every argument', (row) => {
+  test.each(COMMANDS)('$path names every argument in its usage', (row) => {
     for (const argument of row.arguments) expect(usage(row)).toContain(argument.name);
   });
 
@@ -29,7 +29,7 @@ describe('the command table', () => {
     expect(doubled).toEqual([]);
   });
 
-  test('holds the commands of every group', () => {
+  test('has the commands of these groups', () => {
     expect(COMMAND_WORDS).toEqual([
       'floor',
       'agent',
@@ -89,7 +89,7 @@ describe('a line', () => {
     ['collect', 'queue'],
     ['concurrent', 'parallel'],
     ['INTERRUPT', 'interrupt'],
-  ])('takes the mode %s for %s', (word, mode) => {
+  ])('accepts the mode %s as %s', (word, mode) => {
     expect(valuesOf(`/floor mode ${word}`)).toEqual({ mode });
   });
 
@@ -116,7 +116,7 @@ describe('a line', () => {
     ['/run continue 200 dev', { count: 200, agent: 'dev' }],
     ['/run log 5', { count: 5 }],
     ['/run log dev 5', { agent: 'dev', count: 5 }],
-  ])('tells the number from the agent in %s, whichever is left out', (line, values) => {
+  ])('distinguishes the number from the agent in %s, even if one is missing', (line, values) => {
     expect(valuesOf(line)).toEqual(values);
   });
 
@@ -128,7 +128,7 @@ describe('a line', () => {
     expect(valuesOf('/help /floor skip')).toEqual({ command: 'floor skip' });
   });
 
-  test('only reads when mode or order have no argument', () => {
+  test('needs no operator when mode or order has no argument', () => {
     expect(needsOf('/floor mode')).toBe('read');
     expect(needsOf('/floor order')).toBe('read');
     expect(needsOf('/floor mode queue')).toBe('operate');
@@ -179,7 +179,7 @@ describe('a line that cannot be parsed', () => {
     expect(() => assert(understood)).not.toThrow();
   });
 
-  test('finds no command among the properties of objects', () => {
+  test('is no command when it is a property name of objects', () => {
     expect(parseLine('/constructor').ok).toBe(false);
     expect(parseLine('/floor __proto__').ok).toBe(false);
   });
@@ -191,7 +191,7 @@ describe('words', () => {
     ['/reject "8" "two words"', 'two words'],
     ['!reject 8 why', 'why'],
     ['/reject 8 "a" "b', '"a" "b'],
-  ])('behind the rest of a line stay as they were written: %s', (line, words) => {
+  ])('at the end of a line keep their white space and quotes: %s', (line, words) => {
     expect(valuesOf(line)).toEqual({ question: 8, words });
   });
 

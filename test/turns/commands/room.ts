@@ -31,10 +31,10 @@ type Options = {
   readonly approvers?: Approvers;
 };
 
-/** The number of the question that bob answered. */
+/** The number of a request that bob has decided. */
 export const OVER = 1;
 
-/** A channel with pm, dev (the holder) and qa. Its floor accepts every command or refuses every one. */
+/** A channel with pm, dev (the holder) and qa. Its floor accepts all commands, or refuses all if `refusal` is set. */
 export function room(options: Options = {}) {
   const commands: { readonly channel: string; readonly command: Command }[] = [];
   const restarted: string[] = [];

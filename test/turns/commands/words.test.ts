@@ -86,7 +86,7 @@ describe('an agent', () => {
     ['Dev', 'Dev'],
     ['DEV', 'dev'],
     ['cy', 'ops'],
-  ])('%s is %s', (word, agent) => {
+  ])('found by "%s" is %s', (word, agent) => {
     expect(findAgent(word, agents)).toEqual({ ok: true, agent });
   });
 

@@ -123,7 +123,7 @@ describe('the usage of a turn', () => {
 });
 
 describe('an agent without a seat', () => {
-  test('can neither join nor leave nor be granted, added, removed, enabled or disabled', () => {
+  test('cannot join, leave, or be granted the floor, added, removed, enabled or disabled', () => {
     const play = second();
     expect(play.refused({ type: 'join', agent: 'eve' })).toBe('not-seated');
     expect(play.refused({ type: 'leave', agent: 'eve', cause: 'x' })).toBe('not-seated');

@@ -28,7 +28,7 @@ describe('a burst in interrupt mode (example T)', () => {
     expect(done(play.completes('pm'))).toEqual(['m1', 'm2', 'm3', 'm4']);
   });
 
-  test('T2 goes to the next agent together when the turn fails before it posts more', () => {
+  test('T2 goes to the next agent when the turn fails before it posts more', () => {
     const play = stage({ settings: { mode: 'interrupt' } });
     play.person('m1');
     play.says('pm', 'about m1');
@@ -81,7 +81,7 @@ describe('many held messages (example U)', () => {
 });
 
 describe('a message', () => {
-  test('whose injection is reported after the next prompt has it is not withdrawn', () => {
+  test('that is in the next prompt is not withdrawn by a late report of its injection', () => {
     const play = stage();
     play.person('m1');
     play.person('m2');

@@ -107,7 +107,7 @@ describe('T7 an answer', () => {
     expect(late(play, 1)).toBe('stale-question');
   });
 
-  test('is announced as no longer needed after a restart, unless the question survives it', () => {
+  test('is announced as no longer needed after a restart, unless its question survives the restart', () => {
     const told = (approval: Approval) => {
       const play = stage({ agents: ['pm'] });
       play.person('m1');
@@ -194,7 +194,7 @@ describe('T53 an approval', () => {
     expect(play.seats).toBe('pm ACTIVE, dev QUEUED');
   });
 
-  test('two questions of one agent in a row are two announcements, none an edit of the other', () => {
+  test('has a new announcement for each of two questions in a row, none an edit of the other', () => {
     const play = asking();
     reject(play, 1);
     play.act({ type: 'request', agent: 'pm', epoch: 1, approval: DANGER });
@@ -240,7 +240,7 @@ describe('T46 an answer', () => {
     expect(play.refused(ran)).toBe('stale-question');
   });
 
-  test('that never came is shown, too: the turn ended, or the agent withdrew the request', () => {
+  test('is shown as no longer needed when the turn ends or the agent withdraws the request', () => {
     const skipped = calling();
     skipped.operator({ type: 'skip' });
     expect(notices(skipped)).toContainEqual(
@@ -253,7 +253,7 @@ describe('T46 an answer', () => {
 });
 
 describe('two denied calls of an agent', () => {
-  test('T56 are two lines for different tools, and one for the same tool', () => {
+  test('T56 have two announcements for different titles, and one for the same title', () => {
     const play = stage({ agents: ['pm', 'dev'] });
     for (const title of ['git push', 'rm -rf /', 'rm -rf /'])
       play.act({ type: 'forbidden', agent: 'pm', title, why: 'no rule covers it' });
@@ -263,7 +263,7 @@ describe('two denied calls of an agent', () => {
 });
 
 describe('a call that people allowed', () => {
-  test('T58 is shown with its outcome when it ends, also after its server asked people something', () => {
+  test('T58 is shown with its outcome when it ends, even after a later request was allowed', () => {
     const play = stage({ agents: ['pm', 'dev'] });
     play.person('m1');
     for (const question of [1, 2]) {

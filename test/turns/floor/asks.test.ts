@@ -9,7 +9,7 @@ function asks(play: Stage, agent: string, of: string): Act {
   return play.act({ type: 'wait', agent, epoch: play.epochOf(agent), reason: 'answer', of });
 }
 
-/** dev is ACTIVE #2 on m1 and has asked qa. */
+/** dev (#2) works on m1, has asked qa and waits for the answer. */
 function asked(settings: Partial<FloorSettings> = {}): Stage {
   const play = stage({ settings });
   play.person('m1');
@@ -43,7 +43,7 @@ describe('an agent that asks another (example R)', () => {
     ['times out', (play) => play.later(60_000)],
     ['is skipped', (play) => play.operator({ type: 'skip' })],
     ['is removed', (play) => play.operator({ type: 'remove', agent: 'qa' })],
-  ])('T15 goes on and is told so when the other %s', (_, ends) => {
+  ])('T15 continues without an answer, and is told so, when the other agent %s', (_, ends) => {
     const play = asked();
     expect(effectsOf('prompt', ends(play))).toMatchObject([{ agent: 'dev', asked: { agent: 'qa', answered: false } }]);
     expect(play.holder).toBe('dev #4');
@@ -71,7 +71,7 @@ describe('an agent that asks another (example R)', () => {
     expect(play.holder).toBe('dev #3');
   });
 
-  test('T15 lends the floor whatever the wait policy', () => {
+  test('T15 lends the floor under each wait policy', () => {
     expect(asked({ waitPolicy: 'hold' }).holder).toBe('qa #3');
     expect(asked({ waitPolicy: 'release' }).holder).toBe('qa #3');
   });
@@ -104,14 +104,14 @@ describe('an agent that asks another (example R)', () => {
     expect(play.holder).toBe('a #11');
   });
 
-  test('T15 counts the grant and the resumption as turns', () => {
+  test('T15 uses two turns: the turn of the other agent and its own resumption', () => {
     const play = asked();
     expect(play.floor.usageSincePerson.turns).toBe(3);
     play.speaks('qa');
     expect(play.floor.usageSincePerson.turns).toBe(4);
   });
 
-  test('T15 waits while turns are limited, and is answered afterwards', () => {
+  test('T15 waits at the limit of turns, and is answered after a resume', () => {
     const play = asked({ maxTurns: 2 });
     expect(play.holder).toBeNull();
     expect(play.floor.limit?.budget).toBe('turns');
@@ -183,10 +183,10 @@ describe('an agent that asks another (example R)', () => {
   });
 });
 
-describe('what a turn was granted with', () => {
+describe('the feedback in the grant of a turn', () => {
   const feedback = { name: 'Ann', words: 'use b.txt' };
 
-  test('stands in the prompt again when the turn resumes after a wait', () => {
+  test('is in the prompt again when the turn resumes after a wait', () => {
     const play = stage();
     play.operator({ type: 'grant', agent: 'dev', feedback });
     asks(play, 'dev', 'qa');
@@ -194,7 +194,7 @@ describe('what a turn was granted with', () => {
     expect(effectsOf('prompt', act)).toMatchObject([{ agent: 'dev', reason: 'resume', feedback }]);
   });
 
-  test('stands in the prompt again when the turn resumes after a restart', () => {
+  test('is in the prompt again when the turn resumes after a restart', () => {
     const play = stage();
     play.operator({ type: 'grant', agent: 'dev', feedback });
     play.act({ type: 'restart' });

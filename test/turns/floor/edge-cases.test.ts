@@ -7,7 +7,7 @@ describe('edge case 6: the list of agents changes while turns are in progress', 
   const listed = (play: Stage, ...agents: readonly string[]): Act =>
     play.act({ type: 'configure', settings: play.floor.settings, seats: agents.map((agent) => seatOf(agent)) });
 
-  test('T63 an agent added to the list goes to the end of the queue, wherever the list has it', () => {
+  test('T63 an agent added to the list goes to the end of the queue, even if the list has it first', () => {
     const play = stage({ agents: ['pm', 'dev', 'qa'] });
     play.person('m1');
     play.speaks('pm');
@@ -19,7 +19,7 @@ describe('edge case 6: the list of agents changes while turns are in progress', 
     expect(play.holder).toBe('ops #4');
   });
 
-  test("T63 several added agents go behind all others, in the list's order, in whatever order they start", () => {
+  test("T63 several added agents go behind all others in the list's order, even if they start in another order", () => {
     const play = stage({ agents: ['pm', 'dev'] });
     play.person('m1');
     listed(play, 'a', 'b', 'pm', 'dev');
@@ -88,7 +88,7 @@ describe('edge case 2: a timeout during ACTIVE', () => {
     expect(play.floor.queue).toContain('pm');
   });
 
-  test('a timed-out agent gets its turn again in the next cycle, where it was', () => {
+  test('a timed-out agent gets its next turn at its old place in the queue', () => {
     const play = stage();
     play.person('m1');
     play.later(60_000);
@@ -100,7 +100,7 @@ describe('edge case 2: a timeout during ACTIVE', () => {
     expect(play.holder).toBe('pm #4');
   });
 
-  test('T59 a hung agent keeps its place and gets nothing until its session is back', () => {
+  test('T59 a hung agent keeps its place and gets no turn until its session is back', () => {
     const play = stage({ settings: { rounds: 0 } });
     play.person('m1');
     const over = play.later(60_000);
@@ -114,7 +114,7 @@ describe('edge case 2: a timeout during ACTIVE', () => {
     expect(play.holder).toBe('pm #5');
   });
 
-  test('T59 the only agent is waited for after it hung, and gets the messages of that time', () => {
+  test('T59 the only agent gets the messages that waited while it hung, once it is back', () => {
     const play = stage({ agents: ['pm'] });
     play.person('m1');
     play.later(60_000);
@@ -315,7 +315,7 @@ describe('an outage', () => {
   const noticesOf = (play: Stage) =>
     play.effects.flatMap((effect) => (effect.type === 'announce' ? [{ key: effect.key, repeat: effect.repeat }] : []));
 
-  test('T23 is one announcement that is edited, however many agents fail one after another', () => {
+  test('T23 is one announcement that is edited when more agents fail', () => {
     const play = stage({ agents, settings: { maxTurns: 12 } });
     play.person('m1');
     for (let round = 1; round <= 6; round += 1) {
@@ -336,7 +336,7 @@ describe('an outage', () => {
     ]);
   });
 
-  test('T23 uses no turn of the exchange, and its message is answered by the first agent that can', () => {
+  test('T23 uses no turn of the exchange, and the first agent that is back answers the message', () => {
     const play = stage({ agents, settings: { maxTurns: 6 } });
     play.person('m1');
     for (let failure = 1; failure <= 6; failure += 1) {
@@ -351,7 +351,7 @@ describe('an outage', () => {
     expect(play.announced.some(({ kind }) => kind === 'limit')).toBe(false);
   });
 
-  test('T23 costs an agent no round: it speaks when it is back', () => {
+  test('T23 does not cost the agent its turn in the round: it speaks when it is back', () => {
     const play = stage({ agents: [...agents, 'qa'] });
     play.person('m1');
     play.leaves('pm', unreachable);
@@ -387,7 +387,7 @@ describe('an outage', () => {
 describe('an MCP server that is unavailable', () => {
   const gone = (server: string) => ({ type: 'tellTools', agent: 'dev', server, why: 'exited with code 3' }) as const;
 
-  test('is announced beside another unavailable one, each once', () => {
+  test('is announced once, apart from another unavailable server', () => {
     const play = stage({ agents: ['pm', 'dev'] });
     for (const server of ['github', 'notes']) play.act(gone(server));
     play.act({ type: 'tellTools', agent: 'dev', server: 'github', why: null });

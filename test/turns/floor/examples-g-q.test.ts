@@ -168,7 +168,7 @@ describe('example J: stop', () => {
     expect(effectsOf('prompt', act)).toMatchObject([{ epoch: 3, messages: ['m2', 'm3'] }]);
   });
 
-  test('no agent can lift it', () => {
+  test('no agent can lift the stop', () => {
     const play = stopped();
     play.refused({ type: 'say', agent: 'dev', epoch: 2, text: 'but', mentions: [] });
     play.refused({ type: 'end', agent: 'dev', epoch: 2, outcome: 'completed', signalled: true, handTo: 'qa' });
@@ -182,7 +182,7 @@ describe('example J: stop', () => {
     expect(play.floor.held.map((held) => held.id)).toEqual(['m2']);
   });
 
-  test('an operator lifts it by a start, and held messages come first', () => {
+  test('an operator lifts the stop with a start, and held messages come first', () => {
     const play = stopped();
     expect(effectsOf('prompt', play.operator({ type: 'start' }))).toMatchObject([{ epoch: 3, messages: ['m2'] }]);
   });
@@ -248,7 +248,7 @@ describe('example K: restart', () => {
     expect(play.holder).toBe('qa #4');
   });
 
-  test('T10 announces once that dev continues, even if it is killed again in that turn after a text', () => {
+  test('T10 announces once that dev continues, even if Conch is killed again in the same turn', () => {
     const play = restarted();
     const again = () => {
       play.act({ type: 'catchUp', gap: 'not readable' });
@@ -423,7 +423,7 @@ describe('example N: budget', () => {
     expect(play.announced).toEqual([]);
   });
 
-  test('a resume gives twelve more', () => {
+  test('a resume gives twelve more turns', () => {
     const play = spent();
     play.operator({ type: 'resume' });
     expect(play.holder).toBe('pm #13');

@@ -4,7 +4,7 @@ import type { Asker } from '../../../src/turns/floor/gate.ts';
 import { stage } from './stage.ts';
 import type { Stage } from './stage.ts';
 
-test('T64 the only agent, while it waits, does not count as nobody', () => {
+test('T64 the only agent counts as available while it waits', () => {
   for (const waitPolicy of ['hold', 'release'] as const) {
     const play = stage({ agents: ['pm'], settings: { waitPolicy } });
     play.person('m1');
@@ -75,7 +75,7 @@ test('an order with a facilitator needs one', () => {
   expect(play.refused({ type: 'order', by: 'ann', order: 'facilitator' })).toBe('no-facilitator');
 });
 
-describe('the floor may not be granted now', () => {
+describe('the floor cannot be granted', () => {
   test.each(SITUATIONS)('%s', (_when, bring, expected) => {
     const play = stage();
     bring(play);
@@ -88,7 +88,7 @@ describe('the floor may not be granted now', () => {
     expect(obstacles(play.floor, play.at)).toEqual([{ why: 'facilitation', agent: 'pm' }]);
   });
 
-  test('after a limit, which is lifted before people are told', () => {
+  test('when a limit is reached: "over-budget" during the last turn, "limit" after it', () => {
     const play = stage({ settings: { maxTurns: 1 } });
     play.person('m1');
     expect(whys(play)).toEqual(['taken', 'over-budget']);
@@ -99,7 +99,7 @@ describe('the floor may not be granted now', () => {
     ]);
   });
 
-  test('except to the next agent, between two turns', () => {
+  test('while it rests, unless a person asks for it', () => {
     const play = stage({ settings: { order: 'mention' } });
     play.operator({ type: 'start' });
     expect(whys(play)).toEqual(['resting']);
@@ -162,7 +162,7 @@ describe('a resting floor', () => {
     [{ order: 'manual' }, 'manual'],
     [{ order: 'mention' }, 'mention'],
     [{ order: 'mention', defaultAgent: 'pm' }, 'nothing'],
-  ] as const)('T17 with %j says what gives a turn', (settings, way) => {
+  ] as const)('T17 with %j says what its turns depend on', (settings, way) => {
     expect(after(stage({ settings }))).toEqual({ why: 'resting', after: way });
   });
 });

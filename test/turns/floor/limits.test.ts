@@ -120,7 +120,7 @@ describe('the limit of turns', () => {
     expect(play.announced).toEqual([{ kind: 'limit', budget: 'turns', used: 3, max: 3 }]);
   });
 
-  test('that falls on the end of the round is not announced', () => {
+  test('that is reached at the end of the last round is not announced', () => {
     const play = stage({ settings: { maxTurns: 3 } });
     play.person('m1');
     for (const agent of ['pm', 'dev', 'qa']) play.speaks(agent);
@@ -149,7 +149,7 @@ describe('the limit of turns', () => {
     expect(play.holder?.startsWith('qa')).toBe(true);
   });
 
-  test("T17 gives another round on a floor that rests after everybody's turn", () => {
+  test("T17 a resume starts another round on a floor that rests after everybody's turn", () => {
     const play = running();
     for (const agent of ['pm', 'dev', 'qa']) play.speaks(agent);
     expect(play.floor.condition).toBe('resting');
@@ -159,21 +159,21 @@ describe('the limit of turns', () => {
   });
 
   test.each(['mention', 'manual'] as const)(
-    'T17 has nothing to resume in the order %s, where a turn is earned',
+    'T17 a resume is refused on a resting floor in the order %s, which waits for a mention or a grant',
     (order) => {
       expect(stage({ settings: { order } }).refused({ type: 'resume', by: 'ada' })).toBe('nothing-to-resume');
     },
   );
 
-  test('T17 has nothing to resume without agents', () => {
+  test('T17 a resume is refused when no agent is online', () => {
     const play = stage({ agents: ['pm'] });
     play.leaves('pm');
     expect(play.refused({ type: 'resume', by: 'ada' })).toBe('nothing-to-resume');
   });
 });
 
-describe('rounds without end', () => {
-  test('stop when a whole round passed with nothing said', () => {
+describe('unlimited rounds', () => {
+  test('stop after a whole round in which nobody said anything', () => {
     const play = running({ rounds: 0, maxTurns: 100 });
     for (const agent of ['pm', 'dev', 'qa', 'pm', 'dev']) play.speaks(agent);
     for (const agent of ['qa', 'pm']) play.passes(agent);

@@ -15,7 +15,7 @@ const message = fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h');
 const by = fc.constant('ada');
 const fromProgram = fc.constant(true);
 
-/** Epochs are relative to the last one, so that most commands fit and some are stale or in the future. */
+/** Epochs are relative to the floor's last epoch, so that most commands fit and some are stale or in the future. */
 type Draft = Command | { readonly type: 'later'; readonly ms: number };
 const behind = fc.oneof({ weight: 6, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.constantFrom(1, 2, -1) });
 
@@ -175,7 +175,7 @@ function perform({ settings: chosen, agents: seats, drafts }: Story): Stage {
   return play;
 }
 
-/** Replaces relative epochs and question numbers by real ones. */
+/** Replaces relative epochs and relative numbers of facilitator questions with real ones. */
 function aimed(command: Command, play: Stage): Command {
   if (command.type === 'choose') return { ...command, ask: (play.floor.facilitation?.ask ?? 0) - command.ask };
   return 'epoch' in command && command.epoch !== undefined

@@ -49,7 +49,7 @@ describe('mode inject', () => {
     ]);
   });
 
-  test('releases unseen messages to the next holder after three such prompts', () => {
+  test('releases unseen messages to the next holder after three repeated prompts', () => {
     const play = second();
     for (const id of ['a', 'b', 'c']) {
       play.person(id);
@@ -96,7 +96,7 @@ describe('mode inject', () => {
     expect(effectsOf('prompt', crash)).toMatchObject([{ agent: 'qa', messages: ['m2'] }]);
   });
 
-  test('delivers a message again to the agent that was skipped before it got it', () => {
+  test('includes a message in the next prompt of an agent that was skipped before it got the message', () => {
     const play = second();
     play.person('m2');
     expect(play.floor.lines).toBe(3);
@@ -237,7 +237,7 @@ describe('mode parallel', () => {
     expect(play.receipts('m2')).toEqual(['observed']);
   });
 
-  test('T4 passes on with the next prompt a message that the holder could not receive', () => {
+  test('T4 shows a message that the holder could not receive to the next agent, in its prompt', () => {
     const play = second({ mode: 'parallel' });
     play.person('m2');
     expect(play.refused({ type: 'injected', agent: 'dev', epoch: 2, id: 'm2', outcome: 'next-prompt' })).toBe(
@@ -261,14 +261,14 @@ describe('mode parallel', () => {
     expect(play.receipts('m2')).toEqual(['observed', 'done']);
   });
 
-  test('T4 keeps a message that no agent got over a stop, until a person writes', () => {
+  test('T4 keeps a message that no agent got through a stop, until a person writes', () => {
     const play = second({ mode: 'parallel' });
     play.person('m2');
     play.operator({ type: 'stop' });
     expect(effectsOf('prompt', play.person('m3'))).toMatchObject([{ messages: ['m2', 'm3'] }]);
   });
 
-  test('T4 gives nothing to an agent that is idle', () => {
+  test('T4 shows no message to an idle agent', () => {
     const play = second({ mode: 'parallel' });
     play.operator({ type: 'remove', agent: 'pm' });
     expect(play.status('pm')).toBe('IDLE');

@@ -67,7 +67,7 @@ describe('order round-robin', () => {
     expect(play.holder).toBe('qa #2');
   });
 
-  test('ignores a hand-over to the agent itself or to an absent one', () => {
+  test('ignores a hand-over to the agent itself or to an absent agent', () => {
     const play = stage();
     play.person('m1');
     play.speaks('pm', 'pm');
@@ -101,7 +101,7 @@ describe('order round-robin', () => {
   });
 
   test.each([[['qa', 'dev', 'pm', 'eve']], [['qa', 'qa', 'pm']]])(
-    'refuses the queue %j, which names one that is not queued, or one twice',
+    'refuses the queue %j, with an agent that is not queued or is named twice',
     (queue) => {
       expect(stage().refused({ type: 'order', by: 'ada', order: 'round-robin', queue })).toBe('bad-queue');
     },
@@ -140,7 +140,7 @@ describe('agents that come online', () => {
     expect(granted(play)).toEqual(agents);
   });
 
-  test('T13 after others had their turn have theirs before those', () => {
+  test('T13 later in the round are placed before the agents that had their turn', () => {
     const play = arriving(['xx', 'yy']);
     play.person('m1');
     play.speaks('yy');
@@ -222,7 +222,7 @@ describe('order mention', () => {
     expect(play.floor.condition).toBe('resting');
   });
 
-  test('T38 explains once, until an agent had a turn, why nobody answers', () => {
+  test('T38 explains why nobody answers, and only once until an agent has had a turn', () => {
     const play = mention();
     play.person('m1');
     play.person('m2');

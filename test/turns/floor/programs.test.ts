@@ -174,7 +174,7 @@ describe("a program's message", () => {
   });
 });
 
-test('keeps the count for a turn that was answered before its agent was back, beyond the end of an exchange', () => {
+test('a turn that was answered before its agent was back keeps the count of turns, even after the exchange ended', () => {
   const play = stage({ agents: ['pm', 'dev'], settings: { waitPolicy: 'release', rounds: 3 } });
   play.person('m1');
   play.waits('pm');
@@ -197,7 +197,7 @@ describe('a message that no agent answers', () => {
   test.each([
     ["a program's", { type: 'receive', id: 'm1', addressed: [], fromProgram: true }, ['exchangeOpened']],
     ["a person's", { type: 'receive', id: 'm1', addressed: [] }, ['usageReset', 'exchangeOpened']],
-  ] as const)('is no new word, and ends with the turns that are allowed: %s', (_whose, message, expected) => {
+  ] as const)('resets no count of turns, and is prompted again until the limit: %s', (_whose, message, expected) => {
     const play = stage({ agents: [{ agent: 'pm', rejoin: 'auto' }], settings: { maxTurns: 3 } });
     expect(beginnings(play.act(message))).toEqual(expected);
     play.leaves('pm');
@@ -221,7 +221,7 @@ describe('a budget that is used up without a person', () => {
     return play;
   }
 
-  test('records programs’ messages, and is announced with the first of them', () => {
+  test('holds programs’ messages, and is announced with the first of them', () => {
     const play = usedUp();
     expect(play.announced).toEqual([]);
     play.program('b1', 'dev');
@@ -312,7 +312,7 @@ describe('a budget that is used up without a person', () => {
     expect(play.holder).toBe('pm #2');
   });
 
-  test('keeps only as many messages of programs as the channel holds, and announces that separately', () => {
+  test('holds at most maxHeld messages of programs, and announces that limit separately', () => {
     const play = usedUp({ maxHeld: 2 });
     for (const id of ['b1', 'b2', 'b3']) play.program(id);
     expect(play.floor.held.map(({ id }) => id)).toEqual(['b1', 'b2']);
@@ -330,7 +330,7 @@ describe('a floor stopped by a person', () => {
     return play;
   }
 
-  test('is not opened by a program, whose message releases nothing that was held', () => {
+  test('stays stopped when a program writes, and releases no held message', () => {
     const play = stopped();
     play.program('b1');
     expect(play.holder).toBeNull();
@@ -342,7 +342,7 @@ describe('a floor stopped by a person', () => {
   test.each([
     ['a person writes', (play: Stage): Act => play.person('m3'), ['m2', 'm1', 'b1', 'm3']],
     ['an operator resumes', (play: Stage): Act => play.operator({ type: 'resume' }), ['m2', 'm1', 'b1']],
-  ] as const)('goes on with all of it when %s', (_when, go, messages) => {
+  ] as const)('continues with all held messages when %s', (_when, go, messages) => {
     const play = stopped();
     play.program('b1');
     expect(effectsOf('prompt', go(play))).toMatchObject([{ messages }]);

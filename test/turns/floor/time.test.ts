@@ -113,7 +113,7 @@ describe('an open tool call on the floor of a ticket', () => {
     expect(deadline(play)).toBe(play.at + 1);
   });
 
-  test('has its limit from its begin, also when another one ends; a limit of its own counts more', () => {
+  test('has its limit from its start, and again from the end of another call; its own limit comes first', () => {
     const play = stepping();
     play.works('pm', 2);
     play.later(1_000_000);
@@ -132,7 +132,7 @@ describe('text that Conch posts for the holder', () => {
   const leftStanding = (play: Stage, workedAt: number) =>
     play.act({ type: 'say', agent: 'pm', epoch: 1, text: 'half a', mentions: [], workedAt });
 
-  test.each([0, 30_000])('T18 keeps the limit set by its last sign of work, after %i ms', (afterMs) => {
+  test.each([0, 30_000])('T18 keeps the deadline of the last sign of work, after %i ms', (afterMs) => {
     const play = taken();
     const workedAt = play.at + afterMs;
     play.later(59_999);
@@ -144,7 +144,7 @@ describe('text that Conch posts for the holder', () => {
     expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED TIMEOUT');
   });
 
-  test('T18 removes no time that an operator gave', () => {
+  test('T18 keeps the extension of an operator', () => {
     const play = taken();
     const workedAt = play.at;
     play.operator({ type: 'extend', ms: 30_000 });
@@ -154,7 +154,7 @@ describe('text that Conch posts for the holder', () => {
     expect(play.holder).toBe('pm #1');
   });
 
-  test('T18 is followed by the silence that began with its last sign of work', () => {
+  test('T18 counts silence from the last sign of work', () => {
     const play = taken({ autoDetectTurnEnd: true });
     const workedAt = play.at;
     play.later(5_000);
@@ -167,7 +167,7 @@ describe('text that Conch posts for the holder', () => {
 });
 
 describe('the hard limit', () => {
-  test('is at 900 s however much the holder works', () => {
+  test('is at 900 s, even if the holder keeps working', () => {
     const play = taken();
     for (let minute = 0; minute < 29; minute += 1) {
       play.later(30_000);
@@ -291,7 +291,7 @@ describe('the end by silence', () => {
     expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED TIMEOUT');
   });
 
-  test('never happens before any text, however much work there was', () => {
+  test('never happens before any text, even after work', () => {
     const play = taken(settings);
     play.works('pm', 1);
     play.works('pm', 0);
@@ -310,7 +310,7 @@ describe('the end by silence', () => {
     expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED SILENCE');
   });
 
-  test('never happens while work is open, and 10 s after the work has ended', () => {
+  test('does not happen while a tool call is open, but 10 s after its end', () => {
     const play = taken(settings);
     play.says('pm');
     play.works('pm', 1);
@@ -355,7 +355,7 @@ describe('the alarm', () => {
     expect(nextDeadline(play.floor)).toBeNull();
   });
 
-  test('is not set while a lent turn has no holder and the floor is paused', () => {
+  test('is not set while nobody holds the floor and it is paused', () => {
     const play = stage();
     play.operator({ type: 'pause' });
     play.person('m1');

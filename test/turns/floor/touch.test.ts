@@ -51,7 +51,7 @@ describe('a lost platform connection', () => {
     expect(announcementsIn(read.effects)).toEqual([{ kind: 'gap', why: 'too much was written' }]);
   });
 
-  test('holds late messages until the catch-up has ended, and then gives them to the next speaker', () => {
+  test('holds messages until the catch-up has ended, and then injects them into the running turn', () => {
     const play = cutOff();
     play.person('m2');
     expect(play.fate('m2')).toEqual({ state: 'held', until: 'start' });
@@ -60,7 +60,7 @@ describe('a lost platform connection', () => {
     expect(effectsOf('inject', read)).toMatchObject([{ agent: 'pm', epoch: 1, message: 'm2' }]);
   });
 
-  test('answers operators: grant and start are refused, resume is remembered', () => {
+  test('refuses grant and start, and applies a resume after the catch-up', () => {
     const play = cutOff();
     expect(play.refused({ type: 'grant', by: 'ada', agent: 'dev' })).toBe('catching-up');
     play.operator({ type: 'stop' });
@@ -90,7 +90,7 @@ describe('a lost platform connection', () => {
     expect(play.holder).toBe('dev #2');
   });
 
-  test('still loses an agent that crashes, and announces it; the next is granted afterwards', () => {
+  test('announces an agent that crashes; the next is granted after the catch-up', () => {
     const play = cutOff();
     play.leaves('pm');
     expect(play.announced).toMatchObject([{ kind: 'disconnect', agent: 'pm' }]);
@@ -247,7 +247,7 @@ describe('a facilitator during a lost connection', () => {
 });
 
 describe('a restart during a lost connection', () => {
-  test('suspends the turn and closes the question, like any restart', () => {
+  test('suspends the turn, which continues with a new epoch when its agent is back', () => {
     const play = cutOff();
     const { facts } = play.act({ type: 'restart' });
     expect(facts).toEqual([{ type: 'disconnected', restart: true }]);
@@ -278,7 +278,7 @@ describe('T10 a history that cannot be read', () => {
     play.act({ type: 'catchUp', gap: 'not readable' });
   };
 
-  test('is announced once per outage, whatever is posted between, and again for a later outage', () => {
+  test('is announced once per outage, even if other posts follow, and again for a later outage', () => {
     const play = stage();
     play.person('m1');
     loses(play);
@@ -293,7 +293,7 @@ describe('T10 a history that cannot be read', () => {
     expect(gaps(play)).toEqual([1, 2, 3, 1]);
   });
 
-  test('is one notice beside that of a continued turn, however often Conch is killed in it', () => {
+  test('has one notice, and the continued turn has another, even if Conch is killed several times', () => {
     const play = stage();
     play.person('m1');
     play.says('pm');

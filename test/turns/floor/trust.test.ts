@@ -7,7 +7,7 @@ import { react } from '../../../src/turns/floor/react.ts';
 
 const ASK = { type: 'askTrust', agent: 'dev', id: 'a1', folder: '/work', detail: '.mcp.json' } as const;
 
-/** Returns the floor after these commands, their refusals, and their effects. */
+/** Returns the open questions after these commands, their refusals, and their effects. */
 function after(...commands: readonly Command[]) {
   let floor: Floor = emptyFloor('console:demo');
   const refusals: string[] = [];
@@ -29,7 +29,7 @@ function after(...commands: readonly Command[]) {
 }
 
 describe("T72 a question about the files in an agent's folder", () => {
-  test('is asked once for the same files, and has buttons once the channel shows all of it', () => {
+  test('is asked once for the same files, and has buttons after the channel shows it', () => {
     expect(after(ASK, ASK, { type: 'trustShown', agent: 'dev', id: 'a1' })).toEqual({
       asked: ['dev a1 true'],
       refusals: ['already'],
@@ -37,7 +37,7 @@ describe("T72 a question about the files in an agent's folder", () => {
     });
   });
 
-  test('is replaced by one about other files of the same agent, and by no other', () => {
+  test('is replaced by a question about other files of the same agent, and not by one of another agent', () => {
     const other = { ...ASK, agent: 'qa' };
     expect(after(ASK, other, { ...ASK, id: 'b2' })).toEqual({
       asked: ['qa a1 false', 'dev b2 false'],

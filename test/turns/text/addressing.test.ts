@@ -57,7 +57,7 @@ describe("a person's text", () => {
     expect(inPerson('dev-ops: go')).toEqual(['dev-ops']);
   });
 
-  test('in a script without spaces may continue right after the name', () => {
+  test('addresses an agent whose name is followed by a script without spaces', () => {
     expect(inPerson('@devさん、確認@qaお願い')).toEqual(['dev', 'qa']);
     expect(inPerson('@開発お願い')).toEqual(['jp']);
   });
@@ -90,7 +90,7 @@ describe("a person's text", () => {
     '> @dev said so',
     '  > dev: x',
     '`dev`: x',
-  ])('does not address in code and quotes: %j', (text) => {
+  ])('addresses nobody in code and quotes: %j', (text) => {
     expect(inPerson(text)).toEqual([]);
   });
 
@@ -101,7 +101,7 @@ describe("a person's text", () => {
     'a ` alone @dev',
     'one `\n\n@dev ` two',
     '`a` @dev `b`',
-  ])('addresses beside code and quotes: %j', (text) => {
+  ])('addresses an agent outside of code and quotes: %j', (text) => {
     expect(inPerson(text)).toEqual(['dev']);
   });
 
@@ -139,7 +139,7 @@ describe('any text', () => {
   });
 
   test.each(['@', ' @', '@dev', '@dev ', '` ', '`', '``` ', 'dev, ', ' ', '.', '@a.', 'http://', '\n', '~~~\n'])(
-    'takes no longer to read than it is long, however it is made: %j',
+    'is read in time linear in its length, when it repeats %j',
     async (piece) => {
       const many = Array.from({ length: 200 }, (_, index) => ({
         id: `a${index}`,
@@ -181,7 +181,7 @@ describe('a command', () => {
   });
 });
 
-describe('the agent that an agent asks or mentions', () => {
+describe('a text in which an agent asks or mentions another', () => {
   const agents = ['dev', 'qa', 'bob'].map((id) => ({ id, name: id }));
 
   test.each([
@@ -206,7 +206,7 @@ describe('the agent that an agent asks or mentions', () => {
     ['Thank you, @bob. The rest is fine.', []],
     ['@qa found it, good catch', []],
     ['@qa, please try to break it.', ['qa']],
-  ])('T15 %j calls %j', (text, called) => {
+  ])('T15 %j mentions %j', (text, called) => {
     expect(mentionsIn(text, agents)).toEqual(called);
   });
 });

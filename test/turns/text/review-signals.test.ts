@@ -33,14 +33,14 @@ describe('the signal of the primary agent', () => {
     expect(signalOfPrimary(ownLines(text), SIGNALS)).toEqual({ signal: null });
   });
 
-  test('followed by more text is a fault that the agent can read', () => {
+  test('followed by more text is an error that the agent is told', () => {
     expect(signalOfPrimary(ownLines('DONE\nBut wait.'), SIGNALS)).toEqual({
       signal: null,
       broken: 'DONE is followed by more text',
     });
   });
 
-  test('goes by the words of the settings', () => {
+  test('uses the words of the settings', () => {
     const signals = { ...SIGNALS, done: 'FERTIG' };
     expect(signalOfPrimary(ownLines('FERTIG'), signals)).toEqual({ signal: 'done' });
     expect(signalOfPrimary(ownLines('DONE'), signals)).toEqual({ signal: null });
@@ -62,25 +62,25 @@ describe('the verdict of the reviewer', () => {
     ['with two', 'PASS\nFAIL', /^more than one signal: PASS, FAIL$/],
     ['with one in the middle', 'PASS\nThe rest is fine.', /^PASS is followed by more text$/],
     ['with the primary agent’s word', 'DONE', /^no verdict: /],
-  ])('an answer %s is broken', (_how, text, broken) => {
+  ])('an answer %s is invalid', (_how, text, broken) => {
     expect(verdictOfReviewer(ownLines(text), SIGNALS)).toEqual({ signal: null, broken: expect.stringMatching(broken) });
   });
 });
 
-describe('findings in a text', () => {
+describe('a text with findings', () => {
   test.each([
     ['[major] src/a.ts:12 It breaks', { severity: 'major', file: 'src/a.ts', line: 12, title: 'It breaks' }],
     ['- [MINOR] README.md A name', { severity: 'minor', file: 'README.md', title: 'A name' }],
     ['F3 [blocker] It does not start', { id: 'F3', severity: 'blocker', title: 'It does not start' }],
-  ])('%j is one', (text, finding) => {
+  ])('has the finding in %j', (text, finding) => {
     expect(findingsIn(ownLines(`I looked.\n${text}\nREVISE`))).toEqual([finding]);
   });
 
-  test('in code, in quotes and without a severity are none', () => {
+  test('has no finding in code, in quotes and without a severity', () => {
     expect(findingsIn(ownLines('```\n[major] a.ts It breaks\n```\n> [major] a.ts x\n[grave] y'))).toEqual([]);
   });
 
-  test('are answered line by line', () => {
+  test('answers findings line by line', () => {
     expect(answersIn(ownLines('F1: fixed\n- f2: disputed: it is meant so\nF3 later'))).toEqual([
       { id: 'F1', answer: 'fixed' },
       { id: 'F2', answer: 'disputed', reason: 'it is meant so' },

@@ -56,7 +56,7 @@ describe('an output that ends with the signal', () => {
     expect(whole('I say TURN_COMPLETE at the end.\nTURN_COMPLETE')).toEqual(ended('I say TURN_COMPLETE at the end.'));
   });
 
-  test('can have another signal', () => {
+  test('may have another configured signal', () => {
     expect(scanWhole('Done.\n[END]', '[END]')).toEqual(ended('Done.'));
     expect(scanWhole('Done. >>>', '>>>')).toEqual(ended('Done.'));
     expect(whole('Done.\n[END]')).toEqual(plain('Done.\n[END]'));
@@ -184,7 +184,7 @@ describe('any output', () => {
   });
 
   test.each([`${SIGNAL} `, 'TURN_', ' ', 'x', '\n', '```\n', '` '])(
-    'takes no longer to read than it is long, in one piece or in many: %j',
+    'is read in time linear in its length, in one piece or in many: %j',
     async (piece) => {
       await mustGrowLinearly((size) => {
         const output = piece.repeat(size / piece.length);

@@ -172,7 +172,7 @@ describe('any text', () => {
   });
 
   test.each(['word ', 'x', '\n', '😀', 'a.', '```\n', 'line of text\n', ' `'])(
-    'takes no longer to cut than it is long: %j',
+    'is cut in time linear in its length: %j',
     async (piece) => {
       await mustGrowLinearly((size) => {
         const text = `${piece.repeat(size / piece.length)}.`;

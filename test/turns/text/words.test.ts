@@ -13,7 +13,7 @@ const said = (announcement: Announcement, own: OwnTexts = {}, repeat = 1) =>
   announcementText(announcement, completeTexts(own), nameOf, repeat);
 const limit = (budget: Limit['budget'], used: number, max: number) => said({ kind: 'limit', budget, used, max });
 
-describe('T21 a question', () => {
+describe('T21 the announcement of a request', () => {
   const asks = {
     kind: 'approval',
     agent: 'dev',
@@ -120,7 +120,7 @@ describe('T21 a question', () => {
     expect(said({ ...asks, about, until: 0 })).toContain('Only these decide: eve. Denied at 00:00 UTC');
   });
 
-  test('about a file change is a diff', () => {
+  test('shows a file change as a diff', () => {
     const detail = 'a.txt (+1 -1)\n@@ -1 +1 @@\n-one\n+two';
     expect(said({ ...asks, detail })).toContain('```diff\na.txt (+1 -1)\n@@ -1 +1 @@');
   });
@@ -160,13 +160,13 @@ describe('T21 a question', () => {
     [{ pause: 'turn_limit' }, '▶️ ann continued dev’s run · 12:03 UTC'],
     [{ choice: 'reject', pause: 'turn_limit' }, '⏹️ ann ended dev’s run · 12:03 UTC'],
     [{ completes: true }, '✅ ann completed dev’s run: clean up · 12:03 UTC'],
-  ])('that is over stands as its outcome: %j', (more, text) => {
+  ])('is replaced by the outcome: %j', (more, text) => {
     const at = Date.UTC(2026, 0, 2, 12, 3);
     const answer = { question: 8, title: 'clean up', choice: 'allow', by: 'ann', at } as const;
     expect(said({ kind: 'answered', agent: 'dev', ...answer, ...more }, {}, 2)).toBe(text);
   });
 
-  test('about which nobody could be asked is announced with the reason', () => {
+  test('is replaced by a denial with the reason when nobody could be asked', () => {
     expect(said({ kind: 'unasked', agent: 'dev', title: 'clean up', why: 'it is too long' })).toBe(
       '⛔ Denied: dev wanted to run clean up, and nobody could be asked: it is too long',
     );
@@ -217,7 +217,7 @@ describe('the built-in texts', () => {
     [{ kind: 'stopped', agent: 'dev', kept: 0 }, '⏹ Stopped dev. 0 messages kept.'],
     [{ kind: 'stopped', agent: null, kept: 2 }, '⏹ Stopped. 2 messages kept.'],
     [{ kind: 'stopped', agent: null, kept: 1 }, '⏹ Stopped. 1 message kept.'],
-  ])('are those of the specification and the design: %j', (announcement, text) => {
+  ])('have the wording of the specification and the design: %j', (announcement, text) => {
     expect(said(announcement)).toBe(text);
   });
 
@@ -323,7 +323,7 @@ describe('a refused command', () => {
   });
 });
 
-describe('the card of a review', () => {
+describe('the line of a review', () => {
   const stand: ReviewStand = {
     primary: 'dev',
     iteration: 2,
@@ -347,7 +347,7 @@ describe('the card of a review', () => {
     [{ agent: null, waiting: { ...waiting, asksPeople: false, why: 'qa: limit' } }, '🔁 2 of 10 · waits: qa: limit'],
     [{ outcome: { kind: 'stalled', why: 'nobody answered' } }, '🔁 2 of 10 · stalled: nobody answered'],
     [{ sameModel: 'openai m1' }, "🔁 2 of 10 · QA reviews DEV's work · both use openai m1"],
-  ])('says how it stands: %j', (how, text) => {
+  ])('states its progress: %j', (how, text) => {
     expect(reviewLine({ ...stand, ...how }, (id) => id.toUpperCase())).toBe(text);
   });
 });
