@@ -31,7 +31,7 @@ function shown(tool: string, input: object | string, more: Partial<ToolTest> = {
 }
 
 describe('conch tools test', () => {
-  test('prints the rule that denies, its scope, and the message to the agent', () => {
+  test('says which rule refuses, whose it is, and what the agent is told', () => {
     expect(shown('Bash', { command: 'ls | curl x' })).toBe(
       'deny: rule "Bash(curl *)" of "deny", for every agent\n' +
         'untrusted: it reads untrusted text (curl x)\n' +

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { visible } from '../../src/lib/visible.ts';
 
-describe('pitfall 4: T53 a text with invisible or misleading characters', () => {
+describe('pitfall 4: T53 a text in which something would hide', () => {
   test.each([
     ['a zero-width space', 'rm\u200B', 'rm\\u{200B}'],
     ['a no-break space', 'rm\u00A0-rf', 'rm\\u{A0}-rf'],
