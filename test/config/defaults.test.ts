@@ -42,7 +42,7 @@ describe('the six defaults of the specification', () => {
 });
 
 describe('the further defaults', () => {
-  test('stand as documented', () => {
+  test('have the documented values', () => {
     expect(load({}).turnConfig).toMatchObject({
       maxTurnSeconds: 900,
       waitTimeoutSeconds: 600,

@@ -21,7 +21,7 @@ async function started(mark: string, script: string): Promise<number> {
 const ids = (mark: string): readonly number[] =>
   markedProcesses().flatMap((found) => (found.mark === mark ? [found.pid] : []));
 
-test('finds processes by the mark in their environment, whatever their group', async () => {
+test('finds processes by the mark in their environment', async () => {
   const mark = randomUUID();
   const pid = await started(mark, 'echo up; exec sleep 1000');
   // `exec` replaces the shell with `sleep` after the shell wrote its line.

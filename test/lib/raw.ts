@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 
 const LIMIT_MS = 30_000;
 
-/** Sends a text to a local port. Returns the whole answer when the connection closes or is silent for 30 s. */
+/** Sends a text to a local port. Returns the answer when the connection closes, fails or is silent for 30 s. */
 export function sendRaw(port: number, text: string): Promise<string> {
   return new Promise((resolve) => {
     let answer = '';

@@ -75,7 +75,7 @@ const SETTINGS: readonly Partial<FloorSettings>[] = [
 ];
 
 describe('the delivery preview', () => {
-  test.each(SITUATIONS)('T44 matches what happens to a message, when %s', (_when, bring) => {
+  test.each(SITUATIONS)('T44 matches the fate of the next message, when %s', (_when, bring) => {
     for (const settings of SETTINGS) {
       for (const addressed of [null, 'pm', 'dev', 'qa']) {
         const play = stage({ settings });

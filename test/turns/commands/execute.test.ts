@@ -196,7 +196,7 @@ describe('a button', () => {
     expect(commands[0]?.command).toEqual({ type: 'skip', by: 'ola', epoch: 2 });
   });
 
-  test('of an ended turn says so', async () => {
+  test('of an ended turn is answered that the turn is over', async () => {
     const { run } = room({ refusal: 'stale-epoch' });
     expect(await run('/floor skip', OLA, 'tx.1')).toEqual({ ok: false, text: 'That turn is over.' });
   });
@@ -383,7 +383,7 @@ describe('reading', () => {
     );
   });
 
-  test('why shows what keeps a held message from the agents', async () => {
+  test('why shows the obstacle that holds a message', async () => {
     const { run } = room({
       view: view({ holder: null, obstacles: [{ why: 'paused' }, { why: 'resting', after: 'rounds' }] }),
     });

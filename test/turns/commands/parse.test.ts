@@ -71,7 +71,7 @@ describe('a line', () => {
     '!stop "that',
     '!stop\nall of you',
     `/stop ${'now '.repeat(1_000)}`,
-  ])('T20 %j stops, whatever follows the word', (line) => {
+  ])('T20 %j stops, with any text after the word', (line) => {
     expect(parseLine(line)).toEqual({ ok: true, invocation: { path: 'stop', needs: 'operate', values: {} } });
   });
 
@@ -174,7 +174,7 @@ describe('a line that cannot be parsed', () => {
     expect(messageOf('x'.repeat(1_000_000))).toBe('That line is too long: a command has at most 2000 characters.');
   });
 
-  test('never throws, whatever it contains', () => {
+  test('never throws, for any text', () => {
     const understood = property(string({ unit: 'binary', maxLength: 200 }), (line) => 'ok' in parseLine(line));
     expect(() => assert(understood)).not.toThrow();
   });

@@ -129,7 +129,7 @@ describe('T7 an answer', () => {
     expect(late(play, 1)).toBe('stale-question');
   });
 
-  test('after a restored backup is refused, however many questions were asked since the backup', () => {
+  test('to a question from before a restored backup is refused: new questions get higher numbers', () => {
     const play = asking();
     reject(play, 1);
     play.act({ type: 'raiseEpoch', by: 1_000 });

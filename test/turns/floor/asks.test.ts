@@ -28,7 +28,7 @@ describe('an agent that asks another (example R)', () => {
     expect(effectsOf('prompt', act)).toMatchObject([{ agent: 'qa', epoch: 3, reason: 'grant', askedBy: 'dev' }]);
   });
 
-  test("T15 continues with the other agent's text, whatever it is", () => {
+  test('T15 continues with any text of the other agent as the answer', () => {
     const play = asked();
     const act = play.speaks('qa');
     expect(play.seats).toBe('pm QUEUED, dev ACTIVE, qa QUEUED');

@@ -79,7 +79,7 @@ describe('edge case 1: an agent crashes mid-turn', () => {
 });
 
 describe('edge case 2: a timeout during ACTIVE', () => {
-  test('the turn is forced on, the channel is told, and the agent stays in the queue', () => {
+  test('the next agent gets the floor, the channel is told, and the timed-out agent stays in the queue', () => {
     const play = stage();
     play.person('m1');
     const over = play.later(60_000);

@@ -213,7 +213,7 @@ describe('example D: interrupt', () => {
     expect(play.holder).toBe('qa #5');
   });
 
-  test('a responder keeps its place in the queue, wherever it was', () => {
+  test('a responder keeps its place in the queue', () => {
     const play = stage({ settings: { mode: 'interrupt', interruptResponder: 'dev' } });
     play.person('m1');
     play.person('m2');

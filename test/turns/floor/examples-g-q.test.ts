@@ -147,7 +147,7 @@ describe('example J: stop', () => {
     return play;
   }
 
-  test('dev is QUEUED, its session interrupted, the exchange closed, and people are told what was kept', () => {
+  test('dev is QUEUED, its session interrupted, the exchange closed, and people are told how many messages are held', () => {
     const play = stopped();
     expect(movesIn(play.last.facts)).toEqual(['dev ACTIVE>QUEUED STOPPED']);
     expect(effectsOf('interrupt', play.last)).toMatchObject([{ agent: 'dev', epoch: 2 }]);

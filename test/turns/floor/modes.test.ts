@@ -145,7 +145,7 @@ describe('mode queue', () => {
     expect(effectsOf('prompt', play.completes('dev'))).toMatchObject([{ messages: ['early', 'late'] }]);
   });
 
-  test('compares the platform’s order as numbers, however long', () => {
+  test('compares the platform’s order as numbers of any length', () => {
     const play = second({ mode: 'queue' });
     for (const order of ['10', '9', '100']) play.act({ type: 'receive', id: order, addressed: [], order });
     expect(effectsOf('prompt', play.completes('dev'))).toMatchObject([{ messages: ['9', '10', '100'] }]);

@@ -10,7 +10,7 @@ function letSpeak(play: Stage): void {
   for (let turn = play.floor.turn; turn !== null; turn = play.floor.turn) play.speaks(turn.agent);
 }
 
-/** Returns what an act began: exchanges, and resets of usage. */
+/** Returns the types of the facts in which an act opens an exchange or resets usage, in order. */
 function beginnings({ facts }: Act): readonly string[] {
   return facts.map(({ type }) => type).filter((type) => type === 'usageReset' || type === 'exchangeOpened');
 }

@@ -21,7 +21,7 @@ describe('a turn without a sign of work', () => {
     expect(factsOf('turnEnded', play.tick())).toMatchObject([{ agent: 'pm', outcome: 'expired' }]);
   });
 
-  test('expires once, however late the alarm fires', () => {
+  test('expires once, even if the alarm fires late', () => {
     const play = taken();
     play.at += 3_600_000;
     play.tick();

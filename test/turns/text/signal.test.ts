@@ -150,7 +150,7 @@ describe('any output', () => {
     return { shown, end: scanner.end() };
   };
 
-  test('gives the same result however it is split', () => {
+  test('gives the same result for every split into pieces', () => {
     fc.assert(
       fc.property(text, fc.array(fc.nat(), { size: 'max', maxLength: 60 }), (output, cuts) => {
         const { shown, end } = stream(output, cuts);

@@ -43,7 +43,7 @@ describe('T21 the announcement of a request', () => {
     ]);
   });
 
-  test('shows the input whatever the configured texts say', () => {
+  test('shows the input with every configured text', () => {
     expect(said(asks, { approval: '{agent}? {detail}' })).toBe('dev?\n```\ncommand: rm -rf build\n```');
     expect(said(asks, { approval: false })).toBe(said(asks));
     const known = { step: 1, steps: 9, tool: 'ask of hub', folder: null, why: 'hub asks', says: null };
