@@ -11,7 +11,7 @@ import { load } from '../config/world.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'conch-factory-'));
 const told = join(folder, 'told.json');
-/** A program in place of a coding agent: writes down what it may do, and ends. */
+/** A program in place of a coding agent: writes its permissions into the file `told`, and exits. */
 const program = join(folder, 'agent.mjs');
 writeFileSync(
   program,
@@ -23,15 +23,15 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** A configuration with one coding agent that cannot ask, and these rules for all agents. */
+/** A configuration with one coding agent, and `tools` as the rules for all agents. */
 function withRules(tools: object): Config {
   const backend = { kind: 'acp', profile: 'opencode', command: process.execPath, args: [program], cwd: folder };
   const agents = [{ id: 'dev', backend }];
   return load({ agents, channels: [{ id: 'console:main', agents: ['dev'] }], tools }, { CONCH_DATA_DIR: folder });
 }
 
-describe('rules that a changed configuration brings', () => {
-  test('hold for coding agents that act without asking, from their next start on', async () => {
+describe('the tool rules of a changed configuration', () => {
+  test('become the permissions of a coding agent when its next session starts', async () => {
     const [first, next] = [withRules({}), withRules({ deny: ['Read'] })];
     let config = first;
     const log = createLog({ level: 'fatal', pretty: false, secrets: [], destination: { write: () => undefined } });

@@ -21,7 +21,7 @@ const SECRET = 'xoxb-123456789012-abcdefghijkl';
 const never = new AbortController().signal;
 const DONE = { status: 'complete', output: 'ok', code: null, durationMs: 1 } as const;
 
-/** The whole program with dev as a puppet, over a database that outlives it. */
+/** Starts the whole program on the database at `path`, with dev as a puppet. */
 async function program(path = ':memory:', settable: AgentBackend['settable'] = ['model', 'steps', 'tools']) {
   const { backend, sessions, failures } = puppetry({ ...(settable && { settable }) });
   const time = createTime();
@@ -47,7 +47,7 @@ async function program(path = ':memory:', settable: AgentBackend['settable'] = [
     store.floors
       .journal(CHANNEL, 1_000)
       .flatMap(({ fact }) => (fact.type === 'announced' ? [wordsOf(fact.announcement)] : []));
-  /** The session that works beside the floor. */
+  /** The session of the newest background run. */
   const worker = (): Puppet => {
     const found = sessions.findLast(({ turn }) => turn?.channel !== CHANNEL && turn !== null);
     if (found === undefined) throw new Error('nobody has a background run');
@@ -58,12 +58,12 @@ async function program(path = ':memory:', settable: AgentBackend['settable'] = [
 
 type Program = Awaited<ReturnType<typeof program>>;
 
-/** A database on disk takes its time. */
+/** Waits for a condition, at most 10,000 rounds of the event loop: a database on disk answers later. */
 async function until(is: () => boolean): Promise<void> {
   for (let look = 0; look < 10_000 && !is(); look += 1) await new Promise((resolve) => void setImmediate(resolve));
 }
 
-/** Ends a background run with a failure; a database on disk takes its time. */
+/** Makes the session of a background run fail, and waits until the run has the status "error". */
 async function failsNow(app: Program['app'], worker: Puppet): Promise<void> {
   worker.ends(new Error('it fell over'));
   await until(() => app.runs.store.state(`${CHANNEL} dev+`)?.status === 'error');
@@ -80,7 +80,7 @@ function call(command: string): GatedCall {
   return { ...plain, id: command, input: { command }, detail: command };
 }
 
-/** The same, of an agent that carries it out itself. */
+/** The call of an agent that runs its calls itself. */
 function own(command: string): GatedCall {
   return { ...call(command), accounts: [{ name: 'Bash', kind: 'execute', input: { command }, locations: [] }] };
 }
@@ -170,7 +170,7 @@ describe('a background run that a person ends', () => {
     await app.stop();
   });
 
-  test('names what is lost after an abort', async () => {
+  test('quotes its unfinished report, which is lost, after an abort', async () => {
     const { type, worker, lines, told, app } = await program();
     await type('/run start dev look for dead links');
     worker().report?.text('Two links are dead.');
@@ -180,7 +180,7 @@ describe('a background run that a person ends', () => {
     await app.stop();
   });
 
-  test('names what is lost when its agent is lost in any way, and says nothing when nothing is lost', async () => {
+  test('quotes its lost report however the run is cut short, and announces no loss when it wrote nothing', async () => {
     const unseated = load({ ...WRITTEN, channels: [{ id: CHANNEL, agents: [] }] });
     const ways: Readonly<Record<string, (program: Program) => Promise<unknown>>> = {
       '/stop': ({ type }) => type('/stop'),
@@ -497,7 +497,7 @@ describe('a background run whose agent is lost', () => {
 });
 
 describe('/run retry', () => {
-  test('T61 puts the words into the next prompt of a background run, also after a restart', async () => {
+  test('T61 puts its words into the next prompt of a background run, also after a restart', async () => {
     using place = folder();
     const path = place.file();
     const { type, worker, time, app } = await program(path);
@@ -537,7 +537,7 @@ describe('/run retry', () => {
     await app.stop();
   });
 
-  test("T61 puts the words into the prompt of the agent's next turn, granted at once or later", async () => {
+  test("T61 puts its words into the prompt of the agent's next turn, granted at once or later", async () => {
     const { type, intake, sessions, time, app } = await program();
     const speaker = () => sessions.findLast(({ turn }) => turn?.channel === CHANNEL);
     for (const [index, line] of ['/run retry dev mind the cap', '/run retry dev "mind the cap"'].entries()) {
@@ -640,7 +640,7 @@ describe('a background run whose tool server is given up', () => {
 });
 
 describe("a program that reads a run's events", () => {
-  test.each(['dev', 'dev+'])('as %j receives the calls and the text of a background run', async (agent) => {
+  test.each(['dev', 'dev+'])('receives the calls and the text of a background run under the name %j', async (agent) => {
     const { app, type, worker, time } = await program();
     const told: string[] = [];
     const asked = { agent, channel: null, after: null, format: 'conch' } as const;
@@ -713,7 +713,7 @@ describe('a background run cut by the end of the program', () => {
     void gate?.ask(own('npm publish'), never);
     await until(() => before.told().at(-1) === 'approval Bash');
     expect(before.told().at(-1)).toBe('approval Bash');
-    // As a crash leaves it: nothing is told any more.
+    // The store closes first, as in a crash: the program can store and announce nothing more.
     await before.store.close();
     const after = await program(place.file());
     await until(() => after.told().filter((each) => each === 'approval Bash').length === 2);

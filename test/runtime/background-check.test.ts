@@ -8,7 +8,7 @@ import { folder, open, seat, turn, write } from '../engine/sqlite/fixture.ts';
 const SOON = 10_000;
 const WEEK = 7 * 86_400_000;
 
-/** A store that keeps one text, and timers that are run by hand. */
+/** A background check with a store of one value, and timers that the test fires. */
 function stage({ endedWell = true, kept = null as string | null } = {}) {
   const lines: Record<string, unknown>[] = [];
   const timers: { ms: number; run: () => void }[] = [];
@@ -76,7 +76,7 @@ describe('after a clean end of the program', () => {
     expect(delays()).toEqual([WEEK]);
   });
 
-  test('checks soon a database that was never checked or had findings', () => {
+  test('checks a database soon when it was never checked or had findings', () => {
     for (const kept of [null, '{"at":0,"problems":["the journal of a was changed at row 3"]}']) {
       const { check, delays } = stage({ kept });
       check.start();

@@ -14,7 +14,7 @@ import { folder, open } from '../engine/sqlite/fixture.ts';
 const CHANNEL = 'discord:100000000000000000';
 const THREAD = 'discord:100000000000000500';
 const NOTHING: History = { messages: [], changes: [], gap: null };
-/** What does not come about within this time never will. */
+/** `until` throws when its condition does not hold within this time. */
 const TOO_LONG_MS = 20_000;
 const CONFIG = load(
   {
@@ -38,12 +38,12 @@ function message(order: number, channel = CHANNEL): HumanMessage {
   };
 }
 
-/** The whole program over a platform that loses events; `histories` answers each reading in turn, and repeats its last. */
+/** Starts the program on a platform that loses events. `histories` answers the history reads; the last one repeats. */
 async function program(file: string, time: Time, histories: (History | Error | Promise<History>)[] = [NOTHING]) {
   const { backend, sessions } = puppetry({ failures: [] });
   const asked: { readonly channel: string; readonly after: Position | null; mark: Position | null }[] = [];
   const posts: string[] = [];
-  /** Texts that are refused, in order. */
+  /** Texts that the platform refuses to post, in this order, each once. */
   const refusals: string[] = [];
   const store = open(file, { clock: time.clock });
   const { app, broken, intake, queries } = await startApp({
@@ -99,7 +99,7 @@ describe('the connection to a platform', () => {
     await app.stop();
   });
 
-  test('reads from before it was lost, also when a new message comes in before that', async () => {
+  test('reads the history from the last message before the loss, also when a message arrives first', async () => {
     using place = folder();
     const time = createTime();
     const { app, intake, until, asked } = await program(place.file(), time, [NOTHING]);
@@ -115,7 +115,7 @@ describe('the connection to a platform', () => {
     await app.stop();
   });
 
-  test('reads from before it was lost, also when the history was read meanwhile', async () => {
+  test('reads the history from the last message before the loss, also when the sweep read it meanwhile', async () => {
     using place = folder();
     const time = createTime();
     const { app, intake, until, asked } = await program(place.file(), time, [NOTHING]);
@@ -191,7 +191,7 @@ describe('the connection to a platform', () => {
     await app.stop();
   });
 
-  test('row 34: finds a message that no event delivered by the sweep, once', async () => {
+  test('row 34: takes in a message once by the sweep when no event delivered it', async () => {
     using place = folder();
     const time = createTime();
     const { app, store, until, asked } = await program(place.file(), time, [
@@ -224,7 +224,7 @@ describe('the connection to a platform', () => {
     await app.stop();
   });
 
-  test('takes in messages from the time of a stop, but none from before Conch was added', async () => {
+  test('takes in messages sent while the program was stopped, but none from before Conch was added', async () => {
     using place = folder();
     const time = createTime();
     const before = await program(place.file(), time, [{ ...NOTHING, mark: { id: 'm5', order: '5' } }]);
@@ -251,7 +251,7 @@ describe('the connection to a platform', () => {
     await app.stop();
   });
 
-  test('ends the program with its error when it can never work', async () => {
+  test('reports the error that ends the program when the connection can never work', async () => {
     using place = folder();
     const { app, intake, broken } = await program(place.file(), createTime());
     const error = new AdapterError('Discord does not accept DISCORD_TOKEN', { adapter: 'discord' });
@@ -308,7 +308,7 @@ describe('a thread', () => {
     await third.app.stop();
   });
 
-  test('that opens while the connection is lost is granted nothing before the connection is back', async () => {
+  test('grants no turn before the connection is back when it is lost during the first history read', async () => {
     using place = folder();
     const time = createTime();
     const slow = Promise.withResolvers<History>();
@@ -388,7 +388,7 @@ describe('a channel that the platform closed', () => {
     await again.app.stop();
   });
 
-  test('is paused and resumed in the same commit that stores it, so that a crash in between changes neither', async () => {
+  test('is paused in the commit that stores the closing, and resumed in the commit that deletes it', async () => {
     using place = folder();
     const time = createTime();
     const { app, store, until } = await program(place.file(), time);

@@ -61,8 +61,8 @@ function startedAsOther(dataDir: string) {
   return spawnSync(process.execPath, [join(ROOT, 'src/conch.js'), 'start'], options);
 }
 
-describe.runIf(process.getuid?.() === 0)('a data folder of another user', () => {
-  test('ends the start with code 8 and one line with the chown command', () => {
+describe.runIf(process.getuid?.() === 0)('a start that may not write its data, which belongs to another user', () => {
+  test('ends with code 8 and one line with the chown command', () => {
     using place = folder();
     chmodSync(place.path, 0o755);
     const dataDir = join(place.path, 'data');
@@ -72,7 +72,7 @@ describe.runIf(process.getuid?.() === 0)('a data folder of another user', () => 
     expect([status, stdout, stderr]).toEqual([EXIT_CODES.diskFull, '', line]);
   });
 
-  test('names the file in it that root made before', () => {
+  test('names the database file of root in a data folder of its own', () => {
     using place = folder();
     chownSync(place.path, OTHER, OTHER);
     writeFileSync(join(place.path, 'conch.db'), '', { mode: 0o600 });

@@ -29,7 +29,7 @@ import { seatOf } from '../turns/floor/stage.ts';
 import { BESIDE, Bound, HALL, SEAT } from '../work/runs/bound.ts';
 import { settle, start, step } from '../work/runs/fixture.ts';
 
-/** pm takes up a message in a turn and uses a tool, whose output and the step are words of this turn alone. */
+/** Plays a tool call in pm's turn. The prompt, the step and the result contain `word`, which no other turn contains. */
 async function uses(bound: Bound, word: string): Promise<void> {
   const { epoch = 0, agent } = bound.hall.turn ?? {};
   if (agent !== 'pm') throw new Error('pm does not have the floor');
@@ -46,7 +46,7 @@ async function ends(bound: Bound): Promise<void> {
   await bound.floor({ type: 'end', agent, epoch, outcome: 'completed', signalled: true });
 }
 
-/** Turns that ada and ben asked for, the second of which ada wrote into, and work beside the floor for ada. */
+/** Plays turns for ada, ben and ben, and a background run for ada. A message of ada is injected into turn 2. */
 async function worked(path: string): Promise<Bound> {
   const bound = new Bound(path);
   await bound.floor(
@@ -129,7 +129,7 @@ describe('an erasure', () => {
     await bound.store.close();
   });
 
-  test('leaves no steps to continue of a turn whose steps it cleared', async () => {
+  test('leaves a turn no steps to continue from when it cleared the steps of this turn', async () => {
     using place = folder();
     const bound = await worked(place.file());
     expect(unfinishedSteps(bound.runs.newest(runKeyOf(SEAT)))).toMatchObject({ steps: [{ calls: '["word-ben-4"]' }] });
@@ -171,7 +171,7 @@ describe('an erasure', () => {
     await bound.store.close();
   });
 
-  test('is protected: a text written in place of an erased one fails the check', async () => {
+  test('makes the check fail when somebody writes a text in place of an erased one', async () => {
     using place = folder();
     const bound = await worked(place.file());
     await erase(bound, 'person', 'ada');
@@ -188,7 +188,7 @@ describe('an erasure', () => {
 const MARKED = { id: 'mark-id', name: 'Mark-Name', roles: [] };
 const never = new AbortController().signal;
 
-/** The whole program, with dev as a puppet and a console that keeps what stands in it. */
+/** Starts the whole program with dev as a puppet and a console that stores its messages. */
 async function program(path: string) {
   const { backend, sessions } = puppetry();
   const time = createTime();
@@ -238,13 +238,13 @@ async function program(path: string) {
     sessions.findLast(({ turn }) => turn !== null && (turn.channel !== CHANNEL) === beside)?.ends({ how: 'completed' });
     await time.advance(1_000);
   };
-  /** dev asks about a command in whose input the person is quoted. */
+  /** dev requests a call whose title, input and result contain `word`. */
   const asks = async (word: string, beside = false) => {
     const input = { command: `echo ${word}` };
     const plain = { tool: 'Bash', definition: null, repeatable: false, caution: null };
     const call = { ...plain, id: `c${word.length}`, title: `print ${word}`, input, detail: input.command };
     const asked = gateOf(beside)?.ask(call, never);
-    // A database on disk takes its time.
+    // A database on disk answers later, so the request is shown later.
     const isShown = () => JSON.stringify(store.floors.state(CHANNEL)).includes('"shown":true');
     for (let look = 0; look < 1_000 && !isShown(); look += 1) await time.advance(10);
     const answer = async () => {
@@ -305,7 +305,7 @@ describe('a person who spoke, started work, allowed, denied with a reason, answe
   });
 });
 
-test('leaves nothing in memory of an erased member that a later call could store', async () => {
+test('removes an erased member from memory, so that later calls store neither name nor id', async () => {
   using place = folder();
   const { app, store, config, time, type, says, asks, question, found } = await program(place.file());
   const member = { id: 'mark-id-2', name: 'Mark-Name-2' };
@@ -350,7 +350,7 @@ test('posts a request for an erased person as [erased] when it was still pending
   expect(found()).toEqual([]);
 });
 
-/** What holds neither what somebody said nor who did something: ids of Conch's own, agents, tools, rules, faults, settings. */
+/** Names of fields that hold no words or ids of people: Conch's own ids, agents, tools, rules, faults, settings. */
 const NOBODYS = new Set(
   `act addressed agent agentCall allowedTools also always answered approval askedBy away backend call candidates cause code configuration
    cut definition digest example facilitator folder gap holder agents next via id key message messages mentions model named of open order origin others
@@ -360,7 +360,7 @@ const NOBODYS = new Set(
   ),
 );
 
-/** Where a text may stand in what a schema describes, as `a.b`. */
+/** Yields the path, such as `a.b`, of each field in which the schema allows text. */
 function* textsIn(schema: unknown, path = ''): Generator<string> {
   const node = Object(schema) as Readonly<Record<string, unknown>>;
   for (const each of [node['anyOf'], node['oneOf'], node['allOf']].flatMap((list) => (Array.isArray(list) ? list : [])))

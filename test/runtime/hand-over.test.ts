@@ -11,7 +11,7 @@ import { startApp } from './start-app.ts';
 
 const AGENTS = ['pm', 'dev', 'qa'];
 
-/** Agents that answer at once, for ever. */
+/** A backend whose agents answer every turn at once. */
 const backend: AgentBackend = {
   kind: 'quick',
   needsSignal: false,
@@ -30,7 +30,7 @@ const backend: AgentBackend = {
   },
 };
 
-/** The whole program over a file, with channels in which three agents answer in turn as often as they are allowed to. */
+/** Runs three agents in each channel until each channel had `turns` turns. `spent`: average costs of a hand-over. */
 async function talk(path: string, { channels, turns }: { channels: number; turns: number }) {
   const ids = Array.from({ length: channels }, (_, index) => `console:c${index}`);
   const db = openDatabase(path);
@@ -88,7 +88,7 @@ function total(asked: ReadonlyMap<string, number>): number {
 }
 
 describe('a hand-over between healthy agents', () => {
-  test('takes one commit of six statements, with its begin and end', async () => {
+  test('takes one commit of about five statements, BEGIN and COMMIT included', async () => {
     using place = folder();
     const { spent } = await talk(place.file(), { channels: 1, turns: 60 });
     expect(spent.commits).toBeLessThanOrEqual(1.02);
@@ -100,13 +100,13 @@ describe('a hand-over between healthy agents', () => {
     using place = folder();
     const { spent } = await talk(place.file(), { channels: 100, turns: 5 });
     expect(spent.commits).toBeLessThanOrEqual(0.02);
-    // A person's message has a receipt at once, which is two statements in five hand-overs.
+    // A person's message gets a receipt at once: two more statements in every five hand-overs.
     expect(spent.statements).toBeLessThanOrEqual(5.9);
     expect(spent.bytes).toBeLessThanOrEqual(1_650);
   });
 });
 
-/** Indexes that hold only what is open: to read all of one is to read what is to be done. */
+/** Partial indexes: of messages that are not applied yet, and of deadlines. A scan of them reads no old rows. */
 const OPEN = /USING INDEX (?:inbox_unapplied|machines_deadline)\b/u;
 
 test('reads no whole table in any statement of the store', async () => {

@@ -36,7 +36,7 @@ let place: ReturnType<typeof folder>;
 beforeEach(() => void (place = folder()));
 afterEach(() => place[Symbol.dispose]());
 
-/** A coding agent with the floor, before the gates of this program. */
+/** A coding agent that holds the floor. Each call of `working` connects it to new gates, as a restart does. */
 async function coding() {
   const bound = await new Bound(place.file()).granted();
   const working = () => {
@@ -68,12 +68,12 @@ async function coding() {
     const update = (fields: object) => run.update(sessionUpdate.parse({ sessionId: 's', update: fields }).update);
     return {
       taints,
-      /** What it does without asking. */
+      /** Reports a tool call that the agent ran without a request. */
       does(id: string, kind: string, rawInput: object) {
         update({ sessionUpdate: 'tool_call', toolCallId: id, title: 'Look', kind, rawInput, status: 'in_progress' });
         update({ sessionUpdate: 'tool_call_update', toolCallId: id, status: 'completed' });
       },
-      /** What comes of a request: its answer, or why people are asked. */
+      /** Requests a tool call. Returns the chosen option, or the reason why people are asked. */
       async asks(id: string, kind: string, rawInput: object): Promise<string> {
         const toolCall = { toolCallId: id, title: 'Do it', kind, rawInput };
         const request = permissionRequest.parse({ sessionId: 's', toolCall, options: OPTIONS });

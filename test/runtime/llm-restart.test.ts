@@ -19,7 +19,7 @@ import { startApp } from './start-app.ts';
 const CHANNEL = 'console:demo';
 const PATIENCE = { timeout: 30_000, interval: 10 };
 
-/** One model, its server of tools, and a program that can be killed and started over the same file. */
+/** A simulated model, a tool server, and a program that can be killed and restarted on the same database. */
 async function world(rules: object, agents: readonly string[] = ['dev'], runs: object = {}) {
   const place = folder();
   const log = `${place.file()}.calls`;
@@ -46,7 +46,7 @@ async function world(rules: object, agents: readonly string[] = ['dev'], runs: o
       store: new FloorStore(db, { path, machine: floorWithWork, clock, textLimit: () => 4_000, words: () => null }),
     };
   };
-  /** The program dies between a yes and what follows from it. */
+  /** Stores an approval and closes the database, as a crash does before the approved call starts. */
   const allowsAndDies = async () => {
     const { db, store } = open();
     store.host(runOnFloor);

@@ -11,7 +11,7 @@ import { AT, folder, open, seat, turn, write } from '../engine/sqlite/fixture.ts
 const DAY = 86_400_000;
 const PRUNE = { act: 'prune', isDryRun: false } as const;
 
-/** The demo's configuration for channels of tests, each with how many days it keeps. */
+/** The demo's configuration with a default retention and one for each channel, in days. `null` keeps all. */
 function kept(days: number | null, channels: Readonly<Record<string, number | null>> = {}): () => Config {
   const demo = loadConfig({ ...thisWorld(), env: {}, cwd: '/' }, 'look');
   const own = demo.channels.flatMap((channel) =>

@@ -14,7 +14,7 @@ import type { Start } from './start-app.ts';
 const AGENTS = ['pm', 'dev'];
 const QUARTER_HOUR_MS = 900_000;
 
-/** Agents that answer at once; every session that is opened is written down. */
+/** A backend whose agents answer at once. `opened` lists the sessions in the order of their opening. */
 function quick(connectsItself = false) {
   const opened: string[] = [];
   const backend: AgentBackend = {
@@ -48,7 +48,7 @@ type Life = {
   readonly adapter?: Partial<Start['adapter']>;
 };
 
-/** One life of a program over the file. */
+/** Starts the whole program on the database at `path`. */
 async function live(path: string, time: Time, life: Life) {
   const { channels = 2, rounds = 1, agents = AGENTS, backend, adapter = {}, log = {} } = life;
   const db = openDatabase(path);
@@ -67,13 +67,13 @@ async function live(path: string, time: Time, life: Life) {
     backendFor: () => backend,
   });
   await time.advance(1_000);
-  /** Lets everybody answer what Ada says. */
+  /** Writes a message of Ada, and waits until all agents have answered. */
   const say = async (id: string): Promise<void> => {
     await started.intake().message(said(id));
     for (let waits = 0; waits < 100 && store.floors.state('console:c0')?.exchange !== null; waits += 1)
       await time.settle();
   };
-  /** How many statements the database has carried out. */
+  /** Statements that the database has executed so far. */
   const statements = () => [...asked.values()].reduce((sum, count) => sum + count, 0);
   return { ...started, store, say, statements, journal: () => store.floors.journal('console:c0', 100).length };
 }
@@ -83,7 +83,7 @@ function said(id: string): HumanMessage {
   return { id, channel: 'console:c0', author, text: 'go on', sentAt: 1, order: id, addressed: [], attachments: [] };
 }
 
-/** A folder that was left with every floor at rest. */
+/** Starts a program, lets its agents answer one message, and stops it, so that all floors rest. */
 async function leftAtRest(path: string, backend = quick().backend) {
   const time = createTime();
   const first = await live(path, time, { backend });
@@ -95,7 +95,7 @@ async function leftAtRest(path: string, backend = quick().backend) {
 }
 
 describe('a program that starts with resting floors', () => {
-  test('opens no session and writes nothing about them', async () => {
+  test('opens no session and writes nothing to the journal', async () => {
     using place = folder();
     const path = place.file();
     const { time, entries } = await leftAtRest(path);
@@ -164,7 +164,7 @@ describe('a program that starts with resting floors', () => {
     await app.stop();
   });
 
-  test('wakes floors whose agents connect by themselves, because they may be lost', async () => {
+  test('wakes floors whose agents connect by themselves, because such an agent may be lost', async () => {
     using place = folder();
     const path = place.file();
     const { time } = await leftAtRest(path);

@@ -14,7 +14,7 @@ const DONE: CallResult = { status: 'complete', output: 'all green', code: null, 
 
 type Rules = (call: GatedCall) => Partial<CallJudgement>;
 
-/** pm has the floor and no run yet; `rules` say what is done about a call, "ask" unless told. */
+/** The tool gate of pm, which holds the floor and has no run yet. `rules` judge each call; the default is "ask". */
 async function gated(rules: Rules = () => ({}), maxTurns?: number) {
   const bound = await new Bound().granted();
   const asked: (readonly string[])[] = [];
@@ -65,7 +65,7 @@ function call(id: string, more: Partial<GatedCall> = {}): GatedCall {
   };
 }
 
-/** Resolves once people are asked something. */
+/** Resolves with the number of the open request, when there is one. */
 async function question(bound: Bound): Promise<number> {
   for (;;) {
     const asked = openQuestion(bound.hall);
@@ -78,7 +78,7 @@ async function until(is: () => boolean): Promise<void> {
   while (!is()) await new Promise((resolve) => void setImmediate(resolve));
 }
 
-/** What is on record of each call: what it is, how it was decided, what became of it. */
+/** The stored calls, each as its input, decision and status. */
 function onRecord(bound: Bound): readonly string[] {
   return toolCallRows(bound.runs.journal(runKeyOf(SEAT), 100)).map(
     ({ input, decision, status }) => `${Object.values(input).join(' ')} ${decision} ${status}`,
@@ -118,7 +118,7 @@ describe('a call that the rules allow', () => {
     expect(await answer).toEqual({ verdict: 'go' });
   });
 
-  test('stores what it brings in before it runs, and that its result held a secret', async () => {
+  test('stores the taint that it adds before it runs, and private data after a result with a secret', async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'allow', brings: { untrusted: 'evil.org' } }));
     expect(await gate.ask(call('a'), never)).toEqual({ verdict: 'go' });
     expect([bound.state.taint?.from, bound.state.secret]).toEqual(['evil.org', undefined]);
@@ -280,7 +280,7 @@ describe('a call that needs an approval', () => {
     const { bound, gate } = await gated();
     const answer = asks(bound, gate, call('a', { detail: 'curl s3cret\u200B', input: { command: 'curl s3cret' } }));
     await question(bound);
-    // Nothing is offered for always: the rule would hold the secret.
+    // No always-allow rule is offered, because the rule would contain the secret.
     expect(openQuestion(bound.hall)).toMatchObject({ detail: String.raw`curl «TOKEN»\u{200B}` });
     expect(openQuestion(bound.hall)?.always).toBeUndefined();
     expect(JSON.stringify(bound.state)).not.toContain('s3cret');
@@ -481,8 +481,8 @@ describe('parallel calls of an agent', () => {
   });
 });
 
-describe('an agent whose turn has ended', () => {
-  test('cannot run a call: calls of an old generation are cancelled', async () => {
+describe('the gate of a turn', () => {
+  test('cancels calls that an agent requests after its turn has ended', async () => {
     const { bound, gate, gates } = await gated(() => ({ verdict: 'allow' }));
     await gate.ask(call('a'), never);
     await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true });
@@ -490,7 +490,7 @@ describe('an agent whose turn has ended', () => {
     expect(await gates({ channel: HALL, agent: 'pm' }, 1).step({ text: '', kept: null })).toBe('stop');
   });
 
-  test("T62 has a run that begins with its task, and steps that begin with the model's text, without secrets", async () => {
+  test("T62 stores the task of the run and the model's text of each step, without secrets", async () => {
     const { bound, gate } = await gated();
     await gate.step({ text: 'I look, s3cret.', kept: null });
     await gate.step({ text: 'I run them.', kept: null });
@@ -502,7 +502,7 @@ describe('an agent whose turn has ended', () => {
     ]);
   });
 
-  test('leaves no open call: a call without a result gets an unknown outcome', async () => {
+  test('leaves no open call when it closes: a call without a result gets an unknown outcome', async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'allow' }));
     await gate.ask(call('a'), never);
     await gate.close();
@@ -572,7 +572,7 @@ describe('the steps of a turn', () => {
     expect(bound.state.run).toMatchObject({ turn: 2, maxTurns: 4 });
   });
 
-  test("that the agent's own settings limit lead to a request, and an approval adds as many again", async () => {
+  test("limited by the agent's own settings lead to a request, and an approval adds as many again", async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'allow' }), 2);
     expect(gate.standing()).toBeNull();
     const spent = gate.spent();

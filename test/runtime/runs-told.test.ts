@@ -13,7 +13,7 @@ import { call } from '../work/runs/fixture.ts';
 const HALL = 'console:hall';
 const OLA = { id: 'u7', name: 'Ola', roles: [] };
 
-test("reports a run's changes of its floor like any other change, and meets its deadline", async () => {
+test('reports the changes that a request of a run makes to the floor, and ends its turn at the deadline', async () => {
   const time = createTime();
   const { clock } = time;
   const store = openFloorStore({
@@ -115,7 +115,7 @@ test.each(['abort', 'complete'] as const)('keeps the displayed text when /run %s
   expect(await end()).toMatchObject({ ok: true });
   expect(told).toEqual(verb === 'complete' ? ['The tide', 'completed'] : ['The tide … (cut off)', 'revoked']);
   const ended = [...runs.newest(`${HALL} pm`)].map(({ fact }) => fact)[0];
-  // T62: what the turn had written is the result of its run.
+  // T62: the text that the turn had written is the result of its run.
   expect(ended).toMatchObject(verb === 'complete' ? { type: 'runCompleted', result: 'The tide' } : { type: 'aborted' });
   manager.stop();
   await store.close();

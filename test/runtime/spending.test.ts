@@ -32,7 +32,7 @@ test('stores a model call with the person who asked and the run it belongs to', 
     backendFor: () => backend,
   });
   await time.advance(1_000);
-  /** The session that is at it, once it is: a database on disk takes its time. */
+  /** Waits for a session with such a turn: a database on disk answers later. */
   const atWork = async (is: (turn: TurnPrompt) => boolean): Promise<Puppet> => {
     for (;;) {
       const found = sessions.findLast(({ turn }) => turn !== null && is(turn));

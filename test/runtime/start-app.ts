@@ -4,24 +4,24 @@ import { App } from '../../src/runtime/app.ts';
 import type { AppParts } from '../../src/runtime/app.ts';
 import { createLog } from '../../src/runtime/log.ts';
 
-/** A platform that takes everything and shows nothing. */
+/** The capabilities of the adapter, unless the test names others. */
 const PLAIN: Capabilities = {
   textLimit: 1_000,
   idempotentPosts: true,
   fileAbove: null,
 };
 
-/** What a test says about the program; what of the adapter it does not name does nothing. */
+/** The parts of the program that a test provides. Methods of the adapter that it omits do nothing. */
 export type Start = Pick<AppParts, 'config' | 'store' | 'backendFor' | 'secrets'> & {
   readonly time: { readonly clock: Clock; readonly timers: Timers };
   readonly adapter: Pick<ChatAdapter, 'name'> &
     Partial<Omit<ChatAdapter, 'capabilities'>> & { readonly capabilities?: Partial<Capabilities> };
-  /** Takes the lines of the log from "warn" on, or from this level. */
+  /** Receives the log lines of `level` and above; the default level is "warn". */
   readonly logged?: (line: string) => void;
   readonly level?: 'info' | 'debug' | 'warn';
 };
 
-/** Starts the whole program over one adapter of the test; Ada operates. `broken` is what went wrong for good. */
+/** Starts the whole program with the adapter of the test. Ada is an operator. `broken`: errors that end the program. */
 export async function startApp({ time, adapter, logged, level = 'warn', ...parts }: Start) {
   let given: { readonly intake: Intake; readonly queries: FloorQueries } | null = null;
   const ofAdapter = () => {

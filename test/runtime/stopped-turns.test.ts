@@ -12,7 +12,7 @@ const ADA = { id: 'ada', name: 'Ada', roles: [] };
 const TEXT = 'So far so good.';
 const never = new AbortController().signal;
 
-/** dev and qa, of whom these sit in that channel; a run has two steps at first. */
+/** A configuration with dev and qa. Those of `seated` have seats in `channel`. The step limit of a run is 2. */
 function configOf({ seated = ['dev', 'qa'], channel = CHANNEL, mode = 'inject' } = {}) {
   return load({
     turnConfig: { coalesceMs: 0, receipts: false, humanInterruptMode: mode },
@@ -23,7 +23,7 @@ function configOf({ seated = ['dev', 'qa'], channel = CHANNEL, mode = 'inject' }
   });
 }
 
-/** The whole program with puppets as agents, over a database that outlives it. */
+/** Starts the whole program on the database at `path`, with puppets as agents. */
 async function program(path: string, mode?: string) {
   const { backend, sessions } = puppetry();
   const time = createTime();
@@ -40,14 +40,14 @@ async function program(path: string, mode?: string) {
 
 type Program = Awaited<ReturnType<typeof program>>;
 
-/** As coding agents ask: they may write on meanwhile. */
+/** A call as coding agents request it: the agent may go on writing while the call waits. */
 function call(command: string): GatedCall {
   const plain = { tool: 'Bash', definition: null, repeatable: false, caution: null };
   const accounts = [{ name: 'Bash', kind: 'execute', input: { command }, locations: [] }] as const;
   return { ...plain, id: command, input: { command }, detail: command, accounts };
 }
 
-/** What dev is at when its turn is stopped, and people have seen the text for a second. */
+/** The states of dev's turn, each with the steps that bring the turn into it. */
 const STATES = {
   speaking: async () => {},
   'a tool running': async (dev: Puppet) => void (await dev.report?.gate?.ask(call('npm test'), never)),
@@ -70,7 +70,7 @@ const typed =
   ({ intake }) =>
     intake().command(CHANNEL, ADA, line);
 
-/** Each way that a turn may end, or be cut. */
+/** Each way in which a turn may end or be cut off. */
 const WAYS = {
   '/stop': typed('/stop'),
   '/floor skip': typed('/floor skip'),
@@ -95,7 +95,7 @@ const WAYS = {
   'the program killed': ({ store }) => store.close(),
 } as const satisfies Record<string, Way>;
 
-/** What has become of it all: of the text, the call, the run and the question, and who has the floor. */
+/** One line with the outcome: text, calls, run, request, and the holder of the floor. */
 function outcomeOf({ app, store, queries }: Program): string {
   const facts = store.floors.journal(CHANNEL, 1_000).map(({ fact }) => fact);
   const said = facts.flatMap((fact) => (fact.type === 'said' ? [fact.text] : []));
@@ -115,7 +115,7 @@ function outcomeOf({ app, store, queries }: Program): string {
     .join(', ');
 }
 
-/** Enters a state, goes a way, and returns the outcome, after the next start if it ended the program. */
+/** Brings a turn into a state, ends it in a way, and returns the outcome. Restarts a program that has ended. */
 async function tried(state: State, way: Way): Promise<string> {
   using place = folder();
   const first = await program(place.file());
@@ -137,7 +137,7 @@ async function tried(state: State, way: Way): Promise<string> {
   return outcome;
 }
 
-/** "shown": it goes on, and what people have seen of its text is still being written. */
+/** Way, state, outcome. "shown": the turn goes on, and people see its text as a draft. */
 const CELLS: readonly (readonly [keyof typeof WAYS, State, string])[] = [
   ['/stop', 'speaking', 'cut, nobody'],
   ['/stop', 'a tool running', 'cut, unknown, idle, nobody'],

@@ -100,7 +100,7 @@ describe('the work that a reviewer is shown in the data folder', () => {
     ['src/link', 'ask', 'ask'],
     ['../../conch.db', 'ask', 'ask'],
     ['../r2/src/a', 'ask', 'ask'],
-  ])('counts as its own folder in its turn: %s', (file, inReview, outside) => {
+  ])('is judged as the folder of the reviewer during a review turn, and only then: %s', (file, inReview, outside) => {
     const judged = (circumstances: object) => {
       const input = { file_path: join(shown, file) };
       const call = { id: 'c', tool: 'Read', input, definition: null, repeatable: false, detail: '', caution: null };
@@ -254,7 +254,7 @@ describe("Conch's own configuration, token and page", () => {
     expect(judged(agent, tool, input)).toMatchObject({ verdict: 'allow' });
   });
 
-  test('need an approval when any account of a call names them, and so does a secret', () => {
+  test('need an approval when any account of a call names them, as a secret does', () => {
     const all = (command: string) => {
       const told = { name: 'Bash', kind: null, locations: [] };
       const accounts = [

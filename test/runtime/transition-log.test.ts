@@ -6,7 +6,7 @@ import { emptyFloor } from '../../src/turns/floor/floor.ts';
 
 const lineSchema = z.looseObject({ level: z.string(), message: z.string().default('') });
 
-/** What is logged at `level` and above about a fact. */
+/** The log lines at `level` and above for a fact. */
 function logged(level: 'info' | 'warn', fact: Fact): readonly z.infer<typeof lineSchema>[] {
   const lines: string[] = [];
   const log = createLog({ level, pretty: false, secrets: [], destination: { write: (line) => lines.push(line) } });
@@ -16,7 +16,7 @@ function logged(level: 'info' | 'warn', fact: Fact): readonly z.infer<typeof lin
   return lines.map((line) => lineSchema.parse(JSON.parse(line)));
 }
 
-/** The messages of what is logged at "warn" and above about a turn that ended like this. */
+/** The messages of the log lines at "warn" and above for a turn that ended in this way. */
 function warned(how: Pick<Extract<Fact, { type: 'turnEnded' }>, 'outcome' | 'said' | 'signalled'>): readonly string[] {
   const fact: Fact = { type: 'turnEnded', agent: 'dev', epoch: 2, answered: [], returned: [], ...how };
   return logged('warn', fact).map(({ message }) => message);

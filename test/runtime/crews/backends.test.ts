@@ -14,7 +14,7 @@ afterEach(() => {
   for (const room of rooms.splice(0)) rmSync(room, { recursive: true });
 });
 
-/** A configuration whose only agent is of another kind than the workers of its crew. */
+/** A configuration whose only agent has another kind of backend than the workers of its crew. */
 function withCrew(): Config {
   return load({
     agents: [{ id: 'pm', backend: { kind: 'scripted', script: 'pm' } }],
@@ -23,7 +23,7 @@ function withCrew(): Config {
   });
 }
 
-/** The first worker of the crew, in a folder with a file that agents obey. */
+/** The first worker of the crew, in a folder with an `.env` file, which coding agents obey. */
 function worker(config: Config, more: Partial<AgentConfig> = {}): AgentConfig {
   const cwd = mkdtempSync(join(tmpdir(), 'conch-worker-'));
   rooms.push(cwd);
@@ -49,12 +49,12 @@ async function opened(agent: AgentConfig, config: Config): Promise<string> {
   return result;
 }
 
-test('what runs the workers of a crew is loaded when no agent has that kind', async () => {
+test('loads the backend of the workers of a crew when no agent has a backend of that kind', async () => {
   const config = withCrew();
   expect(await opened(worker(config), config)).toContain('.env');
 });
 
-test('a worker of a trusted repository starts beside files that act before anybody is asked', async () => {
+test('starts a worker of a trusted repository although its folder has files that act without an approval', async () => {
   const config = withCrew();
   expect(await opened(worker(config, { trusted: true }), config)).toBe('opened');
 });
