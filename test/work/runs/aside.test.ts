@@ -17,7 +17,7 @@ const told = (bound: Bound): readonly string[] =>
       fact.type === 'announced' && fact.announcement.kind === 'aside' ? [fact.announcement.what] : [],
     );
 
-/** What people were told of questions: the number, whether who asked is gone, and how often it was told. */
+/** The announcements of requests: number, whether the session that asked has ended, and repeat count. */
 const notices = (bound: Bound): readonly unknown[] =>
   bound.store.floors
     .journal(HALL, 1_000)
@@ -245,7 +245,7 @@ describe('a background run', () => {
     ['conch', 'RECOVER'],
     ['agent', 'LOST'],
   ] as const)(
-    'keeps its request when the agent that asked is gone (%s, %s), and a decision counts once',
+    'keeps its request when the session that asked has ended (%s, %s), and a decision counts once',
     async (source, how) => {
       const bound = await (await new Bound().granted()).besideAsking({ source, tool: 'execute' });
       const gone = how === 'RECOVER' ? ({ type: how } as const) : { ...error(true, 'LOST'), session: '1' };
@@ -283,7 +283,7 @@ const CALL = {
 } as const;
 
 describe('the channel messages of background runs', () => {
-  /** What was told, with how often: 2 and more is an edit of the line that stands last. */
+  /** The announcements with their repeat counts. A count of 2 or more edits the message that was posted last. */
   const lines = (bound: Bound): readonly string[] =>
     bound.store.floors
       .journal(HALL, 1_000)
@@ -314,7 +314,7 @@ describe('the channel messages of background runs', () => {
     expect(lines(bound).filter((line) => !line.endsWith('×1'))).toEqual([]);
   });
 
-  test('T56 include a failed run until people retry it', async () => {
+  test('T56 offer a button to retry a failed run until people retry it', async () => {
     const lost = { code: 'AGENT_EXECUTION_ERROR', message: 'exited with code 137', recoverable: true };
     const failing = { type: 'ERROR', session: '1', error: lost } as const;
     const bound = await new Bound().granted();

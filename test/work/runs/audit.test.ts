@@ -12,7 +12,7 @@ import { RunBench, abort, asking, call, claim, decide, settle, start, step } fro
 
 type Entry = Pick<StoredFact<RunFact>, 'seq' | 'at' | 'fact'>;
 
-/** What a seat did in several runs: calls that are allowed, asked about, refused, cut short and left open. */
+/** The journal of a seat with several runs: calls that were allowed, requested, denied, cut off and left open. */
 function busy(offset: number, runs: number): readonly Entry[] {
   const bench = new RunBench();
   bench.at += offset;
@@ -36,7 +36,7 @@ const SEATS = new Map([
 ]);
 const KEYS = [...SEATS.keys()];
 
-/** The entries of a seat, the newest first, and how many of them were read. */
+/** Reads the journal of a seat, newest entry first, and counts the entries that were read. */
 function reader(): { readonly newest: (key: string) => Iterable<Entry>; read: number } {
   const counted = {
     read: 0,
@@ -74,7 +74,7 @@ describe("the list of all seats' calls", () => {
     expect(from.read).toBeLessThan(all / 4);
   });
 
-  test('ends at the wanted time without reading older entries', () => {
+  test('stops at the given start time instead of reading all older entries', () => {
     const since = Math.max(...[...SEATS.values()].flatMap((entries) => entries.map(({ at }) => at))) - 4_000;
     const from = reader();
     const rows = rowsOf(newestCalls(KEYS, from.newest, since)).filter(({ askedAt }) => askedAt >= since);

@@ -16,7 +16,7 @@ export const SEAT = { channel: HALL, agent: 'pm' };
 export const BESIDE = { ...SEAT, aside: true } as const;
 export const by = 'ann';
 
-/** A floor at which pm has the floor as #1 and uses tools, and its run, in one store. */
+/** A floor and its runs in one store. pm gets turn #1, in which it may use tools. */
 export class Bound {
   store: FloorStore;
   runs;
@@ -28,14 +28,14 @@ export class Bound {
     [this.store, this.runs] = this.#open();
   }
 
-  /** pm has the floor, and has used nothing yet. */
+  /** Seats pm and dev, and grants pm the floor. pm has used no tool yet. */
   async granted(): Promise<this> {
     const seats = ['pm', 'dev'].map((agent) => seatOf(agent));
     await this.floor({ type: 'configure', settings: PLAIN_SETTINGS, seats });
     return this.floor({ type: 'join', agent: 'pm' }, { type: 'join', agent: 'dev' }, { type: 'start', by });
   }
 
-  /** Somebody writes; `bot`: a program. */
+  /** Stores a message and gives it to the floor. `bot`: its author is a program. */
   async hears(id: string, author: string, more: { readonly addressed?: readonly string[]; readonly bot?: true } = {}) {
     const { addressed = [], bot } = more;
     const said = { id, channel: HALL, text: 'x', sentAt: this.at, order: id, attachments: [], addressed };
@@ -61,13 +61,13 @@ export class Bound {
     return applied.ok ? null : applied.refusal;
   }
 
-  /** Something happens to what pm does beside the floor. */
+  /** Gives commands to pm's background run. Returns the refusal of each, or `null`. */
   async beside(...commands: readonly RunCommand[]): Promise<readonly (string | null)[]> {
     const results = await this.runs.applyAll(runKeyOf(BESIDE), commands, this.at);
     return results.map((result) => (result.ok ? null : result.refusal));
   }
 
-  /** pm is asked to work beside the floor, has begun with a tool and asks about it. */
+  /** Starts a background run of pm, which requests a tool call in its first step. */
   async besideAsking(more: Parameters<typeof call>[1] = {}, requestedBy: string = by): Promise<this> {
     const work = {
       runType: 'background',
@@ -81,7 +81,7 @@ export class Bound {
     return this;
   }
 
-  /** What pm does beside the floor, and what the floor knows of it, in one line. */
+  /** The status of pm's background run, and the state that the floor has of this run, in one line. */
   get aside(): string {
     const { status = 'idle', run = null } = this.runs.state(runKeyOf(BESIDE)) ?? {};
     const aside = asideOf(this.hall, 'pm');
@@ -93,7 +93,7 @@ export class Bound {
     return this.run({ type: 'REQUEST', session, calls: [{ ...call(id), source: 'agent', verdict: 'ask', ...more }] });
   }
 
-  /** Allows or rejects what is asked, once it stands in the channel. */
+  /** Marks the open request as shown in the channel, then allows or rejects it. */
   async answers(
     choice: 'allow' | 'reject',
     more: { readonly reason?: string; readonly always?: string } = {},
@@ -114,7 +114,7 @@ export class Bound {
     return state;
   }
 
-  /** Run and turn in one line. */
+  /** pm's run and the current turn, in one line. */
   get both(): string {
     const { status, run } = this.state;
     const { turn } = this.hall;
@@ -136,7 +136,7 @@ export class Bound {
     return this.floor({ type: 'restart' });
   }
 
-  /** Begins over a file that another process left. */
+  /** Recovers a store whose file was written by another process. */
   async recovers(): Promise<this> {
     await this.store.recover();
     return this;

@@ -221,7 +221,7 @@ describe('parallel calls of an agent', () => {
     expect([done.status, done.ended]).toEqual(['completed', ['b DROPPED']]);
   });
 
-  test('end with their agent; a decision about one of them counts once', () => {
+  test('end when their agent is lost; a decision about one of them counts once', () => {
     const cut = runIn('running').do(request(same('a'), waiting('b'), waiting('c')), recover);
     expect([cut.ended, cut.approval?.detached]).toEqual([['a LOST', 'b LOST', 'c LOST'], true]);
     cut.do(decide(cut, 'allow'), request(same('d')), claimed('d'), settle('d'));
@@ -310,7 +310,7 @@ describe('the third equal call in a row', () => {
     expect([bench.do(resume()).status, bench.todo]).toEqual(['running', ['dispatch a3']]);
   });
 
-  test('is not third with another call in between; a denied call counts, too', () => {
+  test('does not count as third with another call in between; denied calls count, too', () => {
     const bench = new RunBench().do(start());
     for (const turn of [1, 2, 3, 4]) {
       const digest = turn === 2 ? 'other' : 'same';

@@ -14,7 +14,7 @@ const person = (id: string, roles: readonly string[] = []): Person => ({ id, nam
 const ANN = person('ann');
 const OTHER_HALL = 'console:other';
 
-/** pm waits for approval, by the word of bob. */
+/** pm waits for an approval in a turn that bob requested. */
 async function asking(approvers: 'other' | readonly string[] | null = null) {
   const bound = await new Bound().granted();
   await bound.floor({ type: 'use', agent: 'pm', epoch: 1, requestedBy: 'bob' });
@@ -23,7 +23,7 @@ async function asking(approvers: 'other' | readonly string[] | null = null) {
   return { bound, ...clicking(bound, approvers) };
 }
 
-/** People click, as every surface hands a click in. */
+/** Clicks of people as every platform passes them on: each is a command. */
 function clicking(bound: Bound, approvers: 'other' | readonly string[] | null) {
   const operators = { users: ['ann', 'bob', 'pm'], roles: ['crew'] };
   const floors = {
@@ -74,7 +74,7 @@ function clicking(bound: Bound, approvers: 'other' | readonly string[] | null) {
   return { operators, run };
 }
 
-/** How often the call may have started, and who let it. */
+/** Who decided the call; empty when the call was not cleared. Fails when it was cleared twice. */
 function dispatched({ runs }: Bound): readonly (string | null)[] {
   const journal = runs.journal(runKeyOf(SEAT), 1_000);
   const cleared = journal.filter(({ fact }) => fact.type === 'callCleared');

@@ -10,7 +10,7 @@ export const KEY = 'console:demo dev';
 
 type Of<Type extends RunCommand['type']> = Extract<RunCommand, { type: Type }>;
 
-/** A run as a test drives it: what is refused is kept, what is accepted changes the state. */
+/** Gives commands to a run. Accepted commands change `state`; `refusal` has the refusal of the last command. */
 export class RunBench {
   state: RunState = emptyRuns(KEY);
   at = AT;
@@ -37,7 +37,7 @@ export class RunBench {
     );
   }
 
-  /** What the calls that ended by the last command ended with. */
+  /** The calls that the last command ended, each with its outcome. */
   get ended(): readonly string[] {
     return this.facts.flatMap((fact) =>
       fact.type === 'callSettled'
@@ -46,7 +46,7 @@ export class RunBench {
     );
   }
 
-  /** What a gate, an agent or a floor does about the facts of the last command. */
+  /** The actions that a gate, an agent or a floor takes after the facts of the last command. */
   get todo(): readonly string[] {
     return this.facts.flatMap((fact) => {
       switch (fact.type) {
@@ -127,7 +127,7 @@ export function decide(bench: RunBench, choice: 'allow' | 'deny', more: Partial<
   return { type: 'DECIDE', approval: id, digest, choice, by: 'ann', via: 'console', ...more };
 }
 
-/** A run in each of the six states. */
+/** Returns a run that is in this status. */
 export function runIn(status: RunState['status']): RunBench {
   const bench = new RunBench();
   switch (status) {

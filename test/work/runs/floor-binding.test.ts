@@ -226,7 +226,7 @@ describe('a call that needs an approval', () => {
     expect(bound.calls).toEqual(['b cleared']);
   });
 
-  test('of an agent keeps its request over a restart: it says what an approval counts for, and the turn waits', async () => {
+  test('of an agent keeps its request over a restart: the channel learns of the restart', async () => {
     using place = folder();
     const bound = await new Bound(place.file()).begins();
     await bound.requests('a', { words: { title: 'tidy up', detail: 'rm -r build' } });
@@ -325,7 +325,7 @@ describe('a call that needs an approval', () => {
     await bound.store.close();
   });
 
-  test('of Conch that was approved but not started before a crash is started once', async () => {
+  test('of Conch that was approved but not started before a crash can start in the continued turn', async () => {
     using place = folder();
     const bound = await new Bound(place.file()).begins();
     await bound.requests('a', { source: 'conch' });
@@ -458,7 +458,7 @@ describe('an always-allow rule that is revoked', () => {
   });
 });
 
-/** What people were told of questions: the number, whether its agent is gone or what came of it, and how often it was told. */
+/** The announcements of requests: kind, number, whether the program restarted or the call's status, repeat count. */
 function asked({ store }: Bound): readonly (readonly unknown[])[] {
   const told = store.floors.journal(HALL, 1_000).flatMap(({ fact }) => (fact.type === 'announced' ? [fact] : []));
   return told.flatMap(({ announcement, repeat }): (readonly unknown[])[] => {
@@ -468,7 +468,7 @@ function asked({ store }: Bound): readonly (readonly unknown[])[] {
   });
 }
 
-/** What a turn that goes on is told of what people said meanwhile. */
+/** The decisions of people that each resumed turn received. */
 function resumed({ store }: Bound): readonly unknown[] {
   return store.floors.journal(HALL, 1_000).flatMap(({ fact }) => (fact.type === 'turnResumed' ? [fact.decided] : []));
 }

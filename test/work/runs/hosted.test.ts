@@ -10,7 +10,7 @@ function open(path: string): SqliteStore {
   return new SqliteStore(openDatabase(path), { path, clock: { now: () => AT }, statesInMemory: 100 });
 }
 
-/** A machine whose every fact starts a run, as a grant does. */
+/** A machine whose facts all start the same run, as a fact of the floor starts a run. */
 const granting = {
   ...counter,
   name: 'granting',
@@ -40,7 +40,7 @@ describe('a run in a store', () => {
     await again.close();
   });
 
-  test("starts in one transaction with the floor's fact that causes it, once", async () => {
+  test('starts once, in one transaction with the fact that causes it', async () => {
     const store = open(':memory:');
     const [runs, grants] = [store.host(runMachine), store.host(granting)];
     await grants.apply('g', { type: 'add', by: 1 }, AT);

@@ -32,7 +32,7 @@ const EVENTS: Readonly<Record<RunEventName, RunCommand>> = {
 };
 const NAMES = ['START', 'STEP', 'PAUSE', 'RESUME', 'ERROR', 'COMPLETE', 'ABORT'] as const;
 
-/** The owner's matrix, as it stands in the document. */
+/** The specification's matrix of statuses and events. X: the event is accepted in this status. */
 const MATRIX = `
 idle          |   X   |  -   |   -   |   -    |   -   |    -     |   -   |
 starting      |   -   |  X   |   -   |   -    |   X   |    -     |   X   |
@@ -42,7 +42,7 @@ error         |   -   |  -   |   -   |   X    |   -   |    -     |   X   |
 completed     |   X   |  -   |   -   |   -    |   -   |    -     |   -   |
 `;
 
-/** The owner's rows: number, from, event, to. */
+/** The specification's rows: number, from, event, to. */
 const ROWS = [
   [1, 'idle', start(), 'starting'],
   [2, 'starting', step(1), 'running'],
@@ -199,7 +199,7 @@ describe('the step limit', () => {
     expect([bench.status, bench.state.run?.maxTurns, bench.todo]).toEqual(['running', 4, ['dispatch a']]);
   });
 
-  test('is raised by as many steps as a person says, at most 200', () => {
+  test('is raised by the number of steps that a person names, at most 200', () => {
     const atLimit = () => new RunBench().do(start({ maxTurns: 1 }), step(1));
     expect(atLimit().do(resume({ more: 20 })).state.run?.maxTurns).toBe(21);
     expect([999_999, 0, -1, 201].map((more) => atLimit().do(resume({ more })).refusal)).toEqual(
@@ -278,7 +278,7 @@ describe('T62 the published state', () => {
 });
 
 describe('the published events', () => {
-  test("are the specification's union", () => {
+  test('have the types that the specification lists for each change', () => {
     const seen = (...commands: readonly RunCommand[]) => new RunBench().do(...commands).published;
     expect([
       seen(start()),

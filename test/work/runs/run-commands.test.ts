@@ -12,7 +12,7 @@ import { runKeyOf } from '../../../src/work/runs/floor-binding.ts';
 
 const ANN = { id: 'ann', name: 'Ann', roles: [] };
 
-/** The commands over pm's run, as an operator types them. */
+/** The /run commands. `type` runs a line that the operator Ann typed. */
 function commandsOver(bound: Bound, approvers: 'other' | readonly string[] | null = null) {
   const { store } = bound;
   const commands = createRunCommands({
@@ -133,7 +133,7 @@ describe('the people who may decide a request', () => {
     expect((await asking('other')).approvers(HALL, 1)).toEqual({ not: ['carol', 'dora'] });
   });
 
-  test('are not named for other questions, nor for whether a run continues', async () => {
+  test('are not restricted for other questions, nor for the question whether a run continues', async () => {
     expect((await asking('other')).approvers(HALL, 2)).toBeNull();
     const bound = await new Bound().begins();
     await bound.run({ type: 'PAUSE', reason: 'confirmation' });
@@ -208,7 +208,7 @@ describe('/run', () => {
     expect((await type('/run approvals')).text).toBe('No open requests, no rules.');
   });
 
-  test('revoke by a button deletes the rule that the button was drawn for, whatever its number is by now', async () => {
+  test('revoke by a button deletes the rule that the button was drawn for, even if the number of the rule has changed', async () => {
     const { bound, type } = await atWork();
     for (const [id, rule] of [
       ['a', 'execute(npm test)'],
@@ -367,7 +367,7 @@ describe('/run', () => {
     expect(bound.hall.settings.waitTimeoutMs).toBe(PLAIN_SETTINGS.waitTimeoutMs);
   });
 
-  test('reports who decided a request before', async () => {
+  test('reports who decided a closed request', async () => {
     const { commands } = await atWork();
     expect(commands.answered(HALL, { question: 1 })).toBe('That request is closed: already allowed by Bob.');
     expect(commands.answered(HALL, { question: 2 })).toBeNull();

@@ -27,7 +27,7 @@ const asked: Act = async (bound, index) => {
   await bound.requests(`asked ${index}`, { digest: `asked ${index}` }, session(bound));
   if (openQuestion(bound.hall) !== null) await bound.answers(index % 2 === 0 ? 'allow' : 'reject');
 };
-/** It did something by itself, at times while people are asked whether it goes on. */
+/** Reports a call that the agent ran without a request; at an even index while people are asked to confirm. */
 const unasked: Act = async (bound, index) => {
   if (index % 2 === 0) await bound.run({ type: 'PAUSE', reason: 'confirmation', context: 'wait' });
   const read = { ...call(`unasked ${index}`), source: 'agent', verdict: 'allow', rule: 'unasked' } as const;
@@ -35,7 +35,7 @@ const unasked: Act = async (bound, index) => {
   await bound.run({ type: 'REPORT', session: session(bound), call: read, result });
   if (openQuestion(bound.hall) !== null) await bound.answers('allow');
 };
-/** Its turn ends, and pm has the floor again, whoever would be next. */
+/** Ends the turn and the next agent's turn, so that pm gets the floor again. */
 const nextTurn: Act = async (bound) => {
   const apply = (command: Command) => bound.store.floors.apply(HALL, command, AT);
   const { turn } = bound.hall;
@@ -50,7 +50,7 @@ const nextTurn: Act = async (bound) => {
 
 const ACTS: readonly Act[] = [step, used, asked, unasked, nextTurn];
 
-/** What is told of everything, from before the first run. */
+/** A reader of pm's runs that was connected before the first run; `all` collects its items. */
 function listening(bound: Bound): { readonly feeds: RunFeeds; readonly all: FeedItem[] } {
   const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
   const all: FeedItem[] = [];
@@ -165,7 +165,7 @@ describe('a reader of runs', () => {
     ]);
   });
 
-  test('whose position was pruned must start anew', async () => {
+  test('with a number whose run was pruned is refused', async () => {
     const bound = await new Bound().begins();
     await used(bound, 1);
     await nextTurn(bound, 2);
@@ -195,7 +195,7 @@ describe('a reader of runs', () => {
   });
 });
 
-/** What pm does beside the floor, from its beginning on. */
+/** Starts pm's background run, or continues or completes a run that has started. */
 const besides: Act = async (bound, index) => {
   const { status = 'idle', run = null } = bound.runs.state(runKeyOf(BESIDE)) ?? {};
   if (status === 'idle' || status === 'completed')
@@ -279,7 +279,7 @@ describe('a program that reads the runs of turns and background runs', () => {
     expect(again.had.filter(({ id }) => id !== null)).toEqual(more.slice(1));
   });
 
-  test('with a number that one of them never had is refused', async () => {
+  test('with a number that one of the runs never had is refused', async () => {
     const bound = await (await new Bound().begins()).besideAsking();
     const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
     expect(read(feeds, [SEAT, BESIDE], 2 ** 26 * 1_000).opening).toMatchObject({ ok: false, status: 400 });
@@ -345,7 +345,7 @@ function faultsOf(event: object): readonly string[] {
 
 type Told = { readonly type: string; readonly runId?: string; readonly stepName?: string; readonly messageId?: string };
 
-/** Runs do not overlap; steps and texts lie within one, and end before it does. */
+/** Returns the first fault, or `null`: runs may not overlap, and steps and texts begin and end within a run. */
 function disorderIn(events: readonly object[]): string | null {
   let run: string | null = null;
   const open = new Set<unknown>();

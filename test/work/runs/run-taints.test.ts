@@ -87,7 +87,7 @@ describe('a session that has read untrusted text', () => {
     expect(taints.of(SEAT).untrusted?.from).toBe('mcp__web__fetch, by way of pm');
   });
 
-  test('keeps the time of its taint among many sessions', async () => {
+  test('taints readers of its text even after thirty later sessions', async () => {
     const bound = await new Bound().begins();
     const taints = taintsOf(bound);
     const beginning = bound.at;
@@ -116,7 +116,7 @@ describe('a session that has read untrusted text', () => {
     expect(taints.of(SEAT)).toEqual(tainted);
     taints.forget(SEAT, 201);
     expect(taints.of(SEAT)).toEqual(CLEAN);
-    // A message that the session of before gave back is read by the next one, however old it is.
+    // The next session reads a message that the previous session returned, even if the message is old.
     taints.read(SEAT, said.slice(0, 1));
     expect(taints.of(SEAT)).toEqual(tainted);
     taints.forget(SEAT, 201);
@@ -139,7 +139,7 @@ describe('a session that has read untrusted text', () => {
     expect(taints.of(SEAT).untrusted).not.toBeNull();
   });
 
-  test('passes on private data, too, with its own time', async () => {
+  test('taints readers with its private data, too, from the time at which they read', async () => {
     const bound = await new Bound().begins();
     const taints = taintsOf(bound);
     taints.mark(SEAT, '.env', 'private');

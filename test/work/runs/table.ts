@@ -1,7 +1,7 @@
 import type { RunStatus } from '../../../src/work/runs/run.ts';
 import type { RunEventName } from '../../../src/work/runs/run-table.ts';
 
-/** The specification's fifteen rows (its number, from, event, to), and one that only its matrix has. */
+/** The specification's fifteen rows (number, from, event, to), and one row that only its matrix has. */
 export const ROWS_OF_RUNS: readonly (readonly [number | null, RunStatus, RunEventName, RunStatus])[] = [
   [1, 'idle', 'START', 'starting'],
   [2, 'starting', 'STEP', 'running'],
