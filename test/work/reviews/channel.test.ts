@@ -16,7 +16,7 @@ async function open(options: StageOptions) {
   return stage;
 }
 
-/** An agent that notes its prompts, and answers with these texts, one for each turn. `during`: called in each turn. */
+/** An agent that records its prompts and answers each turn with the next text. `during`: called in each turn. */
 function noting(texts: readonly string[], during: (turn: number) => unknown = () => undefined) {
   const prompts: string[] = [];
   const answers: Answers = async ({ text }) => {
@@ -28,7 +28,7 @@ function noting(texts: readonly string[], during: (turn: number) => unknown = ()
 }
 
 describe("a person's message in a review", () => {
-  test('goes to whoever works next, or to the agent that it names, and the review goes on', async () => {
+  test('goes to the agent that works next, or to the agent that it names, and the review goes on', async () => {
     const qa = noting(['[major] One\nREVISE', '[major] One\nREVISE', 'PASS']);
     const dev = noting(['One.', 'Two.\nF1: fixed', 'Three.\nF1: fixed'], async (turn) => {
       if (turn === 1) await room.write('Mind the umlauts.');
@@ -45,7 +45,7 @@ describe("a person's message in a review", () => {
     expect(room.review.iteration).toBe(3);
   });
 
-  test('to another agent gives it a turn between, which counts for nothing in the review', async () => {
+  test('to an agent outside the review gives this agent a turn, which does not count in the review', async () => {
     const pm = noting(['I am here.\nPASS']);
     const dev = noting(['One.'], () => room.write('@pm are you there?'));
     const room = await open({
@@ -61,7 +61,7 @@ describe("a person's message in a review", () => {
 });
 
 describe('the floor of a review', () => {
-  test('grants the turns of its two agents alone, beyond maxTurns and rounds, and a hand-over calls nobody', async () => {
+  test('grants turns to its two agents only, also beyond maxTurns and rounds, and ignores mentions of other agents', async () => {
     const pm = noting(['I was called.']);
     const dev = noting(['One. @pm', 'Two.\nF1: fixed', 'Three.\nF1: fixed']);
     const qa = noting(['[major] One\nREVISE', '[major] One\nREVISE', 'PASS']);
@@ -122,7 +122,7 @@ describe('the floor of a review', () => {
   test.each([
     ['another agent', 'ask', { agent: 'pm', question: 'Tabs or spaces?' }],
     ['people', 'wait_for', { question: 'Tabs or spaces?' }],
-  ] as const)('lets a turn of the review ask %s, which belongs to its iteration', async (_whom, tool, input) => {
+  ] as const)('lets an agent of the review ask %s and answer within the same iteration', async (_whom, tool, input) => {
     const prompts: string[] = [];
     const dev: Answers = ({ text }, tools) => {
       prompts.push(text);
@@ -169,11 +169,11 @@ describe('the floor of a review', () => {
     expect(await room.command('/review status')).toMatchObject({
       text: expect.stringContaining(`🔁 1 of 10 · passed: ${words}\n`),
     });
-    // A model without tools can only speak, also when Conch was started in a repository.
+    // The work of a model without tools is its text, even when Conch was started in a repository.
     expect(room.review.work?.tree).toMatch(/^text:/);
   });
 
-  test('logs the signal of another role, which is text', async () => {
+  test('logs a signal that only the other role may give, and reads it as text', async () => {
     const logged: string[] = [];
     const room = await open({
       agents: { dev: noting(['One.\nPASS', 'Two.\nPASS']).answers, qa: noting(['REVISE', 'Good.\nPASS']).answers },
@@ -188,7 +188,7 @@ describe('the floor of a review', () => {
     ]);
   });
 
-  test('takes a signal before the turn signal', async () => {
+  test('reads a verdict that stands before the turn signal', async () => {
     const room = await open({
       agents: { dev: noting(['One.']).answers, qa: noting(['Good.\nPASS\nTURN_COMPLETE']).answers },
       turnConfig: { turnCompleteSignal: 'TURN_COMPLETE' },
@@ -222,7 +222,7 @@ describe('a review that cannot work', () => {
     expect(room.posts.filter((post) => post.includes('🔁'))).toEqual([]);
   });
 
-  test('keeps the beginning of a task of 1 MB that a message opens it with', async () => {
+  test('keeps the first 100,000 characters of a task of 1 MB', async () => {
     const room = await open({
       agents: { dev: noting(['One.']).answers, qa: noting(['PASS']).answers },
       channel: { order: 'review', review: { primary: 'dev', reviewer: 'qa' } },
@@ -232,7 +232,7 @@ describe('a review that cannot work', () => {
     expect([room.review.task.length, room.review.task.slice(0, 10)]).toEqual([100_000, 'Write it x']);
   });
 
-  test('refuses what cannot be, with what to do, and leaves the open review as it is', async () => {
+  test('refuses impossible commands with the next step, and leaves the open review unchanged', async () => {
     const room = await open({
       agents: { dev: () => new Promise<string>(() => {}), qa: noting(['PASS']).answers },
       channel: { agents: ['dev', 'qa'] },

@@ -49,7 +49,7 @@ afterEach(() => rmSync(place, { recursive: true, force: true }));
 
 const ENDED_AT = 5_000;
 
-/** A channel that had so many reviews. The last one has ended, or is open. */
+/** The state of a channel after `count` reviews. With `isOpen`, the last review is still open. */
 function channelWith(channel: string, count: number, { isOpen = false, ticket = false } = {}): ReviewState {
   let state = reviewMachine.empty(channel);
   const give = (command: ReviewCommand, at: number): void => {
@@ -66,7 +66,7 @@ function channelWith(channel: string, count: number, { isOpen = false, ticket = 
 
 const OWN = { owner: 'store1' };
 
-/** Stores work of a review, and shows it to a reviewer, as a review does. */
+/** Stores work of a review and copies it into a folder for the reviewer. Returns this folder. */
 async function leave(id: string, at: { readonly owner: string } = OWN): Promise<string> {
   writeFileSync(join(root, 'work.txt'), id);
   const work = await measureWork(process.env, root, `${refsOf(at, id)}/1`, null);
@@ -86,8 +86,8 @@ const stored = (...states: readonly ReviewState[]): StoredReviews => ({
 });
 const never = () => null;
 
-describe('what ended reviews have left', () => {
-  test('is removed: their folders, and the refs of all but the last review of a channel', async () => {
+describe('the stored work of ended reviews', () => {
+  test('is removed: all folders, and the refs of all but the last review of each channel', async () => {
     const [first, last] = [await leave('c-1'), await leave('c-2')];
     expect(await sweepReviews(stored(channelWith('c', 2)), never)).toBe(1);
     expect([existsSync(first), existsSync(last), worktrees()]).toEqual([false, false, [root]]);
@@ -96,7 +96,7 @@ describe('what ended reviews have left', () => {
     expect(failures).toEqual([]);
   });
 
-  test('stays while its review is open, and when no review of this program is known by its name', async () => {
+  test('stays while its review is open, and when this program knows no review with its name', async () => {
     const kept = [await leave('c-2'), await leave('c-3'), await leave('other-1')];
     await leave('c-1', { owner: 'store2' });
     const before = refs();
@@ -105,7 +105,7 @@ describe('what ended reviews have left', () => {
     expect(worktrees()).toEqual(expect.arrayContaining(kept));
   });
 
-  test("never includes the user's worktrees, not even those whose folder is away", async () => {
+  test("never includes the user's worktrees, not even those whose folder is missing", async () => {
     const [away, here] = [join(place, 'usb-stick'), join(place, 'data', 'mine')];
     for (const each of [away, here]) git('worktree', 'add', '--quiet', '--detach', each);
     rmSync(away, { recursive: true });
@@ -137,7 +137,7 @@ describe('what ended reviews have left', () => {
     expect(refs()).toEqual(['refs/conch/review/store1/d-1/1']);
   });
 
-  test('of a ticket is on its branch, so its refs do not wait for the retention', async () => {
+  test('of a ticket is removed before the retention ends, because the branch of the ticket has it', async () => {
     await leave('t-1');
     expect(await sweepReviews(stored(channelWith('t', 1, { ticket: true })), never)).toBe(1);
     expect(refs()).toEqual([]);
@@ -158,7 +158,7 @@ test('a review whose program was killed between its end and its clean-up is clea
   const agents = {
     dev: () => (writeFileSync(join(root, 'work.txt'), 'work'), 'One.'),
     qa: () => {
-      // What is on the disk until the review ends.
+      // Copies the files that exist only until the review ends.
       cpSync(scratch, join(saved, 'reviews'), { recursive: true });
       cpSync(join(root, '.git/worktrees'), join(saved, 'worktrees'), { recursive: true });
       return 'PASS';
@@ -171,7 +171,7 @@ test('a review whose program was killed between its end and its clean-up is clea
   });
   await killed.command('/review start dev qa write it');
   await killed.over();
-  // A review is over before its clean-up begins.
+  // The clean-up begins only after the review is over.
   await until(() => !worktrees().includes(join(scratch, 'console-demo-1')));
   await killed.app.stop();
   expect(worktrees()).toEqual([join(place, 'mine'), root]);
@@ -206,7 +206,7 @@ test('a review that a message opens deletes the stored work of the review before
   await stage.app.stop();
 });
 
-test('stored work of a review expires when the database is pruned, while Conch runs and while it does not', async () => {
+test('stored work of a review expires when the database is pruned, and a dry run only counts it', async () => {
   const path = join(place, 'c.db');
   const dataDir = join(place, 'data');
   const agents = { dev: () => (writeFileSync(join(root, 'work.txt'), 'work'), 'One.'), qa: () => 'PASS' };

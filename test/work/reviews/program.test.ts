@@ -19,7 +19,7 @@ async function open(options: StageOptions) {
   return stage;
 }
 
-/** Answers with these texts, one for each turn. The last one is repeated. */
+/** Answers each turn with the next text. The last text repeats. */
 function lines(...texts: readonly string[]): Answers {
   let turn = 0;
   return () => texts[Math.min(turn++, texts.length - 1)] ?? '';
@@ -32,7 +32,7 @@ function repository(): string {
 }
 
 describe('a review in a channel', () => {
-  test('passes in the second iteration, with one card and one report', async () => {
+  test('passes in the second iteration, and posts its report last', async () => {
     const room = await open({
       agents: { dev: lines('A first try.', 'Mended.\nF1: fixed'), qa: lines('[major] It breaks\nREVISE', 'PASS') },
     });
@@ -112,7 +112,7 @@ describe('a review in a channel', () => {
     expect([review.outcome?.kind, review.outcome?.why]).toEqual(['failed', 'It cannot be done.']);
   });
 
-  test('reads a verdict that arrives in pieces, and no word that only looked like one on the way', async () => {
+  test('reads a verdict that arrives in pieces, and ignores a longer word that begins with PASS', async () => {
     const pieces = [
       ['The parser is good.\n', 'PASS', 'WORDS are never stored.\n', 'REV', 'ISE'],
       ['Now it is.\n', 'PA', 'SS'],
@@ -295,7 +295,7 @@ describe('the session of the reviewer', () => {
   test.each([
     ['fresh', ['dev', 'qa', 'qa', 'qa']],
     ['resume', ['dev', 'qa']],
-  ])('is replaced for each review when it is "%s"', async (session, expected) => {
+  ])('is new for each verdict with "fresh" and kept with "resume": "%s"', async (session, expected) => {
     const opened: string[] = [];
     const forgotten: string[] = [];
     const answers = { dev: lines('One.', 'Two.\nF1: fixed'), qa: lines('[major] No\nREVISE', 'PASS') };
@@ -367,7 +367,7 @@ describe('a reviewer whose provider is at its limit', () => {
     expect(waited).toBeGreaterThanOrEqual(2_000);
   });
 
-  test('without a fallback is waited for until the stated time, and has failed nothing', async () => {
+  test('without a fallback is waited for until the stated time, and the review does not fail', async () => {
     const room = await open({ agents: { dev: lines('One.'), qa: atLimit } });
     const before = Date.now();
     await room.command('/review start dev qa write the parser');

@@ -50,7 +50,7 @@ class Course {
     return null;
   }
 
-  /** Plays the whole turn of the agent that is asked. */
+  /** Plays a whole turn: grant, text, end and measured work. Throws when a command is refused. */
   turn(agent: string, { tree = this.#tree, completed = true, ...said }: Turn = {}): this {
     this.#epoch += 1;
     this.#tree = tree;
@@ -257,7 +257,7 @@ describe('FAIL', () => {
   test.each([
     ['stop', 'FAIL of qa ends the review; for "not yet" it writes REVISE.', 'This ends the review.'],
     ['revise', 'FAIL of qa counts as REVISE.', 'FAIL: counts as REVISE here.'],
-  ] as const)('means to both agents what onFail says: %s', (onFail, forPrimary, forReviewer) => {
+  ] as const)('is explained to both agents as the setting onFail defines it: %s', (onFail, forPrimary, forReviewer) => {
     const course = new Course({ onFail });
     expect(briefOf(course.review)).toContain(forPrimary);
     const brief = briefOf(course.works().review);
@@ -266,8 +266,8 @@ describe('FAIL', () => {
   });
 });
 
-describe('the limit', () => {
-  test('is met in the state working, before the count is raised, in the transaction of the last verdict', () => {
+describe('the limit of iterations', () => {
+  test('ends the review in the state working, before the count rises, in the transaction of the last verdict', () => {
     const course = new Course({ maxIterations: 1 }).works();
     const turn = { agent: 'qa', epoch: 9 };
     course.give({ type: 'GRANTED', ...turn });
@@ -316,11 +316,11 @@ describe('a verdict', () => {
       { signal: 'pass', findings: [MAJOR] },
       'no usable verdict: PASS stands beside a finding of severity major: It breaks.',
     ],
-  ])('that is of no use is requested with the exact fault: %j', (said, words) => {
+  ])('that is unusable is requested again with its exact fault: %j', (said, words) => {
     expect(briefOf(new Course().works().reviews(said).review)).toContain(words);
   });
 
-  test('for work to which the agents return counts: equal work is never reviewed twice', () => {
+  test('counts again when the agents return to earlier work: equal work is never reviewed twice', () => {
     const course = new Course()
       .works({ tree: 'a' })
       .reviews({ signal: 'revise', findings: [MAJOR] })
@@ -349,7 +349,7 @@ describe('a verdict', () => {
 });
 
 describe('a signal', () => {
-  /** Plays a turn whose agent says this, and returns the facts about what it said. */
+  /** Gives a text in a turn of `agent`. Returns the type of each fact, or the signal that was ignored. */
   const heard = (course: Course, agent: string, text: string): readonly unknown[] => {
     course.give({ type: 'GRANTED', agent, epoch: 50 });
     const decision = reviewMachine.decide(course.state, { type: 'SAID', agent, epoch: 50, text }, course.at);
@@ -364,15 +364,15 @@ describe('a signal', () => {
     ['pm', 'PASS', ['PASS']],
     ['pm', 'FAIL', ['FAIL']],
     ['pm', 'Hello.', []],
-  ])('of %s in the turn of dev, "%s", is put on record when it is not its own', (agent, text, facts) => {
+  ])('of %s in the turn of dev, "%s", is recorded when the agent may not give it', (agent, text, facts) => {
     expect(heard(new Course(), agent, text)).toEqual(facts);
   });
 
-  test('DONE of the reviewer is put on record, and is no verdict', () => {
+  test('DONE of the reviewer is recorded, and is no verdict', () => {
     expect(heard(new Course().works(), 'qa', 'DONE')).toEqual(['DONE', 'turnHeard']);
   });
 
-  test('of the primary agent that is followed by more text is no signal, and it is told so once', () => {
+  test('of the primary agent is ignored when more text follows it, and the next prompt says so once', () => {
     const late = new Course();
     late.give({ type: 'GRANTED', agent: 'dev', epoch: 1 });
     late.give({ type: 'SAID', agent: 'dev', epoch: 1, text: 'DONE\nor nearly' });
@@ -408,7 +408,7 @@ describe('an agent', () => {
     expect([course.end, course.review.outcome?.why]).toEqual(['failed failed after 1', 'qa: it is offline']);
   });
 
-  test('whose texts in one turn signal two things has signalled nothing, and its findings add up', () => {
+  test('that gives two signals in one turn has given none, and the findings of both texts are kept', () => {
     const course = new Course().works();
     course.give({ type: 'GRANTED', agent: 'qa', epoch: 9 });
     for (const text of ['[major] One\nPASS', '[minor] Two\nREVISE'])
@@ -421,8 +421,8 @@ describe('an agent', () => {
   });
 });
 
-describe('the agents', () => {
-  test('are waited for, and the one that does not come is named', () => {
+describe('the agents of a new review', () => {
+  test('are waited for; the review fails and names an agent that does not come in time', () => {
     const course = new Course();
     course.state = reviewMachine.empty('c');
     course.give(START);
@@ -449,7 +449,7 @@ describe('the fallback', () => {
     expect([course.end, course.review.reviewer]).toEqual([end, reviewer]);
   });
 
-  test('also reviews in place of a reviewer that hung before and is not back', async () => {
+  test('also replaces a reviewer that hung before the review and is not back', async () => {
     const store = open(':memory:', { machine: floorWithWork });
     const reviews = store.host(reviewOnFloor);
     const agents = ['qa', 'dev', 'ops'];
@@ -492,13 +492,13 @@ describe('the prompt of the reviewer', () => {
     course.give({ type: 'MEASURED', epoch, work: { ...work, ...next } });
   };
 
-  test('names commit and folder of the work, and neither the iteration nor the limit nor what the other thought', () => {
+  test('names commit and folder of the work, but not the iteration, the limit or the text of the other agent', () => {
     const brief = briefOf(inRepository().review);
     expect(brief).toContain(`The work is commit ${commit('a')}. Its files are in /data/reviews/r1. Read them there.`);
     for (const word of ['iteration', '7', 'tree first']) expect(brief.toLowerCase()).not.toContain(word);
   });
 
-  test('holds its own findings, their answers and the changes since it looked last, from the second iteration on', () => {
+  test('holds its findings, the answers to them and the changes since its last look, from the second iteration on', () => {
     const course = inRepository();
     measured(course, 'qa', '[major] It breaks\n[minor] A name\nREVISE', {});
     const next = { tree: 'b', commit: commit('b'), diff: '-old\n+new' };
@@ -547,7 +547,7 @@ describe('a finding', () => {
     expect(statuses(course)).toEqual(['F1 persisting']);
   });
 
-  test('stays as it is when its reviewer gives no usable verdict, which is never a pass', () => {
+  test('keeps its status when its reviewer gives no usable verdict, which never counts as PASS', () => {
     const course = first().works({ tree: 'b' }).reviews({}).reviews({});
     expect([course.end, ...statuses(course)]).toEqual(['working dev after 3', 'F1 new']);
     const notes = new Course()
@@ -558,7 +558,7 @@ describe('a finding', () => {
     expect(notes.reviews(note).reviews(note).end).toBe('working dev after 3');
   });
 
-  test('of a report without a verdict is kept when the repair holds the verdict alone', () => {
+  test('of a report without a verdict is kept when the second report holds the verdict alone', () => {
     const course = new Course().works().reviews({ findings: [MAJOR] });
     expect(briefOf(course.review)).toContain('Findings that you reported before are kept.');
     expect(statuses(course.reviews({ signal: 'revise' }))).toEqual(['F1 new']);
@@ -611,7 +611,7 @@ describe('a finding', () => {
     ['minor in no file', { severity: 'minor', title: 'Another' }, false],
     ['minor that persists', { severity: 'minor', title: 'A name' }, true],
     ['note in a changed line', { severity: 'note', title: 'Another', file: 'a.ts', line: 7 }, false],
-  ])('after the first iteration blocks by what it is: %s', (_what, finding, blocks) => {
+  ])('after the first iteration blocks or not by its severity, place and age: %s', (_what, finding, blocks) => {
     const course = new Course().works().reviews({ signal: 'revise', findings: [MAJOR, MINOR] });
     const turn = { agent: 'dev', epoch: 8 };
     course.give({ type: 'GRANTED', ...turn });

@@ -40,7 +40,7 @@ function inputOf(tool: string): Input {
   return tool === 'Edit' ? TOOLS.Edit : TOOLS.Bash;
 }
 
-test('lets the reviewer read the work where it is shown, as in its own folder', async () => {
+test('judges reads of the reviewer in its copy of the work as reads in its own folder', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'conch-review-read-'));
   execFileSync('git', ['init', '--quiet', folder]);
   writeFileSync(join(folder, 'a.txt'), 'first');

@@ -8,17 +8,17 @@ import type { ReportedFinding } from '../../../src/turns/text/review-signals.ts'
 
 type ReviewMachine = typeof reviewMachine;
 
-/** What an agent's text says at its end. */
+/** The parts of the text that an agent says in a turn. */
 export type Said = {
   readonly signal?: Heard['signal'];
-  /** Two signals in place of one. */
+  /** True when the text has two signals instead of one. */
   readonly broken?: true;
   readonly reason?: string;
   readonly findings?: readonly ReportedFinding[];
   readonly answers?: Heard['answers'];
 };
 
-/** The text of an agent that says this. */
+/** Returns the text of an agent with these parts. */
 export function textOf({ signal = null, broken, reason = '', findings = [], answers = [] }: Said): string {
   const lines = [
     reason,
@@ -57,7 +57,7 @@ export const START: Extract<ReviewCommand, { type: 'START' }> = {
   settings: PLAIN,
 };
 
-/** What an onlooker knows: the number of turns of each agent, the tree that was passed, and what was signalled for it. */
+/** A state of the search. `worked`: turns of the primary agent. The trees are those that got PASS and DONE. */
 type Place = {
   readonly state: ReviewState;
   readonly at: number;
@@ -197,7 +197,7 @@ function reach(core: ReviewMachine, place: Place, command: ReviewCommand): Place
   return reached;
 }
 
-/** Only the listed transitions happen; a verdict and an end come from the agent that may give them. */
+/** Throws unless each status change is a listed transition, and each signal and end is of the open turn. */
 function checkFact({ review }: ReviewState, fact: ReviewFact, command: ReviewCommand): void {
   if (fact.type === 'reviewMoved') must(triggerOf(fact.from, fact.to) === fact.trigger, `${fact.from} to ${fact.to}`);
   if (fact.type !== 'turnOver' && fact.type !== 'turnHeard') return;
@@ -231,7 +231,7 @@ function checkTurn({ status, turn, primary, reviewer, waiting }: Review): void {
   must(turn?.agent === wanted, `${turn?.agent} is asked while ${status}`);
 }
 
-/** A review passes by a person, by PASS for the tree at hand, or by what its settings say of DONE. */
+/** Throws unless the review passed by ACCEPT, by PASS for its tree, by DONE as the settings allow, or with notes. */
 function checkPass(
   { settings, work, findings, iteration, outcome }: Review,
   { passedTree, doneTree }: Pick<Place, 'passedTree' | 'doneTree'>,
@@ -248,7 +248,7 @@ function checkPass(
   if (settings.until === 'consensus') must(isPassed && isDone, 'a review passes by one agent alone');
 }
 
-/** Equal places have equal keys: epochs count from the present one. */
+/** Returns the key of a state. Epochs count relative to the latest; past iterations, usage and start do not count. */
 function keyOf({ state, epoch, passedTree, doneTree }: Place): string {
   const { review } = state;
   const turn = review?.turn ?? null;

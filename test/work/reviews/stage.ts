@@ -15,12 +15,12 @@ import { startApp } from '../../runtime/start-app.ts';
 
 export const CHANNEL = 'console:demo';
 
-/** What an agent answers in a turn: a text, or what it does with the floor tools. */
+/** Plays a turn of an agent: returns its text, and may call the floor tools. */
 export type Answers = (turn: TurnPrompt, tools: FloorTools, report: Report) => string | Promise<string>;
 
 export type StageOptions = {
   readonly agents: Readonly<Record<string, Answers>>;
-  /** The folder in which dev works; default is none. */
+  /** The folder in which the agents work. Default: a new folder in no repository. */
   readonly folder?: string;
   readonly channel?: object;
   readonly turnConfig?: object;
@@ -28,10 +28,10 @@ export type StageOptions = {
   readonly path?: string;
   /** Default: a new folder. Two programs never share one at the same time. */
   readonly dataDir?: string;
-  /** The backend of an agent; default: one that is played by its function. */
+  /** The backend of an agent. Default: a backend that calls the function of the agent. */
   readonly backendFor?: (id: string) => AgentBackend;
   readonly secrets?: readonly string[];
-  /** What the configuration says of an agent's backend. Default: a command in the folder. */
+  /** The backend of an agent in the configuration. Default: a command in the folder. */
   readonly configured?: (id: string) => object;
   /** Takes the lines of the log from "info" on. */
   readonly logged?: (line: string) => void;
@@ -105,7 +105,7 @@ export async function openStage({
       return review;
     },
     command: (line: string) => intake().command(CHANNEL, ann, line),
-    /** Resolves when the review is over or waits for people. */
+    /** Resolves when the review is over, or waits for people or for a provider at its limit. */
     async settled(): Promise<Review> {
       await until(
         () =>

@@ -13,7 +13,7 @@ const git = (...args: readonly string[]): string =>
     stdio: ['ignore', 'pipe', 'ignore'],
   });
 const write = (file: string, text: string): void => writeFileSync(join(root, file), text);
-/** All that a user has in a repository and that measuring must not change. */
+/** The user's state of the repository, which measuring must not change. */
 const own = (): readonly string[] => [
   git('status', '--porcelain'),
   git('rev-parse', 'HEAD'),
@@ -119,7 +119,7 @@ describe('the work in a repository', () => {
   });
 });
 
-test('has no tree for a folder outside a repository', async () => {
+test('stores no work for a folder outside a repository', async () => {
   rmSync(join(root, '.git'), { recursive: true });
   expect(await measureWork(process.env, root, 'refs/conch/review/r1/1', null)).toBeNull();
 });
