@@ -8,7 +8,7 @@ import { addWorktree } from '../../../../src/work/crews/git/worktrees.ts';
 import { scene } from './scene.ts';
 import type { Scene } from './scene.ts';
 
-/** The differences that an action of somebody makes. */
+/** The differences between the snapshots before and after an action. */
 async function seen(act: (one: Scene, repository: Repository) => unknown, one = scene()): Promise<readonly string[]> {
   const repository = await one.open();
   const before = await pictureOf(repository);
@@ -68,7 +68,7 @@ describe("the snapshot of the user's copy", () => {
       expect(found[at]).toMatch(typeof one === 'string' ? new RegExp(`^${one}$`) : one);
   });
 
-  test('differs after a change of what was dirty, stashed, configured or hooked before', async () => {
+  test('differs after a second change of a changed file, a stash, a setting or a hook', async () => {
     const one = scene();
     one.write('a.txt', 'stashed\n');
     one.git('stash');

@@ -26,7 +26,7 @@ import type { Scene } from './scene.ts';
 
 const REF = 'refs/conch/kept/A-c-1';
 
-/** A scene with a worktree on a branch of its own. */
+/** A scene with a worktree on its own branch. `put` writes a file in the worktree. */
 function withWorktree(): Scene & { readonly tree: string; readonly put: (path: string, text: string) => void } {
   const one = scene();
   one.commit('.gitignore', '.env\nignored/\n');
@@ -87,7 +87,7 @@ describe('stored work', () => {
     expect(await storeWork(repository, tree, REF)).toMatchObject({ ref: `${REF}/11` });
   });
 
-  test('can be HEAD alone, before its branch is deleted', async () => {
+  test('can hold the commit of HEAD without changes, before its branch is deleted', async () => {
     const { git, commit, open, tree } = withWorktree();
     const made = commit('b.txt', 'b', tree);
     const repository = await open();
@@ -126,7 +126,7 @@ describe('stored work', () => {
     gitIn(tree, '-c', 'protocol.file.allow=always', 'submodule', '--quiet', 'update', '--init');
     const repository = await open();
     expect(await storeWork(repository, tree, REF)).toMatchObject({ ref: null });
-    // The shared copy has this commit already.
+    // The shared copy already has this commit, so it needs no ref.
     expect(gitIn(join(root, 'sub'), 'for-each-ref', 'refs/conch')).toBe('');
     const committed = commit('lib.txt', 'committed in both\n', join(tree, 'sub'));
     commit('a.txt', 'with the submodule\n', tree);

@@ -52,7 +52,7 @@ function merged(result: MergeResult): Extract<MergeResult, { kind: 'merged' }> {
   return result;
 }
 
-/** What belongs to the user and no merge may touch. */
+/** The user's state of the repository, which no merge may change. */
 const own = ({ git, root }: Scene): readonly string[] => [
   git('symbolic-ref', 'HEAD'),
   git('status', '--porcelain'),
@@ -100,7 +100,7 @@ describe('the merge commit', () => {
     expect(git('diff', '--name-only', `${made.commit}^`, made.commit).split('\n')).toEqual([TICKET]);
   });
 
-  test('merges tickets that both sides changed without a decision', async () => {
+  test('takes the tickets of main without asking when both sides changed them', async () => {
     const one = crew();
     const { git, tree, commit, open } = one;
     commit('.tickets/c-2.md', 'status: branch\n', tree);
@@ -114,7 +114,7 @@ describe('the merge commit', () => {
     ]);
   });
 
-  test('is not created after a conflict: both sides of each file are named', async () => {
+  test('is not created after a conflict; the result names the files and the commits of main', async () => {
     const one = crew();
     const { tree, place, gitIn, git, commit, open } = one;
     const tip = commit('a.txt', '1\n2\nbranch\n', tree);
@@ -167,7 +167,7 @@ describe('the merge commit', () => {
     await expect(mergeCommit(repository, request(one, other))).rejects.toThrow('refusing to merge unrelated histories');
   });
 
-  test('is not created when git did not merge', async () => {
+  test('is not created when git merge fails without a conflict', async () => {
     const one = crew();
     const tip = one.commit('new.txt', 'new\n', one.tree);
     const repository = await one.open({
@@ -197,7 +197,7 @@ describe('the merge commit', () => {
 });
 
 describe('advancing main', () => {
-  /** A merge commit, and the user's copy on main or on another branch. */
+  /** Makes a merge commit. The user's copy is on `branch`, or on main for `null`. */
   async function ready(
     branch: string | null,
   ): Promise<Crew & { readonly repository: Repository; readonly to: string }> {
@@ -379,7 +379,7 @@ test('never forces a push, and explains why one was refused', async () => {
   expect(git('-C', join(home, 'remote.git'), 'rev-parse', 'main')).toBe(next);
 });
 
-/** The whole way of one ticket. Every step may have been done before. */
+/** Merges a ticket and removes its worktree and branch. Skips a merge that an earlier call made. */
 async function wholeMerge(one: Crew, repository: Repository, tip: string): Promise<void> {
   const done = await findMerge(repository, tip, { from: one.base, ...(await mainState(repository)) });
   if (done === null) {
@@ -431,7 +431,7 @@ describe('a crash at each write of a merge', () => {
       }
       expect(crashes).toBeGreaterThanOrEqual(11);
     },
-    // It starts git about a thousand times.
+    // The test starts git about a thousand times.
     600_000,
   );
 });

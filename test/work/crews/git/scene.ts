@@ -7,9 +7,9 @@ import { keptCopy } from './kept-copy.ts';
 import { openRepository } from '../../../../src/work/crews/git/repository.ts';
 import type { Repository, RepositoryOptions } from '../../../../src/work/crews/git/repository.ts';
 
-/** A repository in a temporary folder, and the user's hands in it. */
+/** A repository in a temporary folder, and functions that act as its user. */
 export type Scene = {
-  /** Holds the repository and all else of the test. */
+  /** The folder of the test. The repository is in it. */
   readonly home: string;
   readonly root: string;
   readonly env: Record<string, string>;
@@ -29,7 +29,7 @@ afterEach(() => {
   for (const cleanUp of cleanUps.splice(0)) cleanUp();
 });
 
-/** A copy of the first scene, for the next ones: copying a folder takes less time than six starts of git. */
+/** A copy of the first scene. Later scenes are copies of it: copying takes less time than six starts of git. */
 let begun: string | null = null;
 
 /** Makes a repository with one commit on main. It is removed after the test. */

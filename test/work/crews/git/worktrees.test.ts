@@ -159,8 +159,8 @@ describe('a worktree', () => {
   });
 });
 
-describe('removing', () => {
-  test('a worktree requires that its work is stored as it is now, and keeps other worktrees', async () => {
+describe('the removal of', () => {
+  test('a worktree requires that its current work is stored, and keeps other worktrees', async () => {
     const { root, git, open } = scene();
     const base = git('rev-parse', 'HEAD');
     const repository = await open();
@@ -261,7 +261,7 @@ test("creates submodules from the repository's own copies, and removes them once
   const folder = join(root, 'agents/A');
   await addWorktree(repository, { folder, branch: 'agent/A', base: git('rev-parse', 'HEAD') });
   rmSync(join(home, 'lib'), { recursive: true });
-  // People may have set another address than `.gitmodules` has.
+  // The user may have set another address than the one in `.gitmodules`.
   git('config', 'submodule.sub.url', 'ssh://example.org/lib');
   const config = readFileSync(join(root, '.git/config'), 'utf8');
   expect(await updateSubmodules(repository, folder)).toEqual([]);
