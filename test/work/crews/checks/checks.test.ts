@@ -8,7 +8,7 @@ import { weakenedParts } from '../../../../src/work/crews/checks/weakened.ts';
 
 const NPM = { 'package.json': '{"scripts":{"test":"node --test"}}' };
 
-describe('the runner of a repository', () => {
+describe('the test runner of a repository', () => {
   const found = (files: Readonly<Record<string, string>>) =>
     findRunners((path) => files[path] ?? null).map(({ command }) => command);
 
@@ -80,7 +80,7 @@ describe('a diff', () => {
     expect(weakenedParts(diff(file, lines))).toMatchObject([{ file, reason }]);
   });
 
-  test('of a file whose name git quotes is read as well', () => {
+  test('is also read for a file whose name git quotes', () => {
     const text = diff('test/é.test.js', ["-test('a', () => {", "+xit('a', () => {"]).replaceAll(
       /(?<= )([ab])\/(\S+)$/gm,
       '"$1/$2"',
@@ -104,7 +104,7 @@ describe('a diff', () => {
   });
 });
 
-test('all slots of a crew have ports of their own, below those of outgoing connections', () => {
+test('gives all slots of a crew different ports, below the ports of outgoing connections', () => {
   const slots = Array.from({ length: FIRST_BASE_SLOT + BASE_SLOTS }, (_, slot) => slot);
   for (const crew of ['web', 'shop', 'a', 'Web Shop']) {
     const firsts = slots.map((slot) => Number(slotEnvironment(crew, slot).CONCH_PORT_BASE));
@@ -114,7 +114,7 @@ test('all slots of a crew have ports of their own, below those of outgoing conne
   }
 });
 
-test('the ports of a slot are taken once on this machine, until they are given back', async () => {
+test('takes the ports of a slot once on this machine, until the ports are given back', async () => {
   const crew = `crew-${randomUUID()}`;
   const [one, other] = [new TakenSlots(crew), new TakenSlots(crew)];
   const module = new URL('../../../../src/work/crews/checks/slots.ts', import.meta.url).href;
@@ -134,7 +134,7 @@ test('the ports of a slot are taken once on this machine, until they are given b
   other.giveAllBack();
 });
 
-test('slots have ports, a suffix and a project of their own', () => {
+test('gives each slot its own ports, database suffix and project', () => {
   const all = Array.from({ length: 10 }, (_, slot) => slotEnvironment('Web Shop', slot));
   expect(slotEnvironment('web.a', 0)['CONCH_DB_SUFFIX']).not.toBe(slotEnvironment('web-a', 0)['CONCH_DB_SUFFIX']);
   expect(new Set(all.map(({ CONCH_PORT_BASE }) => CONCH_PORT_BASE)).size).toBe(10);

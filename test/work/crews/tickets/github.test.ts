@@ -23,7 +23,7 @@ type Issue = {
 type Comment = { id: number; issue: number; body: string; user: { login: string }; author_association: string };
 type Answer = { readonly status: number; readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> };
 
-/** The part of GitHub that a crew uses, on this machine. */
+/** A local server with the part of GitHub's API that a crew uses. */
 class FakeGitHub {
   readonly issues: Issue[] = [];
   readonly labelled: Record<number, string> = {};
@@ -32,7 +32,7 @@ class FakeGitHub {
   readonly requests: string[] = [];
   readonly tokens = new Set<string>();
   setsLabels = true;
-  /** Answers in place of the next ones. */
+  /** Answers that replace the next answers of the server, in this order. */
   readonly refusals: Answer[] = [];
   #server: Server | null = null;
 
@@ -193,7 +193,7 @@ describe('issues of GitHub', () => {
     expect((await (await open()).list()).tickets).toHaveLength(204);
   });
 
-  test('whose label somebody without the right set are listed, and not taken', async () => {
+  test('labelled by somebody without write permission are listed with the reason, and are no tickets', async () => {
     const { hub, open } = await stage();
     hub.issue(1, null, 'eve');
     hub.issue(2, null, 'stranger');
@@ -206,7 +206,7 @@ describe('issues of GitHub', () => {
     });
   });
 
-  test('are asked for at most once in 30 seconds, and labels are looked up once for each change', async () => {
+  test('are fetched at most once in 30 seconds, and labels are looked up once for each change', async () => {
     const { hub, open } = await stage();
     hub.issue(1);
     const source = await open();
@@ -255,7 +255,7 @@ describe('issues of GitHub', () => {
     expect(hub.issues[0]?.assignees).toEqual([{ login: 'conch-bot' }]);
   });
 
-  test('that another crew has claimed are left to it, until the lease has run out', async () => {
+  test('that another crew has claimed cannot be claimed until its lease has expired', async () => {
     const { hub, open } = await stage();
     hub.issue(1);
     hub.claim(1, 'other', NOW + DAY_MS);
@@ -300,7 +300,7 @@ describe('issues of GitHub', () => {
     expect(hub.comments).toHaveLength(1);
   });
 
-  test('cannot be held by a comment of somebody without the right', async () => {
+  test('cannot be claimed by a comment of somebody without write permission', async () => {
     const { hub, open } = await stage();
     hub.issue(1);
     hub.claim(1, 'other', NOW + DAY_MS, 'eve');
@@ -317,7 +317,7 @@ describe('issues of GitHub', () => {
     expect(await (await open('other')).claim?.('gh-1')).toBeNull();
   });
 
-  test('get a note of a meeting as one comment, which is no claim whatever it says', async () => {
+  test('get a note of a meeting as one comment, which never counts as a claim', async () => {
     const { hub, open } = await stage();
     hub.issue(1);
     const source = await open();
@@ -365,7 +365,7 @@ describe('issues of GitHub', () => {
     ['retry-after', { 'retry-after': '120' }, 120_000],
     ['the reset', { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': `${NOW / 1_000 + 300}` }, 300_000],
     ['no time', {}, 60_000],
-  ])('at a limit with %s are not asked for before that', async (_name, headers, ms) => {
+  ])('at a rate limit with %s are not fetched before this time', async (_name, headers, ms) => {
     const { hub, open } = await stage();
     hub.refusals.push({ status: 429, headers, body: { message: 'slow down' } });
     const source = await open();

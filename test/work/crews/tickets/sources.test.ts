@@ -49,7 +49,7 @@ describe('issues of beads', () => {
     expect(readIssues(lines.join('\n'), NOW).tickets[1]?.deps).toEqual(deps);
   });
 
-  test('wait for the blockers of the issue that they are a part of', () => {
+  test('wait for the blockers of their parent issue', () => {
     const parent = issue('bd-2', blocks('bd-2', 'bd-1'));
     const child = issue('bd-3', blocks('bd-3', 'bd-2', 'parent-child'));
     expect(readIssues([issue('bd-1'), parent, child].join('\n'), NOW).tickets[2]?.deps).toEqual(['bd-1']);
@@ -68,7 +68,7 @@ describe('issues of beads', () => {
     expect(sortTickets(listed, [], () => false).ready).toEqual([]);
   });
 
-  test('start when the time until which they were put off has passed', () => {
+  test('start when their time "defer_until" has passed', () => {
     const listed = readIssues(issue('bd-1', { defer_until: '2026-01-01T00:00:00Z' }), NOW);
     expect(sortTickets(listed, [], () => false).ready.map(({ id }) => id)).toEqual(['bd-1']);
   });
@@ -80,7 +80,7 @@ describe('issues of beads', () => {
     expect(unreadable[1]?.why).toBe('its id is no name for a branch');
   });
 
-  test('in a file that is not there are an error that names it', async () => {
+  test('in a missing file are an error that names the file', async () => {
     const path = join(newFolder(), 'issues.jsonl');
     await expect(beadsTickets(path, () => NOW).list()).rejects.toThrow(path);
   });
@@ -103,7 +103,7 @@ describe('tickets of tk', () => {
     closed: async () => {},
   };
 
-  /** A program of this machine that answers as tk would. */
+  /** Tickets of tk, whose program is this shell script. */
   function tk(script: string, limitMs?: number, isClosed = true): TicketSource {
     const folder = newFolder();
     const command = join(folder, 'tk');
@@ -125,11 +125,11 @@ describe('tickets of tk', () => {
   test.each([
     ['answers wrongly', 'echo what', 'a line that cannot be read: "what"'],
     ['fails', 'echo "no tickets here" >&2; exit 3', 'no tickets here'],
-  ])('of a program that %s are an error in its words', async (_how, script, why) => {
+  ])('of a program that %s are an error with the output of the program', async (_how, script, why) => {
     await expect(tk(script).list()).rejects.toThrow(why);
   });
 
-  test('that are finished are closed by the program, when their file says closed in the copy of people', async () => {
+  test('that are finished are closed by the program when their file in the working copy says closed', async () => {
     const closes = '[ "$1 $2" = "close c-1" ] || exit 4';
     expect(await tk(closes).finish?.('c-1')).toBe(true);
     await expect(tk(closes).finish?.('c-2')).rejects.toThrow('failed');
@@ -140,7 +140,7 @@ describe('tickets of tk', () => {
     await expect(tk('exec sleep 60', 200).list()).rejects.toThrow('took longer than 0.2 s');
   });
 
-  test('without the program are an error that names it', async () => {
+  test('without the program are an error that names the program', async () => {
     const source = tkTickets(
       files,
       (args) => askProgram('no-such-tk', args, tmpdir()),

@@ -36,12 +36,12 @@ describe('a ticket in the format of tk', () => {
     ]);
   });
 
-  test('is not closed by a rule and a status in its text', () => {
+  test('is not closed by a line "---" and a status in its text', () => {
     const read = parse([...FRONT, '# T', '---', 'status: closed', '---', 'DONE']);
     expect(read).toMatchObject({ status: 'open', text: '---\nstatus: closed\n---\nDONE' });
   });
 
-  test('without priority, title and dependencies has the usual ones', () => {
+  test('has defaults for a missing priority, title and dependencies', () => {
     expect(parse(['---', 'status: in_progress', '---'])).toMatchObject({
       priority: 2,
       title: 'c-1',
@@ -71,7 +71,7 @@ describe('a ticket in the format of tk', () => {
     expect(() => parseTicket('c-1', bytes)).toThrow(why);
   });
 
-  test.each(['../x', 'a..b', 'a/b', 'x.lock', '', '-a', 'a b', 'ü'])('takes no id %j', (id) => {
+  test.each(['../x', 'a..b', 'a/b', 'x.lock', '', '-a', 'a b', 'ü'])('cannot have the id %j', (id) => {
     expect(isTicketId(id)).toBe(false);
   });
 
@@ -110,7 +110,7 @@ function ticket(id: string, more: Partial<Ticket> = {}): Ticket {
   return { id, title: id, text: '', status: 'open', deps: [], priority: 2, touches: [], ...more };
 }
 
-/** Tickets of which each waits for the one before. */
+/** A chain of tickets: each ticket waits for the ticket before it. */
 function inARow(count: number): readonly Ticket[] {
   return Array.from({ length: count }, (_, index) =>
     ticket(`t${index}`, { deps: index === 0 ? [] : [`t${index - 1}`] }),
@@ -160,18 +160,18 @@ describe('sorting tickets', () => {
     expect(sorted(all, ['b']).ready.map(({ id }) => id)).toEqual(['c']);
   });
 
-  test('goes through ten thousand tickets in a row without a deep call', () => {
+  test('sorts a chain of ten thousand tickets without a stack overflow', () => {
     expect(sorted(inARow(10_000)).ready.map(({ id }) => id)).toEqual(['t0']);
   });
 
-  test('costs no more for each of many tickets in a row than for each of a few', async () => {
+  test('takes linear time for a chain of tickets', async () => {
     await mustGrowLinearly((size) => {
       const all = inARow(size);
       return () => sorted(all);
     }, 4_000);
   });
 
-  test('names the shortest way of each ticket that waits for itself, and of no ticket that waits for one', () => {
+  test('names the shortest cycle of each ticket that waits for itself, and none for a ticket that waits for a cycle', () => {
     const all = [
       ticket('a', { deps: ['b', 'c'] }),
       ticket('b', { deps: ['c'] }),
