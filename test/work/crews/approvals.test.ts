@@ -25,11 +25,11 @@ describe('setup files of a repository', () => {
     ['conductor.json', '{"scripts":{"setup":["npm ci"]}}'],
     ['.emdash.json', 'no JSON'],
     ['.cursor/worktrees.json', '{"setup-worktree-windows":["w"]}'],
-  ])('%s with %s names none', async (file, text) => {
+  ])('%s with %s names no commands', async (file, text) => {
     expect(await at({ [file]: text })).toBe(null);
   });
 
-  test('count in their order, and their digest changes with the file and with the script that it names', async () => {
+  test('are searched in a fixed order, and the digest changes with the file and with the script that it names', async () => {
     const conductor = { 'conductor.json': '{"scripts":{"setup":"npm ci"}}' };
     const cursor = { '.cursor/worktrees.json': '{"setup-worktree":"setup.sh"}' };
     expect(await at({ ...conductor, ...cursor })).toMatchObject({ file: '.cursor/worktrees.json' });
@@ -59,7 +59,7 @@ test.each([
   ['outside the worktree', '../../setup.sh', () => {}],
   ['that git ignores', 'setup.sh', (repo: string) => writeFileSync(join(repo, '.cursor/setup.sh'), 'touch made')],
   ['that is a link', 'link.sh', (repo: string) => symlinkSync('../../setup.sh', join(repo, '.cursor/link.sh'))],
-] as const)('refuses a setup script %s, to whose text no yes would be bound', async (_name, script, make) => {
+] as const)('refuses a setup script %s, because an approval would not cover its text', async (_name, script, make) => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   add(repo, '.gitignore', 'made\nagents/\nsetup.sh');
   add(repo, '.worktreeinclude', 'setup.sh');
@@ -94,7 +94,7 @@ function oneFile(folder: string, { channel }: { readonly channel: string }): str
   return 'DONE';
 }
 
-test('runs the commands of a setup file after one yes, and asks again when the file changed', async () => {
+test('runs the commands of a setup file after one approval, and asks again when the file changed', async () => {
   const room = await stage(
     withSetup(),
     (folder, turn) => {
@@ -117,7 +117,7 @@ test('runs the commands of a setup file after one yes, and asks again when the f
   expect(await room.command('/crew accept setup-00000000')).toMatchObject({ ok: false });
   expect(await room.command(`/crew accept setup-${first.slice(0, 8)}`)).toMatchObject({ ok: true });
   await until(() => room.app.crews.state('web')?.finished.length === 1);
-  // The merge of c-1 changed the file, so its commands are new.
+  // The merge of c-1 changed the file, so its commands need a new approval.
   await until(() => asked(room, 'setup')?.digest !== first);
   expect(asked(room, 'setup')).toMatchObject({ allowed: null, what: expect.stringContaining('echo changed') });
   expect(git(repo, 'show', 'main:c-1.txt')).toBe('x');
@@ -168,7 +168,7 @@ test('says in the thread that nobody has allowed the commands of a setup file', 
   expect(told(room)).toContain(`${CHANNEL}/web/c-1 Conch: · c-1: the commands of conductor.json were not run: nobody`);
 });
 
-test('starts nobody while main has several test runners, until an operator takes the first', async () => {
+test('starts no worker while main has several test runners, until an operator accepts the first runner', async () => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   add(repo, 'package.json', '{"scripts":{"test":"true"}}');
   add(repo, 'Cargo.toml', '');

@@ -22,7 +22,7 @@ afterEach(async () => {
   for (const close of closing.splice(0)) await close();
 });
 
-/** The real backends of a configuration. `started`: called with it when they accept agents. */
+/** Starts the real backends of a configuration. `started`: called when they accept agents. */
 async function realBackends(config: Config, started: (config: Config) => void) {
   const log = createLog({ level: 'fatal', pretty: false, secrets: [] });
   const backends = await createBackends({ config, clock: systemClock(), timers: systemTimers, log });
@@ -32,7 +32,7 @@ async function realBackends(config: Config, started: (config: Config) => void) {
   return backends.backendFor;
 }
 
-/** A worker of this kind turns a ticket into a merged commit in two steps. */
+/** Expects that a worker with this backend turns a ticket into a merged commit in two steps. */
 async function merges(backend: object, config: object = {}, started: (config: Config) => void = () => {}) {
   const room = await stageOf({
     repo: repository({ 'c-1': ticketText('c-1') }),
@@ -41,7 +41,7 @@ async function merges(backend: object, config: object = {}, started: (config: Co
     backends: (loaded) => realBackends(loaded, started),
   });
   await room.command('/crew run');
-  // Each kind starts programs of its own, which takes its time on a busy machine.
+  // Each backend starts programs, which takes long on a busy machine.
   await expect.poll(() => room.app.crews.state('web')?.finished.length, { timeout: 90_000 }).toBe(1);
   await finished(room, 1);
   expect(mainTickets(room.repo)).toEqual(['c-1']);
@@ -58,7 +58,7 @@ async function freePort(): Promise<number> {
 }
 
 describe('a worker finishes a ticket', () => {
-  test('that is a program, which gets its session as an id, and resumes it', async () => {
+  test('that is a program, which gets a session id in its first step and resumes this session in the next one', async () => {
     const seen = join(mkdtempSync(join(tmpdir(), 'conch-worker-')), 'args');
     const { one } = await merges({
       kind: 'command',
@@ -81,7 +81,7 @@ describe('a worker finishes a ticket', () => {
     expect(one).toBe('acp');
   });
 
-  test('over ACP, and what a step left running has ended at its end, but not what the agent holds', async () => {
+  test('that speaks ACP; orphaned processes of its step are killed, child processes of the agent are not', async () => {
     const seen = join(mkdtempSync(join(tmpdir(), 'conch-worker-')), 'seen');
     const args = [WORKER, 'acp', seen];
     await merges({ kind: 'acp', profile: 'generic', command: process.execPath, args });
@@ -101,7 +101,7 @@ describe('a worker finishes a ticket', () => {
     expect(one).toBe('remote');
   });
 
-  test('that is a model with tools of a server, and says that its price is not known', async () => {
+  test('that is a model with tools of a server, and marks usage without a known price', async () => {
     const mock = new LLMock({ port: 0, host: '127.0.0.1' });
     mock.on({ predicate: () => true }, async (request: ChatCompletionRequest) => answerOf(request));
     await mock.start();

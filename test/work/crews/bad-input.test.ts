@@ -53,7 +53,7 @@ test('lists tickets that cannot be read or named with the reason, and works on t
   expect(mainTickets(repo)).toEqual(['c-1']);
 });
 
-test('a second crew that reaches the same repository by a link says who has it, and the first works', async () => {
+test('refuses a second crew that reaches the same repository by a link, and names the process that has it', async () => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   const link = join(mkdtempSync(join(tmpdir(), 'conch-crew-link-')), 'repo');
   symlinkSync(repo, link);
@@ -98,7 +98,7 @@ test('works where main is checked out in another worktree, and people are on a b
   expect(git(other, 'status', '--porcelain')).toBe('');
 });
 
-test('a worker whose work cannot be stored keeps its worktree, and is reset when it can be', async () => {
+test('keeps the worktree of a worker whose work cannot be stored, and resets the worker when it can be stored', async () => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   const hold = Promise.withResolvers<void>();
   let isHalf = false;
@@ -109,7 +109,7 @@ test('a worker whose work cannot be stored keeps its worktree, and is reset when
     return '';
   });
   const state = () => room.app.crews.state('web');
-  // A ref with this name leaves no room for the refs of stored work.
+  // A ref with this name makes refs for stored work below it impossible.
   git(repo, 'update-ref', 'refs/conch/kept/A-c-1', 'main');
   await room.command('/crew run');
   await until(() => isHalf);
@@ -130,7 +130,7 @@ test('a worker whose work cannot be stored keeps its worktree, and is reset when
 test.each([
   ['missing', () => void (process.env['PATH'] = tmpdir()), 'git was not found. Install git 2.30 or newer.'],
   ['too old', () => replaceGit('echo git version 2.25.1'), 'git 2.25 is too old. Install git 2.30 or newer.'],
-])('says what to install where git is %s, and the program works on', async (_what, change, words) => {
+])('says what to install when git is %s, and the rest of the program works', async (_what, change, words) => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   change();
   const room = await stage(repo, oneFile);
@@ -138,7 +138,7 @@ test.each([
   expect(await room.command('/floor status')).toMatchObject({ ok: true });
 });
 
-test('a disk that fills up while work is stored is said, and nothing is lost', async () => {
+test('reports a disk that fills up while work is stored, and loses no work', async () => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   const full = join(mkdtempSync(join(tmpdir(), 'conch-full-')), 'full');
   replaceGit(

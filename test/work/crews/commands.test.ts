@@ -39,7 +39,7 @@ describe('/crew stop', () => {
     expect(worker()?.stepCount).toBe(1);
   });
 
-  test.each(['now', '--now'])('with "%s" cuts the step, and /crew run repeats it', async (how) => {
+  test.each(['now', '--now'])('with "%s" cuts off the step, and /crew run repeats the step', async (how) => {
     const { room, steps, release, worker } = await held();
     expect(await room.command(`/crew stop ${how}`)).toMatchObject({ ok: true });
     await until(() => worker()?.step?.queued === true);
@@ -166,7 +166,7 @@ describe('a crew that is changed in turnConfig.json while Conch runs', () => {
     expect(mainTickets(other)).toEqual(['b-1']);
   });
 
-  test('that cannot be opened says so, and is opened when the configuration is mended', async () => {
+  test('that cannot be opened says so, and is opened when the configuration is corrected', async () => {
     const { room, release } = await held();
     release();
     await finished(room, 1);
@@ -177,7 +177,7 @@ describe('a crew that is changed in turnConfig.json while Conch runs', () => {
   });
 });
 
-describe('the recovery at the start', () => {
+describe('a crew after a restart', () => {
   /** Starts the program again over the same store, after `between`. */
   async function again(between: (repo: string) => void, isThere: (room: Room) => boolean, crew: object, works: Work) {
     const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
@@ -192,7 +192,7 @@ describe('the recovery at the start', () => {
   }
   const steps = (room: Room) => room.app.crews.state('web')?.workers[0]?.stepCount ?? 0;
 
-  test('opens the ticket of a worker again whose worktree is gone, and twice changes nothing more', async () => {
+  test('reopens the ticket of a worker whose worktree is gone; a second start adds no worktree', async () => {
     const { repo, start } = await again(
       (folder) => rmSync(join(folder, 'agents/A-c-1'), { recursive: true }),
       (room) => steps(room) > 1,
@@ -310,7 +310,7 @@ test('a ticket that a person stopped goes on after /floor resume', async () => {
   await finished(room, 1);
 });
 
-test('a worker is added to no other channel: it sits only in the thread of its ticket', async () => {
+test('refuses to add a worker to another channel than the thread of its ticket', async () => {
   const { room, release, worker } = await held();
   const refused = expect.stringContaining('unless a crew seats it.');
   for (const channel of [CHANNEL, `${CHANNEL}/web/c-2`])
@@ -321,7 +321,7 @@ test('a worker is added to no other channel: it sits only in the thread of its t
   await finished(room, 1);
 });
 
-test('/crew assign says that the crew is stopped', async () => {
+test('/crew assign is refused while the crew is stopped', async () => {
   const room = await stage(one(), () => 'DONE');
   expect(await room.command('/crew assign A c-1')).toMatchObject({
     ok: false,

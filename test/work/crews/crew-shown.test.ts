@@ -55,7 +55,7 @@ const asks = (name: string, since: number): Worker =>
   atWork(name, { status: 'done', step: null, waiting: { for: 'weakened', why: 'it skips a test', since } });
 
 describe('the workers of a crew', () => {
-  test('those that wait for a person come first, the longest wait first', () => {
+  test('are listed with those that wait for a person first, the longest wait first', () => {
     const stuck = atWork('D', { status: 'stuck', step: null, errors: 5, errorAt: 150, lastError: 'ENOSPC' });
     const crew = crewOf([worker('A'), atWork('B'), asks('C', 300), stuck, asks('E', 200)]);
     const { workers } = crewViewOf(crew, AROUND);
@@ -111,18 +111,18 @@ describe('the workers of a crew', () => {
     expect(crewViewOf(crewOf([one]), AROUND).workers[0]).toMatchObject({ waits: words, since });
   });
 
-  test('a worker that is stuck after conflicts says so', () => {
+  test('a worker that is stuck after conflicts shows their number', () => {
     const stuck = atWork('A', { status: 'stuck', step: null, conflicts: 4 });
     expect(crewViewOf(crewOf([stuck]), AROUND).workers[0]?.waits).toBe('met 4 conflicts with main');
   });
 
-  test('a merge that another one holds up names the other worker', () => {
+  test('a merge that waits for another merge names the other worker', () => {
     const waits = atWork('A', { status: 'done', step: null, next: 'merge' });
     const crew = crewOf([waits, worker('B')], { merging: { worker: 'B', tip: '1', main: '2' } });
     expect(crewViewOf(crew, AROUND).workers[0]?.waits).toBe('waits for the merge of B');
   });
 
-  test('a step that is held up asks people, with the reason of its floor', () => {
+  test('a step that its floor holds up waits for people, with the reason of the floor', () => {
     const held = crewViewOf(crewOf([atWork('A')]), {
       ...AROUND,
       whyHeld: () => ({ words: 'A waits for approval.', asks: true }),
@@ -130,7 +130,7 @@ describe('the workers of a crew', () => {
     expect(held.workers[0]).toMatchObject({ waits: 'A waits for approval.', asksPeople: true, isQuestion: false });
   });
 
-  test('each state offers its commands alone, marked with the question or the ticket', () => {
+  test('each state offers only its own commands; each button has the time of its question or ticket', () => {
     const stuck = atWork('D', { status: 'stuck', step: null, lastError: 'x' });
     const usedUp = atWork('F', { stepCount: 20, waiting: { for: 'unfinished', why: 'w', since: 400 } });
     const review = atWork('G', { status: 'done', step: null, next: 'review' });
@@ -170,7 +170,7 @@ describe('the workers of a crew', () => {
 });
 
 describe('the tickets of a crew', () => {
-  test('are counted by state, the newest merge first, and at most as many are listed', () => {
+  test('are counted by state, and at most the newest `most` of each state are listed', () => {
     const finished = Array.from({ length: 2_000 }, (_, at) => ({ id: `m-${at}`, commit: `${at}`, worker: 'A', at }));
     const crew = crewOf([atWork('A')], {
       finished: [...finished, { id: 'u-1', commit: null, worker: 'B', at: 1 }],
@@ -193,7 +193,7 @@ describe('the tickets of a crew', () => {
 });
 
 describe('tests and merges', () => {
-  test('are counted by their facts, and a conflict is no other failed merge', () => {
+  test('are counted by their facts, and a conflict counts as one dropped merge only', () => {
     let crew = crewOf([atWork('A')]);
     const facts = [
       { type: 'tested', worker: 'A', tip: '1', verdict: 'flaky', output: '' },
@@ -209,8 +209,8 @@ describe('tests and merges', () => {
   });
 });
 
-describe('the texts', () => {
-  test('a question stands with the commands that answer it, and secrets are removed everywhere', () => {
+describe('the texts about a crew', () => {
+  test('show a question with the commands that answer it, and redact secrets everywhere', () => {
     const clean = (text: string): string => text.replaceAll('it skips', '…');
     const facts = [{ key: 'web', seq: 1, hash: '', at: 5, fact: { type: 'noted', text: 'it skips b' } as const }];
     const view = crewViewOf(crewOf([asks('A', 300)]), { ...AROUND, clean, facts, problem: 'it skips c' });

@@ -12,7 +12,7 @@ import { filesTickets } from '../../../src/work/crews/tickets/files-tickets.ts';
 import { newTicketText, withStatus } from '../../../src/work/crews/tickets/ticket-file.ts';
 import { scene } from './git/scene.ts';
 
-/** The work of a crew on a new repository. `changes`: of its settings. */
+/** Opens the work of a crew on a new repository. `changes`: settings that replace the defaults. */
 async function opened(changes: Partial<CrewPlan> = {}, ports: Partial<CrewWorkPorts> = {}) {
   const place = scene();
   const plan = { id: 'web', repo: place.root, main: 'main', folder: 'agents', fetch: false, push: false, marks: 'm/' };
@@ -47,7 +47,7 @@ async function opened(changes: Partial<CrewPlan> = {}, ports: Partial<CrewWorkPo
   return { ...place, work };
 }
 
-/** A ticket with its worktree. */
+/** Makes a ticket and prepares its worktree. */
 async function begun({ work, git }: Awaited<ReturnType<typeof opened>>) {
   const base = git('rev-parse', 'main');
   const place = await work.place('A', 'c-1', emptyCrew('web'), base);
@@ -67,7 +67,7 @@ test.each<readonly [string, Partial<Crew>]>([
   ['ticket whose worktree was left', { workers: [holds('A', 'c.1', 'agent/A-c-1', 'left')] }],
   ['ticket with a kept branch', { branches: [{ id: 'C-1', branch: 'agent/A-C-1' }] }],
   ['merged ticket', { finished: [{ id: 'c#1', commit: 'm', worker: 'A', at: 0 }] }],
-])('a ticket whose name would be that of another %s gets another branch and folder', async (_what, more) => {
+])('a ticket whose name is taken by another %s gets another branch and folder', async (_what, more) => {
   const { work, root, git } = await opened();
   const base = git('rev-parse', 'main');
   const crew = { ...emptyCrew('web'), ...more };
@@ -80,7 +80,7 @@ test.each<readonly [string, Partial<Crew>]>([
   await work.release();
 });
 
-test('a merged ticket whose file only the copy of people has is closed after a crash, too', async () => {
+test('closes a merged ticket after a crash also when only the working copy has its file', async () => {
   const tickets = async (repository: Repository) => filesTickets(repository, '.tickets');
   const { work, root, git } = await opened({}, { tickets });
   const file = `${root}/.tickets/c-1.md`;
@@ -95,7 +95,7 @@ test('a merged ticket whose file only the copy of people has is closed after a c
   await work.release();
 });
 
-test('a worktree that is cleared again after a crash has the same stored work and branch', async () => {
+test('clearing a worktree again after a crash returns the same stored work and branch', async () => {
   const { work, root, git, gitIn, commit } = await opened();
   const worktree = `${root}/agents/A-c-1`;
   const branch = 'agent/A-c-1';
@@ -112,7 +112,7 @@ test('a worktree that is cleared again after a crash has the same stored work an
   await work.release();
 });
 
-test('a branch with commits that are stored nowhere stays when its worktree is gone', async () => {
+test('keeps a branch whose commits are stored nowhere else when its worktree is gone', async () => {
   const { work, root, git, commit } = await opened();
   const worktree = `${root}/agents/A-c-1`;
   const branch = 'agent/A-c-1';
@@ -125,7 +125,7 @@ test('a branch with commits that are stored nowhere stays when its worktree is g
   await work.release();
 });
 
-test('a ticket that goes on has its own names again, and begins where its branch did', async () => {
+test('a ticket that is continued gets its names again, and the base of its earlier branch', async () => {
   const { work, git, commit } = await opened();
   const base = git('rev-parse', 'main');
   git('branch', 'agent/A-c-1', git('commit-tree', '-p', base, '-m', 'half', `${base}^{tree}`));
@@ -142,7 +142,7 @@ test('a ticket that goes on has its own names again, and begins where its branch
   await work.release();
 });
 
-test('commits that no branch has are stored when their worktree is cleared', async () => {
+test('stores commits that are on no branch when their worktree is cleared', async () => {
   const stage = await opened();
   const ticket = await begun(stage);
   stage.gitIn(ticket.worktree, 'checkout', '--quiet', '--detach');
@@ -152,7 +152,7 @@ test('commits that no branch has are stored when their worktree is cleared', asy
   await stage.work.release();
 });
 
-test('instructions for agents that an agent wrote are work, and those of Conch are not', async () => {
+test('counts instruction files that an agent wrote as work, and those that Conch wrote not', async () => {
   const stage = await opened();
   const ticket = await begun(stage);
   expect(await stage.work.measure(ticket, 'A', false)).toMatchObject({ dirty: false });
@@ -170,7 +170,7 @@ test.each([
   ['has no settings', ''],
   ['writes diffs without prefixes', '[diff]\n\tnoprefix = true\n'],
   ['writes diffs with other prefixes', '[diff]\n\tmnemonicPrefix = true\n'],
-])('skipped tests are found in files that a branch calls binary, when the user’s git %s', async (_what, settings) => {
+])('finds skipped tests in files that a branch marks as binary, when the user’s git %s', async (_what, settings) => {
   const stage = await opened();
   stage.commit('test/x.test.js', 'test("a", () => {});\n');
   stage.write('../.gitconfig', `[user]\n\tname = Ann\n\temail = ann@localhost\n${settings}`);
@@ -189,7 +189,7 @@ test('a repository that is reached by a link has the same folders', async () => 
   expect(repository).toMatchObject({ root, commonDir: `${root}/.git` });
 });
 
-test('a branch can be measured whose changed files are too many for one command line', async () => {
+test('measures a branch with more changed files than fit into one command line', async () => {
   const stage = await opened();
   const ticket = await begun(stage);
   const blob = stage.git('hash-object', '-w', 'a.txt');
@@ -207,7 +207,7 @@ test.each(['\n', '\r\n'])('a ticket without a status can be closed (%j)', (end) 
   expect(withStatus(lines(), 'closed')).toBe(lines('status: closed'));
 });
 
-test('main is pushed to the branch that it follows', async () => {
+test('fetches main from the upstream branch that it tracks', async () => {
   const { root, home, git, commit, open } = scene();
   git('clone', '--quiet', '--bare', root, `${home}/remote.git`);
   git('-C', `${home}/remote.git`, 'branch', '-m', 'main', 'trunk');
@@ -221,7 +221,7 @@ test('main is pushed to the branch that it follows', async () => {
   expect(await fetchMain(repository)).toEqual({ remote: 'origin', commit: tip, problem: null });
 });
 
-test('a git that cannot tell whether two commits are in conflict leaves that to the merge', async () => {
+test('reports no conflict when git is too old to test for one, and leaves the conflict to the merge', async () => {
   const { git, commit, shim, open } = scene();
   const env = shim('case " $* " in *" merge-tree "*) echo usage >&2; exit 129;; esac\nexec "$GIT" "$@"');
   const base = git('rev-parse', 'main');

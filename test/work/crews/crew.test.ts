@@ -47,10 +47,10 @@ function work(tree: string, more: Partial<WorktreeState> = {}): WorktreeState {
   return { tree, tip: `tip-${tree}`, ahead: 1, dirty: false, unmerged: [], ...more };
 }
 
-/** Plays commands, one second apart; a cause at the instant of its end. Throws at the first that is refused. */
+/** Gives commands to a crew, one second apart; a CAUSE has the time of the command before it. */
 class Play {
   crew: Crew = emptyCrew('web');
-  /** The messages of each ticket in the crew's channel. Later lines edit them. */
+  /** Ticket and subject of each message in the crew's channel. A later line with an equal subject edits the message. */
   readonly told = new Set<string>();
   readonly facts: CrewFact[] = [];
   at = 0;
@@ -83,7 +83,7 @@ class Play {
     return worker;
   }
 
-  /** One step: granted, said, ended, measured. */
+  /** Plays a whole step of worker A: grant, text, end and measured work. */
   step(text: string, left: WorktreeState, epoch = EPOCH): this {
     const worker = 'A';
     return this.give(
@@ -163,7 +163,7 @@ test('a crew acts for the operator who started it last', () => {
   expect(play.give({ type: 'RUN', by: 'Bob', askedBy: 'u-2' }).crew.askedBy).toBe('u-2');
 });
 
-test('a crew takes at most 100 proposed tickets, from steps alone, and no id twice', () => {
+test('a crew takes at most 100 proposed tickets, only from a step under way, and gives no id twice', () => {
   const proposal = (title: string): CrewCommand => ({
     type: 'PROPOSE',
     worker: 'A',
@@ -184,7 +184,7 @@ test('a crew takes at most 100 proposed tickets, from steps alone, and no id twi
   expect([...play.told].filter((each) => each.includes('proposal'))).toEqual(['crew proposal p-1']);
 });
 
-test('a crew takes at most 100 replies without an answer, and declines the next one in words', () => {
+test('a crew takes at most 100 replies without an answer, and declines the next one with the reason', () => {
   const reply = (message: string, more: object = {}): CrewCommand => ({
     type: 'REPLY',
     message,
@@ -254,7 +254,7 @@ describe('assigning', () => {
     expect(play.refusal({ type: 'ASSIGN', worker: 'B', ticket: ticket('c-2', 1) })).toBeNull();
   });
 
-  test('gives a worker only one ticket, and none while the runner is stopped', () => {
+  test('gives a worker only one ticket, and none while the crew is stopped', () => {
     const play = assigned();
     expect(play.refusal({ type: 'ASSIGN', worker: 'A', ticket: ticket('c-2', 1) })).toBe('NOT_IDLE');
     play.give({ type: 'STOP', by: 'ann' });
@@ -268,7 +268,7 @@ describe('assigning', () => {
     expect(play.worker().status).toBe('ready');
   });
 
-  test('binds an answer for the whole crew to what people have read, and tests a red main anew after a yes', () => {
+  test('counts an answer only for the text that people have read, and tests a red main again after an approval', () => {
     const asked = { about: 'setup', digest: 'd1' } as const;
     const play = crew().give(
       { type: 'BASE', since: 'b0', tip: 'b1', verdict: 'red', why: 'a test fails' },
@@ -289,7 +289,7 @@ describe('assigning', () => {
     expect(play.crew.approvals).toEqual([{ about: 'setup', digest: 'd2', what: 'Run these?', allowed: null, by: '' }]);
   });
 
-  test('starts no ticket before main is tested, and says so', () => {
+  test('starts no ticket before main is tested', () => {
     const play = crew();
     play.crew = { ...play.crew, base: null };
     expect(play.refusal({ type: 'ASSIGN', worker: 'A', ticket: ticket('c-1') })).toBe('BASE_UNTESTED');
@@ -322,7 +322,7 @@ describe('assigning', () => {
 });
 
 describe('a step', () => {
-  test('makes the worker working, and counts', () => {
+  test('sets the worker to working and is counted', () => {
     const play = ready();
     expect(play.worker()).toMatchObject({ status: 'ready', stepCount: 0, step: { kind: 'init' } });
     play.give({ type: 'GRANTED', worker: 'A', epoch: 3 });
@@ -353,7 +353,7 @@ describe('a step', () => {
     expect(step?.about).toContain('DONE is followed by more text');
   });
 
-  test('counts the last text of its turn', () => {
+  test('is done only when the last text of its turn ends with DONE', () => {
     const play = ready().give(
       { type: 'GRANTED', worker: 'A', epoch: EPOCH },
       { type: 'SAID', worker: 'A', epoch: EPOCH, text: 'DONE' },
@@ -419,7 +419,7 @@ describe('a step', () => {
     expect(play.worker()).toMatchObject({ status: 'working', step: { kind: 'conflict' } });
   });
 
-  test('number 20 makes the worker done, unfinished, and its merge waits for people', () => {
+  test('that is the last allowed one makes the worker done but unfinished, and its merge waits for people', () => {
     const play = ready({ maxSteps: 2 }).step('one', work('1')).step('two', work('1'));
     expect(play.worker()).toMatchObject({ status: 'done', unfinished: true });
     play.give(tested('green'));
@@ -438,7 +438,7 @@ describe('a step', () => {
     expect(play.worker()).toMatchObject({ status: 'working', maxSteps: 2, step: { kind: 'test', about } });
   });
 
-  test('is cut by a stop at once, is not counted, and runs again later', () => {
+  test('is cut off by /crew stop now, is not counted, and runs again later', () => {
     const play = ready().give({ type: 'GRANTED', worker: 'A', epoch: 1 }, { type: 'STOP', by: 'ann', now: true });
     expect(play.crew.running).toBe(false);
     play.give({ type: 'ENDED', worker: 'A', epoch: 1, how: 'stopped', why: 'a person stopped it' });
@@ -447,13 +447,13 @@ describe('a step', () => {
     expect(play.give({ type: 'RUN', by: 'ann' }).worker().step?.queued).toBeUndefined();
   });
 
-  test('that the floor has not granted is taken back by a stop at once', () => {
+  test('that the floor has not granted is queued again by /crew stop now', () => {
     const play = ready().give({ type: 'STOP', by: 'ann', now: true });
     expect(play.worker().step).toMatchObject({ queued: true, epoch: null });
     expect(play.refusal({ type: 'GRANTED', worker: 'A', epoch: 1 })).toBe('NOT_ITS_STEP');
   });
 
-  test('under way is cut by a stop at once also when the crew is stopped', () => {
+  test('under way is cut off by /crew stop now also when the crew is stopped', () => {
     const play = ready().give({ type: 'GRANTED', worker: 'A', epoch: 1 }, { type: 'STOP', by: 'ann' });
     expect(play.refusal({ type: 'STOP', by: 'ann' })).toBe('UNCHANGED');
     expect(play.refusal({ type: 'STOP', by: 'ann', now: true })).toBeNull();
@@ -481,7 +481,7 @@ describe('a step', () => {
     expect(play.worker('B').step?.queued).toBeUndefined();
   });
 
-  test('waits while the runner is stopped', () => {
+  test('waits while the crew is stopped', () => {
     const play = ready().give({ type: 'STOP', by: 'ann' }).step('one', work('1'));
     expect(play.worker().step).toMatchObject({ kind: 'step', queued: true });
     play.give({ type: 'RUN', by: 'ann' });
@@ -522,7 +522,7 @@ describe('a step', () => {
     expect(play.worker().step?.queued).toBeUndefined();
   });
 
-  test("at the limit of another crew's provider wait as long as that crew, never shorter than before", () => {
+  test('waits as long as another crew that is at the limit of its provider, never shorter than before', () => {
     const play = ready().give({ type: 'PAUSE', until: 60_000, why: 'limit' });
     expect(play.refusal({ type: 'PAUSE', until: 50_000, why: 'limit' })).toBe('UNCHANGED');
     expect(play.crew.paused?.until).toBe(60_000);
@@ -580,7 +580,7 @@ describe('a step', () => {
       [conflict],
       { kind: 'conflict', about: 'Files in conflict: a.js.\nYour side: c-1 "Title of c-1" by A.' },
     ],
-  ])('of %s that the budget stopped has its text when people extend the budget', (_what, commands, step) => {
+  ])('of %s that the budget stopped keeps its instruction when people extend the budget', (_what, commands, step) => {
     const play = done({ ticketCostMicros: 500, merge: 'pr' }).give(SPENT, ...commands);
     expect(play.worker().waiting?.for).toBe('budget');
     play.give(CONTINUE);
@@ -677,7 +677,7 @@ describe('errors of steps', () => {
     { type: 'CAUSE', worker: 'A', why },
   ];
 
-  /** A step, and twice a session that could not be resumed. */
+  /** Plays a good step, then two sessions that could not be resumed. */
   const lose = (play: Play): Play => {
     play.step('x', work('1')).give(...unresumed(2));
     expect(play.worker()).toMatchObject({ errors: 1, leaving: null });
@@ -718,7 +718,7 @@ describe('errors of steps', () => {
   });
 
   test.each(['a good step', 'another error'])(
-    'by sessions that could not be resumed, with %s between, do not',
+    'by sessions that could not be resumed, with %s between, do not reset the worker',
     (what) => {
       const play = ready()
         .step('x', work('1'))
@@ -779,7 +779,7 @@ test('shows the cause of an error with the worker', () => {
   expect(play.worker()).toMatchObject({ errors: 1, lastError: 'exited with code 1: no such file' });
 });
 
-test('a step during which the copy of people changed stops the worker, and people read what changed', () => {
+test('stops a worker when the copy of the user changed during its step, and tells people the change', () => {
   const play = ready().step('DONE', work('1', { copy: 'HEAD moved from 1 to 2.' }));
   expect(play.worker()).toMatchObject({
     status: 'working',
@@ -813,7 +813,7 @@ describe('a worker that is done', () => {
     expect(jobOf(play.crew, play.worker())).toBe('merge');
   });
 
-  test('waits in its pull request, and is asked about again after three rounds', () => {
+  test('waits for its pull request, and waits for people after three rounds', () => {
     const play = done({ merge: 'pr' }).give(tested('green'));
     expect(jobOf(play.crew, play.worker())).toBe('pull');
     const opened = (tip: string): CrewCommand => ({ type: 'PULLED', worker: 'A', tip, head: tip, number: 3, url: 'u' });
@@ -899,7 +899,7 @@ describe('a worker that is done', () => {
     ['an older commit', done, 'tip-0', 'UNCHANGED'],
     ['work that waits for its merge', () => done().give(tested('green')), 'tip-1', 'NOT_MERGING'],
     ['work that is not done', ready, 'tip-1', 'NOT_MERGING'],
-  ] as const)('does not take a conflict of %s', (_what, begin, tip, refusal) => {
+  ] as const)('refuses a conflict that was found in %s', (_what, begin, tip, refusal) => {
     const found = { type: 'CONFLICT', worker: 'A', tip, files: ['list.js'], landed: [] } as const;
     expect(begin().refusal(found)).toBe(refusal);
   });
@@ -937,7 +937,7 @@ describe('a worker that is done', () => {
   });
 
   test.each(['test', 'recheck'] as const)(
-    'without a worktree, with its %s next, is merged or opened again by people',
+    'without a worktree, with its %s next, waits for people, who may merge it',
     (next) => {
       const play = next === 'test' ? done() : rechecked();
       expect(play.worker().next).toBe(next);
@@ -956,7 +956,7 @@ describe('a worker that is done', () => {
     expect(jobOf(play.crew, play.worker())).toBe('merge');
   });
 
-  test('gets one more step for a conflict after its last one', () => {
+  test('gets one more step for a conflict after its last step', () => {
     const play = ready({ maxSteps: 1 }).step('DONE', work('1')).give(tested('green'), MERGE);
     play.give({ type: 'CONFLICT', worker: 'A', tip: 'tip-1', files: ['list.js'], landed: [] });
     expect(play.worker()).toMatchObject({ status: 'working', stepCount: 1, maxSteps: 2, step: { kind: 'conflict' } });
@@ -1005,7 +1005,7 @@ describe('a worker that is done', () => {
   });
 });
 
-/** A worker whose work is measured after its review. */
+/** A worker whose review has passed and whose work is measured again next. */
 function rechecked(): Play {
   const settings = { maxIterations: 3, until: 'review', onFail: 'stop', patience: 2, waitMs: 60_000 } as const;
   const signals = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };
@@ -1017,7 +1017,7 @@ function rechecked(): Play {
   );
 }
 
-test('tells the crew’s channel of a ticket in at most four messages, which later lines edit', () => {
+test('tells the crew’s channel of the course of a ticket in one message, and of its end in another', () => {
   const play = ready().give({ type: 'NOTE', text: 'c-1: copied .env', ticket: 'c-1' }).step('one', work('1'));
   for (let step = 0; step < 3; step += 1) play.step('thinking', work('1'));
   play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' });
@@ -1035,14 +1035,14 @@ test('tells the crew’s channel of a ticket in at most four messages, which lat
   ]);
 });
 
-test('counts results of tests and merges that were not made', () => {
+test('counts red tests, flaky tests, conflicts and dropped merges', () => {
   const play = done().give(tested('red'));
   play.step('DONE', work('1')).give(tested('flaky'), MERGE);
   play.give({ type: 'CONFLICT', worker: 'A', tip: 'tip-1', files: ['list.js'], landed: [] });
   expect(play.crew.counts).toEqual({ red: 1, flaky: 1, conflicts: 1, dropped: 1 });
 });
 
-test('keeps the patterns of a worker over its tickets', () => {
+test('keeps the file patterns of a worker after its ticket ends', () => {
   const play = new Play().give(
     { type: 'CONFIGURE', settings: SETTINGS },
     { type: 'SPAWN', workers: [{ name: 'A', agent: 'web-a', touches: ['src/**'] }] },
@@ -1064,7 +1064,7 @@ const IN: Readonly<Record<WorkerStatus, () => Play>> = {
   stuck,
 };
 
-describe('what a worker finds out', () => {
+describe('a note of a worker', () => {
   const found = (play: Play, text: string, worker = 'A') =>
     play.give({ type: 'SAID', worker, epoch: EPOCH, text: `NOTE: ${text}` });
 
@@ -1086,7 +1086,7 @@ describe('what a worker finds out', () => {
 
   const heardBy = (play: Play, worker: string) => play.worker(worker).heard?.map(({ text }) => text);
 
-  test('is told to others with their next step, once, with its source', () => {
+  test('is told to the other workers once, with its source, in the prompt of their next step', () => {
     const play = two();
     found(play, 'The API needs UTC.');
     found(play, 'The API needs UTC.');
@@ -1101,7 +1101,7 @@ describe('what a worker finds out', () => {
       );
     };
     over(EPOCH);
-    // It was found out during the first step, so the second one tells it, and a note meanwhile waits for the third.
+    // The note came during the first step, so the second prompt has it. A note during step 2 waits for step 3.
     expect(promptFor(play.worker('B'), PLACE)).toContain('A on c-1: The API needs UTC.');
     play.give({ type: 'GRANTED', worker: 'B', epoch: 8 });
     found(play, 'Port 80 is taken.');
@@ -1109,7 +1109,7 @@ describe('what a worker finds out', () => {
     expect(heardBy(play, 'B')).toEqual(['Port 80 is taken.']);
   });
 
-  test('concerns tickets whose files overlap, also those that begin later', () => {
+  test('reaches tickets whose files overlap, also tickets that begin later', () => {
     const play = two([['src/api/**'], ['docs/**']]);
     found(play, 'The API needs UTC.');
     expect(heardBy(play, 'B')).toBeUndefined();
@@ -1119,7 +1119,7 @@ describe('what a worker finds out', () => {
     expect([heardBy(play, 'C'), heardBy(play, 'D')]).toEqual([['The API needs UTC.'], undefined]);
   });
 
-  test('is kept for the fifty newest, and a prompt tells five', () => {
+  test('is stored while it is one of the newest fifty, and a prompt has the newest five', () => {
     const play = two();
     for (let at = 0; at < 60; at += 1) found(play, `fact ${at}`);
     expect(play.crew.discoveries).toHaveLength(50);
@@ -1135,7 +1135,7 @@ describe('what a worker finds out', () => {
     expect(heardBy(play, 'B')).toEqual([65, 66, 67, 68, 69].map((at) => `fact ${at}`));
   });
 
-  test('is told five at a time, and none is lost, when a step is put back', () => {
+  test('is not lost when a step is put back, and a prompt has at most five', () => {
     const play = two();
     const of = { worker: 'B', epoch: EPOCH } as const;
     for (let at = 0; at < 5; at += 1) found(play, `fact ${at}`);
@@ -1195,7 +1195,7 @@ describe('a merge', () => {
     expect(jobOf(now.crew, now.worker())).toBe('merge');
   });
 
-  test('that becomes due in quiet hours, because the crew was configured anew, waits for their end', () => {
+  test('that becomes due in newly configured quiet hours waits for their end', () => {
     const play = done({ window: { ms: MINUTE_MS } });
     play.at = Date.UTC(2026, 6, 1, 23);
     play.give(tested('green'), {
@@ -1233,7 +1233,7 @@ describe('a merge', () => {
     expect(play.worker().held).toBeUndefined();
   });
 
-  test('under way, of no ticket, or of a pull request is not held', () => {
+  test('cannot be held when it is under way, has no ticket or is a pull request', () => {
     expect(merging().refusal({ type: 'HOLD', worker: 'A', by: 'Bob' })).toBe('MERGE_UNDER_WAY');
     const hold: CrewCommand = { type: 'HOLD', worker: 'A', by: 'Bob' };
     expect(crew().refusal(hold)).toBe('NOTHING_TO_HOLD');
@@ -1275,7 +1275,7 @@ describe('a merge', () => {
     expect(play.worker().votes).toHaveLength(2);
   });
 
-  test('with votes is held by anybody, and the votes count on', () => {
+  test('with votes can be held by anybody, and the votes still count', () => {
     const play = asked().give(voted('u-1'), { type: 'HOLD', worker: 'A', by: 'Bob' });
     expect(play.worker().waiting).toMatchObject({ for: 'held', why: 'held by Bob; the tests are green' });
     play.give(voted('u-2'), MERGE);
@@ -1385,7 +1385,7 @@ describe('commands by state', () => {
     expect(jobOf(play.crew, play.worker())).toBeNull();
   });
 
-  test('a worktree that cleanup removes does not stay', () => {
+  test('cleanup leaves the worker no worktree', () => {
     const play = IN.working().give(COMMANDS.CLEANUP, STORED);
     expect(play.worker()).not.toHaveProperty('left');
   });
@@ -1480,7 +1480,7 @@ describe('a meeting about a conflict', () => {
     expect(play.refusal({ type: 'SEATED', worker: 'A', ticket: 'c-1' })).toBe('UNCHANGED');
   });
 
-  test('takes turns, the other side first, that count as no steps and cost money', () => {
+  test('takes turns, the other side first; the turns cost money and do not count as steps', () => {
     const play = met();
     const { stepCount } = play.worker();
     const { steps } = play.crew.usage;
@@ -1499,7 +1499,7 @@ describe('a meeting about a conflict', () => {
     expect(play.crew.usage.steps).toBe(steps);
   });
 
-  test('ends with what the worker agrees to, after it is noted on both tickets', () => {
+  test('ends with the agreement of the worker, after the agreement is noted on both tickets', () => {
     const play = agrees(met());
     expect(play.worker()).toMatchObject({ step: null, meeting: { agreed: 'both stay' } });
     expect(jobOf(play.crew, play.worker())).toBe('note');
@@ -1516,13 +1516,13 @@ describe('a meeting about a conflict', () => {
     ['the worker in code', 'meet', '```\nAGREED: mine\n```', undefined],
     ['the worker without words', 'meet', 'AGREED:', undefined],
     ['the worker twice', 'meet', 'AGREED: one\nAGREED: two', 'two'],
-  ])('hears of an agreement of %s only what counts', (_who, kind, text, agreed) => {
+  ])('takes only the last AGREED line with words of the worker: an agreement of %s', (_who, kind, text, agreed) => {
     const play = kind === 'side' ? met() : met().step('Mine.', work('1'), 8);
     play.step(text, work('1'), 9);
     expect(play.worker().meeting?.agreed).toBe(agreed);
   });
 
-  test('takes DONE for no signal', () => {
+  test('ignores the signal DONE', () => {
     const play = met().step('Mine.', work('1'), 8).step('DONE', work('1'), 9);
     expect(play.worker()).toMatchObject({ status: 'working', step: { kind: 'side' }, meeting: { turns: 2 } });
   });
@@ -1550,7 +1550,7 @@ describe('a meeting about a conflict', () => {
     expect(play.worker().retryAt).not.toBeNull();
   });
 
-  test('keeps an agreement whose turn fails, and notes it when the error is waited out', () => {
+  test('keeps an agreement whose turn fails, and notes it after the backoff', () => {
     const play = met()
       .step('Mine.', work('1'), 8)
       .give(
@@ -1637,7 +1637,7 @@ describe('a meeting about a conflict', () => {
   });
 });
 
-test('tells that a price is not known, also when a reviewer spent it', () => {
+test('marks the usage of a crew as unpriced when a reviewer used tokens without a known price', () => {
   const spent = { type: 'spent', agent: 'qa', epoch: 1, tokens: 8, costMicros: 0 } as Fact;
   const floor = { channel: 'c', task: { kind: 'review', primary: 'web-a', reviewer: 'qa' } } as unknown as Floor;
   const started = reviewMachine.decide(reviewMachine.empty('c'), { ...START, ticket: { crew: 'web', task: 'c-1' } }, 0);

@@ -16,7 +16,7 @@ test.each([
   async ({ tracked, written }) => {
     const repo = repository({ 'c-1': ticketText('c-1', { text: 'Write it.' }) });
     for (const name of tracked) add(repo, name, 'of people');
-    // People may be on another branch, which has other files.
+    // The user may be on another branch, which has other files.
     git(repo, 'switch', '-q', '-c', 'mine');
     add(repo, '.gitignore', 'dist');
     git(repo, 'rm', '-q', '--ignore-unmatch', ...FILES);
@@ -43,7 +43,7 @@ test.each([
   },
 );
 
-test('refuses a branch that adds the instructions of Conch, and people read where they are', async () => {
+test('refuses to merge a branch that adds the instructions of Conch, and names their file', async () => {
   const room = await stage(repository({ 'c-1': ticketText('c-1') }), (folder, _turn, step) => {
     if (step === 1) git(folder, 'add', '--force', 'CLAUDE.md');
     else git(folder, 'rm', '-q', '--cached', 'CLAUDE.md');

@@ -8,7 +8,7 @@ import { until } from '../reviews/stage.ts';
 import { CHANNEL, finished, git, opened, playedBy, repository, stage, stageOf, ticketText } from './stage.ts';
 import type { Work } from './played.ts';
 
-/** Who speaks in a meeting, in which ticket's thread, and what the prompt is. */
+/** A turn of a meeting: its speaker, the ticket in whose thread it is, and its prompt. */
 type Turn = { readonly speaker: 'other' | 'own'; readonly ticket: string; readonly prompt: string };
 
 /**
@@ -43,7 +43,7 @@ const tickets = () => ({ 'c-1': ticketText('c-1', { text: 'The text of c-1.' }),
 const AGREED = 'Both lines stay.\nAGREED: the merged line first';
 const NOTE = /^\*\*[-\dT:]+Z\*\*\n\n([AB]) on (c-[12]) and ([AB]) on (c-[12]) agreed on their conflict: (.*)$/m;
 
-/** Asks to change a file. Resolves with "go", or with why not. */
+/** Requests an edit of a file. Resolves with "go", or with the reason of the denial. */
 async function edit({ gate }: Report): Promise<string> {
   const input = { file_path: 'list.txt', old_string: 'a', new_string: 'b' };
   const call = { id: 'e1', tool: 'Edit', input, definition: null, repeatable: false, detail: 'Edit', caution: null };
@@ -56,7 +56,7 @@ async function edit({ gate }: Report): Promise<string> {
 
 type Room = Awaited<ReturnType<typeof stage>>;
 
-/** The posts in the thread of a ticket, from the call to the meeting on. */
+/** The posts in the thread of a ticket, from the announcement of the meeting on. */
 function inThread({ posts }: Room, ticket: string): readonly string[] {
   const own = posts.filter((post) => post.startsWith(`${CHANNEL}/web/${ticket} `));
   const lines = own.map((post) => post.slice(`${CHANNEL}/web/${ticket} `.length));
@@ -64,7 +64,7 @@ function inThread({ posts }: Room, ticket: string): readonly string[] {
 }
 
 describe('a meeting about a conflict', () => {
-  test('gives the worker its instruction, and both tickets the same note', async () => {
+  test('gives the agreement to the worker as an instruction, and to both tickets as a note', async () => {
     const [turns, resolved]: [Turn[], string[]] = [[], []];
     const room = await stage(
       repository(tickets()),
@@ -106,7 +106,7 @@ describe('a meeting about a conflict', () => {
     expect([room.app.crews.pastThread(thread), room.app.crews.pastThread(CHANNEL)]).toEqual([later, null]);
   });
 
-  test('hears people who write in its thread, and ends when one of them says so', async () => {
+  test('passes on messages that people write in its thread, and ends when a person ends it', async () => {
     const [turns, resolved]: [Turn[], string[]] = [[], []];
     const [writes, ends] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
     const room = await stage(
@@ -137,7 +137,7 @@ describe('a meeting about a conflict', () => {
     );
   });
 
-  test('goes on after a restart with the turn that was under way, and asks no turn again that was over', async () => {
+  test('continues after a restart with the turn that was under way, and repeats no turn that was over', async () => {
     const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
     const [turns, resolved]: [Turn[], string[]] = [[], []];
     const never = new Promise<never>(() => {});
@@ -162,7 +162,7 @@ describe('a meeting about a conflict', () => {
       expect(git(repo, 'show', `main:.tickets/${id}.md`).match(/agreed on their conflict/g)).toHaveLength(1);
   });
 
-  test('denies changes of files to the other side, and not to the worker', async () => {
+  test('denies edits to the agent of the other side, and allows them to the worker', async () => {
     const heard: (readonly [agent: string, answer: string])[] = [];
     const work = colliding(({ speaker }) => (speaker === 'own' ? AGREED : 'My line must stay.'), []);
     const room = await stageOf({
@@ -195,7 +195,7 @@ describe('a meeting about a conflict', () => {
     ]);
   });
 
-  test('is not held when the configuration says so', async () => {
+  test('is not held when the configuration sets meetingTurns to 0', async () => {
     const resolved: string[] = [];
     const work = colliding(() => Promise.reject(new Error('nobody meets')), resolved);
     const room = await stage(repository(tickets()), work, { workers: 2, meetingTurns: 0 });

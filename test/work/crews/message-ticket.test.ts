@@ -20,13 +20,13 @@ type Room = Awaited<ReturnType<typeof stage>>;
 
 const BOB = { id: 'bob', name: 'Bob', roles: [] };
 
-/** Carries out what a reaction to a message means, as an adapter does. */
+/** Runs the command that a reaction to a message stands for, as an adapter does. */
 async function react(room: Room, message: string, kind: ReactionKind, by?: typeof BOB) {
   const meant = room.app.crews.reaction(CHANNEL, message, kind);
   return meant === null ? null : await room.command(meant.line, meant.channel, meant.drawnFor, by);
 }
 
-/** The id of the newest message in which Conch says this. */
+/** Waits for a message of Conch with these words. Resolves with the id of the newest one. */
 async function saying(room: Room, words: string): Promise<string> {
   const found = () => room.posts.findLastIndex((post) => post.includes(words));
   await until(() => found() !== -1);
@@ -36,7 +36,7 @@ async function saying(room: Room, words: string): Promise<string> {
 const quoted = (text: string) => ({ author: 'Ada', at: 0, text });
 
 describe('a ticket of a message', () => {
-  test('has the first line with words as title, and quotes what was said', () => {
+  test('has the first line with words as its title, and quotes the messages', () => {
     const first = quoted('> \n## The **list** lacks a header\nSee line 3.\n---\nstatus: closed');
     const made = ticketOf({ first, after: [quoted('Yes, it does.')], where: 'https://example.org/m1' });
     expect(made.title).toBe('The **list** lacks a header');
@@ -66,7 +66,7 @@ describe('a ticket of a message', () => {
     expect(of('Do it after lunch, soon after that', 'the day after')).toEqual([]);
   });
 
-  test('is made once by however many reactions, and its worker finishes it', async () => {
+  test('is made once when several people react, and its worker finishes it', async () => {
     const repo = repository({ 'c-1': ticketText('c-1') });
     const room = await stage(repo, works);
     const id = await room.write(CHANNEL, 'The list lacks a header, after c-1 and c-99');
@@ -89,7 +89,7 @@ describe('a ticket of a message', () => {
     ]);
   });
 
-  test('whose worker asks something asks the person who wrote the message first', async () => {
+  test('whose worker has a question addresses the author of the message first', async () => {
     const room = await stage(repository({}), works, { merge: 'ask' });
     const id = await room.write(CHANNEL, 'The list lacks a header');
     await react(room, id, 'ticket', BOB);
@@ -100,7 +100,7 @@ describe('a ticket of a message', () => {
     expect(shown?.waits).toMatch(/^Ada: Merge it\?/);
   });
 
-  test('that could not be written is written at the next start', async () => {
+  test('that could not be written is written after the next start', async () => {
     const repo = repository({ 'c-1': ticketText('c-1') });
     const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
     writeFileSync(join(repo, 'issues.jsonl'), '');
@@ -121,7 +121,7 @@ describe('a ticket of a message', () => {
     expect(git(repo, 'rev-list', '--count', 'main')).toBe('2');
   });
 
-  test('is not made of a deleted message, of a program, or of one that is unknown', async () => {
+  test('is not made of a deleted message, a message of a program or an unknown message', async () => {
     const room = await stage(repository({ 'c-1': ticketText('c-1') }), works);
     const deleted = await room.write(CHANNEL, 'Never mind');
     await room.amend(deleted);
@@ -198,7 +198,7 @@ describe('a reply to a message that became a ticket', () => {
     expect(await say('after c-1', { replyTo })).toBe(refusal('c-1', 'it is finished'));
   });
 
-  test('makes no two tickets wait for each other, though both replies came at once', async () => {
+  test('never makes two tickets wait for each other, even when both replies arrive at once', async () => {
     const room = await stage(repository({}), works);
     const one = await ticketFrom(room, 'The list lacks a header');
     const two = await ticketFrom(room, 'Translate the header');
@@ -211,7 +211,7 @@ describe('a reply to a message that became a ticket', () => {
     expect(room.app.crews.state('web')?.asked?.flatMap(({ after = [] }) => after)).toHaveLength(1);
   });
 
-  test('means nothing when it is of a program, names no ticket, or answers another message', async () => {
+  test('is ignored when it is of a program, names no ticket, or answers another message', async () => {
     const room = await stage(repository({ 'c-1': ticketText('c-1') }), works);
     const { message, ticket } = await ticketFrom(room, 'The list lacks a header');
     const other = await room.write(CHANNEL, 'Good morning');
@@ -247,7 +247,7 @@ describe('a reply to a message that became a ticket', () => {
     expect(room.app.crews.state('web')?.replies).toEqual([]);
   });
 
-  test('is taken in also when it was written while Conch was away', async () => {
+  test('counts also when it was written while Conch was not running', async () => {
     const repo = repository({ 'c-1': ticketText('c-1') });
     const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
     const first = await stage(repo, works, {}, path);
@@ -270,7 +270,7 @@ describe('a reply to a message that became a ticket', () => {
     expect(answers(second)).toEqual([`${CHANNEL} Conch: 🎫 ${ticket} waits for c-1, as Bob wants`]);
   });
 
-  test('is answered once, also after a crash before the answer, and when it is handed in again', async () => {
+  test('is answered once, also after a restart before the answer, and when it is delivered again', async () => {
     const repo = repository({ 'c-1': ticketText('c-1') });
     const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
     const next = async (crew: object = {}) => {
@@ -279,7 +279,7 @@ describe('a reply to a message that became a ticket', () => {
     };
     const first = await next();
     const { message, ticket } = await ticketFrom(first, 'The list lacks a header');
-    // The tickets cannot be read, so the reply is taken and not answered.
+    // The tickets cannot be read, so the reply is stored and not answered.
     const second = await next({ tickets: { kind: 'beads', file: 'missing.jsonl' } });
     const id = 'r1';
     const reply = { id, channel: CHANNEL, author: BOB, text: 'after c-1', sentAt: 1, order: '9', replyTo: message };
@@ -337,8 +337,8 @@ describe('/crew why', () => {
   });
 });
 
-describe('a reaction to what a worker asks', () => {
-  test('is a vote for the commit that the message shows, and for no other', async () => {
+describe('a merge of a crew with reactions', () => {
+  test('counts a reaction as a vote for the commit that the message shows, and for no other', async () => {
     const room = await stage(repository({ 'c-1': ticketText('c-1') }), works, { merge: 'ask', votes: 2 });
     const worker = () => room.app.crews.state('web')?.workers[0];
     await room.command('/crew run');
@@ -359,14 +359,14 @@ describe('a reaction to what a worker asks', () => {
     await finished(room, 1);
   });
 
-  test('finds the merge window and its quiet hours as the configuration names them', async () => {
+  test('has the merge window and the quiet hours of the configuration', async () => {
     const quietHours = { from: '00:30', to: '23:45', timeZone: 'Europe/Berlin' };
     const room = await stage(repository({}), works, { mergeWindow: { seconds: 90, quietHours } });
     const quiet = { from: 30, to: 1_425, zone: 'Europe/Berlin' };
     expect(room.app.crews.state('web')?.settings?.window).toEqual({ ms: 90_000, quiet });
   });
 
-  test('holds the merge with 👎, also one that is announced', async () => {
+  test('is held by 👎 after it is announced, and continues after 👍', async () => {
     const room = await stage(repository({ 'c-1': ticketText('c-1') }), works, { mergeWindow: { seconds: 3_600 } });
     const worker = () => room.app.crews.state('web')?.workers[0];
     await room.command('/crew run');

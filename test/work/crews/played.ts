@@ -2,10 +2,10 @@ import type { AgentBackend, TurnPrompt } from '../../../src/agents/backends/back
 import { FloorTools } from '../../../src/agents/tools/floor-tools.ts';
 import type { AgentConfig } from '../../../src/config/config.ts';
 
-/** Begins an answer that is a question to people. */
+/** The prefix of an answer that asks people a question. */
 export const ASKS = 'ask people: ';
 
-/** What a worker does in a step: changes its worktree, and answers. */
+/** Plays a step of a worker: changes its worktree and returns its answer. */
 export type Work = (
   folder: string,
   turn: TurnPrompt,

@@ -36,8 +36,9 @@ const folder = mkdtempSync(join(tmpdir(), 'conch-worker-'));
 let count = 0;
 
 /**
- * A crew with one ticket, whose worker is a shell script. It can call `leave NAME` to leave a process, `note WORD`, and
- * `has WORD` to ask whether a line of the log begins so. `leave`: the line that leaves a process of other commands.
+ * A crew with one ticket, whose worker is a shell script. The script may call `leave NAME` (leaves a process running),
+ * `note WORD` (writes to the log) and `has WORD` (true when a line of the log begins with WORD). `crew` returns settings:
+ * its parameter `leave` makes a shell line that leaves a process running.
  */
 async function room(worker: string, crew: (leave: (name: string) => string) => object = () => ({})) {
   const [file, script] = [join(folder, `log${(count += 1)}`), join(folder, `worker${count}`)];
@@ -66,7 +67,7 @@ const marked = (mark: string): readonly string[] =>
 
 const COMMIT = 'echo 1 > one.txt; git add .; git commit -qm one';
 
-test('what a step leaves running has the mark of its run, and has ended when the step is measured', async () => {
+test('processes that a step leaves running have the mark of its run, and have ended when the step is measured', async () => {
   const made = await room(`
     if [ ! -f one.txt ]; then ${COMMIT}; leave one
     elif has 'one ended'; then echo DONE
@@ -77,7 +78,7 @@ test('what a step leaves running has the mark of its run, and has ended when the
   expect(made.app.crews.state('web')?.usage.steps).toBe(2);
 });
 
-test('what commands leave running has ended with them', async () => {
+test('processes that prepare and test commands leave running have ended with their command', async () => {
   const made = await room(`${COMMIT}; note step; echo DONE`, (leave) => ({
     prepare: [`${leave('prepare')}; true`],
     test: leave('test'),
@@ -111,7 +112,7 @@ test('prepare, agent and tests have the same slot, ports, database suffix and pr
   expect(own).toEqual(['prepare', 'agent', 'tests', 'tests'].map((name) => `${name}:${slot}`));
 });
 
-test('what a step leaves running has ended before it is tried again after its time limit', async () => {
+test('processes of a step that reached its time limit have ended before the step is tried again', async () => {
   const made = await room(
     `
       if has 'one ended'; then ${COMMIT}; echo DONE; exit; fi
@@ -123,7 +124,7 @@ test('what a step leaves running has ended before it is tried again after its ti
   expect(made.log()).toEqual([`one ${made.mark}`, 'one ended']);
 });
 
-test('what a step leaves running ends when people stop the crew now, and reset the worker', async () => {
+test('processes that a step leaves running end at /crew stop now and at /crew kill', async () => {
   const made = await room('if has one; then leave two; else leave one; fi; sleep 1000');
   await until(() => made.log().length === 1);
   await made.command('/crew stop now');
@@ -136,7 +137,7 @@ test('what a step leaves running ends when people stop the crew now, and reset t
   expect(made.log().slice(0, 4)).toEqual([`one ${made.mark}`, 'one ended', `two ${made.mark}`, 'two ended']);
 });
 
-test('/crew doctor names processes that belong to no ticket, and Conch ends them when it stops', async () => {
+test('/crew doctor names processes that belong to no ticket, and Conch ends its own ones when it stops', async () => {
   const made = await room('leave one; note begun; sleep 1000');
   await until(() => made.log().includes('begun'));
   expect(await made.command('/crew doctor')).toMatchObject({ text: 'git and the crew agree.' });
@@ -156,7 +157,7 @@ test('/crew doctor names processes that belong to no ticket, and Conch ends them
   expect(marked('other/web/gone')).toHaveLength(1);
 });
 
-test('what a killed Conch left has ended before anybody works in the repository', { timeout: 120_000 }, async () => {
+test('processes that a killed Conch left have ended before any command runs', { timeout: 120_000 }, async () => {
   const repo = makeRepository({ tickets: ['t-01'] });
   const dataDir = mkdtempSync(join(tmpdir(), 'conch-crew-killed-'));
   const log = join(dataDir, 'left');

@@ -67,7 +67,7 @@ test('starts a ticket when the tickets that it depends on are in its base', asyn
   expect(text).toContain('c-3: it depends on c-9, which does not exist');
 });
 
-test('waits for a merge under way, whose ticket is closed before main has the commit', async () => {
+test('starts no ticket whose dependency is closed in the working copy and not yet merged', async () => {
   const repo = repository({ 'c-1': ticketText('c-1'), 'c-2': ticketText('c-2', { deps: ['c-1'] }) });
   const file = join(repo, '.tickets/c-1.md');
   const open = readFileSync(file, 'utf8');
@@ -152,7 +152,7 @@ test('runs no tests of work that cannot be merged until its worker resolved the 
   expect(mainTickets(repo)).toEqual(['c-1', 'c-2']);
 });
 
-test('keeps what comes onto the branch after the tested commit, and does not merge it', async () => {
+test('stores commits that came onto the branch after the tested commit, and does not merge them', async () => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   const late = join(mkdtempSync(join(tmpdir(), 'conch-crew-late-')), 'late');
   const room = await stage(
@@ -175,10 +175,10 @@ test('keeps what comes onto the branch after the tested commit, and does not mer
   expect(git(repo, 'branch', '--list', 'agent/*')).toBe('');
 });
 
-test('makes a merge again while people move main, and merges once', async () => {
+test('repeats a merge while people move main, and merges once', async () => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   const count = join(mkdtempSync(join(tmpdir(), 'conch-crew-moves-')), 'count');
-  // Each run on a merge commit is one in which main moves, four times.
+  // Each of the first four test runs on a merge commit adds a commit to main.
   const moves = `echo >> ${count}; test $(wc -l < ${count}) -gt 4 || git -C ${repo} commit -q --allow-empty -m Mine`;
   const room = await stage(
     repo,
@@ -217,7 +217,7 @@ test('returns the output of red tests to the worker', async () => {
   expect(git(room.repo, 'show', 'main:list.txt')).toBe('first\nmended');
 });
 
-test("ends a worker's session before its tests, so that nothing it started runs beside them", async () => {
+test("ends a worker's session before its tests, so that no process of the session runs during the tests", async () => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   add(repo, '.gitignore', 'tested');
   closed.length = 0;
@@ -246,7 +246,7 @@ test('asks the worker to commit uncommitted work, and then commits it', async ()
   expect(git(room.repo, 'show', 'main:one.txt')).toBe('one');
 });
 
-test('gives the words of a hook that refuses the commit to the agent, and merges what it mends', async () => {
+test('gives the output of a hook that refuses the commit to the agent, and merges the corrected work', async () => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   const hook = '#!/bin/sh\nif grep -q tab one.txt; then echo "no tabs"; exit 1; fi\n';
   writeFileSync(join(repo, '.git/hooks/pre-commit'), hook, { mode: 0o755 });
@@ -264,7 +264,7 @@ test('gives the words of a hook that refuses the commit to the agent, and merges
   expect(room.posts.join('\n')).toContain('c-1: the hook pre-commit refused the commit:\nno tabs');
 });
 
-test('leaves files out of its own commits that belong in none, names them, and keeps them', async () => {
+test('leaves environment files, dependencies and large files out of its own commits, names them, and stores them', async () => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   const files = ['.env', 'node_modules/x/index.js', 'large.bin', 'outside'];
   const room = await stage(repo, (folder) => {
@@ -294,7 +294,7 @@ test('leaves files out of its own commits that belong in none, names them, and k
   expect(told).not.toContain('canary');
 });
 
-test('does not test main again after its own commits on tickets, and does after those of people', async () => {
+test('does not test main again after its own commits on tickets, but tests it after commits of people', async () => {
   const repo = repository({ 'c-1': ticketText('c-1'), 'c-2': ticketText('c-2') });
   const log = join(mkdtempSync(join(tmpdir(), 'conch-crew-tested-')), 'log');
   const room = await stage(
@@ -621,7 +621,7 @@ test("delivers a message in the thread to the worker's next step", async () => {
   expect(prompts.slice(1).join('\n')).toContain('Please use tabs.');
 });
 
-test('continues with the same worker after a crash, and merges once', async () => {
+test('continues with the same worker after a restart, and merges once', async () => {
   const repo = repository({ 'c-1': ticketText('c-1'), 'c-2': ticketText('c-2') });
   const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
   const hold = Promise.withResolvers<void>();
@@ -672,7 +672,7 @@ test('merges the work of a step that deleted the .git file of its worktree', asy
   expect(mainTickets(repo)).toEqual(['c-1']);
 });
 
-test('gives a ticket whose worktree is deleted in a step out again, three times in all', async () => {
+test('assigns a ticket again when a step deletes its worktree, and at most three times in all', async () => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   let steps = 0;
   const room = await stage(repo, (folder) => {
@@ -692,7 +692,7 @@ test('gives a ticket whose worktree is deleted in a step out again, three times 
       .split('\n')
       .filter((line) => line.includes('A-c-1')),
   ).toEqual([]);
-  // Each attempt went on from the commits of the one before.
+  // Each attempt continued from the commits of the attempt before.
   expect(await room.command('/crew assign A c-1')).toMatchObject({ ok: true });
   await finished(room, 1);
   expect(git(repo, 'ls-tree', '--name-only', 'main').split('\n')).toEqual([
@@ -746,7 +746,7 @@ test.each([
   expect(await room.command('/floor status')).toMatchObject({ ok: true });
 });
 
-test('a second crew on the same repository is refused, with the name of the first', async () => {
+test('a second Conch on the same repository is refused with the reason', async () => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   await stage(repo, () => 'DONE');
   const second = await stage(repo, () => 'DONE');
@@ -756,7 +756,7 @@ test('a second crew on the same repository is refused, with the name of the firs
   });
 });
 
-test('commands that a worker cannot take are refused with its state', async () => {
+test('commands that the state of a worker forbids are refused with this state', async () => {
   const room = await stage(repository({ 'c-1': ticketText('c-1') }), () => 'DONE');
   for (const line of ['/crew kill A', '/crew merge A', '/crew retry A'])
     expect(await room.command(line)).toMatchObject({ ok: false, text: expect.stringContaining('A is idle') });
@@ -773,7 +773,7 @@ test('commands that a worker cannot take are refused with its state', async () =
   });
 });
 
-test('tests of several kinds start nothing, and people read what to do', async () => {
+test('starts no ticket when main has tests of several kinds, and /crew ps says what to do', async () => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   writeFileSync(join(repo, 'package.json'), '{"scripts":{"test":"true"}}');
   writeFileSync(join(repo, 'Cargo.toml'), '');
@@ -802,7 +802,7 @@ test('a lock that git left when its agent was killed does not stop the worker', 
   expect(mainTickets(room.repo)).toEqual(['c-1']);
 });
 
-test('a worker that changes the copy of people is stopped, and they read what changed', async () => {
+test('stops a worker that changes the working copy of the user, and tells people the change', async () => {
   const room = await stage(repository({ 'c-1': ticketText('c-1') }), (folder, _turn, step) => {
     if (step === 1) return 'I looked around.';
     if (step === 2) {
@@ -812,7 +812,7 @@ test('a worker that changes the copy of people is stopped, and they read what ch
     return 'DONE';
   });
   const worker = () => room.app.crews.state('web')?.workers[0];
-  // What a person changes before the prompt goes out is in the picture with which the step begins.
+  // A change of a person before the prompt is sent is part of the snapshot at the beginning of the step.
   const own = join(room.repo, 'own.txt');
   room.app.crews.onFacts((facts) => {
     if (facts.some(({ type }) => type === 'stepSent')) writeFileSync(own, `${Math.random()}\n`);
@@ -831,7 +831,7 @@ test('a worker that changes the copy of people is stopped, and they read what ch
   await finished(room, 1);
 });
 
-test('names the files outside what a ticket touches, and the folders that its worktree lacks', async () => {
+test('names changed files outside the "touches" of a ticket, and folders that its worktree lacks', async () => {
   const touches = ticketText('c-1').replace('priority: 2', 'priority: 2\ntouches: [src/**, "*.md"]');
   const repo = repository({ 'c-1': touches });
   add(repo, '.gitignore', 'node_modules/\nagents/');
@@ -851,7 +851,7 @@ test('names the files outside what a ticket touches, and the folders that its wo
   expect(told).toContain('c-1: its worktree has no node_modules. To make it there, set "prepare" of the crew');
 });
 
-test('prepares the worktree in which merges are tested, and again when its dependencies change', async () => {
+test('prepares the worktree in which merges are tested, and prepares it again when the dependencies change', async () => {
   const repo = repository({ 'c-1': ticketText('c-1'), 'c-2': ticketText('c-2', { deps: ['c-1'] }) });
   add(repo, '.gitignore', 'made');
   add(repo, 'package.json', '{}');
@@ -912,7 +912,7 @@ test('/crew ps tells why a worker does not get its step', async () => {
   await finished(room, 1);
 });
 
-test('a worker that works waits for nobody, and one that asks waits for people until they answer in its thread', async () => {
+test('shows a worker that asks as waiting for people until they answer in its thread', async () => {
   const hold = Promise.withResolvers<void>();
   let begun = false;
   const room = await stage(repository({ 'c-1': ticketText('c-1') }), (folder, { messages }) => {
@@ -934,7 +934,7 @@ test('a worker that works waits for nobody, and one that asks waits for people u
   await finished(room, 1);
 });
 
-test('a program that stops leaves no timer, which would keep its process from ending', async () => {
+test('leaves no timer when the program stops, because a timer would keep the process alive', async () => {
   const open = new Map<object, number>();
   const timers: Timers = {
     after(ms, run) {
@@ -956,7 +956,7 @@ test('a program that stops leaves no timer, which would keep its process from en
   expect([...open.values()]).toEqual([]);
 });
 
-test('/crew doctor tells how git and the crew differ', async () => {
+test('/crew doctor lists the differences between git and the state of the crew', async () => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   const hold = Promise.withResolvers<void>();
   let begun = false;
@@ -984,7 +984,7 @@ test('/crew doctor tells how git and the crew differ', async () => {
   hold.resolve();
 });
 
-test('refuses a button that was drawn for an earlier question, and takes the one of the open question', async () => {
+test('refuses a button that was drawn for an earlier question, and accepts the button of the open question', async () => {
   const room = await stage(repository({ 'c-1': ticketText('c-1') }), () => 'Nothing to do.\nDONE');
   await room.command('/crew run');
   await until(() => room.app.crews.state('web')?.workers[0]?.waiting?.for === 'nothing');

@@ -15,7 +15,7 @@ const MORE = {
   touches: ['list.txt'],
 };
 
-/** A worker that proposes tickets on c-1, and works on every other one. */
+/** A worker that adds a file in each step, and proposes tickets when it works on c-1. */
 function proposing(answers: string[], tickets: readonly object[] = [MORE]): Work {
   return async (folder, { channel }, _step, _agent, propose) => {
     if (channel.endsWith('c-1')) for (const ticket of tickets) answers.push(await propose(ticket));
@@ -62,7 +62,7 @@ describe('a ticket that a worker proposes', () => {
     expect(await room.command('/crew admit p-1')).toMatchObject({ ok: false });
   });
 
-  test('outlasts a restart, and is written once however often it is admitted', async () => {
+  test('survives a restart, and is written once when it is admitted twice at once', async () => {
     const repo = repository({ 'c-1': ticketText('c-1') });
     const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
     const first = await stage(repo, proposing([]), {}, path);
@@ -80,7 +80,7 @@ describe('a ticket that a worker proposes', () => {
     expect(readdirSync(join(repo, '.tickets'))).toHaveLength(2);
   });
 
-  test('is written beside the others where git ignores their folder', async () => {
+  test('is written into the folder of tickets also when git ignores this folder', async () => {
     const repo = repository({});
     add(repo, '.gitignore', '.tickets/');
     writeFileSync(join(repo, '.tickets/c-1.md'), ticketText('c-1'));
@@ -94,7 +94,7 @@ describe('a ticket that a worker proposes', () => {
     expect(git(repo, 'rev-list', '--count', '--first-parent', `${tip}..main`)).toBe('1');
   });
 
-  test('of a file of beads is refused with what to do, and stays', async () => {
+  test('is not written into a file of beads: /crew admit says what to do, and the proposal stays', async () => {
     const repo = repository({});
     writeFileSync(join(repo, 'issues.jsonl'), JSON.stringify({ id: 'c-1', title: 'One', status: 'open', priority: 2 }));
     add(repo, 'other.txt', 'x');
@@ -109,7 +109,7 @@ describe('a ticket that a worker proposes', () => {
   });
 });
 
-test('a ticket of tk is closed by the program after its merge, also when the program failed first', async () => {
+test('closes a ticket of tk by the program tk after its merge, and tries again when the program fails', async () => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   const folder = mkdtempSync(join(tmpdir(), 'conch-tk-'));
   const command = join(folder, 'tk');
@@ -173,7 +173,7 @@ test('changes of a branch in .tickets are not merged, and the thread says so', a
   );
 });
 
-test('a merge whose ticket file lost its front matter on main waits for people, once', async () => {
+test('a merge waits for people, once, when its ticket file has no front matter on main any more', async () => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   const file = join(repo, '.tickets/c-1.md');
   const commitFile = (text: string, message: string): void => {

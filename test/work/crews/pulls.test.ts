@@ -29,7 +29,7 @@ type Remark = {
   line?: number;
 };
 
-/** The part of GitHub that pull requests need, on this machine, before a bare repository. */
+/** A local server with the part of GitHub's API that pull requests need, in front of a bare repository. */
 class FakeHub {
   readonly pulls: Pull[] = [];
   readonly reviews: Remark[] = [];
@@ -63,7 +63,7 @@ class FakeHub {
     return git(this.bare, 'rev-parse', pull.head);
   }
 
-  /** Merges a request as one commit, as "squash and merge" does: the branch is in no ancestry of main. */
+  /** Merges a request as one commit, as "squash and merge" does: main does not contain the commits of the branch. */
   squash(pull: Pull): string {
     const commit = git(this.bare, 'commit-tree', `${pull.head}^{tree}`, '-p', pull.base, '-m', pull.title);
     git(this.bare, 'update-ref', `refs/heads/${pull.base}`, commit);
@@ -142,7 +142,7 @@ const crew = () => ({
 });
 
 describe('a pull request', () => {
-  test('is opened once, returns red checks and remarks once, and is merged when the service says so', async () => {
+  test('is opened once, returns red checks and remarks once, and counts as merged when the service says so', async () => {
     const prompts: string[] = [];
     const repo = shop({ 'c-1': ticketText('c-1'), 'c-2': ticketText('c-2', { deps: ['c-1'] }) });
     const room = await stage(
@@ -202,7 +202,7 @@ describe('a pull request', () => {
     expect(hub.requests.filter((each) => each === 'POST /pulls')).toHaveLength(2);
   });
 
-  test('that needs a fourth round, is closed, or goes into another branch, asks people', async () => {
+  test('that needs a fourth round, is closed, or is merged into another branch waits for people', async () => {
     const room = await stage(
       shop({ 'c-1': ticketText('c-1') }),
       (folder, _turn, step) => {
@@ -240,7 +240,7 @@ describe('a pull request', () => {
     expect(room.app.crews.state('web')?.finished).toEqual([]);
   });
 
-  test('that conflicts goes to the worker, and is left open when its worker is reset', async () => {
+  test('that conflicts returns to the worker, and stays open when its worker is reset', async () => {
     const prompts: string[] = [];
     const room = await stage(
       shop({ 'c-1': ticketText('c-1') }),
@@ -266,7 +266,7 @@ describe('a pull request', () => {
     expect(git(room.repo, 'show', 'agent/A-c-1:1.txt')).toBe('x');
   });
 
-  test('that the service refuses to open asks people', async () => {
+  test('that the service refuses to open waits for people', async () => {
     hub.refuses = true;
     const room = await stage(
       shop({ 'c-1': ticketText('c-1') }),
@@ -287,7 +287,7 @@ describe('a pull request', () => {
     await until(() => worker()?.pull?.number === 1);
   });
 
-  test('needs a place and a fetch, and says so', async () => {
+  test('needs the settings "pullRequests" and "fetch", and names the missing one', async () => {
     const ask = async (more: object): Promise<string> => {
       const room = await stage(shop({ 'c-1': ticketText('c-1') }), () => '', { merge: 'pr', ...more });
       const { text } = await room.command('/crew run');

@@ -68,7 +68,7 @@ const ROWS: readonly Row[] = [
   },
 ];
 
-/** A store in which A works on c-1 and has changed a file, and the crew is stopped. */
+/** Returns the path of a store in which A works on c-1 and has changed a file, and the crew is stopped. */
 async function interrupted(repo: string): Promise<string> {
   const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
   let steps = 0;
@@ -91,7 +91,7 @@ async function interrupted(repo: string): Promise<string> {
   return path;
 }
 
-/** Starts the program, and stops it when it has nothing left to do. Resolves with all that it left. */
+/** Starts the program, and stops it when no worker is leaving its ticket. Resolves with crew, refs and worktrees. */
 async function restarted(repo: string, path: string) {
   const room = await stage(repo, () => 'One step.', {}, path);
   const state = () => room.app.crews.state('web');
@@ -129,7 +129,7 @@ describe('after a start, a worker', () => {
   });
 });
 
-test('a step that goes on after a start begins when the locks of its worktree are gone', async () => {
+test('removes the locks of a worktree after a start, before the step in it continues', async () => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
   const lock = join(repo, '.git/worktrees/A-c-1/index.lock');
@@ -179,7 +179,7 @@ test.each([
       git(join(repo, WORKTREE), 'init', '-q');
     },
   ],
-])('a worktree that %s is left alone with its files, and people are told', async (_name, breaks) => {
+])('leaves a worktree that %s alone with its files, and tells people', async (_name, breaks) => {
   const repo = repository({ 'c-1': ticketText('c-1') });
   const path = await interrupted(repo);
   breaks(repo);

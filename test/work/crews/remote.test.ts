@@ -14,10 +14,10 @@ const quick: Timers = {
   ...systemTimers,
   after: (ms, then) => systemTimers.after(ms === 5_000 || ms === 60_000 ? 50 : ms, then),
 };
-/** As `quick`, but no fetch is due by time. */
+/** Looks at tickets are due after 20 ms in place of 5 s. No fetch is due by time. */
 const unfetched: Timers = { ...systemTimers, after: (ms, then) => systemTimers.after(ms === 5_000 ? 20 : ms, then) };
 
-/** A repository whose main is also in a bare one, as "origin". */
+/** A repository with a bare clone of it as the remote "origin". */
 function cloned(): { readonly repo: string; readonly bare: string } {
   const repo = repository({ 'c-1': ticketText('c-1') });
   const bare = join(mkdtempSync(join(tmpdir(), 'conch-bare-')), 'shop.git');
@@ -50,7 +50,7 @@ const work = (folder: string): string => {
 };
 
 describe('the remote of a crew', () => {
-  test('that refuses a push is told of once, and gets the merge at a later fetch', async () => {
+  test('that refuses a push is reported once, and gets the merge at a later fetch', async () => {
     const { repo, bare } = cloned();
     const hook = join(bare, 'hooks/pre-receive');
     writeFileSync(hook, '#!/bin/sh\necho closed today >&2\nexit 1\n');
@@ -67,7 +67,7 @@ describe('the remote of a crew', () => {
     expect(told()).toHaveLength(1);
   });
 
-  test('that cannot be reached starts no ticket, and is told of once', async () => {
+  test('that cannot be reached keeps tickets from starting, and is reported once', async () => {
     const { repo, bare } = cloned();
     git(repo, 'remote', 'set-url', 'origin', `${bare}-gone`);
     const room = await stage(repo, work, {}, ':memory:', quick);
@@ -80,7 +80,7 @@ describe('the remote of a crew', () => {
     expect(told()).toHaveLength(1);
   });
 
-  test('that has no main is told of with what to do, and the worker at work merges', async () => {
+  test('that has no main is reported with the command to use, and work under way is merged', async () => {
     const { repo, bare } = cloned();
     writeFileSync(join(repo, '.tickets/c-2.md'), ticketText('c-2', { deps: ['c-1'] }));
     git(repo, 'add', '.');
@@ -113,7 +113,7 @@ describe('the remote of a crew', () => {
     expect(git(bare, 'rev-parse', 'main')).toBe(git(repo, 'rev-parse', 'main'));
   });
 
-  test('is asked when a ticket is given and before its merge, and not at every look', async () => {
+  test('is fetched when a ticket is assigned and before its merge, and not at every look at tickets', async () => {
     const { repo, bare } = cloned();
     const theirs = git(bare, ...AUTHOR, 'commit-tree', 'main^{tree}', '-p', 'main', '-m', 'Theirs');
     git(bare, 'update-ref', 'refs/heads/main', theirs);
@@ -137,7 +137,7 @@ describe('the remote of a crew', () => {
     expect(counted.end('fetch')).toBe(2);
   });
 
-  test('whose main went on beside the crew is told of, and is not overwritten', async () => {
+  test('whose main has diverged is reported, and is not overwritten', async () => {
     const { repo, bare } = cloned();
     const other = git(bare, ...AUTHOR, 'commit-tree', 'main^{tree}', '-p', 'main', '-m', 'o');
     add(repo, 'mine.txt', 'mine');
@@ -151,7 +151,7 @@ describe('the remote of a crew', () => {
 });
 
 describe('a merge', () => {
-  test('that reports fewer tests than main asks people, and names authors and run', async () => {
+  test('that reports fewer tests than main waits for people, and its commit names authors and run', async () => {
     const repo = repository({ 'c-1': ticketText('c-1') });
     const room = await stage(
       repo,
@@ -178,8 +178,8 @@ describe('a merge', () => {
   });
 });
 
-describe('a command that prepares too long', () => {
-  test('in the worktree of a ticket starts no ticket, and says so', async () => {
+describe('a prepare command that reaches its time limit', () => {
+  test('in the worktree of a ticket refuses the ticket with the reason', async () => {
     const room = await stage(repository({ 'c-1': ticketText('c-1') }), work, {
       prepare: ['case "$PWD" in */agents/A-*) sleep 60;; esac'],
       prepareTimeoutSeconds: 1,
@@ -201,7 +201,7 @@ describe('a command that prepares too long', () => {
   });
 });
 
-test('a command that hangs is ended with all it started, and of endless output the end is kept', async () => {
+test('kills a command that hangs, with all processes that it started, and returns the last 1 MiB of a long output', async () => {
   const run = commandRunner(systemTimers);
   const folder = mkdtempSync(join(tmpdir(), 'conch-run-'));
   const hung = await run('sleep 4321 & echo $! > child; wait', folder, { set: {}, limitMs: 300 });

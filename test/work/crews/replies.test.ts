@@ -13,7 +13,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).toReversed()) await close();
 });
 
-/** A crew on a platform, with a ticket that Ann made of a message of hers. */
+/** A crew on a platform, and a ticket that Ann made of her own message. */
 async function ticketOn(rig: Rig, optionsOn: (stage: Stage) => ProgramOptions = () => ({})) {
   const stage = await rig.open();
   closing.push(() => stage.close());
@@ -36,7 +36,7 @@ async function ticketOn(rig: Rig, optionsOn: (stage: Stage) => ProgramOptions = 
 }
 
 describe.each([consoleRig, discordRig])('on $name, a reply to a message that became a ticket', (rig) => {
-  test('makes it wait for another one, and is answered once', async () => {
+  test('makes this ticket wait for another ticket, and is answered once', async () => {
     const { stage, message, ticket, answers } = await ticketOn(rig);
     stage.duplicate();
     await stage.write('ann', 'Only after c-1', { replyTo: message });
@@ -64,7 +64,7 @@ test('a reply whose message was not stored before a crash is answered once', asy
 });
 
 test.each([consoleRig, discordRig, slackRig])(
-  'on $name, a reply after 100 without an answer is declined',
+  'on $name, a reply is declined when 100 earlier replies have no answer',
   async (rig) => {
     const { stage, program, message, ticket, answers, repo } = await ticketOn(rig);
     const author = { id: stage.idOf('ann'), name: stage.nameOf('ann') };
@@ -81,8 +81,8 @@ test.each([consoleRig, discordRig, slackRig])(
   },
 );
 
-describe.each([discordRig, slackRig])('on $name, somebody', (rig) => {
-  test.each(['own', 'parent'])('writes in the thread of the message, with threads "%s"', async (threads) => {
+describe.each([discordRig, slackRig])('on $name, a message in the thread of a message that became a ticket', (rig) => {
+  test.each(['own', 'parent'])('makes the ticket wait, with threads "%s"', async (threads) => {
     const { stage, message, ticket, answers } = await ticketOn(rig, () => ({ turnConfig: { threads } }));
     const thread = await stage.thread?.('ann', message);
     if (thread === undefined) throw new Error('impossible: no threads');
@@ -91,7 +91,7 @@ describe.each([discordRig, slackRig])('on $name, somebody', (rig) => {
     await seeEqual(() => answers(place), [`🎫 ${ticket} waits for c-1, as ${stage.nameOf('ann')} wants`]);
   });
 
-  test('without the right is told so, and has it by a role', async () => {
+  test('is refused without the right, and counts when a role gives its author the right', async () => {
     const { stage, message, ticket, answers } = await ticketOn(rig, (on) => ({
       operators: { users: [on.idOf('ann')], roles: [on.role ?? ''] },
     }));

@@ -40,7 +40,7 @@ describe('a crew whose work is reviewed', () => {
     expect(git(room.repo, 'worktree', 'list').split('\n')).toHaveLength(2);
   });
 
-  test('merges what the worker mended in the review, after its tests', async () => {
+  test('merges the work that the worker corrected in the review', async () => {
     const turns: string[] = [];
     const room = await stage(
       one(),
@@ -48,7 +48,7 @@ describe('a crew whose work is reviewed', () => {
         (folder, turn, step) => {
           turns.push(turn.text);
           add(folder, 'one.txt', `one ${step}`);
-          // What is not committed is committed before the merge.
+          // The uncommitted file is committed before the merge.
           if (step === 2) writeFileSync(join(folder, 'two.txt'), 'two\n');
           return step === 1 ? 'DONE' : 'F1: fixed\nDONE';
         },
@@ -82,7 +82,7 @@ describe('a crew whose work is reviewed', () => {
     expect(mainTickets(room.repo)).toEqual(['c-1']);
   });
 
-  test('reviews again what was changed after people let the worker go on', async () => {
+  test('reviews the work again after people let the worker continue', async () => {
     const verdicts = ['FAIL', 'PASS'];
     const room = await stage(
       one(),
@@ -132,7 +132,7 @@ describe('a crew whose work is reviewed', () => {
     expect(room.app.crews.state('web')?.workers[0]?.waiting?.why).toContain('+{"scripts":{"test":"true"}}');
   });
 
-  test('merges without the review when a person says so, and the reviewer is stopped', async () => {
+  test('merges without the review when a person says so, and cancels the review', async () => {
     const hold = Promise.withResolvers<void>();
     const room = await stage(
       one(),
@@ -169,13 +169,13 @@ describe('a crew whose work is reviewed', () => {
     expect(await room.command('/crew cleanup A')).toMatchObject({ ok: true });
     hold.resolve();
     await finished(room, 1);
-    // The next worker goes on from the commit of the one that was removed.
+    // The next worker continues from the commit of the removed worker.
     expect(room.app.crews.state('web')?.kept).toEqual([]);
     expect(git(room.repo, 'show', 'main:one.txt').split('\n')).toHaveLength(2);
     expect(held).toBe(2);
   });
 
-  test('goes on with the review after a restart, and reviews nothing twice', async () => {
+  test('continues the review after a restart without another step of the worker', async () => {
     const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
     const repo = one();
     const hold = Promise.withResolvers<void>();

@@ -12,11 +12,11 @@ const works: Work = (folder, { channel }) => {
   return 'DONE';
 };
 
-/** Looks for tickets soon again. */
+/** Looks at tickets are due after 50 ms in place of 5 s. */
 const quick: Timers = { ...systemTimers, after: (ms, then) => systemTimers.after(ms === 5_000 ? 50 : ms, then) };
 
 describe('a platform that refuses threads', () => {
-  test('is said with its reason, starts nothing, and tickets start once it takes them', async () => {
+  test('keeps tickets from starting, with its reason in /crew ps, until it accepts threads', async () => {
     let refusals = 0;
     let isOpen = false;
     const opened: string[] = [];
@@ -43,7 +43,7 @@ describe('a platform that refuses threads', () => {
   });
 });
 
-test('a question of a worker waits for a week, since nobody else needs its floor', async () => {
+test('a question of a worker waits for a week, because nobody else needs the floor of its ticket', async () => {
   const hold = Promise.withResolvers<void>();
   const held: Work = async (folder, turn, ...more) => {
     if (folder !== '') await hold.promise;
@@ -58,7 +58,7 @@ test('a question of a worker waits for a week, since nobody else needs its floor
   await finished(room, 1);
 });
 
-test('an answer to a question that is over changes nothing, and says so', async () => {
+test('refuses an answer to a question that is closed', async () => {
   const room = await stage(repository({ 'c-1': ticketText('c-1') }), works, { merge: 'ask' });
   const worker = () => room.app.crews.state('web')?.workers[0];
   await room.command('/crew run');
@@ -73,7 +73,7 @@ test('an answer to a question that is over changes nothing, and says so', async 
   expect(room.app.crews.state('web')?.kept).toEqual([]);
 });
 
-test('two thousand tickets at once are listed, and work goes on', { timeout: 120_000 }, async () => {
+test('lists two thousand tickets, and continues to work', { timeout: 120_000 }, async () => {
   const ids = Array.from({ length: 2_000 }, (_, index) => `c-${String(index + 1).padStart(4, '0')}`);
   const deps = (index: number) => (index === 0 ? [] : [ids[0] ?? '']);
   const tickets = Object.fromEntries(ids.map((id, index) => [id, ticketText(id, { deps: deps(index) })]));

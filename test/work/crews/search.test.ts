@@ -47,13 +47,13 @@ const PULLED: CrewSettings = { ...SETTINGS, merge: 'pr' };
 const WORKERS = ['A', 'B', 'C'];
 const TICKETS = Array.from({ length: 60 }, (_, index) => `c-${index}`);
 
-/** What happened outside the machine, as its shell would know it. */
+/** The state outside the machine: the crew with clock, epoch and next commit, and what was tested and reviewed. */
 type World = {
   crew: Crew;
   at: number;
   epoch: number;
   green: Map<string, string>;
-  /** Digests of files that passed a review, and commits that people merge without one. */
+  /** Trees that passed a review, and commits that people merge without a review. */
   reviewed: Set<string>;
   tip: number;
 };
@@ -172,7 +172,7 @@ function likelyTypes(worker: Worker, crew: Crew): readonly CrewCommand['type'][]
   return crew.merging?.worker === name ? ['MERGED', 'CONFLICT', 'MERGED_RED', 'REFUSED', 'MOVED'] : ['MERGE_STARTED'];
 }
 
-/** The promises that hold after every command. */
+/** Returns the first invariant that the command broke, or `null`. */
 function broken(before: Crew, after: Crew, command: CrewCommand, { green, reviewed }: World): string | null {
   const held = after.workers.flatMap(({ ticket }) => ticket?.id ?? []);
   if (new Set(held).size !== held.length) return 'two workers have one ticket';
@@ -243,7 +243,7 @@ function brokenBy(
 }
 
 test.each(Array.from({ length: 40 }, (_, index) => index * 7_919 + 1))(
-  'a crew keeps its promises in any order of commands (seed %i)',
+  'a crew keeps every invariant in any order of commands (seed %i)',
   (seed) => {
     const random = randomOf(seed);
     const pick = <Value>(all: readonly Value[]): Value => all[Math.floor(random() * all.length)] as Value;
@@ -261,7 +261,7 @@ test.each(Array.from({ length: 40 }, (_, index) => index * 7_919 + 1))(
           world.green.set(asked.work.tip, fact.worker);
         const { accepted = null, work = null } = world.crew.workers.find(({ name }) => name === asked?.name) ?? {};
         if (accepted !== null) world.reviewed.add(accepted);
-        // The operator who merges it has accepted it as it is. The merged tree is tested all the same.
+        // MERGE by an operator accepts the work without tests and review. The merged tree is still tested.
         if (command.type === 'MERGE' && work !== null) {
           world.reviewed.add(work.tip);
           world.green.set(work.tip, 'a person');

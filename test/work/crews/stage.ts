@@ -29,9 +29,8 @@ afterEach(async () => {
   for (const room of opened.splice(0)) await room.stop();
 });
 
-/** Runs git in a folder. An agent without a worktree has none, and git would work in the folder of the tests. */
+/** Runs git in a folder. Throws without a folder: git would run in the repository of the tests. */
 export function git(folder: string, ...args: readonly string[]): string {
-  // git takes an empty folder for the one that the tests run in.
   if (folder === '') throw new Error('git needs a folder');
   return execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
 }
@@ -43,7 +42,7 @@ export function ticketText(
   return `---\nid: ${id}\nstatus: open\ndeps: [${deps.join(', ')}]\npriority: 2\n---\n# Title of ${id}\n\n${text}\n`;
 }
 
-/** A copy of the first repository before its first commit. */
+/** A copy of the first repository before its first commit. Later repositories are copies of it. */
 let begun: string | null = null;
 
 /** A repository with tickets, and tests that fail when a file says so. */
@@ -74,7 +73,7 @@ export function playedBy(work: Work): StageOptions['backends'] {
     played(agent, work, (folder) => void closed.push({ folder, isTested: existsSync(join(folder, 'tested')) }));
 }
 
-/** What the platform does otherwise than usual. */
+/** Methods and capabilities of the platform that replace the defaults. */
 type Platform = Partial<Pick<Start['adapter'], 'capabilities' | 'catchUp' | 'edit' | 'openThread'>>;
 
 type StageOptions = {
@@ -83,7 +82,7 @@ type StageOptions = {
   readonly path?: string;
   readonly timers?: Timers;
   readonly platform?: Platform;
-  /** More of the configuration. */
+  /** More keys of the configuration. */
   readonly config?: object;
   /** More crews. */
   readonly others?: readonly object[];
@@ -183,7 +182,7 @@ export async function stageOf({
   return made;
 }
 
-/** How a person writes. `id`: that of a message that is handed in again. */
+/** Options of a message. `id`: the id of an earlier message that is delivered again. */
 type Writing = { readonly bot?: true; readonly replyTo?: string; readonly id?: string; readonly by?: Principal };
 
 let written = 0;

@@ -14,7 +14,7 @@ const oneFile: Work = (folder) => {
 
 const script = (line: string) => `${JSON.stringify({ scripts: { test: line } })}\n`;
 
-test('takes the runner of the tests from main, not from the branch', async () => {
+test('takes the test command from main, not from the branch', async () => {
   const repo = one();
   add(repo, 'package.json', script('! grep -q broken list.txt').trim());
   const prompts: string[] = [];
@@ -75,7 +75,7 @@ test('gives a worker the last 200 lines of red tests, with their command and exi
   expect(prompts[1]).toContain(`seq 1000; exit 3; fi ended with code 3\n${lines}\nMend the cause`);
 });
 
-test('tests that hang are red and say so, on main and on a branch, and none of their programs stays', async () => {
+test('counts tests that hang as red, with the reason, on main and on a branch', async () => {
   const gate = join(mkdtempSync(join(tmpdir(), 'conch-crew-hang-')), 'open');
   const prompts: string[] = [];
   const room = await stage(
@@ -120,7 +120,7 @@ test('merges work without any tests only when a person says so', async () => {
   await finished(room, 1);
 });
 
-test('work with the markers of a conflict in it is not done', async () => {
+test('does not accept DONE for work with conflict markers', async () => {
   const prompts: string[] = [];
   const room = await stage(one(), (folder, { text }) => {
     prompts.push(text);
