@@ -48,7 +48,7 @@ describe('a review in a channel', () => {
     expect(room.posts.at(-1)).toMatch(/^Conch: ✅ Review passed after 2 iterations/);
   });
 
-  test('shows the reviewer the work of a repository, and not what the other agent wrote about it', async () => {
+  test('shows the reviewer the work of a repository, but not the text of the other agent about it', async () => {
     const folder = repository();
     const prompts: Record<'dev' | 'qa', string[]> = { dev: [], qa: [] };
     const said = { dev: lines('Hello!', 'I had an idea.', 'F1: fixed'), qa: lines('[major] No\nREVISE', 'PASS') };

@@ -231,7 +231,7 @@ describe('FAIL', () => {
     expect(course.end).toBe(end);
   });
 
-  test('that nobody decides about ends the review', () => {
+  test('ends the review when nobody decides in time', () => {
     const course = asked();
     course.at = reviewMachine.nextDeadline(course.state) ?? 0;
     expect(course.give({ type: 'TICK' })).toBeNull();
@@ -247,7 +247,7 @@ describe('FAIL', () => {
   });
 
   test.each([{ onFail: 'revise' }, { until: 'review' }, { until: 'consensus' }] as const)(
-    'of the primary agent ends the review with its reason, whatever the settings: %j',
+    'of the primary agent ends the review with its reason under all settings: %j',
     (settings) => {
       const course = new Course(settings).works({ signal: 'fail', reason: 'It contradicts itself.' });
       expect([course.end, course.review.outcome?.why]).toEqual(['failed failed after 1', 'It contradicts itself.']);
@@ -330,7 +330,7 @@ describe('a verdict', () => {
     expect([course.end, course.review.unchanged]).toEqual(['working dev after 4', 1]);
   });
 
-  test('that passed the work stands until the work changes, so DONE for it is consensus', () => {
+  test('of PASS is valid until the work changes, so a later DONE for equal work is consensus', () => {
     const course = new Course({ until: 'consensus' }).works({ tree: 'a' }).reviews({ signal: 'pass' });
     expect(course.end).toBe('working dev after 2');
     expect(course.works({ signal: 'done' }).end).toBe('complete passed after 2');

@@ -403,7 +403,7 @@ describe('an agent that is lost while its run is paused', () => {
     expect([bench.todo, bench.state.run?.grants]).toMatchObject([['ask for b'], [{ digest: 'd-a' }]]);
   });
 
-  test('cannot leave an always-allow rule, whatever was offered', () => {
+  test('cannot leave an always-allow rule, even when a rule was offered', () => {
     const words = { title: 't', detail: '', offers: [{ rule: 'execute(npm test)', words: 'exactly this' }] };
     const gone = runIn('running').do(request(asking('a', { words })), recover);
     gone.do(decide(gone, 'allow', { always: 'execute(npm test)' }));

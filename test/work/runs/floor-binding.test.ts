@@ -15,7 +15,7 @@ describe('a turn that uses tools', () => {
     expect(bound.state.totals).toMatchObject({ runs: 1, completed: 1, steps: 1 });
   });
 
-  test('starts one run, however often it reports its first tool call', async () => {
+  test('starts one run, even when it reports its first tool call again', async () => {
     const bound = await new Bound().begins();
     const again = await bound.store.floors.apply(HALL, { type: 'use', agent: 'pm', epoch: 1 }, AT);
     expect([again.ok, bound.state.totals.runs]).toEqual([false, 1]);

@@ -287,7 +287,7 @@ describe('a program that reads the runs of turns and background runs', () => {
 });
 
 describe('the Agent User Interaction protocol', () => {
-  test('is written in valid order, whatever a run does', async () => {
+  test('is written in valid order for every sequence of events of a run', async () => {
     const script = fc.array(fc.constantFrom(...ACTS, besides), { minLength: 1, maxLength: 14 });
     await fc.assert(
       fc.asyncProperty(script, fc.boolean(), async (acts, drafts) => {
