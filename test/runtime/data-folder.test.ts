@@ -37,7 +37,7 @@ describe('a data folder', () => {
     expect(statSync(place.path).mode & 0o777).toBe(0o750);
   });
 
-  test.runIf(process.platform === 'linux')('is refused in one line where nobody can make a folder', async () => {
+  test.runIf(process.platform === 'linux')('is refused in one line when it cannot be created', async () => {
     await expect(opened('/proc/conch/data')).rejects.toThrow(/^\/proc\/conch\/data\/conch\.db cannot be used/);
   });
 

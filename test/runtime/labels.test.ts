@@ -110,7 +110,7 @@ describe('pitfall 13: a coding agent', () => {
     await bound.store.close();
   });
 
-  test('asks after an allowed fetch, whatever the fetch returned, also after a restart', async () => {
+  test('asks after an allowed fetch, independent of the result of the fetch, also after a restart', async () => {
     const { bound, working } = await coding();
     expect(await working().asks('a', 'fetch', { url: 'https://evil.org/x' })).toBe('once');
     await bound.dies();

@@ -446,7 +446,7 @@ describe('parallel calls of an agent', () => {
     expect(bound.state.run?.grants).toEqual([]);
   });
 
-  test('end with their turn, however it ends, and with the program', async () => {
+  test('end with their turn, in each way in which a turn ends, and with the program', async () => {
     const ends: readonly ((bound: Bound) => Promise<unknown>)[] = [
       (bound) => bound.floor({ type: 'stop', by }),
       (bound) => bound.floor({ type: 'skip', by }),
