@@ -178,7 +178,7 @@ describe('a crew that is changed in turnConfig.json while Conch runs', () => {
 });
 
 describe('a crew after a restart', () => {
-  /** Starts the program again over the same store, after `between`. */
+  /** Runs the program until `isThere`, stops it and calls `between`. `start` starts it again on the same store. */
   async function again(between: (repo: string) => void, isThere: (room: Room) => boolean, crew: object, works: Work) {
     const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
     const repo = one();

@@ -47,7 +47,7 @@ function work(tree: string, more: Partial<WorktreeState> = {}): WorktreeState {
   return { tree, tip: `tip-${tree}`, ahead: 1, dirty: false, unmerged: [], ...more };
 }
 
-/** Gives commands to a crew, one second apart; a CAUSE has the time of the command before it. */
+/** Gives commands to a crew, one second apart; a CAUSE at the time of the command before. `give` throws on a refusal. */
 class Play {
   crew: Crew = emptyCrew('web');
   /** Ticket and subject of each message in the crew's channel. A later line with an equal subject edits the message. */
@@ -1055,7 +1055,7 @@ test('keeps the file patterns of a worker after its ticket ends', () => {
   expect(play.worker()).toMatchObject({ status: 'idle', touches: ['src/**'] });
 });
 
-/** A worker in each state. */
+/** Makes a crew whose worker A has this status. */
 const IN: Readonly<Record<WorkerStatus, () => Play>> = {
   idle: crew,
   ready,
@@ -1366,7 +1366,7 @@ describe('commands by state', () => {
 
   test('the worktree that a kill left is removed before the next ticket is prepared, and its work is listed once', () => {
     const play = killed();
-    // A repeated answer of the first job changes nothing.
+    // A repeated result of the first clean-up changes nothing.
     expect(play.refusal(STORED)).toBe('UNCHANGED');
     play.give({ type: 'ASSIGN', worker: 'A', ticket: ticket('c-2') });
     expect(jobOf(play.crew, play.worker())).toBe('clear');

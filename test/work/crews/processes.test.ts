@@ -37,7 +37,7 @@ let count = 0;
 
 /**
  * A crew with one ticket, whose worker is a shell script. The script may call `leave NAME` (leaves a process running),
- * `note WORD` (writes to the log) and `has WORD` (true when a line of the log begins with WORD). `crew` returns settings:
+ * `note WORD` (writes to the log) and `has WORD` (true when a log line begins with WORD). `crew` returns settings:
  * its parameter `leave` makes a shell line that leaves a process running.
  */
 async function room(worker: string, crew: (leave: (name: string) => string) => object = () => ({})) {

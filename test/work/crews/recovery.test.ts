@@ -9,9 +9,9 @@ const WORKTREE = 'agents/A-c-1';
 
 type Row = {
   readonly name: string;
-  /** What happens while Conch is off. */
+  /** Changes the repository while Conch is not running. */
   readonly meanwhile: (repo: string) => void;
-  /** The worker after each start, and how often work was stored. */
+  /** The worker after each start, and the number of stored works. */
   readonly after: { readonly status: string; readonly ticket: string | null; readonly kept: number };
 };
 

@@ -149,7 +149,7 @@ function commandsOf({ crew, epoch, tip }: World, pick: <Value>(all: readonly Val
   return pick(all.filter(({ type }) => likely.includes(type)));
 }
 
-/** The commands that a worker waits for. */
+/** The types of commands that this worker waits for. */
 function likelyTypes(worker: Worker, crew: Crew): readonly CrewCommand['type'][] {
   const { status, ticket, prepared, step, waiting, retryAt, next, name, review, pull } = worker;
   if (jobOf(crew, worker) === 'clear') return ['CLEARED'];
@@ -219,7 +219,7 @@ function brokenBy(
 ): string | null {
   const { status, step, waiting, leaving, ticket, retryAt, next, errors } = worker;
   if (was !== undefined && was.status !== status && !isTransition(was.status, status)) {
-    // One command may lead through two states.
+    // One command may lead to a status by way of "working".
     const isThrough = isTransition(was.status, 'working') && isTransition('working', status);
     if (!isThrough) return `it moved from ${was.status} to ${status}`;
   }

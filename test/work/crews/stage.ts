@@ -23,7 +23,7 @@ import type { Work } from './played.ts';
 export const CHANNEL = 'console:web';
 
 export const opened: { stop(): Promise<void> }[] = [];
-/** The folders of sessions that were closed, with whether a file "tested" was there then. */
+/** The folder of each session that ended, and whether the folder had a file "tested" at this time. */
 export const closed: { readonly folder: string; readonly isTested: boolean }[] = [];
 afterEach(async () => {
   for (const room of opened.splice(0)) await room.stop();
@@ -45,7 +45,7 @@ export function ticketText(
 /** A copy of the first repository before its first commit. Later repositories are copies of it. */
 let begun: string | null = null;
 
-/** A repository with tickets, and tests that fail when a file says so. */
+/** Makes a repository with tickets and `list.txt`. The default tests fail when `list.txt` contains "broken". */
 export function repository(tickets: Readonly<Record<string, string>>): string {
   const folder = mkdtempSync(join(tmpdir(), 'conch-crew-repo-'));
   if (begun === null) {
@@ -84,14 +84,14 @@ type StageOptions = {
   readonly platform?: Platform;
   /** More keys of the configuration. */
   readonly config?: object;
-  /** More crews. */
+  /** Crews beside "web". */
   readonly others?: readonly object[];
   readonly backends: (config: Config) => BackendFor | Promise<BackendFor>;
 };
 
 type BackendFor = (agent: AgentConfig) => AgentBackend;
 
-/** As `stage`, with other backends. */
+/** Starts the program as `stage` does, with all options. */
 export async function stageOf({
   repo,
   crew,
@@ -157,7 +157,7 @@ export async function stageOf({
     app,
     store,
     posts,
-    /** Channels whose card was drawn anew, in this order. */
+    /** Channels whose card was drawn again, in this order. */
     shown,
     broken,
     repo,

@@ -14,7 +14,7 @@ import {
 } from '../../../../src/work/crews/git/repository.ts';
 import { scene } from './scene.ts';
 
-/** The message of the error that opening throws. */
+/** Returns the message of the RepositoryError with which opening fails. */
 async function problem(opening: Promise<unknown>): Promise<string> {
   const error: unknown = await opening.then(
     () => null,
