@@ -72,7 +72,6 @@ class Course {
     return this.turn('qa', said);
   }
 
-  /** The number of the last epoch. */
   get epoch(): number {
     return this.#epoch;
   }

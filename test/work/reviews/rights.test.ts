@@ -26,7 +26,7 @@ const TOOLS = {
 
 type Input = Readonly<Record<string, string>>;
 
-/** Asks to use a tool, and returns the verdict. */
+/** Requests a tool call. Resolves with "go", or with the reason of the denial. */
 async function use(report: Report, tool: string, id: string, input: Input = inputOf(tool)): Promise<string> {
   const call = { id, tool, input, definition: null, repeatable: false, detail: tool, caution: null };
   await report.gate.step({ text: '', kept: null });

@@ -29,10 +29,10 @@ export function textOf({ signal = null, broken, reason = '', findings = [], answ
   return lines.filter((line) => line !== '').join('\n');
 }
 
-/** A broken promise, and the commands that lead to it. */
+/** A broken invariant, and the commands that lead to it. */
 export type FoundReview = { readonly what: string; readonly trace: readonly Move[] };
 
-/** Commands that are given one after the other, whether or not an earlier one was refused. */
+/** Commands that are given one after the other, also when an earlier command was refused. */
 type Move = readonly ReviewCommand[];
 
 const NOON = 43_200_000;
@@ -71,7 +71,7 @@ type Place = {
 const MAJOR = { severity: 'major', title: 'It breaks' } as const;
 const MINOR = { severity: 'minor', title: 'A name' } as const;
 
-/** Searches every order of commands to this depth and checks each state that it reaches. */
+/** Searches all orders of commands to this depth and checks each new state. Stops at a broken invariant. */
 export function searchReviews(core: ReviewMachine, settings: Partial<ReviewSettings>, depth: number) {
   const start: Place = {
     state: core.empty('c'),

@@ -33,7 +33,7 @@ export type StageOptions = {
   readonly secrets?: readonly string[];
   /** The backend of an agent in the configuration. Default: a command in the folder. */
   readonly configured?: (id: string) => object;
-  /** Takes the lines of the log from "info" on. */
+  /** Receives the log lines of the level "info" and above. */
   readonly logged?: (line: string) => void;
   /** False when some agent never gets a seat. */
   readonly allSeated?: boolean;
