@@ -47,7 +47,7 @@ function work(tree: string, more: Partial<WorktreeState> = {}): WorktreeState {
   return { tree, tip: `tip-${tree}`, ahead: 1, dirty: false, unmerged: [], ...more };
 }
 
-/** Gives commands to a crew, one second apart; a CAUSE at the time of the command before. `give` throws on a refusal. */
+/** Gives commands to a crew, one second apart; a CAUSE at the time of the last command. `give` throws on a refusal. */
 class Play {
   crew: Crew = emptyCrew('web');
   /** Ticket and subject of each message in the crew's channel. A later line with an equal subject edits the message. */
