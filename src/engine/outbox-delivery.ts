@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { Alarm } from '../lib/time.ts';
 import { backoffMs } from '../lib/retry.ts';
 import type { RetryPolicy } from '../lib/retry.ts';
@@ -90,7 +91,7 @@ export class Delivery<Effect> {
       let since = this.#ports.clock.now();
       for (const row of rows) {
         if (this.#running && this.#ports.clock.now() - since >= SLICE_MS) {
-          await othersTurn();
+          await setImmediate();
           since = this.#ports.clock.now();
         }
         const serving: Promise<void> = this.#serve(row).finally(() => this.#flying.delete(serving));
@@ -121,8 +122,4 @@ export class Delivery<Effect> {
   #later(row: OwedEffect<Effect>): Instant {
     return this.#ports.clock.now() + deliveryBackoffMs(row.attempts + 1);
   }
-}
-
-function othersTurn(): Promise<void> {
-  return new Promise((resolve) => void setImmediate(resolve));
 }
