@@ -82,13 +82,14 @@ describe('agents that people can mention', () => {
     await next.outgoing.stop();
   });
 
-  test('keep their roles over a restart', async () => {
+  test('keep their roles over a restart, also a role that was renamed', async () => {
     rig = await sendingRig();
     await rig.outgoing.start();
+    rig.server.renameRole(rig.server.roles()['qa']!, 'testers');
     const next = rig.again();
     await next.start();
     expect(rig.requests('POST', /roles$/)).toHaveLength(3);
-    expect(next.identities.agentOfRole(rig.server.roles()['qa']!)).toBe('qa');
+    expect(next.identities.agentOfRole(rig.server.roles()['testers']!)).toBe('qa');
   });
 
   test("do not take over a person's role with the same name", async () => {

@@ -69,24 +69,29 @@ describe('a message of a person', () => {
     expect(rig.requests('PUT', /reactions/).map(({ status }) => status)).toEqual([404]);
   });
 
-  test('by a person who blocked the bot does not stop later receipts', async () => {
+  test('by a person who blocked the bot does not stop the receipts of other messages', async () => {
     rig = await sendingRig();
+    const { id } = rig.server.write('ann', rig.server.channel, 'Hello');
     const blocker = rig.server.write('bob', rig.server.channel, 'Go away');
     rig.server.fail('PUT /channels/**', { kind: 'status', status: 403, code: 90_001, message: 'Reaction blocked' });
     await rig.outgoing.receipt(rig.channel, blocker.id, 'held');
-    await rig.outgoing.receipt(rig.channel, blocker.id, 'done');
+    await rig.outgoing.receipt(rig.channel, id, 'done');
     expect(reactions()).toEqual(['✅']);
   });
 });
 
 describe('a channel where the bot may not react', () => {
-  test('gets no second attempt at once', async () => {
+  test('gets one attempt in ten minutes', async () => {
     rig = await sendingRig();
     rig.server.permit(rig.server.channel, 'AddReactions', 'deny');
     const { id } = rig.server.write('ann', rig.server.channel, 'Hello');
-    for (const receipt of ['held', 'done'] as const) {
-      await expect(rig.outgoing.receipt(rig.channel, id, receipt)).rejects.toMatchObject({ fault: 'refused' });
+    for (const waitedMs of [0, 599_000]) {
+      rig.time.advance(waitedMs);
+      await expect(rig.outgoing.receipt(rig.channel, id, 'held')).rejects.toMatchObject({ fault: 'refused' });
     }
     expect(rig.requests('PUT', /reactions/)).toHaveLength(1);
+    rig.time.advance(1_001);
+    await expect(rig.outgoing.receipt(rig.channel, id, 'held')).rejects.toMatchObject({ fault: 'refused' });
+    expect(rig.requests('PUT', /reactions/)).toHaveLength(2);
   });
 });

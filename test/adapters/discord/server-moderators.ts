@@ -81,6 +81,7 @@ export function moderators(world: World, home: Guild) {
       const permissions = (how.permissions ?? []).reduce((all, one) => all | PermissionFlagsBits[one], 0n);
       return addRole(world, home, { name, permissions, mentionable: how.mentionable ?? false }).id;
     },
+    renameRole: (id: string, name: string): unknown => Object.assign(must(home.roles.get(id), 'role'), { name }),
     giveRole: (user: string, role: string): void =>
       setRoles(world, home, { user, change: (roles) => [...new Set([...roles, role])] }),
     takeRole: (user: string, role: string): void =>
