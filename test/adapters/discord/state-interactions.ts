@@ -27,6 +27,7 @@ export type Answer = {
   text: string;
   components: readonly Json[];
   embeds: readonly Json[];
+  files: readonly { readonly name: string; readonly text: string }[];
   readonly followUps: { readonly text: string; readonly ephemeral: boolean }[];
   /** The completions for a half-typed option. */
   choices: readonly { readonly name: string; readonly value: string | number }[];
@@ -66,6 +67,7 @@ export function opened(
       text: '',
       components: [],
       embeds: [],
+      files: [],
       followUps: [],
       choices: [],
       modal: null,
@@ -159,7 +161,7 @@ export function withdraw(world: World, interaction: Interaction, message: Messag
   if (isPublic(interaction, message)) remove(world, interaction.channel, message);
   if (message === interaction.original) {
     interaction.original = null;
-    Object.assign(interaction.answer, { state: 'updated', text: '', components: [], embeds: [] });
+    Object.assign(interaction.answer, { state: 'updated', text: '', components: [], embeds: [], files: [] });
   }
   interaction.followUps.delete(message.id);
   interaction.changed();
@@ -183,6 +185,7 @@ function reveal(interaction: Interaction, message: Message): void {
   answer.text = message.content;
   answer.components = message.components;
   answer.embeds = message.embeds;
+  answer.files = message.attachments.map(({ name, content }) => ({ name, text: content.toString('utf8') }));
   interaction.changed();
 }
 
