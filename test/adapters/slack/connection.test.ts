@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto';
 import { afterEach, describe, expect, test } from 'vitest';
 import { pino } from 'pino';
 import { createAdapter } from '../../../src/adapters/slack/adapter.ts';
@@ -331,12 +332,17 @@ describe('signed requests', () => {
           headers: { 'content-type': 'application/json', ...headers },
         })
       ).status;
-    const now = String(Math.floor(Date.now() / 1_000));
+    const signed = (agoSeconds: number, secret = slack.signingSecret) => {
+      const time = String(Math.floor(Date.now() / 1_000) - agoSeconds);
+      const hash = createHmac('sha256', secret).update(`v0:${time}:${body}`).digest('hex');
+      return { 'x-slack-request-timestamp': time, 'x-slack-signature': `v0=${hash}` };
+    };
     expect(await post({})).toBe(401);
-    expect(await post({ 'x-slack-request-timestamp': now, 'x-slack-signature': 'v0=00' })).toBe(401);
-    expect(await post({ 'x-slack-request-timestamp': '1', 'x-slack-signature': 'v0=00' })).toBe(401);
-    expect((await fetch(new URL('/other', url), { method: 'POST', body })).status).toBe(404);
+    expect(await post(signed(0, 'another secret'))).toBe(401);
+    expect(await post(signed(310))).toBe(401);
+    expect((await fetch(new URL('/other', url), { method: 'POST', body, headers: signed(0) })).status).toBe(404);
     expect(own.messages).toEqual([]);
+    expect(await post(signed(240))).toBe(200);
   });
 
   test.each(ODD_TARGETS)('T1 for "%s" are answered with 400, and the next one is delivered', async (target) => {
