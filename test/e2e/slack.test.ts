@@ -165,6 +165,8 @@ describe.concurrent('row 3: SIGTERM during the request of a post', () => {
       await second.ready();
       slack.write(slack.ids.ann, slack.ids.channel, 'dev: Hello!');
       await until(() => speakersIn(slack).includes('dev'), 'an answer of the next life');
+      const speakers = speakersIn(slack);
+      expect(speakers.filter((name) => name === 'pm')).toHaveLength(1);
       const texts = speechesIn(slack).map(({ text }) => text);
       expect(new Set(texts).size).toBe(texts.length);
     }, withoutDrafts));

@@ -151,8 +151,11 @@ describe('drafts of an earlier run', () => {
 
   test('cause no error when the history cannot be read, and the log says why', async () => {
     const world = await speaking();
+    world.outgoing.draft(world.channel, DEV, 8, 'half');
+    await world.until(() => world.texts().length === 1);
     world.slack.fail('conversations.history', { kind: 'error', error: 'missing_scope' });
-    await expect(world.outgoing.tidy(world.channel)).resolves.toBeUndefined();
+    await expect(world.again().tidy(world.channel)).resolves.toBeUndefined();
+    expect(world.texts()).toEqual(['half']);
     expect(world.logged.join('')).toContain('missing_scope');
   });
 });
