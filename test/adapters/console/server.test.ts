@@ -3,8 +3,8 @@ import { createServer, request } from 'node:http';
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
 import { createServer as createNetServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
-import { readFileSync, rmSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { createConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
@@ -187,8 +187,18 @@ describe('a running console', () => {
   });
 
   test('files outside of the page are not served', async () => {
-    expect((await call(`${here.url}/../../package.json`)).status).toBe(404);
-    expect((await call(`${here.url}/console-token`)).status).toBe(404);
+    const { port } = new URL(here.url);
+    const beside = `${here.pageDir}-beside`;
+    mkdirSync(beside);
+    for (const folder of [here.dataDir, beside]) {
+      writeFileSync(join(folder, 'secret.txt'), 'a secret');
+      for (const up of ['..', '%2e%2e', '.%2E', '..%2f..', 'x/../..']) {
+        const raw = `GET /${up}/${basename(folder)}/secret.txt HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nConnection: close\r\n\r\n`;
+        const answer = await sendRaw(Number(port), raw);
+        expect([up, statusOf(answer)]).toEqual([up, 404]);
+        expect(answer).not.toContain('a secret');
+      }
+    }
   });
 });
 
@@ -297,7 +307,7 @@ describe('commands from the command line', () => {
   test('the token of the file allows a command', async () => {
     const reply = await call(`${here.url}/ctl`, bearer(), { body });
     expect([reply.status, JSON.parse(reply.body)]).toEqual([200, { ok: true, text: 'Done.' }]);
-    expect(here.intake.commands).toEqual([{ channel: CHANNEL, line: '/floor skip', epoch: undefined }]);
+    expect(here.intake.commands).toEqual([{ channel: CHANNEL, line: '/floor skip', drawnFor: undefined }]);
   });
 
   test('only its owner can read the token', () => {
@@ -314,7 +324,7 @@ describe('commands from the command line', () => {
 
   test('a channel can be given by its name', async () => {
     await call(`${here.url}/ctl`, bearer(), { body: JSON.stringify({ channel: 'demo', line: '/queue' }) });
-    expect(here.intake.commands).toEqual([{ channel: CHANNEL, line: '/queue', epoch: undefined }]);
+    expect(here.intake.commands).toEqual([{ channel: CHANNEL, line: '/queue', drawnFor: undefined }]);
   });
 
   test('a command without a channel is refused with the list of channels', async () => {
