@@ -77,12 +77,13 @@ describe('a person at an open page', () => {
     expect(channels).toEqual([{ id: OTHER, name: 'reviews', writable: false, holder: 'dev', question: null }]);
   });
 
-  test('a message reaches Conch once and in full, and is shown and confirmed', async () => {
+  test('a message reaches Conch once and in full, and is confirmed after it is shown', async () => {
     await opened();
     const frame = saying('hello there');
     page.send(frame);
     const [shown] = await batched();
     const { id } = await page.frame('accepted', (one) => one.key === frame.key);
+    expect(page.types.slice(-2)).toEqual(['batch', 'accepted']);
     expect(shown).toMatchObject({ id, text: 'hello there', kind: 'person', key: frame.key });
     expect(here.intake.messages).toEqual([
       {
@@ -289,12 +290,15 @@ describe('what Conch posts', () => {
     expect((await opened()).drafts).toEqual([]);
   });
 
-  test('a changed floor reaches the page', async () => {
+  test('a changed floor reaches the page once', async () => {
     await opened();
     here.queries.views.set(CHANNEL, { ...restingView(), condition: 'paused' });
     here.adapter.card?.(CHANNEL, restingView());
     const frame = await page.frame('batch', (one) => one.view?.condition === 'paused');
     expect(frame.turns).toEqual([]);
+    here.adapter.card?.(CHANNEL, restingView());
+    await here.adapter.post(CHANNEL, posting('1'));
+    expect(await page.frame('batch')).not.toHaveProperty('view');
   });
 
   test('after a stop a post is not executed', async () => {

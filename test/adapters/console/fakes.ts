@@ -288,6 +288,8 @@ export type Page = {
     type: T,
     fits?: (frame: Extract<ServerFrame, { type: T }>) => boolean,
   ): Promise<Extract<ServerFrame, { type: T }>>;
+  /** The types of all received frames, in order. */
+  readonly types: readonly ServerFrame['type'][];
   readonly closed: Promise<number>;
   close(): void;
 };
@@ -298,9 +300,12 @@ export async function openPage(link: string | null): Promise<Page> {
   const { cookie, protocols } = await sessionOf(link);
   const socket = new WebSocket(`ws://${host}/socket`, [...protocols], { headers: { cookie, origin } });
   const come: ServerFrame[] = [];
+  const types: ServerFrame['type'][] = [];
   const waiting: (() => void)[] = [];
   socket.on('message', (text: Buffer) => {
-    come.push(JSON.parse(text.toString()) as ServerFrame);
+    const received = JSON.parse(text.toString()) as ServerFrame;
+    types.push(received.type);
+    come.push(received);
     for (const look of waiting.splice(0)) look();
   });
   const closed = new Promise<number>((resolve) => socket.on('close', resolve));
@@ -314,6 +319,7 @@ export async function openPage(link: string | null): Promise<Page> {
         await new Promise<void>((resolve) => waiting.push(resolve));
       }
     },
+    types,
     closed,
     close: () => socket.close(),
   };
