@@ -494,11 +494,11 @@ function commands({ rig: { ways }, on }: Suite): void {
   );
 
   test(
-    '/why shows the text of the message that it explains',
+    '/why shows the text and the outcome of the message that it explains',
     on(ALONE, async ({ stage, program, says }) => {
       const id = await says('Build a bridge');
       await program.rests();
-      expect(await stage.command('ann', `/why ${id}`)).toMatch(/wrote: Build a bridge/);
+      expect(await stage.command('ann', `/why ${id}`)).toMatch(/wrote: Build a bridge\n[^]*Now: answered by PM\./);
     }),
   );
 }

@@ -65,9 +65,11 @@ function timesSeen(words: string): number {
   return times;
 }
 
-/** Runs in the page: returns the labels of a question's buttons that are outside the window or covered. */
-function outOfSight(id: string): readonly string[] {
-  return [...document.querySelectorAll<HTMLElement>(`[data-asked="${id}"] [role="group"] button`)]
+/** Runs in the page: returns the labels of a question's buttons that are outside the window or covered; `null`: none. */
+function outOfSight(id: string): readonly string[] | null {
+  const buttons = [...document.querySelectorAll<HTMLElement>(`[data-asked="${id}"] [role="group"] button`)];
+  if (buttons.length === 0) return null;
+  return buttons
     .filter((button) => {
       const { left, top, right, bottom } = button.getBoundingClientRect();
       const there = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);

@@ -603,13 +603,16 @@ describe('a floor card that moves', () => {
     expect(platform.kept.get(`floor-card:${CHANNEL}`)).toBe(fresh);
   });
 
-  test('T32 keeps the old card when posting the new card fails, and moves once posting succeeds', async () => {
-    const platform = await moving({ fault: 'unclear' });
-    await platform.time.advance(4_000);
-    expect(platform.shown()).toEqual([RESTING, 'ann: hello']);
-    await platform.time.advance(40_000);
-    expect(platform.shown()).toEqual(['ann: hello', CARD]);
-  });
+  test.each(['unclear', 'refused', 'limited', 'unreachable'] as const)(
+    'T32 keeps the old card when posting the new card fails as %s, and moves once posting succeeds',
+    async (fault) => {
+      const platform = await moving({ fault });
+      await platform.time.advance(4_000);
+      expect(platform.shown()).toEqual([RESTING, 'ann: hello']);
+      await platform.time.advance(60_000);
+      expect(platform.shown()).toEqual(['ann: hello', CARD]);
+    },
+  );
 
   test("appears once when the platform's answer to its post was lost", async () => {
     const platform = await moving({ fault: 'unclear', done: true });
