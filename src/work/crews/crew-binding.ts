@@ -139,7 +139,7 @@ function isOfTask(floor: Floor, agent: string): boolean {
   return findTurn(floor, agent)?.brief !== undefined;
 }
 
-/** The crew machine with the commands that its facts cause in floors and reviews of tickets. */
+/** The crew machine with the commands that its facts cause in floors, and in reviews of tickets. */
 export const crewOnFloor = {
   ...crewMachine,
   causes: (fact: CrewFact, crew: Crew): readonly CommandFor[] => {

@@ -31,7 +31,7 @@ type Run = (runner: CrewRunner, request: Request, ports: CrewCommandsPorts) => A
 /** Lines that `peek` shows, and the most that `logs` shows. */
 const PEEK_LINES = 40;
 const LOG_LINES = 1_000;
-/** Number of a crew's newest facts that are searched for the facts of a worker. */
+/** Number of a crew's newest facts that are searched for the facts of a worker or of a proposed ticket. */
 const FACTS_READ = 10_000;
 
 /** Creates the commands of the group "crew". */
@@ -277,7 +277,10 @@ async function doctor(runner: CrewRunner): Promise<Answer> {
   return { ok: true, text: found.length === 0 ? 'git and the crew agree.' : found.join('\n') };
 }
 
-/** Lists stored work; "show" and "drop" are followed by a ref, "apply" by a ref and a worker with a ticket. */
+/**
+ * Lists stored work and the branches from which tickets go on. "show" and "drop" are followed by a ref, "apply" by a
+ * ref and a worker with a ticket.
+ */
 async function keptWork(runner: CrewRunner, { values }: Request): Promise<Answer> {
   const [verb = '', ref = '', name = ''] = (values.words ?? '').trim().split(/\s+/);
   if (verb === '' || verb === 'list') {

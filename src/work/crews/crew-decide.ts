@@ -608,8 +608,8 @@ function personWrote(decision: CrewDecision, { worker }: CrewCommandOf<'PERSON_W
 }
 
 /**
- * Counts a person's vote for the merge of the present commit, once. Returns whether enough people have voted. When
- * people are asked about that commit again, one more answer is enough, also of an earlier voter.
+ * Counts a person's vote for the merge of the present commit, once. Returns whether enough people have voted. After
+ * enough votes for a commit, a new question about the commit needs one more answer, also of an earlier voter.
  */
 function isVotedFor(decision: CrewDecision, worker: Worker, { by, voter = by }: Person): boolean {
   const { name, work, votes = [] } = worker;
@@ -696,7 +696,7 @@ function mergeStarted(decision: CrewDecision, command: CrewCommandOf<'MERGE_STAR
     const { merging } = decision.crew;
     if (merging !== null && merging.worker !== found.name) return 'MERGE_UNDER_WAY';
     if (found.status !== 'done' || found.next !== 'merge' || found.leaving !== null) return 'INVALID_TRANSITION';
-    // Only the commit that was tested, or accepted by a person, is merged.
+    // Only the commit that was measured last is merged.
     if (found.waiting !== null || found.landsAt !== undefined || found.work?.tip !== tip) return 'INVALID_TRANSITION';
     if (merging !== null && merging.tip === tip && merging.main === main) return 'UNCHANGED';
     return decision.record({ type: 'mergeStarted', worker: found.name, tip, main });
@@ -745,7 +745,10 @@ function sideIn({ settings, finished }: Crew, { name, met = [] }: Worker, { side
   return null;
 }
 
-/** Asks for the next turn of a meeting: the other side speaks first. Ends the meeting when its turns are used up. */
+/**
+ * Asks for the next turn of a meeting: the other side speaks first. Ends the meeting when its turns are used up. Does
+ * nothing after an agreement.
+ */
 function nextTurn(decision: CrewDecision, worker: Worker, { turns, agreed }: NonNullable<Worker['meeting']>): null {
   if (agreed !== undefined) return null;
   if (turns >= (decision.settings.meetingTurns ?? 0)) return endMeeting(decision, worker, `${turns} turns are used`);

@@ -47,18 +47,18 @@ const COMMANDS = {
   STOP: { by, now: z.literal(true).exactOptional() },
   /**
    * The result of main's tests at the commit `tip`. `since`: the last tested commit when these tests began; `null` for
-   * none. The command is refused when another commit was tested since.
+   * none. The command is refused when `since` is no longer the last tested commit.
    */
   BASE: { since: text.nullable(), tip: text, verdict: z.enum(['green', 'red', 'none']), why: text },
   /** A commit of Conch that changes only tickets moved main. The test result of the commit `from` holds for `to`. */
   BASE_CARRIED: { from: text, to: text },
-  /** An operator lets tickets start although the tests of main are red, or main has none. */
+  /** An operator accepts main with red tests or without tests. Only red tests keep tickets from starting. */
   ACCEPT_BASE: { by },
   /** Asks people something about the whole crew. Replaces an earlier question about the same subject. */
   ASK: crewApprovalSchema.pick({ about: true, digest: true, what: true }).shape,
   /** Answers the question with this subject and digest. */
   APPROVE: { ...crewApprovalSchema.pick({ about: true, digest: true }).shape, allowed: z.boolean(), by },
-  /** Gives a ticket to an idle worker. `deps`: the tickets on which it was seen to depend, all of them merged. */
+  /** Gives a ticket to an idle worker. `deps`: the known dependencies of the ticket, each merged or closed. */
   ASSIGN: { worker, ticket: z.strictObject(ticket), deps: z.array(text).exactOptional() },
   /** The worktree of the ticket is made and prepared. */
   PREPARED: { worker, ticket: text },
@@ -81,7 +81,7 @@ const COMMANDS = {
   TESTED: { worker, tip: text, verdict, output: text, weakened: text },
   /** A review with the id `review` begins. `tip`: the commit that was tested. `work`: what is reviewed. */
   REVIEWING: { worker, review: text, tip: text, work: workSchema },
-  /** The review is over. `tree`: the digest of the files that it saw last; `null` for none. */
+  /** The review is over. `tree`: the digest of the files that the review saw last; `null` for none. */
   REVIEWED: { worker, review: text, passed: z.boolean(), why: text, tree: text.nullable() },
   MERGE_STARTED: { worker, tip: text, main: text },
   MERGED: { worker, ticket: text, commit: text },
@@ -117,8 +117,9 @@ const COMMANDS = {
   /** Main moved while the merge was made or tested, or the merge may no longer be made. */
   MOVED: { worker },
   /**
-   * The worktree is stored, and removed unless its worker was killed. `kept`: the ref of the stored work; `null` for
-   * none. `branch`: the branch, if the ticket's next worker goes on from its commits.
+   * The worktree is stored, and removed unless its worker was killed. A folder that is no worktree any more stays as it
+   * is. `kept`: the ref of the stored work; `null` for none. `branch`: the branch, if the ticket's next worker goes on
+   * from its commits.
    */
   CLEARED: { worker, ticket: text, kept: text.nullable(), branch: text.exactOptional() },
   /** The worktree of the ticket was removed, or the ticket was closed meanwhile. */
@@ -214,7 +215,7 @@ export const CREW_FACTS = {
   reviewOver: { worker, passed: z.boolean(), why: text, tree: text.nullable() },
   /** People merge the work without waiting for the review. */
   reviewCut: { worker, review: text, by },
-  /** People are asked. `step`: the step that follows when they say "continue"; absent for a step without words. */
+  /** People are asked. `step`: the step that follows when they say "continue"; absent for a step of kind `step`. */
   waited: { worker, for: z.enum(WORKER_WAITS), why: text, step: plannedStepSchema.exactOptional() },
   waitOver: { worker, by, choice: z.enum(WORKER_CHOICES) },
   stepsAdded: { worker, maxSteps: z.int() },
@@ -235,7 +236,7 @@ export const CREW_FACTS = {
   meetingCalled: { worker, ...meetingSchema.shape },
   /** The worker wrote what the meeting agrees on. */
   agreed: { worker, text },
-  /** A meeting ended. `agreed`: the agreement; empty for none. `why`: the reason; empty after a noted agreement. */
+  /** A meeting ended. `agreed`: the agreement; empty for none. `why`: the reason; empty after the command `NOTED`. */
   meetingOver: { worker, agreed: text, why: text },
   /** The work was merged. `pull`: the number of the pull request, if a service merged it. */
   merged: { worker, ticket: text, commit: text, pull: z.int().exactOptional() },

@@ -176,7 +176,7 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
   }
 }
 
-/** Adds a discovery to the crew, and to the next prompt of each other worker whose ticket it may concern. */
+/** Adds a discovery to the crew, and to a later prompt of each worker on another ticket that it may concern. */
 function discovered(crew: Crew, { name, ticket }: Worker, { text }: CrewFactOf<'discovered'>): Crew {
   if (ticket === null) throw new Error(`impossible: ${name} found something out on no ticket`);
   const found = { worker: name, ticket: ticket.id, text, ...defined({ touches: ticket.touches }) };
@@ -202,7 +202,7 @@ function counted(crew: Crew, what: (typeof COUNTED)[number]): Crew {
   return { ...crew, counts: { ...crew.counts, [what]: (crew.counts?.[what] ?? 0) + 1 } };
 }
 
-/** The crew after a merge. A merge by a service changes nothing here: main is tested once it has the commit. */
+/** Ends a merge, and updates the result of main. A merge by a service does neither: main is tested once fetched. */
 function mergedInto(crew: Crew, fact: CrewFactOf<'merged'>): Crew {
   return fact.pull === undefined ? { ...crew, merging: null, base: baseAfter(crew, fact) } : crew;
 }
@@ -252,7 +252,7 @@ const EVOLUTION: Evolution = {
   workerSeated: same,
   stepAsked: (worker, { kind, about }) => ({ ...worker, step: { kind, about, queued: true, epoch: null } }),
   stepSent: sent,
-  // A granted turn is not changed here: the floor reports its end.
+  // A turn of a meeting is over. Any other granted turn goes on until the floor reports its end.
   stepCut: (worker, { epoch }) => {
     if (worker.step !== null && isMeeting(worker.step)) return { ...worker, step: null };
     return epoch === null ? { ...worker, ...again(worker) } : worker;

@@ -24,7 +24,7 @@ export type CrewSurroundings = SeenTickets & {
   readonly store: string;
   /** Why the last look for tickets failed, in words; `null` when it did not. */
   readonly problem: string | null;
-  /** Returns what an agent in a channel waits for before its step; `null` for nothing. */
+  /** Returns what keeps an agent in a channel from going on with its step; `null` for nothing. */
   readonly whyHeld: (channel: string, agent: string) => Wait | null;
   /** The tool steps of an agent's run in a channel; `null` for none. */
   readonly runSteps: (channel: string, agent: string) => number | null;

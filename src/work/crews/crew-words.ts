@@ -87,7 +87,7 @@ export function waitWords({ settings, asked = [] }: Crew, { waiting, ticket, vot
 /** The part of a question's key between the ticket's key and the tip of the branch. */
 const QUESTION = 'question ';
 
-/** The part `about` in the key of a question's announcement. Each commit has its own question. */
+/** The part `about` in the key of a question's announcement. Questions about the same commit have the same key. */
 function questionAbout({ work }: Pick<Worker, 'work'>): string {
   return `${QUESTION}${work?.tip ?? ''}`;
 }
@@ -99,8 +99,8 @@ export function ticketKey(crew: string, ticket: string, about = ''): string {
 
 /**
  * Returns the command that a reaction to an announcement of a worker's ticket means: 'yes' merges, 'no' holds. Returns
- * `null` for no command. `key`: the key of the announcement. `mark` of 'yes': the number of the open question, or 0 for
- * an earlier question. `mark` of 'no': `null`.
+ * `null` for no command. `key`: the key of the announcement. `mark` of 'yes': the number of the open question; 0 when no
+ * question is open, or the announcement is about another commit. `mark` of 'no': `null`.
  */
 export function reactionCommand(
   crew: string,
@@ -288,7 +288,7 @@ function wordsOf(crew: Crew, worker: Worker, fact: CrewFact): readonly [about: s
   }
 }
 
-/** Words for facts about merges, holds and votes. */
+/** Words for facts about merges, conflicts and meetings; `null` for other facts. */
 function mergeWords(worker: Worker, fact: CrewFact): readonly [about: string, text: string] | null {
   const { name, work } = worker;
   const ticket = worker.ticket?.id ?? '';
@@ -442,7 +442,7 @@ export function factLine(fact: CrewFact): string | null {
   }
 }
 
-/** A fact about a merge, or a vote for it, as a line of the log. */
+/** A fact about a merge, or a vote for a merge, as a line of the log; `null` for other facts. */
 function mergeLine(fact: CrewFact): string | null {
   switch (fact.type) {
     case 'voted':

@@ -105,7 +105,7 @@ export type CrewPlan = {
   readonly prepareTimeoutSeconds: number;
   /** The most turns of a meeting about a conflict; 0 for no meetings. */
   readonly meetingTurns: number;
-  /** True when the workers' agents write outside their worktrees without asking. */
+  /** True when the workers' agents can write outside their worktrees without asking. */
   readonly guardsCopy: boolean;
   /** The prefix of the marks of the crew's processes. Each crew of each database has its own. */
   readonly marks: string;
@@ -126,7 +126,7 @@ export type CrewWorkPorts = {
   readonly tickets: (repository: Repository) => Promise<TicketSource>;
   /** Where pull requests are opened; `null` where the crew merges. Rejects with words for people. */
   readonly pulls: (repository: Repository) => Promise<PullRequests | null>;
-  /** The folder of the tickets' files, in which agents may change nothing; `null` for none. */
+  /** The folder of the tickets' files; `null` for none. Only notes on the worker's ticket are merged from there. */
   readonly ticketsDir: string | null;
   /** Tells people in the crew's channel, or (`ticket`) in the thread of a ticket. */
   readonly say: (words: string, ticket?: string) => void;
@@ -141,7 +141,7 @@ export type CrewWorkPorts = {
 
 /** The most lines of output that a worker reads: the last ones. */
 const LINES_SHOWN = 200;
-/** The marker of the instruction files that Conch writes. A merge that adds it is refused. */
+/** The marker of the instruction files that Conch writes. A merge or pull request that adds the marker is refused. */
 const MARKER = '<!-- conch: the instructions of a worker -->';
 const INSTRUCTION_FILES = ['CLAUDE.md', 'CLAUDE.local.md', 'AGENTS.md'];
 const INSTRUCTIONS = `${MARKER}
@@ -185,14 +185,15 @@ class RepositoryWork implements CrewWork {
   readonly #integration: string;
   readonly #slots: TakenSlots;
   /**
-   * `merges`: work in the integration worktree. `copy`: no step compares the user's copy while Conch itself changes it.
+   * `merges`: work in the integration worktree, and commits of Conch on main. `copy`: no step compares the user's copy
+   * while Conch itself changes it.
    */
   readonly #queue = new KeyedQueue<'merges' | 'copy'>();
   /** The test commands that people were told of last, as one text; `null` before. */
   #told: string | null = null;
   /** Problems that people were told of, by what they are about. */
   readonly #problems = new Map<string, string>();
-  /** What the worktree for merges was prepared for last: its inode, the commands, and its files of dependencies. */
+  /** What the worktree for merges was prepared for last: the inode of `.git`, the commands, the dependency files. */
   #dependencies = '';
   /** The user's copy when a step was measured last. */
   #picture: CopyPicture | null = null;
@@ -757,8 +758,8 @@ class RepositoryWork implements CrewWork {
 
   /**
    * Returns what a merge or a pull request changes besides the branch: its ticket is closed and gets the notes of the
-   * branch. Files of other tickets do not change. `cut`: the ticket's file, if the branch changes more than notes in
-   * it.
+   * branch. Files of other tickets do not change. `cut`: the ticket's file, if the branch changes more than notes and
+   * status in it.
    */
   async #changesOf({ id }: Assigned, from: string, tip: string) {
     const { ticketsDir } = this.#ports;
@@ -916,7 +917,7 @@ class RepositoryWork implements CrewWork {
     return found.map((path) => path.slice(tip.length + 1));
   }
 
-  /** Runs the tests; red ones twice unless they timed out. The command is set, or that of main, never of the branch. */
+  /** Runs the tests; red ones twice unless they timed out. The command is that of the settings or of main. */
   async #testIn(folder: string, place: RunPlace, main: string): Promise<CountedResult> {
     const line = await this.#testCommand(main);
     if (line === null) return { verdict: 'none', output: '', count: null };
@@ -937,7 +938,7 @@ class RepositoryWork implements CrewWork {
     return FIRST_BASE_SLOT;
   }
 
-  /** Tests the integration worktree. Prepares it first, like a worker's, if its dependencies changed since. */
+  /** Tests the integration worktree. First prepares the worktree if its dependencies or the commands have changed. */
   async #testIntegration(place: RunPlace, main: string): Promise<CountedResult> {
     const folder = this.#integration;
     const listed = zeroSeparated(await gitIn(folder, this.#repository.env)(['ls-files', '--stage', '-z']));

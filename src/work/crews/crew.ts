@@ -12,7 +12,7 @@ export type WorkerStatus = keyof typeof WORKER_SYMBOLS;
 
 const STATUSES = ['idle', 'ready', 'working', 'done', 'stuck'] as const satisfies readonly WorkerStatus[];
 
-/** The transitions of a worker, by the state that it leaves: those of the specification, its resets, and `retry`. */
+/** The states that a worker can change to, by its present state: those of the specification, resets, and `retry`. */
 const WORKER_TRANSITIONS: Readonly<Record<WorkerStatus, readonly WorkerStatus[]>> = {
   idle: ['ready'],
   ready: ['working', 'idle'],
@@ -114,16 +114,19 @@ export const worktreeSchema = z.strictObject({
   removed: count.exactOptional(),
   /** Changes in the user's copy during a step of an agent that writes without asking, in words. Absent: none. */
   copy: text.exactOptional(),
-  /** The last lines of a hook or of git that refused to commit the changed files. Absent: no refusal. */
+  /** The last lines of a hook or of git that refused a commit. Absent: no refusal, or unresolved conflicts. */
   refused: text.exactOptional(),
 });
 
-/** A step. `about`: additional text for its prompt: output of tests, files in conflict, words of people. */
+/** A step. `about`: additional text for its prompt, such as output of tests, files in conflict, words of people. */
 export const plannedStepSchema = z.strictObject({ kind: z.enum(STEP_KINDS), about: text });
 
 const stepSchema = z.strictObject({
   ...plannedStepSchema.shape,
-  /** Set until the floor is asked for the turn of the step: the crew is stopped or paused, or a retry is not due. */
+  /**
+   * Set until the floor is asked for the turn of the step: while the crew is stopped or paused, `maxWorkers` other
+   * workers step, or a retry is not due.
+   */
   queued: z.literal(true).exactOptional(),
   /** The epoch of the turn of the step; `null` until the floor has granted the turn. A restart changes the epoch. */
   epoch: z.number().nullable(),
@@ -222,9 +225,9 @@ const workerSchema = z.strictObject({
   step: stepSchema.nullable(),
   /** The next stage of finished work; `null` for none. `recheck`: the worktree is measured after a review. */
   next: z.enum(['test', 'review', 'recheck', 'merge']).nullable(),
-  /** Absent before the first review of the ticket. */
+  /** Absent until work on the ticket first needs a review. */
   review: ticketReviewSchema.exactOptional(),
-  /** Absent before a pull request was opened, and after it was closed without a merge. */
+  /** Absent before a pull request was opened, and after it was closed without a merge into main. */
   pull: pullSchema.exactOptional(),
   /** The last step was used without DONE, or left conflicts. The merge then waits for a person. */
   unfinished: z.boolean(),
@@ -245,7 +248,7 @@ const workerSchema = z.strictObject({
   conflicts: count,
   /**
    * The open meeting about the last conflict; absent for none. `turns`: how many are over. `agreed`: the agreement that
-   * the worker wrote. The meeting ends after Conch noted the agreement on both tickets, or failed to.
+   * the worker wrote. A meeting with an agreement ends after Conch noted it on both tickets, or failed to.
    */
   meeting: z
     .strictObject({ ...meetingSchema.shape, at: instant, turns: count, agreed: text.exactOptional() })
@@ -263,7 +266,7 @@ const workerSchema = z.strictObject({
   telling: count.exactOptional(),
   /** The votes for the merge of the present commit; absent for none. */
   votes: z.array(voteSchema).exactOptional(),
-  /** The question to people. `step`: the step that follows when they say "continue". Absent: a step without words. */
+  /** The question to people. `step`: the step that follows when they say "continue". Absent: a step of kind `step`. */
   waiting: workerQuestionSchema.extend({ since: instant, step: plannedStepSchema.exactOptional() }).nullable(),
   /** Set when the worker leaves its ticket: the worktree is stored next, and removed unless the worker was killed. */
   leaving: z.strictObject({ why: z.enum(LEAVING_REASONS), words: text }).nullable(),
@@ -290,7 +293,7 @@ export const crewSettingsSchema = z.strictObject({
   merge: z.enum(['auto', 'ask', 'pr']),
   /** How many people must choose the merge of a commit; absent for one. */
   votes: z.int().min(2).exactOptional(),
-  /** The least time between the announcement of a merge and the merge. Absent: none. */
+  /** The least time from the announcement of a merge to the merge, unless people merge earlier. Absent: none. */
   window: z.strictObject({ ms: z.int().min(1_000), quiet: quietHoursSchema.exactOptional() }).exactOptional(),
   /** The most money of a ticket, in millionths of a dollar; `null`: no limit. */
   ticketCostMicros: z.number().nullable(),

@@ -126,8 +126,9 @@ export type CrewWork = {
   /** Opens the pull request for a commit of the branch. Looks at it if `pull` is given, and pushes new commits. */
   pull(ticket: Assigned, tip: string, pull: PullRequest | null): Promise<PullEnd>;
   /**
-   * Stores unmerged work under a private ref. Then removes the worktree, except that of a killed worker. Resolves with
-   * the ref, `null` for none, and with the branch if the next worker goes on from it.
+   * Stores unmerged work under a private ref. Then removes the worktree, except that of a killed worker. A folder with
+   * files that is no worktree any more stays as it is. Resolves with the ref, `null` for none, and with the branch if
+   * the next worker goes on from it.
    */
   clear(ticket: LeftTicket, left: LeftWork): Promise<Pick<CrewCommandOf<'CLEARED'>, 'kept' | 'branch'>>;
   /** Whether the worktree is there. Repairs its registration in git if that is lost. */
@@ -256,7 +257,7 @@ export class CrewRunner {
   readonly #alarm: Alarm;
   /** Jobs under way, by worker. */
   readonly #jobs = new Map<string, Promise<void>>();
-  /** By worker: resolves when the processes of its failed step have ended. */
+  /** By worker: resolves when the processes of its last step that failed or was put back have ended. */
   readonly #endings = new Map<string, Promise<void>>();
   /** Functions that end waits at once: of jobs tried again later, and for pull requests. */
   readonly #again = new Set<() => void>();
@@ -415,8 +416,8 @@ export class CrewRunner {
   }
 
   /**
-   * Answers a person's reply that names tickets to wait for. Tries again after a failure. After `MOST_TRIES` failures, declines the reply if its ticket was
-   * not written.
+   * Answers a person's reply that names tickets to wait for. Tries again after a failure. After `MOST_TRIES` failures,
+   * declines the reply if its ticket was not written.
    */
   async #answer(reply: TicketReply, tries = 1): Promise<void> {
     const { message, about, deps } = reply;
@@ -662,7 +663,7 @@ export class CrewRunner {
       return { type: 'CLEARED', worker: name, ticket: left.id, ...cleared };
     }
     if (ticket === null) return null;
-    // Takes the seat of the leaving worker, so that its session ends before its folder is touched.
+    // The leaving worker loses its seat, so that its session ends before its folder is touched.
     await this.#ports.seat();
     const merged = leaving.why === 'merged' ? (pull?.tip ?? work?.tip ?? null) : null;
     const { why } = leaving;

@@ -40,7 +40,7 @@ export const RUNNER_FILES: readonly string[] = [
   ...RULES.map(({ file }) => file),
 ];
 
-/** The test runners whose files are at the root of main, one for each name. `auto` uses the first. */
+/** The test runners whose files are at the root of main, one for each name. With several, people are asked. */
 export function findRunners(read: ReadAtMain): readonly TestRunner[] {
   const found: TestRunner[] = [];
   const script = packageScript(read);

@@ -28,8 +28,8 @@ const DURABLE = ['-c', 'core.fsync=all'];
 /**
  * Stores all files of a worktree that git does not ignore, staged, unstaged and new, as a commit under the next number
  * of `refPrefix`. Index, files and branch stay as they are. An index that differs from the files and from HEAD is the
- * second parent. Does not store work that the newest ref already holds. Stores nothing when no file differs from HEAD,
- * unless no ref contains HEAD. `always`: stores also then. Throws `KeepError`.
+ * second parent. Does not store work that the newest ref already holds. Stores nothing when files and index are as in
+ * HEAD, unless no ref contains HEAD. `always`: stores also then. Throws `KeepError`.
  */
 export async function storeWork(
   repository: Repository,
@@ -133,9 +133,10 @@ export type CommittedWork = {
 };
 
 /**
- * Commits the changes of tracked files and the new files that git does not ignore, on the worktree's branch. New links
- * that leave the worktree, dependency folders, environment files, nested repositories and files over 5 MiB stay out.
- * Runs the hooks and filters of the repository. Their refusal is in `refused`.
+ * Commits the changes of tracked files and the new files that git does not ignore, on the worktree's branch. Some new
+ * files stay out: links that leave the worktree, environment files, files over 5 MiB, dependency folders and nested
+ * repositories. A tracked file counts as new when its type changed, such as a file that became a link. Runs the hooks
+ * and filters of the repository. Their refusal is in `refused`.
  */
 export async function commitWork(
   { env }: Pick<Repository, 'env'>,

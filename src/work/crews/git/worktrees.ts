@@ -264,8 +264,8 @@ async function measureFiles(root: string, path: string): Promise<number | string
 }
 
 /**
- * Checks the submodules of a worktree out from the copies that the repository has. Contacts no remote and changes no
- * configuration. Returns the paths without a usable copy.
+ * Checks the submodules of a worktree out from the copies that the repository has. Contacts no remote, and leaves the
+ * repository's configuration as it is. Returns the paths without a usable copy.
  */
 export async function updateSubmodules(
   { commonDir, env }: Repository,

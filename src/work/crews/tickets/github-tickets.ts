@@ -181,14 +181,14 @@ class GitHubTickets implements TicketSource {
     await this.#requests.send(route, { issue_number: number, body: `${marker}\n${words}` });
   }
 
-  /** The dependencies of tickets that are not among the tickets: closed issues, and issues without the label. */
+  /** The dependencies of tickets that are not among the tickets: issues that are closed or may not be started. */
   async #others(tickets: readonly Ticket[]): Promise<readonly Ticket[]> {
     const known = new Set(tickets.map(({ id }) => id));
     const missing = new Set(tickets.flatMap(({ deps }) => deps).filter((id) => !known.has(id)));
     const found: Ticket[] = [];
     for (const id of missing) {
       const issue = await this.#issue(numberOf(id));
-      // The crew does not start an open issue without the label. Its dependents wait for it.
+      // The crew may not start this issue if it is open, so tickets that depend on the issue wait.
       if (issue !== null)
         found.push({ ...ticketOf(issue), deps: [], status: issue.state === 'closed' ? 'closed' : 'in_progress' });
     }

@@ -133,7 +133,7 @@ function textOf(bytes: Uint8Array): string {
   return text;
 }
 
-/** Thrown for a ticket whose file has no front matter. */
+/** Thrown for a ticket whose file has no front matter, or one without an end. */
 export class FrontMatterError extends Error {}
 
 /** The lines of a ticket, and the index of the line that ends its front matter. Throws without a front matter. */
