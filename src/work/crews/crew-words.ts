@@ -99,8 +99,8 @@ export function ticketKey(crew: string, ticket: string, about = ''): string {
 
 /**
  * Returns the command that a reaction to an announcement of a worker's ticket means: 'yes' merges, 'no' holds. Returns
- * `null` for no command. `key`: the key of the announcement. `mark` of 'yes': the number of the open question; 0 without
- * an open question, or for a question about another commit. `mark` of 'no': `null`.
+ * `null` for no command. `key`: the key of the announcement. `mark` of 'yes': the number of the open question; 0
+ * without an open question, or for a question about another commit. `mark` of 'no': `null`.
  */
 export function reactionCommand(
   crew: string,
