@@ -109,7 +109,7 @@ export type Intake = {
   amend(change: MessageChange): Promise<void>;
   /** Runs a whole command line, typed or from a button: "/floor skip". `drawnFor` is copied from the button. */
   command(channel: ChannelId, by: Principal, line: string, drawnFor?: string): Promise<Answer>;
-  /** Returns why `command` would refuse this person now; else `null`. Called before a form opens. */
+  /** Returns why `command` would refuse this person now; else `null`. Called before a form or a choice opens. */
   refusal(channel: ChannelId, by: Principal, line: string, drawnFor?: string): string | null;
   /**
    * Opens a floor for a thread of a configured channel, with that channel's settings. Must be called before
@@ -117,8 +117,8 @@ export type Intake = {
    */
   thread(thread: Thread): Promise<void>;
   /**
-   * Reports a lost connection. No turn is granted in the adapter's channels until `reconnected` is reported and missed
-   * messages are read.
+   * Reports a lost connection. No turn is granted in the adapter's channels until `reconnected` is reported, and the
+   * missed messages are read or their gap is announced.
    */
   disconnected(): void;
   /**
@@ -210,7 +210,7 @@ export type FloorQueries = {
   crewAsks?(channel: ChannelId): readonly CrewAsk[] | null;
   /**
    * Returns the crew of a channel or of a ticket's thread, also of a finished ticket, without secrets. Lists at most
-   * `most` tickets of each state, and at least the first three proposed tickets. `null`: no crew works there.
+   * `most` tickets of each state, and at least the first three proposed tickets. `null`: no crew, or it is not open.
    */
   crew?(channel: ChannelId, most: number): CrewView | null;
   /** The name of a thread whose ticket is finished; `null` for other channels. Missing: there are no crews. */
@@ -252,7 +252,7 @@ export type ChatAdapter = {
   edit?(channel: ChannelId, platformId: string, text: string): Promise<'changed' | 'gone'>;
   /** Shows a receipt under a message of the channel, or of a thread that shares its floor. */
   receipt?(channel: ChannelId, message: MessageId, receipt: Receipt): Promise<void>;
-  /** Shows text that is still being generated; `null` removes it. Never durable, never retried. */
+  /** Shows text that is still being generated; `null` removes the text. Not durable; failures are not reported. */
   draft?(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void;
   /** Shows a text without storing it. For a platform whose messages are in Conch's own store, which may be full. */
   notice?(channel: ChannelId, text: string): void;
@@ -261,9 +261,9 @@ export type ChatAdapter = {
   /** Called when the floor or the crew of a channel changed: redraws the card. Never awaited. */
   card?(channel: ChannelId, view: FloorView): void;
   /**
-   * Reads people's messages after a position. Where messages can arrive late, those shortly before it are read again.
-   * `after` null: the channel was never read; resolves with its newest position, or with the messages that agents get.
-   * `mark`: the position at the channel's first read. Messages up to `mark` are left out.
+   * Reads messages of people and programs after a position. Where messages can arrive late, messages shortly before the
+   * position are read again. `after` null: the channel was never read; resolves with its newest position, or with the
+   * messages that agents get. `mark`: the position at the channel's first read. The caller drops messages up to `mark`.
    */
   catchUp(channel: ChannelId, after: Position | null, mark?: Position | null): Promise<History>;
   /**

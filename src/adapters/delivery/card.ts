@@ -33,7 +33,7 @@ export type ButtonOpens =
 
 /** The floor's state in one line with buttons, the same on every platform. */
 type Card = {
-  /** Such as "🎤 dev · 1:12 left · next: qa, pm". The time is in words, or in the markup of the platform's own clock. */
+  /** Such as "🎤 dev · about 2 min left · next: qa, pm". The time can be the markup of the platform's own clock. */
   readonly text: string;
   /** When the turn ends if nothing else happens. `null`: the card shows no time limit. */
   readonly endsAt: Instant | null;
@@ -377,7 +377,7 @@ const YES_OR_NO = [
   { value: 'no', label: 'No' },
 ];
 
-/** Returns how a field is drawn on every platform. */
+/** Returns how a field is drawn on Discord and Slack. */
 export function controlOf({ kind, options, most, format, initial = '' }: AskedField): Control {
   if (kind === 'boolean' || options.length > 0)
     return {

@@ -6,8 +6,8 @@ import { reasonOf } from './connect-retry.ts';
 /** Dependencies of the check of channels. */
 export type ChannelAccessPorts = Pick<AdapterParts, 'timers' | 'signal' | 'log'> & {
   /**
-   * Asks the platform why a channel cannot be used. Resolves with `null` when it can. Rejects when the platform gives
-   * no answer.
+   * Asks the platform why a channel cannot be used. Resolves with `null` when the channel can be used. Rejects when the
+   * platform refuses the question or gives no answer.
    */
   readonly ask: (channel: ChannelId) => Promise<string | null>;
   /** Returns why the channel is closed, if the error says so. Returns `null` for other errors. */
@@ -34,13 +34,13 @@ type Check = { readonly causes: Causes; done: Promise<void> | null };
 
 /**
  * Tracks which channels of a platform can be used. After a refused call, the platform is asked before the channel's
- * floors are suspended. A closed channel is checked every minute, after repeated refusals first after 10 minutes. No
- * method rejects.
+ * floors are suspended. A closed channel is checked every minute. The first check of a channel that was closed by
+ * refusals comes after 10 minutes. No method rejects.
  */
 export class ChannelAccess {
   readonly #ports: ChannelAccessPorts;
   readonly #closed = new Map<ChannelId, Closed>();
-  /** How many calls an open channel has refused since its last message. */
+  /** How many calls an open channel has refused since its last successful post. */
   readonly #refusals = new Map<ChannelId, number>();
   readonly #checks = new Map<ChannelId, Check>();
   readonly #awaited = new Set<ChannelId>();
@@ -61,7 +61,7 @@ export class ChannelAccess {
     void this.check(channel, { refusal: why });
   }
 
-  /** Called when the channel took a message. */
+  /** Called when the channel took a post after a failed call. */
   written(channel: ChannelId): void {
     this.#refusals.delete(channel);
     if (this.#closed.has(channel)) this.open(channel);
@@ -84,8 +84,9 @@ export class ChannelAccess {
   }
 
   /**
-   * Asks the platform about a channel, and closes or opens it. While a check runs, further calls wait for that check.
-   * `reported`: a reason that the platform sent earlier, used if the check fails. `refusal`: why a call was refused.
+   * Asks the platform about a channel, and closes or opens the channel by the answer. While a check runs, further calls
+   * wait for that check. `reported`: a reason that the platform sent earlier, used if the check fails. `refusal`: why a
+   * call was refused. A channel that is open by the answer is closed at the third refusal.
    */
   async check(channel: ChannelId, causes: Readonly<Causes> = {}): Promise<void> {
     const check = this.#checks.get(channel) ?? { causes: {}, done: null };

@@ -31,7 +31,7 @@ export type OpenPlatform = {
   readonly sender: MessageSender;
   /** Resolves when messages come in. Rejects with an `AdapterError` when the platform refuses Conch for good. */
   connect(): Promise<void>;
-  /** Stops listening. Drops incoming events that are not stored yet; the next catch-up reads them. */
+  /** Stops listening. Drops incoming events that are not stored yet; the next start gets or reads them again. */
   disconnect(): Promise<void>;
   readonly readHistory: ChatAdapter['catchUp'];
   readonly access: Pick<ChannelAccess, 'failed' | 'written'>;
@@ -107,8 +107,8 @@ export function createChatAdapter(options: PlatformOptions): ChatAdapter {
 }
 
 /**
- * Opens a thread under a message that shows the thread's name. Finds the message of an earlier call that ended before
- * the thread was open.
+ * Opens a thread under a message that shows the thread's name. Uses the message of an earlier call if the search finds
+ * that message.
  */
 async function openThreadIn(
   { sender, threadUnder }: OpenPlatform,
@@ -223,7 +223,7 @@ export function adapterOf<Named extends Pick<ChatAdapter, 'name'>>(
 type OutboxSenderPorts = {
   readonly adapterOf: (channel: ChannelId) => ChatAdapter | null;
   readonly speakerOf: (agent: AgentId) => Speaker;
-  /** Returns the thread that the row is posted to. `null`: the channel itself. */
+  /** Returns the thread of the row's post, or of the message with its receipt. `null`: the channel itself. */
   readonly threadOf: (row: OutboxRow) => ChannelId | null;
   /** Returns the buttons under an announcement. Default: none. */
   readonly buttonsOf?: (row: OutboxRow) => readonly PostButton[];
@@ -242,8 +242,8 @@ const SCAN_GAP_MS = 3_000;
 const DOUBT = '\n(possible repeat)';
 
 /**
- * Delivers posts, announcements and receipts to their channel's platform. Each attempt ends in a settlement. The
- * outbox does the retries.
+ * Delivers posts, announcements and receipts to their channel's platform. Each attempt resolves with a settlement;
+ * rejects with an error that is no `ChatError`. The outbox does the retries.
  */
 export function createOutboxSender(ports: OutboxSenderPorts): Carrier<Effect> {
   return new OutboxSender(ports).carry;

@@ -12,8 +12,9 @@ type ConnectPorts = { readonly timers: Timers; readonly log: Logger; readonly si
 export type Judgement = (error: unknown) => Error | number;
 
 /**
- * Creates a retry for one platform. The retry repeats work until it succeeds or the judgement returns an error: after
- * 1 s, doubling to 60 s. Logs each failure. Rejects with that error, or with the signal's reason.
+ * Creates a retry for one platform. The retry repeats work until the work succeeds or the judgement returns an error.
+ * Waits 1 s, doubling to 60 s, or longer by the judgement. Logs each failure before a wait. Rejects with the
+ * judgement's error, or with the signal's reason.
  */
 export function createConnectRetry(platform: string, ports: ConnectPorts) {
   return <T>(work: () => Promise<T>, judge: Judgement): Promise<T> =>

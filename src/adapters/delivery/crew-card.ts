@@ -23,8 +23,8 @@ const LONGEST_LINE = 240;
 const PROPOSED_SHOWN = 3;
 
 /**
- * Returns the card of a crew in its channel, or of a ticket in its thread; `null` in the thread of a finished ticket.
- * Workers that wait for people come first.
+ * Returns the card of a crew in its channel, or of a ticket in its thread; `null` in a thread whose ticket has no
+ * worker now. Workers that wait for people come first.
  */
 export function crewCard(crew: CrewView, channel: ChannelId): CrewCard | null {
   const { workers, running, store } = crew;

@@ -25,13 +25,16 @@ type FloorCardsPorts = {
   readonly timers: Timers;
   readonly memory: Memory;
   readonly log: Logger;
-  /** Returns whether a text is being posted to the channel. Meanwhile the card does not show the floor as free. */
+  /**
+   * Returns whether a post to the channel is being sent or will be retried. Meanwhile the card does not show the floor
+   * as free.
+   */
   readonly isPosting: (channel: ChannelId) => boolean;
   /** Called when a card of unknown id may be in the channel. The channel's history is then searched. */
   readonly requestSearch: (channel: ChannelId) => void;
 };
 
-/** The shortest time between two edits of a card, in milliseconds. */
+/** The shortest time between two edits of a card, in milliseconds. After a closed question there is no wait. */
 const INTERVAL_MS = 3_000;
 /**
  * The shortest time between two edits of a card with an open review, or in a channel or thread of a crew. It counts
@@ -104,7 +107,7 @@ export class FloorCards {
     this.#ports = ports;
   }
 
-  /** Called when the floor changed. Draws the card as soon as its limits allow. */
+  /** Called when the floor or its crew changed. Draws the card as soon as its limits allow. */
   draw(channel: ChannelId, view: FloorView): void {
     const state = this.#stateOf(channel);
     const begins = view.condition === 'open' && (state.view?.condition ?? 'resting') === 'resting';

@@ -24,7 +24,7 @@ export type InboundQueue = {
   push(channel: ChannelId, act: () => Promise<void>): Promise<boolean>;
   /** Resolves when all actions pushed so far were stored or dropped. */
   settled(): Promise<void>;
-  /** Drops actions not yet stored. The catch-up after the next start reads them again. */
+  /** Drops actions not yet stored. After the next start, the platform sends them again, or the history is read. */
   stop(): void;
 };
 
@@ -191,14 +191,14 @@ export function whyLine(line: string, about: string | null): string {
 
 /**
  * Resolves with `true` the first time that a message is seen, and with `false` later, also after a restart. The result
- * is durable when it resolves. Rejects when it could not be stored: the message then counts as not seen.
+ * is durable when the promise resolves. Rejects when storing failed: the message then counts as not seen.
  */
 export type FirstTime = (channel: ChannelId, message: string) => Promise<boolean>;
 
 const COMMANDS_KEPT = 20;
 const keptSchema = z.array(z.string());
 
-/** Remembers each channel's last 20 commands under `typed:<channel>`, so that no command runs twice. */
+/** Remembers each channel's last 20 commands under `typed:<channel>`, so that none of these runs twice. */
 export function createFirstTime(memory: Memory): FirstTime {
   const known = new Map<ChannelId, readonly string[]>();
   return async (channel, message) => {

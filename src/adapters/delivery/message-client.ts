@@ -5,7 +5,7 @@ import type { FloorView } from '../../turns/view.ts';
 import type { ChatAdapter, Speaker } from '../port.ts';
 import type { CardButton } from './card.ts';
 
-/** The content of one message by Conch. Each platform maps the content to its own shape. Mentions in it ping nobody. */
+/** The content of one message by Conch. Each platform maps it to its own shape. Mentions in the text ping nobody. */
 export type Content = {
   /** `draft`: text that is still being generated, shown by its newest end. `card`: the state of the floor. */
   readonly kind: 'post' | 'draft' | 'card';
@@ -17,7 +17,7 @@ export type Content = {
   readonly buttons: readonly CardButton[];
   /** The epoch of the turn in which the text was written; of a card, the floor's epoch. `null`: no turn. */
   readonly epoch: number | null;
-  /** The post's outbox id, by which a later search recognizes the post. `null` for drafts, cards and edits. */
+  /** The post's outbox id, by which a later search recognizes the post. `null` for drafts, cards and edits of posts. */
   readonly outboxId: string | null;
 };
 
@@ -32,7 +32,7 @@ export type OwnMessage = {
   readonly is: (post: Content) => boolean;
 };
 
-/** A part of a history: at most the `newest` messages, all after `after`. Both null: only the newest page. */
+/** A part of a history: at most the `newest` messages, all after `after`. Both null: only the newest 100. */
 export type HistoryRange = { readonly after: MessageId | null; readonly newest: number | null };
 
 /** Limits of a platform. */
@@ -41,33 +41,33 @@ export type ClientLimits = {
   readonly postGapMs: number;
   /** The budget of edits for drafts and cards in all channels; `null`: the platform announces its limits. */
   readonly editsPerMinute: number | null;
-  /** Posts longer than this become files, which only a new message can carry; `null`: never. */
+  /** Longer posts of agents, in UTF-16 units, become files, which only a new message can carry; `null`: never. */
   readonly fileAbove: number | null;
   /** How often a card's remaining time is updated; `null`: the platform counts down itself. */
   readonly timeLeftEveryMs: number | null;
 };
 
 /**
- * What Conch does with its own messages on a platform. Calls to the platform are not retried. They reject with a
- * `ChatError`, `unclear` only when the call may have been executed. Ids are the platform's, as the outbox stores them.
- * Of two ids, the longer one is later; of equally long ones, the greater.
+ * What Conch does with its own messages on a platform. Methods do not wait and retry; a refused message may be sent in
+ * another form. Methods reject with a `ChatError`, `unclear` only when the call may have been executed. Ids are the
+ * platform's, as the outbox stores them. Of two ids, the longer one is later; of equally long ones, the greater.
  */
 export type MessageClient = {
   readonly limits: ClientLimits;
   send(channel: ChannelId, content: Content): Promise<MessageId>;
   /** `gone`: the message was deleted, or can no longer be changed. */
   change(message: MessageRef, content: Content): Promise<'changed' | 'gone'>;
-  /** Resolves also when the message is already gone. */
+  /** Resolves also when the message is gone, or when the platform no longer lets Conch remove it. */
   remove(message: MessageRef): Promise<void>;
   /** Returns Conch's own messages, oldest first. Rejects as `refused` when the range is too long to read whole. */
   own(channel: ChannelId, range: HistoryRange): Promise<readonly OwnMessage[]>;
-  /** Adds or removes a receipt. Resolves also when nothing has to change, or when the receipt can never be added. */
+  /** Adds or removes a receipt. Resolves also when nothing has to change, or when the message is gone. */
   react(message: MessageRef, receipt: Receipt, on: boolean): Promise<void>;
   /** Returns the receipts that Conch has added to a message. */
   receipts(message: MessageRef): Promise<readonly Receipt[]>;
   /** Shows the floor by other means than messages: typing signs, status lines. Never throws. */
   status?(channel: ChannelId, view: FloorView): void;
-  /** Removes typing signs and status lines. Never rejects. */
+  /** Ends typing signs and removes status lines. Never rejects. */
   stop?(): Promise<void>;
   /** Returns when a message was written, by the platform's clock. */
   sentAt(message: MessageId): Instant;
@@ -77,13 +77,13 @@ export type MessageClient = {
 
 /** The sending half of a chat adapter. Methods that `ChatAdapter` also has keep its contract. Posts are not retried. */
 export type MessageSender = Required<Pick<ChatAdapter, 'post' | 'find' | 'edit' | 'receipt' | 'draft' | 'card'>> & {
-  /** Removes drafts and finds cards of earlier processes. Called with every catch-up of a channel. Never rejects. */
+  /** Removes drafts and finds cards of earlier processes. Called after a channel's history was read. Never rejects. */
   tidy(channel: ChannelId): Promise<void>;
   /** Called when a message by somebody other than Conch appears in the channel. */
   readonly seen: (channel: ChannelId) => void;
-  /** Called when the channel can be written to again. */
+  /** Called when refused calls to the channel may be tried again. */
   readonly reopened: (channel: ChannelId) => void;
-  /** Removes drafts, typing signs and status lines; ends all waiting. */
+  /** Removes drafts and status lines; ends typing signs and all waiting. */
   stop(): Promise<void>;
 };
 

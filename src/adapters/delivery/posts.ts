@@ -16,7 +16,7 @@ type DraftsPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly client: MessageClient;
   readonly rates: RateLimits;
   readonly queries: Pick<FloorQueries, 'thread'>;
-  /** Called when a draft of unknown id may be in the channel. The channel's history is then searched. */
+  /** Called when a draft of unknown id, or one that was not removed, may be in the channel. Searches the history. */
   readonly requestSearch: (channel: ChannelId) => void;
 };
 
@@ -199,8 +199,8 @@ const ADOPTED_KEPT = 1_000;
 const PLACES_KEPT = 10_000;
 
 /**
- * Sends posts. A post replaces the draft of its turn where possible. If the outcome of that edit is unknown, the retry
- * edits the same message.
+ * Sends posts. A post replaces the draft of its turn where possible. If the edit of the draft fails without a refusal,
+ * the retry edits the same message.
  */
 export class Posts {
   readonly #ports: PostsPorts;
@@ -267,7 +267,10 @@ export class Posts {
     return this.#remember({ channel: place, id: await this.#ports.rates.send(place, contentOf(post)) });
   }
 
-  /** Searches for a post in its thread, then in its channel. Resolves with `null` when neither has it. */
+  /**
+   * Searches for a post in its thread, then in its channel. Resolves with `null` when neither has the post. A thread
+   * that refuses the search counts as one without the post.
+   */
   find(channel: ChannelId, post: OutgoingPost): Promise<MessageRef | null> {
     return this.#untilSettled(channel, async () => {
       const inThread = post.thread === undefined ? null : await this.#findIn(post.thread, post).catch(unlessRefused);
@@ -339,7 +342,8 @@ type ShowReceipt = (message: MessageRef, receipt: Receipt) => Promise<void>;
 const MESSAGES_KEPT = 2_000;
 
 /**
- * Creates the receipts of one adapter. For messages older than the adapter, receipts of earlier runs are read first.
+ * Creates the receipts of one adapter. For messages older than the adapter, the receipts of earlier processes are read
+ * first.
  */
 export function createReceipts({ client, clock }: Pick<DraftsPorts, 'client' | 'clock'>): ShowReceipt {
   const bornAt = clock.now();
@@ -383,7 +387,7 @@ const NEWEST_AT_FIRST = 200;
 export class StaleMessages {
   readonly #ports: StaleMessagesPorts;
   readonly #ending = new AbortController();
-  /** Channels that this process has searched. */
+  /** Channels whose search this process has begun. */
   readonly #begun = new Set<ChannelId>();
   /** How many searches of a channel are still to do. */
   readonly #pendingSearches = new Map<ChannelId, number>();

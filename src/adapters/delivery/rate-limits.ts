@@ -11,7 +11,7 @@ const MINUTE_MS = 60_000;
 const BURST = 1 / 4;
 const CHANNELS_KEPT = 1_000;
 
-/** Sends and edits messages within the platform's rate limits. Drafts and cards of all channels share one budget. */
+/** Sends and edits messages within the platform's rate limits. Drafts and cards of all channels share an edit budget. */
 export class RateLimits {
   readonly #ports: { readonly client: MessageClient; readonly clock: Clock; readonly timers: Timers };
   readonly #stopping = new AbortController();
@@ -119,7 +119,7 @@ function limitedMs(error: unknown): number {
 
 /** Runs a task on request: never twice at once, and not more often than its limit, except for urgent requests. */
 export type Throttle = {
-  /** Requests a run as soon as the limits allow. Several requests cause one run. */
+  /** Requests a run as soon as the limits allow. Several requests before a run begins cause one run. */
   kick(): void;
   /** Requests a run and cancels the wait that the last run asked for. `isUrgent`: also ignores the minimum gap. */
   hurry(isUrgent?: boolean): void;
@@ -136,8 +136,8 @@ type ThrottlePorts = Pick<AdapterParts, 'clock' | 'timers'> & {
 };
 
 /**
- * Creates a throttle for `run`, which must not reject. If `run` resolves with a number, it runs again after at least
- * that many milliseconds.
+ * Creates a throttle for `run`, which must not reject. If `run` resolves with a number, the throttle repeats the run
+ * after at least that many milliseconds, or after a later `hurry`.
  */
 export function createThrottle(ports: ThrottlePorts, run: () => Promise<number | null>): Throttle {
   const { clock, timers, gapMs } = ports;

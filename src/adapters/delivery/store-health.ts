@@ -11,7 +11,7 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 /** Why the store cannot be written. */
 type Stuck = 'full' | 'locked';
 
-/** What is needed to warn people. */
+/** Dependencies of the warnings. */
 type StoreHealthPorts = {
   readonly timers: Timers;
   readonly log: Logger;
@@ -43,7 +43,7 @@ export class StoreHealth {
     this.#ports = ports;
   }
 
-  /** Why the store cannot be written. `null`: it can. */
+  /** Why the store cannot be written. `null`: no write has failed, or the test write succeeded again. */
   get stuck(): Stuck | null {
     return this.#stuck;
   }
@@ -90,7 +90,7 @@ export class StoreHealth {
         return { adapter, channel: id, id: null };
       }
       try {
-        // A new key each time: Discord answers a repeated key with the earlier message, which says that all is well.
+        // A new id each time: Discord answers a repeated id with the earlier message, which now shows `RESOLVED`.
         const post = { outboxId: `room-${randomUUID()}`, speaker: null, text: TEXTS[why], afterId: null, epoch: null };
         return { adapter, channel: id, id: await adapter.post(id, post) };
       } catch (error) {

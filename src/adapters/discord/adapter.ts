@@ -75,7 +75,7 @@ async function untilRefused<T>(connecting: Promise<T>): Promise<T> {
 
 type Parts = AdapterOptions & Pick<AdapterParts, 'intake' | 'queries' | 'signal'> & { readonly rest: REST };
 
-/** Builds the parts that need the bot's own ids, and checks all channels. */
+/** Signs in, checks all channels, and prepares roles and webhooks. Builds the parts that need the bot's own ids. */
 async function open(parts: Parts): Promise<OpenPlatform> {
   const { rest, intake, queries, clock, log } = parts;
   const reached = createConnectRetry('Discord', parts);

@@ -131,8 +131,8 @@ type ReadCall = Pick<Call, 'route' | 'channel' | 'what' | 'query'>;
 export type Reader = <T>(question: ReadCall, answer: z.ZodType<T>) => Promise<T>;
 
 /**
- * Returns a reader that retries while Discord limits calls or cannot be reached. A repeated read is harmless; a gap in
- * the history is not.
+ * Returns a reader that repeats a failed read unless Discord refused it. A repeated read is harmless; a gap in the
+ * history is not.
  */
 export function createReader(calls: Calls, ports: WaitPorts): Reader {
   return (question, answer) =>
@@ -226,7 +226,7 @@ class Rejection extends Error {
 
 type Where = { readonly method: string; readonly channel: ChannelId };
 
-/** Converts any error of a REST call to a `ChatError` whose fault says whether the call was executed. */
+/** Converts any error of a REST call to a `ChatError` whose fault says whether the call may have been executed. */
 export function chatError(error: unknown, where: Where): ChatError {
   if (error instanceof ChatError) return error;
   if (error instanceof RateLimitError) return limitError(error, where);

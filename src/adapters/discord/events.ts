@@ -37,9 +37,9 @@ export type EventsPorts = Pick<AdapterParts, 'intake' | 'log'> & {
 };
 
 /**
- * Returns the handler of gateway events. Its promise resolves when the event is durable, and never when the channel's
- * queue is full: the history is read then. Returns `null` for events that store nothing. Events that do not match their
- * schema are dropped.
+ * Returns the handler of gateway events. For messages, edits and deletions it returns a promise that resolves when the
+ * event is durable, and never when the channel's queue is full: the history is read then. Returns `null` for all other
+ * events. Events that do not match their schema are dropped.
  */
 export function createEvents(ports: EventsPorts): (event: string, payload: unknown) => Promise<unknown> | null {
   const overfull = new Set<ChannelId>();
@@ -70,7 +70,7 @@ type EventContext = EventsPorts & {
 };
 type Listener = (here: EventContext, payload: unknown) => Promise<unknown> | null;
 
-/** Returns the listener of one event. `listen` gets the parsed payload and returns a promise if it stores the event. */
+/** Returns the listener of one event. `listen` gets the parsed payload. Its promise resolves when the event is durable. */
 function on<T>(event: string, schema: z.ZodType<T>, listen: (here: EventContext, payload: T) => unknown) {
   const listener: Listener = (here, payload) => {
     const parsed = schema.safeParse(payload);

@@ -35,7 +35,8 @@ type IdentityPorts = Pick<AdapterParts, 'memory' | 'log'> & {
 };
 
 /**
- * The identities of the configured agents. Each agent has a mentionable role without members and without permissions.
+ * The identities of the configured agents. Where the settings allow roles, each agent has a mentionable role without
+ * members and without permissions.
  */
 type OwnIdentities = Identities & {
   /**
@@ -97,8 +98,8 @@ const NAME_LIMIT = 80;
 const EMOJI_LENGTH = 16;
 
 /**
- * Returns the name of an agent's messages. An emoji avatar stands in front. Words that Discord forbids in names get an
- * invisible space.
+ * Returns the name of an agent's messages. An emoji avatar stands in front. Words that Discord forbids in names get a
+ * thin space.
  */
 export function usernameOf(speaker: Named): string {
   const name = speaker.name.replaceAll(/\s+/g, ' ').trim();
@@ -238,8 +239,8 @@ export class Webhooks {
   }
 
   /**
-   * Called when Discord no longer knows a webhook: the next `of` finds or creates another one. After a second loss
-   * within 10 minutes, the bot itself posts for 10 minutes.
+   * Called when Discord no longer knows a webhook, or when somebody moved the webhook to another channel. The next `of`
+   * finds or creates another one. After a second loss within 10 minutes, the bot itself posts for 10 minutes.
    */
   async lost(channel: ChannelId, webhook: Webhook): Promise<void> {
     const { clock, log } = this.#ports;

@@ -44,7 +44,7 @@ export type Interactions = {
   take(payload: unknown): Promise<void>;
   /** Runs a command that was typed as a message ("!floor skip"), once per message and over restarts, and replies. */
   typed(message: MessagePayload): Promise<void>;
-  /** Runs the command that a person's reaction means. A refusal is posted as a reply, once for each person and text. */
+  /** Runs the command that a person's reaction means. Replies with a refusal once per message, person and text. */
   reacted(reaction: Reacted): Promise<void>;
   /** Tells people who mention the bot in a channel without a floor how to get one. */
   unplaced(message: MessagePayload): void;
@@ -126,8 +126,8 @@ async function answerInteraction(ports: Desk, interaction: Interaction): Promise
 }
 
 /**
- * Returns why the person may not use the form or the choice that a button opens; `null`: they may. Checked before the
- * form is shown.
+ * Returns why the person may not use the form or the choice that a button opens; `null` for no refusal and for other
+ * buttons. Checked before the form is shown.
  */
 async function refusalOf(ports: Desk, interaction: Interaction): Promise<Shown | null> {
   const pressed = interaction.type === TYPES.button ? askedBy(interaction) : null;
@@ -197,8 +197,8 @@ async function carryOut(ports: Desk, interaction: Interaction): Promise<Shown> {
 }
 
 /**
- * Stores the values of a refused form, and offers a button that opens the form with them. Drops the values of an
- * accepted form.
+ * Stores the values of a refused form, and drops the values of an accepted form. If fields are wrong, offers a button
+ * that opens the form with the stored values.
  */
 function offerAgain(
   { forms }: Desk,
@@ -224,7 +224,7 @@ const NOT_HERE =
 /** An answer with its buttons and file. */
 type Shown = Answer & Pick<OpenedQuestion, 'buttons' | 'file'>;
 
-/** Returns the part of the open question that a button shows. A button of an earlier question shows nothing. */
+/** Returns the part of the open question that a button shows. For a closed question, says that it is closed. */
 function openQuestion(view: FloorView | null, { line, drawnFor, opens = 'input' }: PressedButton): Shown {
   const found = view === null ? null : questionOpened(view, { line, drawnFor, opens });
   return found === null ? { ok: false, text: QUESTION_OVER } : { ok: true, ...found };

@@ -244,7 +244,7 @@ function purpose({ kind }: Content, what: string): Pick<Call, 'what' | 'callerRe
   return kind === 'post' ? { what } : { what: `${what} a ${kind}`, callerRetries: kind === 'card' };
 }
 
-/** Returns the nonce of an outbox entry: always the same one, at most 25 characters. */
+/** Returns the nonce of an outbox entry: always the same 24 characters. Discord allows 25. */
 function nonceOf(outboxId: string): string {
   return createHash('sha256').update(outboxId).digest('base64url').slice(0, 24);
 }

@@ -265,7 +265,7 @@ const WORDS = {
   unreachable: 'Slack could not be reached for',
 } as const;
 
-/** The wait before the next attempt after a refusal that can pass, in milliseconds. */
+/** Marks a refusal as one that can pass. The outbox then retries with its own backoff. */
 const CLOSED_MS = 60_000;
 const CHANNEL_TROUBLES = new Map([
   ['channel_not_found', 'Slack does not know the channel, or Conch is not in it'],
@@ -309,7 +309,7 @@ function verdictOn(error: unknown): Verdict {
 
 /**
  * Returns the fault of an error code. An answer without a readable error code was cut off, or did not come from Slack.
- * Refusals of a channel or of the token carry a wait of 60 s: they end when somebody mends the channel or the setup.
+ * Refusals of a channel or of the token carry `retryAfterMs`: they end when somebody mends the channel or the setup.
  */
 function verdictOnWord(code: string | null): Verdict {
   if (code === null) return { fault: 'unclear', why: 'the answer could not be read' };

@@ -26,7 +26,7 @@ type ConnectionPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly web: WebClient;
   /** Aborts all waits and retries. */
   readonly signal: AbortSignal;
-  /** Handles a payload and acknowledges it once it is durable. Rejects when Slack must send it again. */
+  /** Handles a payload and acknowledges it. Rejects when Slack must send the payload again. */
   readonly take: (body: unknown, ack: Ack) => Promise<void>;
   /** Called when no connection is left. */
   readonly lost: () => void;
@@ -94,7 +94,7 @@ async function watch(ports: ConnectionPorts): Promise<void> {
   }
 }
 
-/** Dependencies of `Sockets`. `take` handles a payload and acknowledges it once it is durable. */
+/** Dependencies of `Sockets`. `take` handles and acknowledges a payload. */
 type SocketsPorts = Omit<ConnectionPorts, 'connection' | 'signingSecret' | 'web' | 'take'> & {
   readonly take: (body: unknown, ack: Ack) => void;
 };

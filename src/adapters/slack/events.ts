@@ -46,9 +46,9 @@ type EventsPorts = MessageContext &
 /** Handles the payloads that Slack sends. */
 export type Events = {
   /**
-   * Acknowledges an event once it is durable, a click or slash command at once, and a form within 2.3 s. Unknown
-   * payloads are acknowledged, too: otherwise Slack would send them again. Rejects when Slack must send the payload
-   * again.
+   * Acknowledges a message, edit or deletion once it is durable, and a form within 2.3 s. Acknowledges a click or slash
+   * command at once, and a reaction or Slack's Stop button when its command begins. Unknown payloads are acknowledged,
+   * too: otherwise Slack would send them again. Rejects when Slack must send the payload again.
    */
   readonly take: (body: unknown, ack: Ack) => Promise<void>;
   stop(): void;
@@ -64,8 +64,8 @@ const eventPayloadSchema = z.looseObject({
 const otherSchema = z.looseObject({ type: z.string().optional().catch(undefined) });
 
 /**
- * Handles the events of a channel one after the other. An event is acknowledged only once it is durable. Slack may
- * send an event again before that; the second delivery waits for the first.
+ * Handles the events of a channel one after the other. A message, edit or deletion is acknowledged only once it is
+ * durable. Slack may send an event again before its acknowledgement; the second delivery waits for the first.
  */
 export function createEvents(ports: EventsPorts): Events {
   const { deduplicator, self, log } = ports;

@@ -20,8 +20,9 @@ type HistoryPorts = MessageContext &
 /**
  * Reads the history of a channel or thread since the message `after`. Starts 10 minutes earlier, because Slack's
  * events can arrive out of order. With `after` null, returns no messages, only the newest position. Messages of other
- * floors (of threads in the channel) go straight to the intake. A read of a channel looks for replies only under
- * messages since the start. A thread's root message belongs to its channel, so a read of the thread leaves it out.
+ * floors (of threads in the channel) go straight to the intake. A read of a channel looks for replies only under the
+ * messages that it reads, not under older ones. A thread's root message belongs to its channel, so a read of the thread
+ * leaves it out.
  */
 export async function readHistory(ports: HistoryPorts, channel: ChannelId, after: Position | null): Promise<History> {
   if (after === null) return { messages: [], changes: [], gap: null, mark: await standOf(ports, channel) };

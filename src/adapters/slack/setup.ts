@@ -77,7 +77,7 @@ function scopes(granted: Bot['scopes'], { settings }: SetupOptions): readonly Ch
 }
 
 /**
- * Returns a warning when this machine's clock differs from Slack's by more than 60 s. Slack signs requests and orders
+ * Compares this machine's clock with Slack's: more than 60 s apart is a warning. Slack signs requests and orders
  * messages by its own clock. Returns nothing without a date.
  */
 function clockFindings(date: string | undefined, clock: Clock): readonly CheckResult[] {
