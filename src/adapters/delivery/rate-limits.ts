@@ -11,7 +11,7 @@ const MINUTE_MS = 60_000;
 const BURST = 1 / 4;
 const CHANNELS_KEPT = 1_000;
 
-/** Sends and edits messages within the platform's rate limits. Drafts and cards of all channels share an edit budget. */
+/** Sends and edits messages within a platform's limits. Drafts and cards of all channels share one edit budget. */
 export class RateLimits {
   readonly #ports: { readonly client: MessageClient; readonly clock: Clock; readonly timers: Timers };
   readonly #stopping = new AbortController();
