@@ -70,7 +70,7 @@ type EventContext = EventsPorts & {
 };
 type Listener = (here: EventContext, payload: unknown) => Promise<unknown> | null;
 
-/** Returns the listener of an event. `listen` gets the parsed payload; its promise resolves when the event is durable. */
+/** Returns the listener of an event. `listen` gets the parsed payload; its promise resolves when all is durable. */
 function on<T>(event: string, schema: z.ZodType<T>, listen: (here: EventContext, payload: T) => unknown) {
   const listener: Listener = (here, payload) => {
     const parsed = schema.safeParse(payload);
