@@ -237,9 +237,9 @@ async function serveTools(service: Service, request: IncomingMessage, response: 
     const authorization_servers = [faults.signedInBy ?? issuer];
     return json(response, 200, { resource: url, authorization_servers, scopes_supported: ['read'] });
   }
-  if (request.url !== '/mcp') return void response.writeHead(404).end();
   const { authorization } = request.headers;
   presented.add(authorization);
+  if (request.url !== '/mcp') return void response.writeHead(404).end();
   const body = await bodyOf(request);
   const { grant } = state;
   const where = `resource_metadata="${origin}/.well-known/oauth-protected-resource/mcp"`;

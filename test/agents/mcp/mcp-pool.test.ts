@@ -8,7 +8,7 @@ import type { McpConfig, SeatTools } from '../../../src/agents/mcp/mcp-pool.ts';
 import type { ServerTool } from '../../../src/agents/mcp/mcp-tools.ts';
 import { besideOf } from '../../../src/turns/floor/seats.ts';
 import { livingIn } from '../backends/acp/acp-rig.ts';
-import { mcpPorts, toolsServer } from './mcp-rig.ts';
+import { mcpPorts, numberIn, toolsServer } from './mcp-rig.ts';
 
 const pools: McpPool[] = [];
 afterEach(async () => {
@@ -54,7 +54,7 @@ const WITH_PID = ['tool=pid'];
 
 /** Returns the process id of a server that has the tool `pid`. */
 const pidOf = async (tools: SeatTools, server = 'raw'): Promise<number> =>
-  Number((await called(tools, await toolOf(tools, `${server}__pid`))).text);
+  numberIn((await called(tools, await toolOf(tools, `${server}__pid`))).text);
 const gone = (pid: number) => vi.waitFor(() => expect(livingIn(pid)).toEqual([]), { timeout: 60_000 });
 
 describe('MCP servers', () => {

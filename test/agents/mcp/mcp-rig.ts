@@ -33,3 +33,9 @@ export function toolNamed(name: string): ServerTool {
     claims: { readOnly: false, closedWorld: false, destructive: true },
   };
 }
+
+/** Returns the number in the text of an answer. Throws when the text is not a number. */
+export function numberIn(text: string): number {
+  if (!/^\d+$/.test(text)) throw new Error(`no number: ${text}`);
+  return Number(text);
+}

@@ -3,12 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { McpServer } from '../../../src/agents/mcp/mcp-server.ts';
-import type { CallOutcome, McpPorts } from '../../../src/agents/mcp/mcp-connection.ts';
+import type { McpPorts } from '../../../src/agents/mcp/mcp-connection.ts';
 import type { McpServerConfig } from '../../../src/config/config.ts';
 import { systemTimers } from '../../../src/lib/time.ts';
 import { livingIn } from '../backends/acp/acp-rig.ts';
-import type { createTime } from '../time.ts';
-import { mcpPorts, toolNamed, toolsServer } from './mcp-rig.ts';
+import { mcpPorts, numberIn, toolNamed, toolsServer } from './mcp-rig.ts';
 
 const open: McpServer[] = [];
 afterEach(async () => {
@@ -25,7 +24,7 @@ function started(flags: readonly string[] = [], more: Partial<McpServerConfig> =
 const call = (server: McpServer, name: string, input: Record<string, unknown> = {}, stopped = new AbortController()) =>
   server.call(toolNamed(name), { id: `call-${name}`, input, stopped: stopped.signal, progressed() {} });
 
-const pidOf = async (server: McpServer): Promise<number> => Number((await call(server, 'pid')).text);
+const pidOf = async (server: McpServer): Promise<number> => numberIn((await call(server, 'pid')).text);
 
 const names = async (server: McpServer): Promise<readonly string[]> => (await server.tools()).map(({ name }) => name);
 
@@ -174,17 +173,22 @@ describe('a call', () => {
 
   test('that hangs ends after its timeout, and the server is told', async () => {
     const { server, time } = started();
-    const { hung } = await advanced(server, 'hang', time, 60_000);
-    expect(hung).toMatchObject({ code: 'TIMEOUT', isError: true });
+    const hung = call(server, 'hang');
+    // The server answers in order: it has read the call that hangs.
+    await call(server, 'echo');
+    await time.advance(59_999);
+    expect(await Promise.race([hung, time.settle()])).toBeUndefined();
+    await time.advance(1);
+    expect(await hung).toMatchObject({ code: 'TIMEOUT', isError: true });
     expect(JSON.parse((await call(server, 'cancelled')).text)).toHaveLength(1);
   });
 
   test('that is stopped ends at once, and the server is told', async () => {
     const { server } = started();
-    await server.tools();
     const stop = new AbortController();
     const hung = call(server, 'hang', {}, stop);
-    setImmediate(() => stop.abort());
+    await call(server, 'echo');
+    stop.abort();
     expect(await hung).toMatchObject({ code: 'UNKNOWN' });
     expect(JSON.parse((await call(server, 'cancelled')).text)).toHaveLength(1);
   });
@@ -324,16 +328,3 @@ describe('the list of tools', () => {
     );
   });
 });
-
-/** Starts a call and advances the clock by `ms`. Resolves with the outcome of the call. */
-async function advanced(
-  server: McpServer,
-  name: string,
-  time: ReturnType<typeof createTime>,
-  ms: number,
-): Promise<{ readonly hung: CallOutcome }> {
-  await server.tools();
-  const hung = call(server, name);
-  await time.advance(ms);
-  return { hung: await hung };
-}
