@@ -40,7 +40,7 @@ describe("the floor's tools as tools", () => {
   test('T22 are annotated as harmless, for agents that ask before all other tools', async () => {
     const { tools } = await (await client()).listTools();
     const harmless = { readOnlyHint: false, destructiveHint: false, openWorldHint: false };
-    expect(tools.map(({ annotations }) => annotations)).toEqual(tools.map(() => harmless));
+    expect(tools.map(({ annotations }) => annotations)).toEqual(Object.keys(FLOOR_TOOLS).map(() => harmless));
   });
 
   test('do nothing while the agent does not hold the floor', async () => {
@@ -48,7 +48,7 @@ describe("the floor's tools as tools", () => {
     expect(content).toEqual([{ type: 'text', text: 'You do not have the floor: nothing was done.' }]);
   });
 
-  test('act on the running turn, and on no later turn', async () => {
+  test('act on the running turn, and do nothing once it has ended', async () => {
     const { report, messages } = recorder();
     const floorTools = new FloorTools(report, 'dev', prompt({}));
     const agent = await client();
@@ -62,8 +62,8 @@ describe("the floor's tools as tools", () => {
 
   test('answer invalid input with an error text', async () => {
     endpoint.serve(new FloorTools(recorder().report, 'dev', { roster: [] }));
-    const { isError, content } = await (await client()).callTool({ name: 'say', arguments: { text: 7 } });
-    expect(isError === true || JSON.stringify(content).includes('Not done')).toBe(true);
+    const { content } = await (await client()).callTool({ name: 'say', arguments: { text: 7 } });
+    expect(content).toEqual([{ type: 'text', text: expect.stringMatching(/^Not done/) }]);
   });
 });
 
@@ -89,8 +89,12 @@ describe('a caller', () => {
     expect(await status({ Authorization: `Bearer ${endpoint.token}` }, { body })).toBe(413);
   });
 
-  test('of another session has another token at the same URL', async () => {
+  test('of another session acts on the turn of that session alone, at the same URL', async () => {
     const other = await server.open();
-    expect([other.url, other.token === endpoint.token]).toEqual([endpoint.url, false]);
+    const [here, there] = [recorder(), recorder()];
+    other.serve(new FloorTools(there.report, 'qa', prompt({})));
+    endpoint.serve(new FloorTools(here.report, 'dev', prompt({})));
+    await (await client(other.token)).callTool({ name: 'say', arguments: { text: 'Hello' } });
+    expect([other.url, here.messages, there.messages]).toEqual([endpoint.url, [''], ['Hello', '']]);
   });
 });

@@ -92,10 +92,12 @@ describe('a coding agent with tools of servers', () => {
     expect(tools.find(({ name }) => name === 'raw__echo')?.description).toContain('Says it again');
   });
 
-  test('does not see tools that the rules always deny', async () => {
-    const { client } = await begun((_server, tool) => tool !== 'write');
-    const { tools } = await client.listTools();
-    expect(tools.map(({ name }) => name)).not.toContain('raw__write');
+  test('does not see tools that the rules always deny, and cannot call them', async () => {
+    const { client, turn, call, asked } = await begun((_server, tool) => tool !== 'write');
+    const names = (await client.listTools()).tools.map(({ name }) => name);
+    expect([names.includes('raw__echo'), names.includes('raw__write')]).toEqual([true, false]);
+    const answer = await turn('allow', () => call('raw__write', { path: 'a' }));
+    expect([answer, asked]).toMatchObject([{ isError: true, content: [{ text: 'Tool raw__write not found' }] }, []]);
   });
 
   test('has its calls decided, run and recorded by Conch', async () => {
