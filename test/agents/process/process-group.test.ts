@@ -29,7 +29,8 @@ describe('a process group', () => {
     const { promise, resolve } = Promise.withResolvers<number>();
     createInterface({ input: program.stdout }).once('line', (line) => resolve(Number(line)));
     const group = await promise;
-    const [guard = 0] = guardsOf(program.pid);
+    const [guard] = guardsOf(program.pid);
+    if (guard === undefined) throw new Error('no guard was started');
     process.kill(guard, 'SIGKILL');
     await vi.waitFor(() => expect(guardsOf(program.pid)).toEqual([expect.not.toSatisfy((pid) => pid === guard)]), {
       timeout: 60_000,
@@ -96,6 +97,7 @@ describe('a process group', () => {
       API_KEY: 'sk-123456789abcdef',
     });
     const { stderr } = await exited;
+    expect(stderr).toContain(filler);
     expect(stderr.replaceAll('-', '')).not.toMatch(/\w{8,}/);
     expect(stderr).not.toContain('def');
   });

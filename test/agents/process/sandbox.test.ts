@@ -157,8 +157,7 @@ describe.skipIf(fault !== null)('a program in a sandbox', () => {
   test('finds no token of Conch, no .env file and no other process', async () => {
     const looks = 'cat "$PLACE/data/console-token" vars.txt; ls "$PLACE/data"; ls -d /proc/[0-9]* | wc -l';
     const { out } = await run(looks);
-    expect(out).not.toContain('secret');
-    expect(Number(out)).toBeLessThan(8);
+    expect(out).toMatch(/^[1-7]$/);
   });
 
   test('ends with its own exit code, with no process left', async () => {

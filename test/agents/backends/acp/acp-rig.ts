@@ -121,6 +121,7 @@ export const STEERED: FakeManners = { initialize: { _meta: { steering: { support
 
 /** Returns the living processes of a group. A zombie process does not count. */
 export function livingIn(group: number): readonly number[] {
+  if (!(group > 0)) throw new Error(`${group} is no process group`);
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .filter((name) => {

@@ -583,6 +583,7 @@ describe('an agent that does not end', () => {
   test('leaves no process behind when it crashes', async () => {
     await ready({ child: true });
     const [pid = 0] = rig!.told.pids;
+    await vi.waitFor(() => expect(livingIn(pid)).toHaveLength(2), { timeout: 60_000 });
     rig!.play({ do: 'crash' });
     await failure(begin().over);
     await vi.waitFor(() => expect(livingIn(pid)).toEqual([]), { timeout: 60_000 });
