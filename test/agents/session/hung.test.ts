@@ -76,7 +76,7 @@ describe('an agent whose turn times out without a sign of work', () => {
 
   test('T59 has other error counters when a timeout only interrupts the turn', { timeout: 60_000 }, async () => {
     const order: readonly Way[] = ['hangs', 'hangs', 'hangs', 'hangs', 'hangs'];
-    expect(await played(order, 'interrupt')).not.toEqual(told(order));
+    expect(await played(order, 'interrupt')).toEqual({ inRow: 0, inAll: 0, isStopped: false });
   });
 });
 

@@ -149,7 +149,8 @@ describe('a prompt', () => {
   });
 
   test('or another effect for an unknown agent fails', async () => {
-    const { deliver } = await bench();
+    const { deliver, prompt } = await bench();
+    expect(await prompt(1, { agent: 'ops' })).toMatchObject({ state: 'failed' });
     expect(await deliver({ type: 'observe', agent: 'ops', message: 'm1' })).toMatchObject({ state: 'failed' });
   });
 
@@ -488,6 +489,10 @@ describe.each([
     for (const chunks of [...cuts, Array.from(text)]) {
       const { said, end, drafts } = await written(...chunks);
       assert.deepEqual({ said, end }, { said: ['It is done.'], end: { ...SIGNALLED, handTo: 'qa' } });
+      assert.equal(
+        drafts.findLast((draft) => draft !== null),
+        'It is done.',
+      );
       assert(drafts.every((draft) => draft === null || 'It is done.'.startsWith(draft)));
     }
   });
@@ -1124,12 +1129,13 @@ describe('a supervisor that stops', () => {
   });
 
   test('discards a session that opens too late', async () => {
-    const { supervisor, sessions, types, time } = await bench({ failures: [new Error('no')] });
-    await time.advance(1_999);
-    const waking = time.advance(1);
+    const { supervisor, sessions, types, time, hold } = await bench({ failures: [new Error('no')] });
+    const open = hold();
+    await time.advance(2_000);
     await supervisor.stop();
-    await waking;
-    expect(sessions.every(({ calls }) => calls.includes('close'))).toBe(true);
+    open();
+    await time.settle();
+    expect(sessions.map(({ calls }) => calls)).toEqual([['close']]);
     expect(types()).toEqual([]);
   });
 });
