@@ -123,11 +123,12 @@ describe('the command conch-agent', () => {
   const start = (args: readonly string[], env: Record<string, string> = {}, file = BIN) => {
     const child = spawn(process.execPath, [file, ...args], {
       env: { ...process.env, ...env },
-      stdio: ['ignore', 'ignore', 'pipe'],
+      stdio: ['ignore', 'pipe', 'pipe'],
     });
-    let err = '';
+    let [out, err] = ['', ''];
+    child.stdout.setEncoding('utf8').on('data', (text: string) => void (out += text));
     child.stderr.setEncoding('utf8').on('data', (text: string) => void (err += text));
-    return { child, err: () => err, ended: codeOf(child) };
+    return { child, out: () => out, err: () => err, ended: codeOf(child) };
   };
 
   test.each([
@@ -193,9 +194,9 @@ describe('the command conch-agent', () => {
     }
   });
 
-  test('ends with exit code 0, and prints no error, when asked for its help', async () => {
-    const { ended, err } = start(['--help']);
-    expect([await ended, err()]).toEqual([0, '']);
+  test('given --help prints its usage on standard output, no error, and ends with exit code 0', async () => {
+    const { ended, out, err } = start(['--help']);
+    expect([await ended, out(), err()]).toEqual([0, expect.stringMatching(/^Usage: conch-agent --url/), '']);
   });
 });
 

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -31,7 +32,8 @@ describe('a token', () => {
   test('is 256 random bits, of which only the SHA-256 is stored, readable by the owner alone', () => {
     const path = join(rig.dataDir, 'agent-tokens.json');
     expect(Buffer.from(rig.token, 'base64url')).toHaveLength(32);
-    expect(readFileSync(path, 'utf8')).not.toContain(rig.token);
+    const sha256 = createHash('sha256').update(rig.token).digest('hex');
+    expect(JSON.parse(readFileSync(path, 'utf8'))).toEqual({ dev: { sha256, createdAt: '1970-01-01T00:00:00.000Z' } });
     expect(statSync(path).mode & 0o777).toBe(0o600);
   });
 
