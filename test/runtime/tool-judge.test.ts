@@ -302,6 +302,16 @@ describe('a tool call of an agent in a channel', () => {
     ]).toEqual(['deny', 'allow', 'ask', 'deny']);
   });
 
+  test("with a caution, such as a server's question, needs an approval although a rule allows it", () => {
+    const judged = (command: string) => {
+      const call = { id: 'a', tool: 'Bash', input: { command }, definition: null, repeatable: false, detail: '' };
+      const at = { at: 0, remembered: [], member: null };
+      return judgeCall(CONFIG, { agent: 'dev', channel: 'console:a' }, { ...call, caution: 'it asks' }, at);
+    };
+    expect(judged('npm publish')).toMatchObject({ verdict: 'ask', caution: 'it asks', offers: [] });
+    expect(judged('curl x').verdict).toBe('deny');
+  });
+
   test("is judged relative to the agent's folder; the paths of a remote agent are unknown", () => {
     const edit = { file_path: '/nowhere/work/src/a.ts' };
     expect([verdict('dev', 'console:a', 'Edit', edit), verdict('scout', 'console:a', 'Edit', edit)]).toEqual([
