@@ -95,6 +95,7 @@ describe('"always"', () => {
 
   test('stores a rule for an exact command that allows no other command', () => {
     const memory = remembering(offered(bash('git diff HEAD'))[0] ?? '');
+    expect(decided({ ask: ['*'] }, bash('git diff HEAD'), memory)).toBe('allow by remembered');
     for (const other of ['git diff', 'git diff HEAD x', 'git diff HEAD; x', 'git diff HEAD > x', 'x git diff HEAD']) {
       expect(decided({ ask: ['*'] }, bash(other), memory)).toBe('ask by ask');
     }

@@ -197,6 +197,10 @@ describe('a secret', () => {
         const text = `${around}${value}${around}`;
         log.info({ text, json: JSON.stringify({ text }), url: encodeURIComponent(text.toWellFormed()) });
         const shown = last();
+        assert(
+          ['text', 'json', 'url'].every((key) => String(shown[key]).includes('[secret]')),
+          lines[0],
+        );
         for (const form of [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value.toWellFormed())]) {
           assert(!['text', 'json', 'url'].some((key) => String(shown[key]).includes(form)), lines[0]);
         }
