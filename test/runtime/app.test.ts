@@ -56,7 +56,7 @@ test.each<[string, Effect, Command[]]>([
   expect(told).toEqual(wanted);
 });
 
-test('T50 keeps undelivered prompts pending when the program ends', async () => {
+test('T50 logs no failed delivery to an agent when the program ends with undelivered messages', async () => {
   const { backend } = puppetry();
   const time = createTime();
   const logged: string[] = [];
