@@ -11,8 +11,8 @@ export type FileLock = { release(): void };
 
 /**
  * Locks a file for this process, and creates it if missing. The system releases the lock when the process ends in any
- * way. Returns `null` when another process holds the lock longer than `waitMs`. Throws the file system's error when the
- * file cannot be created or opened.
+ * way. Returns `null` when another process, or an earlier call, holds the lock longer than `waitMs`. Throws the file
+ * system's error when the file cannot be created or opened.
  */
 export function lockFile(path: string, waitMs = 0): FileLock | null {
   const db = openLock(path, waitMs);

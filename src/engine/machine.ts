@@ -40,7 +40,10 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   decide(state: State, command: Command, at: Instant): MachineDecision<Fact, Refusal, State>;
   /** The state after a fact. Throws "impossible: …" when the fact does not fit the state. */
   evolve(state: State, fact: Fact, at: Instant): State;
-  /** The effects of a fact, for the outbox. `state` is the state after the whole decision. */
+  /**
+   * The effects of a fact, for the outbox. `state`: after the whole decision; for a fact that another process wrote,
+   * after its whole journal row.
+   */
   react?(fact: Fact, state: State): readonly Effect[];
   /** The commands that a fact causes in other machines, in the same transaction. `state`: after the whole decision. */
   causes?(fact: Fact, state: State): readonly CommandFor[];
@@ -333,7 +336,10 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     return { ok, state, facts, effects };
   }
 
-  /** Decides a command with an id. Returns `false` when that id was already carried out. */
+  /**
+   * Decides a command with an id. Returns `false` when that id was already carried out. An id is stored with facts
+   * only: a command without facts is decided again.
+   */
   decideOnce(id: string, key: string, command: Command, by: By): boolean {
     const isDecided =
       this.#own.get(key)?.row.cause === id || this.#kept.some(({ row }) => row.key === key && row.cause === id);

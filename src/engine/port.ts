@@ -77,9 +77,12 @@ export type OwedEffect<Effect> = {
   readonly part: number;
   /** The text of this part; `null` for effects without a text. */
   readonly text: string | null;
-  /** The attempts before this one. */
+  /** The attempts before this one, since the start of the program. */
   readonly attempts: number;
-  /** True when an earlier attempt may have reached the platform. Search for the post before sending it again. */
+  /**
+   * True when an earlier attempt may have reached the platform. Search for the post before sending it again. Always
+   * false for entries that are not stored.
+   */
   readonly uncertain: boolean;
   /** The platform id of the channel's last confirmed post; `null` for none, and for entries that are not stored. */
   readonly afterId: string | null;
@@ -109,7 +112,10 @@ export type StateChange<State, Fact, Effect> = {
   readonly deadline: Instant | null;
 };
 
-/** Entries to deliver now. `next`: when to ask again at the latest; `null` when only a change brings more. */
+/**
+ * Entries to deliver now. `next`: when to ask again at the latest; `null` when only a change brings more. When as many
+ * entries came as were asked for, more may be ready now.
+ */
 export type Lease<Effect> = { readonly rows: readonly OwedEffect<Effect>[]; readonly next: Instant | null };
 
 /** The outbox, as the delivery sees it. */
@@ -129,7 +135,10 @@ export type MachineStore<State, Command, Fact, Effect, Refusal> = {
     commands: readonly Command[],
     at: Instant,
   ): Promise<readonly CommandResult<State, Fact, Effect, Refusal>[]>;
-  /** Decides a command with an id. Resolves with `false` when that id was already carried out. */
+  /**
+   * Decides a command with an id. Resolves with `false` when that id was already carried out. An id is stored with
+   * facts only: a command without facts is decided again.
+   */
   applyOnce(id: string, key: string, command: Command, at: Instant): Promise<boolean>;
   due(before: Instant): Promise<Due>;
   /** Calls the listener after every change, whoever sent the command. */

@@ -8,7 +8,10 @@ export const ERASED_TEXT = '[erased]';
 /** The facts of a journal row, or the state of a checkpoint. */
 type Recorded<State, Fact> = { readonly checkpoint: State } | { readonly facts: readonly Fact[] };
 
-/** Parses a journal row. Throws when the row is damaged, or when a newer version wrote it. */
+/**
+ * Parses a journal row. Throws when the row is damaged, when a newer version wrote it, or when the machine has no
+ * upcaster for it.
+ */
 export function readRecord<State, Fact>(
   machine: Reading<State, Fact>,
   { facts, body = null, version }: { readonly facts: string; readonly body?: string | null; readonly version: number },

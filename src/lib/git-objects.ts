@@ -69,7 +69,7 @@ export class GitObjects {
 
 /**
  * Returns the state of the files that hold packed refs (inode, size and times) as a text to compare. A running git
- * reads such a file again only when the second of its last change differs, so git misses a second change in one second.
+ * compares times in whole seconds, so git can miss the second of two changes within one second.
  */
 function packedRefs(folder: string): string {
   const shared = gitFoldersOf(folder)?.at(-1) ?? folder;

@@ -43,7 +43,10 @@ process.on('message', (call: GitCall) => {
   run(call).then(answer, (error: Error) => answer({ stderr: error.message }));
 });
 
-/** Runs git in a process group of its own and ends the whole group at a limit. */
+/**
+ * Runs git in a process group of its own and ends the whole group at a limit. Danger: resolves only when the output is
+ * closed, which a process that left the group can delay.
+ */
 function run({ args, env, input, limitMs, mostOutput }: GitCall): Promise<Partial<GitEnd>> {
   return new Promise((resolve) => {
     const child = spawn('git', args, { env, detached: true, stdio: ['pipe', 'pipe', 'pipe'] });

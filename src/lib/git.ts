@@ -15,7 +15,9 @@ export type GitEnvironment = Readonly<Record<string, string | undefined>>;
 
 /** How one command of git runs. */
 type GitOptions = {
-  /** Lets the programs run that a configuration names, such as hooks, filters and merge drivers. Default: false. */
+  /**
+   * Lets hooks, filters, merge drivers, and programs for remotes run that a configuration names. Default: false.
+   */
   readonly hooks?: boolean;
   /** The index file to work on. Default: the index of the worktree. */
   readonly index?: string;
@@ -31,10 +33,16 @@ type GitOptions = {
   readonly bytes?: true;
 };
 
-/** Runs one command of git in a folder. Returns standard output. Throws `GitError`. */
+/**
+ * Runs one command of git in a folder. Returns standard output. Throws `GitError`, or an `Error` when the configuration
+ * names a program that cannot be switched off.
+ */
 export type Git = (args: readonly string[], options?: GitOptions) => Promise<string>;
 
-/** Thrown when git is missing or could not be run, exits with another code than 0, or exceeds a limit. */
+/**
+ * Thrown when git is missing or could not be run, is ended by a signal, exits with another code than 0, or exceeds a
+ * limit.
+ */
 export class GitError extends Error {
   /** `null` when git did not start, was ended by a signal, or ended in an unknown way. */
   readonly exitCode: number | null;
@@ -63,8 +71,8 @@ const LIMIT_MS = 60_000;
 const MOST_OUTPUT = 64 * 1_048_576;
 
 /**
- * The settings of every git command. They switch off programs, questions and background tasks. The settings of diffs
- * replace the user's, because Conch parses and applies diffs of one form only.
+ * The settings of every git command. They switch off programs, background tasks and recursion into submodules. The
+ * settings of paths and diffs replace the user's, because Conch parses and applies output of one form only.
  */
 const ALWAYS: readonly string[] = [
   'core.fsmonitor=false',
@@ -136,7 +144,8 @@ export type GitSetting = { readonly scope: string; readonly name: string; readon
 
 /**
  * Returns the values of git's configuration for a folder, in the order in which git reads them; the last one of a name
- * counts. Runs git only when a file of the configuration has changed. Returns an empty list when git cannot read one.
+ * counts. Runs git when a file of the configuration has changed, and each time when files include others or cannot be
+ * compared. Returns an empty list when git cannot read one.
  */
 export async function gitSettings(folder: string, environment: GitEnvironment): Promise<readonly GitSetting[]> {
   return (await settingsOf(folder, safeEnvironment(environment))).all;
@@ -189,7 +198,10 @@ const RACY_MS = 1_000;
 /** Bytes of a file of the configuration that are compared. Settings of larger files are read each time. */
 const MOST_TEXT = 1_048_576;
 
-/** Returns the settings of a folder. git is asked only when a file of its configuration has changed. */
+/**
+ * Returns the settings of a folder. Keeps them until a file of the configuration changes, unless files include others
+ * or cannot be compared.
+ */
 async function settingsOf(folder: string, env: GitEnvironment): Promise<Settings> {
   const files = configFiles(folder, env);
   const known = files === null ? undefined : KNOWN.get(files);
@@ -204,8 +216,9 @@ async function settingsOf(folder: string, env: GitEnvironment): Promise<Settings
 }
 
 /**
- * Returns a key that changes when the text or the time of a file of git's configuration changes. Returns `null` when
- * the folder has no `.git`, or when one of these files cannot be read or is too large to compare.
+ * Returns a key that changes when the text or the time of a file of git's configuration changes. Of the system's files,
+ * only `/etc/gitconfig` counts. Returns `null` when the folder has no `.git`, or when one of these files cannot be read
+ * or is too large to compare.
  */
 function configFiles(folder: string, env: GitEnvironment): string | null {
   const places = gitFoldersOf(folder);
@@ -252,7 +265,10 @@ export function gitFoldersOf(folder: string): readonly string[] | null {
   }
 }
 
-/** Returns the whole configuration; `null` when git cannot read it. Throws `GitError` when git does not run. */
+/**
+ * Returns the whole configuration; `null` when git cannot read it. Throws `GitError` when git does not run, is ended by
+ * a signal, or exceeds a limit.
+ */
 async function readSettings(folder: string, env: GitEnvironment): Promise<readonly GitSetting[] | null> {
   const args = ['config', '--list', '--show-scope', '--null'];
   const end = await ended(['-C', folder, ...args], env, {});
@@ -316,7 +332,7 @@ type Runner = { readonly child: ChildProcess; readonly waiting: Map<number, (end
 const PROGRAM = programBeside('git-runner', import.meta.url);
 /** How long the process that starts git stays without a command, in milliseconds. */
 const REST_MS = 60_000;
-/** Started at the first command, and at the next one after it has ended. */
+/** The process that starts git. `null`: the next command starts the process. */
 let runner: Runner | null = null;
 let resting: NodeJS.Timeout | undefined;
 let calls = 0;
@@ -361,9 +377,9 @@ function startRunner(): Runner {
 }
 
 /**
- * Copies an index of git with its time of change. git compares that time with those of the files: a newer copy would
- * take a file for unchanged that was changed in the second in which the index was written, with the same size. Rejects
- * when there is no index.
+ * Copies an index of git with its time of change, in whole seconds. git compares that time with those of the files: a
+ * newer copy would take a file for unchanged that was changed in the second in which the index was written, with the
+ * same size. Rejects when there is no index.
  */
 export async function copyIndex(from: string, to: string): Promise<void> {
   const { mtimeMs } = await stat(from);

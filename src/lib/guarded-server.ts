@@ -24,7 +24,10 @@ export type UpgradeRefusal = {
 /** Receives the events of a stream. An event without an `id` cannot be requested again. */
 export type EventSink = (event: { readonly id: number | null; readonly name: string; readonly data: object }) => void;
 
-/** Timeouts in milliseconds: for the head of a request, and for the whole request. */
+/**
+ * Timeouts in milliseconds. `headMs`: for the head of a request, and for an idle connection. `wholeMs`: from the end of
+ * the head to the end of the request.
+ */
 type RequestLimits = { readonly headMs: number; readonly wholeMs: number };
 
 /** The timeouts of Node's own servers. */
@@ -83,7 +86,10 @@ export function listenError(error: NodeJS.ErrnoException, { host, port }: Addres
   return new Error(error.code === 'EADDRINUSE' ? taken : refused, { cause: error });
 }
 
-/** Closes every connection of a server and stops listening. */
+/**
+ * Stops listening and closes the connections of a server, except upgraded ones. Resolves when upgraded connections have
+ * ended, too.
+ */
 export async function closeServer(server: Server): Promise<void> {
   const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
   server.closeAllConnections();

@@ -80,7 +80,7 @@ export function foundOnce<Source extends object, Found>(find: (source: Source) =
   };
 }
 
-/** Returns an index of a list by id, cached for each list. */
+/** Returns a function that indexes a list by id. The index is cached for each list. */
 export function idIndex<Thing extends { readonly id: string }>(): (
   list: readonly Thing[],
 ) => ReadonlyMap<string, Thing> {

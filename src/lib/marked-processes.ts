@@ -15,8 +15,8 @@ export type MarkedProcess = {
 };
 
 /**
- * Returns the other living processes of this user that have a mark, also those that left their process group. None
- * where the system does not show the environment of processes (outside Linux).
+ * Returns the other living processes of this user (for root: of all users) that have a mark, also those that left their
+ * process group. None where the system does not show the environment of processes (outside Linux).
  */
 export function markedProcesses(): readonly MarkedProcess[] {
   try {
@@ -30,8 +30,8 @@ export function markedProcesses(): readonly MarkedProcess[] {
 type IsMeant = (found: MarkedProcess) => boolean;
 
 /**
- * Sends SIGTERM to processes, and SIGKILL to those that still live after `graceMs`. Resolves when all have ended, or
- * when SIGKILL does not end the rest, with the processes that got SIGTERM.
+ * Sends SIGTERM to the processes that match, and after `graceMs` SIGKILL to all that match then. Resolves when all have
+ * ended, or when SIGKILL does not end the rest, with the processes that got SIGTERM.
  */
 export async function endProcesses(isMeant: IsMeant, graceMs: number): Promise<readonly MarkedProcess[]> {
   const living = (): readonly MarkedProcess[] => markedProcesses().filter(isMeant);
@@ -51,7 +51,7 @@ export async function endProcesses(isMeant: IsMeant, graceMs: number): Promise<r
 }
 
 const LOOK_MS = 20;
-/** The most attempts to kill a process. One that waits for a device cannot be killed. */
+/** The most attempts to kill a process. A process that waits for a device cannot be killed. */
 const MOST_KILLS = 50;
 
 /** Sends a signal to a process, or to a process group when `pid` is negative. Returns whether any process got it. */
@@ -90,7 +90,7 @@ function read(pid: number): readonly MarkedProcess[] {
     const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
     return [{ pid, group: Number(group), mark, command, folder: folderOf(pid) }];
   } catch {
-    // It has ended, or belongs to another user.
+    // The process has ended, or belongs to another user.
     return [];
   }
 }

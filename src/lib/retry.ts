@@ -16,7 +16,7 @@ type Failure = {
   readonly error: unknown;
   /** Failed attempts so far, including this one. */
   readonly failures: number;
-  /** The policy's wait before the next attempt, in milliseconds. */
+  /** The wait before the next attempt, in milliseconds. For `judge`: the policy's wait. */
   readonly waitMs: number;
 };
 
@@ -90,7 +90,9 @@ export async function withinMs<T>(ms: number, work: Promise<T>, timers: Timers):
   }
 }
 
-/** Returns the wait that a text states, such as "in 523ms", "after 20 s" or "in 6m0s", in milliseconds; `null` for none. */
+/**
+ * Returns the wait that a text states, such as "in 523ms", "after 20 s" or "in 6m0s", in milliseconds; `null` for none.
+ */
 export function waitIn(text: string): number | null {
   const [, wait] = WAIT.exec(text) ?? [];
   if (wait === undefined) return null;

@@ -134,7 +134,7 @@ type Pulled = { readonly place: string; readonly id: string; readonly row: strin
 
 class PostgresLog implements SharedLog {
   readonly #pool: Pool;
-  /** A connection for beats alone, so that no other request delays a beat. */
+  /** A connection for `beat` and `burySilent` alone, so that no other request delays a beat. */
   readonly #beats: Pool;
   readonly #options: Required<PostgresOptions>;
 

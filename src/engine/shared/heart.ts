@@ -26,13 +26,19 @@ type HeartPorts = {
   readonly worker: string;
   readonly clock: Clock;
   readonly timers: Timers;
-  /** Called after each successful beat. Call `catchUp` of the store; where several workers post, `recover`. */
+  /**
+   * Called after each successful beat, unless its declaration of deaths failed. Call `catchUp` of the store; where
+   * several workers post, `recover`.
+   */
   readonly onBeat: () => void;
   /** Called once when this worker was declared dead. The worker must not act any more. */
   readonly onBuried: () => void;
   /** Called when a request to the log failed: a beat, or a declaration of deaths. The heart goes on. */
   readonly onMissed: (error: unknown) => void;
-  /** Called after `SILENT_MS` without a beat: another worker can have declared this worker dead. */
+  /**
+   * Called when no beat succeeds for `SILENT_MS` after a successful beat: another worker can have declared this worker
+   * dead.
+   */
   readonly onSilent: () => void;
 };
 

@@ -67,7 +67,7 @@ export type SharedLog = {
    * others.
    */
   burySilent(worker: string, limits: { readonly deadMs: number; readonly freshMs: number }): Promise<void>;
-  /** Makes this worker the leader, and resolves with `true`, unless another living worker leads. */
+  /** Makes this worker the leader. Resolves with `false` when another living worker leads, or when this one is dead. */
   lead(worker: string): Promise<boolean>;
   /** The workers that are neither buried nor have left. */
   living(): Promise<readonly string[]>;

@@ -52,7 +52,10 @@ type Head<State> = {
 /** A state that did not change for this many milliseconds is evicted from memory by the next sweep. */
 const REST_MS = 10 * 60_000;
 
-/** The least time between two sweeps, in milliseconds. A sweep runs when the machine writes. */
+/**
+ * The least time between two sweeps, in milliseconds. A sweep runs when the machine writes. A sweep that stops at
+ * `LEAVE_AT_ONCE` goes on with the next write.
+ */
 const SWEEP_MS = 60_000;
 
 /** The most states that one sweep evicts. A state behind its journal is stored first. */

@@ -167,7 +167,10 @@ export class Outbox {
     this.#loadNumbers();
   }
 
-  /** Hands out the first entries of ready lanes, at most `limit`. `next`: when to call again at the latest. */
+  /**
+   * Hands out the first entries of ready lanes, at most `limit`. `next`: when to call again at the latest, if fewer
+   * than `limit` entries came.
+   */
   lease(limit: number, at: Instant): Lease<unknown> {
     const { keys, next } = this.#later.due(at);
     for (const name of keys) {
@@ -445,7 +448,7 @@ export class Outbox {
 
   /**
    * Loads the highest row number, and the last confirmed post of each channel in rows above the number `settled`. The
-   * number of a deleted row is never used again.
+   * number of a deleted row is used again only after a rollback or a crash.
    */
   #loadNumbers(): void {
     this.#n = Math.max(this.#sql.last.get() ?? 0, Number(this.#sql.settled.get() ?? 0));

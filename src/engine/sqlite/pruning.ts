@@ -29,13 +29,14 @@ export type RetentionPorts = {
   };
 };
 
-/** The most rows that one commit folds or deletes: some milliseconds of work. */
+/** The most journal rows or messages that one commit folds or deletes: some milliseconds of work. */
 export const TAKEN_OUT = 100;
 
 /**
  * Deletes what is older than each key's instant (`null`: nothing), in short commits: journal rows, which a checkpoint
- * replaces, and their ledger rows. Of keys that are channels, also messages that the state does not name, and settled
- * posts. Then deletes unused configurations. `isDryRun` only counts.
+ * replaces, and their ledger rows. Of keys that are channels, also settled posts, messages of the page, and people's
+ * messages that the state does not name. Each channel keeps its newest message of a person. Deletes unused
+ * configurations if journal rows were deleted. `isDryRun` only counts.
  */
 export async function prune(
   ports: RetentionPorts,

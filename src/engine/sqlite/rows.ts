@@ -5,7 +5,8 @@ import type { Instant } from '../../lib/time.ts';
 import { SLOTS } from '../shared/shared-log.ts';
 
 /**
- * The facts of one command as stored. `facts` is a JSON list, or `{"checkpoint": state}` where a chain begins again.
+ * The facts of one command, or of several commands of one instant, as stored. `facts` is a JSON list, or
+ * `{"checkpoint": state}` where a chain begins again.
  */
 export type JournalRow = {
   readonly row: number;
@@ -124,7 +125,7 @@ export function rowChecksum<T extends CheckedTable>(table: T, row: CheckedRow<T>
   return checksumOf(CHECKED[table].split(' ').map((column): unknown => Reflect.get(row, column)));
 }
 
-/** Inserts rows with their checksums. `conflict`: the clause for a key that is there already. */
+/** Returns a function that inserts a row with its checksum. `conflict`: the clause for a key that is there already. */
 export function inserter<T extends CheckedTable>(db: Database, table: T, conflict = ''): (row: CheckedRow<T>) => void {
   const columns = CHECKED[table].split(' ');
   const insert = db.prepare(

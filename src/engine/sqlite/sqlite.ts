@@ -317,8 +317,9 @@ export class SqliteStore implements Store {
   }
 
   /**
-   * Erases texts from rows, file and log. Backups keep them. Rejects with a `StoreError` when another program reads
-   * the file: the rows are erased then, and the log still holds the texts; erase again later.
+   * Erases texts from rows, file and log. Backups keep them. In a shared store, the file of a copy can keep them until
+   * it is made anew. Rejects with a `StoreError` when another program reads the file: the rows are erased then, and the
+   * log still holds the texts; erase again later.
    */
   async erase(erasure: Erasure, also: AlsoErased = { stretches: [], isTheirs: () => false }): Promise<Erased> {
     const erased = await this.#taking.run('rows', () => erase(this.#retention(), erasure, also));
@@ -402,7 +403,10 @@ export class SqliteStore implements Store {
     return null;
   }
 
-  /** Called when another process erased texts of a journal: folds it anew, because the state may still hold them. */
+  /**
+   * Called when another process erased texts of a journal, or pruned the journal. Folds the journal anew, because the
+   * state may still hold erased texts.
+   */
   #refold(owner: Owner): void {
     const keeper = this.#hosted.get(owner.name);
     const snapshot = this.#rows.snapshot(owner.name, owner.key);

@@ -59,7 +59,7 @@ CREATE TABLE machines (
 CREATE INDEX machines_deadline ON machines (deadline) WHERE deadline IS NOT NULL;
 CREATE INDEX machines_awake ON machines (name, key) WHERE rest IS NULL;
 
--- One row for each command with all its facts. `prev` is the key's row before; the hash covers both. `cause` is the id of a command
+-- The facts of a command, or of several commands of one instant. `prev` is the key's row before; the hash covers both. `cause` is the id of a command
 -- that is carried out once (`applyOnce`). `body` holds the texts of people and agents, of which the facts hold a salted
 -- hash: a text can be erased and the hashes still hold.
 CREATE TABLE journal (
