@@ -118,9 +118,9 @@ export class Commits {
   }
 
   /**
-   * Decides, then writes. Resolves with the result of writing when it is durable. Rejects with the error of
-   * deciding, with the error that undid the transaction, or with a `StoreError`. `told` is called with the result before
-   * the promise resolves.
+   * Decides, then writes. Resolves with the result of writing when it is durable. Rejects with the error of deciding,
+   * with the error that undid the transaction, or with a `StoreError`. `told` is called with the result before the
+   * promise resolves.
    */
   run<T>(decide: () => () => T, told?: (result: T) => void): Promise<T> {
     if (this.#dead !== null) return Promise.reject(this.#dead);
