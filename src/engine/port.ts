@@ -101,7 +101,7 @@ export type Settlement =
   | { readonly state: 'uncertain'; readonly notBefore: Instant }
   | { readonly state: 'failed'; readonly why: string };
 
-/** What a command changed. Listeners are called after it is durable. */
+/** What the commands of one journal row changed. Listeners are called after the row is durable. */
 export type StateChange<State, Fact, Effect> = {
   readonly key: string;
   readonly at: Instant;

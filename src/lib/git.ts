@@ -46,7 +46,7 @@ export type Git = (args: readonly string[], options?: GitOptions) => Promise<str
 export class GitError extends Error {
   /** `null` when git did not start, was ended by a signal, or ended in an unknown way. */
   readonly exitCode: number | null;
-  /** The last 4 KiB of standard error, or why git could not be run. */
+  /** The last 4,096 characters of standard error, or why git could not be run. */
   readonly stderr: string;
   readonly isMissing: boolean;
 

@@ -18,7 +18,7 @@ type Leaving = {
   readonly named: ReadonlySet<string>;
 };
 
-/** Configurations that states and facts name. Each is stored once under its hash, as long as something names it. */
+/** Configurations that states and facts name. Each is stored once under its hash. `prune` deletes unused ones. */
 export class Configs {
   readonly #sql;
   /** Sets that collect each configuration id used while they are open. */

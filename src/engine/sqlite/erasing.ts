@@ -18,9 +18,9 @@ export type ErasingPorts = RetentionPorts & {
 };
 
 /**
- * Erases texts in short commits: first in the outbox and in posts, then in each journal together with its state, last
- * the messages with their authors. An interrupted erasure can be run again. What others said stays, even when it quotes
- * the erased text.
+ * Erases texts: first in the outbox and in posts, then in each journal together with its state, last the messages with
+ * their authors. Each journal is changed in one commit, the other rows in short commits. An interrupted erasure can be
+ * run again. What others said stays, even when it quotes the erased text.
  */
 export async function erase(ports: ErasingPorts, erasure: Erasure, also: AlsoErased): Promise<Erased> {
   const { db, rows, write } = ports;
