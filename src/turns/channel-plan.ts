@@ -64,8 +64,9 @@ export function plansWord({ channels }: Pick<Config, 'channels'>): string {
 }
 
 /**
- * The hash of the plan under which a floor rests; `null` when something is in progress or waits, or when its agents
- * are not exactly the plan's, each connected or disabled.
+ * The hash of the plan under which a floor rests. `null` while an exchange, a turn, a background run, a held message or
+ * a deadline is open, and before the history is read. `null` also when its agents are not exactly the plan's, each
+ * connected or disabled.
  */
 export function restOf(floor: Floor): string | null {
   const { turn, exchange, facilitation, parked, held, seats, asides, configured, catchingUp } = floor;

@@ -26,7 +26,7 @@ export type CrewWorkerView = {
   readonly work: string;
   readonly tokens: number;
   readonly costMicros: number;
-  /** What the worker waits for, in words, and since when; empty and `null` while it works or has no ticket. */
+  /** What the worker waits for, or what is done with its work, and since when; empty and `null` for nothing. */
   readonly waits: string;
   readonly since: Instant | null;
   /** When the announced merge of its work begins; `null` when none is announced. */
@@ -81,7 +81,7 @@ export type CrewView = {
   readonly running: boolean;
   /** What concerns the whole crew and needs a person, in words. */
   readonly problems: readonly string[];
-  /** Why no step is asked for, and until when; `null` when nothing prevents it. */
+  /** Why the crew is paused, and until when; `null` when it is not paused. */
   readonly paused: { readonly until: Instant; readonly why: string } | null;
   /** Workers that wait for a person come first, the longest wait first. */
   readonly workers: readonly CrewWorkerView[];

@@ -29,7 +29,7 @@ import type { TextRendering } from './text/split.ts';
 import { linesOf, threadOf } from './view.ts';
 import type { InboxRow, JournalEntry, Line } from './view.ts';
 
-/** The rise of every epoch after a restore. No floor grants so many turns after a backup was made. */
+/** The rise of epochs and request numbers after a restore. No floor uses so many after a backup was made. */
 export const RESTORE_JUMP = 1_000_000;
 
 /** The floor machine. Its key is the channel. */

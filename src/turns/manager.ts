@@ -94,8 +94,9 @@ export class TurnManager {
   }
 
   /**
-   * Carries out a command. Resolves when the result is durable; a refusal is a result. Rejects when nothing was
-   * written. A sign of work that only moves a deadline is written with the next command, or after 5 s.
+   * Carries out a command. Resolves when the result is durable; a refusal is a result. Rejects when the command was not
+   * written. A sign of work that only moves a deadline is written with the next command, or after 5 s; it resolves
+   * before that.
    */
   async apply(channel: ChannelId, command: Command): Promise<Applied> {
     this.#tellStandstill();
@@ -119,8 +120,8 @@ export class TurnManager {
   }
 
   /**
-   * Stores a person's message and routes it in the same commit. A second delivery changes nothing. An edit or deletion
-   * that arrived earlier applies, because an older text may come from the history.
+   * Stores a message of a person or a program, and routes it in the same commit. A second delivery changes nothing. An
+   * edit or deletion that arrived earlier applies, because an older text may come from the history.
    */
   async receive(message: HumanMessage): Promise<void> {
     const latest = amendedBy(this.#early.get(message.id), message);
@@ -210,7 +211,7 @@ export class TurnManager {
     return floor === null || this.#untold.get(channel) !== 'disconnect' ? floor : { ...floor, catchingUp: true };
   }
 
-  /** Stops the alarms. */
+  /** Stops the alarms. Delayed signs of work are dropped. */
   stop(): void {
     this.#running = false;
     for (const part of [this.#signs, this.#drafts]) part.stop();
@@ -491,7 +492,10 @@ class KnownPlans {
     this.#store = store;
   }
 
-  /** The channels without a resting floor under their plan; none when all are known to have one. Deletes the hash. */
+  /**
+   * The channels whose floor does not rest under its plan, and floors without a plan. None when the stored hash is that
+   * of the plans; another hash is deleted.
+   */
   async others(plans: Plans): Promise<readonly ChannelId[]> {
     if (this.#areKnown(plans)) return [];
     await this.#store.keyValues.forget(PLANS.owner, PLANS.name);

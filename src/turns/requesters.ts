@@ -22,8 +22,8 @@ type RequesterSources = {
 const SOMEBODY: Requester = { id: '', name: 'somebody' };
 
 /**
- * The authors of all messages that a turn was given. A turn after a hand-over, a question or another round has the
- * requesters of the turns before it. A turn that an operator granted has none.
+ * The authors of all messages that a turn was given. A turn without messages, as after a hand-over, has the authors of
+ * the messages that any agent got last: with its last prompt, or injected. A turn that an operator granted has none.
  */
 export function requestersOf(floor: Floor | null, agent: AgentId, sources: RequesterSources): readonly Requester[] {
   const turn = floor === null ? null : findTurn(floor, agent);
@@ -118,8 +118,8 @@ export const IN_WORDS = {
 };
 
 /**
- * The sequence numbers of the facts about the work that is meant, and of the decisions about its requests. `newest`:
- * facts of the floor, newest first.
+ * The sequence numbers of facts with requests, runs and announcements of the work that is meant, and of the announced
+ * decisions about its requests. `newest`: facts of the floor, newest first.
  */
 export function toldOf(
   newest: Iterable<Pick<JournalEntry, 'seq' | 'at' | 'fact'>>,

@@ -101,7 +101,7 @@ export type OpenApproval = {
   readonly askedAt: Instant;
   /** When the approval expires; `null` when its turn's deadline applies. */
   readonly until: Instant | null;
-  /** The request's number on its floor; `null` when it is not shown there. */
+  /** The request's number on its floor; `null` when it is not open there. */
   readonly question: number | null;
 };
 
@@ -128,7 +128,10 @@ export type AuditStanding = {
 
 /** Reads the tool calls of all channels. */
 export type AuditSource = {
-  /** Iterates the matching calls, newest first. A yielded number counts the entries read since the last yield. */
+  /**
+   * Iterates calls by channel, agent and `since`, newest first. The other fields of `wanted` do not count: callers use
+   * `isWanted`. A yielded number counts the journal entries read since the last yield.
+   */
   calls(wanted: AuditWanted): Iterator<AuditRow | number, void>;
   standing(): AuditStanding;
   /** Registers a listener for changed calls, approvals and rules. */
@@ -160,7 +163,7 @@ export function isWanted(row: AuditRow, wanted: AuditWanted): boolean {
 
 const ASKED_PEOPLE: ReadonlySet<CallDecision> = new Set(['once', 'always', 'denied-person', 'expired', 'void', 'open']);
 
-/** How a call was decided. A denial that no rule made gives its reason instead of a rule. */
+/** How a call was decided. A denial with a reason and without a rule is "denied", not "denied by rule". */
 export function decisionWords(row: Pick<ToolCallRow, 'decision' | 'rule' | 'reason'>): string {
   return isDeniedWithoutRule(row) ? DECISIONS['denied-person'] : DECISIONS[row.decision];
 }

@@ -71,7 +71,7 @@ export type FloorView = {
     readonly deadlineAt: Instant | null;
     readonly waitingFor: 'answer' | 'human' | 'approval' | null;
     readonly working: boolean;
-    /** The holder's request for approval. Operators answer with /allow or /reject and its number. */
+    /** The holder's request for approval. Operators answer with /allow, /answer or /reject and its number. */
     readonly approval: Question | null;
   } | null;
   readonly seats: readonly {
@@ -89,7 +89,7 @@ export type FloorView = {
   readonly trust?: readonly TrustQuestion[];
   /** The open review or ticket; absent for none. */
   readonly task?: TaskParts;
-  /** Turns since the last message of a person, and their limit; `null` while no exchange is open. */
+  /** Turns since usage was last reset, and their limit; `null` while no exchange is open. */
   readonly turns: { readonly used: number; readonly allowed: number } | null;
   /** Obstacles to a grant now, longest-lasting first. Empty: the next speaker is granted the floor. */
   readonly obstacles: readonly Obstacle[];
@@ -142,7 +142,7 @@ function partsOf({
   return parts;
 }
 
-/** The turns in a part of the journal, oldest first. Turns that began before it are left out. */
+/** The turns in a part of the journal, oldest first. Turns that began before that part are left out. */
 export function turnRecords(entries: readonly Pick<JournalEntry, 'at' | 'fact'>[]): readonly TurnRecord[] {
   const records = new Map<number, TurnRecord>();
   const open = new Map<AgentId, number>();
@@ -240,7 +240,7 @@ const SEAT_CONTROLS = [
   ['/agent disable', 'Disable', 'disable'],
 ] as const;
 
-/** An id that no platform uses and that sorts last. */
+/** An id and sort key that no platform uses. */
 const IMAGINED = '\uFFFF';
 
 function fateOf(floor: Floor, addressed: readonly AgentId[], at: Instant): Fate {
@@ -251,7 +251,7 @@ function fateOf(floor: Floor, addressed: readonly AgentId[], at: Instant): Fate 
   return routed.fate;
 }
 
-/** A person's message with its fate. */
+/** A message of a person or a program, with its fate. */
 export type InboxRow = StoredMessage<Fate>;
 
 /** One fact of a channel's journal. The key is the channel. */

@@ -42,8 +42,8 @@ export type Parsed =
 export type CommandTable = readonly (CommandRow & { readonly path: CommandPath })[];
 
 /**
- * Parses a command line: "/floor skip", "!floor skip" or "floor skip". Commands, modes and orders
- * are case-insensitive. An argument with spaces needs double quotes. "stop" ignores everything after it.
+ * Parses a command line: "/floor skip", "!floor skip" or "floor skip". Commands, modes and orders are case-insensitive.
+ * An argument with spaces needs double quotes, unless it takes all remaining words. "stop" ignores everything after it.
  */
 export function parseLine(line: string, table: CommandTable = COMMANDS): Parsed {
   const plain = line.trim().replace(/^[/!]\s*/, '');

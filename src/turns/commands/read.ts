@@ -214,7 +214,7 @@ const CONDITIONS = {
 const MAX_HELD_SHOWN = 20;
 const TITLE_LENGTH = 100;
 
-/** Returns the obstacles that the first line of the status does not show. */
+/** Returns the obstacles that the first line of the status does not show. Without any, says why the floor rests. */
 function notices(view: FloorView, name: NameOf): readonly string[] {
   const unsaid = view.obstacles.filter(({ why }) => !SAID_FIRST.has(why));
   const [first] = view.obstacles;

@@ -79,8 +79,8 @@ const FIELDS = {
   /** `lost`: the agents that were lost last, mid-turn, with the reason. */
   nobody: { lost: z.strictObject({ agents: z.array(agent), cause: z.string() }).exactOptional() },
   /**
-   * A message names no agent where one is needed, or (`named`) only agents that cannot answer. `example`: an agent
-   * that can.
+   * A message names no agent where one is needed, or (`named`) only agents that cannot answer. `example`: the first
+   * queued agent, else the first agent of the channel.
    */
   unaddressed: { named: z.array(agent), example: agent },
   limit: { ...limit.shape },

@@ -59,7 +59,7 @@ const OPERATOR = {
   grant: { by, agent, feedback: feedbackSchema.exactOptional() },
   skip: { by, agent: agent.exactOptional(), ...drawn },
   extend: { by, ms: z.number(), ...drawn },
-  /** Decides about the request with this number. `key`: only if the button was drawn for that request. */
+  /** Decides about the request with this number. `key`: the key of the request that the button was drawn for. */
   decide: {
     by,
     /** The operator's name, for people. */
@@ -193,7 +193,7 @@ const SYSTEM = {
   endTask: { report: taskReport },
   /** The platform refused an agent's text for good. */
   undelivered: { agent, why: z.string() },
-  /** Sent once after a backup was restored, so that no epoch is used twice. */
+  /** Sent once after a backup was restored, so that no epoch and no number of a request is used twice. */
   raiseEpoch: { by: z.number() },
   /** A deadline may have passed. */
   tick: {},

@@ -538,7 +538,7 @@ function withoutMinutes(floor: Floor, ms: number): Floor {
   };
 }
 
-/** The turn with every deadline moved by `ms`. */
+/** The turn with its timeout, hard end and wait moved by `ms`. An operator's extension does not move. */
 function delayed(before: Turn, ms: number): Turn {
   const turn = extended(before, ms);
   if (turn.status !== 'waiting' || turn.wait.reason !== 'human' || turn.wait.graceEndAt === null) return turn;
@@ -706,7 +706,8 @@ function restarted(floor: Floor, at: Instant): Floor {
 
 /**
  * A turn that a restart interrupted. Its agent has one timeout to return. From now, the hard end is as far away as it
- * was at the last known sign of work, and at least one timeout.
+ * was at the last known sign of work, and at least one timeout. With a tool call open, the turn's start counts as the
+ * last sign.
  */
 function suspended(floor: Floor, turn: Exclude<Turn, WaitingTurn>, at: Instant): Turn {
   const { timeoutMs } = seatOf(floor, turn.agent);
@@ -743,7 +744,7 @@ function ended(floor: Floor, fact: FactOf<'turnEnded'>, at: Instant): Floor {
   return isCounted || turn.brief !== undefined ? over : takenBack(over, floor, fact.agent);
 }
 
-/** Counts a turn as failed instead of taken. The agent gets its round back, unless another agent had asked for it. */
+/** Counts a turn as failed, not as taken. The agent gets its round back, unless another agent asked for the turn. */
 function takenBack(floor: Floor, before: Floor, agent: AgentId): Floor {
   const { usageSincePerson } = floor;
   const wasAsked = before.parked.some((asker) => askOf(asker)?.is === 'granted' && askOf(asker)?.agent === agent);

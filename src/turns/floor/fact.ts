@@ -52,7 +52,7 @@ const answered = {
   reason: z.string().exactOptional(),
   /** The always-allow rule that the decision added. */
   always: z.string().exactOptional(),
-  /** Set when the agent was restarted: deadline until which the decision counts for the same request. */
+  /** Set for a turn's request whose agent was restarted: deadline until which the decision counts for the request. */
   until: instant.exactOptional(),
 };
 
@@ -87,9 +87,9 @@ export const FACTS = {
   /** An exchange began, or the rounds of the open exchange began anew. */
   exchangeOpened: {},
   /**
-   * Usage counts from zero again. `person`: a person wrote, or a task began. `operator`: an operator started the floor
-   * or granted a turn. `more`: an operator resumed the floor after a limit; after a day's limit, the day's usage also
-   * counts from zero. `midnight`: usage stays, and the day's limit ends.
+   * Usage counts from zero again. `person`: a person wrote, or a task began. `operator`: an operator started or resumed
+   * the floor, or granted a turn. `more`: an operator resumed the floor after a limit; after a day's limit, the day's
+   * usage also counts from zero. `midnight`: usage stays, and the day's limit ends.
    */
   usageReset: { why: z.enum(['person', 'operator', 'more', 'midnight']), by: z.string().exactOptional() },
   exchangeClosed: {
@@ -274,7 +274,7 @@ export const FACTS = {
     repeat: number,
     shown: z.boolean(),
   },
-  /** The epoch was raised after a backup was restored, so that no epoch is used twice. */
+  /** The epoch and the number of requests were raised after a backup was restored, so that none is used twice. */
   epochRaised: { by: number },
   /** The connection to the platform was lost, or (`restart`) the process restarted, which interrupts an open turn. */
   disconnected: { restart: z.boolean() },
@@ -304,7 +304,7 @@ export type Outcome = z.infer<typeof outcome>;
 /** Why an agent is prompted. */
 export type PromptReason = 'grant' | 'resume' | 'again';
 
-/** The fate of a person's message: delivered, held, unrouted or ignored. */
+/** The fate of a message of a person or a program: delivered, held, unrouted or ignored. */
 export type Fate = Frozen<z.infer<typeof fateSchema>>;
 
 /** A fact of a channel, in the past tense. Folding all facts of a channel gives its floor. */

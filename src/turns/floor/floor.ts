@@ -57,8 +57,8 @@ const fromProgram = z.literal(true).exactOptional();
 export const linedSchema = z.strictObject({ id: message, line: z.number(), addressed: z.array(agent), fromProgram });
 
 /**
- * A message given to this turn's agent that no complete generation has answered. The turn's next prompt repeats it.
- * `begun`: the agent said something after it got the message.
+ * A message given to this turn's agent that no complete generation has answered. The prompt of a resumed turn repeats
+ * the message. `begun`: the agent said something after it got the message.
  */
 const givenSchema = z.strictObject({ id: message, begun: z.boolean() });
 
@@ -71,7 +71,7 @@ const ran = z.literal(true).exactOptional();
 
 const waiting = {
   deadlineAt: instant,
-  /** True when the wait is over. The turn resumes as soon as the floor is free. */
+  /** True when the wait is over. The turn resumes once its agent is connected; a parked turn also needs a free floor. */
   ready: z.boolean(),
   /** Messages for the prompt of the resumed turn. */
   answers: z.array(linedSchema),
@@ -257,7 +257,7 @@ const oneTaskSchema = z.strictObject({
   ...taskPartsSchema.shape,
   /** The turn that the task asks for; `null` while it asks for none, or while that turn is under way. */
   next: z.strictObject({ agent, ...taskTurnShape }).nullable(),
-  /** Set while the task waits and asks for no turn. Only agents that people call get a turn meanwhile. */
+  /** Set while the task waits and asks for no turn. */
   held: z.literal(true).exactOptional(),
   /** 1 when the task has asked for a turn, else 0. */
   told: z.number(),
@@ -276,7 +276,7 @@ export const floorSchema = z.strictObject({
   /** The last configuration. A new configuration changes only the settings in which it differs from the last. */
   configured: z.strictObject(configSchemas).nullable(),
   condition: z.enum(['resting', 'open', 'paused']),
-  /** The number of the last grant or resume. As a fencing token: acts of a turn with an older number are refused. */
+  /** Number of the last grant or resume. A fencing token: acts under an older number, except `spend`, are refused. */
   epoch: z.number(),
   /** The number of the last question to a facilitator. */
   asks: z.number(),
@@ -324,7 +324,7 @@ export const floorSchema = z.strictObject({
   /** Absent while no task is open. */
   task: openTaskSchema.exactOptional(),
   exchange: exchangeSchema.nullable(),
-  /** Usage of agents since its last reset by a person or an operator. Budgets of an exchange are compared with it. */
+  /** Usage since its last reset by a person, an operator or a new task. Budgets of an exchange limit this usage. */
   usageSincePerson: usageSchema,
   /** The facilitator that is choosing the next speaker; `null` when none is. */
   facilitation: z.strictObject({ facilitator: agent, ask: z.number(), deadlineAt: instant }).nullable(),
@@ -337,7 +337,7 @@ export const floorSchema = z.strictObject({
   catchingUp: z.boolean(),
   /** True after people were told that no agent is available, until an agent is queued. */
   outage: z.boolean(),
-  /** Set after people were told to address an agent by name, until an agent has had a turn. */
+  /** Set after people were told to address an agent by name, until a turn is granted. */
   toldToName: z.literal(true).exactOptional(),
   /** The gaps in the history that count as one outage: how many were announced, and when the last one was. */
   gap: z.strictObject({ count: z.number(), at: instant }).exactOptional(),

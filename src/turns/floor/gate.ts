@@ -153,7 +153,7 @@ function isAvailable({ status, assigned }: Seat): boolean {
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 
-/** A limit that another turn would exceed. `until`: when it ends; `null` for the next message of a person. */
+/** A limit that another turn would exceed. `until`: when the limit ends; `null`: at the next message of a person. */
 type Reached = { readonly limit: Limit; readonly until: Instant | null };
 
 /** Priced cost in millionths of a dollar; `null` when there is no price. */
@@ -173,12 +173,12 @@ export function isUnpriced(spent: Parameters<typeof pricedMicros>[0] & { readonl
   return spent.tokens > 0 && pricedMicros(spent) === null;
 }
 
-/** Duration of exchanges since a person or an operator last acted, in milliseconds. */
+/** Duration of exchanges since usage was last reset, in milliseconds. */
 export function openMs({ usageSincePerson, exchange }: Floor, at: Instant): number {
   return usageSincePerson.ms + (exchange === null ? 0 : at - exchange.openedAt);
 }
 
-/** Usage since midnight UTC. */
+/** Usage since midnight UTC, or since an operator resumed the floor after a day's limit. */
 export function today(floor: Floor, at: Instant): Floor['day'] {
   const startedAt = at - (at % DAY_MS);
   return floor.day.startedAt >= startedAt ? floor.day : { startedAt, tokens: 0, costMicros: 0, ms: 0 };

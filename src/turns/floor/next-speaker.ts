@@ -41,8 +41,8 @@ export function nextInTurn(floor: Floor): AgentId | null {
 }
 
 /**
- * The agents that would speak next in this exchange, in order. On a resting floor: the agents that the next message
- * would reach.
+ * The agents that would speak next in this exchange, in order. On a resting floor: the agents of the next exchange, as
+ * far as no message calls them.
  */
 export function upcoming(floor: Floor): readonly AgentId[] {
   const asked = nextAsked(floor);
@@ -53,7 +53,7 @@ export function upcoming(floor: Floor): readonly AgentId[] {
   return [...next];
 }
 
-/** The agent that was asked last and has not been granted the floor for it. */
+/** The agent that was asked last and has not got the floor for its answer yet; `null` for none. */
 function nextAsked({ parked }: Floor): AgentId | null {
   const asker = parked.findLast((turn) => askOf(turn)?.is === 'asked');
   return asker === undefined ? null : (askOf(asker)?.agent ?? null);

@@ -35,7 +35,7 @@ export type Policy = {
   readonly opensForMessages: boolean;
   /** True when every queued agent gets its rounds; otherwise only agents speak that are called or asked by a task. */
   readonly goesRound: boolean;
-  /** True when a message must name an agent. Any other message goes to the default agent, or reaches nobody. */
+  /** True when a message must name an available agent. Any other message goes to the default agent, or to nobody. */
   readonly needsName: boolean;
   /** True when the facilitator chooses among several agents. */
   readonly asksFacilitator: boolean;
@@ -66,7 +66,8 @@ const ROUND_ROBIN: Policy = {
 
 /**
  * The rules while a task is open. The task chooses the next speaker; a hand-over of an agent calls nobody. In a review,
- * agents that people call come first. A ticket alone decides when its worker works: its files may be under test.
+ * agents that people call come first. On a ticket, calls count for nothing, because the worker's files may be under
+ * test. Only an operator's grant of a free floor gives the worker another turn.
  */
 export const TASK_POLICIES: Readonly<Record<'review' | 'ticket', Policy>> = {
   review: {

@@ -164,7 +164,7 @@ export const RECEIPTS = {
 } as const;
 export type Receipt = keyof typeof RECEIPTS;
 
-/** An effect. Each becomes an outbox entry until it is done. */
+/** An effect. Each becomes an outbox entry until it is done; `cancel` removes entries. */
 export type Effect =
   /** Prompts the holder with the lines after `afterLine` up to `uptoLine`, and with these messages. */
   | {

@@ -268,7 +268,7 @@ export function asideAsking(
   );
 }
 
-/** Changes of a seat that end the agent's background run. */
+/** Why Conch stops a background run: the change or the state of its agent's seat. */
 export const ASIDE_ENDS = ['disabled', 'removed', 'unconfigured', 'unseated'] as const;
 
 /** Why a background run was stopped, in words for people. */
@@ -393,7 +393,7 @@ export type Deadline =
 
 /**
  * All deadlines of a floor, earliest first. Until the channel's history is read, waits and limits have none, because a
- * message may have come meanwhile; while a turn is suspended, nothing has one.
+ * message may have come meanwhile; if a turn is suspended then, nothing has a deadline.
  */
 export function deadlines(floor: Floor): readonly Deadline[] {
   return running(floor).toSorted((a, b) => a.at - b.at);
@@ -439,8 +439,9 @@ function turnDeadlines(turn: Turn): readonly Deadline[] {
 }
 
 /**
- * When the turn times out after this sign of work. `open`: pieces of work that are now open. `null` when their end is
- * not known. A sign that opens and closes nothing keeps the deadline.
+ * When the turn times out after this sign of work. `open`: pieces of work that are now open. `limitMs`: their longest
+ * duration from now on. Without `limitMs`, open work has no known end (`null`), and a sign with an unchanged number of
+ * open pieces keeps the deadline.
  */
 export function quietUntil(
   { openWork, deadlineAt }: Pick<ActiveTurn, 'openWork' | 'deadlineAt'>,

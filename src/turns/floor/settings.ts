@@ -189,7 +189,7 @@ export const floorSettingsSchema = z.strictObject({
   order: z.enum(ORDERS),
   /** Turns of each queued agent in one exchange; 0 for no limit. */
   rounds: z.number(),
-  /** The most turns of all agents since the last message of a person. */
+  /** The most turns of all agents since a person wrote, or an operator started, resumed or granted. */
   maxTurns: z.number(),
   maxTurnMs: z.number(),
   waitTimeoutMs: z.number(),
@@ -197,7 +197,7 @@ export const floorSettingsSchema = z.strictObject({
   interruptGraceMs: z.number(),
   interruptResponder: z.string().nullable(),
   facilitator: z.string().nullable(),
-  /** The agent that answers unaddressed messages under the `mention` policy. */
+  /** The agent that answers messages under the `mention` policy that address no available agent. */
   defaultAgent: z.string().nullable(),
   autoDetectTurnEnd: z.boolean(),
   autoDetectSilenceMs: z.number(),

@@ -237,7 +237,7 @@ function amount(budget: Limit['budget'], value: number): string {
   return NUMBER.format(value);
 }
 
-/** The most text of one side in the request to an arbiter, in UTF-16 units. */
+/** The most text of one side in the request to an arbiter, in characters. */
 const POSITION_LENGTH = 400;
 
 const REVIEW_ENDS: Readonly<Record<AnnouncementOf<'reviewOver'>['outcome'], string>> = {

@@ -66,8 +66,8 @@ export function ownLines(text: string): OwnLines {
 
 /**
  * The signal of the primary agent: DONE or FAIL, alone on the last line that is not empty. In code, in a quote, within
- * a line or in another case, such a word is text. `lines` must not have the turn signal. `broken`: the signal stands on
- * an earlier line, or there are two.
+ * a line or in another case, such a word is text. `lines` must not have the turn signal. `broken`: the signal stands
+ * only on an earlier line, or both signals stand in the text.
  */
 export function signalOfPrimary(lines: OwnLines, { done, fail }: SignalWords): Signalled {
   return signalIn(lines, { [done]: 'done', [fail]: 'fail' });
@@ -122,7 +122,7 @@ export function findingsIn(lines: OwnLines): readonly ReportedFinding[] {
     });
 }
 
-/** The primary agent's answers to findings, in lines such as "F1: disputed: it is meant so". */
+/** At most 50 answers of the primary agent to findings, in lines such as "F1: disputed: it is meant so". */
 export function answersIn(lines: OwnLines): readonly AnsweredFinding[] {
   return groupsIn(lines, ANSWER)
     .slice(0, MOST_FINDINGS)

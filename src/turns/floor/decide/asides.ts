@@ -29,7 +29,7 @@ export function tellAside(decision: DecisionBuilder, { agent, run, what, failed 
   return null;
 }
 
-/** Opens the request of a background run. */
+/** Opens the request of a background run. Denies a request at once that nobody can be asked for. */
 export function askAside(decision: DecisionBuilder, command: CommandOf<'askAside'>): Refusal | null {
   const { agent, unaskable, until } = command;
   const aside = asideOf(decision.floor, agent);
@@ -62,7 +62,7 @@ export function tellRestarted(
   decision.announce({ ...askedWords(agent, question), ...(until === null ? {} : { until }) });
 }
 
-/** The question for a request, with its number. The text of a request that nobody can be asked for is dropped. */
+/** The question for a request, with its number. The details of a request that nobody can be asked for are dropped. */
 export function questionOf(
   { floor }: Pick<DecisionBuilder, 'floor'>,
   { approval, unaskable, key }: Pick<CommandOf<'request'>, 'approval' | 'unaskable' | 'key'>,
@@ -107,20 +107,20 @@ export function decidedBeside(decided: DecidedBeside | undefined): Pick<Answered
 
 type Stopped = Pick<FactOf<'asideStopped'>, 'by' | 'why'>;
 
-/** Stops a background run, by a person or because its agent's seat changed. */
+/** Stops a background run, by a person or because of its agent's seat. */
 export function stopAside(decision: DecisionBuilder, { agent, question }: Aside, stopped: Stopped): void {
   if (question !== undefined) tellAnswer(decision, question, { agent, aside: true, choice: null, by: null });
   decision.record({ type: 'asideStopped', agent, ...stopped });
 }
 
-/** Stops a background run because its agent's seat changed, and announces that. */
+/** Stops a background run because of its agent's seat, and announces the reason. */
 export function stopWithSeat(decision: DecisionBuilder, aside: Aside, stopped: Required<Stopped>): void {
   stopAside(decision, aside, stopped);
   const of = defined({ run: aside.run });
   decision.announce({ kind: 'aside', agent: aside.agent, what: `was stopped: ${ASIDE_END_WORDS[stopped.why]}`, ...of });
 }
 
-/** Ends a background run. Its report is posted as soon as nobody holds the floor. */
+/** Ends a background run and announces the end. The run's report is posted as soon as nobody holds the floor. */
 export function endAside(decision: DecisionBuilder, command: CommandOf<'endAside'>): Refusal | null {
   const { agent, what, report } = command;
   const aside = asideOf(decision.floor, agent);

@@ -51,7 +51,7 @@ export function start(decision: DecisionBuilder): Refusal | null {
   return null;
 }
 
-/** Grants the floor to an agent now, or the next turn, for an operator. */
+/** Grants the floor to an agent now, or the next turn, for an operator. Resumes the agent's waiting turn, if any. */
 export function grantTo(decision: DecisionBuilder, { agent, feedback }: CommandOf<'grant'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
   if (seat === undefined) return 'not-seated';
@@ -213,7 +213,7 @@ export function skip(decision: DecisionBuilder, command: CommandOf<'skip'>): Ref
   return null;
 }
 
-/** Extends the holder's turn or wait for an operator; while nobody has the floor, those of the first parked turn. */
+/** Extends the holder's turn or wait for an operator. Without a holder, extends the first parked turn's wait. */
 export function extend(decision: DecisionBuilder, command: CommandOf<'extend'>): Refusal | null {
   const turn = decision.floor.turn ?? decision.floor.parked[0];
   const { by, ms, epoch } = command;

@@ -53,8 +53,8 @@ function meet(decision: DecisionBuilder, due: Deadline): void {
 }
 
 /**
- * Ends a turn at its timeout. The agent is queued again. After a hang, the agent gets no turn until its session is
- * back.
+ * Ends a turn at its timeout or hard end. The agent is queued again. After a hang, the agent gets no turn until its
+ * session is back.
  */
 function expire(decision: DecisionBuilder, turn: Turn): void {
   const { agent } = turn;

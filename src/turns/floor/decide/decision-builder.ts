@@ -95,7 +95,10 @@ export class DecisionBuilder {
 /** Gaps in the history that are less than this time apart belong to one outage, in milliseconds. */
 const SAME_OUTAGE_MS = 600_000;
 
-/** Announces that an agent is gone and its turn ended. Agents lost since the last message share one announcement. */
+/**
+ * Announces that an agent is gone and its turn ended. Agents lost in a row, with no message or other announcement
+ * between, share one announcement.
+ */
 export function announceLoss(decision: DecisionBuilder, agent: AgentId, cause: string): void {
   const also = lostBefore(decision.floor).filter((other) => other !== agent);
   decision.announce({ kind: 'disconnect', agent, cause, ...(also.length === 0 ? {} : { also }) });
@@ -142,6 +145,7 @@ export function recall(decision: DecisionBuilder): void {
   }
 }
 
+/** Closes the exchange. The reason is `silent` when nothing was said in a whole round, else `done`. */
 export function closeExchange(decision: DecisionBuilder): void {
   const { exchange, queue } = decision.floor;
   const silent = exchange !== null && exchange.silent > 0 && exchange.silent >= queue.length;
@@ -238,7 +242,10 @@ type TurnEnd = {
   readonly by?: string;
 };
 
-/** Ends a turn. Messages that its agent did not get, or said nothing after, wait for the next agent. */
+/**
+ * Ends a turn. Messages that its agent did not get wait for the next agent. So do messages that the agent said nothing
+ * after, unless they count as answered.
+ */
 export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): void {
   const { agent, epoch, said } = turn;
   const from = seatOf(decision.floor, agent).status;

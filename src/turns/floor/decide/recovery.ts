@@ -88,7 +88,7 @@ export function undelivered(decision: DecisionBuilder, { agent, why }: CommandOf
   return null;
 }
 
-/** Raises the epoch after a backup was restored. */
+/** Raises the epoch and the number of requests after a backup was restored. */
 export function raiseEpoch(decision: DecisionBuilder, { by }: CommandOf<'raiseEpoch'>): null {
   decision.record({ type: 'epochRaised', by });
   return null;

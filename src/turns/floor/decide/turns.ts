@@ -84,8 +84,8 @@ export function goOn(decision: DecisionBuilder): void {
 
 /**
  * Routes the messages that wait for a free floor: calls the agents they address, opens or restarts the exchange, and
- * announces when no agent is available. `advance` grants afterwards. Messages that a stop kept stay held. Only a later
- * message of a person, or an operator (`asked`), ends a stop or an exchange's limit.
+ * announces when no agent is available. `advance` grants afterwards. Messages that a stop kept stay held. A later
+ * message of a person, or an operator (`asked`), ends a stop or an exchange's limit; a program's message does not.
  */
 export function wake(decision: DecisionBuilder, asked = false): void {
   if (pending(decision).length === 0) return;
@@ -145,7 +145,10 @@ function route(decision: DecisionBuilder, message: Held, why: string): void {
     decision.announce({ kind: 'unaddressed', named: [...message.addressed], example: first });
 }
 
-/** Keeps up to `maxHeld` messages for the next agent that comes online. Announces once that no agent is available. */
+/**
+ * Keeps up to `maxHeld` messages for the next agent that comes online. Announces once that no agent is available, and
+ * closes the exchange.
+ */
 function unroute(decision: DecisionBuilder): void {
   const room = Math.max(0, decision.floor.settings.maxHeld - decision.floor.held.length);
   const kept = [...decision.floor.held.filter((held) => held.until !== 'agent'), ...decision.unplaced.slice(0, room)];
@@ -192,7 +195,10 @@ export function say(decision: DecisionBuilder, command: CommandOf<'say'>): null 
   return null;
 }
 
-/** The longest that a tool call may stay open on the floor of a ticket without a sign of work, in milliseconds. */
+/**
+ * Longest time of open tool calls on the floor of a ticket, in milliseconds, unless the agent gives a limit. Each call
+ * that opens or closes begins the time anew.
+ */
 const TICKET_CALL_MS = 1_800_000;
 
 /** Records a sign of work of the holder. */
@@ -271,8 +277,8 @@ function isAlone(floor: Floor, agent: AgentId): boolean {
 }
 
 /**
- * Pauses the turn until a person, or the asked agent, answers. A message that could not be injected counts as the
- * answer of a person and ends the wait at once.
+ * Pauses the turn until a person, or the asked agent, answers. A message whose injection failed before the wait counts
+ * as a person's answer and ends the wait at once.
  */
 export function wait(decision: DecisionBuilder, { of }: CommandOf<'wait'>, turn: Turn): Refusal | null {
   if (of !== undefined) return ask(decision, turn, of);
@@ -318,7 +324,7 @@ export function spend(decision: DecisionBuilder, command: CommandOf<'spend'>): R
   return null;
 }
 
-/** Receives a person's message and routes it by the channel's mode (the specification's edge case 3). */
+/** Receives a message of a person or a program. Routes it by the channel's mode (the specification's edge case 3). */
 export function receive(decision: DecisionBuilder, command: CommandOf<'receive'>): Refusal | null {
   if (isKnown(decision.floor, command.id)) return 'duplicate';
   const message: Held = {

@@ -24,7 +24,7 @@ export function interrupted(decision: DecisionBuilder, command: CommandOf<'inter
 
 /**
  * Opens a request of the holder. The turn keeps the floor in every wait policy, because its generation continues after
- * the decision. A request that nobody can be asked for is denied at once, and its text is dropped.
+ * the decision. A request that nobody can be asked for is denied at once, and its details are dropped.
  */
 export function request(decision: DecisionBuilder, command: CommandOf<'request'>, turn: Turn): null {
   const { agent, epoch } = turn;
