@@ -18,7 +18,7 @@ export type Argument = {
   readonly name: string;
   readonly kind: ArgumentKind;
   readonly required: boolean;
-  /** True when it takes all remaining words. Only the last argument can. */
+  /** True when the argument takes all remaining words. Only the last argument of a command can. */
   readonly rest?: boolean;
   /** The largest allowed count. Default: `MAX_COUNT`. */
   readonly most?: number;
@@ -31,7 +31,7 @@ export type CommandOption = {
   readonly summary: string;
   /** The largest allowed number. Absent: the option takes words. */
   readonly most?: number;
-  /** True when it takes no value. */
+  /** True when the option takes no value. */
   readonly flag?: true;
 };
 

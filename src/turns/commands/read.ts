@@ -44,7 +44,7 @@ export function whyText(channel: ChannelId, id: string, context: CommandContext)
   ].join('\n');
 }
 
-/** Returns how a message stands: how it was answered, as its receipt says, or where it is. */
+/** Returns the state of a message in words: how it was answered, as its receipt says, or its fate. */
 function nowWords({ id, fate }: InboxRow, entries: readonly JournalEntry[], name: NameOf): string {
   const facts = entries.map(({ fact }) => fact);
   for (const fact of facts.toReversed()) {

@@ -199,7 +199,7 @@ export type Effect =
       readonly observed: boolean;
       readonly change?: 'edited' | 'deleted';
     }
-  /** Passes a message to an online agent that does not hold the floor. */
+  /** Passes a message to a queued or waiting agent as an observer, and to a holder that is not active. */
   | { readonly type: 'observe'; readonly agent: AgentId; readonly message: MessageId }
   /**
    * Stops the generation of this epoch. `graceMs` 0 stops it by force. `hung`: also ends the session, which counts an

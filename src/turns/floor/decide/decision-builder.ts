@@ -329,8 +329,8 @@ function isWord(fact: Fact): boolean {
 }
 
 /**
- * Whether a message counts as answered at the end of its turn. Completed and passed turns answered all their messages;
- * turns that ended by silence, those after which the agent said something. All other turns answered none.
+ * Whether a message counts as answered at the end of its turn. Completed and passed turns answered all their messages.
+ * Turns that ended by silence answered the messages after which the agent said something. Other turns answered none.
  */
 function isAnswered({ begun }: Turn['given'][number], outcome: Outcome): boolean {
   return outcome === 'completed' || outcome === 'passed' || (outcome === 'lapsed' && begun);

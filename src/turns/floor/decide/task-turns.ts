@@ -36,7 +36,7 @@ export function askTaskTurn(decision: DecisionBuilder, command: CommandOf<'askTa
   return null;
 }
 
-/** The task waits: the turn that it asked for, if not granted yet, is dropped. */
+/** Makes the task wait: drops the turn that the task asked for, if it is not granted yet. */
 export function holdTask(decision: DecisionBuilder, { id }: CommandOf<'holdTask'>): Refusal | null {
   if (decision.floor.task?.id !== id) return 'not-asked';
   decision.record({ type: 'taskHeld' });
