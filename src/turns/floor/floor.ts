@@ -71,7 +71,7 @@ const ran = z.literal(true).exactOptional();
 
 const waiting = {
   deadlineAt: instant,
-  /** True when the wait is over. The turn resumes once its agent is connected, and if parked, once the floor is free. */
+  /** True when the wait is over. The turn then resumes when its agent is connected; if parked, on a free floor. */
   ready: z.boolean(),
   /** Messages for the prompt of the resumed turn. */
   answers: z.array(linedSchema),

@@ -11,7 +11,7 @@ type Row = {
 };
 
 /**
- * All transitions of a seat: the specification's thirteen rows, then those of its prose. `evolve` throws for all others.
+ * All transitions of a seat: the specification's thirteen rows, then those of its prose. `evolve` throws for others.
  * The table and diagram in docs/internals.md are generated from these rows, and logs use their triggers.
  */
 export const TRANSITIONS = [

@@ -345,8 +345,8 @@ export function receive(decision: DecisionBuilder, command: CommandOf<'receive'>
 }
 
 /**
- * Records an edit or a deletion. For a message in the conversation, the change is a new line: the active turn gets the
- * line now, other agents with their next prompt. A deleted message that is held is ignored.
+ * Records an edit or a deletion. Unless the message is held outside the conversation, the change is a new line: the
+ * active turn gets the line now, other agents with their next prompt. A deleted message that is held is ignored.
  */
 export function amend(decision: DecisionBuilder, { type, id }: CommandOf<'edit' | 'delete'>): null {
   const change = type === 'edit' ? 'edited' : 'deleted';
