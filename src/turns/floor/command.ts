@@ -163,7 +163,7 @@ const SYSTEM = {
   withdrawAside: { agent, decided },
   /** An operator completes the turn with its text so far. Its messages count as answered. */
   completeTurn: { ...act, by },
-  /** A background run has ended. `report`: its result, posted as soon as nobody holds the floor. */
+  /** A background run has ended. `report`: its result, posted now, or after the holder's turn. */
   endAside: { agent, what: z.string(), report: z.string().exactOptional() },
   /**
    * An agent is not started, because files in its folder act without asking. People decide whether to trust them. `id`

@@ -123,7 +123,7 @@ export const answerSchema = z.strictObject({
   pause: z.enum(PAUSES).exactOptional(),
   /** Set when the paused run was completed with its results so far. */
   completes: z.literal(true).exactOptional(),
-  /** Set when the request was a question to answer in words, also if it was declined or is no longer needed. */
+  /** Set when the request was a question to answer in words, also if it was declined or withdrawn. */
   inWords: z.literal(true).exactOptional(),
   at: z.number(),
 });

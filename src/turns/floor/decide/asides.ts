@@ -120,7 +120,7 @@ export function stopWithSeat(decision: DecisionBuilder, aside: Aside, stopped: R
   decision.announce({ kind: 'aside', agent: aside.agent, what: `was stopped: ${ASIDE_END_WORDS[stopped.why]}`, ...of });
 }
 
-/** Ends a background run and announces the end. The run's report is posted as soon as nobody holds the floor. */
+/** Ends a background run and announces the end. Its report is posted now, or after the holder's turn. */
 export function endAside(decision: DecisionBuilder, command: CommandOf<'endAside'>): Refusal | null {
   const { agent, what, report } = command;
   const aside = asideOf(decision.floor, agent);
