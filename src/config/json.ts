@@ -106,7 +106,7 @@ class Survey {
     if (!this.lines.has(text)) this.lines.set(text, this.line);
   }
 
-  /** An error that does not name what is expected waits for the next error, which does. */
+  /** Keeps an error that does not name what is expected, until a later error names it, or the text ends. */
   #failed(code: string, offset: number, at: { readonly line: number; readonly column: number }): void {
     if (this.#fault === null) {
       this.line = at.line + 1;

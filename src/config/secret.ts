@@ -75,7 +75,10 @@ const isSecretField = (path: readonly PropertyKey[]): boolean => {
     : field === 'apiKey' || field === 'clientSecret';
 };
 
-/** False for placeholder keys of local servers, such as "ollama". Redacting such words would spoil the log. */
+/**
+ * True for a text of at least 10 characters with a digit. Redacting other texts, such as the placeholder key "ollama",
+ * would spoil the log.
+ */
 const looksSecret = (value: string): boolean => value.length >= 10 && /\d/.test(value);
 
 const queryKeys = (text: string): readonly string[] =>

@@ -3,7 +3,7 @@ import type { Timer, Timers } from '../lib/time.ts';
 import { ConfigError, pathText } from './error.ts';
 import type { Config } from './config.ts';
 
-/** Returns the paths of changed keys that take effect only at the next start. */
+/** Returns the paths of changed and added keys that take effect only at the next start. Removed keys are left out. */
 export const changedUntilRestart = (first: Config, next: Config): readonly string[] => {
   const before = atStart(first);
   return [...atStart(next)].flatMap(([path, value]) => (before.get(path) === value ? [] : [path]));

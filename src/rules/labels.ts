@@ -24,7 +24,7 @@ export type CallLabels = {
 export type ServerFacts = {
   /** True when the tool may reach more than its own server. */
   readonly open: boolean;
-  /** True when a trusted person says that the tool changes nothing. */
+  /** True when the server says that the tool changes nothing, and an operator vouches for the server. */
   readonly isHarmless: boolean;
 };
 

@@ -25,9 +25,9 @@ export type OfferFacts = {
 
 /**
  * Returns the always-allow rules to offer for a call that became a request, narrowest first. Returns none for a call
- * of several parts, after a rule that always asks, in a run of a requester who is not an operator, and where `facts`
- * forbid offers. Of an agent's own tools, also none for commands that are uncertain
- * or run code, for deleting, and outside the folder.
+ * of several parts, after a rule that always asks, for a call beyond reading whose requester is not an operator, and
+ * where `facts` forbid offers. Of an agent's own tools, also none for commands that are uncertain or run code, for
+ * deleting, and for paths outside the folder.
  */
 export function offersFor(use: ToolUse, { by }: ToolVerdict, facts: OfferFacts): readonly AlwaysOffer[] {
   const [part, more] = use.parts;
@@ -77,7 +77,7 @@ function pathOffers(kind: UsePart['kind'], path: string): readonly AlwaysOffer[]
   ];
 }
 
-/** Offers the tool with all plain values of its input, with only its paths and places, and with any input. */
+/** Offers the tool with all values of its input or only its paths and places, if they are plain, and with any input. */
 function mcpOffers({ mcp, about }: UsePart): readonly AlwaysOffer[] {
   if (mcp === null || about.of !== 'input' || SPECIAL.test(mcp.name)) return [];
   const tool = `mcp__${mcp.server}__${mcp.name}`;

@@ -47,7 +47,7 @@ export function isSafeBeginning([program, ...given]: Argv): boolean {
   return knownVerb !== undefined && after.every((word) => isKnown(word, knownVerb));
 }
 
-/** False when no option of the program starts, writes or sends anything. True for programs that are not listed. */
+/** False for programs marked `plain`: none of their options starts, writes or sends anything. True for all others. */
 export function heedsOptions(program: string): boolean {
   return knownOf(program)?.plain !== true;
 }

@@ -16,8 +16,8 @@ type ShellReading = {
 };
 
 /**
- * Parses a command line as Bash does. `parts` is certain for simple commands of literal words, joined by `&&`, `||`,
- * `;`, `|`, `|&`, `&` or line feeds. `parts` is `null` for substitutions, variables, braces, here-documents,
+ * Parses a command line as Bash does. `parts` is certain for simple commands of literal words and `*` or `?`, joined by
+ * `&&`, `||`, `;`, `|`, `|&`, `&` or line feeds. `parts` is `null` for substitutions, variables, braces, here-documents,
  * assignments, compound commands, redirection of files, invisible characters, syntax errors and long texts. Unless
  * `asWritten` (for rules), `parts` is also `null` for `eval` and the like, and for a pattern that may match a file
  * named like an option.

@@ -59,7 +59,8 @@ export type ToolUse = {
 
 /**
  * Splits a tool call into parts. A call of a server's tool is one part. For other tools, each command in the input is
- * a part. Without a place (an agent on another machine), paths cannot be resolved.
+ * a part, and each path or address of a tool for paths or addresses. Without a place (an agent on another machine),
+ * paths cannot be resolved.
  */
 export function toolUse(request: ToolRequest, place: WorkPlace | null): ToolUse {
   const { name } = request;
@@ -292,7 +293,8 @@ const OWN_SHELL = /^(?:\/(?:usr\/(?:local\/)?)?bin\/)?(?:ba|z|da|k)?sh$/;
 
 /**
  * Returns the folder in which a command runs, unless that is the agent's folder. A custom shell, variables or standard
- * input count as another folder, `.`. `null`: the agent's folder, or no folder is named.
+ * input count as another folder, `.`. `null`: the agent's folder, or no folder is named. Without a place, named folders
+ * are ignored.
  */
 function folderOf(input: unknown, place: WorkPlace | null): string | null {
   if (!isRecord(input)) return null;

@@ -18,7 +18,7 @@ export const VERDICTS = ['allow', 'ask', 'deny'] as const;
  */
 export const MEMBERS = ['ask', 'deny', 'same'] as const;
 
-/** Lists of rules that label calls. `trusted` removes all labels but `private`. */
+/** Lists of rules that label calls. `trusted` removes all labels except `private`. */
 export const LABEL_LISTS = ['untrusted', 'private', 'outward', 'trusted'] as const;
 
 /**
@@ -101,8 +101,8 @@ const WITHOUT_RULES: ToolLists = { allow: ['read(**)', 'search(**)'], default: '
 
 /**
  * Joins the lists of all scopes, given widest first. The narrowest `default` applies, else "deny"; the narrowest
- * `members`, else "ask". Without any list or `default`, the built-in rules apply. `only` limits a run further. Throws
- * for a text that is no rule, because texts are checked when they are read.
+ * `members`, else "ask". Without a rule of `allow`, `ask` or `deny`, and without a `default`, the built-in rules apply.
+ * `only` limits a run further. Throws for a text that is no rule, because texts are checked when they are read.
  */
 export function uniteRules(
   scopes: readonly { readonly scope: RuleScope; readonly lists: ToolLists | undefined }[],
@@ -143,7 +143,8 @@ export function decideUse(use: ToolUse, rules: ToolRules, memory: RuleMemory): T
 
 /**
  * Returns the verdict in a run of a requester who is not an operator. Unless `members` is `same`, no rule allows more
- * than reading: tools of the kinds `read` and `search`, and tools that a trusted person calls harmless.
+ * than reading: tools of the kinds `read` and `search`. `isHarmless`: the tool's server says that the tool changes
+ * nothing, and an operator vouches for the server; this counts as reading.
  */
 export function decideForMember(
   { parts }: ToolUse,

@@ -88,7 +88,7 @@ function placeOfWork({ primary, work, reviewed }: Review): Lines {
   return [
     `The work is commit ${commit}.${place}`,
     `You saw commit ${since} last. The changes since then, as git shows them:`,
-    // A line end of any kind in a file must not let its text stand beside Conch's own lines.
+    // Splits at line ends of every kind, so that no text of a file looks like a line of Conch.
     ...(diff === '' ? ['(none)'] : diff.split(LINE_ENDS).map((line) => `    ${line}`)),
   ];
 }

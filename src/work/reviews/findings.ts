@@ -70,7 +70,7 @@ function wordsOf(title: string): string {
     .trim();
 }
 
-/** In the first iteration all findings but notes block; later only grave ones, and those in lines that were changed. */
+/** In the first iteration, all findings except notes block. Later, blocker, major, and minor in changed lines block. */
 function isBlocking({ severity, file, line }: ReportedFinding, iteration: number, { changed }: ReviewedWork): boolean {
   if (severity === 'note') return false;
   if (iteration <= 1 || severity === 'blocker' || severity === 'major') return true;

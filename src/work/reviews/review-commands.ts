@@ -22,7 +22,7 @@ type ReviewCommandsPorts = {
   readonly settings: (channel: string) => ReviewSettings;
   /** The agents of the reviews that messages open in a channel; `null` when the configuration names none. */
   readonly agents: ReviewCommands['agents'];
-  /** The lines of a channel after the line `after`, oldest first. */
+  /** The newest 200 lines of a channel with numbers above `after`, oldest first. */
   readonly lines: (channel: string, after: number) => readonly Line[];
 };
 

@@ -197,7 +197,10 @@ function unable(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'UNABL
   return decision.end('failed', 'failed', `${agent}: ${why}`, null);
 }
 
-/** Waits for an absent agent. A provider's limit is no failure: the turn is asked for again when the limit ends. */
+/**
+ * Waits for an absent agent. A reviewer at its provider's limit is replaced by the fallback, if there is one. Otherwise
+ * the turn that the provider refused is asked for again when the limit ends.
+ */
 function lose(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'LOST'>): ReviewRefusal | null {
   const { waiting, settings, turn, reviewer } = decision.review;
   if (!isMember(decision.review, agent)) return 'UNCHANGED';
@@ -255,7 +258,7 @@ function awaited(
   return turn?.agent === agent && turn.epoch === epoch && turn.ended === undefined ? turn : null;
 }
 
-/** Reads signals, findings and answers from a text. Two different signals in texts of one turn count as no signal. */
+/** Reads signals, findings and answers from a text. A signal counts as none when the turn's text before had another. */
 function said(decision: ReviewDecision, command: ReviewCommandOf<'SAID'>): ReviewRefusal | null {
   const turn = awaited(decision, command);
   const { agent, epoch, text } = command;

@@ -52,7 +52,7 @@ const COMMANDS = {
   },
   /** Both agents are in the queue with an open session. */
   READY: {},
-  /** An agent could not be started, its session has stopped for good, or git cannot read the work. */
+  /** Git cannot read the work of this agent, for the reason in `why`. The review fails. */
   UNABLE: { agent, why: text },
   /** An agent of the review is not available for now. */
   LOST: { agent, why: text },
@@ -64,7 +64,7 @@ const COMMANDS = {
   SAID: { agent, epoch, text },
   /** The turn with this epoch has ended. `completed`: false when its agent failed, it timed out, or people ended it. */
   ENDED: { agent, epoch, completed: z.boolean() },
-  /** The work after the turn with this epoch; `null` when the agents have no repository. */
+  /** The work after the turn with this epoch; `null` when the primary agent's folder is in no repository. */
   MEASURED: { epoch, work: workSchema.nullable() },
   /** The tokens and the cost that a turn of the review used. `unpriced`: the price is unknown, so `costMicros` is 0. */
   SPENT: spent,

@@ -162,7 +162,7 @@ function over(review: Review, { agent, epoch }: ReviewFactOf<'turnOver'>): Revie
   return { ...review, turn: { ...turn, ended: true }, usage, iterations };
 }
 
-/** Returns the turn that the review waits for. Throws when another agent or another epoch has this turn. */
+/** Returns the turn that the review waits for. Throws when no turn of this agent and epoch is awaited. */
 function turnOf({ id, turn }: Review, agent: string, epoch: number): ReviewTurn {
   if (turn?.agent !== agent || turn.epoch !== epoch)
     throw new Error(`impossible: review ${id} does not wait for turn ${epoch} of ${agent}`);

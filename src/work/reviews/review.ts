@@ -79,7 +79,10 @@ const agent = z.string();
 const instant = z.number();
 const count = z.int().min(0);
 
-/** A finding in the ledger of a review. `blocks`: the review cannot pass while it is open. */
+/**
+ * A finding in the ledger of a review. `blocks`: the primary agent is asked to answer the finding before its DONE
+ * counts, and REVISE does not count as a pass.
+ */
 export const findingSchema = z.strictObject({
   ...reportedFindingSchema.shape,
   id: text,
@@ -87,14 +90,14 @@ export const findingSchema = z.strictObject({
   blocks: z.boolean(),
   /** The iteration in which the finding was first reported. */
   opened: count,
-  /** How often the primary agent disputed the finding, and its last reason. */
+  /** Disputes by the primary agent since a person last decided about them, and the agent's last reason. */
   disputes: count,
   reason: text.exactOptional(),
 });
 
 /**
- * What is reviewed, at one instant. `tree`: the digest of the files, or of the text when the agents have no repository.
- * `commit`: a commit with that tree, for the reviewer to read.
+ * What is reviewed, at one instant. `tree`: the digest of the files, or of the primary agent's text without a
+ * repository. `commit`: a commit with that tree, for the reviewer to read; `null` without a repository.
  */
 export const workSchema = z.strictObject({
   tree: text,
@@ -115,13 +118,13 @@ export const settingsSchema = z.strictObject({
   until: z.enum(UNTILS),
   onFail: z.enum(ON_FAILS),
   signals: signalWordsSchema,
-  /** Iterations without a changed tree and without a pass, after which the review is stalled. */
+  /** Iterations in a row with a tree that was reviewed before, after which the review is stalled. */
   patience: z.int().min(1),
   /** How long a review waits for agents and people, in milliseconds. */
   waitMs: z.number(),
   /** Whether the reviewer remembers its earlier turns ("resume") or gets a new session for each review ("fresh"). */
   session: z.enum(SESSIONS).exactOptional(),
-  /** The agent that reviews when the reviewer's provider takes no work, or the reviewer is not online in time. */
+  /** The agent that reviews when the reviewer's provider takes no work, or when the reviewer misses the start. */
   fallback: text.exactOptional(),
 });
 
@@ -139,7 +142,7 @@ const iterationSchema = z.strictObject({
   reappeared: count,
   /** Why the primary agent's last turn held no signal although it seemed to. The agent reads this in its next turn. */
   fault: text.exactOptional(),
-  /** Verdicts that count for nothing, because the work changed meanwhile. Absent: none. */
+  /** Reviews that were repeated because the work changed during them, 2 at most. Absent: none. */
   voided: count.exactOptional(),
 });
 
@@ -185,11 +188,11 @@ const reviewSchema = z.strictObject({
   primary: agent,
   reviewer: agent,
   task: text,
-  /** The id of the person who asked for the review. */
+  /** The id of the person who asked for the review; empty when unknown. */
   by: text,
-  /** The agents work in no folder: what the primary agent says is the work. */
+  /** The primary agent works in no folder: its texts are the work. */
   textOnly: z.literal(true).exactOptional(),
-  /** The model that both agents use. Absent: they use two, or it is not known. */
+  /** The model that both agents used at the start. Absent: they used two, or a model is not known. */
   sameModel: text.exactOptional(),
   /** The crew and the task of the floor that the review is a part of. */
   ticket: ticketSchema.exactOptional(),
@@ -210,7 +213,7 @@ const reviewSchema = z.strictObject({
   /** The tree for which the primary agent signalled DONE. */
   done: text.nullable(),
   findings: z.array(findingSchema),
-  /** Iterations in a row in which the tree stayed the same and the reviewer did not pass it. */
+  /** Iterations in a row with a tree that was reviewed before. A person's decision sets the number to 0. */
   unchanged: count,
   usage: z.strictObject({ turns: count, tokens: z.number(), costMicros: z.number() }),
   outcome: z.strictObject({ kind: z.enum(REVIEW_OUTCOMES), why: text, at: instant }).nullable(),

@@ -98,7 +98,7 @@ export class Reviews {
     return review?.turn?.agent === agent ? briefOf(review) : '';
   }
 
-  /** The folder with the files of the work that is reviewed in a channel; `null` for none. */
+  /** The folder with the reviewer's files in a channel's last review; `null` for none. Deleted when the review ends. */
   shownIn(channel: string): string | null {
     return this.state(channel)?.review?.work?.folder ?? null;
   }
@@ -175,7 +175,7 @@ export class Reviews {
     this.#measuring.set(channel, measured);
   }
 
-  /** Measures the work of the turn that has ended. A repository that git cannot read ends the review. */
+  /** Measures the work of the turn that has ended. The review fails when git fails after it found the repository. */
   async #measured(channel: string): Promise<void> {
     const review = this.state(channel)?.review ?? null;
     if (!isOpen(review) || review.turn?.ended !== true || review.turn.epoch === null) return;
@@ -212,8 +212,8 @@ export class Reviews {
   }
 
   /**
-   * Deletes the stored work of a review. Called for the earlier review when a command has started the next one, and for
-   * the review of a ticket when that review has ended.
+   * Deletes the stored work of a review. Called for the earlier review when a command or a message has started the next
+   * one, and for the review of a ticket when that review has ended.
    */
   #forget({ id, primary }: Review): void {
     const folder = this.#ports.folderOf(primary);

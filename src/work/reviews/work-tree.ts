@@ -26,7 +26,7 @@ const AUTHOR = {
  * Stores the files of a git repository, committed or not, as a commit under `ref`, without files that git ignores.
  * Index, branch and files of the user stay as they are. Neither hooks nor filters of the repository run, because an
  * agent could have written them. `before`: the work to compare with. `without`: a folder whose files are no part of the
- * work. Returns `null` when the folder is in no repository, or git is missing. Throws when git fails.
+ * work. Returns `null` when git finds no repository for the folder, for any reason. Throws when git fails later.
  */
 export async function measureWork(
   environment: GitEnvironment,
@@ -93,7 +93,7 @@ export async function dropWork(environment: GitEnvironment, folder: string, patt
   for (const ref of refs) await git(['update-ref', '-d', ref]);
 }
 
-/** The top folder of a folder's repository; `null` when the folder is in no repository, and when git is missing. */
+/** The top folder of a folder's repository; `null` when git finds none, also when git is missing or fails. */
 async function rootOf(environment: GitEnvironment, folder: string): Promise<string | null> {
   const found = await gitIn(folder, environment)(['rev-parse', '--show-toplevel']).catch(() => null);
   return found === null ? null : found.trimEnd();

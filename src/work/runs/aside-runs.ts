@@ -18,7 +18,7 @@ import { defined } from '../../lib/defined.ts';
 export type AsideTask = {
   readonly seat: RunSeat;
   readonly session: number;
-  /** Id of the person whose words the prompt is. */
+  /** Id of the person whose words the prompt is; `somebody` when unknown. */
   readonly by: string;
   readonly prompt: string;
   /** Model of the run. Absent: the agent's model. */

@@ -182,7 +182,7 @@ function told(row: ToolCallRow, { fact, at }: Entry, { asked, askedAt }: Place):
     case 'callSettled': {
       const { status, outcome, duration, output, code } = fact;
       const tookMs = duration ?? (row.startedAt === null ? null : at - row.startedAt);
-      // A call that ends undecided is void, unless it is the one that people are asked about.
+      // A call that ends undecided is void, unless people were asked about this call last.
       const decision = row.decision === 'open' && row.call !== asked ? 'void' : row.decision;
       return { ...row, decision, status, outcome, endedAt: at, durationMs: tookMs, output, code };
     }

@@ -53,7 +53,7 @@ export function requestCalls(decision: RunDecision, command: Of<'REQUEST'>): Run
   return null;
 }
 
-/** Returns the waiting calls that need an approval and that no earlier decision covers. */
+/** Returns the waiting calls that need an approval, without those that a stored decision names. */
 export function behind({ calls, grants }: Pick<Run, 'calls' | 'grants'>): readonly OpenCall[] {
   const answered = new Set(grants.map(({ call }) => call));
   return calls.filter((call) => isWaiting(call) && call.verdict === 'ask' && !answered.has(call.id));
@@ -319,10 +319,10 @@ function untilOf({ at, run: { waitMs } }: RunDecision): Instant | null {
   return waitMs === null ? null : at + waitMs;
 }
 
-/** Code of a call with an unknown outcome. */
+/** Code by which a result reports that the outcome of its call is unknown. */
 const UNKNOWN = 'UNKNOWN';
 
-/** Code of a call whose agent was lost. */
+/** Code of a call that was withdrawn, or that ended with its agent or its run. The agent gets no refusal. */
 export const LOST = 'LOST';
 
 /** Number of equal calls in a row after which people are asked. */

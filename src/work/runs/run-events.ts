@@ -88,7 +88,7 @@ const COMMANDS = {
     cause,
     session,
     result: text,
-    /** Id of the operator who completed the run with its results so far; `null` when the agent finished. */
+    /** Id of the operator who completed the run with its results so far; absent or `null` when the agent finished. */
     by: by.exactOptional(),
   },
   ABORT: {

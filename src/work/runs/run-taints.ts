@@ -85,8 +85,8 @@ export class RunTaints {
   }
 
   /**
-   * Called before a session reads these lines. Gives the session the labels under which other agents wrote their lines.
-   * A line before the one that `forget` named counts as read from now on.
+   * Called before a session reads these lines. Gives the session the labels under which agents wrote their lines.
+   * Lines up to the number given to `forget` count as read from now on.
    */
   read(seat: RunSeat, lines: readonly Pick<Line, 'line' | 'author' | 'at' | 'aside'>[]): void {
     const [key, { channel }] = [runKeyOf(seat), seat];

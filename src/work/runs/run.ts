@@ -42,12 +42,12 @@ export const openCallSchema = z.strictObject({
   /** Verdict of the rules. Denied calls never stay open. */
   verdict: z.enum(['allow', 'ask']),
   /**
-   * True when a trusted person declared that the tool changes nothing, and for calls that an agent ran by itself. An
-   * equal call may run again without approval after an unknown outcome.
+   * True when the tool's server says that the tool changes nothing, and an operator vouches for the server; also for
+   * calls that an agent ran by itself. An equal call may run again without approval after an unknown outcome.
    */
   repeatable: z.boolean(),
   status: z.enum(['pending', 'running']),
-  /** True when the call may be claimed: it is first in line and needs no approval. */
+  /** True when the call may be claimed: its turn has come, and it needs no further approval. */
   cleared: z.boolean(),
   /** Digest of the tool's definition by its server; absent for tools without one. */
   definition: text.exactOptional(),
@@ -89,7 +89,7 @@ export const approvalSchema = z.strictObject({
    * with this digest.
    */
   detached: z.boolean(),
-  /** Ids of waiting calls that are equal. The decision counts for each. */
+  /** Ids of waiting calls that are equal. The decision counts for each, unless it adds an always-allow rule. */
   others: z.array(id).exactOptional(),
   /**
    * Set when the request outlives a restart. `true`: the call itself survives. `answer`: only the decision counts, for
