@@ -78,7 +78,7 @@ function reviewerBrief(review: Review): Lines {
   ];
 }
 
-/** Where the reviewer finds the work, and what changed since it looked last. */
+/** Where the reviewer finds the work, and what changed since the last verdict. */
 function placeOfWork({ primary, work, reviewed }: Review): Lines {
   if (work === null || work.commit === null) return [`The work is what ${primary} wrote in the conversation.`];
   const { commit, folder, diff } = work;

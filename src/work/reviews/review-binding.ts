@@ -168,7 +168,7 @@ function absenceOf(floor: Floor, agent: string): string {
   return seat.status === 'OFFLINE' || !seat.present ? 'it is offline' : 'it is not in the queue';
 }
 
-/** The review as it is hosted beside floors: its floor grants the turns that it asks for and tells people of it. */
+/** The review machine with its commands to floors. The floor grants the review's turns, and tells people about it. */
 export const reviewOnFloor = {
   ...reviewMachine,
   causes: (fact: ReviewFact, { channel, review }: ReviewState): readonly CommandFor[] =>

@@ -379,7 +379,7 @@ function wasReviewed({ reviewed, iterations }: Review, tree: string): boolean {
   return reviewed?.tree === tree || iterations.some((each) => each.verdict !== null && each.tree === tree);
 }
 
-/** Why a review has no usable verdict; `null` when it has. A pass beside a blocker or major finding is not usable. */
+/** Why a review has no usable verdict; `null` when it has one. A pass beside a blocker or major finding is unusable. */
 function faultOf({ signal, broken, findings }: Heard, { settings }: Review): string | null {
   if (broken !== undefined) return broken;
   if (signal === null || signal === 'done') return 'no verdict: you wrote nothing';

@@ -32,7 +32,7 @@ export type ReviewOrder = {
   readonly primary: string;
   readonly reviewer: string;
   readonly task: string;
-  /** The id of the person who asks for it. */
+  /** The id of the person who asks for the review. */
   readonly by: string;
   readonly settings: ReviewSettings;
 };
@@ -151,7 +151,10 @@ export class Reviews {
     return work;
   }
 
-  /** The changes of the work since the reviewer looked last, as git shows them; `null` outside a repository. */
+  /**
+   * The changes of the work since the reviewer looked last; before that, the changes that were not committed. `null`
+   * without stored work in a repository. Throws when git fails.
+   */
   async diff({ primary, work, reviewed }: Pick<Review, 'primary' | 'work' | 'reviewed'>): Promise<string | null> {
     const folder = this.#ports.folderOf(primary);
     if (folder === null || work === null || work.commit === null) return null;

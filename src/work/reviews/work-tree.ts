@@ -68,7 +68,7 @@ const LONGEST_DIFF_IN_BRIEF = 20_000;
 
 /**
  * The changes between two commits as git shows them, with a summary first; cut when they are long. `before`: `null` for
- * the commit that the work began at. Throws when git fails.
+ * the parent of `after`. Throws when git fails.
  */
 export async function changesShown(
   environment: GitEnvironment,

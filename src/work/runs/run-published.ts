@@ -46,7 +46,7 @@ export type RunEvent =
       readonly duration?: number;
     };
 
-/** Names of all events, those that are not stored included. */
+/** Names of all events, also of `stream:token`, which is not stored. */
 export const RUN_EVENT_NAMES = [
   'state:update',
   'agent:step',

@@ -185,7 +185,7 @@ export const LABELS = ['untrusted', 'private'] as const;
 
 const mark = { since: instant, from: text };
 
-/** All runs of one seat in order. Only the newest is stored whole. */
+/** The runs of one seat: the newest run; of earlier runs, totals, decisions, labels and unknown outcomes. */
 export const runStateSchema = z.strictObject({
   key: text,
   status: z.enum(RUN_STATUSES),
@@ -198,7 +198,7 @@ export const runStateSchema = z.strictObject({
   taint: z.strictObject(mark).exactOptional(),
   /** When the session first read private data, with its source; absent: it has not. */
   secret: z.strictObject(mark).exactOptional(),
-  /** Times during which earlier sessions had such labels. Text that they wrote has the label, too. */
+  /** Times after earlier sessions had read untrusted text or private data. Text that they then wrote has the label. */
   wrote: z.array(z.strictObject({ ...mark, until: instant, private: z.literal(true).exactOptional() })).exactOptional(),
   /** Ids of facts in other machines whose commands were carried out. */
   causes: z.array(text),
