@@ -63,7 +63,7 @@ export type Config = DeepReadonly<FromFile> & {
   readonly mcp: Readonly<Record<string, McpServerConfig>>;
   /** The text of every announcement. */
   readonly announcements: AnnouncementTexts;
-  /** Values to redact; not enumerable, so that copies of the configuration do not hold them. */
+  /** Values to redact. The field is not enumerable, so that copies of the configuration lack this list. */
   readonly secrets: readonly Secret[];
   /** The model that the demo's agents speak through; `null` when they play their scripts, or the file names agents. */
   readonly demoModel: DemoModel | null;
