@@ -1,11 +1,14 @@
-import { mkdirSync, rmSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { copyFileSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { addAgentToken } from '../../src/agents/backends/remote/tokens.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { TestServer } from '../engine/postgres/server.ts';
-import { clearPlace, makePlace } from './bot.ts';
-import type { Bot } from './bot.ts';
+import { clearPlace, freePort, makePlace } from './bot.ts';
+import type { Bot, Place } from './bot.ts';
 import { DISCORD_AGENTS, discordRoom, discordWitnesses, isDiscordQuiet } from './discord-loop.ts';
 import { noFaults as noDiscordFaults, verifyDiscord } from './discord-verify.ts';
 import { Fleet, copyTo } from './fleet.ts';
@@ -14,8 +17,9 @@ import { witnessFolder } from './loop.ts';
 import { randomOf } from './random.ts';
 import type { Random } from './random.ts';
 import { noFaults as noSlackFaults, slackRoom, unrestOnSlack } from './slack-loop.ts';
+import type { SlackRoom } from './slack-loop.ts';
 import { verifySlack } from './slack-verify.ts';
-import { completedPrompts } from './witness.ts';
+import { WITNESS_DIR, completedPrompts } from './witness.ts';
 
 /** The plan of a run: programs on one store and one chat platform, and faults. */
 export type PlatformPlan = {
@@ -39,12 +43,16 @@ export function faultOf(name: string): PlatformFault | null {
   return Object.hasOwn(FAULTS, name) ? (name as PlatformFault) : null;
 }
 
-/** The result of a run. `resumed`, `forfeited`: counts of turns that were open when a program took over. */
+/**
+ * The result of a run. `resumed`, `forfeited`: counts of turns that were open when a program took over. `decided`: how many
+ * requests of agents people allowed or denied.
+ */
 export type PlatformReport = {
   readonly faultsMade: Readonly<Record<Fault, number>>;
   readonly messages: number;
   readonly goingOnMs: readonly number[];
   readonly resumed: number;
+  readonly decided: number;
   readonly forfeited: number;
   readonly faults: Readonly<Record<string, readonly string[]>>;
 };
@@ -53,6 +61,8 @@ export type PlatformReport = {
 type Room = {
   readonly env: Readonly<Record<string, string>>;
   configIn(dir: string): object;
+  /** True when an agent connects to the program that serves, from a process of its own. */
+  readonly hasRemote: boolean;
   /** People write until the signal. */
   act(until: AbortSignal): Promise<void>;
   readonly messages: () => number;
@@ -74,7 +84,9 @@ export async function runPlatformFleet(plan: PlatformPlan): Promise<PlatformRepo
   const room = await (plan.platform === 'discord' ? onDiscord(random) : onSlack(random));
   const schema = `kill_${plan.platform}_${seed}`;
   const config = { ...room.configIn(dir), store: { postgres: server.url, schema } };
-  const places = await Promise.all(Array.from({ length: processes }, () => makePlace(config)));
+  const ports = await Promise.all(Array.from({ length: processes }, freePort));
+  const places = await Promise.all(ports.map((port) => makePlace({ ...config, remote: { port } })));
+  const far = room.hasRemote ? startFar(places, ports, dir) : null;
   const fleet = new Fleet(places, room.env);
   const faultsMade: Record<Fault, number> = { end: 0, kill: 0, freeze: 0 };
   const [goingOnMs, other]: [number[], string[]] = [[], []];
@@ -117,15 +129,34 @@ export async function runPlatformFleet(plan: PlatformPlan): Promise<PlatformRepo
       messages: room.messages(),
       goingOnMs: goingOnMs.toSorted((one, another) => one - another),
       resumed,
+      decided: [...facts.values()].flat().filter((fact) => fact.type === 'questionClosed' && fact.by !== null).length,
       forfeited,
       faults: { ...faults, other: [...(faults['other'] ?? []), ...other] },
     };
   } finally {
+    far?.kill('SIGKILL');
     await fleet.endAll();
     await room.close();
     for (const place of places) clearPlace(place);
     rmSync(dir, { recursive: true, force: true });
   }
+}
+
+/** The agent that connects to the programs. */
+const FAR = 'far';
+
+/** Starts the remote agent. All programs know its token. */
+function startFar([first, ...others]: readonly Place[], ports: readonly number[], dir: string): ChildProcess {
+  if (first === undefined) throw new Error('There is no program.');
+  for (const { dataDir } of [first, ...others]) mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const token = addAgentToken(first.dataDir, FAR, { at: Date.now() });
+  for (const { dataDir } of others)
+    copyFileSync(join(first.dataDir, 'agent-tokens.json'), join(dataDir, 'agent-tokens.json'));
+  const addresses = ports.map((port) => `ws://127.0.0.1:${port}/agent`);
+  return spawn(process.execPath, [new URL('far-agent.ts', import.meta.url).pathname, ...addresses], {
+    env: { ...process.env, CONCH_AGENT_TOKEN: token, [WITNESS_DIR]: join(dir, FAR) },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
 }
 
 /** Causes a fault of the serving program. Resolves with an error text, or `null`. */
@@ -179,6 +210,7 @@ async function onDiscord(random: Random): Promise<Room> {
   return {
     env,
     configIn: (dir) => room.configIn(dir),
+    hasRemote: false,
     act: (until) => crowd.act(until),
     messages: () => crowd.written.length,
     unrest: async (bot) => ((await isDiscordQuiet(room, bot, COPY)) ? null : 'the channels'),
@@ -198,21 +230,40 @@ async function onSlack(random: Random): Promise<Room> {
   const { crowd, env, slack } = room;
   return {
     env,
-    configIn: (dir) => room.configIn(dir),
+    configIn: (dir) => withFar(room.configIn(dir), [slack.ids.ann, slack.ids.bob]),
+    hasRemote: true,
     async act(until) {
       while (!until.aborted) {
-        crowd.speak(1);
+        if (random.chance(0.3)) crowd.meddle();
+        else crowd.speak(1);
         await pause(random.between(60, 350));
       }
     },
     messages: () => crowd.written.length,
-    unrest: (bot) => unrestOnSlack(room, bot, COPY),
+    async unrest(bot) {
+      const answering = setInterval(() => crowd.press('Allow once'), 300);
+      return unrestOnSlack(room, bot, COPY).finally(() => clearInterval(answering));
+    },
     async verify(dataDir, dir) {
       const faults = noSlackFaults();
-      const witnesses = new Map([['qa', completedPrompts(dir)]]);
+      const witnesses = new Map([
+        ['qa', completedPrompts(dir)],
+        [FAR, completedPrompts(join(dir, FAR))],
+      ]);
       await verifySlack(dataDir, { slack, crowd, faults, witnesses });
       return faults;
     },
     close: () => slack.close(),
+  };
+}
+
+/** The configuration with the remote agent in every channel, and with these people as operators. */
+function withFar(config: ReturnType<SlackRoom['configIn']>, users: readonly string[]): object {
+  return {
+    ...config,
+    turnConfig: { ...config.turnConfig, waitTimeoutSeconds: 3 },
+    operators: { users },
+    agents: [...config.agents, { id: FAR, backend: { kind: 'remote' } }],
+    channels: config.channels.map((channel) => ({ ...channel, agents: [...channel.agents, FAR] })),
   };
 }

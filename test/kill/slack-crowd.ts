@@ -25,6 +25,9 @@ const REQUESTS = [
   'TURN_COMPLETE',
 ];
 const MOST_THREADS = 3;
+const COMMANDS = ['floor skip', 'floor status', 'stop', 'queue'];
+/** The beginnings of the labels of buttons that people press. */
+const BUTTONS = ['Allow once', 'Deny', 'Skip', 'Stop'];
 
 /** People who write on Slack, whether the bot is there or not. No two messages are alike. */
 export class SlackCrowd {
@@ -59,6 +62,31 @@ export class SlackCrowd {
   /** Writes `count` messages, in channels and threads. */
   speak(count: number): readonly Written[] {
     return Array.from({ length: count }, () => this.#one());
+  }
+
+  /**
+   * Types a command, or presses a button of a message, mostly the answer to a request. Ignores that a stopped bot does
+   * not answer.
+   */
+  meddle(): void {
+    const { ann, bob } = this.#slack.ids;
+    const [person, { channel }] = [this.#random.pick([ann, bob]), this.#random.pick(this.#spots)];
+    if (this.#random.chance(0.3)) {
+      this.#slack.command(person, channel, this.#random.pick(COMMANDS)).catch(() => undefined);
+    } else this.press(this.#random.pick(['Allow once', ...BUTTONS]));
+  }
+
+  /** Presses the newest button whose label begins so, in each place. */
+  press(label: string): void {
+    for (const { channel, threads } of this.places()) {
+      for (const thread of threads) {
+        const shown = this.#slack.read(channel, thread ?? undefined).toReversed();
+        const found = shown.find(({ own, buttons }) => own && buttons.some((each) => each.text.startsWith(label)));
+        const button = found?.buttons.find((each) => each.text.startsWith(label));
+        if (found === undefined || button === undefined) continue;
+        this.#slack.press(this.#slack.ids.ann, channel, found.ts, button.text).catch(() => undefined);
+      }
+    }
   }
 
   #one(): Written {

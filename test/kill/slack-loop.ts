@@ -105,8 +105,10 @@ export type SlackRoom = {
   /** The environment of a program that connects to this Slack. */
   readonly env: Readonly<Record<string, string>>;
   /** The configuration of such a program. One agent keeps its prompts in `witnessDir`. */
-  configIn(witnessDir: string): object;
+  configIn(witnessDir: string): SlackConfig;
 };
+
+type SlackConfig = ReturnType<typeof configOf>;
 
 /** Starts a loopback Slack with three channels and people who write in them. */
 export async function slackRoom(random: Random): Promise<SlackRoom> {
@@ -118,7 +120,7 @@ export async function slackRoom(random: Random): Promise<SlackRoom> {
   ];
   const { botToken, appToken, apiUrl } = slack;
   const env = { SLACK_BOT_TOKEN: botToken, SLACK_APP_TOKEN: appToken, SLACK_API_URL: apiUrl };
-  const configIn = (witnessDir: string): object => configOf(spots, witnessDir);
+  const configIn = (witnessDir: string): SlackConfig => configOf(spots, witnessDir);
   return { slack, crowd: new SlackCrowd(slack, random, spots), env, configIn };
 }
 
@@ -130,7 +132,7 @@ type Run = SlackRoom & {
   readonly tell: (line: string) => void;
 };
 
-function configOf(spots: readonly Spot[], witnessDir: string): object {
+function configOf(spots: readonly Spot[], witnessDir: string) {
   const set = { [WITNESS_DIR]: witnessDir };
   const command = { kind: 'command', command: process.execPath, args: [AGENT], set };
   const modes = ['inject', 'queue', 'interrupt'];

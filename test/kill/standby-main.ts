@@ -45,7 +45,7 @@ async function onConsole(): Promise<object> {
 
 async function onPlatform(chosen: 'discord' | 'slack'): Promise<object> {
   const report = await runPlatformFleet({ ...plan, platform: chosen, only: fault });
-  const { faultsMade, messages, resumed, forfeited, faults, goingOnMs } = report;
+  const { faultsMade, messages, resumed, decided, forfeited, faults, goingOnMs } = report;
   return {
     platform: chosen,
     cycles,
@@ -53,6 +53,7 @@ async function onPlatform(chosen: 'discord' | 'slack'): Promise<object> {
     messages,
     ...counted(faults),
     resumed,
+    decided,
     forfeited,
     ...times(goingOnMs),
   };
