@@ -88,9 +88,9 @@ export function sentence(code: StoreFault, path: string, detail: string): string
     case 'shared':
       return `${path} was written by another process as well (${detail}). Stop the other Conch, check the database with conch verify, then start again.`;
     case 'buried':
-      return `Another process declared this one dead because it did not answer in time, and goes on with its work. Nothing of this process is written any more. ${detail}Start it again.`;
+      return `Another Conch declared this one dead, because it did not answer in time, and took over its work. This Conch writes nothing more. ${detail}Start this Conch again.`;
     case 'unreached':
-      return `PostgreSQL did not answer for ${detail}, and another Conch may have taken over. This one ends, so that no two of them act. Start it again.`;
+      return `PostgreSQL did not answer for ${detail}, and another Conch may have taken over. This Conch ends, so that two never act at once. Start this Conch again when PostgreSQL answers.`;
     case 'unavailable':
       return `${path} cannot be used (${detail}). Check the folder and the disk, then start again.`;
   }

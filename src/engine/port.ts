@@ -225,6 +225,10 @@ export function isNewerEdit(
 ): boolean {
   if (known.deleted) return false;
   if (change.change === 'deleted') return true;
-  const isOlder = change.version !== undefined && known.version !== undefined && change.version <= known.version;
-  return !isOlder && change.text !== known.text;
+  return !isStale(change, known) && change.text !== known.text;
+}
+
+/** True when the version of an edit is not newer than the known version. False when a version is missing. */
+export function isStale(edit: Pick<StoredMessage, 'version'>, known: Pick<StoredMessage, 'version'>): boolean {
+  return edit.version !== undefined && known.version !== undefined && edit.version <= known.version;
 }

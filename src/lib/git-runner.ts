@@ -30,7 +30,7 @@ export type GitEnd = {
 export type GitAnswer = Partial<GitEnd> & { readonly id: number };
 
 const STDERR_TAIL = 4_096;
-/** Time between SIGTERM and SIGKILL, in milliseconds. */
+/** Time between SIGTERM and SIGKILL, and between the end of git and its answer at the latest, in milliseconds. */
 const GRACE_MS = 2_000;
 
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined);
@@ -44,8 +44,8 @@ process.on('message', (call: GitCall) => {
 });
 
 /**
- * Runs git in a process group of its own and ends the whole group at a limit. Danger: resolves only when the output is
- * closed, which a process that left the group can delay.
+ * Runs git in a process group of its own and ends the whole group at a limit. A process that git started and that keeps
+ * the output open delays the answer by `GRACE_MS` at most.
  */
 function run({ args, env, input, limitMs, mostOutput }: GitCall): Promise<Partial<GitEnd>> {
   return new Promise((resolve) => {
@@ -76,9 +76,14 @@ function run({ args, env, input, limitMs, mostOutput }: GitCall): Promise<Partia
       else chunks.push(chunk);
     });
     child.stderr.setEncoding('utf8').on('data', (text: string) => void (stderr = (stderr + text).slice(-STDERR_TAIL)));
-    child.once('close', (code) => {
+    child.once('exit', (code) => {
       clearTimeout(killer);
-      resolve({ code, stdout: Buffer.concat(chunks), stderr, limit });
+      const end = (): void => resolve({ code, stdout: Buffer.concat(chunks), stderr, limit });
+      const patience = setTimeout(end, GRACE_MS);
+      child.once('close', () => {
+        clearTimeout(patience);
+        end();
+      });
     });
   });
 }

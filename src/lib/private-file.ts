@@ -1,14 +1,4 @@
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  renameSync,
-  statSync,
-  writeFileSync,
-  writeSync,
-} from 'node:fs';
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 /**
@@ -49,7 +39,7 @@ export function writePrivately(path: string, text: string): void {
   const beside = `${path}.${process.pid}.new`;
   makePrivateFolder(dirname(path));
   const file = openSync(beside, 'w', 0o600);
-  writeSync(file, text);
+  writeFileSync(file, text);
   fsyncSync(file);
   closeSync(file);
   renameSync(beside, path);

@@ -7,7 +7,7 @@ const UNSAFE = /^(?:GIT_|LD_|DYLD_|NODE_OPTIONS$|NODE_PATH$|BASH_ENV$|ENV$|PYTHO
 
 /** True when the name of a variable, field or option says that it holds a secret. */
 export function isSecretName(name: string): boolean {
-  return /TOKEN|KEY|SECRET|PASSWORD|CREDENTIAL/i.test(name);
+  return /TOKEN|KEY|SECRET|PASSW(?:OR)?D|PASSPHRASE|CREDENTIAL|(?:^|_)(?:PASS|AUTH)$|_PWD$/i.test(name);
 }
 
 /** Returns the password in a variable's address, such as `https://ann:password@proxy`; `null` without one. */

@@ -10,7 +10,7 @@ import type { Sign } from './floor/gate.ts';
 import type { AgentId, ChannelId, MessageId } from './floor/settings.ts';
 import { BoundedMap } from '../lib/keyed.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
-import { isNewerEdit } from '../engine/port.ts';
+import { isNewerEdit, isStale } from '../engine/port.ts';
 import type { HumanMessage, MessageChange, StateChange } from '../engine/port.ts';
 import { planWord } from './channel-plan.ts';
 import type { Plans } from './channel-plan.ts';
@@ -243,8 +243,8 @@ export class TurnManager {
       if (amended === 'changed') await this.apply(channel, command);
       return;
     }
-    if (!isNewerEdit(change, known)) return;
     const amended = store.amend(change);
+    if (!isNewerEdit(change, known)) return void (await amended);
     await (known.fate?.state === 'ignored' ? amended : Promise.all([amended, this.apply(channel, command)]));
   }
 
@@ -523,7 +523,7 @@ const SAYING: ReadonlySet<Command['type']> = new Set<Command['type']>(['say', 'e
 
 function isNewerThan(change: MessageChange, earlier: MessageChange | undefined): boolean {
   if (earlier?.change !== 'edited') return earlier === undefined;
-  return isNewerEdit(change, { ...earlier, deleted: false });
+  return change.change === 'deleted' || !isStale(change, earlier);
 }
 
 /** A message after an edit that arrived first; `null` when it was deleted. */
@@ -531,6 +531,5 @@ function amendedBy(change: MessageChange | undefined, message: HumanMessage): Hu
   if (change === undefined || change.channel !== message.channel) return message;
   if (change.change === 'deleted') return null;
   const { text, version } = change;
-  if (!isNewerEdit(change, { ...message, deleted: false })) return message;
-  return { ...message, text, ...defined({ version }) };
+  return isStale(change, message) ? message : { ...message, text, ...defined({ version }) };
 }

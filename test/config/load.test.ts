@@ -160,10 +160,17 @@ describe('a loaded configuration', () => {
   test('lists its secrets, and prints none of them', () => {
     const config = load(
       { agents: [{ ...pm, persona: '${PM_TOKEN} xoxb-1234567890-abc' }] },
-      { PM_TOKEN: 'tok-123', HOME: '/h', MY_PASSWORD: 'hunter22', AWS_CREDENTIALS: 'aws-456' },
+      {
+        PM_TOKEN: 'tok-123',
+        HOME: '/h',
+        MY_PASSWORD: 'hunter22',
+        AWS_CREDENTIALS: 'aws-456',
+        SSH_AUTH_SOCK: '/s',
+        KEYSTORE_PASS: 'open-789',
+      },
     );
     expect(new Set(config.secrets.map((secret) => secret.reveal()))).toEqual(
-      new Set(['tok-123', 'hunter22', 'aws-456', 'xoxb-1234567890-abc']),
+      new Set(['tok-123', 'hunter22', 'aws-456', 'open-789', 'xoxb-1234567890-abc']),
     );
     expect(Object.keys(config)).not.toContain('secrets');
     expect(JSON.stringify(config.secrets) + inspect(config.secrets) + String(config.secrets[0])).not.toMatch(

@@ -1,7 +1,7 @@
 import { Decided, decideChain } from '../../src/engine/machine.ts';
 import type { Chain, CommandFor, CommandResult, DecidedRow, Deciding, Machine } from '../../src/engine/machine.ts';
 import type { MachineUses } from '../../src/engine/machine-uses.ts';
-import { isNewerEdit } from '../../src/engine/port.ts';
+import { isNewerEdit, isStale } from '../../src/engine/port.ts';
 import type {
   HumanMessage,
   Lease,
@@ -122,7 +122,11 @@ export class CasStore implements Store {
       const name = `message ${change.id}`;
       const known = attempt.get<StoredMessage | null>(name, null);
       if (known?.channel !== change.channel) return 'unknown';
-      if (!isNewerEdit(change, known)) return 'unchanged';
+      if (!isNewerEdit(change, known)) {
+        if (change.change === 'edited' && !known.deleted && !isStale(change, known))
+          attempt.set(name, { ...known, ...(change.version === undefined ? {} : { version: change.version }) });
+        return 'unchanged';
+      }
       const { text = known.text, version = known.version } = change.change === 'edited' ? change : {};
       const kept = { ...known, text, ...(version === undefined ? {} : { version }) };
       attempt.set(name, change.change === 'edited' ? { ...kept, edited: true } : { ...kept, deleted: true });

@@ -78,6 +78,18 @@ function inbox(on: On): void {
   );
 
   test(
+    'keeps the newest wording when it equals the known one and an older edit comes later',
+    on(async ({ store }) => {
+      await store.accept({ ...written('m1', 'a'), version: '1' });
+      const edit = (text: string, version: string) =>
+        store.amend({ change: 'edited', id: 'm1', channel: ONE, text, version });
+      expect(await edit('a', '3')).toBe('unchanged');
+      expect(await edit('b', '2')).toBe('unchanged');
+      expect(store.message('m1')).toMatchObject({ text: 'a', edited: false });
+    }),
+  );
+
+  test(
     'does not know a message that was never accepted',
     on(async ({ store }) => {
       expect(store.message('m1')).toBeNull();

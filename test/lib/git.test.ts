@@ -75,6 +75,16 @@ describe('a command of git', () => {
     expect(processes().map((one) => one.pid)).not.toContain(pid);
   });
 
+  test('answers although a process that a hook left behind keeps the output open', async () => {
+    const left = join(home, 'left');
+    const hook = `#!/bin/sh\nsetsid sh -c 'echo $$ > "${left}"; exec sleep 600' &\n`;
+    writeFileSync(join(root, '.git/hooks/post-commit'), hook);
+    chmodSync(join(root, '.git/hooks/post-commit'), 0o755);
+    const running = gitIn(root, env())(['commit', '--allow-empty', '-m', 'x'], { hooks: true, limitMs: 60_000 });
+    expect(await running).toContain('x');
+    process.kill(Number(readFileSync(left, 'utf8')));
+  });
+
   test('ends at its output limit', async () => {
     const error = await failure(gitIn(root, env())(['log'], { mostOutput: 10 }));
     expect(error.message).toBe('git log failed: more than 10 bytes of output');

@@ -176,7 +176,10 @@ export class Commits {
         // Undoes the rows until the log has taken them. Readers of the copy would see rows that can still be lost.
         this.#db.exec('ROLLBACK');
         return this.#wait(
-          shared.then((write) => this.#shared(jobs, write)).catch((error: unknown) => this.#fail(jobs, error)),
+          shared.then(
+            (write) => this.#shared(jobs, write),
+            (error: unknown) => this.#fail(jobs, error),
+          ),
         );
       }
       this.#commit.run();
@@ -218,9 +221,13 @@ export class Commits {
       }
       return this.#settle(jobs);
     }
-    this.#hooks.undone(null);
-    await this.#sharing?.catchUp();
-    this.#jobs.unshift(...jobs);
+    try {
+      this.#hooks.undone(null);
+      await this.#sharing?.catchUp();
+      this.#jobs.unshift(...jobs);
+    } catch (error) {
+      this.#fail(jobs, error);
+    }
   }
 
   /** No transaction begins until `busy` has settled. */
@@ -234,18 +241,19 @@ export class Commits {
 
   /** Resolves jobs after the sync. Never retries a failed sync, because the lost writes are unknown. */
   #bringToDisk(jobs: readonly AnyJob[]): void {
+    let syncing: Promise<void> | null;
     try {
-      const syncing = this.#sync?.sync() ?? null;
-      if (syncing === null) return this.#settle(jobs);
-      this.#wait(
-        syncing.then(
-          () => this.#settle(jobs),
-          (error: unknown) => this.#lose(jobs, this.#notOnDisk(error)),
-        ),
-      );
+      syncing = this.#sync?.sync() ?? null;
     } catch (error) {
-      this.#lose(jobs, this.#notOnDisk(error));
+      return this.#lose(jobs, this.#notOnDisk(error));
     }
+    if (syncing === null) return this.#settle(jobs);
+    this.#wait(
+      syncing.then(
+        () => this.#settle(jobs),
+        (error: unknown) => this.#lose(jobs, this.#notOnDisk(error)),
+      ),
+    );
   }
 
   /** After a failed sync the content of the file is unknown, so nothing is retried. */
@@ -254,9 +262,13 @@ export class Commits {
     return new StoreError('unavailable', sentence('unavailable', this.#path, why), error);
   }
 
+  /** Resolves jobs whose writes are durable, also when a listener of the commit throws. */
   #settle(jobs: readonly AnyJob[]): void {
-    this.#hooks.committed();
-    for (const job of jobs) job.settle();
+    try {
+      this.#hooks.committed();
+    } finally {
+      for (const job of jobs) job.settle();
+    }
   }
 
   #lose(jobs: readonly AnyJob[], error: unknown): void {

@@ -49,7 +49,7 @@ export async function erase(ports: ErasingPorts, erasure: Erasure, also: AlsoEra
     return write(() => {
       const messages = sql.message.run({ id, erased: ERASED_TEXT }).changes;
       sql.shown.run({ ...shownAs(id), nonce: '', erased: ERASED_TEXT });
-      return { messages, posts: shown, acts: acts - posts.length };
+      return { messages, posts: shown, acts: Math.max(0, acts - posts.length) };
     });
   for await (const page of pages(sql.conversationPage, write))
     await write(() => sql.speaker.run({ ...page, id, erased: ERASED_TEXT }));

@@ -1,5 +1,5 @@
 import type { Database } from 'better-sqlite3';
-import { isNewerEdit } from '../port.ts';
+import { isNewerEdit, isStale } from '../port.ts';
 import type { Attachment, HumanMessage, MessageChange, StoredMessage } from '../port.ts';
 import { checksum, inserter } from './rows.ts';
 
@@ -67,11 +67,16 @@ export class Inbox {
     this.writeAccepted();
     const row = this.#sql.read.get(change.id);
     if (row === undefined || row.channel !== change.channel) return 'unknown';
-    if (!isNewerEdit(change, storedMessage(row))) return 'unchanged';
-    const { id } = change;
-    if (change.change === 'deleted') this.#sql.delete.run({ id, deleted: 1 });
-    else this.#sql.edit.run({ id, text: change.text, version: change.version ?? row.version, edited: 1 });
-    return 'changed';
+    const known = storedMessage(row);
+    const isNewer = isNewerEdit(change, known);
+    if (change.change === 'deleted') {
+      if (isNewer) this.#sql.delete.run({ id: change.id, deleted: 1 });
+    } else if (!known.deleted && !isStale(change, known)) {
+      // Also keeps the version of an edit to an equal text: an older edit may arrive later.
+      const { id, text, version = row.version } = change;
+      this.#sql.edit.run({ id, text, version, edited: isNewer ? 1 : row.edited });
+    }
+    return isNewer ? 'changed' : 'unchanged';
   }
 
   /** Stores the fate of a message as JSON. Replaces an earlier fate. */

@@ -507,16 +507,18 @@ function statements(db: Database) {
       )
       .pluck(),
     /**
-     * The messages of the last confirmed announcement with this key, first part first. Its parts have successive
-     * numbers.
+     * The messages of the last confirmed announcement with this key, first part first. Its parts follow each other,
+     * and the first entry after them is a part 0.
      */
     announced: db
       .prepare<[{ readonly channel: string; readonly key: string; readonly n: number }], string>(
         `WITH last (first) AS (SELECT n FROM outbox WHERE channel = @channel AND key = @key AND n < @n
            AND platform_id IS NOT NULL ORDER BY n DESC LIMIT 1)
-         SELECT platform_id FROM last JOIN outbox ON n >= first
-           AND n < coalesce((SELECT n FROM outbox WHERE n > first AND part = 0 ORDER BY n LIMIT 1), first + 1e9)
-         WHERE channel = @channel AND part = n - first AND platform_id IS NOT NULL ORDER BY n`,
+         SELECT platform_id FROM (
+           SELECT platform_id, part, row_number() OVER (ORDER BY n) - 1 AS place FROM last JOIN outbox ON n >= first
+             AND n < coalesce((SELECT n FROM outbox WHERE n > first AND part = 0 ORDER BY n LIMIT 1), first + 1e9)
+           WHERE channel = @channel)
+         WHERE part = place AND platform_id IS NOT NULL ORDER BY place`,
       )
       .pluck(),
   };

@@ -324,8 +324,9 @@ export class SqliteStore implements Store {
   async erase(erasure: Erasure, also: AlsoErased = { stretches: [], isTheirs: () => false }): Promise<Erased> {
     const erased = await this.#taking.run('rows', () => erase(this.#retention(), erasure, also));
     if (await this.#forgetTexts(this.#copy === null ? writeAnew : giveBack)) return erased;
-    const why = 'the log of the file still has them, because another program reads the database';
-    throw new StoreError('locked', `The texts were erased, but ${why}. Stop that program and erase again.`);
+    const why =
+      'the log of the file still has them, because another program reads the database, such as a backup or the check of Conch itself';
+    throw new StoreError('locked', `The texts were erased, but ${why}. Wait until it ends, then erase again.`);
   }
 
   /** Calls back when texts were erased or pruned, also by another process: those who keep texts must drop them. */
