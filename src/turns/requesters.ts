@@ -29,14 +29,16 @@ export function requestersOf(floor: Floor | null, agent: AgentId, sources: Reque
   const turn = floor === null ? null : findTurn(floor, agent);
   const given = givenTo(turn);
   if (given.length > 0) return authorsOf(given, sources);
+  const found: MessageId[] = [];
   for (const { fact } of sources.newest()) {
     const isOperators = fact.type === 'usageReset' && (fact.why === 'operator' || fact.why === 'more');
     const isGranted = fact.type === 'prioritised' && fact.by === 'operator' && fact.agent === agent;
-    if (isOperators || isGranted) return [];
+    if (isOperators || isGranted) return authorsOf(found, sources);
     const messages = givenBy(fact);
-    if (messages.length > 0) return authorsOf(messages, sources);
+    found.unshift(...messages);
+    if (fact.type !== 'messageRouted' && messages.length > 0) return authorsOf(found, sources);
   }
-  return [SOMEBODY];
+  return [SOMEBODY, ...authorsOf(found, sources)];
 }
 
 /** The messages of a turn, answered or not. */

@@ -37,11 +37,11 @@ describe('the requesters of a turn', () => {
     expect([bound.hall.turn?.agent, requesters(bound, 'pm')]).toEqual(['pm', ['bob']]);
   });
 
-  test('are the authors of messages injected into the turn that handed over', async () => {
+  test('include the authors of messages that were injected into the turn that handed over', async () => {
     const bound = await (await resting()).hears('1', 'bob');
     await bound.hears('2', 'carol');
     await bound.floor({ type: 'injected', agent: 'dev', epoch: 2, id: '2', outcome: 'injected' }, ends('dev', 2, 'pm'));
-    expect(requesters(bound, 'pm')).toEqual(['carol']);
+    expect(requesters(bound, 'pm')).toEqual(['bob', 'carol']);
   });
 
   test('are empty when an operator granted the turn', async () => {
