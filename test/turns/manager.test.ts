@@ -273,8 +273,7 @@ describe('a deadline that cannot be written', () => {
     expect(failures).toEqual([full]);
     await time.advance(5_000);
     expect(ticks().map(({ channel }) => channel)).toEqual([B, 'test:c']);
-    expect(failures).toEqual(Array.from({ length: failures.length }, () => full));
-    expect(failures.length).toBeLessThan(8);
+    expect(failures).toEqual(Array.from({ length: 6 }, () => full));
     isFull = false;
     await time.advance(1_000);
     expect(ticks().map(({ channel }) => channel)).toEqual([B, 'test:c', A]);

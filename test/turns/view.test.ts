@@ -17,7 +17,7 @@ const SITUATIONS: readonly (readonly [string, (play: Stage) => void])[] = [
   ['the floor rests', () => {}],
   ['pm has the floor', takes],
   [
-    'pm has the floor and messages are held',
+    'pm has the floor and a message came during its turn',
     (play) => {
       takes(play);
       play.person('m2');

@@ -127,7 +127,9 @@ describe('agents that come online', () => {
       expect(play.floor.queue).toEqual(agents);
       play.person('m1');
       playOn(play);
-      expect(granted(play)).toEqual(agents);
+      play.person('m2');
+      playOn(play);
+      expect(granted(play)).toEqual([...agents, ...agents]);
     },
   );
 
@@ -137,7 +139,9 @@ describe('agents that come online', () => {
     expect(play.holder).toBe('zz #1');
     play.joins('yy');
     playOn(play);
-    expect(granted(play)).toEqual(agents);
+    play.person('m2');
+    playOn(play);
+    expect(granted(play)).toEqual([...agents, ...agents]);
   });
 
   test('T13 later in the round are placed before the agents that had their turn', () => {

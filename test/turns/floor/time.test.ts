@@ -110,7 +110,8 @@ describe('an open tool call on the floor of a ticket', () => {
     expect(deadline(play)).toBe(play.at + 1_800_000);
     play.later(1_799_999);
     expect(play.holder).toBe('pm #1');
-    expect(deadline(play)).toBe(play.at + 1);
+    play.later(1);
+    expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED TIMEOUT');
   });
 
   test('has its limit from its start, and again from the end of another call; its own limit comes first', () => {
@@ -123,8 +124,10 @@ describe('an open tool call on the floor of a ticket', () => {
     expect(deadline(play)).toBe(play.at + 1_800_000);
     play.works('pm', 0);
     expect(deadline(play)).toBe(play.at + 60_000);
-    play.act({ type: 'work', agent: 'pm', epoch: 1, open: 1, limitMs: 200_000 });
-    expect(deadline(play)).toBe(play.at + 200_000);
+    for (const limitMs of [200_000, 2_000_000]) {
+      play.act({ type: 'work', agent: 'pm', epoch: 1, open: 1, limitMs });
+      expect(deadline(play)).toBe(play.at + limitMs);
+    }
   });
 });
 
@@ -152,6 +155,8 @@ describe('text that Conch posts for the holder', () => {
     leftStanding(play, workedAt);
     play.later(84_999);
     expect(play.holder).toBe('pm #1');
+    play.later(1);
+    expect(play.holder).toBe('dev #2');
   });
 
   test('T18 counts silence from the last sign of work', () => {

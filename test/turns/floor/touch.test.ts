@@ -238,6 +238,8 @@ describe('a facilitator during a lost connection', () => {
     late.later(60_000);
     expect(late.floor.facilitation).toBeNull();
     expect(effectsOf('ask', late.catchesUp())).toHaveLength(1);
+    late.later(60_000);
+    expect(late.holder).toBe('pm #2');
     const gone = asked();
     gone.leaves('pm');
     expect(gone.holder).toBeNull();
