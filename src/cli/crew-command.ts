@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
-import { askBot, failed, harmless, runCtl } from './ctl.ts';
+import { askBot, failed, harmless, notRunning, runCtl } from './ctl.ts';
 import type { CtlWorld } from './ctl.ts';
 
 /** A command to a crew of the running Conch. */
@@ -45,7 +45,7 @@ async function dashboard(channel: string, json: boolean, world: CrewWorld): Prom
   if (json || !world.isTerminal) return runCtl({ line, channel, json }, world);
   while (!world.signal.aborted) {
     const answer = await askBot({ line, channel, json: false }, world);
-    if (!answer.reached) return failed(answer.why, EXIT_CODES.notRunning, world);
+    if (!answer.reached) return notRunning({ json }, world, answer.why);
     world.out(`${CLEAR}${harmless(answer.text)}\n`);
     await world.sleep(REDRAW_MS);
   }

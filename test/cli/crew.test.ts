@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { runCrew } from '../../src/cli/crew-command.ts';
+import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { load } from '../config/world.ts';
 
 function crews(...ids: readonly string[]) {
@@ -48,10 +49,10 @@ test('conch crew with several crews asks for --crew', async () => {
   expect(said.join('')).toContain('--crew with one of web, app');
 });
 
-test('the dashboard prints a message and fails when Conch does not run', async () => {
+test('the dashboard says how to start Conch when it does not run', async () => {
   const { said, world: given } = world();
   expect(
     await runCrew({ words: ['d'], crew: null, json: false }, crews('web'), { ...given, isTerminal: true }),
-  ).not.toBe(0);
-  expect(said.join('')).not.toBe('');
+  ).toBe(EXIT_CODES.notRunning);
+  expect(said.join('')).toMatch(/^No running Conch answers at 127\.0\.0\.1:1: there is no \/nowhere\/\S+ Start it with/);
 });
