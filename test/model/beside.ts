@@ -102,7 +102,7 @@ function runMoves({ run }: RunState, calls: number): readonly RunCommand[] {
   ];
 }
 
-/** B1 to B9: what holds of a floor and its background run. */
+/** B1 to B10: what holds of a floor and its background run. */
 function check({ floor, run: { status, run } }: JoinedWorld, before: JoinedWorld, { command }: JoinedMove): void {
   const aside = asideOf(floor, AGENT);
   const isOpen = status !== 'idle' && status !== 'completed';
@@ -129,7 +129,7 @@ function check({ floor, run: { status, run } }: JoinedWorld, before: JoinedWorld
   checkReport(before, floor.lines, floor.turn?.epoch);
   const isOff = findSeat(floor, AGENT)?.disabled === true;
   const isRemoved = command.type === 'remove' && aside !== undefined;
-  must(!isRemoved, 'B9', 'the work of an agent that is taken out of the channel goes on');
+  must(!isRemoved, 'B10', 'the work of an agent that is taken out of the channel goes on');
   must(!isOff || aside === undefined, 'B8', 'an agent that is switched off works beside the floor');
   const isByItself = command.type === 'RESUME' && command.by === null;
   const stood = before.run.run?.pause?.reason;

@@ -87,7 +87,7 @@ describe('after a clean end of the program', () => {
 });
 
 describe('after a crash of the program', () => {
-  test('checks soon, logs findings as errors, and repeats them until a check finds nothing', async () => {
+  test('checks soon, logs and stores findings, and reports damage until the check a week later finds nothing', async () => {
     const { check, delays, ring, answer, store, lines } = stage({ endedWell: false, kept: '{"at":0,"problems":[]}' });
     check.start();
     expect(delays()).toEqual([SOON]);
@@ -98,6 +98,7 @@ describe('after a crash of the program', () => {
       expect.objectContaining({ level: 'error', problem: 'inbox: a row is not what was written', file: 'conch.db' }),
     ]);
     expect(readLastCheck(store.keyValues)?.problems).toEqual(['inbox: a row is not what was written']);
+    expect(delays()).toEqual([WEEK]);
     ring();
     await answer([]);
     expect(check.isDamaged).toBe(false);

@@ -442,12 +442,12 @@ test('a blank text or a disabled announcement makes no entry', () => {
 });
 
 describe('a question of an agent that was restarted', () => {
-  const question = { kind: 'approval', agent: 'pm', question: 8, title: 'rm', gone: true } as const;
+  const question = { kind: 'approval', agent: 'pm', question: 8, title: 'rm', restarted: true } as const;
   const told = (detail: string, texts: Partial<ConstructorParameters<typeof Box>[1]> = {}) => {
     const words: FloorStoreOptions['words'] = (asked) =>
       asked.kind === 'approval' ? `8 ${asked.detail}`.trim() : asked.kind;
     const outbox = new Box(openDatabase(':memory:'), { words, ...texts });
-    const { gone: _gone, ...before } = { ...question, detail };
+    const { restarted: _restarted, ...before } = { ...question, detail };
     outbox.owe(ONE, [
       { type: 'announce', announcement: before, key: 'approval:8', repeat: 1 },
       { type: 'announce', announcement: { ...question, detail }, key: 'approval:8', repeat: 2 },

@@ -237,12 +237,16 @@ test("ends a worker's session before its tests, so that no process of the sessio
 });
 
 test('asks the worker to commit uncommitted work, and then commits it', async () => {
-  const room = await stage(repository({ 'c-1': ticketText('c-1') }), (folder) => {
+  const prompts: string[] = [];
+  const room = await stage(repository({ 'c-1': ticketText('c-1') }), (folder, { text }) => {
+    prompts.push(text);
     writeFileSync(join(folder, 'one.txt'), 'one\n');
     return 'DONE';
   });
   await room.command('/crew run');
   await finished(room, 1);
+  expect(prompts).toHaveLength(2);
+  expect(prompts[1]).toContain('files of ticket c-1 are not committed. Commit your work');
   expect(git(room.repo, 'show', 'main:one.txt')).toBe('one');
 });
 
@@ -729,13 +733,13 @@ test('resets a worker whose worktree a person deleted, and works on the ticket a
 
 test.each([
   ['no repository', (folder: string) => rmSync(join(folder, '.git'), { recursive: true }), 'no git repository'],
-  ['no main', (folder: string) => git(folder, 'branch', '-m', 'main', 'trunk'), 'main'],
+  ['no main', (folder: string) => git(folder, 'branch', '-m', 'main', 'trunk'), 'Set "main" to one of: trunk'],
   ['no files of its own', (folder: string) => git(folder, 'config', 'core.bare', 'true'), 'is a bare repository'],
   ['a rebase under way', (folder: string) => mkdirSync(join(folder, '.git/rebase-merge')), 'rebase --abort'],
   [
     'a merge under way',
     (folder: string) => writeFileSync(join(folder, '.git/MERGE_HEAD'), `${'0'.repeat(40)}\n`),
-    'merge',
+    'merge --abort',
   ],
 ])('a crew on a folder with %s says what to do, and the rest of Conch works', async (_name, breaks, words) => {
   const repo = repository({ 'c-1': ticketText('c-1') });
@@ -752,7 +756,7 @@ test('a second Conch on the same repository is refused with the reason', async (
   const second = await stage(repo, () => 'DONE');
   expect(await second.command('/crew ps')).toMatchObject({
     ok: false,
-    text: expect.stringMatching(/another|process|already/i),
+    text: expect.stringContaining(`Another Conch (process ${process.pid} on`),
   });
 });
 

@@ -333,6 +333,7 @@ describe('a call that needs an approval', () => {
     await bound.dies();
     await bound.floor({ type: 'catchUp' }, { type: 'join', agent: 'pm' });
     expect([bound.both, bound.calls]).toEqual(['running · pm #2 active', ['a cleared']]);
+    expect(await bound.run({ type: 'CLAIM', call: 'a', digest: 'd-a', verdict: 'ask' })).toBeNull();
     await bound.store.close();
   });
 

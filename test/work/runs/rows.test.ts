@@ -62,7 +62,7 @@ const ROWS = [
 ] as const;
 
 describe('the table of transitions', () => {
-  test("has the specification's fifteen rows, and one more from the specification's matrix", () => {
+  test("of test/model has the rows that are tested here, and one more from the specification's matrix", () => {
     expect(ROWS_OF_RUNS).toEqual([
       ...ROWS.map(([row, from, { type }, to]) => [row, from, type, to]),
       [null, 'starting', 'ABORT', 'idle'],

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
 import { parseLine } from '../../../src/turns/commands/parse.ts';
 import type { RunVerb } from '../../../src/turns/commands/context.ts';
 import { turnRecords, viewOf } from '../../../src/turns/view.ts';
@@ -336,7 +335,7 @@ describe('/run', () => {
     expect([bound.both, bound.state.closed[0]?.state]).toEqual(['idle · dev #2 active', 'void']);
   });
 
-  test("retry gives the next turn, without the failed run's history, to an agent whose run failed", async () => {
+  test("retry gives the next turn to an agent whose run failed", async () => {
     const { bound, type } = await atWork();
     expect((await type('/run retry pm')).text).toContain('AGENT_NOT_RUNNING');
     await bound.floor({ type: 'leave', agent: 'pm', cause: 'exited' });
@@ -364,7 +363,7 @@ describe('/run', () => {
     const { bound, type } = await atWork();
     await bound.requests('a');
     expect((await type('/run continue')).text).toContain('APPROVAL_OPEN');
-    expect(bound.hall.settings.waitTimeoutMs).toBe(PLAIN_SETTINGS.waitTimeoutMs);
+    expect(bound.both).toBe('paused approval_required · pm #1 approval');
   });
 
   test('reports who decided a closed request', async () => {

@@ -83,7 +83,7 @@ describe('a repository that a crew cannot use', () => {
     chmodSync(root, 0o000);
     const found = await problem(open());
     chmodSync(root, 0o755);
-    expect(found[0]).toBe('unreadable');
+    expect(found).toBe(`Conch may not read the folder ${root}. Set the folder of a repository that Conch may read.`);
   });
 
   test('reports that it is bare', async () => {
