@@ -32,7 +32,7 @@ function repository(): string {
 }
 
 describe('a review in a channel', () => {
-  test('passes in the second iteration, and posts its report last', async () => {
+  test('passes in the second iteration, and posts one report, last', async () => {
     const room = await open({
       agents: { dev: lines('A first try.', 'Mended.\nF1: fixed'), qa: lines('[major] It breaks\nREVISE', 'PASS') },
     });
@@ -45,6 +45,7 @@ describe('a review in a channel', () => {
       'dev: Mended.\nF1: fixed',
       'qa: PASS',
     ]);
+    expect(room.posts.filter((post) => post.startsWith('Conch'))).toHaveLength(1);
     expect(room.posts.at(-1)).toMatch(/^Conch: ✅ Review passed after 2 iterations/);
   });
 
