@@ -26,11 +26,13 @@ const SOMEBODY: Requester = { id: '', name: 'somebody' };
  * the messages that any agent got last: with its last prompt, or injected. A turn that an operator granted has none.
  */
 export function requestersOf(floor: Floor | null, agent: AgentId, sources: RequesterSources): readonly Requester[] {
-  const turn = floor === null ? null : findTurn(floor, agent);
-  const given = givenTo(turn);
-  if (given.length > 0) return authorsOf(given, sources);
-  const found: MessageId[] = [];
+  const found = [...givenTo(floor === null ? null : findTurn(floor, agent))];
+  let isOwn = found.length > 0;
   for (const { fact } of sources.newest()) {
+    // The messages of this turn are known. If none of them began it, those of the turns before it count too.
+    if (isOwn && (fact.type !== 'turnGranted' || fact.agent !== agent)) continue;
+    if (isOwn && givenBy(fact).length > 0) return authorsOf(found, sources);
+    isOwn = false;
     const isOperators = fact.type === 'usageReset' && (fact.why === 'operator' || fact.why === 'more');
     const isGranted = fact.type === 'prioritised' && fact.by === 'operator' && fact.agent === agent;
     if (isOperators || isGranted) return authorsOf(found, sources);
@@ -38,7 +40,7 @@ export function requestersOf(floor: Floor | null, agent: AgentId, sources: Reque
     found.unshift(...messages);
     if (fact.type !== 'messageRouted' && messages.length > 0) return authorsOf(found, sources);
   }
-  return [SOMEBODY, ...authorsOf(found, sources)];
+  return [...(isOwn ? [] : [SOMEBODY]), ...authorsOf(found, sources)];
 }
 
 /** The messages of a turn, answered or not. */

@@ -44,6 +44,13 @@ describe('the requesters of a turn', () => {
     expect(requesters(bound, 'pm')).toEqual(['bob', 'carol']);
   });
 
+  test('remain those of the turn that handed over when somebody else writes during the turn', async () => {
+    const bound = await (await resting()).hears('1', 'bob');
+    await bound.floor(ends('dev', 2, 'pm'));
+    await bound.hears('2', 'carol');
+    expect(requesters(bound, 'pm')).toEqual(['bob', 'carol']);
+  });
+
   test('are empty when an operator granted the turn', async () => {
     expect(requesters(await new Bound().granted(), 'pm')).toEqual([]);
     const bound = await (await resting()).hears('1', 'bob');
