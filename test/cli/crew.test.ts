@@ -51,8 +51,10 @@ test('conch crew with several crews asks for --crew', async () => {
 
 test('the dashboard says how to start Conch when it does not run', async () => {
   const { said, world: given } = world();
-  expect(
-    await runCrew({ words: ['d'], crew: null, json: false }, crews('web'), { ...given, isTerminal: true }),
-  ).toBe(EXIT_CODES.notRunning);
-  expect(said.join('')).toMatch(/^No running Conch answers at 127\.0\.0\.1:1: there is no \/nowhere\/\S+ Start it with/);
+  expect(await runCrew({ words: ['d'], crew: null, json: false }, crews('web'), { ...given, isTerminal: true })).toBe(
+    EXIT_CODES.notRunning,
+  );
+  expect(said.join('')).toMatch(
+    /^No running Conch answers at 127\.0\.0\.1:1: there is no \/nowhere\/\S+ Start it with/,
+  );
 });

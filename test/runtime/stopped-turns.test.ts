@@ -216,7 +216,9 @@ const CELLS: readonly (readonly [keyof typeof WAYS, State, string])[] = [
 describe('the outcome of a turn, its text, its call, its run and its question', () => {
   test('is listed for every way to end and every state of the turn', () => {
     expect(CELLS.map(([way, state]) => `${way}, ${state}`).toSorted()).toEqual(
-      Object.keys(WAYS).flatMap((way) => Object.keys(STATES).map((state) => `${way}, ${state}`)).toSorted(),
+      Object.keys(WAYS)
+        .flatMap((way) => Object.keys(STATES).map((state) => `${way}, ${state}`))
+        .toSorted(),
     );
   });
 

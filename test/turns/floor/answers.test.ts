@@ -28,15 +28,16 @@ describe('a burst in interrupt mode (example T)', () => {
     expect(done(play.completes('pm'))).toEqual(['m1', 'm2', 'm3', 'm4']);
   });
 
-  test('T2 goes to the next agent when the turn fails before it posts more', () => {
+  test('T2 goes to the next agent together when the turn fails before it posts more', () => {
     const play = stage({ settings: { mode: 'interrupt' } });
     play.person('m1');
     play.says('pm', 'about m1');
     play.person('m2');
+    play.person('m3');
     play.stopsGenerating('pm');
     const crash = play.leaves('pm');
     expect(done(crash)).toEqual([]);
-    expect(prompted(crash)).toEqual([{ messages: ['m2'], open: [] }]);
+    expect(prompted(crash)).toEqual([{ messages: ['m2', 'm3'], open: [] }]);
   });
 
   test("T2 leaves the turn's own messages open while a responder answers", () => {

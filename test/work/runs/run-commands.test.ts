@@ -335,7 +335,7 @@ describe('/run', () => {
     expect([bound.both, bound.state.closed[0]?.state]).toEqual(['idle · dev #2 active', 'void']);
   });
 
-  test("retry gives the next turn to an agent whose run failed", async () => {
+  test('retry gives the next turn to an agent whose run failed', async () => {
     const { bound, type } = await atWork();
     expect((await type('/run retry pm')).text).toContain('AGENT_NOT_RUNNING');
     await bound.floor({ type: 'leave', agent: 'pm', cause: 'exited' });
