@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Plain, old JavaScript: on a Node that is too old this file must still say so.
+// Plain, old JavaScript: a Node that is too old must be able to run this file, which then prints the error.
 
 var needed = [22, 18];
 var found = process.versions.node.split('.').map(Number);
@@ -15,7 +15,7 @@ if (isTooOld) {
   Promise.all([import('module'), import('url'), import('fs')])
     .then(function (loaded) {
       var packages = loaded[1].fileURLToPath(new URL('../node_modules', import.meta.url));
-      // A folder of this installation, never the one for everybody's temporary files: its content is run.
+      // The cache is run as code. It is in this installation, because other users can write to the temporary folder.
       if (loaded[2].existsSync(packages)) loaded[0].enableCompileCache(packages + '/.cache/conch');
       return import('./agents/bridge/bridge.ts');
     })

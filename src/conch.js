@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Plain, old JavaScript: on a Node that is too old this file must still say so.
+// Plain, old JavaScript: a Node that is too old must be able to run this file, which then prints the error.
 
 var needed = [22, 18];
 var found = process.versions.node;
@@ -12,7 +12,7 @@ if (isTooOld(found)) {
       ' or newer, found ' +
       found +
       '. ' +
-      // npm finds the project's own Node first: whoever comes this way by npm has none.
+      // npm runs scripts with the project's own Node. When npm ran this file with an old Node, the project has none.
       (isPackage
         ? 'Install a newer Node from https://nodejs.org, then run the command again.\n'
         : (/^(start|conch)$/.test(process.env.npm_lifecycle_event || '')
@@ -24,11 +24,11 @@ if (isTooOld(found)) {
 } else {
   Promise.all([import('module'), import('url'), import('fs'), import('path'), import('v8')])
     .then(function (loaded) {
-      // Floors live for a round of all channels. With hundreds of them V8 takes them for things that stay, and makes them where it
-      // seldom collects: each keeps alive what it holds, and collecting takes three times as long.
+      // With hundreds of channels, V8 would allocate floors among long-lived objects, where it seldom collects garbage.
+      // Replaced floors would stay in memory, and collecting would take three times as long.
       loaded[4].setFlagsFromString('--no-allocation-site-pretenuring');
       var packages = loaded[1].fileURLToPath(new URL(isPackage ? '../..' : '../node_modules', import.meta.url));
-      // A folder of this installation, never the one for everybody's temporary files: what lies there is run.
+      // The cache is run as code. It is in this installation, because other users can write to the temporary folder.
       if (loaded[2].existsSync(packages)) loaded[0].enableCompileCache(loaded[3].join(packages, '.cache', 'conch'));
       return import('./main.ts');
     })
@@ -45,7 +45,7 @@ if (isTooOld(found)) {
     });
 }
 
-/** Node 23 learned to run TypeScript by itself with 23.6. */
+/** Returns whether a Node is too old to run TypeScript. Node 23 runs TypeScript since 23.6. */
 function isTooOld(version) {
   var parts = version.split('.').map(Number);
   if (parts[0] === 23) return parts[1] < 6;

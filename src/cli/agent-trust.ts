@@ -37,8 +37,8 @@ export function recallFrom(db: ReturnType<typeof openToRead>, owner: string, nam
 }
 
 /**
- * Returns the files in an agent's folder and whether they are trusted; `null` for an agent without a folder on this
- * machine.
+ * Returns the files in an agent's folder that the agent obeys, and the decision about them; `null` for an agent without
+ * a folder on this machine.
  */
 export async function folderStanding(agent: AgentConfig, trust: FolderTrust): Promise<FolderStanding | null> {
   const folder = folderOf(agent);
@@ -59,7 +59,7 @@ export async function folderLines(config: Config): Promise<readonly string[]> {
   return lines.flat();
 }
 
-/** Returns the files that agents obey in their folders, and all recorded decisions; with `json`, only the decisions. */
+/** Returns the files that agents obey in their folders, and the decisions about agents; `json`: only the decisions. */
 export async function listTrust(config: Config, json: boolean): Promise<string> {
   const { book } = recordedTrust(config);
   const decisions = config.agents.flatMap(({ id }) => book.of(id).map((decision) => ({ agent: id, ...decision })));
@@ -75,7 +75,7 @@ export async function listTrust(config: Config, json: boolean): Promise<string> 
   ].join('\n');
 }
 
-/** Revokes the trust in an agent's folder, as `/agent distrust` does while Conch runs. */
+/** Does what `/agent distrust` does while Conch runs: revokes all trust in an agent's folder, and refuses its files. */
 export async function revokeTrust(agent: AgentConfig, store: TrustStore): Promise<Answer> {
   const { CONSOLE_PERSON } = await import('../adapters/console/adapter.ts');
   const trust = new FolderTrust({ store, clock: systemClock(), timers: systemTimers });

@@ -25,7 +25,10 @@ const REDRAW_MS = 1_000;
 /** Moves the cursor to the top left and clears the screen. */
 const CLEAR = '\u001B[H\u001B[J';
 
-/** Gives a command to a crew, as `/crew` does. In a terminal, `dashboard` and `d` redraw until Ctrl+C. */
+/**
+ * Gives a command to a crew, as `/crew` does. In a terminal and without `json`, `dashboard` and `d` redraw each second
+ * until `signal` aborts or Conch does not answer.
+ */
 export async function runCrew(call: CrewCall, config: Pick<Config, 'crews'>, world: CrewWorld): Promise<ExitCode> {
   const { crews } = config;
   const crew = call.crew === null && crews.length === 1 ? crews[0] : crews.find(({ id }) => id === call.crew);

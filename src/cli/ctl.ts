@@ -33,8 +33,8 @@ export type CtlWorld = {
 const TOKEN_FILE = 'console-token';
 
 /**
- * Sends one command line to the bot on this machine and prints the answer: to `out` on success, else to `err`. With
- * `json` always to `out`, as one object `{ ok, text }`.
+ * Sends a command to the bot on this machine and prints the answer: to `out` on success, else to `err`. With `json`
+ * always to `out`, as one object `{ ok, text }`.
  */
 export async function runCtl(call: CtlCall, world: CtlWorld): Promise<ExitCode> {
   const answer = await askBot(call, world);
@@ -43,7 +43,7 @@ export async function runCtl(call: CtlCall, world: CtlWorld): Promise<ExitCode> 
   return answer.ok ? EXIT_CODES.ok : EXIT_CODES.refused;
 }
 
-/** Sends one command line to the bot on this machine. Returns the bot's answer, or why no bot answered. */
+/** Sends a command to the bot on this machine. Returns the bot's answer, or why no bot answered. */
 export async function askBot(call: CtlCall, world: CtlWorld): Promise<Outcome> {
   const token = await readToken(world);
   if (token === null) return { reached: false, why: `there is no ${world.dataDir}/${TOKEN_FILE}` };
@@ -133,7 +133,7 @@ function print(
   else world.err(`${harmless(answer.text)}\n`);
 }
 
-/** Removes control characters except line feeds and tabs. Others could control the terminal. */
+/** Removes control characters, which could control the terminal. Line feeds and tabs stay. */
 export function harmless(text: string): string {
   return text.replaceAll(/[\p{Cc}--[\n\t]]/gv, '');
 }
@@ -145,9 +145,9 @@ const messageSchema = z.looseObject({ type: z.string(), at: z.number(), run: z.s
 type Message = z.output<typeof messageSchema>;
 
 /**
- * Prints the runs of an agent as they happen until `signal` aborts: a line for each event, or the event with `json`. A
- * broken connection is reopened and continues where it was. Ends when Conch refuses or cannot be reached at first;
- * prints the reason.
+ * Prints the runs of an agent as they happen until `signal` aborts: streamed text as it comes, a line for each other
+ * event; with `json`, each event as a line. Reopens a broken connection, unless events since then were deleted. Ends
+ * when Conch refuses, or cannot be reached at first; prints the reason.
  */
 export async function watchRuns(call: RunWatch, world: CtlWorld, signal: AbortSignal): Promise<ExitCode> {
   const token = await readToken(world);

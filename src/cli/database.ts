@@ -132,7 +132,7 @@ type Costs = {
   readonly total: CostSum;
 };
 
-/** Sums calls. The group with the highest cost comes first, then the group with the most tokens. */
+/** Sums calls. The group with the highest cost comes first; of groups with equal cost, the one with more tokens. */
 export function costsBy(by: CostGroup, rows: readonly LedgerRow[]): Costs {
   const groups = [...Map.groupBy(rows, (row) => nameIn(by, row))].map(([name, some]) => ({ name, ...sumOf(some) }));
   const first = (one: CostSum, other: CostSum): number =>
@@ -178,7 +178,7 @@ function nameIn(by: CostGroup, { agent, key, requestedBy, model, backend }: Ledg
   return { agent, channel: key, person: requestedBy, model: run }[by];
 }
 
-/** Shows calls without a price as unpriced, never as "$0". */
+/** Formats a cost. Tokens without a price show as "unpriced", not as $0. */
 function moneyOf({ calls, costMicros, tokens, unpricedTokens }: CostSum): string {
   const money = `$${(costMicros / 1_000_000).toFixed(4)}`;
   if (unpricedTokens === 0 || calls === 0) return money;

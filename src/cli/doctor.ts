@@ -35,13 +35,16 @@ import { oneLine } from '../lib/visible.ts';
 /** Everything that backends need except the configuration. */
 type ExaminationParts = Omit<BackendsParts, 'config'>;
 
-/** The findings and the exit code. Faults of the configuration, an agent or a tool server decide the code first. */
+/**
+ * The findings and the exit code: `configuration` after a fault of the configuration, its packages or certificate, a
+ * sandbox, an agent or a tool server; else `mustBeMended` after another fault; else `ok`.
+ */
 type Examination = { readonly findings: readonly CheckResult[]; readonly code: ExitCode };
 
 /**
  * Checks everything that a start needs, and changes nothing. Of agents with a seat, opens and closes a session of each
- * program, and sends each model one short prompt. Tries no agent while packages are missing. `load` reads the
- * configuration.
+ * program, and sends each model one short prompt. While packages are missing, checks only the configuration and the
+ * database. `load` reads the configuration.
  */
 export async function examine(load: () => Config, parts: ExaminationParts): Promise<Examination> {
   const found = readConfig(load);
@@ -74,7 +77,7 @@ export async function examine(load: () => Config, parts: ExaminationParts): Prom
   };
 }
 
-/** Formats the findings, one line each, with a sign for the verdict. */
+/** Formats the findings, each with a sign for the verdict and a line for what to do. Ends with a summary. */
 export function reportText(findings: readonly CheckResult[]): string {
   const lines = findings.map(({ what, verdict, text, todo }) => {
     const line = `${SIGNS[verdict]} ${what}: ${text}`;
@@ -115,7 +118,10 @@ function missingParts(config: Config): readonly CheckResult[] {
   });
 }
 
-/** Starts a sandbox to see whether it works here. Returns no finding when no agent could use a sandbox. */
+/**
+ * Starts a sandbox to see whether it works here. Returns no finding when there is no coding agent, and no other agent
+ * or crew with `sandbox`.
+ */
 async function sandbox(config: Config): Promise<readonly CheckResult[]> {
   const agents = agentsAndCrews(config);
   const wanting = agents.filter(
@@ -132,7 +138,10 @@ async function sandbox(config: Config): Promise<readonly CheckResult[]> {
 
 type Kept = { readonly finding: CheckResult; readonly isRunning: boolean };
 
-/** Returns the last check of the database, and whether Conch runs. A database in use is read without its lock. */
+/**
+ * Returns the last check of the database, and whether Conch runs. A database in use is read without its lock. Without a
+ * database, `finding` says whether the data folder can be written.
+ */
 function database(config: Config): Kept {
   const { dataDir } = config;
   const path = databaseIn(config);
@@ -311,7 +320,8 @@ function missing(name: string, page: string): CheckResult {
 
 /**
  * Checks that each agent with a seat can start: sends a model one short prompt, opens and closes a session of a coding
- * agent, looks for a command's program, looks for a remote agent's token. Agents with the same backend are tried once.
+ * agent, looks for a command's program, looks for a remote agent's token. Tries one of the agents with the same backend
+ * and decision about its folder; the others get its finding. Remote agents are tried each.
  */
 async function tryAgents(parts: BackendsParts): Promise<readonly CheckResult[]> {
   const { agents, channels } = parts.config;

@@ -21,7 +21,7 @@ import { failed } from './ctl.ts';
 /** The answers that the command line gives; `null` where it gives none. */
 export type InitFlags = { readonly [Key in keyof StarterAnswers]: string | null };
 
-/** What `conch init` reads and writes outside its arguments: folders, the terminal, the environment. */
+/** What `conch init` uses besides its arguments: files, the terminal, the installed packages. */
 export type InitWorld = {
   /** The folder that gets the files. */
   readonly cwd: string;
@@ -37,7 +37,10 @@ export type InitWorld = {
   readonly err: (text: string) => void;
 };
 
-/** Asks for what the flags do not say, and writes the configuration and `.env`. Never overwrites a file. */
+/**
+ * Asks for what the flags do not say, and writes the configuration. Writes `.env`, too, when the answers need variables
+ * and there is no `.env`. Never overwrites a file.
+ */
 export async function runInit(flags: InitFlags, world: InitWorld): Promise<ExitCode> {
   if (world.isFile(world.file)) return failed(existsText(world.file), EXIT_CODES.refused, world);
   const answers = await askAll(flags, world);
@@ -163,7 +166,10 @@ async function askAll(flags: InitFlags, world: InitWorld): Promise<StarterAnswer
 
 type Answer = { readonly answer: string } | { readonly wrong: string };
 
-/** Takes the flag. Without a flag, asks until the answer fits. Where nobody can be asked, takes the default. */
+/**
+ * Takes the flag. Without a flag, asks until the answer fits. Where nobody can be asked, takes the default. `wrong`:
+ * the flag does not fit, the input ended, or there is no default.
+ */
 async function answerTo(question: Question, flag: string | null, known: Known, world: InitWorld): Promise<Answer> {
   const { flag: name, text, byDefault, fault } = question;
   const preset = byDefault(known);

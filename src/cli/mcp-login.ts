@@ -32,7 +32,10 @@ type LoginCallPorts = LoginPorts & {
   readonly signal: AbortSignal;
 };
 
-/** Signs Conch in or out at a tool server, or lists the logins. A user's mistake is one line and an exit code. */
+/**
+ * Signs Conch in or out at a tool server, or lists the logins. An unfit server or a `LoginError` is printed as one
+ * line, and gives an exit code. Rejects with other errors.
+ */
 export async function runLoginCall(call: LoginCall, ports: LoginCallPorts): Promise<ExitCode> {
   try {
     if (call.verb === 'mcp list') return list(call.json, ports);

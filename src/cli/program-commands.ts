@@ -480,7 +480,7 @@ async function backup(name: string): Promise<ExitCode> {
   return printError(`There is no folder ${dirname(file)}: create it, or choose another file.`);
 }
 
-/** Carries out an order on the database. While the bot runs, the bot carries it out. */
+/** Carries out an order on the database. A running bot gets the order instead; a store in PostgreSQL needs a bot. */
 async function maintenance(order: MaintenanceOrder): Promise<ExitCode> {
   const { carryOut } = await import('../runtime/maintenance.ts');
   const config = look();
@@ -618,7 +618,7 @@ async function checkAgent(id: string, json: boolean): Promise<ExitCode> {
   return done.verdict === 'asks' ? EXIT_CODES.ok : EXIT_CODES.mustBeMended;
 }
 
-/** Revokes the trust in an agent's folder, as `agent distrust` does, which a running bot gets. */
+/** Revokes the trust in an agent's folder. A running bot gets the command `agent distrust` instead. */
 async function revokeTrust(id: string): Promise<ExitCode> {
   const trust = await import('./agent-trust.ts');
   const agent = look().agents.find((each) => each.id === id);

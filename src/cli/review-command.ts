@@ -56,9 +56,10 @@ type Manifest = z.output<typeof manifestSchema>;
 const PRIVATE_CHANNEL = 'console:review';
 
 /**
- * Runs a review, prints its conversation and its report, and resolves with the exit code: 0 passed, 20 failed or at a
- * limit, 21 a person is needed, 130 cancelled, another code when the review could not be followed. The running Conch
- * runs the review. Without a running Conch, a private Conch runs the review in a data folder of its own.
+ * Runs a review, prints its conversation and its outcome, and resolves with the exit code: 0 passed, 20 failed, stalled
+ * or at a limit, 21 a person is needed, 130 cancelled, another code when the review could not be followed. The running
+ * Conch runs the review. Without a running Conch, or when `resume` names a data folder, a private Conch runs the review
+ * in a data folder of its own.
  */
 export async function runReview(call: ReviewCall, world: ReviewWorld): Promise<ExitCode> {
   const isFolder = call.resume !== null && existsSync(join(call.resume, 'conch.db'));
@@ -96,7 +97,10 @@ function ask(line: string, channel: string | null, world: CtlWorld): ReturnType<
   return askBot({ line, channel, json: false }, world);
 }
 
-/** Starts a review, or resumes an open review with a decision, and follows it to its end. */
+/**
+ * Starts a review, or gives an open review a decision (`task`), or only follows a review. Resolves when the review ends
+ * or waits for people, or when it cannot be followed.
+ */
 async function followed(call: ReviewCall, world: ReviewWorld): Promise<Ended> {
   const { channel, task, primary, reviewer, iterations } = call;
   if (call.resume === null || task !== null) {
@@ -115,7 +119,7 @@ async function followed(call: ReviewCall, world: ReviewWorld): Promise<Ended> {
 /** How a review ended, and its id. */
 type Ended = { readonly code: ExitCode; readonly id: string };
 
-/** Says how to go on with a review that waits for a person. */
+/** Prints how to go on with a review that waits for a person. Returns `code`. */
 function hinted(code: ExitCode, id: string, world: ReviewWorld): ExitCode {
   if (code !== EXIT_CODES.personNeeded) return code;
   return failed(`To decide and go on: conch review --resume ${id} accept (or uphold, more 5, cancel)`, code, world);
@@ -125,7 +129,7 @@ const POLL_MS = 500;
 /** Most tries in a row, `POLL_MS` apart, while Conch does not answer or is still ending. */
 const MOST_SILENT = 25;
 
-/** Prints what is said in a review until it ends or waits for people. */
+/** Prints what is said in a review until the review ends or waits for people; with `json`, only its last state. */
 class Follower {
   readonly #call: ReviewCall;
   readonly #world: ReviewWorld;
@@ -201,7 +205,7 @@ function codeOf({ outcome, waiting }: Manifest): ExitCode | null {
   return outcome.kind.startsWith('passed') ? EXIT_CODES.ok : EXIT_CODES.reviewFailed;
 }
 
-/** Kinds of waiting that only people can end. */
+/** Kinds of waiting for a decision of people. */
 const PEOPLE: ReadonlySet<string> = new Set(['arbiter', 'fail', 'budget']);
 
 /** The file with the folder in which a private Conch began. Its agents work there after a resumption, too. */

@@ -28,7 +28,7 @@ import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 const SECOND_MS = 1_000;
 /** The owner under which definitions of servers' tools are stored. */
 const TOOLS = 'tools';
-/** Number of coding agents that start at once: each start takes seconds of a core and hundreds of megabytes. */
+/** The most coding agents that start at once: each start takes seconds of a core and hundreds of megabytes. */
 const STARTS = 3;
 
 /** What all backends share. */
@@ -65,7 +65,7 @@ export function warnOfUnchecked({
 export type Backends = {
   /** The backend of an agent of a loaded configuration. */
   readonly backendFor: (agent: AgentConfig) => AgentBackend;
-  /** Loads the code of the backends of configured agents and crews, and of no others. */
+  /** Loads only the code of the backends that the agents and crews use. Then the configuration is in force here. */
   load(config: Config): Promise<void>;
   /** Starts the server for remote agents, if there are any. Rejects when its port is not available. */
   start(): Promise<void>;
@@ -336,7 +336,7 @@ function lastWordsTo(log: Log): (seat: SeatContext, stderr: string) => void {
     log.warn({ channel, agent, stderr }, 'the standard error of an agent that ended');
 }
 
-/** Starts the server for remote agents when a reloaded configuration has the first one. */
+/** Makes remote backends. Each one starts the server for remote agents, unless the server runs already. */
 async function remote(parts: SharedParts, doors: Doors): Promise<Maker> {
   const { createRemoteBackend } = await import('../agents/backends/remote/remote-backend.ts');
   const { config, inForce, log, timers } = parts;
@@ -382,7 +382,7 @@ async function openHost({ config, inForce, clock, timers, log }: SharedParts): P
       ? {}
       : { tls: { cert: readFileSync(tlsCert, 'utf8'), key: readFileSync(tlsKey, 'utf8') } }),
     tokens: openTokenBook(config.dataDir),
-    // Workers of a crew have a seat only while they have a ticket.
+    // Also expects the workers of crews: while they have no ticket, no seat names them.
     expects: (agent) => connectsItself(inForce(), agent),
     heartbeatMs: config.turnConfig.heartbeatSeconds * SECOND_MS,
     heartbeatTimeoutMs: config.turnConfig.heartbeatTimeoutSeconds * SECOND_MS,

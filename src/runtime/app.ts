@@ -61,7 +61,7 @@ export type AppParts = Pick<CommandContextPorts, 'waiting'> & {
   readonly trust?: FolderTrust;
 };
 
-/** The most rounds of delivery at a shutdown, and their longest time. The next start delivers what is left. */
+/** The most rounds of delivery at a shutdown, and their limit in milliseconds. The next start delivers what is left. */
 const DRAIN_ROUNDS = 20;
 const DRAIN_MS = 7_000;
 
@@ -254,8 +254,8 @@ export class App {
   }
 
   /**
-   * Stops in good order: accepts no messages, posts shown drafts, delivers pending entries. Open turns resume after
-   * the next start.
+   * Stops in good order: posts shown drafts, delivers pending entries, then stops the adapters. Messages that come in
+   * until then are stored. Open turns resume after the next start.
    */
   async stop(): Promise<void> {
     this.#isStopping = true;

@@ -41,8 +41,8 @@ const EVERY_MS = 7 * 86_400_000;
 const MOST_PROBLEMS = 20;
 
 /**
- * Checks the whole database while Conch runs: soon after a start that followed a crash, a check with problems or no
- * check, and a week after each check. Logs each problem as an error.
+ * Checks the rows of the whole database while Conch runs: soon after a start that followed a crash, a check with
+ * problems or no check, and a week after each check. Logs up to `MOST_PROBLEMS` problems as errors.
  */
 export class BackgroundCheck {
   readonly #parts: BackgroundCheckParts;

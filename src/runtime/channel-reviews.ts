@@ -75,7 +75,10 @@ export class ChannelReviews extends Reviews {
     });
   }
 
-  /** Goes on with open reviews. Opens one for the first held message of each channel whose order is `review`. */
+  /**
+   * Goes on with open reviews. Opens one for the first held message of each channel whose order is `review`, if a
+   * person wrote the message.
+   */
   override begin(): void {
     super.begin();
     const { store, config, log } = this.#ports;
@@ -143,7 +146,7 @@ function reviewViewOf(review: Review, clean: (text: string) => string): ReviewVi
   };
 }
 
-/** The task of a review that a message opens. A longer message is cut. */
+/** The task of a review that a message opens: its text, cut at `LONGEST_TASK` UTF-16 units. */
 function taskOf({ text }: Pick<HumanMessage, 'text'>): string {
   return text.trim() === '' ? '(the message has no text)' : text.slice(0, LONGEST_TASK).toWellFormed();
 }
@@ -180,7 +183,7 @@ function foldersOf(config: Config): readonly string[] {
   return [...own, ...config.crews.map(({ repo }) => resolve(repo))];
 }
 
-/** Returns an agent's working folder; `null` when the agent has no tools, or works on another machine. */
+/** Returns an agent's working folder; `null` for an unknown agent, one without tools, or one on another machine. */
 function folderOf(config: Config, agent: AgentId): string | null {
   const found = config.agents.find(({ id }) => id === agent);
   return found === undefined || onlySpeaks(found, config) ? null : (workPlaceOf(found, config)?.folder ?? null);
@@ -203,7 +206,7 @@ function agentsOf(config: Config, channel: ChannelId): ReturnType<ReviewCommands
   return primary === undefined || reviewer === undefined ? null : { primary, reviewer };
 }
 
-/** How long a review in a channel waits for agents and people. */
+/** How long a review in a channel waits for agents and people, in milliseconds. */
 export function reviewWaitMs(config: Config, channel: ChannelId): number {
   return (channelIn(config, channel) ?? config).turnConfig.waitTimeoutSeconds * 1_000;
 }

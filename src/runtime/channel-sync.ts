@@ -64,8 +64,8 @@ export class ChannelSync {
   }
 
   /**
-   * Called at the first connection: catches up all channels of the platform, or these. Then starts the regular reads of
-   * a platform that may lose events.
+   * Called at the first connection: catches up `channels`, by default all channels of the platform. Then starts the
+   * regular reads of a platform that may lose events.
    */
   async begin(adapter: ChatAdapter, channels?: readonly ChannelId[]): Promise<void> {
     await this.#read(adapter, channels);
@@ -227,7 +227,7 @@ type SuspensionsPorts = {
 const OWNER = 'suspended';
 /** Why a channel is suspended, and whether the suspension paused its floor. */
 const keptSchema = z.object({ why: z.string(), paused: z.boolean() });
-/** The author of these commands in the journal. */
+/** The author of the commands of suspensions in the journal. */
 const BY = 'conch';
 
 /** Channels that their platform suspended: nothing is granted there. */

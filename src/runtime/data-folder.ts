@@ -157,7 +157,10 @@ export async function doubtSharedFolder({ dataDir, ...options }: DataFolderOptio
   }
 }
 
-/** Makes the folder if it is missing. Throws a `StoreError`. `say` gets a sentence when others can look into it. */
+/**
+ * Makes the folder if it is missing. Throws a `StoreError` when this user cannot make or use the folder. `say` gets a
+ * sentence when other users can look into the folder.
+ */
 function makeDataFolder(dataDir: string, say: (line: string) => void): void {
   try {
     makePrivateFolder(dataDir);
@@ -170,8 +173,8 @@ function makeDataFolder(dataDir: string, say: (line: string) => void): void {
 }
 
 /**
- * Throws a `StoreError` with the `chown` command when another user owns the folder or a file in it and this user may
- * not write there: a volume that was made by root, or a start by another user before.
+ * Throws a `StoreError` with the `chown` command when another user owns the folder or a file in it, which this user may
+ * not read and write: a volume that root made, or a start by another user before.
  */
 function refuseForeignFolder(dataDir: string): void {
   const [uid, gid] = [process.getuid?.(), process.getgid?.()];

@@ -23,7 +23,7 @@ export type LogOptions = {
   readonly level: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace';
   /** Prints lines for people in place of JSON; "auto" when standard output is a terminal. */
   readonly pretty: boolean | 'auto';
-  /** Secrets to redact in all encodings; a function when the set can change. */
+  /** Secrets to redact, in the forms that `redactor` names; a function when the set can change. */
   readonly secrets: readonly string[] | (() => readonly string[]);
   /** Default: standard output. */
   readonly destination?: LogDestination;

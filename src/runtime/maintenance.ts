@@ -135,8 +135,9 @@ async function erased(order: Erasure, { store, config }: MaintenanceParts): Prom
 }
 
 /**
- * Returns what else to erase with a person's texts or a message: the tool calls made for the person, or in turns that
- * read the message; the requests and announcements about these calls; and the decisions of the person.
+ * Returns what else to erase with a person's texts or a message: runs that the person requested, and runs of turns that
+ * were given the message or a message of the person; requests and announcements about these runs; the person's
+ * decisions.
  */
 async function alsoErased(erasure: Erasure, store: FloorStore): Promise<AlsoErased> {
   const { what, id } = erasure;
@@ -197,7 +198,7 @@ class Traces {
     if (name !== null) this.#names.add(name);
   }
 
-  /** Adds a name of the person. Always returns true. */
+  /** Adds a name of the person, unless it is erased. Always returns true. */
   isCalled(name: string): true {
     if (name !== ERASED_TEXT) this.#names.add(name);
     return true;

@@ -243,7 +243,7 @@ async function openStore(parts: StoreParts): Promise<OpenedStore | null> {
   } satisfies Partial<FloorStoreOptions>;
   const { waits, served } = standby({ current, log, service, stopping });
   const whenShared = { dataDir, timers: systemTimers, log, waits, stopping: stopping.signal };
-  // The open server and the reports would keep a process alive that was declared dead while it stood by.
+  // After a failure, the standby server and the reports must end: they would keep this process alive.
   const opened =
     place === undefined
       ? alone(openDataFolder({ ...options, dataDir }))

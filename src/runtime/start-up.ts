@@ -83,8 +83,7 @@ export class StartUp {
 
   /**
    * Resolves when the floors with work in progress have resumed, as `back` does. Does not wait for platforms that are
-   * still being connected. From this call on, errors while floors resume are not reported. Call it when no new messages
-   * are accepted.
+   * still being connected. From this call on, errors while floors resume are not reported.
    */
   async stop(): Promise<void> {
     this.#isStopping = true;

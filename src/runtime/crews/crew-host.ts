@@ -439,7 +439,7 @@ export class CrewHost {
     return `${this.#ports.store.id}/${id}/`;
   }
 
-  /** Ends the processes that crews left running, also before a crash. Call it while no session is open. */
+  /** Ends the processes that crews left running, also in an earlier program. Call it while no session is open. */
   async endProcesses(): Promise<void> {
     await endMarked((mark) => mark.startsWith(`${this.#ports.store.id}/`));
   }
@@ -592,7 +592,8 @@ function seatOf(
 }
 
 /**
- * The agent that speaks for the other ticket in a meeting, in a session of its own. Later posts still have its name.
+ * The agent that speaks for the other ticket in a meeting, in a session of its own; none without a meeting. Stays after
+ * the meeting, so that later posts have its name.
  */
 function sideOf(
   crew: CrewConfig,

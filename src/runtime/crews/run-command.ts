@@ -12,8 +12,8 @@ const GRACE_MS = 5_000;
 
 /**
  * Ends processes by their mark, also those outside their process group. Spares the sessions and commands that this
- * program has open, with the child processes that they hold: a process whose starter has ended was left running.
- * `isMeant` returns true for the marks whose processes are ended.
+ * program has open, and their descendants in the same process group. A process whose parent has ended is no
+ * descendant. `isMeant` returns true for the marks whose processes are ended.
  */
 export async function endMarked(isMeant: (mark: string) => boolean): Promise<void> {
   const isOpen = (pid: number, group: number): boolean => livingGroups().has(group) && isDescendant(pid, group);

@@ -29,7 +29,7 @@ type RunGatePorts = {
   readonly judge: (seat: RunSeat, call: GatedCall, remembered: RunState['remembered']) => CallJudgement;
   /** The first step limit of a run; `undefined`: the specification's default. */
   readonly maxTurns: (seat: RunSeat) => number | undefined;
-  /** Id of the person who caused the turn; `null` when an operator granted it, '' when nobody is known. */
+  /** Id of the person who caused the turn or run; `null` when an operator granted the turn, '' when nobody is known. */
   readonly requestedBy: (seat: RunSeat) => string | null;
   /** Text of the messages that the turn was given; `null` for none. */
   readonly prompt: (seat: RunSeat) => string | null;
@@ -331,7 +331,7 @@ class RunGate implements ToolGate {
     return await this.#decided(call, asked);
   }
 
-  /** Claims a cleared call under the rules in force. It may need another approval. */
+  /** Claims a cleared call under the rules in force. By these rules the call may need another approval. */
   async #decided(call: GatedCall, { id, digest, outcome, words }: AskedCall): Promise<GateVerdict> {
     for (;;) {
       await this.#listed();

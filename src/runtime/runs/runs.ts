@@ -62,7 +62,7 @@ type RunsPorts = {
 type Asked = Parameters<EventSource>[0];
 type Sink = Parameters<EventSource>[1];
 
-/** The runs of all seats. The first tool of a turn begins a run. */
+/** The runs of all seats. The first answer of a turn that calls a tool, besides floor tools, begins a run. */
 export class Runs {
   readonly store: RunStore;
   readonly people: KnownPeople;

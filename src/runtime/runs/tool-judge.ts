@@ -377,7 +377,7 @@ export function readToolList(text: string): ReturnType<RunCommandPorts['readTool
   return rules.length === 0 ? { ok: false, why: 'That list has no tool.' } : { ok: true, rules };
 }
 
-/** Returns the agent's working folder, with its home and files of Conch; `null` for an agent on another machine. */
+/** Returns an agent's working folder, this user's home and Conch's files; `null` for an agent on another machine. */
 export function workPlaceOf(
   { backend }: AgentConfig,
   { file, dataDir }: Pick<Config, 'file' | 'dataDir'>,
