@@ -320,8 +320,8 @@ function missing(name: string, page: string): CheckResult {
 
 /**
  * Checks that each agent with a seat can start: sends a model one short prompt, opens and closes a session of a coding
- * agent, looks for a command's program, looks for a remote agent's token. Tries one of the agents with the same backend
- * and decision about its folder; the others get its finding. Remote agents are tried each.
+ * agent, looks for a command's program, looks for a remote agent's token. Of agents with the same backend and the same
+ * decision about the folder, only the first is tried; its finding counts for all. Each remote agent is tried.
  */
 async function tryAgents(parts: BackendsParts): Promise<readonly CheckResult[]> {
   const { agents, channels } = parts.config;

@@ -480,7 +480,7 @@ async function backup(name: string): Promise<ExitCode> {
   return printError(`There is no folder ${dirname(file)}: create it, or choose another file.`);
 }
 
-/** Carries out an order on the database. A running bot gets the order instead; a store in PostgreSQL needs a bot. */
+/** Carries out an order on a stopped bot's database. A running bot, or one with a shared store, gets the order. */
 async function maintenance(order: MaintenanceOrder): Promise<ExitCode> {
   const { carryOut } = await import('../runtime/maintenance.ts');
   const config = look();

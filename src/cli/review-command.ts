@@ -129,7 +129,7 @@ const POLL_MS = 500;
 /** Most tries in a row, `POLL_MS` apart, while Conch does not answer or is still ending. */
 const MOST_SILENT = 25;
 
-/** Prints what is said in a review until the review ends or waits for people; with `json`, only its last state. */
+/** Prints what is said in a review until the review ends or waits for people; with `json`, only the last state. */
 class Follower {
   readonly #call: ReviewCall;
   readonly #world: ReviewWorld;

@@ -65,7 +65,7 @@ export function warnOfUnchecked({
 export type Backends = {
   /** The backend of an agent of a loaded configuration. */
   readonly backendFor: (agent: AgentConfig) => AgentBackend;
-  /** Loads only the code of the backends that the agents and crews use. Then the configuration is in force here. */
+  /** Loads only the code of the backends that agents and crews use. Then puts the configuration in force. */
   load(config: Config): Promise<void>;
   /** Starts the server for remote agents, if there are any. Rejects when its port is not available. */
   start(): Promise<void>;
@@ -382,7 +382,7 @@ async function openHost({ config, inForce, clock, timers, log }: SharedParts): P
       ? {}
       : { tls: { cert: readFileSync(tlsCert, 'utf8'), key: readFileSync(tlsKey, 'utf8') } }),
     tokens: openTokenBook(config.dataDir),
-    // Also expects the workers of crews: while they have no ticket, no seat names them.
+    // Also expects workers of crews without a ticket, which have no seat.
     expects: (agent) => connectsItself(inForce(), agent),
     heartbeatMs: config.turnConfig.heartbeatSeconds * SECOND_MS,
     heartbeatTimeoutMs: config.turnConfig.heartbeatTimeoutSeconds * SECOND_MS,
