@@ -20,7 +20,10 @@ type ConnectionParts = {
 /** How a connection ended. `final`: the bridge must not connect again. */
 type ConnectionEnd = { readonly connected: boolean; readonly why: string; readonly final: boolean };
 
-/** Connects to the host and carries messages. Resolves when the connection ended or failed. Never rejects. */
+/**
+ * Connects to the host and carries messages. Resolves when the connection ended or failed. Never rejects. Throws for an
+ * address that `ws` refuses, such as one with a fragment.
+ */
 export function connectOnce(parts: ConnectionParts): Promise<ConnectionEnd> {
   return new Connection(parts).ended;
 }

@@ -275,7 +275,7 @@ export class CallTime {
   }
 }
 
-/** The outcome of a failed call: the server's or the login's error, else unknown, because the connection broke. */
+/** The outcome of a failed call: the server's or the login's error; else unknown, as after a break or a stop. */
 function broken(error: unknown, sent: Sent): CallOutcome {
   const login = loginOf(error, sent);
   if (login instanceof LoginNeededError && !login.isWider) sent.lost(login);
@@ -329,7 +329,7 @@ const PROBE_MS = 5_000;
 const LIST_MS = 10_000;
 const LONGEST_CALL_MS = 600_000;
 const STOP_MS = 2_000;
-/** Most questions that a server may ask by its answers to one call. */
+/** Most rounds of questions in a server's answers to one call. Questions sent as separate requests have no limit. */
 const MOST_ROUNDS = 3;
 /** The invalid entries of a server's list of tools, each with the reason. `take` returns and clears them. */
 type BadTools = { take(): readonly string[] };
@@ -356,7 +356,7 @@ export function sieved(transport: Transport): BadTools {
 
 const UNREAD = /^notifications\/(?:message$|resources\/|prompts\/|tasks)/;
 
-/** Most invalid entries of a list that are reported, and the longest name of an entry, in characters. */
+/** Most invalid entries that are reported for each page of a list; the longest name of an entry, in characters. */
 const MOST_TOLD = 20;
 const LONGEST_NAME = 100;
 

@@ -45,7 +45,7 @@ export class KeptOutputs {
     return [textAt(bytes, 0, head), left, textAt(bytes, tail, bytes.length)].join('\n');
   }
 
-  /** Returns a piece of a stored text, with the position of the next piece if any; a sentence when no piece is left. */
+  /** Returns a piece of a stored text, with the next piece's position if any; a sentence when there is no piece. */
   read(id: string, from: number): string {
     const bytes = this.#texts.get(id);
     if (bytes === undefined) return `There is no output "${id}" any more.`;

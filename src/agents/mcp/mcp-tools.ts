@@ -15,7 +15,7 @@ export type ServerTool = {
   readonly alias: string;
   readonly description: string;
   readonly schema: Readonly<Record<string, unknown>>;
-  /** Digest of the server's whole definition. */
+  /** Digest of the tool's name, title, description, schemas and hints, as the server gave them. */
   readonly digest: string;
   /** The server's hints: the tool changes nothing, reaches only the server, can destroy something (the default). */
   readonly claims: { readonly readOnly: boolean; readonly closedWorld: boolean; readonly destructive: boolean };

@@ -14,7 +14,7 @@ const LONGEST_MESSAGE = 8 * 1_024 * 1_024;
 
 /**
  * An MCP server as a program of this machine. The server's process group ends with the server. Lines that are no
- * messages are skipped. A server that sends more than `LONGEST_MESSAGE` is ended.
+ * messages are skipped. A server that sends more than `LONGEST_MESSAGE` without an answer is ended.
  */
 export class StdioTransport implements Transport {
   onclose?: () => void;

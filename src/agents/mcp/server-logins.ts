@@ -103,8 +103,9 @@ export class ServerLogins {
   }
 
   /**
-   * Returns the access token, renewed when it ends within `SOON_MS` and can be renewed. `undefined` without a login.
-   * Rejects with a `LoginError` when the login is over, or when an expired token cannot be renewed now.
+   * Returns the access token, renewed when it ends within `SOON_MS` and has a refresh token. `undefined` without a
+   * login. Rejects with a `LoginError` when the login is over or unreadable, or when an expired token cannot be renewed
+   * although it has a refresh token.
    */
   async #token(id: string, url: string): Promise<string | undefined> {
     const login = this.#store.read(url);
@@ -164,7 +165,7 @@ export class ServerLogins {
     }
   }
 
-  /** Deletes tokens that the service refused to renew, so that they are not tried again. */
+  /** Deletes tokens that cannot be renewed, so that they are not tried again. Returns the error to report. */
   #refuse(id: string, login: Login, why: string): LoginNeededError {
     const refused = { ...login, tokens: null, refused: why };
     this.#keep(id, refused);
@@ -224,7 +225,7 @@ function seen(store: LoginStore, url: string | undefined): Login | LoginError | 
 
 type Servers = Readonly<Record<string, McpServerConfig>>;
 
-/** A token that ends within this time, in milliseconds, is renewed before use. */
+/** A token that ends within this time, in milliseconds, is renewed before use if it has a refresh token. */
 const SOON_MS = 30_000;
 const LONGEST_SCOPE = 500;
 

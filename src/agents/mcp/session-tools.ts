@@ -30,7 +30,7 @@ export type ServerTools = {
   readonly clock: Clock;
 };
 
-/** Returns the servers' tools and `read_output` for an agent that keeps its own conversation; `[]` without servers. */
+/** Returns the servers' tools and `read_output` for an agent that keeps its own conversation; `[]` without any tool. */
 export async function offeredTools({ servers, seat }: SessionTools): Promise<readonly OfferedTool[]> {
   const { tools } = await servers.offer(seat.reaches ?? (() => true));
   const { description, input } = READ_OUTPUT_TOOL;

@@ -44,7 +44,7 @@ export type SignIn = {
   readonly issuer: string;
   /** True when the redirect's parameters answer this sign-in. */
   isAnswer(answer: URLSearchParams): boolean;
-  /** Exchanges the answer for tokens, once. Rejects with a `LoginError`. */
+  /** Exchanges the answer for tokens. Rejects with a `LoginError`. */
   finish(answer: URLSearchParams, at: Instant): Promise<Login>;
 };
 
@@ -218,7 +218,10 @@ function tokensOf(made: OAuthTokens, asked: string | null, at: Instant): NonNull
   return { access, refresh, expiresAt: expires_in === undefined ? null : at + expires_in * SECOND_MS, scope };
 }
 
-/** Returns a `fetch` with a timeout of 30 s for TLS addresses only. Reaches this machine only for a server on it. */
+/**
+ * Returns a `fetch` with a timeout of 30 s for TLS addresses of other machines. Only for a server on this machine, it
+ * also takes addresses of this machine, with or without TLS.
+ */
 function safeFetch(server: string): FetchLike {
   return async (url, init) => {
     assertSafe(new URL(url), server);

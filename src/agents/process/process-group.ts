@@ -38,7 +38,8 @@ export type ProcessEnd = {
 
 /**
  * Starts a process as the leader of its own process group. Rejects with a `BackendError` when it cannot start. The
- * error is terminal when the folder, the program, the permission to run it, or the sandbox is missing.
+ * error is terminal when the folder, the program, the permission to run it, or the sandbox is missing. In a sandbox, a
+ * missing program is no error: the process starts and exits.
  */
 export async function startProcessGroup(options: ProcessOptions): Promise<ProcessGroup> {
   if (!isFolder(options.cwd)) throw new BackendError(`there is no folder ${options.cwd}`, { terminal: true });

@@ -196,7 +196,7 @@ function bwrapPath(): string | null {
 /** What a sandboxed program can reach over the network. */
 export type SandboxNetwork = {
   /**
-   * Allowed hosts: a name, `*.name` for its subdomains, or an address, each with an optional `:port`. `null`: every
+   * Allowed hosts: a name, `*.name` for subdomains, or an IPv4 address, each with an optional `:port`. `null`: every
    * host except this machine. Besides `ports`, this machine is reachable only by an address with a port in this list.
    */
   readonly hosts: readonly string[] | null;
@@ -254,7 +254,10 @@ type Request = { readonly hostname: string; readonly port: number };
 /** `upstream`: the proxy of this machine, or `null`. `refusal` makes the error that refuses a request. */
 type Exit = { readonly upstream: string | null; readonly refusal: (text: string) => Error };
 
-/** Throws a refusal when the host is not allowed. Returns how to connect otherwise. */
+/**
+ * Throws a refusal when the host is not allowed. Returns how to connect otherwise. Names that go to `upstream` are
+ * resolved there, so a name of this machine is not refused.
+ */
 function permit(request: Request, { hosts, ports }: SandboxNetwork, { upstream, refusal }: Exit) {
   const host = request.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase();
   const { port } = request;
@@ -310,7 +313,10 @@ function isOfThisMachine(address: string): boolean {
   return LINKS.check(address, family) || own.some((each) => each.address === address);
 }
 
-/** Addresses refused like this machine's own: loopback, link-local, multicast, broadcast, IPv6 that embeds IPv4. */
+/**
+ * Addresses refused like this machine's own: loopback, link-local, multicast, broadcast, `::/96`, and NAT64. IPv6
+ * addresses that map IPv4 (`::ffff:0:0/96`) are refused only for the IPv4 ranges of this list.
+ */
 const LINKS = new BlockList();
 for (const [net, bits] of [
   ['127.0.0.0', 8],

@@ -35,7 +35,7 @@ export class SessionKnowledge {
    * can cache its prompts.
    */
   boundary = '';
-  /** True when the last answer was stopped or failed. */
+  /** True when the last answer was stopped, failed, or could not be written to the floor. */
   cut = false;
   /** The session's `history`: `posted`, `own`, or `undefined` when each prompt stands alone. */
   history: AgentSession['history'];
@@ -55,7 +55,10 @@ export class SessionKnowledge {
   /** The newest messages that the session received, at most `MESSAGES_KNOWN`. */
   readonly #messages = new BoundedMap<MessageId, true>(MESSAGES_KNOWN);
 
-  /** Called before a session is prompted. Clears this record when the session's memory is a different object. */
+  /**
+   * Called before a session is prompted. When the session's memory is a different object, forgets the known messages
+   * and makes a new boundary.
+   */
   begin(session: AgentSession, boundary: () => string): void {
     const memory = session.memory ?? session;
     this.history = session.history;
@@ -375,8 +378,8 @@ function resumed({ messages, open, ask: { asked, decided } }: PromptParts, answe
 }
 
 /**
- * Returns the blocks in order: messages that an earlier prompt left open, the lines, then the other messages to answer.
- * A message that is among the lines stands there only.
+ * Returns the blocks in order: messages that an earlier prompt left open, the lines with the agent's texts of this
+ * turn, then the other messages to answer. A message that is among the lines stands there only.
  */
 function conversation(parts: PromptParts): readonly Block[] {
   const told = new Set(parts.lines.map(({ message }) => message));

@@ -50,7 +50,7 @@ export type AgentLog = Record<'debug' | 'info' | 'warn' | 'error', (fields: obje
 
 /** The taint of one seat: whether its session has read untrusted or private text. Stored with the seat's runs. */
 export type SeatTaint = {
-  /** Called before the session reads these lines and messages: lines of tainted sessions and of members taint it. */
+  /** Called before the session reads these lines and messages. Lines that tainted sessions wrote taint the seat. */
   read(lines: readonly Line[]): void;
   /**
    * Called when the session was replaced or ends: clears the taint from reading. Messages that the session wrote stay

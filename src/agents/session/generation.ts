@@ -17,7 +17,7 @@ type GenerationPorts = {
   readonly roster: TurnPrompt['roster'];
   /** The signal that ends a turn when the output ends with it. Removed from the shown text. */
   readonly signal: string;
-  /** A message of only one pass word is not posted. A turn without any other message is a pass. */
+  /** A message of only one pass word is not posted. A generation with no other message and no hand-over is a pass. */
   readonly passWords: readonly string[];
   /** True when the agent must end its turn with the signal, because the backend's protocol has no end of a turn. */
   readonly needsSignal: boolean;
@@ -71,7 +71,7 @@ export class Generation {
   /** True when the last message was a pass word. */
   #isPass = false;
   #open = 0;
-  /** The number of requests to the gate without an answer: calls, steps and paused runs. */
+  /** The number of requests to the gate without an answer: calls, steps, used-up step limits and paused runs. */
   #openRequests = 0;
   /** Ends the wait for the decision on a paused run. */
   #endPauseWait: (() => void) | null = null;
@@ -83,8 +83,8 @@ export class Generation {
   #injections: Injections | null = null;
   #beatAt = -Infinity;
   /**
-   * The least time between two signs of work that the floor hears of, in milliseconds: 1,000, or less for an agent with
-   * a short timeout. `null` until it is computed.
+   * The least time between two signs of work that are reported to the floor, in milliseconds: 1,000, or less for an
+   * agent with a short timeout. A change of the number of open calls does not wait. `null` until it is computed.
    */
   #beatMs: number | null = null;
   /** True while a delayed report of a sign of work is scheduled. */
@@ -180,7 +180,8 @@ export class Generation {
 
   /**
    * Waits for injected messages and for a paused run. Then posts the rest of the text and reports the end of the turn,
-   * or its question, in one commit. A pass posts nothing; output of only the signal is a pass. Does nothing when muted.
+   * or its question, in one commit. A pass posts nothing; output of only the signal is a pass. A muted generation posts
+   * and reports nothing.
    */
   async finish(ending: Ending): Promise<void> {
     await this.#injections?.close();
@@ -275,7 +276,7 @@ export class Generation {
 
   /**
    * Records a sign of work. A sign from the host counts only when the number of open calls changes. Such a change is
-   * reported at once.
+   * reported at once, or when the gate has answered.
    */
   #work(
     open: number,
@@ -297,8 +298,8 @@ export class Generation {
   }
 
   /**
-   * Reports a sign of work, at most once per `#beatMs`, and never while the gate decides. Returns whether the sign was
-   * reported.
+   * Reports a sign of work. Does nothing while the gate decides, and until `#beatMs` have passed since `#beatAt`.
+   * Returns whether the sign was reported.
    */
   #beat(limitMs?: number): boolean {
     const { agent, epoch, clock, leftMs, commands } = this.#ports;

@@ -123,7 +123,7 @@ export class SeatedAgent {
 
   /**
    * Interrupts the generation of this epoch or an earlier one. When the generation has stopped and a person interrupted
-   * the turn, sends `interrupted`. `hung`: ends the session.
+   * the turn, sends `interrupted`. `hung`: the turn timed out; ends the session if its generation still runs.
    */
   interrupt(effect: Of<'interrupt'>): Settlement {
     this.#fence = Math.max(this.#fence, effect.epoch);

@@ -292,8 +292,8 @@ export class SessionExecutor {
   }
 
   /**
-   * Closes the session; its stored state stays. Resolves when the session is closed and its transitions are stored, at
-   * the latest after 5 s.
+   * Closes the session; its stored state stays. Resolves when the session is closed and its transitions are stored;
+   * waits at most 5 s for each. Does not wait for a session that is still being opened.
    */
   async close(): Promise<void> {
     this.#closed = true;
@@ -325,7 +325,10 @@ export class SessionExecutor {
     });
   }
 
-  /** Called at each sign of work of a generation. Only the first call after each prompt has an effect. */
+  /**
+   * Called at each sign of the agent's own work, and when its output ends. Only the first call after each prompt has an
+   * effect.
+   */
   readonly started = (): void => {
     const { phase, sessionSeq } = this.#state;
     if (phase.name === 'Spawning') this.#step({ type: 'SessionStarted', seq: sessionSeq });

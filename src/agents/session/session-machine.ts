@@ -36,7 +36,7 @@ const count = z.int().nonnegative();
 /** The schema of one session's state: plain JSON. */
 export const sessionState = z.object({
   phase: phaseSchema,
-  /** The number of the generation: 1, and one more after each generation that ended by itself. */
+  /** The generation's number. Grows by 1 after each generation that ended by itself. OperatorRestart sets it to 1. */
   sessionSeq: z.int().positive(),
   consecutiveErrors: count,
   totalErrors: count,

@@ -50,7 +50,7 @@ export function statusLines(spec: AgentSpec, { channels, disabled, seated }: Pre
   ];
 }
 
-/** Restarts all sessions of an agent; `spec` is undefined when there is no such agent any more. */
+/** Restarts the sessions of an agent's seats. `spec` is undefined when there is no such agent any more. */
 export async function restartAgent(
   agent: AgentId,
   spec: AgentSpec | undefined,

@@ -38,7 +38,7 @@ type SupervisorOptions = {
 export type SupervisorSettings = {
   readonly heartbeatMs: number;
   readonly heartbeatTimeoutMs: number;
-  /** Grace for a generation that still runs when the same agent's next turn begins. */
+  /** Grace for a generation that still runs when its agent is prompted for a later epoch. */
   readonly interruptGraceMs: number;
   readonly channel: (channel: ChannelId) => SessionSettings;
 };
@@ -123,7 +123,7 @@ export class Supervisor implements Roster {
   readonly #ports: Omit<SeatedAgentPorts, 'commands' | 'former'>;
   readonly #heartbeat: Heartbeat;
   readonly #seated = new Map<string, SeatedAgent>();
-  /** The sessions that are closed because they were idle, by seat. */
+  /** The sessions that `rest` or a heartbeat is closing, by seat. Each promise resolves when the session is closed. */
   readonly #resting = new Map<string, Promise<void>>();
   readonly #asides = new Set<AsideSession>();
   #running = false;
@@ -277,7 +277,10 @@ export class Supervisor implements Roster {
     return await restartAgent(agent, this.#specOf(agent), this.#presenceOf(agent));
   }
 
-  /** Closes the sessions of an agent and ends their processes. Its next turn opens its session again. */
+  /**
+   * Closes the sessions of an agent's seats and ends their processes. Background runs go on. The agent's next turn
+   * opens its session again.
+   */
   async rest(agent: AgentId): Promise<void> {
     const resting = [...this.#seated].filter(([, { spec }]) => spec.id === agent);
     await Promise.all(resting.map(([key, seated]) => this.#rest(key, seated)));

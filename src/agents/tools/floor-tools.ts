@@ -107,7 +107,8 @@ export function isFloorTool(name: string): name is FloorToolName {
 
 /**
  * The floor tools of one generation: passes texts and proposed tickets to the report, and decides how the turn ends.
- * Text after `pass`, `wait_for`, `ask`, `done` or `review` is dropped. A text both written and said is posted once.
+ * Text after `pass`, `wait_for`, `ask`, `done` or `review` is dropped. A text that is written and then said is posted
+ * once.
  */
 export class FloorTools {
   readonly #report: Report;

@@ -15,8 +15,9 @@ export type GatedCall = {
   /** The call in words for people. Default: the tool's name. */
   readonly title?: string;
   /**
-   * The tool's server. `trusted`: an operator vouches for it. `destructive`: the server says that the tool can destroy
-   * something. `open`: the tool can reach more than its server.
+   * The tool's server. `trusted`: an operator vouches for it. `destructive`: the tool can destroy something; assumed
+   * unless the server denies it. `open`: the tool can reach more than its server; assumed for a server with a URL, and
+   * unless the server denies it.
    */
   readonly server?: { readonly trusted: boolean; readonly destructive: boolean; readonly open: boolean };
   /** Everything that would be sent, in words for people, with secrets replaced by their names. */
@@ -76,8 +77,8 @@ export type CallResult = {
 /** The gate between an agent and its tools, for one generation. */
 export type ToolGate = {
   /**
-   * Called with each answer of the model before its calls run, from the first answer on that calls a tool besides the
-   * floor tools. `stop`: the generation must end here.
+   * Called with each answer of the model before its calls run, from the first answer on that calls a server's tool.
+   * `stop`: the generation must end here.
    */
   step(step: ModelStep): Promise<'go' | 'stop'>;
   /** Called when the agent's own step limit is reached. Resolves with people's decision whether it continues. */

@@ -72,7 +72,7 @@ type EndpointAddress = {
   readonly url: string;
   /** The server's name in the earlier session that the new session continues. Default: a random name. */
   readonly name?: string | undefined;
-  /** Checked before every call; false refuses it with 429. */
+  /** Called before each request; `false` refuses the request with 429. Default: always `true`. */
   readonly mayCall?: () => boolean;
 };
 
@@ -250,7 +250,7 @@ const NO_FLOOR = 'You do not have the floor: nothing was done.';
 const HEADERS_TIMEOUT_MS = 5_000;
 const TOKEN_BYTES = 32;
 const NAME_BYTES = 6;
-/** Floor tools only post where the agent posts anyway. Codex asks for approval of tools without these hints. */
+/** Floor tools post where the agent posts anyway, or propose a ticket. Codex asks before tools without these hints. */
 const HARMLESS = { readOnlyHint: false, destructiveHint: false, openWorldHint: false };
 const LOCAL_RULES: ToolServerRules = { origins: [], longestCall: 256 * 1_024 };
 

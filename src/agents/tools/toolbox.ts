@@ -60,7 +60,7 @@ export class Toolbox {
   #isStepping = false;
   #offered: OfferedTools = NOTHING;
   #size = 0;
-  /** The finished calls of MCP servers' tools in this turn: a line for each, with its input and outcome. */
+  /** The finished and refused calls of MCP servers' tools in this generation, each with its input and outcome. */
   readonly #done: string[] = [];
 
   constructor(parts: ToolboxParts) {
@@ -69,7 +69,7 @@ export class Toolbox {
     this.#served = session === null ? null : { session, gate: report.gate };
   }
 
-  /** The calls of servers' tools so far with their outcomes, for a later prompt of the turn; empty without calls. */
+  /** The generation's calls of servers' tools, with outcomes, for a later prompt of the turn; empty without calls. */
   get summary(): string {
     return this.#done.join('\n');
   }
@@ -84,8 +84,8 @@ export class Toolbox {
   }
 
   /**
-   * True once a model's answer was reported to the gate. Then every further answer is reported, and the gate limits
-   * their number.
+   * True once a model's answer of the turn was reported to the gate, also before a restart. Then every further answer
+   * is reported, and the gate limits their number.
    */
   get isStepping(): boolean {
     return this.#isStepping;

@@ -25,7 +25,10 @@ export type FolderScan = {
   /** The folder with its links resolved. */
   readonly folder: string;
   readonly files: readonly FoundFile[];
-  /** Digest of the folder, the names and all contents; `null` without files. */
+  /**
+   * Digest of the folder, and of each file's path, link and content; `null` without files. Of a file over 16 MiB, the
+   * first 16 MiB and its times count.
+   */
   readonly digest: string | null;
 };
 
@@ -290,7 +293,7 @@ const ABSENT: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR']);
 /** The content of a file, or why the content is unknown. `mark` changes with the content, if that is known. */
 type FilePrint = Pick<FoundFile, 'size' | 'text' | 'remark'> & { readonly mark: string };
 
-/** A cache of file hashes. A file is hashed again when its size, times or inode change. */
+/** A cache of file hashes. A file is hashed again when its size, times, inode or link change. */
 export class FileHashes {
   readonly #known = new Map<string, { readonly by: string; readonly print: FilePrint }>();
 

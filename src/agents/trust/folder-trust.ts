@@ -32,7 +32,7 @@ export type FolderGate = {
    * the channel, unless an operator left these files untrusted.
    */
   admit(seat: Seat): Promise<void>;
-  /** Like `admit`, but skips the scan when the last scan was recent. Cheap enough for frequent calls. */
+  /** Like `admit`, but resolves without a check when the last scan was recent. Cheap enough for frequent calls. */
   glance(seat: Seat): Promise<void>;
 };
 
@@ -133,7 +133,7 @@ export class FolderTrust implements TrustCommands {
     };
   }
 
-  /** Leaves the agent stopped beside its present files. Without an id, revokes every earlier decision, too. */
+  /** Refuses the folder's present files: the agent is not started there. Without an id, also revokes all decisions. */
   async distrust(agent: AgentId, id: string | null, request: Asked): Promise<Answer> {
     const known = await this.standing(agent);
     const digest = known?.scan.digest ?? null;
@@ -325,8 +325,9 @@ export function namesOf(files: readonly FoundFile[]): string {
 }
 
 /**
- * The files of a folder for operators, at most 20: names, powers, and the beginnings of texts. Invisible characters are
- * shown; `clean` redacts secrets. A text that was cut has its whole size.
+ * The files of a folder for operators, at most 20: names, powers, and the beginnings of texts. All texts together have
+ * about 5,000 characters: later files have no text. A cut text ends with the file's size. Invisible characters are
+ * shown; `clean` redacts secrets.
  */
 export function foundDetail({ files }: Pick<FolderScan, 'files'>, clean: (text: string) => string): string {
   const listed = files.slice(0, MOST_LISTED).map((file) => `${headOf(file)}\n  ${powersOf(file)}`);
