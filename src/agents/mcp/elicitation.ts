@@ -25,8 +25,8 @@ type ServerQuestion = Pick<GatedCall, 'detail' | 'input' | 'unaskable' | 'form' 
 
 /**
  * Asks people a server's question in the middle of a call. People answer in words that fill in the question's form, if
- * any. A denial by people or by a rule declines. No answer, an answer that does not fit the form, or the end of the
- * turn cancels.
+ * any. A denial by people or by a rule declines, as does a question that nobody can be asked. No answer, an answer that
+ * does not fit the form, or the end of the turn cancels.
  */
 export async function askPeople(asked: ElicitRequestParams, asking: ServerAsking): Promise<ElicitResult> {
   const { gate, withdrawn } = asking;

@@ -254,7 +254,7 @@ function readKnown(text: string | null): Readonly<Record<string, KnownTool>> {
 }
 
 const LONGEST_WORDS = 500;
-/** Most stored definitions of one server. */
+/** Most stored definitions of one server. The oldest are deleted: their tools then count as never accepted. */
 const MOST_KNOWN = 1_000;
 /** Time without use after which a server is stopped, in milliseconds. */
 const IDLE_MS = 600_000;

@@ -60,7 +60,10 @@ export type GateVerdict =
   | { readonly verdict: 'go'; readonly words?: string }
   | { readonly verdict: 'refused'; readonly code: RefusalCode; readonly words: string };
 
-/** Refused by a rule, denied by people, or withdrawn before a decision, as at the end of the generation. */
+/**
+ * Why a call was refused. `AGENT_TOOL_NOT_ALLOWED`: by a rule. `DENIED`: by people, or because nobody could be asked.
+ * `CANCELLED`: nobody decided, for example because the generation ended.
+ */
 type RefusalCode = 'AGENT_TOOL_NOT_ALLOWED' | 'DENIED' | 'CANCELLED';
 
 /** The outcome of an allowed call. */
