@@ -321,7 +321,8 @@ function missing(name: string, page: string): CheckResult {
 /**
  * Checks that each agent with a seat can start: sends a model one short prompt, opens and closes a session of a coding
  * agent, looks for a command's program, looks for a remote agent's token. Of agents with the same backend and the same
- * decision about the folder, only the first is tried; its finding counts for all. Each remote agent is tried.
+ * decision about the folder, only the first is tried; its finding counts for all. Each
+ * remote agent is tried, and each agent in a folder that is not trusted.
  */
 async function tryAgents(parts: BackendsParts): Promise<readonly CheckResult[]> {
   const { agents, channels } = parts.config;
@@ -334,7 +335,9 @@ async function tryAgents(parts: BackendsParts): Promise<readonly CheckResult[]> 
       if (agent.backend.kind === 'scripted') continue;
       const folder = parts.trust === undefined ? null : await folderStanding(agent, parts.trust);
       const shared = `${folder?.decision?.choice} ${JSON.stringify(agent.backend)}`;
-      const key = agent.backend.kind === 'remote' ? agent.id : shared;
+      const isOwn =
+        agent.backend.kind === 'remote' || (folder?.scan.digest != null && folder.decision?.choice !== 'trusted');
+      const key = isOwn ? agent.id : shared;
       const found = known.get(key) ?? (await tryOne(agent, parts, backends));
       known.set(key, found);
       findings.push({ ...found, what: `${agent.id}: start` });

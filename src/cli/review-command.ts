@@ -281,10 +281,13 @@ async function untilRunning(world: ReviewWorld, bot: { readonly exitCode: number
   }
 }
 
+/** Settings that a private Conch does not take over: it serves one channel, with a store of its own. */
+const LEFT_OUT: ReadonlySet<string> = new Set(['channels', 'adapters', 'crews', 'store', '$schema']);
+
 function privateConfig({ primary, reviewer }: ReviewCall, file: string | null): object {
   const known: unknown = file === null ? {} : parse(readFileSync(file, 'utf8'));
-  const { channels: _channels, adapters: _adapters, $schema: _schema, ...settings } = z.looseObject({}).parse(known);
-  return { ...settings, channels: [{ id: PRIVATE_CHANNEL, agents: [primary, reviewer] }] };
+  const kept = Object.entries(z.looseObject({}).parse(known)).filter(([key]) => !LEFT_OUT.has(key));
+  return { ...Object.fromEntries(kept), channels: [{ id: PRIVATE_CHANNEL, agents: [primary, reviewer] }] };
 }
 
 /** Returns a port on which nobody listens at the moment. */

@@ -22,6 +22,7 @@ import { atMost } from '../lib/keyed.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import { planOf, plansWord } from '../turns/channel-plan.ts';
 import type { KeptTexts } from '../turns/floor-store.ts';
+import { VARIABLE_FILES } from './runs/tool-judge.ts';
 import type { Plans } from '../turns/channel-plan.ts';
 import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 
@@ -289,12 +290,12 @@ async function acp(parts: SharedParts, doors: Doors): Promise<Maker> {
 }
 
 /**
- * The sandbox of an agent; `undefined` for none. It hides the data folder, the configuration and the file of
+ * The sandbox of an agent; `undefined` for none. It hides the data folder, the configuration and the files of
  * variables.
  */
 function sandboxOf({ dataDir, file }: Config, agent: AgentId, wanted: SandboxWish): SandboxPlan | undefined {
   if (wanted === undefined || wanted === false) return undefined;
-  const hidden = [dataDir, '.env', ...(file === null ? [] : [file])].map((path) => resolve(path));
+  const hidden = [dataDir, ...VARIABLE_FILES, ...(file === null ? [] : [file])].map((path) => resolve(path));
   const network = wanted === 'offline' ? null : { hosts: wanted === true ? null : wanted, ports: [] };
   return { home: resolve(dataDir, 'homes', agent), hidden, readable: [], network };
 }

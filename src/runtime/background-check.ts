@@ -47,6 +47,7 @@ const MOST_PROBLEMS = 20;
 export class BackgroundCheck {
   readonly #parts: BackgroundCheckParts;
   #timer: Timer | null = null;
+  #isOver = false;
   #running: CheckUnderWay | null = null;
   #isDamaged: boolean;
 
@@ -69,6 +70,7 @@ export class BackgroundCheck {
   }
 
   stop(): void {
+    this.#isOver = true;
     this.#timer?.cancel();
     this.#timer = null;
     const running = this.#running;
@@ -94,7 +96,7 @@ export class BackgroundCheck {
     for (const problem of problems) log.error({ file: path, problem }, DAMAGED);
     if (problems.length === 0) log.info({ file: path }, 'the database was checked and is whole');
     await store.keyValues.remember(CHECKED.owner, CHECKED.name, JSON.stringify({ at: clock.now(), problems }));
-    this.#after(EVERY_MS);
+    if (!this.#isOver) this.#after(EVERY_MS);
   }
 
   #failed(error: unknown): void {

@@ -228,6 +228,7 @@ describe("Conch's own configuration, token and page", () => {
     ['it is written by a shell', 'Bash', { command: 'echo {} > turnConfig.json' }],
     ['it is changed by a server', 'mcp__files__write_file', { path: join(disk, 'turnConfig.json') }],
     ['the environment of the next start is changed', 'Edit', { file_path: resolve('.env') }],
+    ['the environment of the service is changed', 'Edit', { file_path: resolve('conch.env') }],
     ['the token is read', 'Read', { file_path: '.conch/console-token' }],
     ['the token is read by way of a link', 'Read', { file_path: 'data/console-token' }],
     ['the token is read by a command', 'Bash', { command: 'cat .conch/console-token' }],
@@ -287,9 +288,13 @@ describe("Conch's own configuration, token and page", () => {
     expect(all('echo hunter2')).toMatchObject({ verdict: 'ask', caution: 'its input contains a secret' });
   });
 
-  test('need an approval when an agent inside the data folder reads the token', () => {
-    expect(judged('inside', 'Read', { file_path: '../console-token' })).toMatchObject({ verdict: 'ask' });
-  });
+  test.each(['console-token', 'agent-tokens.json', 'mcp-logins/one.json', 'conch.db'])(
+    'need an approval when an agent inside the data folder reads %s',
+    (name) => {
+      expect(judged('inside', 'Read', { file_path: `../${name}` })).toMatchObject({ verdict: 'ask' });
+      expect(judged('inside', 'Read', { file_path: 'own.txt' })).toMatchObject({ verdict: 'allow' });
+    },
+  );
 });
 
 describe('a tool call of an agent in a channel', () => {

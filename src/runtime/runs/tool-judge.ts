@@ -386,10 +386,21 @@ export function workPlaceOf(
   const folder = resolve('cwd' in backend && backend.cwd !== undefined ? backend.cwd : '.');
   const both = (path: string): readonly string[] => [path, realpath(path) ?? path];
   const isInside = both(dataDir).some((data) => both(folder).some((each) => `${each}/`.startsWith(`${data}/`)));
-  const data = both(isInside ? join(dataDir, 'console-token') : dataDir);
-  const own = { config: [...both(file ?? resolve('turnConfig.json')), ...both(resolve('.env'))], data };
+  // All of the data folder but the part in which the agent works, also files that are made later.
+  const parts = [...DATA_FILES, ...namesIn(dataDir)].map((name) => join(dataDir, name));
+  const isAround = (path: string): boolean =>
+    both(path).some((at) => both(folder).some((each) => `${each}/`.startsWith(`${at}/`)));
+  const data = (isInside ? parts.filter((path) => !isAround(path)) : [dataDir]).flatMap((path) => both(path));
+  const config = [file ?? 'turnConfig.json', ...VARIABLE_FILES].flatMap((path) => both(resolve(path)));
+  const own = { config, data };
   return { folder, home: homedir(), realpath: (path) => realpath(path), namesIn, own };
 }
+
+/** The files of environment variables of Conch: its own, and that of its service. In the folder of its start. */
+export const VARIABLE_FILES: readonly string[] = ['.env', 'conch.env'];
+
+/** Names in the data folder that hold tokens, logins or the database. */
+const DATA_FILES = ['console-token', 'agent-tokens.json', 'mcp-logins', 'conch.db', 'shared.db'];
 
 function namesIn(folder: string): readonly string[] {
   try {
