@@ -41,6 +41,8 @@ function configure(folder: string, dev: readonly string[], qa: readonly string[]
   const config = {
     agents: [agent(folder, 'dev', ...dev), agent(folder, 'qa', ...qa)],
     channels: [{ id: 'console:x', agents: ['dev'] }],
+    // A review without a running Conch has a store of its own. Nobody answers at this address.
+    store: { postgres: 'postgres://conch@127.0.0.1:1/conch' },
   };
   writeFileSync(join(folder, 'turnConfig.json'), JSON.stringify(config));
 }
