@@ -75,7 +75,7 @@ function withOpenLinks(text: string): string {
 }
 
 /** Returns the text of a message. Without a webhook, the bot posts it with the agent's name in front. */
-export function contentOf(content: Content, isWebhook: boolean, withFile = true): string {
+function contentOf(content: Content, isWebhook: boolean, withFile = true): string {
   const { speaker, kind } = content;
   if (kind === 'draft') return draftOf(speaker, content.text, isWebhook);
   const { text } = shownOf(content, withFile);

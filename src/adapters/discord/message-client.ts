@@ -11,7 +11,7 @@ import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } fro
 import { ChatError } from '../port.ts';
 import { platformChannel, timeOf, CODES, isUnknownMessage, rejectionOf, wordsOf } from './client.ts';
 import type { Call, Calls, Self } from './client.ts';
-import { FILE_ABOVE, bodyOf, contentOf, endsWithCursor, isCardButton, sameContent, shownOf } from './content.ts';
+import { FILE_ABOVE, bodyOf, endsWithCursor, isCardButton, sameContent, shownOf } from './content.ts';
 import { PAGE, pageSchema, readPages } from './history.ts';
 import type { Places } from './places.ts';
 import { avatarUrlOf, sameName, usernameOf } from './identity.ts';
@@ -230,7 +230,7 @@ class BotMessages implements MessageClient {
 /** Returns whether the message is this post: the same text and author, or the same nonce. */
 function isPost({ author, content, nonce, webhook_id: by }: SeenMessage, post: Content): boolean {
   const byWebhook = typeof by === 'string';
-  if ([true, byWebhook].some((withFile) => sameContent(content, contentOf(post, byWebhook, withFile)))) {
+  if ([true, byWebhook].some((withFile) => sameContent(content, bodyOf(post, byWebhook, withFile).content))) {
     return !byWebhook || (post.speaker !== null && sameName(author.username, usernameOf(post.speaker)));
   }
   return !byWebhook && post.outboxId !== null && nonce === nonceOf(post.outboxId);

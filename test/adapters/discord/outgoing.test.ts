@@ -269,6 +269,14 @@ describe('a post whose outcome is unknown', () => {
     expect(await rig.again().find(rig.channel, sent)).toBe(id);
   });
 
+  test('is found when a link in it was written out because its label names another host', async () => {
+    rig = await sendingRig();
+    const sent = post(DEV, 'See [docs.example.com](https://example.com/docs).');
+    const id = await rig.outgoing.post(rig.channel, sent);
+    expect(rig.conversation()).toEqual(['Dev: See docs.example.com (<https://example.com/docs>).']);
+    expect(await rig.again().find(rig.channel, sent)).toBe(id);
+  });
+
   test('cannot be searched where the history is hidden', async () => {
     rig = await sendingRig();
     const sent = post(DEV, 'Hello.');
