@@ -268,13 +268,14 @@ export class Posts {
   }
 
   /**
-   * Searches for a post in its thread, then in its channel. Resolves with `null` when neither has the post. A thread
-   * that refuses the search counts as one without the post.
+   * Searches for a post in its thread, then in its channel. Resolves with `null` when neither has the post, or when the
+   * thread is gone. Rejects as `refused` when a thread refuses the search and the channel lacks the post.
    */
   find(channel: ChannelId, post: OutgoingPost): Promise<MessageRef | null> {
     return this.#untilSettled(channel, async () => {
-      const inThread = post.thread === undefined ? null : await this.#findIn(post.thread, post).catch(unlessRefused);
-      return inThread ?? this.#findIn(channel, post);
+      if (post.thread === undefined) return this.#findIn(channel, post);
+      const inThread = this.#findIn(post.thread, post).catch(unlessGone);
+      return (await inThread.catch(unlessRefused)) ?? (await this.#findIn(channel, post)) ?? inThread;
     });
   }
 
@@ -330,6 +331,13 @@ export class Posts {
 export function unlessRefused(error: unknown): null {
   if (error instanceof ChatError && error.fault === 'refused') return null;
   throw error;
+}
+
+/** Returns `null` for a thread that is gone. A refusal by a thread is thrown without its cause, which blames the channel. */
+function unlessGone(error: unknown): null {
+  if (!(error instanceof ChatError) || error.fault !== 'refused') throw error;
+  if (error.channelIsGone) return null;
+  throw new ChatError(error.message, { method: error.method, channel: error.channel, fault: 'refused' });
 }
 
 function contentOf({ speaker, text, epoch, outboxId, buttons = [] }: OutgoingPost): Content {

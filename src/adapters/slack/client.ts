@@ -212,6 +212,7 @@ export function chatError(error: unknown, where: { readonly method: string; read
     fault,
     ...defined({ retryAfterMs }),
     ...(code === undefined ? {} : { cause: new SlackRefusal(code) }),
+    ...(code === 'thread_not_found' ? { channelIsGone: true } : {}),
   });
 }
 

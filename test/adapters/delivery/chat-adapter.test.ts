@@ -107,6 +107,18 @@ describe("T37 a post in a thread that shares its channel's floor", () => {
     expect(platform.shown()).toEqual(['post Dev: whole']);
   });
 
+  test('is not taken as missing when the thread refuses the search, unless the thread is gone', async () => {
+    for (const more of [{}, { retryAfterMs: 60_000 }]) {
+      const platform = fakePlatform();
+      const post = inThread('whole');
+      await platform.sender.post(CHANNEL, post);
+      platform.fail('own', { fault: 'refused', channel: THREAD, ...more });
+      await expect(platform.sender.find(CHANNEL, post)).rejects.toMatchObject({ fault: 'refused', retryAfterMs: null });
+      platform.fail('own', { fault: 'refused', channel: THREAD, channelIsGone: true });
+      expect(await platform.sender.find(CHANNEL, post)).toBeNull();
+    }
+  });
+
   test("does not move the channel's card", async () => {
     const platform = fakePlatform();
     platform.sender.card(CHANNEL, floorView('open'));

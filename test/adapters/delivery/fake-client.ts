@@ -27,6 +27,7 @@ export type Fault = {
   readonly fault: ChatError['fault'];
   readonly done?: boolean;
   readonly retryAfterMs?: number;
+  readonly channelIsGone?: boolean;
   readonly kind?: Content['kind'];
   readonly channel?: string;
   readonly times?: number;
@@ -58,9 +59,9 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
     if (found === undefined) return act();
     found.left -= 1;
     if (found.left === 0) faults.splice(faults.indexOf(found), 1);
-    const { fault, done = false, retryAfterMs } = found.fault;
+    const { fault, done = false, retryAfterMs, channelIsGone = false } = found.fault;
     if (done) act();
-    const more = retryAfterMs === undefined ? {} : { retryAfterMs };
+    const more = { channelIsGone, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
     throw new ChatError(`${method} went wrong`, { method, channel, fault, ...more });
   }
   const at = (id: string): Message | undefined => messages.find((message) => message.id === id);

@@ -173,6 +173,15 @@ describe('a post whose call fails', () => {
     expect([before, found]).toEqual([null, id]);
   });
 
+  test('is not in a thread that is gone, so its channel is searched', async () => {
+    const { outgoing, channel, slack } = await speaking();
+    const post = said('hello', { thread: `${channel}/1700000000.000001` });
+    expect(await outgoing.find(channel, post)).toBeNull();
+    const id = await outgoing.post(channel, { ...said('hello'), outboxId: post.outboxId });
+    expect(await outgoing.find(channel, post)).toBe(id);
+    expect(slack.read(slack.ids.channel)).toHaveLength(1);
+  });
+
   test('is not reported as missing when the history cannot be read', async () => {
     const { outgoing, channel, slack } = await speaking();
     slack.fail('conversations.history', { kind: 'ratelimited', retryAfterSeconds: 30 });
