@@ -356,6 +356,13 @@ function lateWords(refusals: Refusals | undefined): string {
   return `\n(said at ${time} UTC, when this channel took no messages)`;
 }
 
+const MARKS = /(?:\n\(said at \d\d:\d\d UTC, when this channel took no messages\))?(?:\n\(possible repeat\))?$/;
+
+/** Removes the marks of a late and repeated text. The marks are not stored, so a search must not depend on them. */
+export function withoutMarks(text: string): string {
+  return text.replace(MARKS, '');
+}
+
 /** Replaces the text of every message after the first of a closed, split question with `PART_OVER`. */
 async function collapse(adapter: ChatAdapter, row: OutboxRow): Promise<void> {
   if (!endsQuestion(row)) return;

@@ -2,6 +2,7 @@ import type { RawFile } from 'discord.js';
 import { fenceAfter, splitText } from '../../turns/text/split.ts';
 import type { Fence } from '../../turns/text/split.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
+import { withoutMarks } from '../delivery/chat-adapter.ts';
 import type { ButtonOpens, CardButton } from '../delivery/card.ts';
 import type { Content } from '../delivery/message-client.ts';
 import type { Speaker } from '../port.ts';
@@ -156,11 +157,12 @@ export function shownOf(
   withFile = true,
 ): { readonly text: string; readonly files: readonly RawFile[] } {
   const { kind, text, speaker, epoch } = content;
-  if (kind !== 'post' || text.length <= (speaker === null ? TEXT_LIMIT : FILE_ABOVE)) return { text, files: [] };
+  const { length } = withoutMarks(text);
+  if (kind !== 'post' || length <= (speaker === null ? TEXT_LIMIT : FILE_ABOVE)) return { text, files: [] };
   const end = speaker === null ? endOf(text) : '';
   const [head = ''] = splitText(text, Math.min(HEAD_LENGTH, TEXT_LIMIT - NOTE_LENGTH - end.length));
   const name = speaker === null ? 'question.md' : `${speaker.id}-${epoch ?? 0}.md`;
-  const whole = `This is the beginning; the whole text (${text.length.toLocaleString('en-US')} characters)`;
+  const whole = `This is the beginning; the whole text (${length.toLocaleString('en-US')} characters)`;
   if (!withFile)
     return { text: `${head}\n\n⚠️ ${whole} needs a file, and the bot lacks the permission "Attach Files".`, files: [] };
   return { text: `${head}\n\n📎 ${whole} is in the file.${end}`, files: [textFile({ name, text })] };
@@ -183,7 +185,7 @@ export function textFile({ name, text }: { readonly name: string; readonly text:
   return { name, data: Buffer.from(text.toWellFormed(), 'utf8'), contentType: `text/${type}; charset=utf-8` };
 }
 
-/** Compares two contents without white space and invisible characters, which platforms trim or fold. */
+/** Compares two contents without marks, and without white space and invisible characters, which platforms trim or fold. */
 export function sameContent(one: string, other: string): boolean {
   return comparable(one) === comparable(other);
 }
@@ -246,5 +248,7 @@ function openAt(text: string): Fence | null {
 }
 
 function comparable(content: string): string {
-  return content.normalize('NFC').replaceAll(/[\s\p{Cf}]+/gu, '');
+  return withoutMarks(content)
+    .normalize('NFC')
+    .replaceAll(/[\s\p{Cf}]+/gu, '');
 }

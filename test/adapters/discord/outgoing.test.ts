@@ -277,6 +277,23 @@ describe('a post whose outcome is unknown', () => {
     expect(await rig.again().find(rig.channel, sent)).toBe(id);
   });
 
+  test('is found with or without the marks of a late and repeated post, also when it is a file', async () => {
+    rig = await sendingRig();
+    const late = '\n(said at 11:20 UTC, when this channel took no messages)';
+    for (const text of ['Hello.', 'A long text. '.repeat(600)]) {
+      for (const marks of [late, '\n(possible repeat)', `${late}\n(possible repeat)`]) {
+        const sent = post(DEV, text);
+        const marked = { ...sent, text: `${text}${marks}` };
+        const id = await rig.outgoing.post(rig.channel, marked);
+        expect(await rig.again().find(rig.channel, sent)).toBe(id);
+        rig.server.remove(id);
+        const plain = await rig.outgoing.post(rig.channel, sent);
+        expect(await rig.again().find(rig.channel, marked)).toBe(plain);
+        rig.server.remove(plain);
+      }
+    }
+  });
+
   test('cannot be searched where the history is hidden', async () => {
     rig = await sendingRig();
     const sent = post(DEV, 'Hello.');
