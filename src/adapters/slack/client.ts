@@ -125,7 +125,7 @@ export function isDirect(channel: ChannelId): boolean {
   return platformChannel(channel).channel.startsWith('D');
 }
 
-/** Looks up the names of Slack's users. */
+/** Looks up the names of Slack's users, and which of them are bots. */
 export type People = {
   /**
    * Returns a user's display name. When Slack fails or takes longer than 1.5 s: the name from the cache, else the id.
@@ -134,6 +134,8 @@ export type People = {
   readonly name: (user: string) => Promise<string>;
   /** Returns a name from the cache, however old; `null` when the cache lacks the user. */
   readonly known: (user: string) => string | null;
+  /** Whether the user is a bot, after `name` looked up the user. False when Slack did not tell. */
+  readonly isBot: (user: string) => boolean;
 };
 
 const REMEMBERED = 5_000;
@@ -147,6 +149,7 @@ const answerSchema = z.looseObject({
   user: z.looseObject({
     name: text,
     real_name: text,
+    is_bot: z.boolean().nullish().catch(null),
     profile: z.looseObject({ display_name: text, real_name: text }).nullish().catch(null),
   }),
 });
@@ -158,22 +161,24 @@ export function createPeople(ports: {
   readonly timers: Timers;
   readonly log: Logger;
 }): People {
-  const found = new BoundedMap<string, { readonly name: string; readonly until: Instant }>(REMEMBERED);
+  const found = new BoundedMap<string, { readonly name: string; readonly isBot: boolean; readonly until: Instant }>(
+    REMEMBERED,
+  );
   const asking = new Map<string, Promise<string>>();
 
-  function remember(user: string, name: string, forMs: number): string {
-    found.set(user, { name, until: ports.clock.now() + forMs });
-    return name;
+  function remember(user: string, is: { readonly name: string; readonly isBot: boolean }, forMs: number): string {
+    found.set(user, { ...is, until: ports.clock.now() + forMs });
+    return is.name;
   }
 
   async function ask(user: string): Promise<string> {
     try {
       const answer = answerSchema.parse(await ports.web.users.info({ user })).user;
       const names = [answer.profile?.display_name, answer.profile?.real_name, answer.real_name, answer.name];
-      return remember(user, names.find(Boolean) ?? user, FRESH_MS);
+      return remember(user, { name: names.find(Boolean) ?? user, isBot: answer.is_bot === true }, FRESH_MS);
     } catch (error) {
       ports.log.debug({ user, why: reasonOf(error) }, 'a name was not found');
-      return remember(user, found.get(user)?.name ?? user, FAILED_FRESH_MS);
+      return remember(user, found.get(user) ?? { name: user, isBot: false }, FAILED_FRESH_MS);
     } finally {
       asking.delete(user);
     }
@@ -190,6 +195,7 @@ export function createPeople(ports: {
       return name === LATE ? (known?.name ?? user) : name;
     },
     known: (user) => found.get(user)?.name ?? null,
+    isBot: (user) => found.get(user)?.isBot === true,
   };
 }
 

@@ -196,13 +196,15 @@ async function takeStopped(ports: EventsPorts, { at, user }: Extract<Local, { ki
   if (floor !== null) ports.interactions.typed({ user, line: '/stop', at: floor === own ? channel : at, floor });
 }
 
-/** Runs the command that a reaction means. Slack's event does not name the thread of the message. */
-function takeReaction(
-  { queries, interactions }: EventsPorts,
+/** Runs the command that a person's reaction means. Slack's event does not name the thread of the message. */
+async function takeReaction(
+  { queries, people, interactions }: EventsPorts,
   { channel, ts, user, meaning }: Extract<Local, { kind: 'reacted' }>,
-): void {
+): Promise<void> {
   const meant = queries.reaction?.(channelId(channel), messageId(channel, ts), meaning) ?? null;
   if (meant === null) return;
+  await people.name(user);
+  if (people.isBot(user)) return;
   const { line, drawnFor } = meant;
   const at = { ...platformChannel(meant.channel), broadcast: false };
   interactions.typed({ user, line, at, floor: meant.channel, ...defined({ drawnFor }) });

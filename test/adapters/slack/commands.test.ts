@@ -63,6 +63,17 @@ describe('a reaction', () => {
     expect(ears.runs.every((run) => run.channel === floor && run.by.id === ann)).toBe(true);
     await until('the answers', () => slack.ephemerals(ann).length === 3);
   });
+
+  test("of another app's bot runs nothing", async () => {
+    const { slack, ears } = await begin();
+    const { ann, channel } = slack.ids;
+    const ts = slack.write(ann, channel, 'The list lacks a header');
+    slack.react(slack.user('Deploy', true), channel, ts, 'white_check_mark');
+    slack.react(ann, channel, ts, 'white_check_mark');
+    await slack.events.settled();
+    await until('the answer', () => slack.ephemerals(ann).length === 1);
+    expect(ears.runs.map(({ by }) => by.id)).toEqual([ann]);
+  });
 });
 
 test('a message has a link in the workspace', async () => {

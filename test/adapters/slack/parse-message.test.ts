@@ -246,7 +246,7 @@ describe('the floor of a message', () => {
 });
 
 describe('a message for the intake', () => {
-  const people = { name: async (id: string) => (id === 'U1' ? 'Ann' : id), known: () => null };
+  const people = { name: async (id: string) => (id === 'U1' ? 'Ann' : id), known: () => null, isBot: () => false };
   const self = { userId: 'UAPP', botId: 'BAPP', appId: 'A0' };
   const reading = { self, queries: sights([placeOf('C1')]), people, userGroups: { S1: 'dev' } };
 

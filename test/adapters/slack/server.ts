@@ -77,7 +77,7 @@ export type SlackServer = People &
     readonly attempts: readonly Attempt[];
     /** Payloads that were dropped after all attempts, or by a fault. */
     readonly lost: readonly Json[];
-    user(name: string): string;
+    user(name: string, bot?: boolean): string;
     channel(name: string, kind?: Channel['kind']): string;
     group(handle: string, users: readonly string[]): string;
     setGroup(group: string, users: readonly string[]): void;
@@ -200,7 +200,7 @@ function identity(
 
 function setting(world: World): Pick<SlackServer, 'user' | 'channel' | 'group' | 'setGroup' | 'setScopes'> {
   return {
-    user: (name) => addUser(world, name).id,
+    user: (name, bot) => addUser(world, name, bot).id,
     channel(name, kind = 'channel') {
       const channel = addChannel(world, name, kind);
       for (const user of world.users.keys()) channel.members.add(user);
