@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { retry } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';
+import { AdapterError } from '../port.ts';
 
 /** Backoff between calls to a platform that cannot be reached. */
 export const CONNECT_RETRY = { firstMs: 1_000, longestMs: 60_000 };
@@ -12,16 +13,16 @@ type ConnectPorts = { readonly timers: Timers; readonly log: Logger; readonly si
 export type Judgement = (error: unknown) => Error | number;
 
 /**
- * Creates a retry for one platform. The retry repeats work until the work succeeds or the judgement returns an error.
- * Waits 1 s, doubling to 60 s, or longer by the judgement. Logs each failure before a wait. Rejects with the
- * judgement's error, or with the signal's reason.
+ * Creates a retry for one platform. The retry repeats work until the work succeeds, rejects with an `AdapterError`, or
+ * the judgement returns an error. Waits 1 s, doubling to 60 s, or longer by the judgement. Logs each failure before a
+ * wait. Rejects with that error, or with the signal's reason.
  */
 export function createConnectRetry(platform: string, ports: ConnectPorts) {
   return <T>(work: () => Promise<T>, judge: Judgement): Promise<T> =>
     retry(work, CONNECT_RETRY, {
       ...ports,
       judge({ error }) {
-        const judged = judge(error);
+        const judged = error instanceof AdapterError ? error : judge(error);
         if (judged instanceof Error) throw judged;
         return { notBeforeMs: judged };
       },

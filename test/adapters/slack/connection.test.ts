@@ -205,6 +205,15 @@ describe('a program that Slack refuses', () => {
     expect(error.message).toContain('SLACK_BOT_TOKEN (token_revoked)');
   });
 
+  test('row 37: the token of a person instead of a bot ends the start with instructions', async () => {
+    const extra = { ok: true, user_id: 'U0LOOPBACK1' };
+    const error = await refused({
+      first: (slack) => void slack.fail({ method: 'auth.test', times: null }, { kind: 'error', error: '', extra }),
+    });
+    expect(error).toBeInstanceOf(AdapterError);
+    expect(error.message).toContain('SLACK_BOT_TOKEN is the token of a person');
+  });
+
   test('row 37: an app token without its scope ends the start with instructions', async () => {
     const error = await refused({ slack: { appScopes: [] } });
     expect(error).toBeInstanceOf(AdapterError);
