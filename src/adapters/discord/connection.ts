@@ -23,8 +23,8 @@ type ConnectionPorts = Pick<AdapterParts, 'memory' | 'clock' | 'timers' | 'log'>
   /** The bot's user id. Stored sessions of another bot are not resumed. */
   readonly bot: string;
   /**
-   * Handles one event. Returns a promise that resolves when a message, edit or deletion is durable; `null` for all
-   * other events. Never rejects.
+   * Handles one event. Returns a promise that resolves when a message, edit, deletion or reaction is durable; `null` for
+   * all other events. Never rejects.
    */
   readonly dispatch: (event: string, payload: unknown) => Promise<unknown> | null;
   /** Called when a connection that worked is lost. */
@@ -293,8 +293,8 @@ type SessionsPorts = Pick<AdapterParts, 'memory' | 'timers' | 'log'> & { readonl
 
 /**
  * The gateway's sessions, stored so that Discord replays missed events after a restart. Stored under
- * `session:<bot>:<shard>`, at most once a second. The stored sequence never passes a message, edit or deletion that is
- * not durable: after a crash Discord sends the rest again.
+ * `session:<bot>:<shard>`, at most once a second. The stored sequence never passes a message, edit,
+ * deletion or reaction that is not durable: after a crash Discord sends the rest again.
  */
 export class Sessions {
   readonly #ports: SessionsPorts;

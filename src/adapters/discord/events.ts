@@ -37,9 +37,9 @@ export type EventsPorts = Pick<AdapterParts, 'intake' | 'log'> & {
 };
 
 /**
- * Returns the handler of gateway events. For messages, edits and deletions it returns a promise that resolves when the
- * event is durable, and never when the channel's queue is full: the history is read then. Returns `null` for all other
- * events. Events that do not match their schema are dropped.
+ * Returns the handler of gateway events. For messages, edits, deletions and reactions it returns a promise that resolves
+ * when the event is durable, and never when the channel's queue is full: the history is read then. Returns `null` for
+ * all other events. Events that do not match their schema are dropped.
  */
 export function createEvents(ports: EventsPorts): (event: string, payload: unknown) => Promise<unknown> | null {
   const overfull = new Set<ChannelId>();
@@ -124,12 +124,15 @@ const EVENTS: ReadonlyMap<string, Listener> = new Map([
 ]);
 
 /** Takes a reaction that means a command. Ignores other reactions, and reactions of programs. */
-function takeReaction(here: EventContext, { channel_id: channel, ...reaction }: z.infer<typeof reactionSchema>): void {
+function takeReaction(
+  here: EventContext,
+  { channel_id: channel, ...reaction }: z.infer<typeof reactionSchema>,
+): Promise<unknown> | null {
   const { places, interactions } = here;
   const kind = reactionKind(reaction.emoji.name ?? '');
   const author = reaction.member?.user;
-  if (kind === null || author == null || author.bot === true || places.at(channel) === null) return;
-  void here.push(channelId(channel), async () => {
+  if (kind === null || author == null || author.bot === true || places.at(channel) === null) return null;
+  return here.push(channelId(channel), async () => {
     const where = await places.resolve(channel);
     if (where === null) return;
     await interactions.reacted({ ...reaction, author, kind, channel: where.channel });

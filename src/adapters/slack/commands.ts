@@ -38,10 +38,10 @@ export type Ack = (reply?: object) => Promise<void>;
 /** A command line for a floor. `drawnFor`: the question or turn of the button, form or reaction that sent the line. */
 export type Order = { readonly floor: ChannelId; readonly line: string; readonly drawnFor?: string };
 
-/** Runs a command line for a person and shows them the answer. */
+/** Runs a command line for a person and shows them the answer. Resolves when the command is stored or has failed. */
 export async function command(ports: CommandPorts, asker: Recipient, order: Order): Promise<void> {
   const line = withMessageIds(order.line, asker.at);
-  await answer(ports, asker, await obey(ports, asker.user, { ...order, line }));
+  void answer(ports, asker, await obey(ports, asker.user, { ...order, line }));
 }
 
 /**

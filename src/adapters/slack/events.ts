@@ -46,8 +46,8 @@ type EventsPorts = MessageContext &
 /** Handles the payloads that Slack sends. */
 export type Events = {
   /**
-   * Acknowledges a message, edit or deletion once it is durable, and a form within 2.3 s. Acknowledges a click or slash
-   * command at once, and a reaction or Slack's Stop button when its command begins. Unknown payloads are acknowledged,
+   * Acknowledges a message, an edit, a deletion, and the command of a reaction or of Slack's Stop button once it is
+   * durable, and a form within 2.3 s. Acknowledges a click or slash command at once. Unknown payloads are acknowledged,
    * too: otherwise Slack would send them again. Rejects when Slack must send the payload again.
    */
   readonly take: (body: unknown, ack: Ack) => Promise<void>;
@@ -137,7 +137,7 @@ async function takeSaid(ports: EventsPorts, message: Said): Promise<void> {
   ports.sender.seen(found.channel);
   await intake.message(human);
   if (line === null || !(await ports.isFirst(found.channel, human.id))) return;
-  ports.interactions.typed({ user: message.by, line, at: message, floor: found.channel });
+  void ports.interactions.typed({ user: message.by, line, at: message, floor: found.channel });
 }
 
 /** Opens the floor of the message's thread if that is needed, then converts the message. */
@@ -193,7 +193,7 @@ async function takeStopped(ports: EventsPorts, { at, user }: Extract<Local, { ki
   const channel = { ...at, thread: null };
   const own = floorAt(ports.queries, channel);
   const floor = floorAt(ports.queries, at) ?? own;
-  if (floor !== null) ports.interactions.typed({ user, line: '/stop', at: floor === own ? channel : at, floor });
+  if (floor !== null) await ports.interactions.typed({ user, line: '/stop', at: floor === own ? channel : at, floor });
 }
 
 /** Runs the command that a person's reaction means. Slack's event does not name the thread of the message. */
@@ -207,7 +207,7 @@ async function takeReaction(
   if (people.isBot(user)) return;
   const { line, drawnFor } = meant;
   const at = { ...platformChannel(meant.channel), broadcast: false };
-  interactions.typed({ user, line, at, floor: meant.channel, ...defined({ drawnFor }) });
+  await interactions.typed({ user, line, at, floor: meant.channel, ...defined({ drawnFor }) });
 }
 
 function broken({ intake }: EventsPorts, why: string): void {

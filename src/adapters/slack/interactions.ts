@@ -34,8 +34,11 @@ export type Interactions = {
    * payload again.
    */
   take(body: unknown, ack: Ack): Promise<boolean>;
-  /** Runs a command line that a person wrote as a message, or that a reaction or Slack's Stop button means. */
-  typed(command: Typed): void;
+  /**
+   * Runs a command line that a person wrote as a message, or that a reaction or Slack's Stop button means. Resolves when
+   * the command is stored or has failed. Never rejects.
+   */
+  typed(command: Typed): Promise<void>;
   /** Answers a person who wrote to the app in a channel without a floor. */
   unplaced(user: string, at: SlackLocation): void;
 };
@@ -84,7 +87,7 @@ export function createInteractions(ports: CommandPorts): Interactions {
       }
       return takeForm(ports, body, ack);
     },
-    typed: ({ user, at, ...order }) => void command(ports, { user, at, responseUrl: null }, order),
+    typed: ({ user, at, ...order }) => command(ports, { user, at, responseUrl: null }, order),
     unplaced: (user, at) => void answer(ports, { user, at, responseUrl: null }, NO_FLOOR),
   };
 }

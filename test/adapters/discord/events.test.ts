@@ -215,6 +215,22 @@ describe('a restart', () => {
   });
 });
 
+describe('a restart while the command of a reaction is not stored', () => {
+  test('gets the reaction again from Discord', async () => {
+    const memory = createMemory();
+    const first = await started({ memory });
+    const { id } = discord.write('ann', discord.channel, 'The list lacks a header');
+    await mustCome('the message', () => heard().length === 1);
+    first.listener.answers.next = () => new Promise(() => undefined);
+    discord.react('ann', id, '🎫');
+    await mustCome('the command', () => first.listener.commands.length === 1);
+    await first.adapter.stop();
+    await started({ memory });
+    await mustCome('the command again', () => here.listener.commands.length === 1, 5_000);
+    expect(here.listener.commands[0]?.line).toBe(`/ticket ${id}`);
+  });
+});
+
 describe('a thread', () => {
   test('has a floor of its own from its first message', async () => {
     await started();

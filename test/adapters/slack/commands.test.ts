@@ -64,6 +64,25 @@ describe('a reaction', () => {
     await until('the answers', () => slack.ephemerals(ann).length === 3);
   });
 
+  test('is acknowledged when its command is stored, as is the Stop button', async () => {
+    const { slack, ears } = await begin();
+    const { ann, channel } = slack.ids;
+    const stored = Promise.withResolvers<Answer>();
+    ears.answer = () => stored.promise;
+    const ts = slack.write(ann, channel, 'The list lacks a header');
+    slack.react(ann, channel, ts, 'ticket');
+    slack.sessionStopped(ann, slack.ids.other, ts);
+    const taken = () => slack.attempts.filter(({ event }) => event !== 'message');
+    await until('the repetitions', () => ears.runs.length === 2 && taken().length >= 4);
+    expect(taken().some(({ acked }) => acked)).toBe(false);
+    stored.resolve({ ok: true, text: 'Done.' });
+    await slack.events.settled();
+    expect(new Set(taken().flatMap(({ event, acked }) => (acked ? [event] : [])))).toEqual(
+      new Set(['reaction_added', 'agent_session_stopped']),
+    );
+    expect(ears.runs).toHaveLength(2);
+  });
+
   test("of another app's bot runs nothing", async () => {
     const { slack, ears } = await begin();
     const { ann, channel } = slack.ids;
