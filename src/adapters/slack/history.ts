@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../engine/port.ts';
+import { defined } from '../../lib/defined.ts';
 import { retry } from '../../lib/retry.ts';
 import { ChatError } from '../port.ts';
 import type { AdapterParts, History, Position } from '../port.ts';
@@ -18,11 +19,11 @@ type HistoryPorts = MessageContext &
   };
 
 /**
- * Reads the history of a channel or thread since the message `after`. Starts 10 minutes earlier, because Slack's
- * events can arrive out of order. With `after` null, returns no messages, only the newest position. Messages of other
- * floors (of threads in the channel) go straight to the intake. A read of a channel looks for replies only under the
- * messages that it reads, not under older ones. A thread's root message belongs to its channel, so a read of the thread
- * leaves it out.
+ * Reads the history of a channel or thread since the message `after`. Starts 10 minutes earlier, because Slack's events
+ * can arrive out of order. With `after` null, returns no messages, only the newest position. Messages of other floors
+ * (of threads in the channel) go straight to the intake. A read of a channel looks for replies under the messages of
+ * all pages that it reads: at least under the channel's newest 200. A thread's root message belongs to its channel, so
+ * a read of the thread leaves it out.
  */
 export async function readHistory(ports: HistoryPorts, channel: ChannelId, after: Position | null): Promise<History> {
   if (after === null) return { messages: [], changes: [], gap: null, mark: await standOf(ports, channel) };
@@ -59,12 +60,13 @@ async function standOf(ports: HistoryPorts, channel: ChannelId): Promise<Positio
 }
 
 /**
- * Reads a channel's own messages, and the new replies under at most 50 of them. Leaves out threads that are ignored, or
- * have an open floor of their own. The thread limit is reported as a gap.
+ * Reads a channel's own messages, and the new replies under at most 50 messages of the same pages, also older ones.
+ * Leaves out threads that are ignored, or have an open floor of their own. The thread limit is reported as a gap.
  */
 async function channelSince(ports: HistoryPorts, channel: ChannelId, oldest: string): Promise<Read> {
   const own = platformChannel(channel).channel;
   const { messages, gap } = await pages(ports, channel, oldest);
+  const isNew = (message: unknown): boolean => (timesIn(message)?.ts ?? '') > oldest;
   const places = ports.queries.channels();
   const threads = places.find(({ id }) => id === channel)?.threads ?? 'ignore';
   const answered = messages
@@ -74,12 +76,12 @@ async function channelSince(ports: HistoryPorts, channel: ChannelId, oldest: str
     .filter(
       ({ ts }) => threads === 'parent' || (threads === 'own' && !places.some(({ id }) => id === channelId(own, ts))),
     );
-  const read: unknown[] = [...messages];
+  const read = messages.filter(isNew);
   const gaps = [gap];
   if (answered.length > MOST_THREADS) gaps.push(`only ${MOST_THREADS} of ${answered.length} threads were read`);
   for (const { ts } of answered.slice(0, MOST_THREADS)) {
     const replies = await pages(ports, channelId(own, ts), oldest);
-    read.push(...replies.messages);
+    read.push(...replies.messages.filter(isNew));
     gaps.push(replies.gap);
   }
   return { messages: read, gap: [...new Set(gaps.filter((one) => one !== null))].join('; ') || null };
@@ -117,24 +119,30 @@ async function sorted(
 
 /**
  * Reads all pages of a channel or thread since the time `oldest`. Slack begins with the newest message of a channel,
- * and with the oldest of a thread. The page limit and Slack's rate limit are reported as a gap.
+ * and with the oldest of a thread. The last page of a channel also has older messages, and a thread its root message.
+ * The page limit and Slack's rate limit are reported as a gap.
  */
 async function pages(ports: HistoryPorts, channel: ChannelId, oldest: string): Promise<Read> {
   const messages: unknown[] = [];
-  let cursor: string | null = null;
+  const isChannel = platformChannel(channel).thread === null;
+  let cursor: string | undefined;
   for (let number = 0; number < MOST_PAGES; number += 1) {
     try {
-      const next = await page(ports, channel, { oldest, limit: PAGE, ...(cursor === null ? {} : { cursor }) });
+      const next = await page(ports, channel, {
+        ...(isChannel ? {} : { oldest }),
+        limit: PAGE,
+        ...defined({ cursor }),
+      });
       messages.push(...next.messages);
-      cursor = next.response_metadata?.next_cursor || null;
+      cursor = next.response_metadata?.next_cursor || undefined;
+      if (isChannel && next.messages.some((message) => (timesIn(message)?.ts ?? oldest) < oldest)) cursor = undefined;
     } catch (error) {
       if (!(error instanceof ChatError) || error.fault !== 'limited') throw error;
       return { messages, gap: `only ${messages.length} messages were read: Slack lets this app read no more for now` };
     }
-    if (cursor === null) return { messages, gap: null };
+    if (cursor === undefined) return { messages, gap: null };
   }
-  const which = platformChannel(channel).thread === null ? 'newest' : 'oldest';
-  return { messages, gap: `only the ${which} ${messages.length} messages were read` };
+  return { messages, gap: `only the ${isChannel ? 'newest' : 'oldest'} ${messages.length} messages were read` };
 }
 
 /** Reads one page, in at most 3 attempts. Does not retry after a refusal or a rate limit above 30 s. */

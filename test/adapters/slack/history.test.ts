@@ -137,6 +137,22 @@ describe('a channel that was read before', () => {
     ]);
   });
 
+  test('returns late replies under messages that are older than the last known one', async () => {
+    for (const threads of ['parent', 'own'] as const) {
+      let now = Date.now() - 7_200_000;
+      const { adapter, floor, ears } = await deaf({ place: { threads }, slack: { now: () => now } });
+      const root = write('root');
+      now += 3_600_000;
+      const known = write('known');
+      now += 3_600_000;
+      write('late', root);
+      const found = await adapter.catchUp(floor, at(known));
+      expect(texts(found)).toEqual(threads === 'parent' ? ['known', 'late'] : ['known']);
+      expect(ears.texts()).toEqual(threads === 'parent' ? [] : ['late']);
+      if (threads === 'parent') await here.close();
+    }
+  });
+
   test('reads no threads where they are ignored', async () => {
     const { adapter, floor, slack } = await deaf({ place: { threads: 'ignore' } });
     const root = write('root');
