@@ -260,6 +260,20 @@ describe('a post whose outcome is unknown', () => {
     expect(posted.map(({ text }) => text)).toEqual(['hello']);
   });
 
+  test('is forgotten when its row ends, also without a confirmation', async () => {
+    const gone = new ChatError('gone', { method: 'find', channel: CHANNEL, fault: 'refused', channelIsGone: true });
+    const closed = Array.from({ length: 5 }, () => chatError('refused', 60_000));
+    const { carry, posted } = bench({ find: [null, gone, null, null], post: [...closed, chatError('refused')] });
+    for (const state of ['uncertain', 'failed', 'uncertain']) {
+      expect(await carry(row({ uncertain: true }))).toMatchObject({ state });
+    }
+    for (let attempt = 0; attempt < closed.length; attempt += 1) await carry(row({ id: 'x-2' }));
+    expect(await carry(row({ id: 'x-2' }))).toMatchObject({ state: 'failed' });
+    posted.splice(0);
+    await carry(row({ id: 'x-2' }));
+    expect(posted[0]?.text).toBe('hello');
+  });
+
   test('is searched later when the platform is too busy to answer', async () => {
     const { carry, posted } = bench({ find: [chatError('limited', 5_000)] });
     expect(await carry(row({ uncertain: true }))).toEqual({ state: 'retry', notBefore: 6_000 });

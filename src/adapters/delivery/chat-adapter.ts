@@ -266,6 +266,10 @@ class OutboxSender {
     const isDone = effect.type === 'receipt' && effect.receipt === 'done' && effect.epoch !== undefined;
     if (isDone && effect.epoch === this.#failedTurns.get(channel)) return { state: 'confirmed', platformId: null };
     const settlement = await this.#settle(row);
+    if (!('notBefore' in settlement)) {
+      this.#scans.delete(row.id);
+      this.#refusals.delete(row.id);
+    }
     if (settlement.state === 'failed' && effect.type === 'post') this.#failedTurns.set(channel, effect.epoch);
     return settlement;
   };
@@ -275,17 +279,13 @@ class OutboxSender {
     const adapter = this.#ports.adapterOf(row.channel);
     if (adapter === null) return { state: 'failed', why: `no adapter serves ${row.channel}` };
     try {
-      const settlement = await this.#attempt(row, adapter);
-      if (settlement.state !== 'uncertain') this.#scans.delete(row.id);
-      if (settlement.state === 'confirmed') this.#refusals.delete(row.id);
-      return settlement;
+      return await this.#attempt(row, adapter);
     } catch (error) {
       if (!(error instanceof ChatError)) throw error;
       if (!isRetried(error)) return settlementOf(error, row, now());
       const { count, since } = this.#refusals.get(row.id) ?? { count: 0, since: now() };
       this.#refusals.set(row.id, { count: count + 1, since });
       if (now() - since < KEPT_MS) return { state: 'retry', notBefore: now() + deliveryBackoffMs(count + 1) };
-      this.#refusals.delete(row.id);
       return { state: 'failed', why: error.message };
     }
   }

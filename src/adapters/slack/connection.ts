@@ -220,12 +220,11 @@ async function openSocket(ports: SocketPorts): Promise<Socket> {
   try {
     const end = await withinMs(HELLO_WITHIN_MS, Promise.race([client.start().then(() => null), ended]), ports.timers);
     if (end === null || end === 'disabled') return { ended, close };
-    if (end !== LATE) throw UNGREETED;
+    throw end === LATE ? new Error(`no greeting from Slack within ${HELLO_WITHIN_MS / 1_000} s`) : UNGREETED;
   } catch (error) {
+    close();
     throw error instanceof Error ? error : UNGREETED;
   }
-  close();
-  throw new Error(`no greeting from Slack within ${HELLO_WITHIN_MS / 1_000} s`);
 }
 
 const UNGREETED = new Error('the connection closed before Slack greeted');

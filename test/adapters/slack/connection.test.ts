@@ -147,6 +147,13 @@ describe('two sockets', () => {
     await until('it comes', () => own.messages.length === 1);
   });
 
+  test('are closed when Slack refuses one before its greeting', async () => {
+    const connection = { mode: 'socket', connections: 11 } as const;
+    const { slack } = (here = await stand({ adapter: { connection, timers: hasty(300) } }));
+    await until('three more attempts', () => slack.connections.opened() >= 14);
+    expect(slack.connections.abandoned()).toBe(0);
+  });
+
   test('row 29: detect a half-open socket within seconds, read the history, and continue on the other socket', async () => {
     const { slack, ears: own } = await begin({ slack: { ackMs: 300, retryDelaysMs: [0, 100, 200] } });
     const opened = slack.connections.opened();

@@ -95,6 +95,8 @@ export type SlackServer = People &
     readonly connections: {
       count(): number;
       opened(): number;
+      /** Returns the number of connections that Slack closed because the client did not. */
+      abandoned(): number;
       /** Asks one connection (by its position) or all to refresh: a warning, then a close after `afterMs`. */
       refresh(how?: { readonly which?: number; readonly afterMs?: number; readonly reason?: DisconnectReason }): void;
       drop(which?: number): void;
@@ -236,6 +238,7 @@ function connectionControls({ world, delivery: { sockets } }: Slack): SlackServe
   return {
     count: () => sockets.open().length,
     opened: () => sockets.opened(),
+    abandoned: () => sockets.abandoned(),
     refresh({ which, afterMs, reason = 'refresh_requested' } = {}) {
       sockets.disconnect(reason, {
         ...(which === undefined ? {} : { which }),

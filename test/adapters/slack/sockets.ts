@@ -41,6 +41,8 @@ export type Sockets = {
   silence(which?: number): void;
   /** Returns the number of connections opened so far. */
   opened(): number;
+  /** Returns the number of connections that Slack closed because the client did not. */
+  abandoned(): number;
   close(): void;
 };
 
@@ -51,6 +53,7 @@ export function createSockets(world: World, heard: (envelopeId: string, payload:
   const connections: Connection[] = [];
   const timers = new Set<NodeJS.Timeout>();
   let opened = 0;
+  let abandoned = 0;
   let turn = 0;
   const pinging = setInterval(() => {
     for (const { socket, silent } of connections) if (!silent && socket.readyState === socket.OPEN) socket.ping();
@@ -62,7 +65,10 @@ export function createSockets(world: World, heard: (envelopeId: string, payload:
   function disconnect(one: Connection, reason: DisconnectReason, afterMs: number): void {
     one.leaving = true;
     write(one, { type: 'disconnect', reason, debug_info: { host: 'loopback' } });
-    later(afterMs, () => one.socket.close(1000));
+    later(afterMs, () => {
+      if (one.socket.readyState === one.socket.OPEN) abandoned += 1;
+      one.socket.close(1000);
+    });
   }
 
   function later(ms: number, run: () => void): void {
@@ -84,7 +90,7 @@ export function createSockets(world: World, heard: (envelopeId: string, payload:
       const frame = parsed(raw.toString('utf8'));
       if (!one.silent && typeof frame['envelope_id'] === 'string') heard(frame['envelope_id'], frame['payload']);
     });
-    if (many) return disconnect(one, 'too_many_websockets', 50);
+    if (many) return disconnect(one, 'too_many_websockets', 500);
     const debug = { host: 'loopback', build_number: 1, approximate_connection_time: 18_060 };
     write(one, {
       type: 'hello',
@@ -132,6 +138,7 @@ export function createSockets(world: World, heard: (envelopeId: string, payload:
       }
     },
     opened: () => opened,
+    abandoned: () => abandoned,
     close() {
       clearInterval(pinging);
       for (const timer of timers) clearTimeout(timer);
