@@ -172,13 +172,15 @@ export class FloorTools {
     this.#apart = true;
   }
 
-  /** Posts a message of its own, after the text so far. Posts only that text if it contains the message. */
+  /** Posts a message of its own, after the text so far. Posts only that text if its lines contain the message. */
   say(message: string): void {
-    if (this.#written.trim() !== '') {
-      const repeated = this.#written.includes(message.trim());
-      this.#flush();
-      if (repeated) return;
-    }
+    const isRepeated = onLines(this.#written).includes(onLines(message));
+    this.#flush();
+    if (!isRepeated) this.#post(message);
+  }
+
+  /** Posts a message of its own. */
+  #post(message: string): void {
     this.#written = message;
     this.#report.text(message);
     this.#flush();
@@ -231,10 +233,11 @@ export class FloorTools {
     }
   }
 
-  /** Posts a signal as its agent would write it, alone on the last line, and ends the turn. */
+  /** Posts a signal as its agent would write it, alone on the last line, even after the same text. Ends the turn. */
   #signal(lines: readonly (string | undefined)[], signal: 'done' | 'pass' | 'revise' | 'fail'): string {
     const words = { ...this.#turn.task?.signals, revise: REVISE };
-    this.say([...lines.filter((line) => line !== undefined), words[signal] ?? signal].join('\n'));
+    this.#flush();
+    this.#post([...lines.filter((line) => line !== undefined), words[signal] ?? signal].join('\n'));
     this.#isSignalled = true;
     return this.#complete(undefined);
   }
@@ -282,6 +285,12 @@ export class FloorTools {
     this.#posted = true;
     this.#written = '';
   }
+}
+
+/** Returns the trimmed lines of a message with a line break before and after, to compare whole lines. */
+function onLines(message: string): string {
+  const lines = message.trim().split('\n');
+  return `\n${lines.map((line) => line.trim()).join('\n')}\n`;
 }
 
 const OVER = 'Your turn is over: end your reply now.';

@@ -43,10 +43,29 @@ describe('a generation with a floor tool', () => {
 
   test('posts text once that it says by tool and in its answer', () => {
     const { floorTools, said } = begin();
-    floorTools.text('Let me ask. Which colour?');
+    floorTools.text('Let me ask.\n\n Which colour?\n');
     floorTools.apply('wait_for', { question: 'Which colour?' });
-    expect(said()).toEqual(['Let me ask. Which colour?']);
+    expect(said()).toEqual(['Let me ask.\n\n Which colour?\n']);
   });
+
+  test('posts a message that its answer contains only as a part of a line', () => {
+    const { floorTools, said } = begin();
+    floorTools.text('All 142 tests are green.');
+    floorTools.apply('say', { text: '42' });
+    expect(said()).toEqual(['All 142 tests are green.', '42']);
+  });
+
+  test.each(['All 42 tests PASS and the code is short.', 'Good.\nPASS'])(
+    'posts its verdict after the text %j',
+    (text) => {
+      const heard = recorder();
+      const task = { role: 'reviewer', signals: { done: 'DONE', pass: 'PASS', fail: 'FAIL' } } as const;
+      const floorTools = new FloorTools(heard.report, 'dev', prompt({ task }));
+      floorTools.text(text);
+      floorTools.apply('review', { verdict: 'pass' });
+      expect(heard.messages.filter((message) => message !== '')).toEqual([text, 'PASS']);
+    },
+  );
 
   test('waits for an answer, and drops text after the question', () => {
     const { floorTools, said } = begin();
