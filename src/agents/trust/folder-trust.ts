@@ -326,18 +326,18 @@ export function namesOf(files: readonly FoundFile[]): string {
 
 /**
  * The files of a folder for operators, at most 20: names, powers, and the beginnings of texts. All texts together have
- * about 5,000 characters: later files have no text. A cut text ends with the file's size. Invisible characters are
- * shown; `clean` redacts secrets.
+ * about 5,000 characters, shared evenly among the long texts. A cut text ends with the file's size. Invisible characters
+ * are shown; `clean` redacts secrets.
  */
 export function foundDetail({ files }: Pick<FolderScan, 'files'>, clean: (text: string) => string): string {
   const listed = files.slice(0, MOST_LISTED).map((file) => `${headOf(file)}\n  ${powersOf(file)}`);
   const more = files.length - listed.length;
-  let left = MOST_SHOWN;
-  const contents = files.slice(0, MOST_LISTED).flatMap((file) => {
-    const text = cut(file, clean, Math.min(left, MOST_OF_ONE));
-    left -= text?.length ?? 0;
-    return text === null ? [] : [`=== ${headOf(file)}\n${text}`];
+  const texts = files.slice(0, MOST_LISTED).flatMap((file) => {
+    const text = cut(file, clean, MOST_OF_ONE);
+    return text === null ? [] : [{ file, length: text.length }];
   });
+  const most = evenShare(texts.map(({ length }) => length));
+  const contents = texts.map(({ file }) => `=== ${headOf(file)}\n${cut(file, clean, most)}`);
   const unseen = more > 0 ? [`… and ${more} more files, not listed here`] : [];
   return [...listed, ...unseen, ...contents].join('\n');
 }
@@ -352,9 +352,20 @@ function powersOf({ can, note }: FoundFile): string {
   return `can ${can.map((power) => POWERS[power]).join(', ')}: ${note}`;
 }
 
-/** A file's text for operators, cut to `most` characters; `null` when the text is unknown or `most` is 0 or less. */
+/** Returns the longest length of a shown text with which texts of these lengths together fit into `MOST_SHOWN`. */
+function evenShare(lengths: readonly number[]): number {
+  let left = MOST_SHOWN;
+  for (const [at, length] of lengths.toSorted((one, other) => one - other).entries()) {
+    const share = Math.floor(left / (lengths.length - at));
+    if (length > share) return Math.min(share, MOST_OF_ONE);
+    left -= length;
+  }
+  return MOST_OF_ONE;
+}
+
+/** A file's text for operators, cut to `most` characters; `null` when the text is unknown. */
 function cut({ path, text, size }: FoundFile, clean: (text: string) => string, most: number): string | null {
-  if (text === null || most <= 0) return null;
+  if (text === null) return null;
   const whole = visible(clean(withoutValues(path, text.replaceAll('\r\n', '\n'))));
   if (whole.length <= most && Buffer.byteLength(text) >= (size ?? 0)) return whole;
   const beginning = whole.slice(0, most).toWellFormed();
