@@ -307,10 +307,14 @@ function foreignLookup(
   });
 }
 
+/** Compares by `BlockList`, for which an address that maps IPv4 is the IPv4 address. */
 function isOfThisMachine(address: string): boolean {
-  const own = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
-  const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
-  return LINKS.check(address, family) || own.some((each) => each.address === address);
+  const own = new BlockList();
+  for (const each of Object.values(networkInterfaces()).flatMap((all) => all ?? []))
+    own.addAddress(each.address, each.family === 'IPv6' ? 'ipv6' : 'ipv4');
+  const [plain = ''] = address.split('%');
+  const family = isIP(plain) === 6 ? 'ipv6' : 'ipv4';
+  return LINKS.check(plain, family) || own.check(plain, family);
 }
 
 /**

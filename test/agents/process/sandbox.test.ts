@@ -2,10 +2,10 @@ import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSy
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import { homedir } from 'node:os';
+import { homedir, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { checkSandbox, sandboxArgs, sandboxFault } from '../../../src/agents/process/sandbox.ts';
 import type { Program, SandboxMachine, SandboxNetwork } from '../../../src/agents/process/sandbox.ts';
 import { startProcessGroup } from '../../../src/agents/process/process-group.ts';
@@ -111,6 +111,10 @@ describe('a machine without bubblewrap', () => {
   });
 });
 
+/** Returns a script's request through the proxy at port 3128, as from a program that always uses a proxy. */
+const askProxy = (host: string): string =>
+  `new Promise((done, fail) => require('http').get({ host: '127.0.0.1', port: 3128, path: 'http://${host}/', headers: { host: '${host}' } }, (r) => r.statusCode === 200 ? r.on('data', (data) => done(new Response(data))) : fail()).on('error', fail))`;
+
 const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
 
 const planOf = (place: string) => ({
@@ -172,11 +176,7 @@ describe.skipIf(fault !== null)('a program in a sandbox', () => {
     const { port } = server.address() as AddressInfo;
     const at = `127.0.0.1:${port}`;
     const direct = `fetch('http://${at}')`;
-    // These two requests go through the proxy at port 3128, as from a program that always uses a proxy.
-    const [byProxy, byName] = [at, `localhost:${port}`].map(
-      (host) =>
-        `new Promise((done, fail) => require('http').get({ host: '127.0.0.1', port: 3128, path: 'http://${host}/', headers: { host: '${host}' } }, (r) => r.statusCode === 200 ? r.on('data', (data) => done(new Response(data))) : fail()).on('error', fail))`,
-    );
+    const [byProxy, byName] = [at, `localhost:${port}`].map(askProxy);
     const seen = async (network: SandboxNetwork | null) => {
       const asks = [direct, byProxy, byName].map(
         (ask) => `${ask}.then(async (r) => await r.text(), () => 'none').then((t) => all.push(t))`,
@@ -191,6 +191,19 @@ describe.skipIf(fault !== null)('a program in a sandbox', () => {
     expect(await seen({ hosts: [at], ports: [] })).toBe('here,here,none');
     expect(await seen({ hosts: ['example.org', `127.0.0.1:${port + 1}`], ports: [] })).toBe('none,none,none');
     server.close();
+  });
+
+  test('T72 does not reach this machine by an IPv6 address that maps an IPv4 address of it', async () => {
+    const server = createServer((_, response) => response.end('here')).listen(0);
+    await once(server, 'listening');
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const own = Object.values(networkInterfaces()).flatMap((all) => all ?? []);
+    for (const { address } of own.filter(({ family }) => family === 'IPv4')) {
+      const ask = `${askProxy(`[::ffff:${address}]:${port}`)}.then(() => 'here', () => 'none').then(console.log)`;
+      writeFileSync(join(place, 'work/ask.cjs'), ask);
+      expect((await run(`${process.execPath} ask.cjs`)).out).toBe('none');
+    }
   });
 
   test("T72 that is a coding agent answers as usual, uses the floor's tools, and reaches nothing else on this machine", async () => {
