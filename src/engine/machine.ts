@@ -256,8 +256,8 @@ export type DecidedRow<State, Fact, Effect> = {
   readonly cause: string | null;
 };
 
-/** A longer chain of caused commands is a bug. */
-const LONGEST_CHAIN = 50;
+/** A longer chain of caused commands is a bug. A stop of 100 background runs causes 200. */
+const LONGEST_CHAIN = 1_000;
 
 /** Decides a command, then everything that it causes. When a decision throws, all facts of the chain are discarded. */
 export function decideChain<T>(

@@ -161,6 +161,18 @@ describe('a background run', () => {
     expect([bound.aside, bound.hall.turn, bound.hall.condition]).toEqual(['idle · nothing', null, 'resting']);
   });
 
+  test('ends with /stop in a channel where 100 agents have one, and each is delayed by a standstill', async () => {
+    const agents = Array.from({ length: 100 }, (_, index) => `a${index}`);
+    const bound = new Bound();
+    await bound.floor({ type: 'configure', settings: PLAIN_SETTINGS, seats: agents.map((agent) => seatOf(agent)) });
+    const keys = agents.map((agent) => runKeyOf({ channel: HALL, agent, aside: true }));
+    const work = [start({ runType: 'background', waitMs: WAIT_MS, session: '1' }), step(1, [], '1')];
+    for (const key of keys) await bound.runs.applyAll(key, work, bound.at);
+    await bound.floor({ type: 'standstill', ms: 40_000 }, { type: 'stop', by });
+    expect(new Set(keys.map((key) => bound.runs.state(key)?.status))).toEqual(new Set(['idle']));
+    expect(bound.hall.asides ?? []).toEqual([]);
+  });
+
   test.each([
     ['switched off', { type: 'disable', agent: 'pm', by }, 'its agent was disabled', by],
     ['taken out of the channel', { type: 'remove', agent: 'pm', by }, 'its agent was removed from the channel', by],
