@@ -12,7 +12,7 @@ import { defined } from '../../lib/defined.ts';
 
 /** Dependencies of `RunTaints`. */
 export type TaintPorts = {
-  readonly runs: Pick<RunStore, 'apply' | 'state' | 'keys' | 'onChange'>;
+  readonly runs: Pick<RunStore, 'apply' | 'state' | 'onChange'>;
   readonly clock: Clock;
   /** Returns whether a person's text is trusted: of an operator, or of anybody where `members` is `same`. */
   readonly vouched: (seat: RunSeat, author: Requester) => boolean;
@@ -39,8 +39,6 @@ export class RunTaints {
   readonly #ports: TaintPorts;
   /** Known labels by key of runs. */
   readonly #known = new Map<string, Kept>();
-  /** Keys of runs that were stored at the first look; `null` before. Other keys are not looked up. */
-  #recorded: ReadonlySet<string> | null = null;
   /** By key of runs: the number of the line after which a new session of this program reads. */
   readonly #readsAfter = new Map<string, number>();
 
@@ -122,9 +120,7 @@ export class RunTaints {
   #of(key: string): Kept {
     const known = this.#known.get(key);
     if (known !== undefined) return known;
-    const { runs } = this.#ports;
-    this.#recorded ??= new Set(runs.keys());
-    const kept = this.#recorded.has(key) ? keptOf(runs.state(key)) : {};
+    const kept = keptOf(this.#ports.runs.state(key));
     this.#known.set(key, kept);
     return kept;
   }

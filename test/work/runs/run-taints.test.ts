@@ -43,6 +43,19 @@ describe('a session that has read untrusted text', () => {
     await bound.store.close();
   });
 
+  test('keeps both labels over an erasure, also when its first run began after the start', async () => {
+    const bound = await new Bound().begins();
+    const taints = taintsOf(bound);
+    expect([taints.of(SEAT), taints.of(DEV)]).toEqual([CLEAN, CLEAN]);
+    taints.mark(DEV, 'mcp__web__fetch');
+    taints.mark(DEV, '.env', 'private');
+    await settled();
+    const read = taints.of(DEV);
+    taints.clearCache();
+    expect(taints.of(DEV)).toEqual(read);
+    expect(read).not.toEqual(CLEAN);
+  });
+
   test('taints agents that read its later text, and not those that read its earlier text', async () => {
     const bound = await new Bound().begins();
     const taints = taintsOf(bound);
