@@ -194,7 +194,7 @@ export class AsideRuns {
     }
   }
 
-  /** Completes the run; aborts a run with a running call. A paused run is completed when it continues. */
+  /** Completes the run; aborts a run with a running call. A run that was paused meanwhile is completed when it goes on. */
   #done(key: string, text: string): void {
     const { status, run } = this.#ports.runs.state(key) ?? {};
     const at = this.#atWork.get(key);
@@ -202,7 +202,8 @@ export class AsideRuns {
     at.finished = text;
     if (status === 'paused') return;
     const begin = status === 'starting' ? [firstStep(run)] : [];
-    const over: RunCommand = { type: 'ABORT', reason: 'its agent ended in the middle of a call', by: null };
+    const reason = 'its agent ended in the middle of a call';
+    const over: RunCommand = { type: 'ABORT', reason, by: null, while: 'running' };
     this.#send(key, ...begin, { type: 'COMPLETE', session: run.session, result: text }, over);
   }
 

@@ -2,6 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { asideOf } from '../../../src/turns/floor/seats.ts';
 import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
 import { runKeyOf } from '../../../src/work/runs/floor-binding.ts';
+import { AsideRuns } from '../../../src/work/runs/aside-runs.ts';
+import type { AsideReports } from '../../../src/work/runs/aside-runs.ts';
 import type { RunCommand } from '../../../src/work/runs/run-events.ts';
 import { seatOf } from '../../turns/floor/stage.ts';
 import { BESIDE, Bound, HALL, by } from './bound.ts';
@@ -131,6 +133,36 @@ describe('a background run', () => {
     await bound.beside(done);
     expect([bound.hall.turn, said(bound)]).toEqual([null, ['pm: Two links are dead.']]);
     expect(told(bound).at(-1)).toBe('completed after 1 step');
+  });
+
+  test('keeps its report when an operator pauses it in the moment in which its agent ends', async () => {
+    const bound = await new Bound().granted();
+    let reports: AsideReports | null = null;
+    const asides = new AsideRuns({
+      runs: bound.runs,
+      clock: { now: () => bound.at },
+      timers: { after: () => ({ cancel: () => {} }) },
+      open(_task, given) {
+        reports = given;
+        return { written: () => '', stop: async () => {} };
+      },
+      timeoutMs: () => 60_000,
+      tell: () => {},
+      failed: (error) => {
+        throw error;
+      },
+    });
+    await asides.begin();
+    await bound.beside(start({ runType: 'background', waitMs: WAIT_MS, session: '1' }), step(1, [], '1'));
+    const paused = bound.beside({ type: 'PAUSE', reason: 'confirmation', context: 'wait' });
+    (reports as AsideReports | null)?.done('Two links are dead.');
+    expect(await paused).toEqual([null]);
+    await new Promise(setImmediate);
+    expect(bound.aside).toBe('paused confirmation · wait');
+    await bound.beside({ type: 'RESUME', by });
+    await bound.floor(ends);
+    expect(said(bound)).toEqual(['pm: Two links are dead.']);
+    await asides.stop();
   });
 
   test('is one at a time per agent', async () => {
