@@ -57,13 +57,15 @@ export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState
   }
 }
 
-/** Clears the labels of what the session read. Labels of text that it wrote stay. */
+/**
+ * Clears the labels of what the session read. Labels of text that it wrote stay. A feed folds from the start of a run,
+ * without labels from before it.
+ */
 function cleansed({ taint, secret, wrote = [], ...state }: RunState, at: Instant): RunState {
   const spans = [
     ...(taint === undefined ? [] : [{ ...taint, until: at }]),
     ...(secret === undefined ? [] : [{ ...secret, until: at, private: true as const }]),
   ];
-  if (spans.length === 0) throw new Error(`impossible: ${state.key} is cleansed and was not tainted`);
   return { ...state, wrote: spans.reduce(withSpan, wrote) };
 }
 

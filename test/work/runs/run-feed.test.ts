@@ -182,6 +182,20 @@ describe('a reader of runs', () => {
     expect(open((kept[begin]?.seq ?? 0) * 4).ok).toBe(true);
   });
 
+  test('reads on when a session ends whose labels are older than the run', async () => {
+    const bound = await new Bound().granted();
+    await bound.run({ type: 'TAINT', from: 'mcp__web__fetch', label: 'untrusted' });
+    await bound.floor({ type: 'use', agent: 'pm', epoch: 1 });
+    const { all } = listening(bound);
+    const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
+    const had: FeedItem[] = [];
+    const last = [...bound.runs.newest(runKeyOf(SEAT))].find(({ fact }) => fact.type === 'runStarted')?.seq ?? 0;
+    opened(feeds.open(SEAT, last * 4, { durable: (item) => void had.push(item), token: () => {} }));
+    expect(await bound.run({ type: 'CLEANSE' })).toBeNull();
+    await step(bound, 0);
+    expect(had.map(({ message }) => message)).toEqual(all.map(({ message }) => message));
+  });
+
   test('receives the text that an agent is writing, piece by piece, once', async () => {
     const bound = await new Bound().begins();
     const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
