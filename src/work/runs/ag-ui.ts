@@ -68,6 +68,8 @@ export class AgUiStream {
     this.#run = { id: run, times: this.#run?.id === run ? this.#run.times + 1 : 1 };
     this.#isOpen = true;
     this.#isInterrupted = false;
+    // The end that a second pause has set.
+    this.#last = null;
     return [{ type: 'RUN_STARTED', threadId: channel, runId: this.#runId }];
   }
 

@@ -343,6 +343,19 @@ describe('the Agent User Interaction protocol', () => {
     });
   });
 
+  test('has one run from a decision to the end, also when the run had paused twice', async () => {
+    const bound = await new Bound().granted();
+    const { all } = listening(bound);
+    await bound.floor({ type: 'use', agent: 'pm', epoch: 1 });
+    await bound.run({ type: 'PAUSE', reason: 'confirmation', context: 'wait' });
+    await bound.run({ type: 'ATTACH', session: '1' });
+    await bound.answers('allow');
+    await used(bound, 1);
+    const stream = new AgUiStream();
+    const types = all.flatMap((item) => stream.tell(item)).map(({ type }) => type);
+    expect(types.filter((type) => type.startsWith('RUN_'))).toEqual(['RUN_STARTED', 'RUN_FINISHED', 'RUN_STARTED']);
+  });
+
   test('begins with the run, its state and its step for a reader that connects in the middle', async () => {
     const bound = await new Bound().begins();
     const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
