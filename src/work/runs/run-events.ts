@@ -95,8 +95,8 @@ const COMMANDS = {
     cause,
     reason: text,
     by,
-    /** Set: aborts only a paused run. A failed run stays failed. */
-    while: z.literal('paused').exactOptional(),
+    /** Set: aborts only a run in this state. A failed run stays failed. */
+    while: z.enum(['paused', 'running']).exactOptional(),
   },
   /** Requests calls in a step: the first call, and calls that wait for its decision. */
   REQUEST: { cause, session, calls: z.array(requestedCallSchema) },
