@@ -178,13 +178,14 @@ export class Reviews {
     this.#measuring.set(channel, measured);
   }
 
-  /** Measures the work of the turn that has ended. The review fails when git fails after it found the repository. */
+  /** Measures the work of the turn that has ended. The review fails when git fails, or no longer finds the repository. */
   async #measured(channel: string): Promise<void> {
     const review = this.state(channel)?.review ?? null;
     if (!isOpen(review) || review.turn?.ended !== true || review.turn.epoch === null) return;
     const { turn, primary } = review;
     try {
       const work = await this.#workOf(review);
+      if (work === null && review.work?.commit != null) throw new Error('its folder is in no git repository any more');
       if (this.#isRunning) await this.give(channel, { type: 'MEASURED', epoch: review.turn.epoch, work });
     } catch (error) {
       const why = `git could not read the work: ${error instanceof Error ? error.message : String(error)}`;

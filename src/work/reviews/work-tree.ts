@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { defined } from '../../lib/defined.ts';
-import { clearIndexFlags, copyIndex, gitIn, zeroSeparated } from '../../lib/git.ts';
+import { GitError, clearIndexFlags, copyIndex, gitIn, zeroSeparated } from '../../lib/git.ts';
 import type { Git, GitEnvironment } from '../../lib/git.ts';
 import type { ReviewedWork } from './review.ts';
 
@@ -26,7 +26,7 @@ const AUTHOR = {
  * Stores the files of a git repository, committed or not, as a commit under `ref`, without files that git ignores.
  * Index, branch and files of the user stay as they are. Neither hooks nor filters of the repository run, because an
  * agent could have written them. `before`: the work to compare with. `without`: a folder whose files are no part of the
- * work. Returns `null` when git finds no repository for the folder, for any reason. Throws when git fails later.
+ * work. Returns `null` when the folder is in no repository, or git is missing. Throws when git fails.
  */
 export async function measureWork(
   environment: GitEnvironment,
@@ -68,7 +68,7 @@ const LONGEST_DIFF_IN_BRIEF = 20_000;
 
 /**
  * The changes between two commits as git shows them, with a summary first; cut when they are long. `before`: `null` for
- * the parent of `after`. Throws when git fails.
+ * the parent of `after`, if it has one. Throws when git fails.
  */
 export async function changesShown(
   environment: GitEnvironment,
@@ -93,13 +93,22 @@ export async function dropWork(environment: GitEnvironment, folder: string, patt
   for (const ref of refs) await git(['update-ref', '-d', ref]);
 }
 
-/** The top folder of a folder's repository; `null` when git finds none, also when git is missing or fails. */
+/** The top folder of a folder's repository; `null` for no repository, no folder or no git. Throws when git fails. */
 async function rootOf(environment: GitEnvironment, folder: string): Promise<string | null> {
-  const found = await gitIn(folder, environment)(['rev-parse', '--show-toplevel']).catch(() => null);
-  return found === null ? null : found.trimEnd();
+  try {
+    return (await gitIn(folder, environment)(['rev-parse', '--show-toplevel'])).trimEnd();
+  } catch (error) {
+    if (error instanceof GitError && (error.isMissing || NO_REPOSITORY.test(error.stderr))) return null;
+    throw error;
+  }
 }
 
-/** The files that differ between two commits, with the numbers of their new lines; `undefined` for too many files. */
+const NO_REPOSITORY = /not a git repository|cannot change to|must be run in a work tree/;
+
+/**
+ * The files that differ between two commits, with the numbers of their new lines; without these for too many lines,
+ * `undefined` for too many files.
+ */
 async function changesOf(git: Git, before: string, after: string): Promise<ReviewedWork['changed']> {
   const diff = await git([...PLAIN_DIFF, '--no-renames', '--unified=0', before, after]);
   const changed: { file: string; lines: number[] }[] = [];

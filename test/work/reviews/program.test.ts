@@ -100,6 +100,18 @@ describe('a review in a channel', () => {
     rmSync(folder, { recursive: true });
   });
 
+  test('fails when the repository is gone after a verdict: git cannot say that the work is the same', async () => {
+    const folder = repository();
+    const qa = () => (rmSync(join(folder, '.git'), { recursive: true }), 'PASS');
+    const room = await open({ folder, agents: { dev: lines('One.'), qa } });
+    await room.command('/review start dev qa write it');
+    expect((await room.settled()).outcome).toMatchObject({
+      kind: 'failed',
+      why: 'dev: git could not read the work: its folder is in no git repository any more',
+    });
+    rmSync(folder, { recursive: true });
+  });
+
   test('takes verdicts from the tools done and review', async () => {
     const room = await open({
       agents: {

@@ -123,3 +123,8 @@ test('stores no work for a folder outside a repository', async () => {
   rmSync(join(root, '.git'), { recursive: true });
   expect(await measureWork(process.env, root, 'refs/conch/review/r1/1', null)).toBeNull();
 });
+
+test('throws when git fails, in place of taking the folder for one outside a repository', async () => {
+  git('config', 'core.repositoryFormatVersion', '99');
+  await expect(measureWork(process.env, root, 'refs/conch/review/r1/1', null)).rejects.toThrow('rev-parse failed');
+});
