@@ -8,6 +8,8 @@ import type { ReviewedWork } from './review.ts';
 
 /** More changed files than this are not listed one by one. */
 const MOST_FILES = 2_000;
+/** The numbers of more new lines than this, in all files together, are not listed. */
+const MOST_LINES = 20_000;
 
 /** A diff that runs no program of the repository. */
 const PLAIN_DIFF = ['diff', '--no-ext-diff', '--no-textconv', '--no-color'];
@@ -113,13 +115,15 @@ async function changesOf(git: Git, before: string, after: string): Promise<Revie
   const diff = await git([...PLAIN_DIFF, '--no-renames', '--unified=0', before, after]);
   const changed: { file: string; lines: number[] }[] = [];
   for (const line of diff.split('\n')) {
+  let count = 0;
     const [, old, file = old] = /^diff --git a\/(.*) b\/(.*)$/.exec(line) ?? [];
     if (file !== undefined) changed.push({ file, lines: [] });
     const [, from, length = '1'] = /^@@ -\S+ \+(\d+)(?:,(\d+))? @@/.exec(line) ?? [];
-    if (from === undefined) continue;
+    if (from === undefined || (count += Number(length)) > MOST_LINES) continue;
     changed.at(-1)?.lines.push(...Array.from({ length: Number(length) }, (_, at) => Number(from) + at));
   }
-  return changed.length > MOST_FILES ? undefined : changed;
+  if (changed.length > MOST_FILES) return undefined;
+  return count > MOST_LINES ? changed.map(({ file }) => ({ file })) : changed;
 }
 
 /**

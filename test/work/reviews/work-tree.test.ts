@@ -54,6 +54,13 @@ describe('the work in a repository', () => {
     expect(git('rev-parse', 'refs/conch/review/r1/1').trim()).toBe(work?.commit);
   });
 
+  test('lists a file with very many new lines without their numbers', async () => {
+    const first = await measureWork(process.env, root, 'refs/conch/review/r1/1', null);
+    write('data.csv', '1\n'.repeat(150_000));
+    const second = await measureWork(process.env, root, 'refs/conch/review/r1/2', first);
+    expect(second?.changed).toEqual([{ file: 'data.csv' }]);
+  });
+
   test('has an equal digest when nothing changed, and shows the changed lines otherwise', async () => {
     const first = await measureWork(process.env, root, 'refs/conch/review/r1/1', null);
     const second = await measureWork(process.env, root, 'refs/conch/review/r1/2', first);
