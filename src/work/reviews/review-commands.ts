@@ -53,10 +53,14 @@ export function createReviewCommands(ports: ReviewCommandsPorts): ReviewCommands
     async diff({ channel }) {
       const review = ports.reviews.state(channel)?.review ?? null;
       if (review === null) return { ok: false, text: REFUSED.NO_REVIEW };
-      const diff = await ports.reviews.diff(review).catch(() => undefined);
-      if (diff === undefined) return { ok: false, text: 'git cannot show the work: its commits are deleted.' };
-      if (diff === null) return { ok: false, text: 'The work of this review is in no git repository.' };
-      return { ok: true, text: diff === '' ? 'Nothing changed since the reviewer looked last.' : ports.clean(diff) };
+      try {
+        const diff = await ports.reviews.diff(review);
+        if (diff === null) return { ok: false, text: 'The work of this review is in no git repository.' };
+        return { ok: true, text: ports.clean(diffText(diff, review)) };
+      } catch (error) {
+        const why = error instanceof Error ? error.message : String(error);
+        return { ok: false, text: ports.clean(`git cannot show the work: ${why}`) };
+      }
     },
     cancel: (request) =>
       give(
@@ -73,6 +77,14 @@ export function createReviewCommands(ports: ReviewCommandsPorts): ReviewCommands
       return give(request, { type: 'MORE', by: request.person.id, iterations }, done);
     },
   };
+}
+
+/** `reviewed`: absent before the first verdict, when the changes are those that are not committed. */
+function diffText(diff: string, { reviewed }: Review): string {
+  if (reviewed !== null) return diff === '' ? 'Nothing changed since the reviewer looked last.' : diff;
+  const unseen = 'Before the first verdict, commits are not shown: see git log.';
+  if (diff === '') return `No file has changes that are not committed. ${unseen}`;
+  return `Files that are not committed. ${unseen}\n${diff}`;
 }
 
 function exported({ channel, values }: Request, { reviews, lines, clean }: ReviewCommandsPorts): Answer {

@@ -11,8 +11,8 @@ const MOST_FILES = 2_000;
 /** The numbers of more new lines than this, in all files together, are not listed. */
 const MOST_LINES = 20_000;
 
-/** A diff that runs no program of the repository. */
-const PLAIN_DIFF = ['diff', '--no-ext-diff', '--no-textconv', '--no-color'];
+/** Options of a diff that runs no program of the repository. */
+const PLAIN = ['--no-ext-diff', '--no-textconv', '--no-color'];
 
 /** The author of the commits that hold work under review. Fixed, so that equal work gives equal commits. */
 const AUTHOR = {
@@ -57,7 +57,7 @@ export async function measureWork(
     await git(['update-ref', ref, commit]);
     if (before?.commit == null) return { tree, commit };
     const changed = await changesOf(git, before.commit, commit);
-    const diff = await shownChanges(git, [before.commit, commit], LONGEST_DIFF_IN_BRIEF);
+    const diff = await shownChanges(git, ['diff', before.commit, commit], LONGEST_DIFF_IN_BRIEF);
     return { tree, commit, diff, ...defined({ changed }) };
   } finally {
     await rm(scratch, { recursive: true, force: true });
@@ -78,11 +78,12 @@ export async function changesShown(
   before: string | null,
   after: string,
 ): Promise<string> {
-  return shownChanges(gitIn(folder, environment), [before ?? `${after}^`, after], LONGEST_DIFF);
+  const command = before === null ? ['show', '--format=', after] : ['diff', before, after];
+  return shownChanges(gitIn(folder, environment), command, LONGEST_DIFF);
 }
 
-async function shownChanges(git: Git, commits: readonly [string, string], longest: number): Promise<string> {
-  const text = await git([...PLAIN_DIFF, '--find-renames', '--stat', '--patch', ...commits]);
+async function shownChanges(git: Git, [verb = '', ...of]: readonly string[], longest: number): Promise<string> {
+  const text = await git([verb, ...PLAIN, '--find-renames', '--stat', '--patch', ...of]);
   return text.length <= longest ? text.trimEnd() : `${text.slice(0, longest).toWellFormed()}\n… cut here`;
 }
 
@@ -112,10 +113,10 @@ const NO_REPOSITORY = /not a git repository|cannot change to|must be run in a wo
  * `undefined` for too many files.
  */
 async function changesOf(git: Git, before: string, after: string): Promise<ReviewedWork['changed']> {
-  const diff = await git([...PLAIN_DIFF, '--no-renames', '--unified=0', before, after]);
+  const diff = await git(['diff', ...PLAIN, '--no-renames', '--unified=0', before, after]);
   const changed: { file: string; lines: number[] }[] = [];
-  for (const line of diff.split('\n')) {
   let count = 0;
+  for (const line of diff.split('\n')) {
     const [, old, file = old] = /^diff --git a\/(.*) b\/(.*)$/.exec(line) ?? [];
     if (file !== undefined) changed.push({ file, lines: [] });
     const [, from, length = '1'] = /^@@ -\S+ \+(\d+)(?:,(\d+))? @@/.exec(line) ?? [];

@@ -215,6 +215,48 @@ describe('a review in a channel', () => {
     rmSync(folder, { recursive: true });
   });
 
+  test('says before the first verdict that committed work is not among the changes, and why git failed', async () => {
+    const folder = repository();
+    const git = (...args: readonly string[]) =>
+      execFileSync('git', ['-C', folder, '-c', 'user.name=Ann', '-c', 'user.email=ann@example.org', ...args]);
+    const shown: string[] = [];
+    const look = async (): Promise<unknown> => shown.push((await room.command('/review diff')).text);
+    const room: Awaited<ReturnType<typeof openStage>> = await open({
+      folder,
+      agents: {
+        dev: () => {
+          writeFileSync(join(folder, 'a.txt'), 'work');
+          return 'One.';
+        },
+        qa: async () => {
+          await look();
+          git('add', '--all');
+          git('commit', '--quiet', '--allow-empty', '-m', 'Work');
+          return 'FAIL';
+        },
+      },
+      channel: { review: { onFail: 'stop' } },
+    });
+    await room.command('/review start dev qa write it');
+    await room.settled();
+    await room.command('/review start dev qa write it');
+    await room.settled();
+    git('update-ref', '-d', 'HEAD');
+    const refs = String(git('for-each-ref', '--format=%(refname)', 'refs/conch'))
+      .trim()
+      .split('\n');
+    for (const ref of refs) git('update-ref', '-d', ref);
+    git('reflog', 'expire', '--expire=now', '--all');
+    git('gc', '--quiet', '--prune=now');
+    await look();
+    expect(shown).toEqual([
+      expect.stringMatching(/^Files that are not committed\. .*\n[^]*\+work/),
+      'No file has changes that are not committed. Before the first verdict, commits are not shown: see git log.',
+      expect.stringMatching(/^git cannot show the work: /),
+    ]);
+    rmSync(folder, { recursive: true });
+  });
+
   test('shows no secret that stands in the work', async () => {
     const folder = repository();
     let turn = 0;
