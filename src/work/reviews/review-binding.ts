@@ -62,6 +62,7 @@ export const REVIEW_CAUSES = {
   types: [
     'taskBegun',
     'taskTurnAsked',
+    'reviewerSet',
     'seatMoved',
     'seatMarked',
     'turnGranted',
@@ -89,12 +90,14 @@ type ReviewTask = FloorTask & { readonly reviewer: string };
 function commandsOf(fact: Fact, floor: Floor, review: ReviewTask): readonly ReviewCommand[] {
   switch (fact.type) {
     case 'taskBegun':
+    case 'reviewerSet':
       return attendance(floor, review);
     case 'seatMoved':
     case 'seatMarked':
       return isMember(review, fact.agent) ? attendance(floor, review, fact) : [];
     case 'taskTurnAsked':
-      return lost(floor, review);
+      // The floor refuses a fallback without a seat as its reviewer, but the review has asked for its turn.
+      return lost(floor, isMember(review, fact.agent) ? review : { ...review, reviewer: fact.agent });
     case 'disconnected':
       return fact.restart ? lost(floor, review, 'Conch was restarted') : [];
     case 'turnGranted':

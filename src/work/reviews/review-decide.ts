@@ -212,7 +212,7 @@ function lose(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'LOST'>)
   }
   // The floor may tell first that the agent is away, and later that its provider is the reason.
   if (waiting !== null && (until === null || waiting.for !== 'agent')) return 'UNCHANGED';
-  if (until !== null && turn?.agent === agent) return decision.wait('provider', `${agent}: ${why}`, until);
+  if (until !== null && turn?.agent === agent) return decision.wait('provider', `${agent}: ${why}`, until, agent);
   return decision.wait('agent', `${agent}: ${why}`, decision.at + settings.waitMs);
 }
 
@@ -229,9 +229,10 @@ function replaceReviewer(decision: ReviewDecision, why: string): boolean {
 }
 
 function granted(decision: ReviewDecision, { agent, epoch }: ReviewCommandOf<'GRANTED'>): ReviewRefusal | null {
-  const { turn } = decision.review;
+  const { turn, waiting } = decision.review;
   if (turn?.agent !== agent || turn.ended !== undefined) return 'NOT_ITS_TURN';
   if (turn.epoch === epoch) return 'UNCHANGED';
+  if (waiting?.for === 'provider' && waiting.away === agent) decision.record({ type: 'waitOver', by: null });
   decision.record({ type: 'turnGranted', agent, epoch });
   return null;
 }
@@ -448,11 +449,15 @@ function more(decision: ReviewDecision, { by, iterations }: ReviewCommandOf<'MOR
   return asksPeople(waiting) ? goOnFor(decision, by) : null;
 }
 
-/** Called when the provider takes work again. Asks for the refused turn again, which counts as no failure. */
+/**
+ * Called when the provider takes work again. Asks for the refused turn again, which counts as no failure. A turn that
+ * was over when its agent reached the limit is not asked for again.
+ */
 function askAgain(decision: ReviewDecision): null {
-  const { turn } = decision.review;
+  const { turn, waiting } = decision.review;
   decision.record({ type: 'waitOver', by: null });
-  if (turn !== null) decision.askAgain(turn, false);
+  if (turn !== null && turn.ended === undefined && (waiting?.away ?? turn.agent) === turn.agent)
+    decision.askAgain(turn, false);
   return null;
 }
 

@@ -179,7 +179,7 @@ const waitingSchema = z.strictObject({
   why: text,
   /** The deadline of the wait; `null` for none. */
   until: instant.nullable(),
-  /** The agent that is away, if both agents must be online. Absent: it is not known which. */
+  /** The agent that is away or at its limit, if both agents or a provider are waited for. Absent: it is not known. */
   away: agent.exactOptional(),
 });
 

@@ -421,6 +421,21 @@ describe('an agent', () => {
 });
 
 describe('the agents of a new review', () => {
+describe('an agent at the limit of its provider', () => {
+  test('whose turn is over is waited for, and its reviewer is not asked again in the middle of a turn', () => {
+    const course = new Course();
+    course.give({ type: 'GRANTED', agent: 'dev', epoch: 1 });
+    course.give({ type: 'ENDED', agent: 'dev', epoch: 1, completed: true });
+    course.give({ type: 'LOST', agent: 'dev', why: 'usage limit reached, try again in 20 s' });
+    course.give({ type: 'MEASURED', epoch: 1, work: { tree: 'b', commit: null } });
+    course.give({ type: 'GRANTED', agent: 'qa', epoch: 2 });
+    expect([course.review.turn?.epoch, course.review.waiting?.for]).toEqual([2, 'provider']);
+    course.at += 20_000;
+    course.give({ type: 'TICK' });
+    expect([course.review.turn, course.review.waiting]).toMatchObject([{ agent: 'qa', epoch: 2 }, null]);
+  });
+});
+
   test('are waited for; the review fails and names an agent that does not come in time', () => {
     const course = new Course();
     course.state = reviewMachine.empty('c');
@@ -464,12 +479,36 @@ describe('the fallback', () => {
     await reviews.apply('c', { ...START, settings: { ...PLAIN, fallback: 'ops' } }, hungAt);
     expect(reviews.state('c')?.review?.waiting?.why).toBe('qa: it is offline');
     await reviews.apply('c', { type: 'TICK' }, hungAt + PLAIN.waitMs);
-    expect(reviews.state('c')?.review).toMatchObject({ reviewer: 'ops', outcome: null });
+    // All agents of the review are there now, so it begins.
+    const begun = { reviewer: 'ops', outcome: null, waiting: null, turn: { agent: 'dev' } };
+    expect(reviews.state('c')?.review).toMatchObject(begun);
     await store.close();
   });
 });
 
 describe('the prompt of the reviewer', () => {
+test('a fallback that lost its seat is waited for, and the review names it when it ends', async () => {
+  const store = open(':memory:', { machine: floorWithWork });
+  const reviews = store.host(reviewOnFloor);
+  const agents = ['dev', 'qa', 'ops'];
+  const give = async (...commands: readonly Command[]) => {
+    for (const command of commands) expect(await store.floors.apply('c', command, 1_000)).toMatchObject({ ok: true });
+  };
+  const joins = agents.map((agent) => ({ type: 'join', agent }) as const);
+  await give({ type: 'configure', settings: PLAIN_SETTINGS, seats: agents.map((agent) => seatOf(agent)) }, ...joins);
+  await reviews.apply('c', { ...START, settings: { ...PLAIN, fallback: 'ops' } }, 1_000);
+  const { turn } = store.floors.state('c') ?? {};
+  expect(turn).toMatchObject({ agent: 'dev' });
+  const epoch = turn?.epoch ?? 0;
+  await give({ type: 'configure', settings: PLAIN_SETTINGS, seats: [seatOf('dev'), seatOf('qa')] });
+  await give({ type: 'end', agent: 'dev', epoch, outcome: 'completed', signalled: true });
+  await reviews.apply('c', { type: 'MEASURED', epoch, work: { tree: 'b', commit: null } }, 1_000);
+  await reviews.apply('c', { type: 'LOST', agent: 'qa', why: 'usage limit reached' }, 1_000);
+  const waiting = { for: 'agent', why: 'ops: it has no seat here', until: 1_000 + PLAIN.waitMs };
+  expect(reviews.state('c')?.review).toMatchObject({ reviewer: 'ops', waiting });
+  await store.close();
+});
+
   const commit = (name: string) => name.repeat(40);
   const work = { tree: 'a', commit: commit('a'), folder: '/data/reviews/r1' };
 
