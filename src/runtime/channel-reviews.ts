@@ -71,7 +71,7 @@ export class ChannelReviews extends Reviews {
       now: () => clock.now(),
       settings: (channel) => settingsOf(config(), channel),
       agents: (channel) => agentsOf(config(), channel),
-      lines: (channel, after) => store.lastLines(channel, LINES_SHOWN, after),
+      lines: (...wanted) => store.lastLines(...wanted),
     });
   }
 
@@ -150,9 +150,6 @@ function reviewViewOf(review: Review, clean: (text: string) => string): ReviewVi
 function taskOf({ text }: Pick<HumanMessage, 'text'>): string {
   return text.trim() === '' ? '(the message has no text)' : text.slice(0, LONGEST_TASK).toWellFormed();
 }
-
-/** The most lines of a conversation in one answer. */
-const LINES_SHOWN = 200;
 
 /** The folder for the files that reviewers read, in a data folder. The path has no links, as git names folders. */
 function scratchIn(dataDir: string): string {

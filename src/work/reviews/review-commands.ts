@@ -22,8 +22,8 @@ type ReviewCommandsPorts = {
   readonly settings: (channel: string) => ReviewSettings;
   /** The agents of the reviews that messages open in a channel; `null` when the configuration names none. */
   readonly agents: ReviewCommands['agents'];
-  /** The newest 200 lines of a channel with numbers above `after`, oldest first. */
-  readonly lines: (channel: string, after: number) => readonly Line[];
+  /** The newest lines of a channel with numbers above `after`, oldest first, at most `count`. */
+  readonly lines: (channel: string, count: number, after: number) => readonly Line[];
 };
 
 /** The commands of the group "review". */
@@ -79,6 +79,9 @@ export function createReviewCommands(ports: ReviewCommandsPorts): ReviewCommands
   };
 }
 
+/** The most lines of an export. `linesCut` in the export says that there are older ones. */
+const MOST_LINES = 200;
+
 /** `reviewed`: absent before the first verdict, when the changes are those that are not committed. */
 function diffText(diff: string, { reviewed }: Review): string {
   if (reviewed !== null) return diff === '' ? 'Nothing changed since the reviewer looked last.' : diff;
@@ -90,8 +93,9 @@ function diffText(diff: string, { reviewed }: Review): string {
 function exported({ channel, values }: Request, { reviews, lines, clean }: ReviewCommandsPorts): Answer {
   const review = reviews.state(channel)?.review ?? null;
   if (review === null) return { ok: false, text: REFUSED.NO_REVIEW };
-  const own = lines(channel, values.count ?? 0).filter(({ at }) => at >= review.startedAt);
-  return { ok: true, text: clean(JSON.stringify(manifestOf(review, own))) };
+  const own = lines(channel, MOST_LINES + 1, values.count ?? 0).filter(({ at }) => at >= review.startedAt);
+  const cut = own.length > MOST_LINES ? { linesCut: true } : {};
+  return { ok: true, text: clean(JSON.stringify({ ...manifestOf(review, own.slice(-MOST_LINES)), ...cut })) };
 }
 
 async function start(

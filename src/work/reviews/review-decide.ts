@@ -341,10 +341,11 @@ function judgeReview(decision: ReviewDecision, { purpose, heard: turn }: EndedTu
   const { review } = decision;
   const tree = review.work?.tree ?? '';
   if (work.tree !== tree) {
-    decision.record({ type: 'verdictVoided', tree });
-    decision.record({ type: 'workMeasured', work });
     const { voided = 0 } = review.iterations.at(-1) ?? {};
-    if (voided < MOST_VOIDED) return decision.ask(review.reviewer, 'review', 'the work changed while you reviewed it');
+    const isLast = voided >= MOST_REPEATED;
+    decision.record({ type: 'verdictVoided', tree, ...(isLast ? { last: true } : {}) });
+    decision.record({ type: 'workMeasured', work });
+    if (!isLast) return decision.ask(review.reviewer, 'review', 'the work changed while you reviewed it');
     return void decision.wait('arbiter', VOIDED_AGAIN, decision.at + review.settings.waitMs);
   }
   const { signal, findings: given, reason = '' } = turn;
@@ -371,8 +372,8 @@ function keepFindings(decision: ReviewDecision, findings: readonly Finding[]): v
   if (findings.length > 0) decision.record({ type: 'findingsKept', findings });
 }
 
-/** How many verdicts of one iteration may be void before a person decides. */
-const MOST_VOIDED = 2;
+/** How many reviews of one iteration are repeated because their verdicts are void. Then a person decides. */
+const MOST_REPEATED = 2;
 const VOIDED_AGAIN = 'the work changed during each of 3 reviews. Something besides the agents may be changing files';
 
 /** Whether the reviewer has given a verdict on this tree, in the iteration before or an earlier one. */

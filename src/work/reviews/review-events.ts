@@ -102,8 +102,11 @@ export const REVIEW_FACTS = {
   signalIgnored: { agent, epoch, signal: text },
   turnOver: { agent, epoch },
   workMeasured: { work: workSchema },
-  /** The work changed while it was reviewed, so the verdict counts for nothing. */
-  verdictVoided: { tree: text },
+  /**
+   * The work changed while it was reviewed, so the verdict counts for nothing. `last`: the review is not repeated.
+   * Otherwise the verdict is counted as void when the review is asked for again.
+   */
+  verdictVoided: { tree: text, last: z.literal(true).exactOptional() },
   /** `reason`: absent when it is the reason in the reviewer's turn. */
   verdictGiven: { verdict: z.enum(REVIEW_VERDICTS), tree: text, reason: text.exactOptional() },
   doneSignalled: { tree: text },

@@ -59,7 +59,7 @@ function changed(review: Review, fact: Exclude<ReviewFact, ReviewFactOf<'reviewS
     case 'workMeasured':
       return measured(review, fact);
     case 'verdictVoided':
-      return { ...review, verdict: null };
+      return { ...review, verdict: null, iterations: fact.last ? oneMoreVoid(review) : review.iterations };
     case 'verdictGiven':
       return judged(review, fact);
     case 'doneSignalled':
@@ -90,15 +90,17 @@ function moved(review: Review, { from, to }: ReviewFactOf<'reviewMoved'>, at: In
 
 /** Requests a turn. A review requested with a fault after a finished turn counts that turn's verdict as void. */
 function asked(review: Review, { agent, purpose, retried, fault }: ReviewFactOf<'turnAsked'>): Review {
-  const { iterations } = review;
-  const { voided = 0 } = iterations.at(-1) ?? {};
   const isVoided = purpose === 'review' && fault !== undefined && review.turn?.ended === true;
   const turn = { agent, purpose, retried, epoch: null };
   return {
     ...review,
-    iterations: isVoided ? withLast(iterations, { voided: voided + 1 }) : iterations,
+    iterations: isVoided ? oneMoreVoid(review) : review.iterations,
     turn: fault === undefined ? turn : { ...turn, fault },
   };
+}
+
+function oneMoreVoid({ iterations }: Review): Review['iterations'] {
+  return withLast(iterations, { voided: (iterations.at(-1)?.voided ?? 0) + 1 });
 }
 
 /** While people decide, no turn is awaited. */

@@ -142,7 +142,7 @@ const iterationSchema = z.strictObject({
   reappeared: count,
   /** Why the primary agent's last turn held no signal although it seemed to. The agent reads this in its next turn. */
   fault: text.exactOptional(),
-  /** Reviews that were repeated because the work changed during them, 2 at most. Absent: none. */
+  /** Verdicts that are void because the work changed during the review, 3 at most. Absent: none. */
   voided: count.exactOptional(),
 });
 

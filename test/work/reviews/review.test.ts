@@ -14,6 +14,8 @@ import {
   triggerOf,
 } from '../../../src/work/reviews/review.ts';
 import type { Review, ReviewSettings } from '../../../src/work/reviews/review.ts';
+import { createReviewCommands } from '../../../src/work/reviews/review-commands.ts';
+import { spoken } from '../../agents/backends/conversation.ts';
 import { briefOf } from '../../../src/work/reviews/briefs.ts';
 import { PLAIN, START, searchReviews, textOf } from './search.ts';
 import type { Said } from './search.ts';
@@ -293,6 +295,7 @@ describe('a verdict', () => {
     const course = new Course().works({ tree: 'a' });
     for (const tree of ['b', 'c']) expect(course.reviews({ signal: 'pass', tree }).end).toBe('reviewing qa after 1');
     expect(course.reviews({ signal: 'pass', tree: 'd' }).end).toBe('reviewing arbiter after 1');
+    expect(course.review.iterations.at(-1)?.voided).toBe(3);
     expect(course.give({ type: 'UPHOLD', by: 'ann' })).toBeNull();
     expect(course.end).toBe('working dev after 2');
   });
@@ -420,7 +423,6 @@ describe('an agent', () => {
   });
 });
 
-describe('the agents of a new review', () => {
 describe('an agent at the limit of its provider', () => {
   test('whose turn is over is waited for, and its reviewer is not asked again in the middle of a turn', () => {
     const course = new Course();
@@ -436,6 +438,7 @@ describe('an agent at the limit of its provider', () => {
   });
 });
 
+describe('the agents of a new review', () => {
   test('are waited for; the review fails and names an agent that does not come in time', () => {
     const course = new Course();
     course.state = reviewMachine.empty('c');
@@ -447,6 +450,30 @@ describe('an agent at the limit of its provider', () => {
     course.give({ type: 'TICK' });
     expect([course.end, course.review.outcome?.why]).toEqual(['failed failed after 0', 'qa: it is offline']);
   });
+});
+
+test('an export says that it leaves out lines before the newest 200', () => {
+  const course = new Course();
+  const said = (count: number) => Array.from({ length: count }, (_, index) => spoken(index + 1, 'dev', 'x'));
+  const exportOf = (count: number): Record<string, unknown> => {
+    const commands = createReviewCommands({
+      reviews: { state: () => course.state, start: async () => null, give: async () => null, diff: async () => null },
+      clean: String,
+      nameOf: String,
+      now: () => 0,
+      settings: () => PLAIN,
+      agents: () => null,
+      lines: (_channel, most) =>
+        said(count)
+          .map((line) => ({ ...line, at: course.at }))
+          .slice(-most),
+    });
+    const person = { id: 'ann', name: 'Ann', roles: [] };
+    const answer = commands.export({ channel: 'c', person, values: {} });
+    return JSON.parse((answer as { text: string }).text) as Record<string, unknown>;
+  };
+  expect(exportOf(200)).not.toHaveProperty('linesCut');
+  expect(exportOf(201)).toMatchObject({ linesCut: true, lines: { length: 200 } });
 });
 
 describe('the fallback', () => {
@@ -486,7 +513,6 @@ describe('the fallback', () => {
   });
 });
 
-describe('the prompt of the reviewer', () => {
 test('a fallback that lost its seat is waited for, and the review names it when it ends', async () => {
   const store = open(':memory:', { machine: floorWithWork });
   const reviews = store.host(reviewOnFloor);
@@ -509,6 +535,7 @@ test('a fallback that lost its seat is waited for, and the review names it when 
   await store.close();
 });
 
+describe('the prompt of the reviewer', () => {
   const commit = (name: string) => name.repeat(40);
   const work = { tree: 'a', commit: commit('a'), folder: '/data/reviews/r1' };
 
