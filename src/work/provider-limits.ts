@@ -2,8 +2,9 @@ import { waitIn } from '../lib/retry.ts';
 import { instantOf } from '../lib/time.ts';
 import type { Instant } from '../lib/time.ts';
 
+/** Words of a limit, and statuses where a status stands. A number in other text, such as "line 429", is none. */
 const LIMIT =
-  /(?:usage|rate|token|request)[\s-]*limit|limit reached|too many requests|quota|insufficient (?:credit|balance|funds)|credit balance|billing|payment required|not logged in|please (?:log|sign) ?in|\/login|unauthori[sz]ed|invalid api key|\b(?:401|402|429)\b/i;
+  /(?:usage|rate|token|request)[\s_-]*limit|limit reached|too many requests|(?<!disk )quota|insufficient (?:credit|balance|funds)|credit balance|billing[\s_]+(?:account|details|error|hard|issue|limit|problem)|payment required|not (?:logged|signed) in|please (?:log|sign) ?in|run \/login|unauthori[sz]ed|invalid api key|(?:^|\(|\b(?:http|api|status|error|code)[\s_:=("']*)(?:40[12]|429)\b/i;
 const SECOND = 1_000;
 const FIRST_MS = 15 * 60 * SECOND;
 const LONGEST_MS = 4 * 60 * 60 * SECOND;

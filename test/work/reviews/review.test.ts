@@ -13,6 +13,7 @@ import {
   statusOfRunState,
   triggerOf,
 } from '../../../src/work/reviews/review.ts';
+import { limitIn } from '../../../src/work/provider-limits.ts';
 import type { Review, ReviewSettings } from '../../../src/work/reviews/review.ts';
 import { createReviewCommands } from '../../../src/work/reviews/review-commands.ts';
 import { spoken } from '../../agents/backends/conversation.ts';
@@ -436,6 +437,21 @@ describe('an agent at the limit of its provider', () => {
     course.give({ type: 'TICK' });
     expect([course.review.turn, course.review.waiting]).toMatchObject([{ agent: 'qa', epoch: 2 }, null]);
   });
+});
+
+test.each([
+  ['a number in other text', 'test failed at line 429', false],
+  ['a path', 'POST /login answered 500: expected 401 items, got 402', false],
+  ['a file of payments', 'src/billing.ts does not compile', false],
+  ['a full disk', 'write failed: Disk quota exceeded', false],
+  ['a status', 'API Error: 429 {"type":"error"}', true],
+  ['a status in brackets', 'refused the key (401): wrong key', true],
+  ['a status at the beginning', '429 later', true],
+  ['the code of an error', 'HTTP_402', true],
+  ['a missing login', 'Invalid credentials · Please run /login', true],
+  ['an account', 'You exceeded your current plan, check your billing details', true],
+])('the limit of a provider in an error: %s', (_what, why, isLimit) => {
+  expect(limitIn(why, { at: 0, limits: 0 })).toBe(isLimit ? 900_000 : null);
 });
 
 describe('the agents of a new review', () => {
