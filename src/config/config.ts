@@ -149,10 +149,15 @@ type Listed<Agent, Crew> = {
 export const hasRemote = (config: Listed<Pick<AgentConfig, 'backend'>, CrewConfig>): boolean =>
   agentsAndCrews(config).some(({ backend }) => backend.kind === 'remote');
 
-/** Returns whether an agent, or a worker of a crew, connects itself. A worker's id begins with the id of its crew. */
-export const connectsItself = ({ agents, crews }: Pick<Config, 'agents' | 'crews'>, agent: string): boolean =>
-  agents.some(({ id, backend }) => id === agent && backend.kind === 'remote') ||
-  crews.some(({ id, backend }) => backend.kind === 'remote' && agent.startsWith(`${id}-`));
+/**
+ * Returns whether an agent, or a worker of a crew, connects itself. A worker's id begins with the id of its crew; an
+ * agent of the file is no worker.
+ */
+export const connectsItself = ({ agents, crews }: Pick<Config, 'agents' | 'crews'>, agent: string): boolean => {
+  const own = agents.find(({ id }) => id === agent);
+  if (own !== undefined) return own.backend.kind === 'remote';
+  return crews.some(({ id, backend }) => backend.kind === 'remote' && agent.startsWith(`${id}-`));
+};
 
 /**
  * Returns the step limit of a run: the channel's, else the agent's, else `maxSteps` of its model for a turn, else the

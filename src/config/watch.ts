@@ -3,10 +3,10 @@ import type { Timer, Timers } from '../lib/time.ts';
 import { ConfigError, pathText } from './error.ts';
 import type { Config } from './config.ts';
 
-/** Returns the paths of changed and added keys that take effect only at the next start. Removed keys are left out. */
+/** Returns the paths of changed, added and removed keys that take effect only at the next start. */
 export const changedUntilRestart = (first: Config, next: Config): readonly string[] => {
-  const before = atStart(first);
-  return [...atStart(next)].flatMap(([path, value]) => (before.get(path) === value ? [] : [path]));
+  const [before, after] = [atStart(first), atStart(next)];
+  return [...new Map([...after, ...before]).keys()].filter((path) => before.get(path) !== after.get(path));
 };
 
 const atStart = ({ adapters, log, remote, store, turnConfig }: Config): ReadonlyMap<string, string> => {

@@ -1,9 +1,19 @@
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
+import { connectsItself } from '../../src/config/config.ts';
 import { loadConfig, loadConfigFrom } from '../../src/config/load.ts';
 import { errorOf, load, world } from './world.ts';
 
 const pm = { id: 'pm', backend: { kind: 'scripted', script: 'pm' } };
+
+test('an agent whose id begins like a worker of a crew connects itself only if its own backend says so', () => {
+  const config = load({
+    agents: [pm, { ...pm, id: 'web-qa' }],
+    channels: [{ id: 'console:a', agents: ['pm', 'web-qa'] }],
+    crews: [{ id: 'web', repo: '.', channel: 'console:a', backend: { kind: 'remote' } }],
+  });
+  expect(['pm', 'web-qa', 'web-1'].map((id) => connectsItself(config, id))).toEqual([false, false, true]);
+});
 
 describe('a channel with settings of its own', () => {
   test('uses them, and the general settings for all other keys', () => {

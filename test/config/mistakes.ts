@@ -528,6 +528,13 @@ const TIMES: readonly Mistake[] = [
     next: 'Expected less than defaultTimeoutSeconds (60), got 60: a turn is over before such a silence',
   },
   {
+    kind: 'a silence longer than a turn, where only the channel ends silent turns',
+    file: { ...turn({ autoDetectSilenceSeconds: 60 }), ...seats(['pm'], { autoDetectTurnEnd: true }) },
+    path: 'channels[0].autoDetectSilenceSeconds',
+    at: '{',
+    next: 'Expected less than defaultTimeoutSeconds (60), got 60: a turn is over before such a silence',
+  },
+  {
     kind: 'messages gathered for longer than a turn',
     file: { ...turn({ coalesceMs: 5_000 }), ...seats(['pm'], { defaultTimeoutSeconds: 5 }) },
     path: 'channels[0].coalesceMs',

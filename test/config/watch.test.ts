@@ -128,6 +128,19 @@ describe('T41 keys that are read at the start only', () => {
   ])('are listed if a reload changes them: %s', (_, file, told) => {
     expect(changedUntilRestart(first, load(file))).toEqual(told);
   });
+  test('are listed if a reload removes them', () => {
+    const agents = [{ id: 'pm', backend: { kind: 'scripted', script: 'pm' } }];
+    const before = load({
+      agents,
+      store: { postgres: 'postgres://ann:pa55@db/conch' },
+      adapters: { slack: { userGroups: { S0123456789: 'pm' } } },
+    });
+    expect(changedUntilRestart(before, load({ agents }))).toEqual([
+      'adapters.slack.userGroups.S0123456789',
+      'store.postgres',
+      'store.schema',
+    ]);
+  });
   test('are not listed when they have the values of the start again', () => {
     expect(changedUntilRestart(first, load({ log: { level: 'info' } }))).toEqual([]);
   });

@@ -184,9 +184,9 @@ const TIME_KEYS = [
 
 type Times = Pick<TurnConfig, (typeof TIME_KEYS)[number]>;
 
-/** Relations between times. A fault is reported in `turnConfig`, and at each channel that sets one of the times. */
+/** Relations between times. A fault is reported in `turnConfig`, and at each channel that sets one of the keys. */
 const RELATIONS: readonly {
-  readonly keys: readonly [keyof Times, ...(keyof Times)[]];
+  readonly keys: readonly [keyof Times, ...(keyof Times | 'autoDetectTurnEnd')[]];
   readonly fault: (times: Times, endsSilent: boolean) => string | null;
 }[] = [
   {
@@ -195,7 +195,7 @@ const RELATIONS: readonly {
       limit > beat ? null : `Expected more than heartbeatSeconds (${beat}), got ${limit}`,
   },
   {
-    keys: ['autoDetectSilenceSeconds', 'defaultTimeoutSeconds'],
+    keys: ['autoDetectSilenceSeconds', 'defaultTimeoutSeconds', 'autoDetectTurnEnd'],
     fault: ({ autoDetectSilenceSeconds: silence, defaultTimeoutSeconds: limit }, endsSilent) =>
       !endsSilent || silence < limit
         ? null
