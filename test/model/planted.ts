@@ -738,6 +738,16 @@ const QUESTIONS: readonly Planted[] = [
   },
 ];
 
+const NAMES: readonly Planted[] = [
+  {
+    name: 'a message that a waiting or suspended turn gets calls none of the agents that it names',
+    near: 'restarts',
+    file: 'decide/decision-builder.ts',
+    find: "fate.via !== 'observe'",
+    replace: "fate.via !== 'observe' && fate.via !== 'prompt'",
+  },
+];
+
 const FOLDERS: readonly Planted[] = [
   {
     name: 'an answer about files that were replaced counts for the new ones',
@@ -778,5 +788,6 @@ export const PLANTED: readonly Planted[] = [
   ...ASKS,
   ...PROGRAMS,
   ...QUESTIONS,
+  ...NAMES,
   ...FOLDERS,
 ];

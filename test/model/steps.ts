@@ -52,6 +52,7 @@ export function checkStep(
   checkDeleted(step);
   checkSeen(step);
   checkMessages(step);
+  checkNamed(step);
   checkAnnouncements(step);
   checkAsked(step);
   return step;
@@ -173,6 +174,23 @@ function callsOf(agent: string, before: Floor, facts: readonly Fact[]): readonly
     .filter((fact) => fact.agent === agent)
     .map((fact) => fact.message ?? '');
   return [...earlier, ...now];
+}
+
+/** I5: a queued agent that a message names is called when another agent gets the message. */
+function checkNamed({ before, after, facts }: Step): void {
+  if (['manual', 'review'].includes(after.settings.order) || after.exchange === null) return;
+  const queued = (floor: Floor): readonly string[] =>
+    floor.seats.filter((seat) => seat.status === 'QUEUED').map((seat) => seat.agent);
+  const waiting = queued(after).filter(
+    (agent) => queued(before).includes(agent) && !of(facts, 'turnGranted').some((fact) => fact.agent === agent),
+  );
+  for (const { id, fate, addressed } of of(facts, 'messageRouted')) {
+    if (fate.state !== 'delivered' || fate.via === 'observe') continue;
+    const named = addressed.filter((agent) => waiting.includes(agent) && !fate.to.includes(agent));
+    const isCalled = (agent: string): boolean =>
+      after.prioritised.some((call) => call.agent === agent && call.messages.includes(id));
+    must(named.every(isCalled), 'I5', 'a message that names an agent goes to another agent alone');
+  }
 }
 
 /**

@@ -250,6 +250,43 @@ describe('order mention', () => {
     expect(play.holder).toBe('pm #3');
   });
 
+  test.each(['hold', 'release'] as const)(
+    'gives a turn to the other agent that an answer names (waitPolicy %s)',
+    (waitPolicy) => {
+      const play = stage({ settings: { order: 'mention', waitPolicy } });
+      play.person('m1', 'dev');
+      play.waits('dev');
+      play.person('m2', 'dev', 'qa');
+      expect(play.holder).toBe('dev #2');
+      expect(effectsOf('prompt', play.speaks('dev'))).toMatchObject([{ agent: 'qa', messages: ['m2'] }]);
+    },
+  );
+
+  test.each(['before the history is read', 'before the agent is back'])(
+    'gives a turn to the agent that a message names after a restart, %s',
+    (when) => {
+      const play = stage({ settings: { order: 'mention' } });
+      play.person('m1', 'dev');
+      play.act({ type: 'restart' });
+      if (when === 'before the agent is back') play.catchesUp();
+      play.person('m2', 'qa');
+      play.joins('dev');
+      if (play.floor.catchingUp) play.catchesUp();
+      play.joins('qa');
+      expect(play.holder).toBe('dev #2');
+      expect(effectsOf('prompt', play.speaks('dev'))).toMatchObject([{ agent: 'qa', messages: ['m2'] }]);
+    },
+  );
+
+  test('gives a turn to the agent that a kept message names, after an operator grants another agent a turn', () => {
+    const play = stage({ settings: { order: 'mention', mode: 'queue' } });
+    play.person('m1', 'dev');
+    play.person('m2', 'qa');
+    play.operator({ type: 'stop' });
+    play.operator({ type: 'grant', agent: 'pm' });
+    expect(effectsOf('prompt', play.speaks('pm'))).toMatchObject([{ agent: 'qa', messages: ['m2'] }]);
+  });
+
   test('gives messages without addressee to the default agent', () => {
     const play = mention({ defaultAgent: 'dev' });
     play.person('m1');

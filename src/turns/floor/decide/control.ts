@@ -9,10 +9,11 @@ import {
   isOverBudget,
   openExchange,
   pending,
+  prioritise,
   recall,
   resume,
 } from './decision-builder.ts';
-import { advance, goOn, prioritise, wake } from './turns.ts';
+import { advance, goOn, wake } from './turns.ts';
 import type { FactOf } from '../fact.ts';
 import { gate } from '../gate.ts';
 import { isGrantable, nextInTurn, policyOf } from '../next-speaker.ts';

@@ -5,11 +5,12 @@ import type { Announcement } from '../announcement.ts';
 import type { Fact, FactOf, Fate, Outcome } from '../fact.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
 import type { AgentId, Feedback, MessageId } from '../settings.ts';
-import { missedBy, seatOf, speaking, turnOf, unclaimed, waitOf } from '../seats.ts';
+import { findSeat, missedBy, seatOf, speaking, turnOf, unclaimed, waitOf } from '../seats.ts';
 import type { Trigger } from '../seats.ts';
 import type { Instant } from '../../../lib/time.ts';
 import { gate } from '../gate.ts';
-import { askerOf } from '../next-speaker.ts';
+import { askerOf, policyOf } from '../next-speaker.ts';
+import type { Caller } from '../policies.ts';
 import { defined } from '../../../lib/defined.ts';
 
 /** An accepted command: its facts in order, and the floor after them. */
@@ -37,7 +38,10 @@ export class DecisionBuilder {
     this.facts.push(fact);
   }
 
-  /** Records the fate of a message. `line`: the line, if the message joins the conversation now; else `null`. */
+  /**
+   * Records the fate of a message. `line`: the line, if the message joins the conversation now; else `null`. When an
+   * agent gets the message, calls the other agents that the message addresses.
+   */
   route(message: Held, fate: Fate, line: number | null): void {
     const { id, addressed, order, fromProgram } = message;
     const turn = speaking(this.floor);
@@ -55,6 +59,12 @@ export class DecisionBuilder {
       ...opening,
       holder,
     });
+    const isGiven =
+      fate.state === 'held' ? fate.until === 'exchange' : fate.state === 'delivered' && fate.via !== 'observe';
+    const to = fate.state === 'delivered' ? fate.to : [];
+    for (const agent of isGiven ? addressed : [])
+      if (!to.includes(agent) && !isCalledFor(this.floor, agent, id))
+        prioritise(this, agent, 'person', { message: id });
   }
 
   /**
@@ -90,6 +100,22 @@ export class DecisionBuilder {
         return null;
     }
   }
+}
+
+/** Calls a queued agent ahead of the queue, if the order heeds the caller. Changes nothing for other agents. */
+export function prioritise(
+  decision: DecisionBuilder,
+  agent: AgentId,
+  by: Caller,
+  why: Pick<FactOf<'prioritised'>, 'message' | 'feedback'> = {},
+): void {
+  if (!policyOf(decision.floor).heeds.includes(by)) return;
+  if (findSeat(decision.floor, agent)?.status !== 'QUEUED') return;
+  decision.record({ type: 'prioritised', agent, by, ...why });
+}
+
+function isCalledFor({ prioritised }: Floor, agent: AgentId, id: MessageId): boolean {
+  return prioritised.some((call) => call.agent === agent && call.messages.includes(id));
 }
 
 /** Gaps in the history that are less than this time apart belong to one outage, in milliseconds. */

@@ -12,15 +12,15 @@ import {
   nextLine,
   openExchange,
   pending,
+  prioritise,
   recall,
   resume,
 } from './decision-builder.ts';
 import { isNewFromPerson } from '../evolve.ts';
-import type { FactOf, Fate } from '../fact.ts';
+import type { Fate } from '../fact.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
 import { gate, NOBODY } from '../gate.ts';
 import { isGrantable, nextUp, policyOf } from '../next-speaker.ts';
-import type { Caller } from '../policies.ts';
 import {
   askOf,
   findSeat,
@@ -107,18 +107,6 @@ export function wake(decision: DecisionBuilder, asked = false): void {
 /** Whether a new message of a person is pending. On a stopped floor, messages that the stop kept do not count. */
 function isPersonSince(decision: DecisionBuilder): boolean {
   return (decision.floor.stopped ? decision.unplaced : pending(decision)).some(isNewFromPerson);
-}
-
-/** Calls a queued agent ahead of the queue, if the order heeds the caller. Changes nothing for other agents. */
-export function prioritise(
-  decision: DecisionBuilder,
-  agent: AgentId,
-  by: Caller,
-  why: Pick<FactOf<'prioritised'>, 'message' | 'feedback'> = {},
-): void {
-  if (!policyOf(decision.floor).heeds.includes(by)) return;
-  if (findSeat(decision.floor, agent)?.status !== 'QUEUED') return;
-  decision.record({ type: 'prioritised', agent, by, ...why });
 }
 
 function askFacilitator(decision: DecisionBuilder, facilitator: AgentId, candidates: readonly AgentId[]): void {
@@ -436,7 +424,6 @@ function toHolder(decision: DecisionBuilder, turn: Turn, message: Held): void {
 function inject(decision: DecisionBuilder, turn: Turn, message: Held): void {
   recount(decision, message);
   routed(decision, message, { state: 'delivered', to: [turn.agent], via: 'inject' });
-  for (const agent of message.addressed) prioritise(decision, agent, 'person', { message: message.id });
 }
 
 function preempt(decision: DecisionBuilder, turn: Turn, message: Held): void {
@@ -451,7 +438,6 @@ function preempt(decision: DecisionBuilder, turn: Turn, message: Held): void {
   });
   decision.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'PREEMPTED' });
   routed(decision, message, { state: 'delivered', to: [agent], via: 'interrupt' });
-  for (const other of message.addressed) prioritise(decision, other, 'person', { message: message.id });
 }
 
 /**
@@ -459,22 +445,15 @@ function preempt(decision: DecisionBuilder, turn: Turn, message: Held): void {
  * the message is held until an agent is prompted.
  */
 function joinWait(decision: DecisionBuilder, turn: Turn, message: Held): void {
-  if (waitOf(turn)?.reason === 'human') {
-    recount(decision, message);
-    routed(decision, message, { state: 'delivered', to: [turn.agent], via: 'interrupt' });
-  } else {
-    hold(decision, message, 'prompt');
-    if (!decision.floor.held.some(({ id }) => id === message.id)) return;
-  }
-  for (const agent of message.addressed) prioritise(decision, agent, 'person', { message: message.id });
+  if (waitOf(turn)?.reason !== 'human') return hold(decision, message, 'prompt');
+  recount(decision, message);
+  routed(decision, message, { state: 'delivered', to: [turn.agent], via: 'interrupt' });
 }
 
 /** Shows a message to all agents as observers. It stays held until one session has received it. */
 function observe(decision: DecisionBuilder, message: Held): void {
   recount(decision, message);
   hold(decision, message, 'exchange');
-  if (!decision.floor.held.some(({ id }) => id === message.id)) return;
-  for (const agent of message.addressed) prioritise(decision, agent, 'person', { message: message.id });
 }
 
 /** Whether a message answers a waiting agent: it addresses that agent, or nobody while only one agent waits. */
