@@ -104,7 +104,7 @@ const DECIDERS: Deciders = {
   use: byHolder(use),
   request: byHolder(request),
   withdraw,
-  injected: byHolder(injected),
+  injected,
   interrupted,
   choose,
   configure,

@@ -401,16 +401,15 @@ function hold(floor: Floor, message: Held): Floor {
 }
 
 function reported(floor: Floor, fact: Reported): Floor {
-  const { turn } = floor;
-  const message = turn === null ? undefined : beingGiven(floor, turn, fact);
-  if (turn === null || message === undefined) {
+  const turn = turnOf(floor, fact.agent);
+  const message = beingGiven(floor, turn, fact);
+  if (message === undefined)
     throw new Error(`impossible: ${fact.id} is not being given to ${fact.agent} in ${floor.channel}`);
-  }
   const injecting = turn.injecting.filter((candidate) => candidate.id !== fact.id);
   const given = turn.given.filter((candidate) => candidate.id !== fact.id);
   return fact.outcome === 'injected'
-    ? { ...floor, turn: { ...turn, injecting, given: [...given, { id: fact.id, begun: false }] } }
-    : { ...floor, turn: { ...turn, injecting, given, unseen: [...turn.unseen, message] } };
+    ? withTurn(floor, { ...turn, injecting, given: [...given, { id: fact.id, begun: false }] })
+    : withTurn(floor, { ...turn, injecting, given, unseen: [...turn.unseen, message] });
 }
 
 /** A message that is being injected, or a message that did not fit into the prompt. */

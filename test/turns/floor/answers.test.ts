@@ -68,6 +68,26 @@ describe('many held messages (example U)', () => {
     expect(done(play.completes('pm'))).toEqual(ids);
   });
 
+  test('T3 injected before the turn waits without the floor, and reported then, are still open at its resume', () => {
+    const play = stage({ settings: { waitPolicy: 'release' } });
+    play.person('m1');
+    play.person('m2');
+    play.waits('pm');
+    play.reports('pm', 'm2', 'injected');
+    play.speaks('dev');
+    play.person('m3', 'pm');
+    expect(prompted(play.speaks('qa'))).toEqual([{ messages: ['m1', 'm2', 'm3'], open: ['m1', 'm2'] }]);
+  });
+
+  test('T3 injected before the turn asks another agent, and reported then, are still open at its resume', () => {
+    const play = stage();
+    play.person('m1');
+    play.person('m2');
+    play.act({ type: 'wait', agent: 'pm', epoch: 1, reason: 'answer', of: 'qa' });
+    play.reports('pm', 'm2', 'injected');
+    expect(prompted(play.speaks('qa'))).toEqual([{ messages: ['m1', 'm2'], open: ['m1', 'm2'] }]);
+  });
+
   test('T3 without room in a prompt are prompted again in the same turn', () => {
     const play = stage({ settings: { mode: 'queue' } });
     play.operator({ type: 'pause' });

@@ -149,7 +149,7 @@ function unroute(decision: DecisionBuilder): void {
 /** The most prompts in a turn for messages that could not be injected. */
 const MAX_REPROMPTS = 3;
 
-type Act = CommandOf<'say' | 'work' | 'end' | 'wait' | 'use' | 'request' | 'injected'>;
+type Act = CommandOf<'say' | 'work' | 'end' | 'wait' | 'use' | 'request'>;
 
 /** Wraps a decider of acts: the act counts only from the holder under its epoch. */
 export function byHolder<A extends Act>(
@@ -162,15 +162,11 @@ export function byHolder<A extends Act>(
   };
 }
 
-/**
- * Why an act does not come from the holder; `null` when it does. A waiting turn may still report injections, and say
- * texts while its request is open.
- */
+/** Why an act does not come from the holder; `null` when it does. A waiting turn may say texts while its request is open. */
 function notHolder(turn: Turn | null, { type, agent, epoch }: Act): Refusal | null {
   if (turn === null || turn.agent !== agent) return 'not-holder';
   if (turn.epoch !== epoch) return 'stale-epoch';
-  if (turn.status === 'active' || (type === 'say' && isGenerating(turn))) return null;
-  return turn.status === 'waiting' && type === 'injected' ? null : 'not-holder';
+  return turn.status === 'active' || (type === 'say' && isGenerating(turn)) ? null : 'not-holder';
 }
 
 /** Posts a text of the holder. */
@@ -198,9 +194,12 @@ export function work(decision: DecisionBuilder, { agent, epoch, open, limitMs }:
   return null;
 }
 
-/** Applies the outcome of an injection. */
-export function injected(decision: DecisionBuilder, command: CommandOf<'injected'>, turn: Turn): Refusal | null {
+/** Applies the outcome of an injection. Reports of a waiting turn count too, also without the floor. */
+export function injected(decision: DecisionBuilder, command: CommandOf<'injected'>): Refusal | null {
   const { agent, epoch, id, outcome } = command;
+  const turn = findTurn(decision.floor, agent);
+  if (turn === null || turn.status === 'suspended') return 'not-holder';
+  if (turn.epoch !== epoch) return 'stale-epoch';
   const seen = decision.floor.held.find((held) => held.id === id && isObserved(held));
   if (seen !== undefined && outcome === 'injected') {
     decision.route(seen, { state: 'delivered', to: [agent], via: 'observe' }, null);
