@@ -88,6 +88,36 @@ describe('many held messages (example U)', () => {
     expect(prompted(play.speaks('qa'))).toEqual([{ messages: ['m1', 'm2'], open: ['m1', 'm2'] }]);
   });
 
+  test.each(['hold', 'release'] as const)(
+    'T3 that could not be injected end the wait of their turn, however late the report (waitPolicy %s)',
+    (waitPolicy) => {
+      const play = stage({ agents: ['pm'], settings: { waitPolicy } });
+      play.person('m1');
+      play.person('m2');
+      play.waits('pm');
+      expect(prompted(play.reports('pm', 'm2', 'next-prompt'))).toEqual([{ messages: ['m1', 'm2'], open: ['m1'] }]);
+    },
+  );
+
+  test('T3 that could not be injected do not answer a question to another agent', () => {
+    const play = stage();
+    play.person('m1');
+    play.person('m2');
+    play.act({ type: 'wait', agent: 'pm', epoch: 1, reason: 'answer', of: 'qa' });
+    play.reports('pm', 'm2', 'refused');
+    expect(prompted(play.speaks('qa'))).toEqual([{ messages: ['m1', 'm2'], open: ['m1'] }]);
+  });
+
+  test('T3 that could not be injected wait for the history before they end a wait', () => {
+    const play = stage({ agents: ['pm'] });
+    play.person('m1');
+    play.person('m2');
+    play.waits('pm');
+    play.losesTouch();
+    expect(prompted(play.reports('pm', 'm2', 'next-prompt'))).toEqual([]);
+    expect(prompted(play.catchesUp())).toEqual([{ messages: ['m1', 'm2'], open: ['m1'] }]);
+  });
+
   test('T3 without room in a prompt are prompted again in the same turn', () => {
     const play = stage({ settings: { mode: 'queue' } });
     play.operator({ type: 'pause' });

@@ -17,7 +17,7 @@ import {
   resume,
 } from './decision-builder.ts';
 import { isNewFromPerson } from '../evolve.ts';
-import type { Fate } from '../fact.ts';
+import type { FactOf, Fate } from '../fact.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
 import { gate, NOBODY } from '../gate.ts';
 import { isGrantable, nextUp, policyOf } from '../next-speaker.ts';
@@ -194,7 +194,10 @@ export function work(decision: DecisionBuilder, { agent, epoch, open, limitMs }:
   return null;
 }
 
-/** Applies the outcome of an injection. Reports of a waiting turn count too, also without the floor. */
+/**
+ * Applies the outcome of an injection. Reports of a waiting turn count too, also without the floor: a message that
+ * failed then ends its wait for people.
+ */
 export function injected(decision: DecisionBuilder, command: CommandOf<'injected'>): Refusal | null {
   const { agent, epoch, id, outcome } = command;
   const turn = findTurn(decision.floor, agent);
@@ -209,6 +212,7 @@ export function injected(decision: DecisionBuilder, command: CommandOf<'injected
   const given = outcome === 'no-room' ? turn.given : turn.injecting;
   if (!given.some((message) => message.id === id)) return 'unknown-message';
   decision.record({ type: 'injectReported', agent, epoch, id, outcome });
+  if (outcome !== 'injected' && waitsForPeople(turn)) endWait(decision, agent, []);
   return null;
 }
 
@@ -472,11 +476,15 @@ function deliverAnswer(decision: DecisionBuilder, turn: Turn, message: Held): vo
   routed(decision, message, { state: 'delivered', to: [turn.agent], via: 'prompt' });
   const { id, addressed, fromProgram } = message;
   const answer = { id, line: decision.floor.lines, addressed, ...defined({ fromProgram }) };
-  const answers = [...(waitOf(turn)?.answers ?? []), answer];
-  decision.record({ type: 'waitAnswered', agent: turn.agent, messages: answers, ready: true });
-  const answered = decision.floor.turn;
-  if (answered?.agent !== turn.agent) advance(decision);
-  else if (seatOf(decision.floor, turn.agent).present) resume(decision, answered, 'answered');
+  endWait(decision, turn.agent, [...(waitOf(turn)?.answers ?? []), answer]);
+}
+
+/** Ends a turn's wait. The turn resumes at once if it can. */
+function endWait(decision: DecisionBuilder, agent: AgentId, messages: FactOf<'waitAnswered'>['messages']): void {
+  decision.record({ type: 'waitAnswered', agent, messages, ready: true });
+  const { floor, at } = decision;
+  if (floor.turn?.agent !== agent) advance(decision);
+  else if (seatOf(floor, agent).present && gate(floor, at, 'holder') === null) resume(decision, floor.turn, 'answered');
 }
 
 /**
