@@ -238,6 +238,31 @@ describe('too many held messages', () => {
     expect(effectsOf('prompt', play.speaks('pm'))).toMatchObject([{ agent: 'dev', messages: ['m2', 'm3'] }]);
   });
 
+  test.each(['inject', 'interrupt'] as const)('begin with those that a turn gets (mode %s)', (mode) => {
+    const play = running({ mode, maxHeld: 2 });
+    for (const id of ['m2', 'm3', 'm4']) play.person(id);
+    expect(play.fate('m4')).toMatchObject({ state: 'delivered', to: ['pm'] });
+    for (const id of ['m5', 'm6', 'm7']) play.person(id);
+    expect(['m5', 'm6'].map((id) => play.fate(id))).toMatchObject([{ until: 'prompt' }, { until: 'prompt' }]);
+    expect(play.fate('m7')).toMatchObject({ state: 'unrouted', why: 'too many held messages' });
+    if (mode === 'interrupt') play.stopsGenerating('pm');
+    else for (const id of ['m2', 'm3', 'm4']) play.reports('pm', id, 'injected');
+    if (mode === 'inject')
+      expect(effectsOf('prompt', play.completes('pm'))).toMatchObject([{ messages: ['m5', 'm6'] }]);
+    else expect(effectsOf('prompt', play.last)).toMatchObject([{ messages: ['m1', 'm2', 'm3', 'm4', 'm5', 'm6'] }]);
+  });
+
+  test('begin with the answers that a waiting agent gets before it can go on', () => {
+    const play = running({ maxHeld: 1 });
+    play.waits('pm');
+    play.act({ type: 'restart' });
+    play.catchesUp();
+    for (const id of ['m2', 'm3', 'm4']) play.person(id, 'pm');
+    expect(play.fate('m2')).toMatchObject({ state: 'delivered', to: ['pm'] });
+    expect(play.fate('m3')).toMatchObject({ state: 'held' });
+    expect(play.fate('m4')).toMatchObject({ state: 'unrouted' });
+  });
+
   test('are limited while no agent is available, too: the first ones are kept', () => {
     const play = stage({ agents: [{ agent: 'pm', rejoin: 'auto' }], settings: { maxHeld: 2 } });
     play.leaves('pm');

@@ -418,10 +418,15 @@ function toHolder(decision: DecisionBuilder, turn: Turn, message: Held): void {
   }
   if (mode === 'queue') hold(decision, message, 'turn');
   else if (mode === 'parallel') observe(decision, message);
+  else if (turn.status === 'suspended' || isFull(decision.floor, turn)) hold(decision, message, 'prompt');
   else if (turn.status === 'waiting') joinWait(decision, turn, message);
-  else if (turn.status === 'suspended') hold(decision, message, 'prompt');
   else if (mode === 'inject') inject(decision, turn, message);
   else preempt(decision, turn, message);
+}
+
+/** Whether a turn got twice `maxHeld` messages: those of its prompt, and as many mid-turn. More are held. */
+function isFull({ settings }: Floor, turn: Turn): boolean {
+  return missedBy(turn).length + turn.given.length >= 2 * settings.maxHeld;
 }
 
 function inject(decision: DecisionBuilder, turn: Turn, message: Held): void {
@@ -472,11 +477,13 @@ function waitsForPeople(turn: Turn): boolean {
 }
 
 function deliverAnswer(decision: DecisionBuilder, turn: Turn, message: Held): void {
+  const answers = waitOf(turn)?.answers ?? [];
+  if (answers.length >= decision.floor.settings.maxHeld) return hold(decision, message, 'prompt');
   recount(decision, message);
   routed(decision, message, { state: 'delivered', to: [turn.agent], via: 'prompt' });
   const { id, addressed, fromProgram } = message;
   const answer = { id, line: decision.floor.lines, addressed, ...defined({ fromProgram }) };
-  endWait(decision, turn.agent, [...(waitOf(turn)?.answers ?? []), answer]);
+  endWait(decision, turn.agent, [...answers, answer]);
 }
 
 /** Ends a turn's wait. The turn resumes at once if it can. */
