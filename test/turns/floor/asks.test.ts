@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { effectsOf, stage } from './stage.ts';
+import { effectsOf, factsOf, stage } from './stage.ts';
 import type { Act, Stage } from './stage.ts';
 import type { FloorSettings } from '../../../src/turns/floor/settings.ts';
 
@@ -148,6 +148,18 @@ describe('an agent that asks another (example R)', () => {
     play.person('m2');
     expect(play.fate('m2')).toEqual({ state: 'delivered', to: ['qa'], via: 'inject' });
     expect(play.holder).toBe('qa #3');
+  });
+
+  test.each([
+    ['asks another agent', { of: 'qa' }],
+    ['asks people and lends the floor', {}],
+  ])('posts the reports of background runs when it %s', (_when, of) => {
+    const play = stage({ settings: { waitPolicy: 'release' } });
+    play.person('m1');
+    play.act({ type: 'beginAside', agent: 'qa', run: 1, what: 'looks for dead links' });
+    play.act({ type: 'endAside', agent: 'qa', what: 'is done', report: 'No dead links.' });
+    const asked = play.act({ type: 'wait', agent: 'pm', epoch: 1, reason: 'answer', ...of });
+    expect(factsOf('reported', asked)).toMatchObject([{ agent: 'qa', text: 'No dead links.' }]);
   });
 
   test('T15 gets the messages that address it when it continues', () => {

@@ -14,6 +14,7 @@ import {
   pending,
   prioritise,
   recall,
+  reportAll,
   resume,
 } from './decision-builder.ts';
 import { isNewFromPerson } from '../evolve.ts';
@@ -36,8 +37,12 @@ import {
 import type { AgentId, MessageId } from '../settings.ts';
 import { defined } from '../../../lib/defined.ts';
 
-/** Advances a free floor: resumes a turn after its wait, grants the next speaker, asks the facilitator, or rests. */
+/**
+ * Advances a free floor: posts reports, resumes a turn after its wait, grants the next speaker, asks the facilitator, or
+ * rests.
+ */
 export function advance(decision: DecisionBuilder): void {
+  reportAll(decision);
   releaseAskers(decision);
   const { floor, at } = decision;
   const ready = floor.parked.find((turn) => waitOf(turn)?.ready === true && seatOf(floor, turn.agent).present);
@@ -392,6 +397,7 @@ export function afterInterrupt(decision: DecisionBuilder, turn: Turn): void {
     return;
   }
   decision.record({ type: 'waitAnswered', agent: turn.agent, messages: [], ready: true, parked: true });
+  reportAll(decision);
   grantOnBehalf(
     decision,
     responder,
