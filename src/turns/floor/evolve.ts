@@ -139,7 +139,7 @@ const EVOLUTION: Evolution = {
   said,
   worked,
   spent,
-  disconnected: (floor, { restart }, at) => (restart ? restarted(floor, at) : { ...floor, catchingUp: true }),
+  disconnected: (floor, fact, at) => (fact.restart ? restarted(floor, fact, at) : { ...floor, catchingUp: true }),
   stoodStill,
   caughtUp: (floor) => ({ ...floor, catchingUp: false }),
 };
@@ -508,13 +508,14 @@ function extended(turn: Turn, ms: number): Turn {
   }
 }
 
-function stoodStill(before: Floor, { ms }: FactOf<'stoodStill'>): Floor {
+function stoodStill(before: Floor, fact: FactOf<'stoodStill'>): Floor {
+  const { ms } = fact;
   const floor = withoutMinutes(before, ms);
   const { turn, parked, facilitation } = floor;
   return {
     ...floor,
-    turn: turn === null ? null : delayed(turn, ms),
-    parked: parked.map((each) => delayed(each, ms)),
+    turn: turn === null ? null : delayed(turn, fact),
+    parked: parked.map((each) => delayed(each, fact)),
     facilitation: facilitation === null ? null : { ...facilitation, deadlineAt: facilitation.deadlineAt + ms },
   };
 }
@@ -537,9 +538,11 @@ function withoutMinutes(floor: Floor, ms: number): Floor {
   };
 }
 
-/** The turn with its timeout, hard end and wait moved by `ms`. An operator's extension does not move. */
-function delayed(before: Turn, ms: number): Turn {
-  const turn = extended(before, ms);
+/** The turn with its timeout, hard end, wait and operator's extension moved by `ms`. */
+function delayed(before: Turn, { ms, extensions }: FactOf<'stoodStill'>): Turn {
+  const { extendedTo } = before;
+  const isMoved = extensions === true && extendedTo !== undefined;
+  const turn = { ...extended(before, ms), ...(isMoved ? { extendedTo: extendedTo + ms } : {}) };
   if (turn.status !== 'waiting' || turn.wait.reason !== 'human' || turn.wait.graceEndAt === null) return turn;
   return { ...turn, wait: { ...turn.wait, graceEndAt: turn.wait.graceEndAt + ms } };
 }
@@ -696,23 +699,31 @@ function oneTurnMore({ usageSincePerson, settings }: Floor): Floor['usageSincePe
 }
 
 /** The floor after a restart: no agent is connected, and no generation runs. */
-function restarted(floor: Floor, at: Instant): Floor {
+function restarted(floor: Floor, { leftMs }: FactOf<'disconnected'>, at: Instant): Floor {
   const seats = floor.seats.map((seat) => ({ ...seat, present: false }));
   const turn = floor.turn?.status === 'waiting' ? { ...floor.turn, wait: cutWait(floor.turn.wait) } : floor.turn;
   const isCut = turn !== null && turn.status !== 'waiting';
-  return { ...floor, catchingUp: true, seats, turn: isCut ? suspended(floor, turn, at) : turn };
+  return {
+    ...floor,
+    catchingUp: true,
+    seats,
+    turn: isCut ? suspended(turn, seatOf(floor, turn.agent), { at, knownMs: leftMs }) : turn,
+  };
 }
 
 /**
  * A turn that a restart interrupted. Its agent has one timeout to return. From now, the hard end is as far away as it
- * was at the last known sign of work, and at least one timeout. With a tool call open, the turn's start counts as the
- * last sign.
+ * was at the last known sign of work, and at least one timeout. With a tool call open, the fact has that time
+ * (`knownMs`); in older journals, the turn's start counts as the last sign.
  */
-function suspended(floor: Floor, turn: Exclude<Turn, WaitingTurn>, at: Instant): Turn {
-  const { timeoutMs } = seatOf(floor, turn.agent);
+function suspended(
+  turn: Exclude<Turn, WaitingTurn>,
+  { timeoutMs }: Seat,
+  { at, knownMs }: { readonly at: Instant; readonly knownMs: number | undefined },
+): Turn {
   const isAtWork = turn.status === 'active' && turn.openWork > 0;
   const lastSignAt = isAtWork || turn.deadlineAt === null ? turn.startedAt : turn.deadlineAt - timeoutMs;
-  const leftMs = Math.max(timeoutMs, turn.hardEndAt - lastSignAt);
+  const leftMs = Math.max(timeoutMs, knownMs ?? turn.hardEndAt - lastSignAt);
   return { ...turnBase(turn), status: 'suspended', deadlineAt: at + timeoutMs, hardEndAt: at + leftMs, leftMs };
 }
 

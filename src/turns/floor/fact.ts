@@ -277,12 +277,17 @@ export const FACTS = {
   /** The epoch and the number of requests were raised after a backup was restored, so that none is used twice. */
   epochRaised: { by: number },
   /** The connection to the platform was lost, or (`restart`) the process restarted, which interrupts an open turn. */
-  disconnected: { restart: z.boolean() },
+  /**
+   * `leftMs`: the time that the holder's turn has left from a restart, when its last sign of work is not known. Journals
+   * of earlier versions lack it, and count from the turn's start.
+   */
+  disconnected: { restart: z.boolean(), leftMs: number.exactOptional() },
   /**
    * The process stood still for `ms` milliseconds. The deadlines of turns, requests and the facilitator move by that
-   * time, and no budget of minutes counts that time.
+   * time, and no budget of minutes counts that time. `extensions`: operators' extensions move too; journals of earlier
+   * versions lack it.
    */
-  stoodStill: { ms: number },
+  stoodStill: { ms: number, extensions: z.literal(true).exactOptional() },
   caughtUp: { gap: z.string().nullable() },
   /** An agent's act that was refused, for the record. */
   actRefused: {

@@ -226,6 +226,44 @@ describe('the hard limit', () => {
   });
 });
 
+describe('a turn over restarts and standstills', () => {
+  test('has at most maxTurnMs left after each restart in the middle of a tool call', () => {
+    const play = taken();
+    const left: number[] = [];
+    for (let restarts = 0; restarts < 3; restarts += 1) {
+      play.works('pm', 1);
+      play.at += 400_000;
+      play.act({ type: 'restart' });
+      play.joins('pm');
+      play.catchesUp();
+      left.push((flatOrNull(play.floor.turn)?.hardEndAt ?? 0) - play.at);
+    }
+    expect(left).toEqual([900_000, 900_000, 900_000]);
+  });
+
+  test("keeps an operator's extension over a restart in the middle of a tool call", () => {
+    const play = taken();
+    play.operator({ type: 'extend', ms: 1_200_000 });
+    play.works('pm', 1);
+    play.at += 400_000;
+    play.act({ type: 'restart' });
+    play.joins('pm');
+    play.catchesUp();
+    expect(flatOrNull(play.floor.turn)?.hardEndAt).toBe(play.at + 1_700_000);
+  });
+
+  test("has an operator's extension moved by a standstill", () => {
+    const play = taken();
+    play.operator({ type: 'extend', ms: 600_000 });
+    const end = flatOrNull(play.floor.turn)?.deadlineAt ?? 0;
+    play.at += 600_000;
+    play.act({ type: 'standstill', ms: 600_000 });
+    play.works('pm', 1);
+    play.works('pm', 0);
+    expect(flatOrNull(play.floor.turn)?.deadlineAt).toBe(end + 600_000);
+  });
+});
+
 describe('a wait', () => {
   test('continues at 599,999 ms and ends at 600,000', () => {
     const play = taken();

@@ -1,12 +1,13 @@
 import type { CommandOf } from '../command.ts';
 import type { Refusal } from '../refusals.ts';
-import { openQuestion, seatOf, turnOf, waitOf } from '../seats.ts';
+import { openQuestion, seatOf, turnOf, turnsOf, waitOf } from '../seats.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { tellAnswer, tellRestarted } from './asides.ts';
 import { announceLoss, dropFacilitation, finish } from './decision-builder.ts';
 import { comeBack } from './membership.ts';
 import { dispatch, goOn } from './turns.ts';
 import type { AgentId, Question } from '../settings.ts';
+import { defined } from '../../../lib/defined.ts';
 
 /**
  * Restarts the floor: nothing is granted before the history is read. Requests that the restart ended are announced as
@@ -15,9 +16,19 @@ import type { AgentId, Question } from '../settings.ts';
 export function restart(decision: DecisionBuilder): Refusal | null {
   dropFacilitation(decision);
   const before = openQuestion(decision.floor);
-  decision.record({ type: 'disconnected', restart: true });
+  decision.record({ type: 'disconnected', restart: true, ...defined({ leftMs: leftAtWork(decision) }) });
   if (before !== null) tellCut(decision, before);
   return null;
+}
+
+/**
+ * The time that a turn with an open tool call has left from a restart: what it had at its start, at most `maxTurnMs`
+ * unless an operator's extension leaves more. `undefined` for other turns.
+ */
+function leftAtWork({ floor, at }: DecisionBuilder): number | undefined {
+  const { turn, settings } = floor;
+  if (turn?.status !== 'active' || turn.openWork === 0) return undefined;
+  return Math.max(turn.hardEndAt - at, Math.min(turn.hardEndAt - turn.startedAt, settings.maxTurnMs));
 }
 
 /** Edits the post of a request after a restart: a decision now counts once, or none is needed. */
@@ -44,7 +55,8 @@ export function standstill(decision: DecisionBuilder, { ms }: CommandOf<'standst
   const { turn, parked, facilitation, exchange, asides = [] } = decision.floor;
   const isQuiet = turn === null && parked.length === 0 && facilitation === null;
   if (isQuiet && exchange === null && asides.length === 0) return 'already';
-  decision.record({ type: 'stoodStill', ms });
+  const isExtended = turnsOf(decision.floor).some(({ extendedTo }) => extendedTo !== undefined);
+  decision.record({ type: 'stoodStill', ms, ...(isExtended ? { extensions: true } : {}) });
   return null;
 }
 
