@@ -25,7 +25,7 @@ const EPOCHS: readonly Planted[] = [
     name: 'an agent that waits may go on talking',
     near: 'mode inject',
     file: 'decide/turns.ts',
-    find: "return turn.status === 'active' || (type === 'say' && isGenerating(turn)) ? null : 'not-holder';",
+    find: "return turn.status === 'waiting' && type === 'injected' ? null : 'not-holder';",
     replace: 'return null;',
   },
   {

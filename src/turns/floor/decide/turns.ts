@@ -154,7 +154,7 @@ function unroute(decision: DecisionBuilder): void {
 /** The most prompts in a turn for messages that could not be injected. */
 const MAX_REPROMPTS = 3;
 
-type Act = CommandOf<'say' | 'work' | 'end' | 'wait' | 'use' | 'request'>;
+type Act = CommandOf<'say' | 'work' | 'end' | 'wait' | 'use' | 'request' | 'injected'>;
 
 /** Wraps a decider of acts: the act counts only from the holder under its epoch. */
 export function byHolder<A extends Act>(
@@ -167,11 +167,15 @@ export function byHolder<A extends Act>(
   };
 }
 
-/** Why an act does not come from the holder; `null` when it does. A waiting turn may say texts while its request is open. */
+/**
+ * Why an act does not come from the holder; `null` when it does. A waiting turn may still report injections, and say
+ * texts while its request is open.
+ */
 function notHolder(turn: Turn | null, { type, agent, epoch }: Act): Refusal | null {
   if (turn === null || turn.agent !== agent) return 'not-holder';
   if (turn.epoch !== epoch) return 'stale-epoch';
-  return turn.status === 'active' || (type === 'say' && isGenerating(turn)) ? null : 'not-holder';
+  if (turn.status === 'active' || (type === 'say' && isGenerating(turn))) return null;
+  return turn.status === 'waiting' && type === 'injected' ? null : 'not-holder';
 }
 
 /** Posts a text of the holder. */
@@ -206,8 +210,8 @@ export function work(decision: DecisionBuilder, { agent, epoch, open, limitMs }:
 export function injected(decision: DecisionBuilder, command: CommandOf<'injected'>): Refusal | null {
   const { agent, epoch, id, outcome } = command;
   const turn = findTurn(decision.floor, agent);
-  if (turn === null || turn.status === 'suspended') return 'not-holder';
-  if (turn.epoch !== epoch) return 'stale-epoch';
+  const refusal = notHolder(turn, command);
+  if (turn === null || refusal !== null) return refusal;
   const seen = decision.floor.held.find((held) => held.id === id && isObserved(held));
   if (seen !== undefined && outcome === 'injected') {
     decision.route(seen, { state: 'delivered', to: [agent], via: 'observe' }, null);
