@@ -252,6 +252,21 @@ describe('T46 an answer', () => {
   });
 });
 
+describe('a form of a tool server', () => {
+  const about = { step: 1, steps: 2, tool: 'login', call: 'sign in at x', folder: null, why: 'w', says: null } as const;
+
+  test.each([
+    ['the turn ends', (play: Stage) => play.operator({ type: 'skip' })],
+    ['the agent withdraws it', (play: Stage) => play.act({ type: 'withdraw', agent: 'pm', epoch: 1 })],
+  ])('is no longer needed, in the same words, when %s', (_when, ends) => {
+    const play = stage({ agents: ['pm', 'dev'] });
+    play.person('m1');
+    asks(play, { ...APPROVAL, about: { ...about, answer: 'name=Ann' } });
+    const told = factsOf('announced', ends(play)).map(({ announcement }) => announcement);
+    expect(told).toContainEqual(expect.objectContaining({ kind: 'answered', title: 'sign in at x', inWords: true }));
+  });
+});
+
 describe('two denied calls of an agent', () => {
   test('T56 have two announcements for different titles, and one for the same title', () => {
     const play = stage({ agents: ['pm', 'dev'] });

@@ -7,7 +7,8 @@ import { ASIDE_END_WORDS, asideAsking, asideOf, findSeat, restartedAsking } from
 import type { AgentId, Choice, Question } from '../settings.ts';
 import type { Instant } from '../../../lib/time.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { reportAll } from './decision-builder.ts';
+import { reportAll, tellAnswer } from './decision-builder.ts';
+import type { AnsweredNotice } from './decision-builder.ts';
 import { defined } from '../../../lib/defined.ts';
 
 /** Begins a background run. An agent has at most one, and none while it is disabled or without a seat. */
@@ -159,24 +160,6 @@ export function answerAside(decision: DecisionBuilder, command: CommandOf<'decid
 /** The number and key of a question, for facts. */
 export function namedAs({ question, key }: Question): Pick<Question, 'question' | 'key'> {
   return { question, ...defined({ key }) };
-}
-
-type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;
-
-/** Announces the decision in place of the request. Answers to forms are left out unless the channel may see them. */
-export function tellAnswer(
-  decision: DecisionBuilder,
-  { question, title, pause, approval, about }: Question,
-  answer: Pick<AnsweredNotice, 'agent' | 'choice' | 'by' | 'always' | 'reason' | 'aside' | 'completes'>,
-): void {
-  const of = defined({ pause, approval });
-  const how = about?.answer === undefined ? {} : { inWords: true as const };
-  const { reason, ...told } = answer;
-  // The call in short, because the request with its details is no longer shown.
-  const { call = title } = about ?? {};
-  const isHidden = answer.choice === 'allow' && about?.form !== undefined && about.showsAnswer !== true;
-  const why = reason === undefined || isHidden ? {} : { reason };
-  decision.announce({ kind: 'answered', question, title: call, at: decision.at, ...of, ...how, ...told, ...why });
 }
 
 function rejectAside(decision: DecisionBuilder, question: number, why: string): void {

@@ -4,7 +4,7 @@ import { OUTAGE, announcementKey, isAnnounced } from '../announcement.ts';
 import type { Announcement } from '../announcement.ts';
 import type { Fact, FactOf, Fate, Outcome } from '../fact.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
-import type { AgentId, Feedback, MessageId } from '../settings.ts';
+import type { AgentId, Feedback, MessageId, Question } from '../settings.ts';
 import { findSeat, missedBy, seatOf, speaking, turnOf, unclaimed, waitOf } from '../seats.ts';
 import type { Trigger } from '../seats.ts';
 import type { Instant } from '../../../lib/time.ts';
@@ -278,9 +278,7 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
   const { outcome, trigger, to, cause } = end;
   const wait = waitOf(turn);
   if (wait?.reason === 'approval' && !wait.ready) {
-    const { question, title, pause } = wait.question;
-    const more = defined({ pause });
-    decision.announce({ kind: 'answered', agent, question, title, choice: null, by: null, ...more, at: decision.at });
+    tellAnswer(decision, wait.question, { agent, choice: null, by: null });
   }
   const { held } = decision.floor;
   const answered = [
@@ -315,6 +313,25 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
   const place = to === 'QUEUED' && turn.place !== null ? { place: turn.place } : {};
   decision.record({ type: 'seatMoved', agent, from, to, trigger, ...place, ...defined({ cause }) });
   reportAll(decision);
+}
+
+/** The announcement of a decision. */
+export type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;
+
+/** Announces the decision in place of the request. Answers to forms are left out unless the channel may see them. */
+export function tellAnswer(
+  decision: DecisionBuilder,
+  { question, title, pause, approval, about }: Question,
+  answer: Pick<AnsweredNotice, 'agent' | 'choice' | 'by' | 'always' | 'reason' | 'aside' | 'completes'>,
+): void {
+  const of = defined({ pause, approval });
+  const how = about?.answer === undefined ? {} : { inWords: true as const };
+  const { reason, ...told } = answer;
+  // The call in short, because the request with its details is no longer shown.
+  const { call = title } = about ?? {};
+  const isHidden = answer.choice === 'allow' && about?.form !== undefined && about.showsAnswer !== true;
+  const why = reason === undefined || isHidden ? {} : { reason };
+  decision.announce({ kind: 'answered', question, title: call, at: decision.at, ...of, ...how, ...told, ...why });
 }
 
 /** Posts the reports of background runs, if nobody holds the floor. */
