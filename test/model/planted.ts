@@ -402,7 +402,7 @@ const TIME: readonly Planted[] = [
   {
     name: 'a standstill of the process counts against the holder',
     file: 'evolve.ts',
-    find: 'turn: turn === null ? null : delayed(turn, ms)',
+    find: 'turn: turn === null ? null : delayed(turn, fact)',
     replace: 'turn',
   },
   {
