@@ -240,8 +240,8 @@ const SEAT_CONTROLS = [
   ['/agent disable', 'Disable', 'disable'],
 ] as const;
 
-/** An id and sort key that no platform uses. */
-const IMAGINED = '\uFFFF';
+/** An id and sort key that no platform uses. It sorts last: longer keys come later. */
+const IMAGINED = '\uFFFF'.repeat(100);
 
 function fateOf(floor: Floor, addressed: readonly AgentId[], at: Instant): Fate {
   const decision = decide(floor, { type: 'receive', id: IMAGINED, addressed, order: IMAGINED }, at);

@@ -39,6 +39,14 @@ const SITUATIONS: readonly (readonly [string, (play: Stage) => void])[] = [
   ],
   ['the floor is paused', (play) => void play.operator({ type: 'pause' })],
   [
+    'a stop kept a message that names an agent',
+    (play) => {
+      takes(play);
+      play.act({ type: 'receive', id: 'm2', addressed: ['qa'], order: '22' });
+      play.operator({ type: 'stop' });
+    },
+  ],
+  [
     'a turn goes on and the floor is paused after it',
     (play) => {
       takes(play);
@@ -82,7 +90,7 @@ describe('the delivery preview', () => {
         bring(play);
         const { unaddressed, addressed: named } = outlookOf(play.floor, play.at);
         const foreseen = addressed === null ? unaddressed : named[addressed];
-        play.person('9', ...(addressed === null ? [] : [addressed]));
+        play.act({ type: 'receive', id: '9', addressed: addressed === null ? [] : [addressed], order: '99' });
         expect({ settings, addressed, fate: foreseen }).toEqual({ settings, addressed, fate: play.fate('9') });
       }
     }
