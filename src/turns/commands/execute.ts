@@ -62,7 +62,9 @@ export function createOperators(context: CommandContext): Operators {
       if (invocation.needs === 'read') return RUN[invocation.path]({ ...request, context });
       const answer =
         refusal === null ? await RUN[invocation.path]({ ...request, context }) : { ok: false as const, text: refusal };
-      context.audit?.({ channel, by: person.id, line, ...answer });
+      // A form promises that its answer is shown to nobody.
+      const told = invocation.path === 'answer' ? `/answer ${request.values.question ?? ''}`.trim() : line;
+      context.audit?.({ channel, by: person.id, line: told, ...answer });
       return answer;
     },
     refusal(channel, person, line, word) {
