@@ -106,6 +106,7 @@ export class CrewHost {
       message: (id) => messageAt(id, ports),
       view: (runner) => this.#viewOf(runner, { clean: ports.clean, most: TICKETS_TOLD, facts: [] }),
       lines: (channel, limit) => ports.store.lastLines(channel, limit),
+      clean: ports.clean,
     });
   }
 
@@ -478,7 +479,11 @@ export class CrewHost {
     const key = `${id}/${ticket.id}`;
     const known = keyValues.recall(THREADS, key);
     if (known !== null) return known;
-    const opened = await this.#ports.openThread(channel, `${ticket.id} ${ticket.title}`.slice(0, 90), key);
+    const opened = await this.#ports.openThread(
+      channel,
+      this.#ports.clean(`${ticket.id} ${ticket.title}`).slice(0, 90),
+      key,
+    );
     await keyValues.remember(THREADS, key, opened);
     return opened;
   }

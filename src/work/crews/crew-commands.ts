@@ -24,6 +24,8 @@ type CrewCommandsPorts = {
   readonly message: (id: string) => QuotedMessage | string;
   /** The last lines of a channel's conversation, oldest first. */
   readonly lines: (channel: string, limit: number) => readonly Line[];
+  /** Redacts secrets. Output of tests, diffs and tickets may contain a secret that no agent has said. */
+  readonly clean: (text: string) => string;
 };
 
 type Run = (runner: CrewRunner, request: Request, ports: CrewCommandsPorts) => Answer | Promise<Answer>;
@@ -37,13 +39,14 @@ const FACTS_READ = 10_000;
 /** Creates the commands of the group "crew". */
 export function createCrewCommands(ports: CrewCommandsPorts): CrewCommands {
   return {
-    run(verb, request) {
+    async run(verb, request) {
       const found = ports.crewAt(request.channel);
       if (found === null)
         return { ok: false, text: 'No crew works here. Crews are set up in turnConfig.json, under "crews".' };
       if (typeof found === 'string') return { ok: false, text: `The crew of this channel cannot work: ${found}` };
       if (isOld(verb, found.state(), request)) return { ok: false, text: OLD_BUTTON };
-      return RUNS[verb](found, request, ports);
+      const answered = await RUNS[verb](found, request, ports);
+      return { ...answered, text: ports.clean(answered.text) };
     },
   };
 }

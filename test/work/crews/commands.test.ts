@@ -80,6 +80,28 @@ test('/crew spawn --touches adds workers that take only tickets whose files over
   expect(by).toEqual({ 'c-1': 'web-a', 'c-2': 'web-docs' });
 });
 
+test('answers redact secrets in the output of tests, in stored work and in titles', async () => {
+  const secret = 'xoxb-123456789012-abcdefghijkl';
+  const room = await stage(
+    repository({ 'c-1': ticketText('c-1').replace('Title', secret) }),
+    (folder) => {
+      if (!existsSync(join(folder, 'broken'))) add(folder, 'broken', secret);
+      return 'DONE';
+    },
+    { test: 'cat broken 2> /dev/null && exit 1; true', maxSteps: 1 },
+  );
+  await room.command('/crew run');
+  await until(() => room.app.crews.state('web')?.workers[0]?.waiting?.for === 'red');
+  const [logs, why] = [await room.command('/crew logs A'), await room.command('/crew peek A')];
+  for (const { text } of [logs, why]) expect(text).toContain('[secret]');
+  writeFileSync(join(room.repo, 'agents/A-c-1/half.txt'), `${secret}\n`);
+  await room.command('/crew cleanup A');
+  await until(() => room.app.crews.state('web')?.kept.length === 1);
+  const shown = await room.command(`/crew kept show ${room.app.crews.state('web')?.kept[0]?.ref}`);
+  expect(shown.text).toContain('+[secret]');
+  expect(JSON.stringify([logs, why, shown, room.posts])).not.toContain(secret);
+});
+
 test('/crew kept apply puts stored work into the worktree of a worker', async () => {
   const hold = Promise.withResolvers<void>();
   let steps = 0;
