@@ -404,7 +404,7 @@ function changeReview(
   return { ...worker, review: change(worker.review) };
 }
 
-/** Applies an answer. An answer to `budget` begins the ticket's budget anew. `merge` accepts the commit as it is. */
+/** Applies an answer. `budget` begins the ticket's budget anew. `merge` to `weakened` accepts weaker tests. */
 function answered(worker: Worker, { choice }: CrewFactOf<'waitOver'>): Worker {
   const { waiting, usage, work } = worker;
   return {
@@ -412,7 +412,7 @@ function answered(worker: Worker, { choice }: CrewFactOf<'waitOver'>): Worker {
     waiting: null,
     unchanged: 0,
     ...(waiting?.for === 'budget' ? { budgetFrom: usage.costMicros } : {}),
-    ...(choice === 'merge' && work !== null ? { accepted: work.tip } : {}),
+    ...(choice === 'merge' && waiting?.for === 'weakened' && work !== null ? { accepted: work.tip } : {}),
   };
 }
 

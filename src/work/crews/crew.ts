@@ -255,7 +255,7 @@ const workerSchema = z.strictObject({
     .exactOptional(),
   /** The other tickets of earlier meetings, with their workers. Absent before the first meeting ends. */
   met: z.array(meetingSchema.pick({ ticket: true, otherWorker: true })).exactOptional(),
-  /** The commit that a person chose to merge as it is; `null` for none. */
+  /** The commit that a person chose to merge although its tests are weaker; `null` for none. */
   accepted: text.nullable(),
   /** When the merge window ends and the merge may begin. Absent: no window is open. */
   landsAt: instant.exactOptional(),

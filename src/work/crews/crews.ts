@@ -172,7 +172,7 @@ export type CrewWork = {
 /** A stored message of a person, with its thread, from which a ticket can be made. `asker`: the name of its author. */
 export type QuotedMessage = Quotation & Pick<TicketMessage, 'message' | 'channel' | 'asker'>;
 
-/** The commit to merge. `accepted`: people have accepted the commit as it is. */
+/** The commit to merge. `accepted`: people have accepted that the commit makes tests weaker. */
 export type MergeOrder = { readonly worker: string; readonly tip: string; readonly accepted: boolean };
 
 /** Where a ticket is worked on. */

@@ -260,7 +260,9 @@ test.each(Array.from({ length: 40 }, (_, index) => index * 7_919 + 1))(
         if (fact.type === 'waitOver' && fact.choice === 'merge' && asked?.work != null)
           world.green.set(asked.work.tip, fact.worker);
         const { accepted = null, work = null } = world.crew.workers.find(({ name }) => name === asked?.name) ?? {};
-        if (accepted !== null) world.reviewed.add(accepted);
+        if (fact.type === 'waitOver' && work !== null) world.reviewed.add(work.tip);
+        if (accepted !== (asked?.accepted ?? null) && accepted !== null && asked?.waiting?.for !== 'weakened')
+          throw new Error(`weaker tests are accepted by an answer to ${asked?.waiting?.for}`);
         // MERGE by an operator accepts the work without tests and review. The merged tree is still tested.
         if (command.type === 'MERGE' && work !== null) {
           world.reviewed.add(work.tip);

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { until } from '../reviews/stage.ts';
-import { add, finished, git, repository, stage, ticketText } from './stage.ts';
+import { add, finished, git, mainTickets, repository, stage, ticketText } from './stage.ts';
 import type { Work } from './played.ts';
 
 const one = () => repository({ 'c-1': ticketText('c-1') });
@@ -54,6 +54,21 @@ test('asks people about a branch that changes the test script, with exactly thes
   expect(worker()?.waiting?.why).toBe(
     `package.json changes the test command:\n@@ -1 +1 @@\n-${script('! grep -q broken list.txt')}+${script('true')}`.trimEnd(),
   );
+  await room.command('/crew answer A merge');
+  await finished(room, 1);
+});
+
+test('asks about fewer tests also after people chose the merge', async () => {
+  const room = await stage(one(), oneFile, {
+    merge: 'ask',
+    test: 'if [ -e one.txt ]; then echo "# tests 2"; else echo "# tests 3"; fi',
+  });
+  const asked = () => room.app.crews.state('web')?.workers[0]?.waiting?.for;
+  await room.command('/crew run');
+  await until(() => asked() === 'merge');
+  await room.command('/crew answer A merge');
+  await until(() => asked() === 'weakened');
+  expect(mainTickets(room.repo)).toEqual([]);
   await room.command('/crew answer A merge');
   await finished(room, 1);
 });
