@@ -109,7 +109,8 @@ const OLD_BUTTON =
 function isOld(verb: CrewVerb, crew: Crew, { drawnFor, values }: Request): boolean {
   if (drawnFor?.of !== 'turn' || values.worker === undefined) return false;
   const worker = findWorker(crew, values.worker);
-  return worker === undefined || drawnFor.epoch !== buttonMark(worker, verb === 'answer' ? 'question' : 'ticket');
+  const of = verb === 'answer' ? 'question' : verb === 'merge' ? 'merge' : 'ticket';
+  return worker === undefined || drawnFor.epoch !== buttonMark(worker, of);
 }
 
 async function give(runner: CrewRunner, command: CrewCommand, done: string): Promise<Answer> {
@@ -176,6 +177,8 @@ async function decide(
   if (command.type === 'MERGE' && settings?.merge === 'pr' && waiting === null && next === 'merge')
     return { ...given, text: `The crew waits until somebody merges ${pull?.url ?? 'its pull request'}.` };
   const { votes: most = 1 } = settings ?? {};
+  if (command.type === 'MERGE' && given.ok && waiting !== null && votes.length === 0)
+    return { ok: true, text: `It is not merged yet: people are asked first. ${waiting.why}` };
   const isCounted = given.ok && waiting !== null && votes.some(({ voter }) => voter === command.voter);
   return isCounted ? { ok: true, text: `Your vote counts: ${votes.length} of ${most}.` } : given;
 }
@@ -340,6 +343,7 @@ const REFUSED: Readonly<Record<CrewRefusal, string>> = {
   NO_SUCH_CHOICE: 'The worker does not accept this answer. /crew ps shows what it waits for.',
   MERGE_UNDER_WAY: 'A merge is under way, and it cannot be stopped any more.',
   NOTHING_TO_HOLD: 'This worker has no merge that can be held. /crew ps shows its state.',
+  UNTESTED: 'Its tests are not over yet. Try again when they are: /crew ps shows it.',
   NOT_MERGING: 'No merge of this worker is under way. /crew ps shows its state.',
   NOT_DUE: 'Nothing changed: no time has run out yet.',
   NO_PROPOSAL: 'No proposed ticket has this id. /crew tickets shows them all.',

@@ -563,8 +563,8 @@ function tested(decision: CrewDecision, command: CrewCommandOf<'TESTED'>): CrewR
   });
 }
 
-function isTestDue({ status, next: due, leaving }: Worker): boolean {
-  return status === 'done' && due === 'test' && leaving === null;
+function isTestDue({ status, next: due, leaving, waiting }: Worker): boolean {
+  return status === 'done' && due === 'test' && leaving === null && waiting === null;
 }
 
 /** Asks people about an earlier hold, else asks them `question`. Without both, announces the merge. */
@@ -667,11 +667,12 @@ function questionBefore(
   { verdict, weakened }: { readonly verdict: string; readonly weakened: string },
 ): WorkerQuestion | null {
   const unmerged = work?.unmerged ?? [];
-  if (unfinished && unmerged.length > 0)
-    return { for: 'unfinished', why: `its steps are used up, with unresolved conflicts in ${unmerged.join(', ')}` };
-  if (unfinished) return { for: 'unfinished', why: `${stepCount} steps were used without DONE` };
+  const untested = verdict === 'none' ? 'no tests were found' : '';
+  const conflicts = `its steps are used up, with unresolved conflicts in ${unmerged.join(', ')}`;
+  const why = unmerged.length > 0 ? conflicts : `${stepCount} steps were used without DONE`;
+  if (unfinished) return { for: 'unfinished', why: [why, weakened, untested].filter((part) => part !== '').join('; ') };
   if (weakened !== '') return { for: 'weakened', why: weakened };
-  if (verdict === 'none') return { for: 'untested', why: 'no tests were found' };
+  if (untested !== '') return { for: 'untested', why: untested };
   return settings.merge === 'ask' ? { for: 'merge', why: 'the tests are green' } : null;
 }
 
@@ -925,8 +926,11 @@ function mergeNow(decision: CrewDecision, { worker, ...person }: CrewCommandOf<'
     if (found.status !== 'done' || found.leaving !== null) return 'INVALID_TRANSITION';
     if (found.waiting !== null) return answer(decision, { ...person, type: 'ANSWER', worker, choice: 'merge' });
     if (decision.settings.votes !== undefined) return 'NOT_WAITING';
-    const review = found.review?.id ?? null;
+    if (found.next === 'test' || found.next === 'recheck') return 'UNTESTED';
+    const { id: review = null, question = null } = (found.next === 'review' ? found.review : undefined) ?? {};
     if (review !== null) decision.record({ type: 'reviewCut', worker: found.name, review, by: person.by });
+    // The command itself answers the question whether to merge. People have not seen any other one.
+    if (question !== null && question.for !== 'merge') return decision.wait(found, question.for, question.why);
     const isDue = found.next === 'merge' && found.landsAt === undefined;
     return isDue ? 'UNCHANGED' : decision.record({ type: 'mergeAsked', worker: found.name });
   });

@@ -130,8 +130,9 @@ const COMMANDS = {
   RETRY: { worker, by, words: text },
   /**
    * Merges the branch of a worker that is done, or counts a vote for the merge. Ends a wait for people, for a review or
-   * for the merge window. Refused while the worker's question has no choice `merge`. Where votes are needed, also
-   * refused while the worker has no question. `voter`: the id of the person; `by` if absent.
+   * for the merge window. Asks people the question that waited for the end of the review. Refused during tests, and
+   * while the worker's question has no choice `merge`. Where votes are needed, also refused while the worker has no
+   * question. `voter`: the id of the person; `by` if absent.
    */
   MERGE: { worker, by, voter: text.exactOptional() },
   ANSWER: { worker, by, voter: text.exactOptional(), choice: z.enum(WORKER_CHOICES) },
@@ -288,6 +289,7 @@ export const CREW_REFUSALS = [
   'MERGE_UNDER_WAY',
   'NOTHING_TO_HOLD',
   'NOT_MERGING',
+  'UNTESTED',
   'NOT_DUE',
   'NO_PROPOSAL',
   'NO_APPROVAL',

@@ -11,6 +11,7 @@ import type {
   TicketView,
 } from '../../turns/crew-view.ts';
 import { utcSecond, utcTime } from '../../turns/text/words.ts';
+import { shortDigest } from '../../lib/digest.ts';
 import { decideCrew } from './crew-decide.ts';
 import type { CrewCommand, CrewFact } from './crew-events.ts';
 import { APPROVAL_WORDS, approvalQuestion, choiceWords, factLine, sizeWords, waitWords } from './crew-words.ts';
@@ -180,9 +181,10 @@ function workerButtons(crew: Crew, worker: Worker): readonly CrewButton[] {
   const { votes: most = 1 } = crew.settings ?? {};
   if (ticket === null || leaving !== null) return [];
   const given = { worker: name, by: '' };
-  const mark = buttonMark(worker, 'ticket');
-  const button = (label: string, what: string, style: CrewButton['style']): CrewButton =>
-    crewButton(label, what, { line: `/crew ${label.toLowerCase()} ${name}`, style, mark });
+  const button = (label: string, what: string, style: CrewButton['style']): CrewButton => {
+    const mark = buttonMark(worker, label === 'Merge' ? 'merge' : 'ticket');
+    return crewButton(label, what, { line: `/crew ${label.toLowerCase()} ${name}`, style, mark });
+  };
   const hold: Offer = [{ type: 'HOLD', ...given }, button('Hold', 'to hold its merge', 'plain')];
   if (waiting !== null) {
     const isHoldable = most > 1 && CHOICES_FOR[waiting.for].includes('merge');
@@ -221,9 +223,17 @@ function valid(crew: Crew, offers: readonly Offer[]): readonly CrewButton[] {
   return offers.flatMap(([command, button]) => (decideCrew(crew, command, 0).ok ? [button] : []));
 }
 
-/** The number in the buttons of a worker's question or ticket: the instant when it began; 0 for none. */
-export function buttonMark({ ticket, waiting }: Pick<Worker, 'ticket' | 'waiting'>, of: 'question' | 'ticket'): number {
-  return (of === 'question' ? waiting?.since : ticket?.at) ?? 0;
+/** The subject of a worker's button. `merge`: the commit that is merged. */
+type ButtonSubject = 'question' | 'ticket' | 'merge';
+
+/** The number in the buttons of a worker: the instant when its question or ticket began, or `commitMark`. 0 for none. */
+export function buttonMark({ ticket, waiting, work }: Worker, of: ButtonSubject): number {
+  return of === 'merge' ? commitMark(work?.tip) : ((of === 'question' ? waiting?.since : ticket?.at) ?? 0);
+}
+
+/** The number in buttons about a commit. Other commits have other numbers. */
+export function commitMark(commit = ''): number {
+  return Number.parseInt(shortDigest(commit).slice(0, 12), 16);
 }
 
 /** Makes a button of a crew. Unless `more` has another line, its command is `/crew` with the label. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { TICKET_STATES } from '../../../src/turns/crew-view.ts';
-import { crewViewOf, dashboardText, buttonMark, workersText } from '../../../src/work/crews/crew-shown.ts';
+import { crewViewOf, dashboardText, buttonMark, commitMark, workersText } from '../../../src/work/crews/crew-shown.ts';
 import type { CrewSurroundings } from '../../../src/work/crews/crew-shown.ts';
 import { evolveCrew } from '../../../src/work/crews/crew-evolve.ts';
 import { emptyCrew, idleWorker } from '../../../src/work/crews/crew.ts';
@@ -148,11 +148,13 @@ describe('the workers of a crew', () => {
       ['Kill', '/crew kill D', 100],
     ]);
     expect(of(usedUp)?.[0]).toEqual(['+20 steps', '/crew answer F continue', 400]);
+    const merge = ['Merge', '/crew merge G', commitMark()];
     const hold = ['Hold', '/crew hold G', 100];
-    expect(of(review)).toEqual([['Merge', '/crew merge G', 100], hold]);
+    expect(of(review)).toEqual([merge, hold]);
     expect(of({ ...review, next: 'merge' })).toEqual([hold]);
-    expect(of({ ...review, held: 'Ann' })).toEqual([['Merge', '/crew merge G', 100]]);
-    expect(of({ ...review, next: 'merge', landsAt: 500 })).toEqual([['Merge', '/crew merge G', 100], hold]);
+    expect(of({ ...review, next: 'test' })).toEqual([hold]);
+    expect(of({ ...review, held: 'Ann' })).toEqual([merge]);
+    expect(of({ ...review, next: 'merge', landsAt: 500 })).toEqual([merge, hold]);
     expect(of({ ...stuck, leaving: { why: 'killed', words: 'x' } })).toEqual([]);
     const work = { tree: 't', tip: 't', ahead: 1, dirty: false, unmerged: [] };
     const voted = { ...asks('C', 300), work, votes: [{ voter: 'u-1', by: 'Ann', tip: 't' }] };
@@ -165,6 +167,7 @@ describe('the workers of a crew', () => {
       'Hold',
     ]);
     expect(shown?.waits).toContain('1 of 2 want it merged: Ann.');
+    expect(buttonMark(voted, 'merge')).not.toBe(buttonMark({ ...voted, work: { ...work, tip: 'u' } }, 'merge'));
     expect([buttonMark(asks('C', 300), 'question'), buttonMark(worker('A'), 'ticket')]).toEqual([300, 0]);
   });
 });

@@ -950,6 +950,21 @@ describe('a worker that is done', () => {
     },
   );
 
+  test('cannot be merged before its tests are over', () => {
+    for (const play of [done(), rechecked()])
+      expect(play.refusal({ type: 'MERGE', worker: 'A', by: 'ann' })).toBe('UNTESTED');
+  });
+
+  test('that people merge during its review asks them about weaker tests first', () => {
+    const play = underReview('a test is gone').give({ type: 'MERGE', worker: 'A', by: 'ann' });
+    expect(play.worker()).toMatchObject({ review: { id: null }, waiting: { for: 'weakened', why: 'a test is gone' } });
+    expect(play.refusal({ type: 'REVIEWED', worker: 'A', review: 'r-1', passed: true, why: '', tree: '1' })).toBe(
+      'UNCHANGED',
+    );
+    play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'merge' }, MERGE);
+    underReview('', { merge: 'ask' }).give({ type: 'MERGE', worker: 'A', by: 'ann' }, MERGE);
+  });
+
   test('whose merge is next needs no worktree', () => {
     const play = done().give(tested('green'));
     expect(play.refusal({ type: 'LOST', worker: 'A', why: 'gone' })).toBe('UNCHANGED');
@@ -1007,14 +1022,21 @@ describe('a worker that is done', () => {
 
 /** A worker whose review has passed and whose work is measured again next. */
 function rechecked(): Play {
+  return underReview().give({ type: 'REVIEWED', worker: 'A', review: 'r-1', passed: true, why: '', tree: '1' });
+}
+
+/** A worker whose work is reviewed. */
+function underReview(weakened = '', more: Partial<CrewSettings> = {}): Play {
   const settings = { maxIterations: 3, until: 'review', onFail: 'stop', patience: 2, waitMs: 60_000 } as const;
   const signals = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };
   const review = { reviewer: 'qa', settings: { ...settings, signals, session: 'fresh' as const } };
-  return done({ review }).give(
-    tested('green'),
-    { type: 'REVIEWING', worker: 'A', review: 'r-1', tip: 'tip-1', work: { tree: '1', commit: 'tip-1' } },
-    { type: 'REVIEWED', worker: 'A', review: 'r-1', passed: true, why: '', tree: '1' },
-  );
+  return done({ review, ...more }).give(tested('green', weakened), {
+    type: 'REVIEWING',
+    worker: 'A',
+    review: 'r-1',
+    tip: 'tip-1',
+    work: { tree: '1', commit: 'tip-1' },
+  });
 }
 
 test('tells the crew’s channel of the course of a ticket in one message, and of its end in another', () => {
@@ -1060,7 +1082,7 @@ const IN: Readonly<Record<WorkerStatus, () => Play>> = {
   idle: crew,
   ready,
   working: () => ready().give({ type: 'GRANTED', worker: 'A', epoch: 1 }),
-  done,
+  done: () => done({ window: { ms: 60_000 } }).give(tested('green')),
   stuck,
 };
 

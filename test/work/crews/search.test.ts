@@ -55,6 +55,8 @@ type World = {
   green: Map<string, string>;
   /** Trees that passed a review, and commits that people merge without a review. */
   reviewed: Set<string>;
+  /** Commits with weaker tests that no person has accepted. */
+  weaker: Set<string>;
   tip: number;
 };
 
@@ -173,7 +175,7 @@ function likelyTypes(worker: Worker, crew: Crew): readonly CrewCommand['type'][]
 }
 
 /** Returns the first invariant that the command broke, or `null`. */
-function broken(before: Crew, after: Crew, command: CrewCommand, { green, reviewed }: World): string | null {
+function broken(before: Crew, after: Crew, command: CrewCommand, { green, reviewed, weaker }: World): string | null {
   const held = after.workers.flatMap(({ ticket }) => ticket?.id ?? []);
   if (new Set(held).size !== held.length) return 'two workers have one ticket';
   const done = after.finished.map(({ id }) => id);
@@ -189,6 +191,7 @@ function broken(before: Crew, after: Crew, command: CrewCommand, { green, review
   if (command.type === 'MERGED' && after.finished.length > before.finished.length) {
     const tip = before.merging?.tip ?? '';
     if (green.get(tip) === undefined) return `${tip} was merged, and nobody tested or accepted it`;
+    if (weaker.has(tip)) return `${tip} was merged, and nobody saw that its tests are weaker`;
   }
   if (command.type === 'PULL_MERGED' && after.finished.length > before.finished.length) {
     const { work, pull } = before.workers.find(({ name }) => name === command.worker) ?? {};
@@ -247,7 +250,15 @@ test.each(Array.from({ length: 40 }, (_, index) => index * 7_919 + 1))(
   (seed) => {
     const random = randomOf(seed);
     const pick = <Value>(all: readonly Value[]): Value => all[Math.floor(random() * all.length)] as Value;
-    const world: World = { crew: emptyCrew('web'), at: 0, epoch: 0, green: new Map(), reviewed: new Set(), tip: 0 };
+    const world: World = {
+      crew: emptyCrew('web'),
+      at: 0,
+      epoch: 0,
+      green: new Map(),
+      reviewed: new Set(),
+      weaker: new Set(),
+      tip: 0,
+    };
     const give = (command: CrewCommand): void => {
       world.at += Math.floor(random() * 40_000);
       const decided = decideCrew(world.crew, command, world.at);
@@ -263,11 +274,12 @@ test.each(Array.from({ length: 40 }, (_, index) => index * 7_919 + 1))(
         if (fact.type === 'waitOver' && work !== null) world.reviewed.add(work.tip);
         if (accepted !== (asked?.accepted ?? null) && accepted !== null && asked?.waiting?.for !== 'weakened')
           throw new Error(`weaker tests are accepted by an answer to ${asked?.waiting?.for}`);
-        // MERGE by an operator accepts the work without tests and review. The merged tree is still tested.
-        if (command.type === 'MERGE' && work !== null) {
-          world.reviewed.add(work.tip);
-          world.green.set(work.tip, 'a person');
-        }
+        // MERGE by an operator accepts the work without its review.
+        if (command.type === 'MERGE' && work !== null) world.reviewed.add(work.tip);
+        if (fact.type === 'tested' && command.type === 'TESTED')
+          world.weaker[command.weakened === '' ? 'delete' : 'add'](command.tip);
+        if (fact.type === 'waitOver' && work !== null && asked?.waiting?.why.includes('less'))
+          world.weaker.delete(work.tip);
         if (fact.type === 'reviewOver' && fact.passed && fact.tree !== null) world.reviewed.add(fact.tree);
       }
       const why = broken(before, world.crew, command, world);
