@@ -33,6 +33,8 @@ type Run = (runner: CrewRunner, request: Request, ports: CrewCommandsPorts) => A
 /** Lines that `peek` shows, and the most that `logs` shows. */
 const PEEK_LINES = 40;
 const LOG_LINES = 1_000;
+/** The most characters of each proposed ticket's text in a list. */
+const LONGEST_LISTED = 500;
 /** Number of a crew's newest facts that are searched for the facts of a worker or of a proposed ticket. */
 const FACTS_READ = 10_000;
 
@@ -218,7 +220,8 @@ function proposed(runner: CrewRunner, { values }: Request): Answer {
   const wanted = values.words === undefined ? null : findProposal(runner.state(), values.words);
   if (wanted === undefined) return { ok: false, text: REFUSED.NO_PROPOSAL };
   if (wanted !== null) return { ok: true, text: proposalText(wanted) };
-  return { ok: true, text: proposals.map(proposalText).join('\n\n') || 'No worker proposes a ticket.' };
+  const all = proposals.map((each) => proposalText(each, LONGEST_LISTED)).join('\n\n');
+  return { ok: true, text: all || 'No worker proposes a ticket.' };
 }
 
 /** Makes a ticket of a proposal or of a message, whose id the person wrote. */

@@ -1,6 +1,7 @@
 import { shortDigest } from '../../lib/digest.ts';
-import { counted, excerpt } from '../../turns/commands/clock-words.ts';
+import { counted } from '../../turns/commands/clock-words.ts';
 import { isoTime } from '../../lib/time.ts';
+import { hasHidden, visible } from '../../lib/visible.ts';
 import { announcementKey } from '../../turns/floor/announcement.ts';
 import { utcSecond, utcTime } from '../../turns/text/words.ts';
 import { CHOICES_FOR, MOST_PROPOSALS, approvalId, findApproval, findWorker } from './crew.ts';
@@ -375,8 +376,14 @@ const VERDICTS = {
   none: '· No tests were found',
 } as const;
 
-/** A proposed ticket with its text, and the commands that admit or drop it. */
-export function proposalText({ id, worker, from, title, text, deps, touches }: Omit<Proposal, 'at'>): string {
+/**
+ * A proposed ticket with its text, and the commands that admit or drop it. After `most` characters, says how many more
+ * there are. Replaces invisible characters by their codes.
+ */
+export function proposalText(
+  { id, worker, from, title, text, deps, touches }: Omit<Proposal, 'at'>,
+  most = Infinity,
+): string {
   const about = [
     ...(deps.length === 0 ? [] : [`after ${deps.join(', ')}`]),
     ...(touches.length === 0 ? [] : [`touches ${touches.join(', ')}`]),
@@ -384,14 +391,14 @@ export function proposalText({ id, worker, from, title, text, deps, touches }: O
   const who = from === '' ? worker : `${worker} on ${from}`;
   const head = `✎ ${who} proposes ${id}: ${title}${about.join('')}`;
   const how = `/crew admit ${id} to make it a ticket · /crew drop ${id} to drop it`;
-  return [head, ...(text === '' ? [] : [excerpt(text, LONGEST_SHOWN)]), how].join('\n');
+  const shown = hasHidden(text) ? visible(text) : text;
+  const more = shown.length - most;
+  const rest = more > 0 ? [`… ${counted(more, 'more character')}: /crew tickets ${id}`] : [];
+  return [head, ...(text === '' ? [] : [shown.slice(0, most)]), ...rest, how].join('\n');
 }
 
 /** The refusal that people read when the list of proposed tickets is full. */
 export const PROPOSALS_FULL = `${MOST_PROPOSALS} proposed tickets wait for people. Admit or drop some: /crew tickets shows them all. Then try again.`;
-
-/** The most characters of a proposed ticket's text that people are shown. */
-const LONGEST_SHOWN = 2_000;
 
 /** A fact about a worker as a line of its ticket's log; `null` for facts that say nothing to people. */
 export function factLine(fact: CrewFact): string | null {
