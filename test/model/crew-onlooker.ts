@@ -269,8 +269,6 @@ function byMachine<S extends CrewScene>(
     }
     case 'waitOver':
       return fact.choice === 'merge' ? changed(scene, worker.name, { allowed: worker.work?.tip ?? null }) : scene;
-    case 'mergeAsked':
-      return given?.type === 'MERGE' ? changed(scene, worker.name, { allowed: worker.work?.tip ?? null }) : scene;
     default:
       return scene;
   }

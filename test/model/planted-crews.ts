@@ -385,9 +385,15 @@ export const PLANTED_CREWS: readonly Planted[] = [
     replace: 'votesVoided: (worker) => worker,',
   },
   {
+    name: 'a command merges before the tests are over',
+    file: DECIDE,
+    find: "if (found.next === 'test' || found.next === 'recheck') return 'UNTESTED';",
+    replace: '',
+  },
+  {
     name: 'a command merges without the votes',
     file: DECIDE,
-    find: "if (decision.settings.votes !== undefined) return 'NOT_WAITING';",
+    find: "if (decision.settings.votes !== undefined) return 'NOT_WAITING';\n    if (found.next === 'test' || found.next === 'recheck') return 'UNTESTED';",
     replace: '',
   },
   {
