@@ -197,10 +197,12 @@ async function clean(runner: CrewRunner, { values, person }: Request): Promise<A
     return { ok: true, text: `${what} To do it: /crew clean yes` };
   }
   await runner.give({ type: 'STOP', by: person.name });
-  for (const { name } of busy) await runner.give({ type: 'CLEANUP', worker: name, by: person.name });
+  let reset = 0;
+  for (const { name } of busy)
+    if ((await runner.give({ type: 'CLEANUP', worker: name, by: person.name })) === null) reset += 1;
   return {
     ok: true,
-    text: `The crew is stopped, and ${counted(busy.length, 'worker')} reset. Stored work stays under refs/conch/kept.`,
+    text: `The crew is stopped, and ${counted(reset, 'worker')} reset. Stored work stays under refs/conch/kept.`,
   };
 }
 

@@ -116,6 +116,8 @@ const DECIDERS: Deciders = {
   KILL: kill,
   CLEANUP: (decision, { worker, by }) =>
     decision.of(worker, (found) => {
+      const { merging } = decision.crew;
+      if (merging?.worker === found.name && merging.lands === true) return 'MERGE_UNDER_WAY';
       if (canLeave(found)) return decision.leave(found, 'removed', `its worktree was removed by ${by}`);
       if (found.left === undefined || jobOf(decision.crew, found) === 'clear') return 'UNCHANGED';
       return decision.record({ type: 'removalAsked', worker: found.name, by });
@@ -692,15 +694,16 @@ function red(decision: CrewDecision, worker: Worker, { kind, what, about }: Prob
 }
 
 function mergeStarted(decision: CrewDecision, command: CrewCommandOf<'MERGE_STARTED'>): CrewRefusal | null {
-  const { worker, tip, main } = command;
+  const { type: _type, worker, ...merge } = command;
+  const { tip, main, lands } = merge;
   return decision.of(worker, (found) => {
     const { merging } = decision.crew;
     if (merging !== null && merging.worker !== found.name) return 'MERGE_UNDER_WAY';
     if (found.status !== 'done' || found.next !== 'merge' || found.leaving !== null) return 'INVALID_TRANSITION';
     // Only the commit that was measured last is merged.
     if (found.waiting !== null || found.landsAt !== undefined || found.work?.tip !== tip) return 'INVALID_TRANSITION';
-    if (merging !== null && merging.tip === tip && merging.main === main) return 'UNCHANGED';
-    return decision.record({ type: 'mergeStarted', worker: found.name, tip, main });
+    if (merging?.tip === tip && merging.main === main && merging.lands === lands) return 'UNCHANGED';
+    return decision.record({ type: 'mergeStarted', worker: found.name, ...merge });
   });
 }
 

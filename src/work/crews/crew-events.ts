@@ -83,7 +83,8 @@ const COMMANDS = {
   REVIEWING: { worker, review: text, tip: text, work: workSchema },
   /** The review is over. `tree`: the digest of the files that the review saw last; `null` for none. */
   REVIEWED: { worker, review: text, passed: z.boolean(), why: text, tree: text.nullable() },
-  MERGE_STARTED: { worker, tip: text, main: text },
+  /** A merge begins. `lands`: the tested merge is about to become main. */
+  MERGE_STARTED: { worker, tip: text, main: text, lands: z.literal(true).exactOptional() },
   MERGED: { worker, ticket: text, commit: text },
   /**
    * A commit conflicts with main: found before its tests, or by its merge. `landed`: see `MERGED_RED`. `hunks`: the
@@ -125,7 +126,10 @@ const COMMANDS = {
   /** The worktree of the ticket was removed, or the ticket was closed meanwhile. */
   LOST: { worker, why: text },
   KILL: { worker, by },
-  /** Stores and removes the worktree of a worker in any state, also the worktree that a killed worker left. */
+  /**
+   * Stores and removes the worktree of a worker, also the worktree that a killed worker left. Refused while the merge of
+   * the worker becomes main.
+   */
   CLEANUP: { worker, by },
   RETRY: { worker, by, words: text },
   /**
@@ -230,7 +234,7 @@ export const CREW_FACTS = {
   mergeDue: { worker },
   /** A person holds a merge that is not due yet. */
   mergeHeld: { worker, by },
-  mergeStarted: { worker, tip: text, main: text },
+  mergeStarted: { worker, tip: text, main: text, lands: z.literal(true).exactOptional() },
   mergeDropped: { worker, why: text },
   conflicted: { worker, round: z.int(), files: z.array(text) },
   /** A meeting about the conflict begins before the worker resolves it. */

@@ -159,8 +159,10 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
     }
     case 'workMeasured':
       return crew.limits === 0 ? crew : { ...crew, limits: 0 };
-    case 'mergeStarted':
-      return { ...crew, merging: { worker: worker.name, tip: fact.tip, main: fact.main } };
+    case 'mergeStarted': {
+      const { type: _type, ...merging } = fact;
+      return { ...crew, merging: { ...merging, worker: worker.name } };
+    }
     case 'mergeDropped':
       return counted({ ...crew, merging: null }, 'dropped');
     case 'tested':

@@ -461,7 +461,7 @@ function mergeLine(fact: CrewFact): string | null {
     case 'mergeHeld':
       return `merge held by ${fact.by}`;
     case 'mergeStarted':
-      return `merge of ${fact.tip.slice(0, 10)} into ${fact.main.slice(0, 10)}`;
+      return fact.lands === true ? null : `merge of ${fact.tip.slice(0, 10)} into ${fact.main.slice(0, 10)}`;
     case 'mergeDropped':
       return `not merged: ${fact.why}`;
     default:

@@ -22,6 +22,7 @@ import type {
   LeftWork,
   MergeEnd,
   MergeOrder,
+  MergeStarted,
   PullEnd,
   Seen,
   TestResult,
@@ -393,7 +394,7 @@ class RepositoryWork implements CrewWork {
     return { verdict, output, weakened: weakened.join('\n') };
   }
 
-  merge(ticket: Assigned, order: MergeOrder, started: (main: string) => Promise<boolean>): Promise<MergeEnd> {
+  merge(ticket: Assigned, order: MergeOrder, started: MergeStarted): Promise<MergeEnd> {
     return this.#queue.run('merges', async () => {
       await this.endProcesses(ticket);
       await this.#fetchIfPossible();
@@ -666,7 +667,7 @@ class RepositoryWork implements CrewWork {
   async #mergeOnce(
     ticket: Assigned,
     { worker, tip: commit, accepted }: MergeOrder,
-    started: (main: string) => Promise<boolean>,
+    started: MergeStarted,
   ): Promise<MergeEnd> {
     const repository = this.#repository;
     const { main, tip, hasDiverged } = await mainState(repository);
@@ -675,6 +676,7 @@ class RepositoryWork implements CrewWork {
     if (!(await started(tip))) return { how: 'moved' };
     const earlier = await findMerge(repository, commit, { from: ticket.base, tip, main });
     if (earlier !== null) {
+      if (!(await started(tip, true))) return { how: 'moved' };
       if (this.#plan.push) await this.#push(earlier);
       return { how: 'merged', commit: earlier };
     }
@@ -703,7 +705,8 @@ class RepositoryWork implements CrewWork {
         const fewer = accepted ? null : this.#fewerTests(tip, count);
         if (fewer !== null) return { how: 'refused', why: fewer, weakened: true };
         // A person may have removed the worker while the tests ran.
-        const isOn = (await started(tip)) && (await this.#advance(ticket.id, { from: tip, to: made.commit, count }));
+        const isOn =
+          (await started(tip, true)) && (await this.#advance(ticket.id, { from: tip, to: made.commit, count }));
         return isOn ? { how: 'merged', commit: made.commit } : { how: 'moved' };
       }
     }

@@ -415,8 +415,11 @@ export const crewSchema = z.strictObject({
    * Unmerged tickets that workers left, with the branch from which the next worker goes on. Absent before the first.
    */
   branches: z.array(assignedSchema.pick({ id: true, branch: true })).exactOptional(),
-  /** The merge under way: the worker, the commit `tip` of its branch, and the commit `main` before the merge. */
-  merging: z.strictObject({ worker: text, tip: text, main: text }).nullable(),
+  /**
+   * The merge under way: the worker, the commit `tip` of its branch, and the commit `main` before the merge. `lands`:
+   * the tested merge is about to become main, or is main and is not recorded yet.
+   */
+  merging: z.strictObject({ worker: text, tip: text, main: text, lands: z.literal(true).exactOptional() }).nullable(),
   /** The last question of each subject to the whole crew, with its answer. Absent before the first question. */
   approvals: z.array(crewApprovalSchema).exactOptional(),
   /** The last commit of main with a test result, of its own tests or of a merge, or accepted by a person. */

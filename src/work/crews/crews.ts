@@ -122,7 +122,7 @@ export type CrewWork = {
   /**
    * Merges a commit of the branch. Calls `started` before it makes the merge, and before main gets it; false stops it.
    */
-  merge(ticket: Assigned, order: MergeOrder, started: (main: string) => Promise<boolean>): Promise<MergeEnd>;
+  merge(ticket: Assigned, order: MergeOrder, started: MergeStarted): Promise<MergeEnd>;
   /** Opens the pull request for a commit of the branch. Looks at it if `pull` is given, and pushes new commits. */
   pull(ticket: Assigned, tip: string, pull: PullRequest | null): Promise<PullEnd>;
   /**
@@ -174,6 +174,9 @@ export type QuotedMessage = Quotation & Pick<TicketMessage, 'message' | 'channel
 
 /** The commit to merge. `accepted`: people have accepted that the commit makes tests weaker. */
 export type MergeOrder = { readonly worker: string; readonly tip: string; readonly accepted: boolean };
+
+/** Records that a merge into main begins, or (`lands`) that main gets it. Resolves with false when it may not go on. */
+export type MergeStarted = (main: string, lands?: true) => Promise<boolean>;
 
 /** Where a ticket is worked on. */
 export type TicketPlace = Pick<Assigned, 'worktree' | 'branch' | 'base' | 'from'>;
@@ -606,8 +609,9 @@ export class CrewRunner {
   async #merge({ name, agent, work, accepted }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
     if (work === null) return null;
     await this.#ports.rest(agent);
-    const started = async (main: string): Promise<boolean> => {
-      const refusal = await this.give({ type: 'MERGE_STARTED', worker: name, tip: work.tip, main });
+    const started: MergeStarted = async (main, lands) => {
+      const more = lands ? { lands } : {};
+      const refusal = await this.give({ type: 'MERGE_STARTED', worker: name, tip: work.tip, main, ...more });
       return refusal === null || refusal === 'UNCHANGED';
     };
     const order = { worker: name, tip: work.tip, accepted: accepted === work.tip };

@@ -965,6 +965,17 @@ describe('a worker that is done', () => {
     underReview('', { merge: 'ask' }).give({ type: 'MERGE', worker: 'A', by: 'ann' }, MERGE);
   });
 
+  test('is not removed while its merge becomes main, so the merge is recorded', () => {
+    const cleanup: CrewCommand = { type: 'CLEANUP', worker: 'A', by: 'ann' };
+    const play = merging().give({ ...MERGE, lands: true } as CrewCommand);
+    expect(play.refusal(cleanup)).toBe('MERGE_UNDER_WAY');
+    expect(play.refusal({ ...MERGE, lands: true } as CrewCommand)).toBe('UNCHANGED');
+    // After a failure the merge is made again, and the worker can be removed until its tests are over.
+    expect(merging().give({ ...MERGE, lands: true } as CrewCommand, MERGE, cleanup).crew.merging).toBeNull();
+    play.give({ type: 'MERGED', worker: 'A', ticket: 'c-1', commit: 'm1' });
+    expect(play.crew).toMatchObject({ finished: [{ id: 'c-1', commit: 'm1' }], merging: null });
+  });
+
   test('whose merge is next needs no worktree', () => {
     const play = done().give(tested('green'));
     expect(play.refusal({ type: 'LOST', worker: 'A', why: 'gone' })).toBe('UNCHANGED');
