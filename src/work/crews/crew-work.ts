@@ -142,6 +142,8 @@ export type CrewWorkPorts = {
 
 /** The most lines of output that a worker reads: the last ones. */
 const LINES_SHOWN = 200;
+/** The most characters of output that people and workers read: the last ones. */
+const LONGEST_OUTPUT = 20_000;
 /** The marker of the instruction files that Conch writes. A merge or pull request that adds the marker is refused. */
 const MARKER = '<!-- conch: the instructions of a worker -->';
 const INSTRUCTION_FILES = ['CLAUDE.md', 'CLAUDE.local.md', 'AGENTS.md'];
@@ -389,9 +391,10 @@ class RepositoryWork implements CrewWork {
     // A branch can mark files of tests as binary. Without `--text`, their diff would show no lines.
     const diff = await git([...DIFF, '--no-renames', '--text', `${main}...HEAD`]);
     if (ticket.touches !== undefined) this.#noteOutside(ticket, await changedLines(git, `${main}...HEAD`));
-    const weakened = weakenedParts(diff).map(({ file, reason, hunk }) => `${file} ${reason}:\n${hunk.slice(0, 2_000)}`);
+    const weakened = weakenedParts(diff).map(({ file, reason, hunk }) => `${file} ${reason}:\n${shortened(hunk)}`);
+    const left = weakened.length > MOST_NAMED ? [`… ${weakened.length - MOST_NAMED} more parts with weaker tests`] : [];
     const { verdict, output } = await this.#testIn(worktree, ticket, main);
-    return { verdict, output, weakened: weakened.join('\n') };
+    return { verdict, output, weakened: [...weakened.slice(0, MOST_NAMED), ...left].join('\n') };
   }
 
   merge(ticket: Assigned, order: MergeOrder, started: MergeStarted): Promise<MergeEnd> {
@@ -1225,9 +1228,10 @@ const LONGEST_REMARK = 4_000;
 /** The most paths of one command of git. */
 const MOST_PATHS = 400;
 
-/** The most tickets in a conflict, and the most characters of each text about it: a message on Discord has 2,000. */
+/** The most tickets in a conflict. */
 const MOST_SIDES = 3;
-const LONGEST_CONFLICT = 1_500;
+/** The most characters of each text about a conflict or weaker tests: a message on Discord has 2,000. */
+const LONGEST_PART = 1_500;
 
 /** The lines in conflict for people: with the names of main and of the ticket, and without ids of git. */
 function namedSides(hunks: string, main: string, ticket: string): string {
@@ -1237,10 +1241,10 @@ function namedSides(hunks: string, main: string, ticket: string): string {
     .replaceAll(/^(\+\+>{7}) [0-9a-f]{40,64}$/gm, `$1 ${ticket}`);
 }
 
-/** A text about a conflict, cut at a line to `LONGEST_CONFLICT` characters. Says how many lines are left out. */
+/** A text, cut at a line to `LONGEST_PART` characters. Says how many lines are left out. */
 function shortened(text: string): string {
-  if (text.length <= LONGEST_CONFLICT) return text.trim();
-  const kept = text.slice(0, LONGEST_CONFLICT);
+  if (text.length <= LONGEST_PART) return text.trim();
+  const kept = text.slice(0, LONGEST_PART);
   const end = Math.max(0, kept.lastIndexOf('\n'));
   return `${end === 0 ? kept : kept.slice(0, end)}\n… ${text.slice(end).trim().split('\n').length} more lines`;
 }
@@ -1261,8 +1265,11 @@ function shortList(items: readonly string[], between = ', '): string {
   return `${items.slice(0, MOST_NAMED).join(between)}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
+/** The last lines of an output, at most `LONGEST_OUTPUT` characters. Says when a part of these lines is left out. */
 function lastLines(output: string, lines = LINES_SHOWN): string {
-  return output.trimEnd().split('\n').slice(-lines).join('\n');
+  const last = output.trimEnd().split('\n').slice(-lines).join('\n');
+  const more = last.length - LONGEST_OUTPUT;
+  return more > 0 ? `… ${more} characters before this\n${last.slice(more).toWellFormed()}` : last;
 }
 
 /** Ends a merge or a pull request that cannot close the file of its ticket. Throws every other error. */

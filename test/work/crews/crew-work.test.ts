@@ -181,6 +181,22 @@ test.each([
   await stage.work.release();
 });
 
+test('says what it leaves out of weaker tests, and of an output with long lines', async () => {
+  const output = `${'x'.repeat(1_048_000)}\nnot ok`;
+  const run = async () => ({ code: 1, timedOut: false, output });
+  const stage = await opened({ test: 'npm test' }, { run });
+  const tests = (line: string) => Array.from({ length: 99 }, (_, at) => `${line}("${at}", () => {});\n`).join('');
+  const files = Array.from({ length: 12 }, (_, at) => `test/${at}.test.js`);
+  for (const file of files) stage.commit(file, tests('test'));
+  const ticket = await begun(stage);
+  for (const file of files) stage.commit(file, tests('test.skip'), ticket.worktree);
+  const result = await stage.work.test(ticket);
+  expect(result.weakened).toMatch(/\n… 1\d\d more lines\n.*\n… 2 more parts with weaker tests$/s);
+  expect(result.weakened.length).toBeLessThan(17_000);
+  expect(result.output).toMatch(/^npm test ended with code 1\n… 1028007 characters before this\nx+\nnot ok$/);
+  await stage.work.release();
+});
+
 test('a repository that is reached by a link has the same folders', async () => {
   const { open, root, home } = scene();
   const link = `${home}/link`;
