@@ -896,15 +896,17 @@ function canLeave({ status, leaving }: Worker): boolean {
 }
 
 /**
- * Resets a worker whose worktree or ticket is lost. Finished work is on its branch. While tests or a recheck of it are
- * due, asks people to merge the branch or to open the ticket again. Otherwise finished work stays as it is.
+ * Resets a worker whose worktree or ticket is lost. Finished work is on its branch. While tests, a review or a recheck
+ * of it are due, asks people to merge the branch or to open the ticket again. Otherwise finished work stays as it is.
  */
 function lost(decision: CrewDecision, { worker, why }: CrewCommandOf<'LOST'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
     if (!canLeave(found)) return 'INVALID_TRANSITION';
     if (found.status !== 'done') return decision.leave(found, 'lost', why);
-    const isCut = found.waiting === null && (found.next === 'test' || found.next === 'recheck');
-    return isCut ? decision.wait(found, 'treeless', why) : 'UNCHANGED';
+    const job = jobOf(decision.crew, found);
+    if (job !== 'test' && job !== 'review' && job !== 'measure') return 'UNCHANGED';
+    const { question = null } = (job === 'test' ? undefined : found.review) ?? {};
+    return decision.wait(found, 'treeless', question === null ? why : `${why}; ${question.why}`);
   });
 }
 

@@ -534,9 +534,9 @@ export class CrewRunner {
       case 'measure':
         return this.#measure(worker, ticket);
       case 'test':
-        return this.#test(worker, ticket);
+        return (await this.#treeless(worker, ticket)) ?? this.#test(worker, ticket);
       case 'review':
-        return this.#review(worker);
+        return (await this.#treeless(worker, ticket)) ?? this.#review(worker);
       case 'merge':
         return this.#merge(worker, ticket);
       case 'pull':
@@ -582,11 +582,15 @@ export class CrewRunner {
     }
   }
 
+  /** Returns the command for a worker whose worktree is gone; `null` while it is there. */
+  async #treeless({ name: worker }: Worker, ticket: Assigned): Promise<CrewCommandOf<'LOST'> | null> {
+    const isThere = await this.#ports.work.exists(ticket);
+    return isThere ? null : { type: 'LOST', worker, why: `its worktree ${ticket.worktree} is gone` };
+  }
+
   /** Tests the work. Work that conflicts with main is not tested, because resolving the conflict changes it. */
   async #test({ name, agent, work, unfinished }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
     if (work === null) return null;
-    if (!(await this.#ports.work.exists(ticket)))
-      return { type: 'LOST', worker: name, why: `its worktree ${ticket.worktree} is gone` };
     // A program that the worker left running could hold a port of its slot, or change files under the tests.
     await this.#ports.rest(agent);
     // People decide about unfinished work first, so its conflict is found later.

@@ -936,10 +936,10 @@ describe('a worker that is done', () => {
     );
   });
 
-  test.each(['test', 'recheck'] as const)(
+  test.each(['test', 'review', 'recheck'] as const)(
     'without a worktree, with its %s next, waits for people, who may merge it',
     (next) => {
-      const play = next === 'test' ? done() : rechecked();
+      const play = { test: done, review: reviewDue, recheck: rechecked }[next]();
       expect(play.worker().next).toBe(next);
       play.give({ type: 'LOST', worker: 'A', why: 'its worktree is gone' });
       expect(play.worker()).toMatchObject({ status: 'done', waiting: { for: 'treeless' } });
@@ -974,6 +974,11 @@ describe('a worker that is done', () => {
     expect(merging().give({ ...MERGE, lands: true } as CrewCommand, MERGE, cleanup).crew.merging).toBeNull();
     play.give({ type: 'MERGED', worker: 'A', ticket: 'c-1', commit: 'm1' });
     expect(play.crew).toMatchObject({ finished: [{ id: 'c-1', commit: 'm1' }], merging: null });
+  });
+
+  test('without a worktree before its review still shows that its tests are weaker', () => {
+    const play = reviewDue('a test is gone').give({ type: 'LOST', worker: 'A', why: 'its worktree is gone' });
+    expect(play.worker().waiting?.why).toBe('its worktree is gone; a test is gone');
   });
 
   test('whose merge is next needs no worktree', () => {
@@ -1038,16 +1043,16 @@ function rechecked(): Play {
 
 /** A worker whose work is reviewed. */
 function underReview(weakened = '', more: Partial<CrewSettings> = {}): Play {
+  const work = { tree: '1', commit: 'tip-1' };
+  return reviewDue(weakened, more).give({ type: 'REVIEWING', worker: 'A', review: 'r-1', tip: 'tip-1', work });
+}
+
+/** A worker whose work is tested and reviewed next. */
+function reviewDue(weakened = '', more: Partial<CrewSettings> = {}): Play {
   const settings = { maxIterations: 3, until: 'review', onFail: 'stop', patience: 2, waitMs: 60_000 } as const;
   const signals = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };
   const review = { reviewer: 'qa', settings: { ...settings, signals, session: 'fresh' as const } };
-  return done({ review, ...more }).give(tested('green', weakened), {
-    type: 'REVIEWING',
-    worker: 'A',
-    review: 'r-1',
-    tip: 'tip-1',
-    work: { tree: '1', commit: 'tip-1' },
-  });
+  return done({ review, ...more }).give(tested('green', weakened));
 }
 
 test('tells the crew’s channel of the course of a ticket in one message, and of its end in another', () => {

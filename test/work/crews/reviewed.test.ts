@@ -82,6 +82,16 @@ describe('a crew whose work is reviewed', () => {
     expect(mainTickets(room.repo)).toEqual(['c-1']);
   });
 
+  test('asks people about work whose worktree is gone before its review', async () => {
+    const work = pair(addsOne, () => 'PASS');
+    const room = await stage(one(), work, { ...REVIEW, test: 'case "$PWD" in */A-c-1) rm -rf "$PWD";; esac; true' });
+    await room.command('/crew run');
+    await until(() => room.app.crews.state('web')?.workers[0]?.waiting?.for === 'treeless');
+    expect(await room.command('/crew answer A merge')).toMatchObject({ ok: true });
+    await finished(room, 1);
+    expect(mainTickets(room.repo)).toEqual(['c-1']);
+  });
+
   test('reviews the work again after people let the worker continue', async () => {
     const verdicts = ['FAIL', 'PASS'];
     const room = await stage(
