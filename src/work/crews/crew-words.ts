@@ -42,7 +42,7 @@ export const COURSE = 'course';
 /**
  * The first words of `about` of lines that stand only in the ticket's thread, so that the crew's channel stays short.
  */
-const ONLY_THREAD = new Set(['meeting', 'agreed', 'tests', 'review', 'question', 'proposal', 'note']);
+const ONLY_THREAD = new Set(['meeting', 'agreed', 'tests', 'review', 'question', 'votes', 'proposal', 'note']);
 
 /** The question to people for each reason to wait for them. */
 const QUESTIONS: Readonly<Record<WorkerWait, string>> = {
@@ -88,9 +88,9 @@ export function waitWords({ settings, asked = [] }: Crew, { waiting, ticket, vot
 /** The part of a question's key between the ticket's key and the tip of the branch. */
 const QUESTION = 'question ';
 
-/** The part `about` in the key of a question's announcement. Questions about the same commit have the same key. */
-function questionAbout({ work }: Pick<Worker, 'work'>): string {
-  return `${QUESTION}${work?.tip ?? ''}`;
+/** The part `about` in the key of a question's announcement. Each question has a message of its own. */
+function questionAbout({ work, waiting }: Pick<Worker, 'work' | 'waiting'>): string {
+  return `${QUESTION}${work?.tip ?? ''} ${waiting?.since ?? ''}`;
 }
 
 /** The key of an announcement about a ticket, or with an empty `about` its beginning, which all of them share. */
@@ -100,8 +100,8 @@ export function ticketKey(crew: string, ticket: string, about = ''): string {
 
 /**
  * Returns the command that a reaction to an announcement of a worker's ticket means: 'yes' merges, 'no' holds. Returns
- * `null` for no command. `key`: the key of the announcement. `mark` of 'yes': the number of the open question; 0
- * without an open question, or for a question about another commit. `mark` of 'no': `null`.
+ * `null` for no command. `key`: the key of the announcement. `mark` of 'yes': the number of the open question; 0 when
+ * the announcement is of another question. `mark` of 'no': `null`.
  */
 export function reactionCommand(
   crew: string,
@@ -276,6 +276,8 @@ function wordsOf(crew: Crew, worker: Worker, fact: CrewFact): readonly [about: s
       return [`proposal ${fact.id}`, proposalText({ ...fact, worker: name })];
     case 'waited':
     case 'voted':
+      // The last vote ends the question.
+      if (worker.waiting === null) return null;
       return [questionAbout(worker), `${ticket}: ${workerQuestion(crew, worker)}`];
     case 'workerMoved':
       return fact.to === 'stuck'
@@ -296,7 +298,7 @@ function mergeWords(worker: Worker, fact: CrewFact): readonly [about: string, te
   switch (fact.type) {
     case 'votesVoided':
       return [
-        `${QUESTION}${fact.tip}`,
+        `votes ${fact.tip}`,
         `${ticket}: there is a new commit, so ${counted(fact.votes, 'vote')} for ${fact.tip.slice(0, 10)} no longer ${fact.votes === 1 ? 'counts' : 'count'}`,
       ];
     case 'mergeAsked':

@@ -359,6 +359,17 @@ describe('a merge of a crew with reactions', () => {
     await finished(room, 1);
   });
 
+  test('counts a late reaction for the question of its message only, when another person holds the merge', async () => {
+    const room = await stage(repository({ 'c-1': ticketText('c-1') }), works, { merge: 'ask' });
+    await room.command('/crew run');
+    const first = await saying(room, 'Merge it?');
+    await room.command('/crew hold A', CHANNEL, undefined, BOB);
+    const second = await saying(room, 'Its merge is held');
+    expect(await react(room, first, 'yes')).toMatchObject({ ok: false });
+    expect(await react(room, second, 'yes')).toMatchObject({ ok: true });
+    await finished(room, 1);
+  });
+
   test('has the merge window and the quiet hours of the configuration', async () => {
     const quietHours = { from: '00:30', to: '23:45', timeZone: 'Europe/Berlin' };
     const room = await stage(repository({}), works, { mergeWindow: { seconds: 90, quietHours } });
