@@ -6,7 +6,7 @@ import { isoTime } from '../../lib/time.ts';
 import { utcTime } from '../../turns/text/words.ts';
 import type { StoredFact } from '../../engine/port.ts';
 import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
-import { dashboardText, buttonMark, workersText } from './crew-shown.ts';
+import { dashboardText, buttonMark, commitMark, workersText } from './crew-shown.ts';
 import { APPROVAL_WORDS, PROPOSALS_FULL, factLine, proposalText } from './crew-words.ts';
 import { CHOICES_FOR, WORKER_CHOICES, findApproval, findProposal, findWorker } from './crew.ts';
 import type { Crew, Worker } from './crew.ts';
@@ -107,9 +107,11 @@ const CUT = 'The crew stops now. Steps that were cut run again later.';
 const OLD_BUTTON =
   'This button is from an earlier state of the crew, so nothing was done. /crew ps shows what is open.';
 
-/** Whether the pressed button was drawn for an earlier question or ticket of its worker. */
+/** Whether the pressed button was drawn for an earlier question, ticket or commit of its worker, or commit of main. */
 function isOld(verb: CrewVerb, crew: Crew, { drawnFor, values }: Request): boolean {
-  if (drawnFor?.of !== 'turn' || values.worker === undefined) return false;
+  if (drawnFor?.of !== 'turn') return false;
+  if (verb === 'accept' && values.words === undefined) return drawnFor.epoch !== commitMark(crew.base?.tip);
+  if (values.worker === undefined) return false;
   const worker = findWorker(crew, values.worker);
   const of = verb === 'answer' ? 'question' : verb === 'merge' ? 'merge' : 'ticket';
   return worker === undefined || drawnFor.epoch !== buttonMark(worker, of);

@@ -247,7 +247,7 @@ function crewButtons(crew: Crew): readonly CrewButton[] {
     [{ type: 'STOP', by: '' }, crewButton('Stop', 'to start no more steps', { style: 'danger' })],
     [{ type: 'RUN', by: '' }, crewButton('Run', 'to start it', { style: 'good' })],
   ]);
-  const start = crewButton('Start anyway', 'to start tickets', { line: '/crew accept' });
+  const start = crewButton('Start anyway', 'to start tickets', { line: '/crew accept', mark: commitMark(base?.tip) });
   const asked = approvals.flatMap((each) => (each.allowed === null ? approvalButtons(each) : []));
   return [...runs, ...asked, ...(base?.verdict === 'red' ? [start] : [])];
 }

@@ -566,7 +566,15 @@ test('starts nothing on red tests of main before an operator allows it', async (
   await room.command('/crew run');
   await until(() => room.app.crews.state('web')?.base?.verdict === 'red');
   expect(room.app.crews.state('web')?.workers[0]?.status).toBe('idle');
-  expect(await room.command('/crew accept')).toMatchObject({ ok: true });
+  const button = () => room.app.crews.shown(CHANNEL, 0)?.buttons.find(({ label }) => label === 'Start anyway');
+  const pressed = forTurn(room.store.id, button()?.mark ?? 0);
+  const tip = room.app.crews.state('web')?.base?.tip;
+  add(repo, 'list.txt', 'still broken');
+  await until(() => room.app.crews.state('web')?.base?.tip !== tip);
+  const later = expect.stringContaining('from an earlier state');
+  expect(await room.command('/crew accept', CHANNEL, pressed)).toMatchObject({ ok: false, text: later });
+  const now = forTurn(room.store.id, button()?.mark ?? 0);
+  expect(await room.command('/crew accept', CHANNEL, now)).toMatchObject({ ok: true });
   await finished(room, 1);
 });
 
