@@ -225,7 +225,7 @@ function proposed(runner: CrewRunner, { values }: Request): Answer {
   if (wanted === undefined) return { ok: false, text: REFUSED.NO_PROPOSAL };
   if (wanted !== null) return { ok: true, text: proposalText(wanted) };
   const all = proposals.map((each) => proposalText(each, LONGEST_LISTED)).join('\n\n');
-  return { ok: true, text: all || 'No worker proposes a ticket.' };
+  return { ok: true, text: all || 'No ticket is proposed.' };
 }
 
 /** Makes a ticket of a proposal or of a message, whose id the person wrote. */

@@ -309,7 +309,7 @@ function mergeWords(worker: Worker, fact: CrewFact): readonly [about: string, te
             `⏳ ${ticket} is merged at ${utcSecond(fact.at)}: ${sizeWords(work)}. /crew hold ${name} to hold it · /crew merge ${name} to merge it now`,
           ];
     case 'mergeDue':
-      return ['merge', `✓ Nobody held the merge of ${ticket}`];
+      return ['merge', `✓ The merge of ${ticket} begins: nobody held it`];
     case 'mergeHeld':
       return ['merge', `✋ The merge of ${ticket} is held by ${fact.by}`];
     case 'conflicted':

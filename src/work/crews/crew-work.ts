@@ -755,7 +755,7 @@ class RepositoryWork implements CrewWork {
     await this.#countedTests(to, count);
     if (advanced.kind === 'waiting') {
       const { folder, reason } = advanced;
-      const words = `on main as ${to.slice(0, 10)}; ${folder} was not updated: ${reason}`;
+      const words = `on ${this.#plan.main} as ${to.slice(0, 10)}; ${folder} was not updated: ${reason}`;
       this.#ports.say(`${about}: ${words} To try again: /crew update`);
     }
     if (this.#plan.push) await this.#push(to);

@@ -407,7 +407,11 @@ describe('a step', () => {
     const play = ready().step('DONE', work('1', { ahead: 0 }));
     expect(play.worker().step?.kind).toBe('nothing');
     play.step('Nothing is needed.\nDONE', work('1', { ahead: 0 }));
-    expect(play.worker().waiting?.for).toBe('nothing');
+    expect(play.worker().waiting).toMatchObject({ for: 'nothing', why: expect.stringContaining('it says that it is') });
+    const last = ready({ maxSteps: 1 })
+      .step('I try.', work('1', { ahead: 0 }))
+      .worker().waiting;
+    expect(last?.why).toBe('its steps are used up, and nothing was committed');
     play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'unchanged' });
     expect(play.crew.finished).toMatchObject([{ id: 'c-1', commit: null }]);
     play.give({ type: 'CLEARED', worker: 'A', ticket: 'c-1', kept: null });
@@ -1213,7 +1217,7 @@ describe('a merge', () => {
     play.give({ type: 'TICK' });
     expect(jobOf(play.crew, play.worker())).toBe('merge');
     const line = ticketLineOf(play.crew, { type: 'mergeDue', worker: 'A' });
-    expect(line).toMatchObject({ about: 'merge', text: '✓ Nobody held the merge of c-1', goesOn: true });
+    expect(line).toMatchObject({ about: 'merge', text: '✓ The merge of c-1 begins: nobody held it', goesOn: true });
     play.give(MERGE, { type: 'MERGED', worker: 'A', ticket: 'c-1', commit: 'm1' });
   });
 
