@@ -37,18 +37,18 @@ export class GitHubRequests {
   }
 
   /**
-   * Returns the rows of all pages, at most `MOST_PAGES`. Rejects with `GitHubRefusal`, or with `Error` while GitHub
-   * asks to wait or when an answer has another form.
+   * Returns the rows of all pages, at most `MOST_PAGES`. `form`: the form of a page. Rejects with `GitHubRefusal`, or
+   * with `Error` while GitHub asks to wait or when an answer has another form.
    */
   async pages<Row>(
     route: string,
     parameters: Readonly<Record<string, unknown>>,
-    row: z.ZodType<Row>,
+    form: z.ZodType<readonly Row[]>,
   ): Promise<readonly Row[]> {
     const all: Row[] = [];
     for (let page = 1; page <= MOST_PAGES; page += 1) {
       const { data } = await this.send(route, { ...parameters, per_page: PAGE, page });
-      const rows = z.array(row).safeParse(data);
+      const rows = form.safeParse(data);
       if (!rows.success)
         throw new Error(`GitHub's answer to ${route} is not a list, or an entry has an unexpected form`);
       all.push(...rows.data);

@@ -56,12 +56,14 @@ const remarkSchema = z.looseObject({
   path: z.string().nullish(),
   line: z.int().nullish(),
 });
-const runsSchema = z.looseObject({
-  check_runs: z.array(z.looseObject({ name: z.string(), status: z.string(), conclusion: z.string().nullish() })),
-});
-const statusesSchema = z.looseObject({
-  statuses: z.array(z.looseObject({ context: z.string(), state: z.string() })),
-});
+const runsSchema = z
+  .looseObject({
+    check_runs: z.array(z.looseObject({ name: z.string(), status: z.string(), conclusion: z.string().nullish() })),
+  })
+  .transform(({ check_runs: runs }) => runs);
+const statusesSchema = z
+  .looseObject({ statuses: z.array(z.looseObject({ context: z.string(), state: z.string() })) })
+  .transform(({ statuses }) => statuses);
 
 /** GitHub's marks of authors whose permissions are asked for. Remarks of all others are ignored. */
 const TRUSTED: ReadonlySet<string> = new Set(['OWNER', 'MEMBER', 'COLLABORATOR']);
@@ -75,7 +77,7 @@ export function gitHubPulls(ask: AskGitHub, place: GitHubPlace): PullRequests {
   return {
     async open({ branch, base, title, body }) {
       const head = `${place.owner}:${branch}`;
-      const [found] = await requests.pages(`GET ${PULLS}`, { head, base, state: 'open' }, pullSchema);
+      const [found] = await requests.pages(`GET ${PULLS}`, { head, base, state: 'open' }, z.array(pullSchema));
       const made =
         found ?? pullSchema.parse((await requests.send(`POST ${PULLS}`, { head: branch, base, title, body })).data);
       return { number: made.number, url: made.html_url };
@@ -95,8 +97,8 @@ export function gitHubPulls(ask: AskGitHub, place: GitHubPlace): PullRequests {
 /** The reviews, then the comments on lines, with a text, by people who may write. Leaves out approvals. */
 async function remarksOf(requests: GitHubRequests, number: number): Promise<readonly Remark[]> {
   const route = 'GET /repos/{owner}/{repo}/pulls/{pull_number}';
-  const reviews = await requests.pages(`${route}/reviews`, { pull_number: number }, remarkSchema);
-  const comments = await requests.pages(`${route}/comments`, { pull_number: number }, remarkSchema);
+  const reviews = await requests.pages(`${route}/reviews`, { pull_number: number }, z.array(remarkSchema));
+  const comments = await requests.pages(`${route}/comments`, { pull_number: number }, z.array(remarkSchema));
   const asked = reviews.filter(({ state }) => state === 'CHANGES_REQUESTED' || state === 'COMMENTED');
   const remark =
     (kind: string) =>
@@ -115,12 +117,8 @@ async function remarksOf(requests: GitHubRequests, number: number): Promise<read
 /** The names of the red checks of a commit; empty while a check runs, so that all are told at once. */
 async function redChecks(requests: GitHubRequests, ref: string): Promise<readonly string[]> {
   const route = 'GET /repos/{owner}/{repo}/commits/{ref}';
-  const { check_runs: runs } = runsSchema.parse(
-    (await orNone(requests.send(`${route}/check-runs`, { ref, per_page: 100 }), { check_runs: [] })).data,
-  );
-  const { statuses } = statusesSchema.parse(
-    (await orNone(requests.send(`${route}/status`, { ref, per_page: 100 }), { statuses: [] })).data,
-  );
+  const runs = await orNone(requests.pages(`${route}/check-runs`, { ref }, runsSchema));
+  const statuses = await orNone(requests.pages(`${route}/status`, { ref }, statusesSchema));
   const isOpen = runs.some(({ status }) => status !== 'completed') || statuses.some(({ state }) => state === 'pending');
   if (isOpen) return [];
   return [
@@ -129,12 +127,12 @@ async function redChecks(requests: GitHubRequests, ref: string): Promise<readonl
   ];
 }
 
-/** Resolves with `none` when GitHub does not know the commit: it may have been pushed just now. */
-async function orNone(asked: Promise<{ readonly data: unknown }>, none: unknown): Promise<{ readonly data: unknown }> {
+/** Resolves with no rows when GitHub does not know the commit: it may have been pushed just now. */
+async function orNone<Row>(asked: Promise<readonly Row[]>): Promise<readonly Row[]> {
   try {
     return await asked;
   } catch (error) {
-    if (error instanceof GitHubRefusal && (error.status === 404 || error.status === 422)) return { data: none };
+    if (error instanceof GitHubRefusal && (error.status === 404 || error.status === 422)) return [];
     throw error;
   }
 }

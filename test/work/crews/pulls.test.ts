@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { systemTimers } from '../../../src/lib/time.ts';
 import type { Timers } from '../../../src/lib/time.ts';
+import { gitHubPulls } from '../../../src/work/crews/pull-requests.ts';
 import { until } from '../reviews/stage.ts';
 import { add, finished, git, repository, stage, ticketText } from './stage.ts';
 
@@ -120,6 +121,25 @@ beforeEach(async () => {
   await hub.start();
 });
 afterEach(() => hub.stop());
+
+test('reads all check runs of a commit, also after the first hundred', async () => {
+  const passed = { name: 'unit', status: 'completed', conclusion: 'success' };
+  const runs = [...Array.from({ length: 100 }, () => passed), { ...passed, name: 'lint', conclusion: 'failure' }];
+  const look = () =>
+    gitHubPulls(
+      async (route, { page = 1 }) => {
+        const at = (Number(page) - 1) * 100;
+        if (route.endsWith('/check-runs')) return { data: { check_runs: runs.slice(at, at + 100) } };
+        if (route.endsWith('/status')) return { data: { statuses: [] } };
+        if (!route.endsWith('{pull_number}')) return { data: [] };
+        return { data: { number: 1, html_url: 'u', state: 'open', base: { ref: 'main' } } };
+      },
+      { owner: 'acme', repo: 'shop', now: () => 0 },
+    ).look(1, 'c1');
+  expect((await look()).red).toEqual(['lint']);
+  runs.push({ ...passed, status: 'queued' });
+  expect((await look()).red).toEqual([]);
+});
 
 /** Looks at tickets and pull requests are due after 50 ms in place of 5 s and 60 s. */
 const quick: Timers = {

@@ -71,7 +71,11 @@ class GitHubTickets implements TicketSource {
     const { label, now } = this.#plan;
     if (this.#last !== null && now() - this.#last.at < FRESH_MS) return this.#last.listed;
     const issues = (
-      await this.#requests.pages('GET /repos/{owner}/{repo}/issues', { labels: label, state: 'open' }, issueSchema)
+      await this.#requests.pages(
+        'GET /repos/{owner}/{repo}/issues',
+        { labels: label, state: 'open' },
+        z.array(issueSchema),
+      )
     ).filter(({ pull_request: pull }) => pull === undefined);
     const tickets: Ticket[] = [];
     const unreadable: { id: string; why: string }[] = [];
@@ -135,7 +139,7 @@ class GitHubTickets implements TicketSource {
     const { label: name } = this.#plan;
     const marker = `<!-- conch proposal=${key} -->`;
     const route = '/repos/{owner}/{repo}/issues';
-    const all = await this.#requests.pages(`GET ${route}`, { labels: name, state: 'all' }, issueSchema);
+    const all = await this.#requests.pages(`GET ${route}`, { labels: name, state: 'all' }, z.array(issueSchema));
     const known = all.find(({ body }) => body?.includes(marker) === true);
     if (known !== undefined) return { id: idOf(known.number), file: null };
     const after = deps.map((id) => `Depends on #${numberOf(id)}`);
@@ -211,7 +215,7 @@ class GitHubTickets implements TicketSource {
     const known = this.#labelled.get(key);
     if (known !== undefined) return known;
     const route = 'GET /repos/{owner}/{repo}/issues/{issue_number}/events';
-    const events = await this.#requests.pages(route, { issue_number: number }, eventSchema);
+    const events = await this.#requests.pages(route, { issue_number: number }, z.array(eventSchema));
     const last = events.findLast(({ event, label }) => event === 'labeled' && label?.name === this.#plan.label);
     const by = last?.actor?.login;
     const why =
@@ -238,7 +242,7 @@ class GitHubTickets implements TicketSource {
 
   #comments(number: number): Promise<readonly Comment[]> {
     const route = 'GET /repos/{owner}/{repo}/issues/{issue_number}/comments';
-    return this.#requests.pages(route, { issue_number: number }, commentSchema);
+    return this.#requests.pages(route, { issue_number: number }, z.array(commentSchema));
   }
 
   async #deleteComment(comment: number): Promise<void> {
