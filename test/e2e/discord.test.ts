@@ -33,7 +33,7 @@ describe.concurrent('a Conch on Discord', () => {
     onDiscord(async ({ server, start }) => {
       const port = await freePort();
       const bot = start({ DISCORD_API_URL: `http://127.0.0.1:${port}/api` });
-      const trying = () => logLines(bot).find(({ message }) => message === 'Discord cannot be reached; retried');
+      const trying = () => logLines(bot).find(({ message }) => message === 'connecting to Discord failed; retried');
       await until(() => trying() !== undefined, 'a line of the log');
       expect(trying()).toMatchObject({ level: 'warn', why: expect.stringContaining('ECONNREFUSED') });
       const page = await openPage(bot);

@@ -30,7 +30,7 @@ export function createConnectRetry(platform: string, ports: ConnectPorts) {
         const level = failures < 4 ? 'warn' : 'error';
         ports.log[level](
           { failures, retryInMs: waitMs, why: reasonOf(error) },
-          `${platform} cannot be reached; retried`,
+          `connecting to ${platform} failed; retried`,
         );
       },
     });

@@ -333,7 +333,7 @@ export function unlessRefused(error: unknown): null {
   throw error;
 }
 
-/** Returns `null` for a thread that is gone. A refusal by a thread is thrown without its cause, which blames the channel. */
+/** Returns `null` for a thread that is gone. Throws any other refusal without its cause, which blames the channel. */
 function unlessGone(error: unknown): null {
   if (!(error instanceof ChatError) || error.fault !== 'refused') throw error;
   if (error.channelIsGone) return null;

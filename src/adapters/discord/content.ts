@@ -185,7 +185,7 @@ export function textFile({ name, text }: { readonly name: string; readonly text:
   return { name, data: Buffer.from(text.toWellFormed(), 'utf8'), contentType: `text/${type}; charset=utf-8` };
 }
 
-/** Compares two contents without marks, and without white space and invisible characters, which platforms trim or fold. */
+/** Compares contents without marks, white space and invisible characters. Platforms trim or fold the latter two. */
 export function sameContent(one: string, other: string): boolean {
   return comparable(one) === comparable(other);
 }

@@ -275,7 +275,7 @@ const WORDS = {
 /** Marks a refusal as one that can pass. The outbox then retries with its own backoff. */
 const CLOSED_MS = 60_000;
 const CHANNEL_TROUBLES = new Map([
-  ['channel_not_found', 'Slack does not know the channel, or Conch is not in it'],
+  ['channel_not_found', 'Conch is not in the channel, or the channel does not exist. Invite the app: /invite'],
   ['not_in_channel', 'Conch is not in the channel'],
   ['is_archived', 'the channel is archived'],
   ['is_inactive', 'the channel is not in use any more'],

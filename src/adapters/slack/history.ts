@@ -138,7 +138,7 @@ async function pages(ports: HistoryPorts, channel: ChannelId, oldest: string): P
       if (isChannel && next.messages.some((message) => (timesIn(message)?.ts ?? oldest) < oldest)) cursor = undefined;
     } catch (error) {
       if (!(error instanceof ChatError) || error.fault !== 'limited') throw error;
-      return { messages, gap: `only ${messages.length} messages were read: Slack lets this app read no more for now` };
+      return { messages, gap: `only ${messages.length} messages were read: Slack's rate limit was reached` };
     }
     if (cursor === undefined) return { messages, gap: null };
   }

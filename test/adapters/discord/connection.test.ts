@@ -266,7 +266,7 @@ describe('Discord out of reach at the start', () => {
     expect(lines[0]).toMatchObject({
       failures: 1,
       retryInMs: 1_000,
-      message: 'Discord cannot be reached; retried',
+      message: 'connecting to Discord failed; retried',
     });
     expect(lines[0]?.['why']).toContain('ECONNREFUSED');
   });

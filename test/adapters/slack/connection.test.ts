@@ -287,7 +287,7 @@ describe('an unreachable network', () => {
     await starting;
     await slack.close();
     expect(waits.slice(0, 9)).toEqual([1, 2, 4, 8, 16, 32, 60, 60, 60].map((seconds) => seconds * 1_000));
-    expect(lines[0]).toContain('Slack cannot be reached; retried');
+    expect(lines[0]).toContain('connecting to Slack failed; retried');
     expect(lines.join('')).not.toContain(slack.botToken);
   });
 

@@ -265,6 +265,14 @@ describe('a channel that cannot be used', () => {
     expect(channelTrouble(failure)).toContain(why);
   });
 
+  test('is named with the command that invites the app when Slack does not know it', async () => {
+    const { outgoing } = await speaking();
+    const failure: unknown = await outgoing.post('slack:C0NOWHERE', said('x')).catch((error: unknown) => error);
+    expect(channelTrouble(failure)).toBe(
+      'Conch is not in the channel, or the channel does not exist. Invite the app: /invite',
+    );
+  });
+
   test('T6 gets the delayed posts once it can be used', async () => {
     const world = await speaking();
     world.slack.kickBot(world.slack.ids.channel);
