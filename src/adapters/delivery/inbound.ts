@@ -8,6 +8,7 @@ import { addressedIn, isCommandLine } from '../../turns/text/recognition.ts';
 import { COMMAND_WORDS } from '../../turns/commands/command-table.ts';
 import type { AdapterParts, FloorQueries, Place, Memory } from '../port.ts';
 import { parsedJson } from '../../lib/defined.ts';
+import { isAfter } from './message-client.ts';
 
 /** Limit of waiting actions per channel: what a slow disk stores in a few seconds. */
 const WAITING_LIMIT = 500;
@@ -198,13 +199,17 @@ export type FirstTime = (channel: ChannelId, message: string) => Promise<boolean
 const COMMANDS_KEPT = 20;
 const keptSchema = z.array(z.string());
 
-/** Remembers each channel's last 20 commands under `typed:<channel>`, so that none of these runs twice. */
+/**
+ * Remembers each channel's last 20 commands under `typed:<channel>`. A command that is older than all 20 counts as seen:
+ * a platform can replay more.
+ */
 export function createFirstTime(memory: Memory): FirstTime {
   const known = new Map<ChannelId, readonly string[]>();
   return async (channel, message) => {
     const key = `typed:${channel}`;
     const before = known.get(channel) ?? parsedJson(memory.get(key) ?? '[]', keptSchema) ?? [];
-    if (before.includes(message)) return false;
+    const isOlder = before.length >= COMMANDS_KEPT && before.every((id) => isAfter(id, message));
+    if (isOlder || before.includes(message)) return false;
     const next = [...before, message].slice(-COMMANDS_KEPT);
     known.set(channel, next);
     await memory.set(key, JSON.stringify(next)).catch((error: unknown) => {

@@ -159,4 +159,13 @@ describe('a typed command', () => {
     expect(await isFirst('a:1', 'm0')).toBe(false);
     expect(JSON.parse(kept.get('typed:a:1') ?? '')).toHaveLength(20);
   });
+
+  test('counts as seen when it is older than the last 20 of its channel, also after a restart', async () => {
+    const kept = memory();
+    const isFirst = createFirstTime(kept);
+    for (let n = 0; n < 40; n += 1) expect(await isFirst('a:1', `m${100 + n}`)).toBe(true);
+    const after = createFirstTime(kept);
+    for (let n = 0; n < 40; n += 1) expect(await after('a:1', `m${100 + n}`)).toBe(false);
+    expect([await after('a:1', 'm140'), await after('a:2', 'm100')]).toEqual([true, true]);
+  });
 });
