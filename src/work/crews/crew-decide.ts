@@ -543,8 +543,8 @@ function notDone(decision: CrewDecision, worker: Worker, step: WorkerStep): null
 
 /** Asks a worker once about DONE without a commit. The second time, or after the last step, asks people. */
 function nothingDone(decision: CrewDecision, worker: Worker, step: WorkerStep, isLast: boolean): null {
-  const said = step.signalled === true ? 'it says that it is done' : 'its steps are used up';
-  if (step.kind === 'nothing' || isLast) return decision.wait(worker, 'nothing', `${said}, and nothing was committed`);
+  const how = step.signalled === true ? 'it says that it is done' : 'its steps are used up';
+  if (step.kind === 'nothing' || isLast) return decision.wait(worker, 'nothing', `${how}, and nothing was committed`);
   return next(decision, worker, 'nothing');
 }
 

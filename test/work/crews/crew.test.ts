@@ -134,6 +134,7 @@ const tested = (verdict: 'green' | 'red' | 'flaky' | 'none', weakened = ''): Cre
   weakened,
 });
 const MERGE: CrewCommand = { type: 'MERGE_STARTED', worker: 'A', tip: 'tip-1', main: 'b0' };
+const LANDS: CrewCommand = { ...MERGE, lands: true };
 
 function merging(settings: Partial<CrewSettings> = {}): Play {
   return done(settings).give(tested('green'), MERGE);
@@ -971,11 +972,11 @@ describe('a worker that is done', () => {
 
   test('is not removed while its merge becomes main, so the merge is recorded', () => {
     const cleanup: CrewCommand = { type: 'CLEANUP', worker: 'A', by: 'ann' };
-    const play = merging().give({ ...MERGE, lands: true } as CrewCommand);
+    const play = merging().give(LANDS);
     expect(play.refusal(cleanup)).toBe('MERGE_UNDER_WAY');
-    expect(play.refusal({ ...MERGE, lands: true } as CrewCommand)).toBe('UNCHANGED');
+    expect(play.refusal(LANDS)).toBe('UNCHANGED');
     // After a failure the merge is made again, and the worker can be removed until its tests are over.
-    expect(merging().give({ ...MERGE, lands: true } as CrewCommand, MERGE, cleanup).crew.merging).toBeNull();
+    expect(merging().give(LANDS, MERGE, cleanup).crew.merging).toBeNull();
     play.give({ type: 'MERGED', worker: 'A', ticket: 'c-1', commit: 'm1' });
     expect(play.crew).toMatchObject({ finished: [{ id: 'c-1', commit: 'm1' }], merging: null });
   });
@@ -1047,8 +1048,8 @@ function rechecked(): Play {
 
 /** A worker whose work is reviewed. */
 function underReview(weakened = '', more: Partial<CrewSettings> = {}): Play {
-  const work = { tree: '1', commit: 'tip-1' };
-  return reviewDue(weakened, more).give({ type: 'REVIEWING', worker: 'A', review: 'r-1', tip: 'tip-1', work });
+  const [tip, reviewed] = ['tip-1', { tree: '1', commit: 'tip-1' }];
+  return reviewDue(weakened, more).give({ type: 'REVIEWING', worker: 'A', review: 'r-1', tip, work: reviewed });
 }
 
 /** A worker whose work is tested and reviewed next. */
