@@ -159,7 +159,7 @@ export type CrewWork = {
   whyNotAfter(ticket: string, deps: readonly string[], crew: Crew): Promise<string | null>;
   /** Writes a proposed ticket into the source of tickets, once. Resolves with the ticket's id. */
   create(proposal: Proposal): Promise<string>;
-  /** Claims a ticket in its source. Resolves with why the claim failed; `null` when it is claimed or needs no claim. */
+  /** Claims a ticket in its source, or renews its claim. Resolves with why the claim failed; `null` when it is claimed or needs no claim. */
   claim(ticket: string): Promise<string | null>;
   /** Adds a note to each of these tickets that does not have it. `note`: a line with its time, and a text. */
   note(tickets: readonly string[], note: string): Promise<void>;
@@ -242,6 +242,8 @@ const AGAIN_MS = 5_000;
 const MOST_TRIES = 12;
 /** Time between two looks at a pull request, in milliseconds. */
 const PULL_MS = 60_000;
+/** Time between two renewals of the claims of tickets under way, in milliseconds. */
+const CLAIM_MS = 24 * 3_600_000;
 /** Time between two fetches that no ticket and no merge asks for, in milliseconds. */
 const FETCH_MS = 60_000;
 
@@ -271,6 +273,7 @@ export class CrewRunner {
   readonly #answers = new KeyedQueue<'reply'>();
   #lookLater: Timer | null = null;
   #fetchLater: Timer | null = null;
+  #claimLater: Timer | null = null;
   #seen: SeenTickets = { listed: [], waiting: 0, ready: [] };
   /** Why the last look for tickets failed, in words; `null` when it did not. */
   problem: string | null = null;
@@ -342,9 +345,22 @@ export class CrewRunner {
       if (proposal.source !== undefined) this.#do(this.admit(proposal, proposal.source.by));
     this.#isRunning = true;
     for (const reply of this.state().replies ?? []) this.#do(this.#answer(reply));
+    this.#renewClaims();
     // The first look also tells people which tickets there are.
     this.#look();
     this.#round(this.state());
+  }
+
+  /** Renews the claims of tickets under way, now and then daily. Tells people when another crew has one of them. */
+  #renewClaims(): void {
+    for (const { ticket, leaving } of this.state().workers)
+      if (ticket !== null && leaving === null) this.#do(this.#renewClaim(ticket.id));
+    this.#claimLater = this.#ports.timers.after(CLAIM_MS, () => this.#renewClaims());
+  }
+
+  async #renewClaim(ticket: string): Promise<void> {
+    const why = await this.#ports.work.claim(ticket);
+    if (why !== null && this.#isRunning) await this.give({ type: 'NOTE', text: `${ticket}: ${why}`, ticket });
   }
 
   /** Whether a ticket is closed in its source. False when the source fails; the error is reported. */
@@ -362,6 +378,7 @@ export class CrewRunner {
     this.#isRunning = false;
     this.#alarm.cancel();
     this.#lookLater?.cancel();
+    this.#claimLater?.cancel();
     for (const resume of this.#again) resume();
     await this.#looking;
     this.#fetchLater?.cancel();

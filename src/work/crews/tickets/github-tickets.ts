@@ -16,6 +16,7 @@ export type GitHubPlan = {
 
 /** How long a list of issues is used again, in milliseconds: GitHub allows 5,000 requests an hour. */
 const FRESH_MS = 30_000;
+/** The lease of a claim, in milliseconds. `claim` renews the crew's own claim after half of it. */
 const LEASE_MS = 7 * 24 * 3_600_000;
 
 const issueSchema = z.looseObject({
@@ -38,7 +39,7 @@ const newIssueSchema = issueSchema.extend({ labels: z.array(z.looseObject({ name
 
 type Issue = z.infer<typeof issueSchema>;
 type Comment = z.infer<typeof commentSchema>;
-type Claim = { readonly by: string; readonly until: string };
+type Claim = { readonly comment: number; readonly by: string; readonly until: string };
 
 const CLAIM = /<!-- conch claim by=(\S+) until=(\S+) -->/;
 
@@ -102,10 +103,17 @@ class GitHubTickets implements TicketSource {
   async claim(id: string): Promise<string | null> {
     const number = numberOf(id);
     const before = await this.#holder(number);
-    if (before?.by === this.#plan.claimant) return null;
-    if (before !== null) return this.#leaveTo(before, number);
-    const until = isoTime(this.#plan.now() + LEASE_MS);
+    const own = before?.by === this.#plan.claimant ? before : null;
+    if (before !== null && own === null) return this.#leaveTo(before, number);
+    const now = this.#plan.now();
+    if ((instantOf(own?.until ?? '') ?? 0) > now + LEASE_MS / 2) return null;
+    const until = isoTime(now + LEASE_MS);
     const body = `<!-- conch claim by=${this.#plan.claimant} until=${until} -->\nA crew of Conch works on this issue.`;
+    if (own !== null) {
+      const order = { comment_id: own.comment, body };
+      await this.#requests.send('PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}', order);
+      return null;
+    }
     const route = '/repos/{owner}/{repo}/issues/{issue_number}/comments';
     const made = commentSchema.parse((await this.#requests.send(`POST ${route}`, { issue_number: number, body })).data);
     const after = await this.#holder(number);
@@ -231,11 +239,11 @@ class GitHubTickets implements TicketSource {
   /** The claim that counts: the first unexpired one of an author who may write; `null` for none. */
   async #holder(number: number): Promise<Claim | null> {
     const comments = (await this.#comments(number)).toSorted((a, b) => a.id - b.id);
-    for (const { body, user } of comments) {
+    for (const { id: comment, body, user } of comments) {
       const [, by, until = ''] = CLAIM.exec(body ?? '') ?? [];
       const lasts = (instantOf(until) ?? 0) > this.#plan.now();
       if (by !== undefined && lasts && user != null && (await this.#requests.mayWrite(user.login)))
-        return { by, until };
+        return { comment, by, until };
     }
     return null;
   }

@@ -39,7 +39,10 @@ export type TicketSource = {
    * file after `commit`. Absent: tickets are only read.
    */
   create?(order: NewTicket, commit: string): Promise<{ readonly id: string; readonly file: FileText | null }>;
-  /** Claims a ticket before its work starts. Resolves with why the claim failed; `null` when the ticket is claimed. */
+  /**
+   * Claims a ticket before its work starts, and renews the claim later. Resolves with why the claim failed; `null` when
+   * the ticket is claimed.
+   */
   claim?(id: string): Promise<string | null>;
   /** Gives the claim back, because the work was given up. */
   released?(id: string): Promise<void>;

@@ -115,6 +115,10 @@ class FakeGitHub {
       this.comments.splice(at, 1);
       return { status: 204 };
     }
+    if (first === 'comments' && method === 'PATCH') {
+      const comment = this.comments.find(({ id }) => id === Number(second));
+      return { status: 200, body: Object.assign(comment ?? {}, given) };
+    }
     if (first === '' && method === 'POST') {
       const issue = this.issue(this.issues.length + 1, String(given['body']));
       Object.assign(issue, { title: given['title'], labels: this.setsLabels ? given['labels'] : [] });
@@ -253,6 +257,18 @@ describe('issues of GitHub', () => {
     expect(hub.comments).toHaveLength(1);
     expect(hub.comments[0]?.body).toContain(new Date(NOW + 7 * DAY_MS).toISOString().slice(0, 10));
     expect(hub.issues[0]?.assignees).toEqual([{ login: 'conch-bot' }]);
+  });
+
+  test('keep their claim when the crew claims them again before it ends', async () => {
+    const { hub, open } = await stage();
+    hub.issue(1);
+    const source = await open();
+    for (const days of [0, 3, 3, 3]) {
+      now += days * DAY_MS;
+      expect(await source.claim?.('gh-1')).toBeNull();
+    }
+    expect(hub.comments).toHaveLength(1);
+    expect(await (await open('other')).claim?.('gh-1')).toMatch(/^web-\w+ has claimed it until/);
   });
 
   test('that another crew has claimed cannot be claimed until its lease has expired', async () => {
