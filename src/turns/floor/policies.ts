@@ -67,7 +67,7 @@ const ROUND_ROBIN: Policy = {
 /**
  * The rules while a task is open. The task chooses the next speaker; a hand-over of an agent calls nobody. In a review,
  * agents that people call come first. On a ticket, calls count for nothing, because the worker's files may be under
- * test. Only an operator's grant of a free floor gives the worker another turn.
+ * test.
  */
 export const TASK_POLICIES: Readonly<Record<'review' | 'ticket', Policy>> = {
   review: {

@@ -1,3 +1,4 @@
+import { refusalText } from '../../turns/floor/refusals.ts';
 import type { Clock } from '../../lib/time.ts';
 import { timeWords } from '../../turns/commands/clock-words.ts';
 import type { Answer, Floors, Request, RunCommands, RunVerb } from '../../turns/commands/context.ts';
@@ -168,7 +169,7 @@ const DO: Readonly<Record<Verb, Doing>> = {
     }
     const grant = { type: 'grant', by: request.person.id, agent, ...(feedback && { feedback }) } as const;
     const granted = await ports.floors.apply(request.channel, grant);
-    if (!granted.ok) return { ok: false, text: `${ports.nameOf(agent)} cannot get the next turn: ${granted.refusal}.` };
+    if (!granted.ok) return { ok: false, text: refusalText(granted.refusal, { agent: ports.nameOf(agent) }) };
     const said = feedback === null ? 'Your messages until then are in its prompt.' : 'Your words are in its prompt.';
     return { ok: true, text: `${ports.nameOf(agent)} gets the next turn. ${said}` };
   },

@@ -57,6 +57,9 @@ test('between the turns of a task, the task decides who is next', () => {
   play.act({ type: 'beginTask', kind: 'ticket', id: 'web/c-1', key: 'web', primary: 'pm', signals });
   expect(obstacles(play.floor, play.at)).toEqual([{ why: 'resting', after: 'ticket' }]);
   expect(play.refused({ type: 'start', by: 'ann' })).toBe('task-open');
+  expect(play.refused({ type: 'grant', by: 'ann', agent: 'pm' })).toBe('task-open');
+  play.act({ type: 'askTaskTurn', id: 'web/c-1', agent: 'pm', brief: 'Go on.' });
+  expect(play.refused({ type: 'grant', by: 'ann', agent: 'dev' })).toBe('task-open');
 });
 
 test('a turn of a task that waits without the floor ends with its task', () => {

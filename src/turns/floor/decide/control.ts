@@ -52,7 +52,10 @@ export function start(decision: DecisionBuilder): Refusal | null {
   return null;
 }
 
-/** Grants the floor to an agent now, or the next turn, for an operator. Resumes the agent's waiting turn, if any. */
+/**
+ * Grants the floor to an agent now, or the next turn, for an operator. Resumes the agent's waiting turn, if any. A
+ * ticket gives its worker no other turn, because the worker's files may be under test.
+ */
 export function grantTo(decision: DecisionBuilder, { agent, feedback }: CommandOf<'grant'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
   if (seat === undefined) return 'not-seated';
@@ -62,6 +65,7 @@ export function grantTo(decision: DecisionBuilder, { agent, feedback }: CommandO
   if (seat.status === 'ACTIVE') return 'already';
   if (!seat.present) return 'offline';
   if (seat.status === 'WAITING') return overrideWait(decision, agent);
+  if (decision.floor.task?.kind === 'ticket') return 'task-open';
   recall(decision);
   if (!isGrantable(decision.floor, agent)) return 'not-queued';
   return giveTo(decision, agent, feedback);
