@@ -4,7 +4,7 @@ import { homedir, tmpdir, networkInterfaces } from 'node:os';
 import { delimiter, dirname, join, relative, resolve, sep } from 'node:path';
 import { BackendError } from '../backends/backend.ts';
 import { once } from 'node:events';
-import { lookup } from 'node:dns';
+import { lookup, promises } from 'node:dns';
 import type { LookupAddress, LookupOptions } from 'node:dns';
 import { BlockList, createServer, isIP } from 'node:net';
 import { programBeside } from '../../lib/installation.ts';
@@ -255,10 +255,10 @@ type Request = { readonly hostname: string; readonly port: number };
 type Exit = { readonly upstream: string | null; readonly refusal: (text: string) => Error };
 
 /**
- * Throws a refusal when the host is not allowed. Returns how to connect otherwise. Names that go to `upstream` are
- * resolved there, so a name of this machine is not refused.
+ * Rejects with a refusal when the host is not allowed or resolves to this machine. Resolves with how to connect
+ * otherwise. A name that does not resolve here can go to `upstream`.
  */
-function permit(request: Request, { hosts, ports }: SandboxNetwork, { upstream, refusal }: Exit) {
+async function permit(request: Request, { hosts, ports }: SandboxNetwork, { upstream, refusal }: Exit) {
   const host = request.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase();
   const { port } = request;
   if (host === '127.0.0.1' && ports.includes(port)) return {};
@@ -266,7 +266,9 @@ function permit(request: Request, { hosts, ports }: SandboxNetwork, { upstream, 
   if (!isNamed) throw refusal(`${host}:${port} is not an allowed host of this sandbox`);
   // An address with its port in the list was allowed on purpose, even if it is this machine.
   if (hosts?.includes(`${host}:${port}`) === true && isIP(host) !== 0) return {};
-  if (isIP(host) !== 0 && isOfThisMachine(host)) throw refusal(`${host} is this machine, which a sandbox cannot reach`);
+  const found = await promises.lookup(host, { all: true }).catch(() => []);
+  if (found.some(({ address }) => isOfThisMachine(address)))
+    throw refusal(`${host} is this machine, which a sandbox cannot reach`);
   if (upstream !== null) return { upstreamProxyUrl: upstream };
   return { dnsLookup: foreignLookup as typeof lookup };
 }

@@ -135,12 +135,16 @@ describe.skipIf(fault !== null)('a program in a sandbox', () => {
   });
   afterEach(() => rmSync(place, { recursive: true, force: true }));
 
-  const run = async (script: string, network: SandboxNetwork | null = { hosts: null, ports: [] }) => {
+  const run = async (
+    script: string,
+    network: SandboxNetwork | null = { hosts: null, ports: [] },
+    variables: Readonly<Record<string, string>> = {},
+  ) => {
     const group = await startProcessGroup({
       command: 'sh',
       args: ['-c', script],
       cwd: join(place, 'work'),
-      env: { PATH: process.env['PATH'] ?? '', HOME: homedir(), PLACE: place },
+      env: { PATH: process.env['PATH'] ?? '', HOME: homedir(), PLACE: place, ...variables },
       timers: systemTimers,
       sandbox: { ...planOf(place), network },
     });
@@ -204,6 +208,20 @@ describe.skipIf(fault !== null)('a program in a sandbox', () => {
       writeFileSync(join(place, 'work/ask.cjs'), ask);
       expect((await run(`${process.execPath} ask.cjs`)).out).toBe('none');
     }
+  });
+
+  test('T72 does not reach this machine by a name through a proxy that runs here', async () => {
+    const upstream = createServer((_, response) => response.end('proxied')).listen(0, '127.0.0.1');
+    await once(upstream, 'listening');
+    onTestFinished(() => void upstream.close());
+    const { port } = upstream.address() as AddressInfo;
+    const asks = ['localhost:80', '127.1:80', 'elsewhere.invalid:80'].map(
+      (host) => `await ${askProxy(host)}.then((r) => r.text(), () => 'none')`,
+    );
+    writeFileSync(join(place, 'work/ask.cjs'), `(async () => console.log([${asks.join()}].join()))()`);
+    const network = { hosts: null, ports: [] };
+    const { out } = await run(`${process.execPath} ask.cjs`, network, { HTTPS_PROXY: `http://127.0.0.1:${port}` });
+    expect(out).toBe('none,none,proxied');
   });
 
   test("T72 that is a coding agent answers as usual, uses the floor's tools, and reaches nothing else on this machine", async () => {
