@@ -93,13 +93,17 @@ function formQuestion(
 }
 
 /**
- * Returns why people must not be asked: a free text could be a secret, or names or choices of the form would not show
+ * Returns why people must not be asked: a free text or number could be a secret, or names or choices of the form would not show
  * unchanged in the channel. `null` when people can be asked.
  */
 function whyUnaskable(message: string, form: readonly AskedField[], redact: ServerAsking['redact']): string | null {
-  const free = form.filter(({ kind, options }) => kind === 'text' || (kind === 'some' && options.length === 0));
-  const about = [message, ...free.flatMap(({ name, label, hint }) => [name, label, hint])];
-  if (free.length > 0 && about.some((text) => SECRET.test(text))) return FOR_SECRETS;
+  const isSecret = form.some(({ kind, options, name, label, hint }) => {
+    const isNumber = kind === 'number' || kind === 'integer';
+    const isFree = isNumber || kind === 'text' || (kind === 'some' && options.length === 0);
+    const pattern = isNumber ? SECRET_NUMBER : SECRET;
+    return isFree && [message, name, label, hint].some((text) => pattern.test(text));
+  });
+  if (isSecret) return FOR_SECRETS;
   const named = form.flatMap(({ name, options }) => [name, ...options.map(({ value }) => value)]);
   return named.every((text) => visible(redact(text)) === text) ? null : HIDDEN;
 }
@@ -168,6 +172,8 @@ function initialWords(initial: Field['default'] & {}): string {
 
 const SECRET =
   /passw|passphrase|passcode|secret|token|credential|api[-_ ]?key|private[-_ ]?key|access[-_ ]?key|\bpin\b|\botp\b|\bcvv?\b/i;
+/** A number named "tokens" is no secret. */
+const SECRET_NUMBER = /passw|passcode|secret|\bpin\b|\botp\b|\bcvv?\b/i;
 const FOR_SECRETS = 'it asks for what looks like a secret, and nobody should write one into a channel';
 const NOT_FLAT = 'its form has other fields than texts, numbers, yes or no, and choices';
 const HIDDEN = 'its form has names or choices with invisible characters or secrets';

@@ -158,6 +158,14 @@ describe('a form from a server', () => {
   });
 
   test.each([
+    ['value', 'integer', 'The PIN of your card'],
+    ['otp', 'number', 'It came by mail'],
+  ] as const)('that wants a secret number (%s) is put to nobody', async (name, type, description) => {
+    const { calls } = await asked(form({ [name]: { type, description } }));
+    expect(calls[0]?.unaskable).toMatch(/looks like a secret/);
+  });
+
+  test.each([
     ['name', { ['na\u200Bme']: { type: 'string' } }],
     ['choice', { colour: { type: 'string', enum: ['red\u202E'] } }],
   ] as const)('with invisible characters in a %s is put to nobody', async (_what, properties) => {
