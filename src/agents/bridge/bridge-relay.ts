@@ -63,7 +63,7 @@ export class BridgeRelay {
     if (!('method' in message)) {
       this.#open.delete(message.id);
       this.#toAgent(message);
-    } else if (!('id' in message)) this.#toAgent(this.#renumbered(message, to));
+    } else if (!('id' in message)) this.#notify(message, to);
     else if (message.method === 'initialize' && this.#greeting !== null) {
       to({ jsonrpc: '2.0', id: message.id, result: this.#greeting });
     } else if (message.method === 'session/resume' && !this.#resumes) this.#resume(message, to);
@@ -140,11 +140,22 @@ export class BridgeRelay {
     return method === 'session/prompt' && before.some((asked) => asked.method === method);
   }
 
-  #renumbered(message: AnyMessage, to: Send): AnyMessage {
-    if (!('method' in message) || message.method !== '$/cancel_request') return message;
+  /** Passes a notification on. A cancellation also ends the waiting prompts that it names. */
+  #notify(message: Exclude<AnyMessage, Response>, to: Send): void {
+    if (message.method === 'session/cancel')
+      this.#cancelWaiting(({ params }) => sessionIn(params) === sessionIn(message.params));
+    if (message.method !== '$/cancel_request') return void this.#toAgent(message);
     const { requestId = null } = asObject(message.params);
+    this.#cancelWaiting(({ id }) => id === requestId);
     const known = [...this.#asked].find(([, asked]) => asked.to === to && asked.id === requestId);
-    return known === undefined ? message : { ...message, params: { requestId: known[0] } };
+    if (known !== undefined) this.#toAgent({ ...message, params: { requestId: known[0] } });
+  }
+
+  #cancelWaiting(isMeant: (prompt: Request) => boolean): void {
+    const cancelled = this.#waiting.filter(({ message }) => isMeant(message));
+    this.#waiting = this.#waiting.filter((each) => !cancelled.includes(each));
+    for (const { message, to } of cancelled)
+      to({ jsonrpc: '2.0', id: message.id, result: { stopReason: 'cancelled' } });
   }
 
   #decline(id: Id, method: string): void {

@@ -16,10 +16,11 @@ function cancelledOnce(...beside: readonly AnyMessage[]) {
   relay.fromHost(prompt(1));
   for (const message of beside) relay.fromHost(message);
   relay.disconnect();
-  relay.connect(() => undefined);
+  const toHost: AnyMessage[] = [];
+  relay.connect((message) => void toHost.push(message));
   relay.fromHost(prompt(2));
   const prompted = () => toAgent.filter((message) => 'method' in message && message.method === 'session/prompt').length;
-  return { time, relay, stuck, prompted };
+  return { time, relay, stuck, prompted, toHost, toAgent };
 }
 
 describe('an agent whose prompt was cancelled because the connection broke', () => {
@@ -48,5 +49,22 @@ describe('an agent whose prompt was cancelled because the connection broke', () 
     await time.advance(1);
     expect(stuck).toEqual(['stuck']);
     expect(prompted()).toBe(1);
+  });
+
+  test.each([
+    ['session/cancel', { sessionId: 's1' }],
+    ['$/cancel_request', { requestId: 2 }],
+  ])('does not get the next prompt when %s ended it while it waited', async (method, params) => {
+    const { relay, prompted, toHost } = cancelledOnce();
+    relay.fromHost({ jsonrpc: '2.0', method, params });
+    expect(toHost).toEqual([{ jsonrpc: '2.0', id: 2, result: { stopReason: 'cancelled' } }]);
+    await relay.fromAgent({ jsonrpc: '2.0', id: 1, result: { stopReason: 'cancelled' } });
+    expect(prompted()).toBe(1);
+  });
+
+  test('is not told to cancel a request that the host does not wait for: its own number means another one', () => {
+    const { relay, toAgent } = cancelledOnce();
+    relay.fromHost({ jsonrpc: '2.0', method: '$/cancel_request', params: { requestId: 1 } });
+    expect(toAgent.filter((message) => 'method' in message && message.method === '$/cancel_request')).toEqual([]);
   });
 });
