@@ -53,32 +53,50 @@ type TextPlace = { readonly path: readonly PropertyKey[]; readonly before: unkno
  */
 const writtenSecrets = (text: string, { path, before }: TextPlace): readonly string[] => {
   const written = text.replaceAll(/\$\{[^{}]*\}/g, '');
-  const field = String(path.at(-1));
   const option = /^--?([\w-]+)=(.*)$/s.exec(written);
-  const given =
-    isSecretField(path) || (typeof before === 'string' && /^--?[\w-]+$/.test(before) && isSecretName(before))
-      ? [written.replace(/^(?:Bearer|Basic|Token|Bot) /i, '')]
-      : option !== null && isSecretName(option[1] ?? '')
-        ? [option[2] ?? '']
-        : [];
-  const certain = field === 'clientSecret' ? given : given.filter(looksSecret);
+  const given = isSecretPlace({ path, before })
+    ? [written.replace(SCHEME, '')]
+    : option !== null && isSecretName(option[1] ?? '')
+      ? [option[2] ?? '']
+      : [];
+  const isSecret = path.at(-1) === 'clientSecret' ? () => true : isKeyField(path) ? looksKey : looksSecret;
+  const certain = given.filter(isSecret);
   const password = passwordIn(written) ?? '';
   return [...new Set([...secretsIn(text), ...certain, password, ...queryKeys(written)])].filter((each) => each !== '');
 };
 
-/** True for `apiKey`, `clientSecret` and login headers, and for secret names in `env`, `set` and `headers`. */
-const isSecretField = (path: readonly PropertyKey[]): boolean => {
-  const [group, field] = path.slice(-2).map(String);
-  if (group === 'headers') return /^(?:authorization|cookie)$/i.test(field ?? '') || isSecretName(field ?? '');
-  return group === 'env' || group === 'set'
-    ? isSecretName(field ?? '')
-    : field === 'apiKey' || field === 'clientSecret';
+/** The scheme before a key in a header. */
+const SCHEME = /^(?:Bearer|Basic|Token|Bot) /i;
+
+/** True for fields that hold keys, for secret names in `env`, `set` and `headers`, and after an option of such a name. */
+const isSecretPlace = ({ path, before }: TextPlace): boolean => {
+  const [group, field = ''] = path.slice(-2).map(String);
+  const isNamed = group === 'env' || group === 'set' || group === 'headers';
+  if (isKeyField(path) || (isNamed && isSecretName(field))) return true;
+  return typeof before === 'string' && /^--?[\w-]+$/.test(before) && isSecretName(before);
 };
 
-/**
- * True for a text of at least 10 characters with a digit. Redacting other texts, such as the placeholder key "ollama",
- * would spoil the log.
- */
+/** True for `apiKey`, `clientSecret`, `token` of tickets and pull requests, and login headers. */
+const isKeyField = (path: readonly PropertyKey[]): boolean => {
+  const [group, field = ''] = path.slice(-2).map(String);
+  if (group === 'headers') return /^(?:authorization|cookie)$/i.test(field);
+  if (group === 'env' || group === 'set') return false;
+  return (
+    /^(?:apiKey|clientSecret)$/.test(field) || (field === 'token' && /^(?:tickets|pullRequests)$/.test(group ?? ''))
+  );
+};
+
+/** True for a text of at least 10 characters that is no placeholder and no name of a variable. */
+const looksKey = (value: string): boolean =>
+  value.length >= 10 && isNoPlaceholder(value) && !/^[A-Z]+(?:_[A-Z]+)+$/.test(value);
+
+/** True for a value that is no word such as "ollama", which servers without keys take. */
+const isNoPlaceholder = (value: string): boolean =>
+  !/^(?:ollama|lm-?studio|no-?(?:api-?)?key|not-?(?:needed|required|used)|dummy-?key|placeholder|sk-no-key-required)$/i.test(
+    value,
+  );
+
+/** True for a text of at least 10 characters with a digit. Redacting other texts would spoil the log. */
 const looksSecret = (value: string): boolean => value.length >= 10 && /\d/.test(value);
 
 const queryKeys = (text: string): readonly string[] =>
@@ -96,7 +114,7 @@ export type Filled = ReturnType<typeof fillReferences>;
  * variable is a problem.
  */
 export const fillReferences = (value: unknown, env: Env) => {
-  // `secrets`: values of referenced variables with secret names. `written`: secrets in the file. `tokens`: warnings of
+  // `secrets`: values of referenced variables with secret names, and of those in fields for secrets. `written`: secrets in the file. `tokens`: warnings of
   // these.
   const found = { problems: [] as Found[], secrets: [] as Secret[], written: [] as Secret[], tokens: [] as Found[] };
   const fill = (part: unknown, path: readonly PropertyKey[], before: unknown = null): unknown => {
@@ -111,11 +129,13 @@ export const fillReferences = (value: unknown, env: Env) => {
     const written = writtenSecrets(part, { path, before }).map((token) => new Secret(token));
     found.written.push(...written);
     if (written.length > 0) found.tokens.push({ path, weight: 'unwise', message: WRITTEN });
+    // A variable that fills a field for a secret holds one, whatever its name is.
+    const isWhole = isSecretPlace({ path, before }) && /^\$\{[^{}]*\}$/.test(part.replace(SCHEME, ''));
     return part.replaceAll(/(\$?)\$\{([^{}]*)\}/g, (whole: string, escape: string, name: string) => {
       if (escape !== '') return whole.slice(1);
       const known = Object.hasOwn(env, name) ? env[name] : undefined;
       if (known === undefined) found.problems.push({ path, message: missing(name) });
-      else if (isSecretName(name)) found.secrets.push(new Secret(known, name));
+      else if (isSecretName(name) || (isWhole && isNoPlaceholder(known))) found.secrets.push(new Secret(known, name));
       return known ?? whole;
     });
   };

@@ -7,6 +7,12 @@ const model = (backend: object) => ({
   channels: [{ id: 'console:a', agents: ['dev'] }],
 });
 const server = (mcp: object) => ({ ...model({}), mcp: { web: mcp } });
+const crew = (more: object) => ({
+  ...model({}),
+  crews: [{ id: 'web', repo: '.', channel: 'console:a', backend: { kind: 'acp', command: 'x' }, ...more }],
+});
+const pulls = (token: string) => crew({ pullRequests: { repository: 'ann/web', token } });
+const tickets = (token: string) => crew({ tickets: { kind: 'github', repository: 'ann/web', token } });
 const url = 'https://tools.example.org/mcp';
 const issuer = 'https://login.example.org';
 const env = { MODEL_KEY: 'm0del-key-of-the-environment', OTHER: 'abc' };
@@ -18,6 +24,10 @@ describe('a secret written into the file', () => {
   test.each([
     ['agents[0].backend.apiKey', model({ apiKey: 'sk-abcdefghijklm' })],
     ['agents[0].backend.apiKey', model({ apiKey: 'f00dcafe99887766' })],
+    ['agents[0].backend.apiKey', model({ apiKey: 'correct horse battery' })],
+    ['mcp.web.headers.Authorization', server({ url, headers: { Authorization: 'Bearer openSesameOpen' } })],
+    ['crews[0].pullRequests.token', pulls('ghp_f00dcafe99')],
+    ['crews[0].tickets.token', tickets('ghp_abcdefghij')],
     ['agents[0].backend.apiKey', model({ apiKey: 'v2-${OTHER}-f00dcafe99' })],
     ['agents[0].backend.baseUrl', model({ baseUrl: 'https://ann:pa55word@models.example.org/v1' })],
     ['mcp.web.headers.Authorization', server({ url, headers: { Authorization: 'Bearer f00dcafe99' } })],
@@ -38,6 +48,26 @@ describe('a secret written into the file', () => {
   test('T70 counts among the secrets to redact', () => {
     const { secrets } = load(server({ url, headers: { Authorization: 'Bearer f00dcafe99' } }), env);
     expect(secrets.map((secret) => secret.reveal())).toContain('f00dcafe99');
+  });
+
+  test.each([
+    ['the token of pull requests', pulls('${GH_PAT}')],
+    ['the token of tickets', tickets('${GH_PAT}')],
+    ['the key of a model', model({ apiKey: '${GH_PAT}' })],
+    ['a login header', server({ url, headers: { Authorization: 'Bearer ${GH_PAT}' } })],
+    ['a variable with a secret name', server({ command: 'node', env: { GITHUB_TOKEN: '${GH_PAT}' } })],
+    ['an option with a secret name', server({ command: 'node', args: ['--token', '${GH_PAT}'] })],
+  ])('is a secret to redact, whatever its name is, when it is a variable for %s', (_, file) => {
+    const { secrets } = load(file, { ...env, GH_PAT: 'correct horse' });
+    expect(secrets.map((secret) => secret.reveal())).toContain('correct horse');
+  });
+
+  test.each([
+    ['a part of a path', server({ command: 'node', env: { KEY_FILE: '${HOME}/key.pem' } }), '/home/ann'],
+    ['what a local server takes for a key', model({ apiKey: '${HOME}' }), 'ollama'],
+  ])('is not a secret to redact when it is a variable for %s', (_, file, value) => {
+    const { secrets } = load(file, { ...env, HOME: value });
+    expect(secrets.map((secret) => secret.reveal())).not.toContain(value);
   });
 
   test.each([
