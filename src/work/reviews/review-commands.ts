@@ -50,18 +50,7 @@ export function createReviewCommands(ports: ReviewCommandsPorts): ReviewCommands
       return { ok: true, text: reviewStatusText(review, ports) };
     },
     export: (request) => exported(request, ports),
-    async diff({ channel }) {
-      const review = ports.reviews.state(channel)?.review ?? null;
-      if (review === null) return { ok: false, text: REFUSED.NO_REVIEW };
-      try {
-        const diff = await ports.reviews.diff(review);
-        if (diff === null) return { ok: false, text: 'The work of this review is in no git repository.' };
-        return { ok: true, text: ports.clean(diffText(diff, review)) };
-      } catch (error) {
-        const why = error instanceof Error ? error.message : String(error);
-        return { ok: false, text: ports.clean(`git cannot show the work: ${why}`) };
-      }
-    },
+    diff: (request) => shown(request, ports),
     cancel: (request) =>
       give(
         request,
@@ -81,6 +70,19 @@ export function createReviewCommands(ports: ReviewCommandsPorts): ReviewCommands
 
 /** The most lines of an export. `linesCut` in the export says that there are older ones. */
 const MOST_LINES = 200;
+
+async function shown({ channel }: Request, { reviews, clean }: ReviewCommandsPorts): Promise<Answer> {
+  const review = reviews.state(channel)?.review ?? null;
+  if (review === null) return { ok: false, text: REFUSED.NO_REVIEW };
+  try {
+    const diff = await reviews.diff(review);
+    if (diff === null) return { ok: false, text: 'The work of this review is in no git repository.' };
+    return { ok: true, text: clean(diffText(diff, review)) };
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return { ok: false, text: clean(`git cannot show the work: ${why}`) };
+  }
+}
 
 /** `reviewed`: absent before the first verdict, when the changes are those that are not committed. */
 function diffText(diff: string, { reviewed }: Review): string {
