@@ -278,7 +278,9 @@ function probes({ floor }: Place, { families, seats }: Channel): readonly Comman
     ...silent
       .flatMap((agent) => unclaimed(agent, epoch))
       .filter(({ type, agent }) => !(type === 'say' && agent === turn?.agent && isAsking(floor))),
-    ...silent.filter((agent) => agent !== turn?.agent).map((agent) => injected(agent, epoch)),
+    ...silent
+      .filter((agent) => turnsOf(floor).every((one) => one.agent !== agent))
+      .map((agent) => injected(agent, epoch)),
     ...unclaimed(holder, last - 1),
     injected(holder, last - 1),
     stale(holder, last + 1),
