@@ -148,8 +148,8 @@ describe('a background run', () => {
       },
       timeoutMs: () => 60_000,
       tell: () => {},
-      failed: (error) => {
-        throw error;
+      failed: (why) => {
+        throw why;
       },
     });
     await asides.begin();
