@@ -158,8 +158,8 @@ describe('an agent that asks another (example R)', () => {
     play.person('m1');
     play.act({ type: 'beginAside', agent: 'qa', run: 1, what: 'looks for dead links' });
     play.act({ type: 'endAside', agent: 'qa', what: 'is done', report: 'No dead links.' });
-    const asked = play.act({ type: 'wait', agent: 'pm', epoch: 1, reason: 'answer', ...of });
-    expect(factsOf('reported', asked)).toMatchObject([{ agent: 'qa', text: 'No dead links.' }]);
+    const waits = play.act({ type: 'wait', agent: 'pm', epoch: 1, reason: 'answer', ...of });
+    expect(factsOf('reported', waits)).toMatchObject([{ agent: 'qa', text: 'No dead links.' }]);
   });
 
   test('T15 gets the messages that address it when it continues', () => {
