@@ -329,7 +329,10 @@ export class Generation {
     else void this.#say();
   }
 
-  /** Posts the message under way without its signal; drops a pass word. The signal counts only in the last message. */
+  /**
+   * Posts the message under way without its signal; drops a pass word. The signal counts only in the last message. While
+   * the gate decides, the text stays, and a blank line separates it from later text.
+   */
   async #endMessage(): Promise<void> {
     const { text, signalled, argument } = this.#scanner.end();
     this.#scanner = new SignalScanner(this.#ports.signal);
@@ -340,7 +343,13 @@ export class Generation {
       this.#isPass = this.#isPassWord;
     }
     if (this.#isPass) this.#text = '';
+    if (this.#isHeld && /\S$/.test(this.#text)) this.#text += '\n\n';
     await this.#say();
+  }
+
+  /** True while text is not posted, because the gate decides. */
+  get #isHeld(): boolean {
+    return this.#openRequests > 0 && this.#generating;
   }
 
   get #isPassWord(): boolean {
@@ -349,7 +358,7 @@ export class Generation {
 
   /** Posts the draft. Does nothing while the gate decides, unless the output has ended: the draft is posted later. */
   async #say(cut: 'cut' | null = null): Promise<void> {
-    if (this.#openRequests > 0 && this.#generating) return;
+    if (this.#isHeld) return;
     const draft = this.takeDraft();
     if (draft === null) return;
     const text = cut === null ? draft.text : cutOff(draft.text);

@@ -576,6 +576,28 @@ describe.each([
   });
 });
 
+describe('an agent with several requests at once', () => {
+  test('separates texts that wait for the decisions by a blank line', async () => {
+    const decided = Promise.withResolvers<'go'>();
+    const gate = { ...gateThat(() => 'allow'), step: () => decided.promise };
+    const { prompt, session, floors, time } = await bench({ gate });
+    await prompt(1);
+    const { report } = session();
+    assert(report !== null);
+    for (const text of ['I look at the file.', 'Meanwhile I check the tests.', 'Both are done.']) {
+      report.text(text);
+      void report.gate.step({ text: '', kept: null });
+      await time.settle();
+    }
+    decided.resolve('go');
+    await time.settle();
+    session().ends({ how: 'completed' });
+    await time.settle();
+    const said = floors.told.flatMap((command) => (command.type === 'say' ? [command.text] : []));
+    expect(said).toEqual(['I look at the file.', 'Meanwhile I check the tests.\n\nBoth are done.']);
+  });
+});
+
 describe('an agent whose run is paused', () => {
   /** Runs a turn whose agent writes and ends while its run is paused. `decide` lets people continue the run. */
   async function ended() {
