@@ -61,9 +61,13 @@ export class McpServer {
     return connection?.instructions ?? '';
   }
 
-  /** Returns how a tool's definition differs from the accepted definition; `null` when it does not. */
+  /**
+   * Returns how a tool's definition differs from the accepted definition; `null` when it does not. A tool without a
+   * stored definition counts as changed once no more definitions can be stored.
+   */
   changeOf(tool: ServerTool): string | null {
     const known = this.#definitions.get(tool.name);
+    if (known === undefined && this.#definitions.size >= MOST_KNOWN) return UNCOMPARED;
     return known === undefined || known.digest === tool.digest ? null : differenceOf(known, tool);
   }
 
@@ -216,9 +220,11 @@ export class McpServer {
   }
 
   #keep(tools: readonly ServerTool[]): void {
-    if (tools.length === 0) return;
-    const fresh = tools.map(({ name, ...tool }) => [name, knownTool.parse(tool)] as const);
-    this.#known = new Map([...this.#definitions, ...fresh].slice(-MOST_KNOWN));
+    const known = new Map(this.#definitions);
+    const fits = ({ name }: ServerTool): boolean => known.has(name) || known.size < MOST_KNOWN;
+    const kept = tools.filter((tool) => fits(tool) && known.set(tool.name, knownTool.parse(tool)));
+    if (kept.length === 0) return;
+    this.#known = known;
     const { memory, name = this.id } = this.#ports;
     memory?.remember(name, JSON.stringify(Object.fromEntries(this.#known)));
   }
@@ -254,8 +260,9 @@ function readKnown(text: string | null): Readonly<Record<string, KnownTool>> {
 }
 
 const LONGEST_WORDS = 500;
-/** Most stored definitions of one server. The oldest are deleted: their tools then count as never accepted. */
+/** Most stored definitions of one server. None is deleted for another: a changed tool could then pass as a new tool. */
 const MOST_KNOWN = 1_000;
+const UNCOMPARED = `it had more than ${MOST_KNOWN} tools, so that changes of this one are not noticed`;
 /** Time without use after which a server is stopped, in milliseconds. */
 const IDLE_MS = 600_000;
 const BACKOFF = { firstMs: 1_000, longestMs: 60_000 };

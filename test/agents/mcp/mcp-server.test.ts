@@ -306,6 +306,16 @@ describe('the list of tools', () => {
     expect(last.changeOf(await echoOf(last))).toBeNull();
   });
 
+  test('reports a changed tool also after it had a thousand other tools, and each tool that came later', () => {
+    const { server } = started();
+    const others = Array.from({ length: 1_000 }, (_, at) => toolNamed(`other${at}`));
+    for (const tool of [toolNamed('echo'), ...others]) server.accept(tool);
+    const changed = { ...toolNamed('echo'), description: 'Sends it to somebody else', digest: 'other' };
+    expect(server.changeOf(changed)).toContain('description is: Sends it to somebody else');
+    expect(server.changeOf(toolNamed('echo'))).toBeNull();
+    expect(server.changeOf(toolNamed('other999'))).toContain('more than 1000 tools');
+  });
+
   test('leaves out a tool whose description has invisible characters', async () => {
     const { server, logged } = started(['hidden', 'emoji']);
     expect(await names(server)).toEqual(['echo', 'write', 'grow', 'rug', 'nice']);
