@@ -175,12 +175,14 @@ function parse(argv: readonly string[], env: Readonly<Record<string, string | un
   if (unsafe !== null) return unsafe;
   const token = env[tokenEnv] ?? '';
   if (token === '') return `The environment variable ${tokenEnv} is empty: it has to hold the agent's token.`;
+  if (!/^[!-~]+$/.test(token)) return `The token in ${tokenEnv} has a space, a line break or another wrong character.`;
   return { url, token, command, args, tokenEnv };
 }
 
 function unsafeAddress(url: string): string | null {
   if (!URL.canParse(url)) return `"${url}" is no URL. Example: ws://127.0.0.1:7421/agent`;
-  const { protocol, hostname } = new URL(url);
+  const { protocol, hostname, hash } = new URL(url);
+  if (hash !== '') return `"${url}" must end before "#". Example: ws://127.0.0.1:7421/agent`;
   if (protocol === 'wss:') return null;
   if (protocol !== 'ws:') return `"${url}" is no address of a WebSocket: it begins with ws:// or wss://`;
   if (isLoopback(hostname)) return null;

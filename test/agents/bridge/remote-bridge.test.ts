@@ -144,9 +144,11 @@ describe('the command conch-agent', () => {
       ['--url', 'ws://127.0.0.1.example.org/agent', '--token-env', 'T', 'x'],
       'is not encrypted',
     ],
+    ['an address with "#"', ['--url', 'ws://127.0.0.1:1/agent#x', '--token-env', 'T', 'x'], 'must end before "#"'],
+    ['a token of two lines', ['--url', 'ws://127.0.0.1:1/agent', '--token-env', 'LINES', 'x'], 'has a space, a line'],
     ['an empty variable', ['--url', 'ws://127.0.0.1:1/agent', '--token-env', 'NO_SUCH', 'x'], 'NO_SUCH is empty'],
   ])('given %s prints the error and ends with exit code 2', async (_what, args, words) => {
-    const { err, ended } = start(args);
+    const { err, ended } = start(args, { T: 'secret', LINES: 'secret\n' });
     expect(await ended).toBe(2);
     expect(err()).toContain(words);
     expect(err()).not.toMatch(/^\s+at /m);
