@@ -81,6 +81,8 @@ export class Generation {
   #gate: ToolGate | null = null;
   /** Made for the first injected message. */
   #injections: Injections | null = null;
+  /** The longest duration of the open operation, until it is reported to the floor. In milliseconds. */
+  #limitMs: number | undefined;
   #beatAt = -Infinity;
   /**
    * The least time between two signs of work that are reported to the floor, in milliseconds: 1,000, or less for an
@@ -285,9 +287,10 @@ export class Generation {
     if (this.#muted || !this.#generating || (by === 'host' && open === this.#open)) return;
     if (by !== 'host') this.#ports.started();
     this.#workedAt = this.#ports.clock.now();
-    if (open !== this.#open) this.#beatAt = -Infinity;
+    if (open !== this.#open) [this.#beatAt, this.#limitMs] = [-Infinity, undefined];
     this.#open = open;
-    if (!this.#beat(limitMs)) this.#tellSoon();
+    this.#limitMs = limitMs ?? this.#limitMs;
+    if (!this.#beat()) this.#tellSoon();
   }
 
   /** Reports a model call. An answer of only a pass word counts as a pass. */
@@ -301,13 +304,14 @@ export class Generation {
    * Reports a sign of work. Does nothing while the gate decides, and until `#beatMs` have passed since `#beatAt`.
    * Returns whether the sign was reported.
    */
-  #beat(limitMs?: number): boolean {
+  #beat(): boolean {
     const { agent, epoch, clock, leftMs, commands } = this.#ports;
     const now = clock.now();
     this.#beatMs ??= Math.min(BEAT_MS, (leftMs(epoch) || Infinity) / BEATS_LEAST);
     if (this.#openRequests > 0 || now - this.#beatAt < this.#beatMs) return false;
     this.#beatAt = now;
-    void commands.send({ type: 'work', agent, epoch, open: this.#open, ...defined({ limitMs }) });
+    void commands.send({ type: 'work', agent, epoch, open: this.#open, ...defined({ limitMs: this.#limitMs }) });
+    this.#limitMs = undefined;
     return true;
   }
 

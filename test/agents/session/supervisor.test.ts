@@ -577,6 +577,20 @@ describe.each([
 });
 
 describe('an agent with several requests at once', () => {
+  test('reports an operation that begins during a decision with its limit', async () => {
+    const decided = Promise.withResolvers<'go'>();
+    const gate = { ...gateThat(() => 'allow'), step: () => decided.promise };
+    const { prompt, session, floors, time } = await bench({ gate });
+    await prompt(1);
+    const { report } = session();
+    void report?.gate.step({ text: '', kept: null });
+    await time.settle();
+    report?.work(1, 'host', 60_000);
+    decided.resolve('go');
+    await time.settle();
+    expect(floors.told.at(-1)).toMatchObject({ type: 'work', open: 1, limitMs: 60_000 });
+  });
+
   test('separates texts that wait for the decisions by a blank line', async () => {
     const decided = Promise.withResolvers<'go'>();
     const gate = { ...gateThat(() => 'allow'), step: () => decided.promise };
