@@ -65,7 +65,10 @@ export function differenceOf(before: Said, now: Said): string {
     ['claims', canonical(before.claims), canonical(now.claims)],
   ] as const;
   const changed = parts.filter(([, one, other]) => one !== other);
-  const lines = changed.map(([what, one, other]) => `${what} was: ${one}\n${what} is: ${other}`);
+  // Indented: a line of a description must not look like a line of the request.
+  const lines = changed.flatMap(([what, one, other]) =>
+    [`${what} was: ${one}`, `${what} is: ${other}`].map((text) => text.replaceAll(/\r\n?|[\n\u2028\u2029]/g, '\n  ')),
+  );
   return lines.length === 0 ? 'something that is not shown' : lines.join('\n');
 }
 

@@ -316,6 +316,13 @@ describe('the list of tools', () => {
     expect(server.changeOf(toolNamed('other999'))).toContain('more than 1000 tools');
   });
 
+  test('has its changed description indented, so that no line looks like an input in the request', () => {
+    const { server } = started();
+    server.accept(toolNamed('echo'));
+    const changed = { ...toolNamed('echo'), description: 'Says it\npath: /tmp/harmless', digest: 'other' };
+    expect(server.changeOf(changed)).toBe('description was: \ndescription is: Says it\n  path: /tmp/harmless');
+  });
+
   test('leaves out a tool whose description has invisible characters', async () => {
     const { server, logged } = started(['hidden', 'emoji']);
     expect(await names(server)).toEqual(['echo', 'write', 'grow', 'rug', 'nice']);
