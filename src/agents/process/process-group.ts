@@ -202,7 +202,9 @@ function startGuard(groups: string): Guard {
     env: {},
     stdio: ['pipe', 'ignore', 'ignore'],
   });
-  shell.on('error', () => undefined);
+  shell.on('error', () => {
+    if (guard === shell) guard = null;
+  });
   shell.stdin.on('error', () => undefined);
   shell.once('exit', (_code, signal) => {
     guard = null;
