@@ -168,15 +168,15 @@ export class FolderTrust implements TrustCommands {
     return this.#owners.get(agent) ?? agent;
   }
 
-  /** Refuses an answer about files that have changed since. Asks again, unless the present files are decided. */
+  /** Refuses an answer about other files than the present ones. Asks again, unless the present files are decided. */
   #refusal(seat: Seat, { id, known }: { readonly id: string; readonly known: FolderStanding }): Answer {
     if (known.decision === null) this.#ask(seat, known.scan);
-    const text = `Not done: the files in ${seat.agent}'s folder changed since ${id} was asked about. /agent trust ${seat.agent} shows those that are there now.`;
+    const text = `Not done: ${id} does not match the files now in ${seat.agent}'s folder. Run /agent trust ${seat.agent} to see them.`;
     return { ok: false, text };
   }
 
   async #judge(seat: Seat, folder: WatchedFolder): Promise<void> {
-    const scan = await folder.scan();
+    const scan = await folder.look();
     const { agent } = seat;
     const { digest } = scan;
     const decision = digest === null ? null : this.book.find(this.#ownerOf(agent), digest);
@@ -230,7 +230,7 @@ export class FolderTrust implements TrustCommands {
   async #lookAgain(): Promise<void> {
     for (const folder of this.#folders.values()) {
       if (folder.refused === null || !folder.isLookDue()) continue;
-      const { digest } = await folder.scan();
+      const { digest } = await folder.look();
       if (digest !== folder.refused) folder.wake();
     }
   }
@@ -276,8 +276,13 @@ class WatchedFolder {
 
   async scan(): Promise<FolderScan> {
     const { cwd, files, home } = this.#folder;
+    return await scanFolder(cwd, files, { hashes: this.#hashes, ...(home !== undefined && { home }) });
+  }
+
+  /** Scans, and delays the next regular scan by the duration of this one. Only for callers that act on the result. */
+  async look(): Promise<FolderScan> {
     const at = this.#clock.now();
-    const scan = await scanFolder(cwd, files, { hashes: this.#hashes, ...(home !== undefined && { home }) });
+    const scan = await this.scan();
     const now = this.#clock.now();
     this.#look = { at: now, tookMs: now - at };
     return scan;

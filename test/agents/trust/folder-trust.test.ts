@@ -29,6 +29,29 @@ test('T72 starts an agent again in every channel once one channel finds the untr
   expect(isWoken).toBe(true);
 });
 
+test('T72 a status of the folder does not delay the regular check', async () => {
+  const cwd = mkdtempSync(join(tmpdir(), 'conch-trust-'));
+  onTestFinished(() => rmSync(cwd, { recursive: true }));
+  let at = 0;
+  const trust = new FolderTrust({
+    store: { recall: () => null, remember: async () => {} },
+    // Each scan takes 10 ms, so that the next regular scan is due after 500 ms.
+    clock: { now: () => (at += 10) },
+    timers: { after: () => ({ cancel: () => undefined }) },
+  });
+  const gate = trust.gateFor('dev', {
+    cwd,
+    files: [{ path: 'x.json', searched: 'folder', can: ['run'], note: 'runs it' }],
+  });
+  const seat = { agent: 'dev', channel: 'console:one' };
+  await gate.admit(seat);
+  writeFileSync(join(cwd, 'x.json'), '{}');
+  await gate.glance(seat);
+  at += 500;
+  await trust.status('dev');
+  await expect(gate.glance(seat)).rejects.toThrow('its folder is not trusted');
+});
+
 test('a revocation without an id covers every version of the files; an answer with an id covers one version', async () => {
   const cwd = mkdtempSync(join(tmpdir(), 'conch-trust-'));
   onTestFinished(() => rmSync(cwd, { recursive: true }));
