@@ -349,7 +349,7 @@ export class Supervisor implements Roster {
 
   #takeOut(seated: SeatedAgent): Promise<void> {
     this.#seated.delete(keyOf(seated.channel, seated.spec.id));
-    return seated.leave('taken out by the configuration');
+    return seated.leave('no longer has a seat here');
   }
 
   #make(spec: AgentSpec, channel: ChannelId): SeatedAgent {

@@ -177,7 +177,7 @@ describe('an agent without an open session', () => {
     expect(sessions).toHaveLength(1);
     floors.view = holding('dev', 4);
     await supervisor.configure([]);
-    expect(floors.told.at(-1)).toEqual({ type: 'leave', agent: 'dev', cause: 'taken out by the configuration' });
+    expect(floors.told.at(-1)).toEqual({ type: 'leave', agent: 'dev', cause: 'no longer has a seat here' });
     expect(time.pending()).toBe(0);
   });
 
