@@ -179,14 +179,15 @@ function callsOf(agent: string, before: Floor, facts: readonly Fact[]): readonly
 /** I5: a queued agent that a message names is called when another agent gets the message. */
 function checkNamed({ before, after, facts }: Step): void {
   if (['manual', 'review'].includes(after.settings.order) || after.exchange === null) return;
-  const queued = (floor: Floor): readonly string[] =>
-    floor.seats.filter((seat) => seat.status === 'QUEUED').map((seat) => seat.agent);
-  const waiting = queued(after).filter(
-    (agent) => queued(before).includes(agent) && !of(facts, 'turnGranted').some((fact) => fact.agent === agent),
-  );
+  const queued = (floor: Floor): ReadonlySet<string> =>
+    new Set(floor.seats.filter((seat) => seat.status === 'QUEUED').map((seat) => seat.agent));
+  const granted = new Set(of(facts, 'turnGranted').map((fact) => fact.agent));
+  const [was, is] = [queued(before), queued(after)];
   for (const { id, fate, addressed } of of(facts, 'messageRouted')) {
     if (fate.state !== 'delivered' || fate.via === 'observe') continue;
-    const named = addressed.filter((agent) => waiting.includes(agent) && !fate.to.includes(agent));
+    const named = addressed.filter(
+      (agent) => was.has(agent) && is.has(agent) && !granted.has(agent) && !fate.to.includes(agent),
+    );
     const isCalled = (agent: string): boolean =>
       after.prioritised.some((call) => call.agent === agent && call.messages.includes(id));
     must(named.every(isCalled), 'I5', 'a message that names an agent goes to another agent alone');
