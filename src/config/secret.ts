@@ -96,6 +96,9 @@ const isNoPlaceholder = (value: string): boolean =>
     value,
   );
 
+/** True for a value of a secret name that is neither a number, a path nor a placeholder: such values are settings. */
+const isNoSetting = (value: string): boolean => isNoPlaceholder(value) && !/^(?:\d+$|[~/.])/.test(value);
+
 /** True for a text of at least 10 characters with a digit. Redacting other texts would spoil the log. */
 const looksSecret = (value: string): boolean => value.length >= 10 && /\d/.test(value);
 
@@ -131,11 +134,12 @@ export const fillReferences = (value: unknown, env: Env) => {
     if (written.length > 0) found.tokens.push({ path, weight: 'unwise', message: WRITTEN });
     // A variable that fills a field for a secret holds one, whatever its name is.
     const isWhole = isSecretPlace({ path, before }) && /^\$\{[^{}]*\}$/.test(part.replace(SCHEME, ''));
+    const mayBeSecret = isKeyField(path) ? isNoPlaceholder : isNoSetting;
     return part.replaceAll(/(\$?)\$\{([^{}]*)\}/g, (whole: string, escape: string, name: string) => {
       if (escape !== '') return whole.slice(1);
       const known = Object.hasOwn(env, name) ? env[name] : undefined;
       if (known === undefined) found.problems.push({ path, message: missing(name) });
-      else if (isSecretName(name) || (isWhole && isNoPlaceholder(known))) found.secrets.push(new Secret(known, name));
+      else if (isSecretName(name) || (isWhole && mayBeSecret(known))) found.secrets.push(new Secret(known, name));
       return known ?? whole;
     });
   };

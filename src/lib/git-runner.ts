@@ -77,12 +77,15 @@ function run({ args, env, input, limitMs, mostOutput }: GitCall): Promise<Partia
     });
     child.stderr.setEncoding('utf8').on('data', (text: string) => void (stderr = (stderr + text).slice(-STDERR_TAIL)));
     child.once('exit', (code) => {
-      clearTimeout(killer);
-      const end = (): void => resolve({ code, stdout: Buffer.concat(chunks), stderr, limit });
-      const patience = setTimeout(end, GRACE_MS);
+      // At a limit, the rest of the group is still to be killed.
+      if (limit === null) clearTimeout(killer);
+      const patience = setTimeout(() => {
+        child.stdout.destroy();
+        child.stderr.destroy();
+      }, GRACE_MS);
       child.once('close', () => {
         clearTimeout(patience);
-        end();
+        resolve({ code, stdout: Buffer.concat(chunks), stderr, limit });
       });
     });
   });

@@ -91,7 +91,8 @@ export async function withinMs<T>(ms: number, work: Promise<T>, timers: Timers):
 }
 
 /**
- * Returns the wait that a text states, such as "in 523ms", "after 20 s" or "in 6m0s", in milliseconds; `null` for none.
+ * Returns the wait that a text asks for, such as "try again in 523ms" or "retry after 6m0s", in milliseconds; `null` for
+ * none. Other times in the text do not count.
  */
 export function waitIn(text: string): number | null {
   const [, wait] = WAIT.exec(text) ?? [];
@@ -106,4 +107,7 @@ export function waitIn(text: string): number | null {
 const SECOND_MS = 1_000;
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: SECOND_MS, m: 60 * SECOND_MS, h: 3_600 * SECOND_MS };
 const UNIT = '(?:ms|milliseconds?|s|sec(?:ond)?s?|m|min(?:ute)?s?|h|hours?)(?![a-z])';
-const WAIT = new RegExp(`\\b(?:in|after):? ((?:\\d{1,6}(?:\\.\\d{1,6})? ?${UNIT} ?)+)`, 'i');
+const WAIT = new RegExp(
+  `(?:try again|retry|resets?|wait|available)[^\\d\\n]{0,20}((?:\\d{1,6}(?:\\.\\d{1,12})? ?${UNIT} ?)+)`,
+  'i',
+);

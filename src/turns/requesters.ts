@@ -18,6 +18,9 @@ type RequesterSources = {
   readonly authorOf: (message: MessageId) => Requester | null;
 };
 
+/** The most facts that are read before those of the turn itself. */
+const LOOKED_AT = 1_000;
+
 /** The requester when no author is known. Work of this requester counts as untrusted. */
 const SOMEBODY: Requester = { id: '', name: 'somebody' };
 
@@ -28,17 +31,22 @@ const SOMEBODY: Requester = { id: '', name: 'somebody' };
 export function requestersOf(floor: Floor | null, agent: AgentId, sources: RequesterSources): readonly Requester[] {
   const found = [...givenTo(floor === null ? null : findTurn(floor, agent))];
   let isOwn = found.length > 0;
+  let looked = 0;
   for (const { fact } of sources.newest()) {
     // The messages of this turn are known. If none of them began it, those of the turns before it count too.
     if (isOwn && (fact.type !== 'turnGranted' || fact.agent !== agent)) continue;
     if (isOwn && givenBy(fact).length > 0) return authorsOf(found, sources);
     isOwn = false;
+    looked += 1;
+    if (looked > LOOKED_AT) break;
     const isOperators = fact.type === 'usageReset' && (fact.why === 'operator' || fact.why === 'more');
     const isGranted = fact.type === 'prioritised' && fact.by === 'operator' && fact.agent === agent;
     if (isOperators || isGranted) return authorsOf(found, sources);
     const messages = givenBy(fact);
     found.unshift(...messages);
-    if (fact.type !== 'messageRouted' && messages.length > 0) return authorsOf(found, sources);
+    // A turn that continued got other messages before.
+    const isMore = fact.type === 'messageRouted' || fact.type === 'turnContinued';
+    if (!isMore && messages.length > 0) return authorsOf(found, sources);
   }
   return [...(isOwn ? [] : [SOMEBODY]), ...authorsOf(found, sources)];
 }

@@ -4,7 +4,7 @@ import type { Instant } from '../lib/time.ts';
 
 /** Words of a limit, and statuses where a status stands. A number in other text, such as "line 429", is none. */
 const LIMIT =
-  /(?:usage|rate|token|request)[\s_-]*limit|limit reached|too many requests|(?<!disk )quota|insufficient (?:credit|balance|funds)|credit balance|billing[\s_]+(?:account|details|error|hard|issue|limit|problem)|payment required|not (?:logged|signed) in|please (?:log|sign) ?in|run \/login|unauthori[sz]ed|invalid api key|(?:^|\(|\b(?:http|api|status|error|code)[\s_:=("']*)(?:40[12]|429)\b/i;
+  /(?:usage|rate|token|request)[\s_-]*limit|limit reached|too many requests|(?<!disk )quota|insufficient (?:credit|balance|funds)|credit balance|billing[\s_]+(?:account|details|error|hard|issue|limit|problem)|payment required|not (?:logged|signed) in|please (?:log|sign) ?in|(?:run|use) \/login|unauthori[sz]ed|invalid api key|(?:^|[([]|failed: |(?:\bhttp(?:\/[\d.]+)?|\bapi|\bstatus|error|code)[\s_:=(["']*)(?:40[12]|429)\b/i;
 const SECOND = 1_000;
 const FIRST_MS = 15 * 60 * SECOND;
 const LONGEST_MS = 4 * 60 * 60 * SECOND;
@@ -24,12 +24,12 @@ export function limitIn(
   return at + Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(limits, 10));
 }
 
-/** Returns the instant that a text states as Unix seconds, as a wait or as an ISO time; `null` for none. */
+/** Returns the instant that a text states as Unix seconds, as an ISO time or as a wait; `null` for none. */
 function statedIn(why: string, at: Instant): Instant | null {
   const [, epoch] = /\b(1[5-9]\d{8}|[2-9]\d{9})\b/.exec(why) ?? [];
   if (epoch !== undefined) return Number(epoch) * SECOND;
-  const wait = waitIn(why);
-  if (wait !== null) return at + wait;
   const [iso] = /\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})/.exec(why) ?? [];
-  return iso === undefined ? null : instantOf(iso);
+  if (iso !== undefined) return instantOf(iso);
+  const wait = waitIn(why);
+  return wait === null ? null : at + wait;
 }

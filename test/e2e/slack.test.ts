@@ -55,7 +55,8 @@ describe.concurrent('a Conch on Slack', () => {
       const { ann, channel } = slack.ids;
       const port = await freePort();
       const bot = start({ SLACK_API_URL: `http://127.0.0.1:${port}/api/` });
-      const trying = () => logLines(bot).find(({ message }) => String(message).startsWith('Slack cannot be reached'));
+      const trying = () =>
+        logLines(bot).find(({ message }) => String(message).startsWith('connecting to Slack failed'));
       await until(() => trying() !== undefined, 'a line of the log');
       expect(trying()).toMatchObject({ level: 'warn', why: expect.stringContaining('ECONNREFUSED') });
       const page = await openPage(bot);

@@ -44,6 +44,17 @@ describe('the requesters of a turn', () => {
     expect(requesters(bound, 'pm')).toEqual(['bob', 'carol']);
   });
 
+  test('include those of a turn that continued with another message before it handed over', async () => {
+    const bound = await (await resting()).hears('1', 'bob');
+    await bound.hears('2', 'carol');
+    await bound.floor(
+      { type: 'injected', agent: 'dev', epoch: 2, id: '2', outcome: 'next-prompt' },
+      { type: 'end', agent: 'dev', epoch: 2, outcome: 'completed', signalled: false },
+      ends('dev', 2, 'pm'),
+    );
+    expect([bound.hall.turn?.agent, requesters(bound, 'pm')]).toEqual(['pm', ['bob', 'carol']]);
+  });
+
   test('remain those of the turn that handed over when somebody else writes during the turn', async () => {
     const bound = await (await resting()).hears('1', 'bob');
     await bound.floor(ends('dev', 2, 'pm'));

@@ -200,15 +200,19 @@ const COMMANDS_KEPT = 20;
 const keptSchema = z.array(z.string());
 
 /**
- * Remembers each channel's last 20 commands under `typed:<channel>`. A command that is older than all 20 counts as seen:
- * a platform can replay more.
+ * Remembers each channel's last 20 commands under `typed:<channel>`. A command that is older than all 20 of the last start
+ * counts as seen: a platform can replay more.
  */
 export function createFirstTime(memory: Memory): FirstTime {
   const known = new Map<ChannelId, readonly string[]>();
+  /** The commands that were remembered at the first look. */
+  const started = new Map<ChannelId, readonly string[]>();
   return async (channel, message) => {
     const key = `typed:${channel}`;
     const before = known.get(channel) ?? parsedJson(memory.get(key) ?? '[]', keptSchema) ?? [];
-    const isOlder = before.length >= COMMANDS_KEPT && before.every((id) => isAfter(id, message));
+    const stored = started.get(channel) ?? before;
+    started.set(channel, stored);
+    const isOlder = stored.length >= COMMANDS_KEPT && stored.every((id) => isAfter(id, message));
     if (isOlder || before.includes(message)) return false;
     const next = [...before, message].slice(-COMMANDS_KEPT);
     known.set(channel, next);

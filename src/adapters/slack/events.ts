@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { MessageSender } from '../delivery/message-client.ts';
 import { defined } from '../../lib/defined.ts';
+import { withinMs } from '../../lib/retry.ts';
 import { reactionKind } from '../port.ts';
 import type { AdapterParts, ReactionKind } from '../port.ts';
 import { createInboundQueue } from '../delivery/inbound.ts';
@@ -193,21 +194,28 @@ async function takeStopped(ports: EventsPorts, { at, user }: Extract<Local, { ki
   const channel = { ...at, thread: null };
   const own = floorAt(ports.queries, channel);
   const floor = floorAt(ports.queries, at) ?? own;
-  if (floor !== null) await ports.interactions.typed({ user, line: '/stop', at: floor === own ? channel : at, floor });
+  if (floor === null) return;
+  await shortly(ports, ports.interactions.typed({ user, line: '/stop', at: floor === own ? channel : at, floor }));
 }
 
 /** Runs the command that a person's reaction means. Slack's event does not name the thread of the message. */
 async function takeReaction(
-  { queries, people, interactions }: EventsPorts,
+  ports: EventsPorts,
   { channel, ts, user, meaning }: Extract<Local, { kind: 'reacted' }>,
 ): Promise<void> {
+  const { queries, people, interactions } = ports;
   const meant = queries.reaction?.(channelId(channel), messageId(channel, ts), meaning) ?? null;
   if (meant === null) return;
   await people.name(user);
   if (people.isBot(user)) return;
   const { line, drawnFor } = meant;
   const at = { ...platformChannel(meant.channel), broadcast: false };
-  await interactions.typed({ user, line, at, floor: meant.channel, ...defined({ drawnFor }) });
+  await shortly(ports, interactions.typed({ user, line, at, floor: meant.channel, ...defined({ drawnFor }) }));
+}
+
+/** Waits until a command is stored, at most 2 s: a ticket may wait for a merge. Slack wants an answer within 3 s. */
+async function shortly({ timers }: EventsPorts, work: Promise<unknown>): Promise<void> {
+  await withinMs(2_000, work, timers);
 }
 
 function broken({ intake }: EventsPorts, why: string): void {

@@ -62,8 +62,8 @@ export class McpServer {
   }
 
   /**
-   * Returns how a tool's definition differs from the accepted definition; `null` when it does not. A tool without a
-   * stored definition counts as changed once no more definitions can be stored.
+   * Returns how a tool's definition differs from the accepted definition; `null` when it does not. Returns `UNCOMPARED`
+   * for a tool without a stored definition once no more definitions can be stored.
    */
   changeOf(tool: ServerTool): string | null {
     const known = this.#definitions.get(tool.name);
@@ -230,7 +230,7 @@ export class McpServer {
   }
 
   #compare(tool: ServerTool): void {
-    const change = this.changeOf(tool);
+    const change = this.#definitions.has(tool.name) ? this.changeOf(tool) : null;
     if (change !== null) this.#ports.log.warn({ server: this.id, tool: tool.name, change }, 'a tool was changed');
   }
 }
@@ -262,7 +262,8 @@ function readKnown(text: string | null): Readonly<Record<string, KnownTool>> {
 const LONGEST_WORDS = 500;
 /** Most stored definitions of one server. None is deleted for another: a changed tool could then pass as a new tool. */
 const MOST_KNOWN = 1_000;
-const UNCOMPARED = `it had more than ${MOST_KNOWN} tools, so that changes of this one are not noticed`;
+/** Why Conch cannot compare a tool's definition, for people. */
+export const UNCOMPARED = `its server has more than ${MOST_KNOWN} tools, so Conch cannot notice a change of this one`;
 /** Time without use after which a server is stopped, in milliseconds. */
 const IDLE_MS = 600_000;
 const BACKOFF = { firstMs: 1_000, longestMs: 60_000 };

@@ -8,6 +8,8 @@ import { lookup, promises } from 'node:dns';
 import type { LookupAddress, LookupOptions } from 'node:dns';
 import { BlockList, createServer, isIP } from 'node:net';
 import { programBeside } from '../../lib/installation.ts';
+import { LATE, withinMs } from '../../lib/retry.ts';
+import { systemTimers } from '../../lib/time.ts';
 
 /** What a sandboxed program can use of this machine. All paths are absolute. */
 export type SandboxPlan = {
@@ -266,7 +268,13 @@ async function permit(request: Request, { hosts, ports }: SandboxNetwork, { upst
   if (!isNamed) throw refusal(`${host}:${port} is not an allowed host of this sandbox`);
   // An address with its port in the list was allowed on purpose, even if it is this machine.
   if (hosts?.includes(`${host}:${port}`) === true && isIP(host) !== 0) return {};
-  const found = await promises.lookup(host, { all: true }).catch(() => []);
+  // A name that no server here knows within a second may be known to the proxy.
+  const looked = await withinMs(
+    1_000,
+    promises.lookup(host, { all: true }).catch(() => []),
+    systemTimers,
+  );
+  const found = looked === LATE ? [] : looked;
   if (found.some(({ address }) => isOfThisMachine(address)))
     throw refusal(`${host} is this machine, which a sandbox cannot reach`);
   if (upstream !== null) return { upstreamProxyUrl: upstream };

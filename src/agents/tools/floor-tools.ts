@@ -233,11 +233,13 @@ export class FloorTools {
     }
   }
 
-  /** Posts a signal as its agent would write it, alone on the last line, even after the same text. Ends the turn. */
+  /** Posts a signal as its agent would write it, alone on the last line, unless its text ends so. Ends the turn. */
   #signal(lines: readonly (string | undefined)[], signal: 'done' | 'pass' | 'revise' | 'fail'): string {
     const words = { ...this.#turn.task?.signals, revise: REVISE };
+    const message = [...lines.filter((line) => line !== undefined), words[signal] ?? signal].join('\n');
+    const isWritten = onLines(this.#written).endsWith(onLines(message));
     this.#flush();
-    this.#post([...lines.filter((line) => line !== undefined), words[signal] ?? signal].join('\n'));
+    if (!isWritten) this.#post(message);
     this.#isSignalled = true;
     return this.#complete(undefined);
   }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { ModelMessage, ToolModelMessage } from 'ai';
 import { z } from 'zod';
+import { UNCOMPARED } from '../mcp/mcp-server.ts';
 import type { McpCall } from '../mcp/mcp-connection.ts';
 import type { OfferedTools } from '../mcp/mcp-pool.ts';
 import type { SessionTools } from '../mcp/session-tools.ts';
@@ -284,10 +285,8 @@ function gatedCall({ key }: ModelCall, { found, input, session }: Found): GatedC
 
 function cautionOf(found: ServerTool, { servers }: SessionTools, sent: readonly string[]): string | null {
   const change = servers.changeOf(found);
-  const reasons = [
-    ...sent.map((name) => `it sends the value of ${name}`),
-    ...(change === null ? [] : [`the server changed the definition of the tool:\n${change}`]),
-  ];
+  const words = change === UNCOMPARED ? change : `the server changed the definition of the tool:\n${change}`;
+  const reasons = [...sent.map((name) => `it sends the value of ${name}`), ...(change === null ? [] : [words])];
   return reasons.length === 0 ? null : reasons.join('; ');
 }
 

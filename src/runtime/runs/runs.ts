@@ -258,7 +258,7 @@ export class Runs {
       return [this.#personOf(asker), ...authors.filter(({ id }) => id !== asker)];
     }
     return requestersOf(floor, agent, {
-      newest: () => first(store.floors.newest(channel), LOOKED_AT),
+      newest: () => store.floors.newest(channel),
       authorOf: (id) => authorIn(store, id),
     });
   }
@@ -335,15 +335,6 @@ function logCleanups(runs: Pick<RunStore, 'onChange'>, log: Log): void {
     for (const { type } of facts.flatMap((fact) => publishedOf(fact, state)))
       if (type === 'agent:cleanup') log.debug({ event: type, run: state.run?.id, status: state.status }, 'run is over');
   });
-}
-
-function* first<Value>(all: Iterable<Value>, most: number): Generator<Value> {
-  let left = most;
-  for (const each of all) {
-    if (left === 0) return;
-    left -= 1;
-    yield each;
-  }
 }
 
 function authorIn(store: Pick<FloorStore, 'message'>, id: string): Requester | null {

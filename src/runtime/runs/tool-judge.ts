@@ -387,7 +387,8 @@ export function workPlaceOf(
   const both = (path: string): readonly string[] => [path, realpath(path) ?? path];
   const isInside = both(dataDir).some((data) => both(folder).some((each) => `${each}/`.startsWith(`${data}/`)));
   // All of the data folder but the part in which the agent works, also files that are made later.
-  const parts = [...DATA_FILES, ...namesIn(dataDir)].map((name) => join(dataDir, name));
+  const isSame = both(dataDir).some((at) => both(folder).includes(at));
+  const parts = [...DATA_FILES, ...(isSame ? [] : namesIn(dataDir))].map((name) => join(dataDir, name));
   const isAround = (path: string): boolean =>
     both(path).some((at) => both(folder).some((each) => `${each}/`.startsWith(`${at}/`)));
   const data = (isInside ? parts.filter((path) => !isAround(path)) : [dataDir]).flatMap((path) => both(path));
@@ -400,7 +401,9 @@ export function workPlaceOf(
 export const VARIABLE_FILES: readonly string[] = ['.env', 'conch.env'];
 
 /** Names in the data folder that hold tokens, logins or the database. */
-const DATA_FILES = ['console-token', 'agent-tokens.json', 'mcp-logins', 'conch.db', 'shared.db'];
+const DATA_FILES = ['console-token', 'agent-tokens.json', 'mcp-logins', 'agent-checks.json'].concat(
+  ['conch.db', 'shared.db'].flatMap((name) => [name, `${name}-wal`, `${name}-shm`]),
+);
 
 function namesIn(folder: string): readonly string[] {
   try {

@@ -957,7 +957,8 @@ function answered(
   const { name, waiting, stepCount, maxSteps } = worker;
   if (choice === 'merge' && !isVotedFor(decision, worker, { by, ...more }))
     return decision.facts.length === 0 ? 'UNCHANGED' : null;
-  decision.record({ type: 'waitOver', worker: name, by, choice });
+  const isOther = choice === 'merge' && waiting?.for !== 'weakened';
+  decision.record({ type: 'waitOver', worker: name, by, choice, ...(isOther ? { unaccepted: true } : {}) });
   switch (choice) {
     case 'merge':
       return decision.record({ type: 'mergeAsked', worker: name });

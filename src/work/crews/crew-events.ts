@@ -222,7 +222,8 @@ export const CREW_FACTS = {
   reviewCut: { worker, review: text, by },
   /** People are asked. `step`: the step that follows when they say "continue"; absent for a step of kind `step`. */
   waited: { worker, for: z.enum(WORKER_WAITS), why: text, step: plannedStepSchema.exactOptional() },
-  waitOver: { worker, by, choice: z.enum(WORKER_CHOICES) },
+  /** `unaccepted`: weaker tests are not accepted. Earlier versions accepted them by any `merge` and lack it. */
+  waitOver: { worker, by, choice: z.enum(WORKER_CHOICES), unaccepted: z.literal(true).exactOptional() },
   stepsAdded: { worker, maxSteps: z.int() },
   /** An operator voted to merge the commit `tip`. */
   voted: { worker, voter: text, by, tip: text },

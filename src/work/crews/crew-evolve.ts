@@ -406,15 +406,15 @@ function changeReview(
   return { ...worker, review: change(worker.review) };
 }
 
-/** Applies an answer. `budget` begins the ticket's budget anew. `merge` to `weakened` accepts weaker tests. */
-function answered(worker: Worker, { choice }: CrewFactOf<'waitOver'>): Worker {
+/** Applies an answer. `budget` begins the ticket's budget anew. `merge` accepts weaker tests, unless `unaccepted`. */
+function answered(worker: Worker, { choice, unaccepted }: CrewFactOf<'waitOver'>): Worker {
   const { waiting, usage, work } = worker;
   return {
     ...worker,
     waiting: null,
     unchanged: 0,
     ...(waiting?.for === 'budget' ? { budgetFrom: usage.costMicros } : {}),
-    ...(choice === 'merge' && waiting?.for === 'weakened' && work !== null ? { accepted: work.tip } : {}),
+    ...(choice === 'merge' && unaccepted !== true && work !== null ? { accepted: work.tip } : {}),
   };
 }
 

@@ -226,9 +226,13 @@ function valid(crew: Crew, offers: readonly Offer[]): readonly CrewButton[] {
 /** The subject of a worker's button. `merge`: the commit that is merged. */
 type ButtonSubject = 'question' | 'ticket' | 'merge';
 
-/** The number in the buttons of a worker: the instant when its question or ticket began, or `commitMark`. 0 for none. */
+/**
+ * The number in the buttons of a worker: the instant when its question or ticket began, or `commitMark`. 0 for none. While
+ * people are asked, a merge answers their question, and its number is of the commit and the question.
+ */
 export function buttonMark({ ticket, waiting, work }: Worker, of: ButtonSubject): number {
-  return of === 'merge' ? commitMark(work?.tip) : ((of === 'question' ? waiting?.since : ticket?.at) ?? 0);
+  if (of === 'merge') return commitMark(waiting === null ? work?.tip : `${work?.tip} ${waiting.since}`);
+  return (of === 'ticket' ? ticket?.at : waiting?.since) ?? 0;
 }
 
 /** The number in buttons about a commit. Other commits have other numbers. */

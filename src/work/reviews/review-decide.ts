@@ -211,7 +211,10 @@ function lose(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'LOST'>)
     return named === waiting.why ? 'UNCHANGED' : decision.wait('agents', named, waiting.until, agent);
   }
   // The floor may tell first that the agent is away, and later that its provider is the reason.
-  if (waiting !== null && (until === null || waiting.for !== 'agent')) return 'UNCHANGED';
+  // Who is asked now may leave while the other agent is at its limit.
+  const isOthers = waiting?.for === 'provider' && waiting.away !== undefined && waiting.away !== agent;
+  if (waiting !== null && !isOthers && (until === null || waiting.for !== 'agent')) return 'UNCHANGED';
+  if (isOthers && turn?.agent !== agent) return 'UNCHANGED';
   if (until !== null && turn?.agent === agent) return decision.wait('provider', `${agent}: ${why}`, until, agent);
   return decision.wait('agent', `${agent}: ${why}`, decision.at + settings.waitMs);
 }

@@ -55,17 +55,17 @@ describe('a generation with a floor tool', () => {
     expect(said()).toEqual(['All 142 tests are green.', '42']);
   });
 
-  test.each(['All 42 tests PASS and the code is short.', 'Good.\nPASS'])(
-    'posts its verdict after the text %j',
-    (text) => {
-      const heard = recorder();
-      const task = { role: 'reviewer', signals: { done: 'DONE', pass: 'PASS', fail: 'FAIL' } } as const;
-      const floorTools = new FloorTools(heard.report, 'dev', prompt({ task }));
-      floorTools.text(text);
-      floorTools.apply('review', { verdict: 'pass' });
-      expect(heard.messages.filter((message) => message !== '')).toEqual([text, 'PASS']);
-    },
-  );
+  test.each([
+    ['All 42 tests PASS and the code is short.', ['PASS']],
+    ['Good.\nPASS', []],
+  ])('posts its verdict after the text %j, unless the text ends with it', (text, more) => {
+    const heard = recorder();
+    const task = { role: 'reviewer', signals: { done: 'DONE', pass: 'PASS', fail: 'FAIL' } } as const;
+    const floorTools = new FloorTools(heard.report, 'dev', prompt({ task }));
+    floorTools.text(text);
+    floorTools.apply('review', { verdict: 'pass' });
+    expect(heard.messages.filter((message) => message !== '')).toEqual([text, ...more]);
+  });
 
   test('waits for an answer, and drops text after the question', () => {
     const { floorTools, said } = begin();

@@ -53,7 +53,8 @@ export async function findSetup(read: ReadAtMain): Promise<SetupFile | null> {
     const named = script === null ? [...new Set(commands.flatMap(pathsOf))].toSorted() : [script];
     const scripts = await read(named);
     const unbound = script !== null && !scripts.has(script) ? script : null;
-    const parts = [file, text, ...named.map((path) => scripts.get(path) ?? null)];
+    const bound = named.flatMap((path) => scripts.get(path) ?? []);
+    const parts = [file, text, ...(bound.length === 0 ? [null] : bound)];
     return { file, commands, digest: hash('sha256', JSON.stringify(parts)), unbound };
   }
   return null;

@@ -349,6 +349,8 @@ describe('an agent that answers a prompt with an error', () => {
       ['rate limit: try again in 20 s', 20_000],
       ['rate limit: retry after 20 seconds', 20_000],
       ['Rate limit reached. Please try again in 6m0.5s.', 360_500],
+      ['429: Rate limit: 50 requests in 5 hours. Please retry in 34.074824224s.', 34_075],
+      ['429 RESOURCE_EXHAUSTED "retryDelay":"37s"', 37_000],
     ])('T23 fails at once when the requested wait is longer than the turn: %s', async (words, waitMs) => {
       await ready({}, { timers });
       rig!.play(busy(words));
