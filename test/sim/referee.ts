@@ -330,7 +330,11 @@ function checkRoute(move: Move, command: Of<'receive'>): void {
   const delivered = fate?.state === 'delivered' ? fate : null;
   const isKept = after.turn?.agent === turn.agent && after.turn.epoch === turn.epoch;
   must('I8', isKept, () => `${command.id} ended the turn of ${turn.agent} in ${channel}`);
-  switch (before.settings.mode) {
+  const { mode, maxHeld } = before.settings;
+  const isTurnFull = missedBy(turn).length + turn.given.length >= 2 * maxHeld;
+  if (isTurnFull && (mode === 'inject' || mode === 'interrupt'))
+    return must('I8', fate?.state === 'held' && fate.until === 'prompt', say);
+  switch (mode) {
     case 'queue':
       return must('I8', fate?.state === 'held' && fate.until === 'turn' && waitOf(after.turn) === null, say);
     case 'inject':
