@@ -274,6 +274,8 @@ function probes({ floor }: Place, { families, seats }: Channel): readonly Comman
   const known = new Set([...outstanding(floor), ...turnsOf(floor).flatMap((one) => one.given.map(({ id }) => id))]);
   const asked = facilitation?.facilitator ?? someone;
   const last = turn?.epoch ?? epoch;
+  /** A turn without the floor has this epoch. */
+  const isOpenTurn = turnsOf(floor).some((one) => one.epoch === last - 1);
   return [
     ...silent
       .flatMap((agent) => unclaimed(agent, epoch))
@@ -282,7 +284,7 @@ function probes({ floor }: Place, { families, seats }: Channel): readonly Comman
       .filter((agent) => turnsOf(floor).every((one) => one.agent !== agent))
       .map((agent) => injected(agent, epoch)),
     ...unclaimed(holder, last - 1),
-    injected(holder, last - 1),
+    ...(isOpenTurn ? [] : [injected(holder, last - 1)]),
     stale(holder, last + 1),
     { type: 'interrupted', agent: holder, epoch: last - 1 },
     ...[...known].map((id): Command => ({ type: 'receive', id, addressed: [], order: '0' })),
@@ -291,9 +293,7 @@ function probes({ floor }: Place, { families, seats }: Channel): readonly Comman
     ...(facilitation === null ? [{ type: 'choose', agent: asked, ask: floor.asks, next: someone } as const] : []),
     { type: 'skip', epoch: last - 1, ...BY },
     ...(families.has('approval') ? [...answersToOthers(floor.questions), ...fromElsewhere(floor.questions)] : []),
-    ...(turnsOf(floor).some((one) => one.epoch === last - 1)
-      ? []
-      : [{ type: 'extend', ms: 5, epoch: last - 1, ...BY } as const]),
+    ...(isOpenTurn ? [] : [{ type: 'extend', ms: 5, epoch: last - 1, ...BY } as const]),
     ...ofFormerExchange(floor),
     { type: 'skip', agent: holder, epoch: (turnOf(floor, holder)?.epoch ?? epoch) - 1, ...BY },
     ...(turn === null ? [{ type: 'skip', epoch, ...BY } as const] : []),
