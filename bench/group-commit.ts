@@ -5,7 +5,7 @@ import type Sqlite from 'better-sqlite3';
 /** The SQLite driver that the product uses. A contestant may bring another version. */
 export const Database = createRequire(new URL('../src/main.ts', import.meta.url))('better-sqlite3') as typeof Sqlite;
 
-/** A file that stores rows as fast as SQLite can: one transaction holds all rows that wait. */
+/** The fastest writer to an SQLite file, to compare Conch with: one transaction writes all waiting rows. */
 export type GroupCommit = {
   /** Resolves once the row is on the disk. */
   write(lane: number, text: string): Promise<void>;

@@ -120,8 +120,8 @@ export class TurnManager {
   }
 
   /**
-   * Stores a message of a person or a program, and routes it in the same commit. A second delivery changes nothing. An
-   * edit or deletion that arrived earlier applies, because an older text may come from the history.
+   * Stores a message of a person or a program, and routes the message in the same commit. A message that is known
+   * changes nothing. An edit or a deletion can arrive before its message, and then applies.
    */
   async receive(message: HumanMessage): Promise<void> {
     const latest = amendedBy(this.#early.get(message.id), message);

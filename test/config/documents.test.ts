@@ -9,7 +9,7 @@ import { load } from './world.ts';
 const repositoryText = (name: string) => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
 const example: unknown = JSON.parse(repositoryText('turnConfig.example.json'));
 
-/** Objects with the same keys as another object, where these keys are described. */
+/** Paths of settings whose keys the docs describe once, at another path with the same keys. */
 const AS_ELSEWHERE = /^crews\[\]\.(?:backend|tools)\.$/;
 
 /** Returns every key of the schema, such as `channels[].id`. Keys of turnConfig count once, not for channels again. */

@@ -89,7 +89,7 @@ export class Guide {
     return stdout;
   }
 
-  /** Starts the program by a block. Resolves when the program is ready, rejects with its log after a minute. */
+  /** Runs a shell block of the docs that starts Conch. Resolves when Conch is ready; rejects with its log after 60 s. */
   async begin(block: string): Promise<void> {
     this.#log = '';
     const child = spawn('sh', ['-c', block], {

@@ -149,7 +149,7 @@ function changed(random: Random, [name, value]: Header): readonly Header[] {
   ]);
 }
 
-/** The body with its length headers: mostly correct, sometimes contradictory. */
+/** Returns the length headers of an HTTP body, and the body as sent. Some headers are wrong on purpose. */
 function framed(random: Random, body: string | undefined): readonly [readonly Header[], string] {
   if (body === undefined) return [[], random.chance(0.05) ? oddText(random) : ''];
   const length = Buffer.byteLength(body);

@@ -3,7 +3,7 @@ import type { Fact } from '../../src/turns/floor/fact.ts';
 /** The prompts of completed generations, by agent. Agents without a process of their own have no entry. */
 export type Witnesses = ReadonlyMap<string, readonly string[]>;
 
-/** A person's message. `text`: the part that all its wordings share. `null`: any prompt counts. */
+/** A person's message. `text`: words that stay in the message over its edits. `null`: any prompt counts. */
 export type Asked = { readonly id: string; readonly text: string | null };
 
 /** `witnessed`: messages that witnesses answered completely. `mostAtOnce`: the most of them in one turn. */

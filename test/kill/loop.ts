@@ -113,7 +113,7 @@ export function configOf(modes: readonly InterruptMode[], witnessDir: string): o
   };
 }
 
-/** Returns the people who write in the channels of a run. */
+/** Returns the simulated people of a kill loop: one for each channel, two for the channels of the first two modes. */
 export function crowdOf(
   modes: readonly InterruptMode[],
   parts: { readonly ledger: Ledger; readonly random: Random },

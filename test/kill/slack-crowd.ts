@@ -59,7 +59,7 @@ export class SlackCrowd {
     });
   }
 
-  /** Writes `count` messages, in channels and threads. */
+  /** Writes `count` messages of random people, each in a random channel or thread. Returns them. */
   speak(count: number): readonly Written[] {
     return Array.from({ length: count }, () => this.#one());
   }

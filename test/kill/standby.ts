@@ -15,7 +15,7 @@ import { verify } from './verify.ts';
 import { CUTS, wireTo } from './wire.ts';
 import type { Wire } from './wire.ts';
 
-/** The plan of a run: `processes` programs on one store, and `cycles` faults. */
+/** Options of a kill loop. `processes`: how many programs share one store. `cycles`: how many faults are caused. */
 export type StandbyPlan = {
   readonly server: TestServer;
   readonly processes: number;

@@ -7,7 +7,7 @@ import { outstanding, turnsOf } from './abstraction.ts';
 import { must } from './violation.ts';
 import { waitOf } from '../../src/turns/floor/seats.ts';
 
-/** Checks the invariants of a floor, whatever commands led to it. */
+/** Checks the invariants that hold in every state of a floor. Throws a `Violation`. */
 export function checkFloor(floor: Floor, at: Instant): void {
   checkHolder(floor);
   checkSeats(floor);

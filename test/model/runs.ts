@@ -45,7 +45,7 @@ type Said = {
   readonly digest: string;
   readonly choice: string;
   readonly until: Instant | null;
-  /** The only call that the answer is for; `null`: any equal call. */
+  /** The id of the only call that the answer decides. `null`: the answer decides any equal call. */
   readonly call: string | null;
 };
 

@@ -9,7 +9,7 @@ export class Disk {
   readonly #timeline: Timeline;
   readonly #random: Random;
 
-  /** `random`: a separate stream, so that the disk does not change other random choices. */
+  /** `random`: numbers for the disk alone. Drawing from them changes no other random choice of the simulation. */
   constructor(timeline: Timeline, random: Random) {
     this.#timeline = timeline;
     this.#random = random;

@@ -26,8 +26,8 @@ export type FolderScan = {
   readonly folder: string;
   readonly files: readonly FoundFile[];
   /**
-   * Digest of the folder, and of each file's path, link and content; `null` without files. Of a file over 16 MiB, the
-   * first 16 MiB and its times count.
+   * Digest of the folder's path, and of the path, link target and content of each file. `null` without files. A file
+   * over 16 MiB counts with its first 16 MiB and its times.
    */
   readonly digest: string | null;
 };

@@ -20,7 +20,7 @@ export function mcpPorts(time: Time = createTime()): { ports: McpPorts; logged: 
   return { ports: { ...time, log: { debug() {}, info: log, warn: log, error: log } }, logged, time };
 }
 
-/** Returns a tool with this name, as if the server "raw" listed it. */
+/** Returns the definition of a tool with this name, of the MCP server "raw". */
 export function toolNamed(name: string): ServerTool {
   return {
     server: 'raw',

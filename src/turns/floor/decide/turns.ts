@@ -139,8 +139,8 @@ function route(decision: DecisionBuilder, message: Held, why: string): void {
 }
 
 /**
- * Keeps up to `maxHeld` messages for the next agent that comes online. Announces once that no agent is available, and
- * closes the exchange.
+ * Called when no agent is available. Holds messages for the next agent that comes online, at most `maxHeld`. Announces
+ * once that no agent is available. Closes the exchange.
  */
 function unroute(decision: DecisionBuilder): void {
   const room = Math.max(0, decision.floor.settings.maxHeld - decision.floor.held.length);

@@ -16,7 +16,7 @@ import { mcpPorts, toolsServer } from '../../mcp/mcp-rig.ts';
 import { person, prompt, recorder } from '../conversation.ts';
 import { llmRig } from './llm-rig.ts';
 
-/** A session of a model, with its mock service, its servers and the records of its gate. */
+/** An agent session on a mock model service, with its MCP servers and the calls that its tool gate got. */
 type Rig = {
   readonly rig: Awaited<ReturnType<typeof llmRig>>;
   /** The bodies of requests to the model. The mock itself does not keep long bodies. */
