@@ -65,6 +65,8 @@ describe('a secret written into the file', () => {
   test.each([
     ['a part of a path', server({ command: 'node', env: { KEY_FILE: '${HOME}/key.pem' } }), '/home/ann'],
     ['what a local server takes for a key', model({ apiKey: '${HOME}' }), 'ollama'],
+    ['a whole path', server({ command: 'node', env: { SSH_KEY_DIR: '${HOME}' } }), '/home/ann'],
+    ['a number', server({ command: 'node', args: ['--max-tokens', '${HOME}'] }), '128000'],
   ])('is not a secret to redact when it is a variable for %s', (_, file, value) => {
     const { secrets } = load(file, { ...env, HOME: value });
     expect(secrets.map((secret) => secret.reveal())).not.toContain(value);

@@ -75,6 +75,17 @@ describe('a command of git', () => {
     expect(processes().map((one) => one.pid)).not.toContain(pid);
   });
 
+  test('ends at its time limit a hook that ignores SIGTERM', async () => {
+    const started = join(home, 'started');
+    const hook = `#!/bin/sh\ntrap '' TERM\necho $$ > '${started}'\nwhile :; do sleep 1; done\n`;
+    writeFileSync(join(root, '.git/hooks/pre-commit'), hook);
+    chmodSync(join(root, '.git/hooks/pre-commit'), 0o755);
+    const running = gitIn(root, env())(['commit', '--allow-empty', '-m', 'x'], { hooks: true, limitMs: 400 });
+    expect((await failure(running)).message).toBe('git commit failed: no end within 0.4 s');
+    const pid = Number(readFileSync(started, 'utf8'));
+    await vi.waitFor(() => expect(processes().map((one) => one.pid)).not.toContain(pid), 3_000);
+  });
+
   test('answers although a process that a hook left behind keeps the output open', async () => {
     const left = join(home, 'left');
     const hook = `#!/bin/sh\nsetsid sh -c 'echo $$ > "${left}"; exec sleep 600' &\n`;

@@ -206,7 +206,7 @@ describe("Conch's own configuration, token and page", () => {
   afterAll(() => rmSync(disk, { recursive: true, force: true }));
   mkdirSync(join(disk, '.conch', 'work'), { recursive: true });
   symlinkSync('.conch', join(disk, 'data'));
-  const backends = { dev: disk, inside: join(disk, '.conch', 'work') };
+  const backends = { dev: disk, inside: join(disk, '.conch', 'work'), data: join(disk, '.conch') };
   const file = {
     agents: Object.entries(backends).map(([id, cwd]) => ({ id, backend: { kind: 'acp', profile: 'opencode', cwd } })),
     channels: [{ id: 'console:a', agents: ['dev', 'inside'] }],
@@ -286,6 +286,12 @@ describe("Conch's own configuration, token and page", () => {
     expect(all('echo hi')).toMatchObject({ verdict: 'allow' });
     expect(all('curl localhost:7420')).toMatchObject({ verdict: 'ask' });
     expect(all('echo hunter2')).toMatchObject({ verdict: 'ask', caution: 'its input contains a secret' });
+  });
+
+  test('are allowed for the own files of an agent that works in the data folder itself', () => {
+    writeFileSync(join(disk, '.conch', 'main.py'), '');
+    expect(judged('data', 'Read', { file_path: 'main.py' })).toMatchObject({ verdict: 'allow' });
+    expect(judged('data', 'Read', { file_path: 'conch.db-wal' })).toMatchObject({ verdict: 'ask' });
   });
 
   test.each(['console-token', 'agent-tokens.json', 'mcp-logins/one.json', 'conch.db'])(

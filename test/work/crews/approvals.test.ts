@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -40,6 +41,12 @@ describe('setup files of a repository', () => {
       at({ '.cursor/worktrees.json': '{"setup-worktree":"setup.sh"} ' }),
     ]);
     expect(new Set(digests.map((found) => found?.digest)).size).toBe(4);
+  });
+
+  test('keep their digest when their commands name no file of main', async () => {
+    const text = '{"scripts":{"setup":"npm ci"}}';
+    const digest = hash('sha256', JSON.stringify(['conductor.json', text, null]));
+    expect(await at({ 'conductor.json': text })).toMatchObject({ digest });
   });
 
   test.each([

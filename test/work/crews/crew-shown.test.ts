@@ -168,6 +168,8 @@ describe('the workers of a crew', () => {
     ]);
     expect(shown?.waits).toContain('1 of 2 want it merged: Ann.');
     expect(buttonMark(voted, 'merge')).not.toBe(buttonMark({ ...voted, work: { ...work, tip: 'u' } }, 'merge'));
+    const later = { ...asks('C', 301), work };
+    expect(new Set([voted, later, { ...later, waiting: null }].map((each) => buttonMark(each, 'merge'))).size).toBe(3);
     expect([buttonMark(asks('C', 300), 'question'), buttonMark(worker('A'), 'ticket')]).toEqual([300, 0]);
   });
 });

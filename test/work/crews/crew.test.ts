@@ -814,8 +814,14 @@ describe('a worker that is done', () => {
     const play = done(settings).give(verdict);
     expect(play.worker().waiting?.for).toBe(waiting);
     expect(jobOf(play.crew, play.worker())).toBeNull();
+    const asked = play.crew;
     play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'merge' });
     expect(jobOf(play.crew, play.worker())).toBe('merge');
+    const isAccepted = play.worker().accepted !== undefined && play.worker().accepted !== null;
+    expect(isAccepted).toBe(waiting === 'weakened');
+    // Journals of earlier versions: every "merge" accepted weaker tests.
+    const old = crewMachine.evolve(asked, { type: 'waitOver', worker: 'A', by: 'ann', choice: 'merge' }, play.at);
+    expect(findWorker(old, 'A')?.accepted).toBe(play.worker().work?.tip);
   });
 
   test('waits for its pull request, and waits for people after three rounds', () => {

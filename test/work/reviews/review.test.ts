@@ -448,6 +448,9 @@ test.each([
   ['a status in brackets', 'refused the key (401): wrong key', true],
   ['a status at the beginning', '429 later', true],
   ['the code of an error', 'HTTP_402', true],
+  ['a status behind the name of an error', 'AuthenticationError: 401 {"message":"invalid x-api-key"}', true],
+  ['a status of HTTP', 'HTTP/1.1 429', true],
+  ['a time that passed', 'Rate limit reached: gave up after 3 s', true],
   ['a missing login', 'Invalid credentials · Please run /login', true],
   ['an account', 'You exceeded your current plan, check your billing details', true],
 ])('the limit of a provider in an error: %s', (_what, why, isLimit) => {
