@@ -83,6 +83,17 @@ describe('a reaction', () => {
     expect(ears.runs).toHaveLength(2);
   });
 
+  test('holds up no message of its channel when its command takes long', async () => {
+    const { slack, ears } = await begin();
+    const { ann, channel } = slack.ids;
+    ears.answer = () => new Promise(() => undefined);
+    const ts = slack.write(ann, channel, 'The list lacks a header');
+    slack.react(ann, channel, ts, 'ticket');
+    await until('the command', () => ears.runs.length === 1);
+    slack.write(ann, channel, 'And a footer');
+    await until('the next message', () => ears.messages.some(({ text }) => text === 'And a footer'));
+  });
+
   test("of another app's bot runs nothing", async () => {
     const { slack, ears } = await begin();
     const { ann, channel } = slack.ids;
