@@ -91,7 +91,8 @@ describe('a reaction', () => {
     slack.react(ann, channel, ts, 'ticket');
     await until('the command', () => ears.runs.length === 1);
     slack.write(ann, channel, 'And a footer');
-    await until('the next message', () => ears.messages.some(({ text }) => text === 'And a footer'));
+    await until('both messages', () => ears.messages.length === 2);
+    expect(ears.messages).toMatchObject([{ text: 'The list lacks a header' }, { text: 'And a footer' }]);
   });
 
   test("of another app's bot runs nothing", async () => {
