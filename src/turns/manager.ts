@@ -49,7 +49,7 @@ export type Change = {
 /** The posted part of a draft, and a promise for its storage. */
 export type Kept = { readonly text: string; readonly durable: Promise<void> };
 
-/** Number of floors that are brought back at once. Commands of people run in between. */
+/** Number of floors that `bringBack` configures at once. Commands of people run in between. */
 const AT_ONCE = 50;
 
 /** Delay before a failed deadline is tried again, in milliseconds. */
@@ -150,8 +150,8 @@ export class TurnManager {
   }
 
   /**
-   * Prepares the floors after a start. Nothing is granted before a floor's `catchUp`. Resolves with the channels to
-   * bring back; resting floors under their current plan are left out.
+   * Prepares the floors after a start. Nothing is granted before a floor's `catchUp`. Resolves with the channels for
+   * `bringBack`; resting floors under their current plan are left out.
    */
   async recover(plans: Plans): Promise<readonly ChannelId[]> {
     const { store } = this.#ports;
@@ -167,7 +167,10 @@ export class TurnManager {
     return [...channels];
   }
 
-  /** Brings floors back, `AT_ONCE` at a time, and applies their plans. A floor without a plan loses its seats. */
+  /**
+   * Applies the configured settings and seats of each channel (its plan) to its floor. A floor without a plan loses its
+   * seats. Before that, a floor is told of a restart or a disconnection that it does not know of.
+   */
   async bringBack(channels: readonly ChannelId[], plans: Pick<Plans, 'of'>): Promise<void> {
     for (let from = 0; from < channels.length && this.#running; from += AT_ONCE) {
       await Promise.all(channels.slice(from, from + AT_ONCE).map((channel) => this.#bringBack(channel, plans)));

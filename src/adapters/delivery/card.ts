@@ -370,7 +370,7 @@ export type Control =
 
 /** The longest text of a field, in UTF-16 units, so that it fits into a command line. */
 const LONGEST_FIELD = 1_500;
-/** A text field for more characters than this has several lines. */
+/** A text field without a format has several lines if it takes more characters than this. */
 const SHORT_TEXT = 100;
 const YES_OR_NO = [
   { value: 'yes', label: 'Yes' },

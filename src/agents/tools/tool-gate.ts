@@ -36,7 +36,7 @@ export type GatedCall = {
   readonly answer?: string;
   /** The form that an answer must fill in. Other answers are refused. */
   readonly form?: readonly AskedField[];
-  /** Shows the answer in the channel. */
+  /** Set when the channel shows what a person fills into the form. Default: the channel does not show it. */
   readonly showsAnswer?: true;
 };
 

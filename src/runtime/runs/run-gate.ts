@@ -304,14 +304,20 @@ class RunGate implements ToolGate {
     }
   }
 
-  /** Records calls that wait while people decide. */
+  /**
+   * Records in a paused run the agent's calls that wait. Does nothing when the run is not paused. Resolves when the
+   * calls are stored or refused.
+   */
   async #listed(): Promise<void> {
     if (!this.#isOpen || this.#state?.status !== 'paused') return;
     const calls = this.#unlisted();
     if (calls.length > 0) await this.#apply({ type: 'REQUEST', session: this.#session, calls });
   }
 
-  /** Waiting calls that are not recorded, with the present verdict of the rules. */
+  /**
+   * Gives an id to each waiting call that is not recorded and not denied by a rule. Returns these calls with the
+   * present verdict of the rules.
+   */
   #unlisted(): RequestedCall[] {
     return [...this.#waiting].flatMap((one): RequestedCall[] => {
       if (one.id !== null || one.stopped.aborted) return [];

@@ -165,7 +165,7 @@ export function mayOperate(person: Person, operators: OperatorSet, never: readon
   );
 }
 
-/** One agent as `/agent list` shows it. `state`: the state of its sessions, the worst one first if it has several. */
+/** One agent as `/agent list` shows it. `state`: the state of its session in words; of several sessions, the worst. */
 export type RosterEntry = {
   readonly id: AgentId;
   readonly name: string;

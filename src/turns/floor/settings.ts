@@ -61,7 +61,7 @@ export const aboutSchema = z.strictObject({
   answer: z.string().exactOptional(),
   /** The fields of the form that the answer fills in. */
   form: z.array(askedFieldSchema.readonly()).readonly().exactOptional(),
-  /** Set when the channel shows the answer. */
+  /** Set when the channel shows what a person fills into the form. Answers without a form are always shown. */
   showsAnswer: z.literal(true).exactOptional(),
   /** Set when the agent runs the call itself and learns only that it was denied, not why. */
   denyOnly: z.literal(true).exactOptional(),

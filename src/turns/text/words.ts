@@ -70,7 +70,7 @@ function howToAnswer({ question, about, pause, restarted }: AskedQuestion, agent
   ];
 }
 
-/** Returns a note, shown before sending, on whether the channel will show the answer. */
+/** Returns the note beside a form: whether the channel will show what a person fills in. */
 export function formNote({ showsAnswer }: Pick<AboutCall, 'showsAnswer'>): string {
   return showsAnswer === true ? 'The channel will show your answer' : 'The channel will not show your answer';
 }

@@ -413,7 +413,7 @@ const YES_OR_NO = [
   { value: 'yes', label: 'Yes' },
   { value: 'no', label: 'No' },
 ];
-/** A field that takes more characters than this has several lines. */
+/** A text field without a format has several lines if it takes more characters than this. */
 const SHORT_TEXT = 100;
 /** The keyboards that a phone shows; the server judges whether a text keeps to its format. */
 const INPUT_MODES = { integer: 'numeric', number: 'decimal', email: 'email', uri: 'url' } as const;
