@@ -139,7 +139,7 @@ export function createReader(calls: Calls, ports: WaitPorts): Reader {
     retryRead(() => calls.ask({ ...question, method: 'get', callerRetries: true }, answer), ports);
 }
 
-/** Retries read-only work until it succeeds, Discord refuses it, or 7 attempts have failed. */
+/** Retries read-only work until it succeeds, Discord refuses it, 7 attempts fail, or it throws no `ChatError`. */
 export function retryRead<T>(work: () => Promise<T>, ports: WaitPorts): Promise<T> {
   return retry(work, READ_AGAIN, {
     ...ports,

@@ -14,7 +14,7 @@ export type FloorPort = {
   linesBetween(channel: ChannelId, after: number, upto: number): readonly Line[];
   /** The newest lines, at most `limit`, oldest first. */
   lines(channel: ChannelId, limit: number): readonly Line[];
-  /** A person's message in its latest wording; `null` for an unknown id. */
+  /** A person's message in its latest wording: empty if it was deleted. `null` for an unknown id. */
   message(id: MessageId): Line | null;
   view(channel: ChannelId): FloorView | null;
   /** Returns the open review's instructions for an agent's turn; empty when it is not the agent's turn. */
