@@ -29,7 +29,7 @@ export type World = {
   };
 };
 
-/** The world of this process. */
+/** Returns the environment variables, working folder and file access of this process. */
 export const thisWorld = (): World => ({
   env: process.env,
   cwd: process.cwd(),

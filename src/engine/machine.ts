@@ -234,7 +234,7 @@ export type Deciding = {
   drop(): void;
 };
 
-/** Reads what the store has about one machine's keys. */
+/** Reads one machine's stored states and finished commands, by key, and the messages of the store's inbox. */
 type KnownStates<State> = {
   /** The newest written state of a key, and the number of its last fact. */
   state(key: string): { readonly state: State; readonly seq: number };

@@ -115,7 +115,7 @@ export function patchedPaths(patch: string): readonly string[] {
   return [...new Set([...named, ...plain, ...moved].map((path) => path.trim()))].filter((path) => path !== '/dev/null');
 }
 
-/** The most paths of a call that are compared with rules, and the most paths that one path with patterns expands to. */
+/** The most paths taken from a call before patterns are expanded, and the most paths that one of them expands to. */
 const MOST_PATHS = 512;
 /** The most names between slashes in all paths of a call. */
 const MOST_NAMES = 4_096;

@@ -198,7 +198,10 @@ class Traces {
     if (name !== null) this.#names.add(name);
   }
 
-  /** Adds a name of the person, unless it is erased. Always returns true. */
+  /**
+   * Adds a name of the person to those that `has` finds in texts. Ignores the replacement text of an erased name.
+   * Returns true, so that a condition can call it.
+   */
   isCalled(name: string): true {
     if (name !== ERASED_TEXT) this.#names.add(name);
     return true;

@@ -51,7 +51,7 @@ const MOST_KEYS = 32;
 type PageSession = {
   /** Value of the HttpOnly cookie. */
   readonly cookie: string;
-  /** Kept in the page's storage. The page's script sends this part with its requests. */
+  /** The session secret in the page's storage. The page's script sends it with each request. */
   readonly part: string;
 };
 
@@ -155,8 +155,8 @@ function cookieOf(request: IncomingMessage): string | null {
 }
 
 /**
- * Returns the part of the session that the page stores; `null` if absent. It is in a header, or in the second protocol
- * of a WebSocket, for which a page cannot set headers.
+ * Returns the session secret that the page stores; `null` if absent. The secret is in a header, or in the second
+ * protocol of a WebSocket, for which a page cannot set headers.
  */
 function partOf({ headers }: IncomingMessage): string | null {
   const shown = headers['conch-page'] ?? headers['sec-websocket-protocol']?.split(',')[1];

@@ -9,10 +9,10 @@ const STORED_AS = 'conch-page';
 /** The key of the link that opened the page; `null` without a key, and once it was used. */
 let key = takeKey();
 let wasRefused = false;
-/** The page's part of the session, for a browser that stores nothing. A reload then needs another link. */
+/** The page's session secret, for a browser that stores nothing. A reload then needs another link. */
 let kept = stored(STORED_AS) ?? '';
 
-/** Returns the page's part of the session, which the server needs besides the cookie. Empty without a session. */
+/** Returns the page's session secret, which the server needs besides the cookie. Empty without a session. */
 export function pagePart(): string {
   return stored(STORED_AS) ?? kept;
 }

@@ -37,7 +37,10 @@ export class SessionKnowledge {
   boundary = '';
   /** True when the last answer was stopped, failed, or could not be written to the floor. */
   cut = false;
-  /** The session's `history`: `posted`, `own`, or `undefined` when each prompt stands alone. */
+  /**
+   * How the session keeps history. `posted`: only posted text. `own`: the agent itself stores all that it received and
+   * answered. `undefined`: no history, each prompt stands alone.
+   */
   history: AgentSession['history'];
   /** Size of a request apart from its prompt, in characters. */
   overhead = 0;

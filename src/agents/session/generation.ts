@@ -30,7 +30,7 @@ type GenerationPorts = {
   readonly commands: Pick<CommandSender, 'send'>;
   /** Shows the draft; `null` removes it. */
   readonly drafted: (epoch: number, text: string | null) => void;
-  /** Called at each sign of work of the agent. Only the first call changes the session's state. */
+  /** Called when the agent writes or reports work. The first call marks the session as running. */
   readonly started: () => void;
   /** Time left until the turn expires without a sign of work, in milliseconds. */
   readonly leftMs: (epoch: number) => number;

@@ -326,8 +326,8 @@ export class SessionExecutor {
   }
 
   /**
-   * Called at each sign of the agent's own work, and when its output ends. Only the first call after each prompt has an
-   * effect.
+   * Called when the agent writes or reports work, and when its answer ends. The first call after each prompt marks the
+   * session as running; later calls change nothing.
    */
   readonly started = (): void => {
     const { phase, sessionSeq } = this.#state;

@@ -49,12 +49,12 @@ type Head<State> = {
   readonly at: Instant;
 };
 
-/** A state that did not change for this many milliseconds is evicted from memory by the next sweep. */
+/** The next sweep evicts from memory each state that did not change for this many milliseconds. */
 const REST_MS = 10 * 60_000;
 
 /**
- * The least time between two sweeps, in milliseconds. A sweep runs when the machine writes. A sweep that stops at
- * `LEAVE_AT_ONCE` goes on with the next write.
+ * The least time between two sweeps, in milliseconds. A sweep evicts unused states from memory. It runs when the
+ * machine writes. A sweep that stops at `LEAVE_AT_ONCE` states continues at the next write.
  */
 const SWEEP_MS = 60_000;
 

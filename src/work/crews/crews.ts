@@ -137,7 +137,7 @@ export type CrewWork = {
   endProcesses(ticket: Pick<Assigned, 'session'>): Promise<void>;
   /** Removes the index and HEAD locks that an ended git left in the worktree. Call it while no agent works there. */
   unlock(ticket: Assigned): Promise<void>;
-  /** Refs of stored work, one line each. */
+  /** Resolves with a line for each ref of stored work: the ref, and when the work was stored. */
   kept(): Promise<readonly string[]>;
   /**
    * Shows the changes of stored work, or deletes its ref. Resolves with words for people; `null` for an unknown ref.

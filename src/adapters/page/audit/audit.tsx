@@ -88,7 +88,10 @@ function Foot(): JSX.Element {
   );
 }
 
-/** Saves the wanted calls as a file. The request carries the page's part of the session, which a plain link cannot. */
+/**
+ * Downloads the calls that match the filters as a file. Uses `fetch`: the server needs the page's session secret in a
+ * header, which a plain link cannot send.
+ */
 async function saveCalls(): Promise<void> {
   const given = Object.entries(wanted.value).map(([name, value]) => [name, `${value}`]);
   const query = given.length === 0 ? '' : `?${new URLSearchParams(given)}`;

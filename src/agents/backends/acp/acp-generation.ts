@@ -83,7 +83,10 @@ export class AcpGeneration {
     return this.#stop.signal;
   }
 
-  /** Returns the prompt for a retry after the model service failed: `text` unless the agent had begun to work. */
+  /**
+   * Called when the model service failed. Returns the prompt for the retry: `text` again when the agent has neither
+   * written nor used a tool of its own and has no open call, else a prompt to continue. Forgets the open calls.
+   */
   breakOff(text: string): string {
     const begun = this.#written.trim() !== '' || this.#worked || this.#tools.size > 0;
     this.#tools.clear();
