@@ -31,7 +31,7 @@ export type ToolCallRow = {
   readonly run: string;
   /** The turn or task of the run. */
   readonly task: string;
-  /** The person who caused the run; `null` when nobody is known, as in a turn that an operator granted. */
+  /** Id of the person who caused the run; '' when the person is unknown, `null` when an operator granted the turn. */
   readonly requestedBy: string | null;
   readonly step: number;
   readonly call: string;
@@ -52,6 +52,7 @@ export type ToolCallRow = {
   /** The approval's id; `null` when people were not asked. */
   readonly approval: string | null;
   readonly decision: CallDecision;
+  /** Text of the rule behind the decision; `null` for none. `unasked`: the agent ran the call without asking. */
   readonly rule: string | null;
   /** Id of the always-allow rule that allowed the call; `null` for none. */
   readonly remembered: string | null;

@@ -236,7 +236,7 @@ async function show(ports: CommandPorts, pressed: Pressed, form: Form & { readon
   }
 }
 
-/** What a person adds to the line of a form. */
+/** What a person adds to the command line of a form, in words for people. */
 const ADDS: Readonly<Partial<Record<FormName, string>>> = {
   'conch:reason': ' and your reason',
   'conch:answer': ' and your answer',
@@ -251,7 +251,7 @@ const LABEL_LENGTH = 300;
 const ERROR_LENGTH = 300;
 const LIMITS = { fields: 48, options: 100, valueLength: 150 };
 
-/** Returns the form that asks for a reason, which is appended to the button's line. */
+/** Returns the form that asks for the reason of a denial. The reason is appended to the button's command line. */
 function reasonForm({ queries }: CommandPorts, { floor, meant }: Pressed): Form {
   const element = { type: 'plain_text_input', action_id: 'why', multiline: true, max_length: LONGEST_REASON };
   const blocks = [inputBlock('why', { label: reasonAsked(queries.view(floor), meant), element })];
@@ -411,7 +411,7 @@ const SUBMITS: Readonly<Record<FormName, (ports: CommandPorts, sent: Sent) => Pr
   'conch:settings': takeSettings,
 };
 
-/** Runs the form's line, with the reason appended if the form has one, and shows the answer. */
+/** Runs the form's command line, with the reason appended if the form has one, and shows the answer. */
 async function takeWords(ports: CommandPorts, { kept, asker, filled, ack }: Sent): Promise<void> {
   await ack();
   const words = [filled['why'] ?? ''].flat().join(' ').replaceAll(/\s+/g, ' ');
@@ -420,8 +420,8 @@ async function takeWords(ports: CommandPorts, { kept, asker, filled, ack }: Sent
 }
 
 /**
- * Runs the form's line with the submitted values. Errors known within 2.3 s appear beside their fields, and the form
- * stays open. Later errors are sent as an answer.
+ * Runs the form's command line with the submitted values. Errors known within 2.3 s appear beside their fields, and the
+ * form stays open. Later errors are sent as an answer.
  */
 async function takeAnswer(ports: CommandPorts, { kept, asker, filled, ack }: Sent): Promise<void> {
   const line = `${kept.line} ${formWords(filled)}`;

@@ -136,7 +136,7 @@ export class SessionExecutor {
   #generation: Generation | null = null;
   /** Resolves when the running attempt to open a session has ended. */
   #attempt: PromiseWithResolvers<void> | null = null;
-  /** Resolves when the last session is closed. */
+  /** Resolves when the previous session of the seat is closed, or took longer than `CLOSE_MS`. Never rejects. */
   #closing: Promise<void>;
   #absence: Timer | null = null;
   #untrusted: string | null = null;

@@ -98,7 +98,10 @@ export type ToolGate = {
    * time, in order. Never rejects.
    */
   ask(call: GatedCall, stopped: AbortSignal): Promise<GateVerdict>;
-  /** Called with the outcome of an allowed call, before the model gets it. */
+  /**
+   * Stores the outcome of an allowed call. If Conch runs the call, the model gets the outcome afterwards. If the agent
+   * runs the call itself, its model may know the outcome already. Never rejects.
+   */
   settled(call: GatedCall, result: CallResult): Promise<void>;
   /** Stores a call that an agent ran without asking. */
   reported(call: GatedCall, result: CallResult): Promise<void>;

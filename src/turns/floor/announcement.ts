@@ -16,7 +16,7 @@ export type Limit = Frozen<z.infer<typeof limit>>;
 
 /** A question about files in an agent's folder. */
 export const trustAsked = { agent, id: z.string(), folder: z.string(), detail: z.string() };
-/** The decision about a question about files. */
+/** An operator's decision about the files in an agent's folder. `left`: not trusted, and not asked again. */
 export const trustAnswered = {
   agent,
   id: z.string(),
@@ -114,7 +114,7 @@ const FIELDS = {
   revoked: { agent, rule: z.string(), by: z.string() },
   /** An agent is not started because of files in its folder. `detail`: their names, effects and beginnings. */
   trust: trustAsked,
-  /** The decision that replaces the question about files. `choice`: `null` when no decision is needed any more. */
+  /** Replaces the question about an agent's files. `choice`: `null` when no decision is needed any more. */
   trustAnswered: { ...trustAnswered, at: instant },
   /** The state of a background run. `failed`: true when it waits for Retry or Discard, false when it is retried. */
   aside: { agent, what: z.string(), run: z.number().exactOptional(), failed: z.boolean().exactOptional() },

@@ -172,7 +172,10 @@ const SYSTEM = {
   askTrust: { agent, id: z.string(), folder: z.string(), detail: z.string() },
   /** The channel shows the whole question. */
   trustShown: { agent, id: z.string() },
-  /** An operator decided about the files, in this channel or elsewhere. */
+  /**
+   * An operator decided, in any channel, whether to trust the files in an agent's folder. `left`: they are not trusted,
+   * and Conch does not ask again. `id`: as in `askTrust`.
+   */
   answerTrust: { agent, id: z.string(), choice: z.enum(['trusted', 'left']), by: z.string() },
   /** Withdraws questions about an agent's files, except about the files `keeps` (`null`: withdraws all). */
   dropTrust: { agent, keeps: z.string().nullable() },

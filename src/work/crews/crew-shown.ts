@@ -23,7 +23,7 @@ import type { SeenTickets } from './crews.ts';
 export type CrewSurroundings = SeenTickets & {
   /** The id of the store. */
   readonly store: string;
-  /** Why the last look for tickets failed, in words; `null` when it did not. */
+  /** Why the last search for tickets failed, in words; `null` when it did not. */
   readonly problem: string | null;
   /** Returns what keeps an agent in a channel from going on with its step; `null` for nothing. */
   readonly whyHeld: (channel: string, agent: string) => Wait | null;

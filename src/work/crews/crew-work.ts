@@ -923,7 +923,10 @@ class RepositoryWork implements CrewWork {
     return found.map((path) => path.slice(tip.length + 1));
   }
 
-  /** Runs the tests; red ones twice unless they timed out. The command is that of the settings or of main. */
+  /**
+   * Runs the test command: of the settings, or with "auto" the one found at the commit `main`. Runs it again when it
+   * fails, unless it timed out.
+   */
   async #testIn(folder: string, place: RunPlace, main: string): Promise<CountedResult> {
     const line = await this.#testCommand(main);
     if (line === null) return { verdict: 'none', output: '', count: null };

@@ -32,7 +32,7 @@ import type {
 /** A ticket that may be started: its id, texts, file patterns and dependencies. */
 export type StartableTicket = Pick<Assigned, 'id' | 'title' | 'text'> & Pick<Ticket, 'touches' | 'deps'>;
 
-/** The tickets that a look finds. `tip`: the commit of main. `listed`: tickets that cannot start, with the reasons. */
+/** The result of a search for tickets. `tip`: the commit of main. `listed`: tickets that cannot start, with reasons. */
 export type Seen = {
   readonly tip: string;
   readonly ready: readonly StartableTicket[];
@@ -41,7 +41,7 @@ export type Seen = {
   readonly listed: readonly { readonly id: string; readonly why: string }[];
 };
 
-/** The tickets that the last look found. `ready`: those that can start. */
+/** The tickets that the last search found. `ready`: those that can start. */
 export type SeenTickets = Pick<Seen, 'listed' | 'waiting'> & {
   readonly ready: readonly Pick<StartableTicket, 'id' | 'title'>[];
 };
@@ -223,7 +223,7 @@ export type CrewPorts = {
   readonly failed: (error: unknown, words: string) => void;
 };
 
-/** Time between two looks for new tickets, in milliseconds. */
+/** Time between two searches for new tickets, in milliseconds. */
 const LOOK_MS = 5_000;
 /** Types of facts after which other tickets may be ready. */
 const SHOWS_TICKETS: ReadonlySet<CrewFact['type']> = new Set([
@@ -240,7 +240,7 @@ const SHOWS_TICKETS: ReadonlySet<CrewFact['type']> = new Set([
 const AGAIN_MS = 5_000;
 /** The most attempts to answer a reply whose ticket is not written: about a minute. */
 const MOST_TRIES = 12;
-/** Time between two looks at a pull request, in milliseconds. */
+/** Time between two checks of a pull request, in milliseconds. */
 const PULL_MS = 60_000;
 /** Time between two renewals of the claims of tickets under way, in milliseconds. */
 const CLAIM_MS = 24 * 3_600_000;
@@ -256,7 +256,7 @@ export function sessionOf({ ticket, renewals }: Pick<Worker, 'ticket' | 'renewal
   return [...parts, `${variant}${digest.slice(17, 20)}`, digest.slice(20, 32)].join('-');
 }
 
-/** Carries out one crew: looks for tickets, assigns them, and does the jobs that its workers wait for. */
+/** Carries out one crew: searches for tickets, assigns them, and does the jobs that its workers wait for. */
 export class CrewRunner {
   readonly #ports: CrewPorts;
   readonly #alarm: Alarm;
@@ -275,12 +275,12 @@ export class CrewRunner {
   #fetchLater: Timer | null = null;
   #claimLater: Timer | null = null;
   #seen: SeenTickets = { listed: [], waiting: 0, ready: [] };
-  /** Why the last look for tickets failed, in words; `null` when it did not. */
+  /** Why the last search for tickets failed, in words; `null` when it did not. */
   problem: string | null = null;
-  /** Set when tickets may have become ready since the last look began. */
+  /** Set when tickets may have become ready since the last search began. */
   #isLookDue = false;
   #isRunning = false;
-  /** The last fetch that a look asked for, and why it failed; `null` a minute later. */
+  /** The last fetch of main for a search for tickets, with its error; `null` one minute after the fetch began. */
   #fetched: { readonly failed: Error | null } | null = null;
 
   constructor(ports: CrewPorts) {
@@ -311,7 +311,7 @@ export class CrewRunner {
     return this.#ports.key;
   }
 
-  /** The tickets that the last look found. Some of them may have a worker or be finished now. */
+  /** The tickets that the last search found. Some of them may have a worker or be finished now. */
   get seen(): SeenTickets {
     return this.#seen;
   }
@@ -346,7 +346,7 @@ export class CrewRunner {
     this.#isRunning = true;
     for (const reply of this.state().replies ?? []) this.#do(this.#answer(reply));
     this.#renewClaims();
-    // The first look also tells people which tickets there are.
+    // The first search also tells people which tickets there are.
     this.#look();
     this.#round(this.state());
   }
@@ -698,7 +698,7 @@ export class CrewRunner {
     return { type: 'CLEARED', worker: name, ticket: ticket.id, ...cleared };
   }
 
-  /** Looks for tickets at the next round, without waiting for the rest of `LOOK_MS`. */
+  /** Searches for tickets at the next round, without waiting for the rest of `LOOK_MS`. */
   #lookSoon(): void {
     this.#lookLater?.cancel();
     this.#lookLater = null;
@@ -724,7 +724,7 @@ export class CrewRunner {
       });
   }
 
-  /** Looks for tickets, and gives them to idle workers. Tests main first, if its commit has no test result. */
+  /** Searches for tickets, and gives them to idle workers. Tests main first, if its commit has no test result. */
   async #looked(): Promise<void> {
     const { work } = this.#ports;
     let seen = await work.look(this.state());

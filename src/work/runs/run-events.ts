@@ -24,7 +24,10 @@ const session = id;
 const requestedCallSchema = z.strictObject({
   ...openCallSchema.omit({ status: true, cleared: true, approved: true, approval: true, verdict: true }).shape,
   verdict: z.enum(['allow', 'ask', 'deny']),
-  /** Text of the rule that decided; `null` when no rule covers the call. */
+  /**
+   * Text of the rule behind the verdict. `null`: the default decided, or a limit such as a review. `unasked`: the agent
+   * ran the call without asking.
+   */
   rule: text.nullable(),
   /** Why the call is denied, for people. */
   why: text.exactOptional(),
@@ -38,7 +41,9 @@ const started = {
   session,
   /** Id of the person who started the run; `null` when a turn did. */
   by,
-  /** Id of the person whose request caused the run; absent when unknown. */
+  /**
+   * Id of the person whose request caused the run; '' when the person is unknown. Absent: an operator granted the turn.
+   */
   requestedBy: text.exactOptional(),
   waitMs: z.number().nullable(),
   allowedTools: z.array(text).nullable(),

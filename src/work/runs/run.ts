@@ -150,7 +150,7 @@ const runSchema = z.strictObject({
   id,
   type: z.enum(['task', 'conversational', 'background']),
   task: id,
-  /** Id of the person who asked for the run. Absent: an operator granted the turn, or the person is unknown. */
+  /** Id of the person who asked for the run; '' when the person is unknown. Absent: an operator granted the turn. */
   requestedBy: text.exactOptional(),
   /** Id of the agent's session. Commands of an earlier session are refused. */
   session: id,

@@ -68,9 +68,9 @@ export class DecisionBuilder {
   }
 
   /**
-   * Announces an event. The announcement edits the channel's last one when both have the same key. Answers, requests
-   * after a restart, ticket lines that go on, recoveries of one turn, and gaps within `SAME_OUTAGE_MS` always edit
-   * their earlier announcement.
+   * Announces an event. The announcement edits the channel's last one when both have the same key. These always edit
+   * their earlier announcement: answers, requests after a restart, lines about tickets with `goesOn`, later recoveries
+   * of one turn, and later gaps within `SAME_OUTAGE_MS`.
    */
   announce(announcement: Announcement): void {
     const key = announcementKey(announcement);
