@@ -127,6 +127,18 @@ describe.runIf(hasBrowser)("the page's view of tool calls", () => {
     expect([await page.locator('.call img, .call b, .call script').count(), await page.title()]).toEqual([0, 'Conch']);
   });
 
+  test.each([
+    ['is unknown', ''],
+    ['was not recorded', null],
+  ])('says that nobody known asked for a call whose requester %s', async (_, requestedBy) => {
+    stage.audit.rows.push(auditRow(1, { requestedBy }));
+    await open();
+    await page.getByTestId('call').locator('summary').press('Enter');
+    await expect
+      .poll(async () => await page.locator('.record').innerText(), WITHIN)
+      .toMatch(/Requested by\s+nobody known/);
+  });
+
   test("revokes a rule in the rule's channel, after a second press", async () => {
     const there = stage.channels[1] ?? '';
     const yes = { channel: there, agent: 'dev', by: 'u1', at: 1, until: Date.now() + 9e9, uses: 2, usedAt: 2 };

@@ -54,7 +54,7 @@ function Record({ call }: { readonly call: ShownCall }): JSX.Element {
   const lines: readonly (readonly [name: string, words: ComponentChildren])[] = [
     ['Decision', decided(call)],
     ['Rule', mark(rule)],
-    ['Requested by', visible(requestedBy ?? 'nobody known')],
+    ['Requested by', visible(requestedBy || 'nobody known')],
     ['Part of', `${runWords(run)}, step ${step}: ${visible(task)}`],
     ['Untrusted input', text(taint)],
     ['Time', timed(call)],
