@@ -80,7 +80,7 @@ export const DEMO_WORDS = [
   {
     word: 'refuse inject',
     example: 'dev: refuse inject',
-    shows: 'works for 15 seconds and takes no message meanwhile: it is prompted with it afterwards',
+    shows: 'works for 15 seconds and takes no message meanwhile: its next prompt has the message',
     steps: [
       { do: 'deafen' },
       { do: 'say', text: 'I work on this now and read nothing meanwhile.' },
