@@ -83,7 +83,7 @@ function otherInstallation(path: string, world: ServiceWorld): string | null {
 function problemOfPlan(call: ServiceCall, world: ServiceWorld): string | null {
   const [node = '', launcher = ''] = world.command;
   if (launcher.includes('/_npx/'))
-    return 'npx runs Conch from a cache that is emptied. Run "npm install -g conch", then "conch service install".';
+    return 'npx runs Conch from a cache that is emptied. Install the packed file in a folder, and call it from there.';
   const paths = [...world.command, world.cwd, world.dataDir, ...call.writable];
   if (paths.some((path) => /[\n\r]/.test(path))) return 'A path with a line break cannot stand in a unit. Rename it.';
   const missing = call.writable.find((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true);

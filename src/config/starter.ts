@@ -57,7 +57,7 @@ const VARIABLES: Readonly<Record<StarterAnswers['platform'], readonly (readonly 
   discord: [['DISCORD_TOKEN', 'docs/discord.md, step 1']],
   slack: [
     ['SLACK_BOT_TOKEN', 'docs/slack.md, step 3'],
-    ['SLACK_APP_TOKEN', 'docs/slack.md, step 2'],
+    ['SLACK_APP_TOKEN', 'docs/slack.md, step 3'],
   ],
 };
 

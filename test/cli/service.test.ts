@@ -96,7 +96,7 @@ describe('conch service install', () => {
   const refused: readonly (readonly [string, Partial<ServiceCall>, Partial<ServiceWorld>, RegExp])[] = [
     ['there is no systemd', {}, { isSystemd: false }, /^systemd does not manage this machine/],
     ['a user asks for a service of the machine', { scope: 'system' }, {}, /^Only root may .*sudo/],
-    ['npx runs it', {}, { command: ['/n', '/h/.npm/_npx/1/conch.js', 'start'] }, /^npx runs .*npm install -g conch/],
+    ['npx runs it', {}, { command: ['/n', '/h/.npm/_npx/1/conch.js', 'start'] }, /^npx runs .*Install the packed file/],
     ['a folder is missing', { writable: ['/nowhere/x'] }, {}, /^There is no folder \/nowhere\/x\. Create it/],
     ['a path has a line break', {}, { cwd: '/a\nUser=root' }, /line break/],
     ['the user has no name', { scope: 'system', runAs: 'a b' }, { uid: 0 }, /"a b" is not a valid user name/],

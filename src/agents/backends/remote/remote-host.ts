@@ -108,7 +108,7 @@ export class RemoteHost {
     const { host, port, tls, behindProxy } = this.#options;
     if (tls === undefined && behindProxy !== true && !isLoopback(host)) {
       throw new Error(
-        `Remote agents would reach ${host} without encryption. Set remote.tls, or remote.behindProxy if a proxy ends TLS, or listen on 127.0.0.1.`,
+        `Remote agents would reach ${host} without encryption. Set remote.tlsCert and remote.tlsKey, or remote.behindProxy if a proxy ends TLS, or listen on 127.0.0.1.`,
       );
     }
     await listenOn(this.#server, { host, port }).catch((error: NodeJS.ErrnoException) => {
