@@ -16,14 +16,17 @@ export type TurnPrompt = {
   readonly epoch: number;
   /**
    * Why the agent is prompted. `grant`: a new turn. `resume`: the same turn after a wait, an interrupt or a restart.
-   * `again`: messages that could not be injected into a running generation.
+   * `again`: the same turn, for messages that could not be injected or had no room in the last prompt.
    */
   readonly reason: 'grant' | 'resume' | 'again';
-  /** The lines of the conversation that the session lacks, oldest first. A new session also gets earlier lines. */
+  /**
+   * The lines of the conversation that the session lacks, oldest first. A session without memory also gets earlier
+   * lines.
+   */
   readonly lines: readonly Line[];
   /**
-   * The messages of people that this prompt must answer. `lines` leaves out those that the session already received,
-   * and the order of a background run.
+   * The messages of people that this prompt must answer. `lines` may lack some of these messages, such as the order of
+   * a background run.
    */
   readonly messages: readonly Line[];
   /** The ids from `messages` that an earlier prompt of this turn held and no generation answered. */
@@ -38,8 +41,9 @@ export type TurnPrompt = {
     readonly description: string;
   }[];
   /**
-   * The agent's part in the open task. `primary`, `reviewer`: its part in this turn. `member`: its part is not in this
-   * turn. `other`: the agent has no part. Absent: no task is open.
+   * The agent's part in the open task. `primary` or `reviewer`: the agent acts as this in this turn. `member`: the
+   * agent is the primary agent or the reviewer, but not in this turn. `other`: the agent is neither. Absent: no task is
+   * open.
    */
   readonly task?: {
     readonly role: 'primary' | 'reviewer' | 'member' | 'other';
@@ -53,20 +57,20 @@ export type TurnPrompt = {
    */
   readonly system: string;
   /**
-   * The new content in the order of the conversation. `own: true`: a message of this agent, only in sessions with
-   * `posted` history. `own: false`: other messages, and the instructions for this prompt.
+   * The prompt without `system`, in the order of the conversation, with the instructions last. `own: true`: messages of
+   * this agent, only in sessions with `posted` history. `own: false`: everything else.
    */
   readonly parts: readonly { readonly own: boolean; readonly text: string }[];
-  /** Maximum length of a whole request in characters, including the history. */
+  /** Maximum length of a whole request in characters, including the session's history. */
   readonly longest: number;
   /**
-   * The whole prompt as one text with speakers' names. The oldest messages are cut to keep a request within `longest`.
-   * Leaves `system` out when the session keeps history and received this `system` before.
+   * The whole prompt as one text with speakers' names. The oldest lines that need no answer are cut to keep a request
+   * within `longest`. Leaves `system` out when the session keeps history and its last prompt had this `system`.
    */
   readonly text: string;
 };
 
-/** Usage of one model call, or usage that an agent reports for a turn. Conch adds the person who requested it. */
+/** Usage of one model call, or usage that an agent reports for a generation. */
 export type Usage = {
   readonly tokens: number;
   /** Cost in millionths of a dollar. 0 when `use.source` is `unpriced`. */
@@ -78,25 +82,28 @@ export type Usage = {
 export type Report = {
   /** Reports a chunk of generated text. */
   text(chunk: string): void;
-  /** Ends the current message. Text after it becomes a new message. */
+  /** Ends the current message: later text is a new message. During an approval later text stays in the same message. */
   flush(): void;
   /**
-   * Reports how many silent operations (tool calls, permission requests) are open now. A report of the agent always
-   * counts as a sign of work. `host`: Conch reports its own operation, which counts only when `open` changes.
-   * `limitMs`: the longest time that the operation may take; then the turn ends.
+   * Reports how many silent operations (tool calls, permission requests) are open now. A report of the agent extends
+   * the turn. `host`: Conch reports an operation of Conch, which extends the turn only when `open` changes. `limitMs`:
+   * the turn times out when the operation takes longer.
    */
   work(open: number, by?: 'host', limitMs?: number): void;
   /** Decides about the agent's tool calls and records them. */
   readonly gate: ToolGate;
   usage(usage: Usage): void;
   now(): Instant;
-  /** Proposes a ticket to the crew of the floor. Resolves with the answer in words, also when there is no crew. */
+  /** Proposes a ticket to the agent's crew. Resolves with the answer in words, also when the agent is in no crew. */
   propose?(ticket: ProposedTicket): Promise<string>;
-  /** Returns in milliseconds how long the turn lasts without another sign of work. `Infinity`: no deadline. */
+  /**
+   * Returns in milliseconds how long the turn lasts without another sign of work. `Infinity`: no deadline. 0 or less:
+   * the turn is over or times out now.
+   */
   leftMs(): number;
 };
 
-/** How a prompt ended. `waiting`: the agent asked a question, which is already posted, and waits for the answer. */
+/** How a prompt ended. `waiting`: the agent asked a question, which was reported as text, and waits for the answer. */
 export type Ending =
   | { readonly how: 'completed'; readonly handTo?: AgentId }
   | { readonly how: 'passed' }
@@ -113,18 +120,21 @@ export type SeatContext = {
   /** The model for this session. Default: the backend's model. */
   readonly model?: string;
   /**
-   * Returns whether the rules can ever allow the tool, or any tool of the server when `tool` is `null`. Absent: all
-   * tools can be allowed.
+   * Returns whether the rules and the limits of a background run can allow the tool. `tool` `null` asks for any tool of
+   * the server. Absent: all tools can be allowed.
    */
   readonly reaches?: (server: string, tool: string | null) => boolean;
   /** Tells people that a server's tools are unavailable and why. `null`: the tools are available again. */
   readonly tellTools?: (server: string, why: string | null) => void;
 };
 
-/** The result of injecting a message into a running turn. */
+/**
+ * The result of injecting a message into a running turn. `next-prompt`: the generation did not get the message.
+ * `refused`: the message is not stored any more.
+ */
 export type InjectOutcome = 'injected' | 'next-prompt' | 'refused';
 
-/** A conversation with one agent about one floor. At most one prompt runs at a time. */
+/** A conversation with one agent at one floor. At most one prompt runs at a time. */
 export type AgentSession = {
   /** Resolves when the generation ends. Rejects with a `BackendError` when the session failed. */
   prompt(turn: TurnPrompt, report: Report): Promise<Ending>;
@@ -132,7 +142,7 @@ export type AgentSession = {
   inject(message: Line, observed: boolean): Promise<InjectOutcome>;
   /** Stops the running generation, at the latest after `graceMs` by force. Resolves when the generation has stopped. */
   interrupt(graceMs: number): Promise<void>;
-  /** Passes on a message of others while this agent does not hold the floor. */
+  /** Passes on a message outside a prompt, such as one written during another agent's turn. No answer is expected. */
   observe?(message: Line): void;
   /** Asks the agent which candidate should speak next. Resolves with `null` when it has no preference. */
   choose?(
@@ -141,8 +151,8 @@ export type AgentSession = {
     report: Pick<Report, 'usage' | 'now'>,
   ): Promise<AgentId | null>;
   /**
-   * Liveness check. Resolves when the agent answers. Stays pending while it does not, which counts as a missed beat.
-   * Rejects when the agent is known to be gone.
+   * Liveness check. Resolves when the agent answers, or when its backend has nothing to check. Each heartbeat while the
+   * promise is pending counts as missed. Rejects when the session is lost.
    */
   ping(): Promise<void>;
   close(): Promise<void>;
@@ -159,35 +169,36 @@ export type AgentSession = {
    */
   readonly memory?: object;
   /**
-   * How the session keeps history. `posted`: it stores the parts of its prompts, so only posted text. `own`: the agent
-   * itself stores all that it received and answered. Absent: no history, each prompt stands alone.
+   * How the session keeps history. `posted`: it stores the parts of its prompts, so of the agent's answers only what
+   * was posted. `own`: the agent itself stores all that it received and answered. Absent: no history, each prompt
+   * stands alone.
    */
   readonly history?: 'posted' | 'own';
-  /** Characters of a request besides the prompt. Default: 0. */
+  /** Characters of a request besides the prompt and the history. Default: 0. */
   readonly overhead?: number;
 };
 
-/** A kind of agent, for example command or ACP: opens sessions for seats. */
+/** Opens the sessions of an agent. `kind`: the kind of agent, for example `command` or `acp`. */
 export type AgentBackend = {
   readonly kind: string;
   /** True when the model must print a signal at the end of its turn, because the backend has no other way to end it. */
   readonly needsSignal: boolean;
   /**
-   * True when its agents ask Conch before they change anything on the machine. An ACP agent that acts without asking is
-   * stopped.
+   * True when its agents ask Conch before they change anything on the machine. The session of an ACP agent ends when
+   * the agent breaks this promise.
    */
   readonly promisesToAsk: boolean;
   /**
    * What its agents do without asking, although Conch sets every option that makes them ask. Words that follow the
-   * agent's name. Absent or `null`: nothing is known.
+   * agent's name. Absent or `null`: no such act is known.
    */
   readonly actsUnasked?: string | null;
-  /** What a background run can set: the model, a limit of steps, the only tools. Absent: nothing. */
+  /** What a background run can set: the model, a limit of steps, the tools that it may use. Absent: nothing. */
   readonly settable?: readonly ('model' | 'steps' | 'tools')[];
   /** True when its agents connect to Conch. Idle sessions of such agents are not closed. */
   readonly connectsItself?: boolean;
   open(seat: SeatContext): Promise<AgentSession>;
-  /** Makes the next session of this seat start without memory. Absent: the backend drops no memory. */
+  /** Makes the next session of this seat start without memory. Absent: the backend cannot drop memory. */
   forget?(seat: Pick<SeatContext, 'channel' | 'agent'>): void;
 };
 
@@ -196,7 +207,7 @@ type FailureParts = {
   readonly terminal?: boolean;
   readonly retryAfterMs?: number | null;
   readonly cause?: unknown;
-  /** `code` of `SessionFailure`. Default: the first code in `cause` and its causes, else `EXECUTION_ERROR`. */
+  /** The code of the `BackendError`. Default: the first code in `cause` and its causes, else `EXECUTION_ERROR`. */
   readonly code?: string;
 };
 
@@ -250,7 +261,7 @@ function codeIn(error: unknown): string {
 export const EXECUTION_ERROR = 'AGENT_EXECUTION_ERROR';
 const DEEPEST = 5;
 
-/** The agent acted, or may act from now on, without the permission that it promises to ask for. The session ends. */
+/** The agent acted without asking, or may do so from now on, although it promises to ask. The session ends. */
 export class UnaskedError extends BackendError {}
 
 /**
@@ -275,21 +286,21 @@ export class AbsentError extends BackendError {
  */
 export class UntrustedError extends AbsentError {}
 
-/** Dependencies of `retryWithinTurn`, besides the work. */
+/** Dependencies of `retryWithinTurn`. */
 type RetryPorts = {
   readonly report: Pick<Report, 'leftMs'>;
   readonly timers: Timers;
   /** Aborted when somebody stops the generation. */
   readonly signal: AbortSignal;
   readonly failureOf: (error: unknown) => BackendError;
-  /** Called before each wait. Not called after the failure that is final. */
+  /** Called after each failure that is retried, before the wait. */
   readonly failed: () => void;
 };
 
 /**
- * Calls a service and retries temporary failures (`retryAfterMs`) within the turn. Waits at least as long as the
- * service asks. Gives up after ten attempts, or when the wait would outlast the turn. Rejects with the last failure, or
- * with the signal's reason.
+ * Calls a service and retries temporary failures (`retryAfterMs` is not `null`) within the turn. Waits at least as long
+ * as the service asks. Gives up after ten attempts, or when the wait would outlast the turn. Rejects with the last
+ * error of `work`, or with the signal's reason.
  */
 export async function retryWithinTurn<T>(work: () => Promise<T>, ports: RetryPorts): Promise<T> {
   const { report, failureOf, failed } = ports;

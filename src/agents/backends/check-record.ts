@@ -17,12 +17,15 @@ const agentCheck = z.strictObject({
 });
 
 /**
- * The result of a check. `asks`: the agent asks before it acts. `unasked`: it acts without asking. `unclear`: the
- * check showed neither.
+ * The result of a check. `asks`: the agent asks before it acts. `unasked`: the agent acted without asking, or after a
+ * denial. `unclear`: the check showed neither.
  */
 export type CheckVerdict = z.infer<typeof verdict>;
 
-/** One check of one agent. `attempts`: the actions that the agent was told to try, in order. */
+/**
+ * One check of one agent. `attempts`: the actions that the agent was told to try, in order, or the step before them
+ * that failed.
+ */
 export type AgentCheck = Readonly<z.infer<typeof agentCheck>>;
 
 /** Each verdict in words that follow the agent's name. */
@@ -54,7 +57,7 @@ export function readChecks(dataDir: string): readonly AgentCheck[] {
 
 /**
  * Returns why the agent's present release needs a check, in words that follow the agent's name. Returns `null` when the
- * last check of the release showed that the agent asks. `program` `null`: the last check of any release counts.
+ * last check of this release and profile showed that the agent asks. `program` `null`: a check of any release counts.
  */
 export function uncheckedWords(
   dataDir: string,

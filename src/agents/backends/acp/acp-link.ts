@@ -7,10 +7,11 @@ import { BackendError } from '../backend.ts';
 /** The other end of a connection: a process on this machine, or a remote agent. */
 export type AcpPeer = {
   readonly stream: Stream;
-  /** Returns why the connection broke, in one line for people. Called at most once, after the connection broke. */
+  /** Returns why the connection is closed, in one line for people. Called at most once, after a request failed. */
   cause(error: unknown): Promise<string>;
   /**
-   * Called when this session needs the peer no longer. `by force` ends the peer for all its users. Resolves when done.
+   * Called when this session needs the peer no longer. `by force` ends a process for all its sessions. The connection
+   * of a remote agent ends only while its prompt runs.
    */
   close(how: 'in order' | 'by force'): Promise<void>;
 };
@@ -70,7 +71,7 @@ export class AcpLink {
     await this.#connection.agent.notify(method, params).catch(() => undefined);
   }
 
-  /** Closes the connection for this reason, then the peer. Resolves when the peer is gone. The first `how` counts. */
+  /** Closes the connection, then the peer. Resolves when the peer's `close` has resolved. The first `how` counts. */
   close(why: string, how: 'in order' | 'by force' = 'in order'): Promise<void> {
     this.#connection.close(new BackendError(why));
     this.#closing ??= this.#peer.close(how);
@@ -97,7 +98,7 @@ export class AcpLink {
   }
 }
 
-/** Handles updates before the library sees them. The library refuses some kinds of updates, and order matters. */
+/** Passes updates to the listener at once and in order, and hides them from the library, which refuses some kinds. */
 function withoutUpdates(readable: Stream['readable'], listener: AcpListener): Stream['readable'] {
   const taking = new TransformStream<AnyMessage, AnyMessage>({
     transform(message, controller) {

@@ -4,8 +4,8 @@ import type { Report, TurnPrompt } from '../backend.ts';
 import { withSystem } from './acp-generation.ts';
 
 /**
- * Records the text and the injected messages of one prompt. An agent that was lost gets the same prompt again with this
- * record, so that the agent repeats no text and misses no message.
+ * Records the text and the injected messages of one prompt. An agent whose process or connection was lost gets the same
+ * prompt again with this record, so that the agent repeats no text and misses no message.
  */
 export class PromptRecord {
   readonly report: Report;
@@ -29,14 +29,20 @@ export class PromptRecord {
     this.#injected = [...this.#injected, message];
   }
 
-  /** Ends the lost generation's message. Resolves when no approval is open: until then the floor accepts no output. */
+  /**
+   * Ends the message of the lost generation and reports that no call is open. Resolves when no approval is open: until
+   * then the floor accepts no output.
+   */
   async breakOff(): Promise<void> {
     this.report.flush();
     this.report.work(0, 'host');
     await this.#asked;
   }
 
-  /** Returns the prompt for the agent that was lost. `fresh`: the agent has forgotten the session. */
+  /**
+   * Returns the prompt to send again, with the last 8,000 characters of the reported text and the injected messages.
+   * `fresh`: the agent has forgotten the session, so the prompt repeats the system prompt.
+   */
   repeated(turn: TurnPrompt, fresh: boolean): TurnPrompt {
     const part = this.#reported.trim().slice(-MOST_HEARD);
     const arrived =

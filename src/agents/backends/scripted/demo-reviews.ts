@@ -2,7 +2,7 @@ import type { TurnPrompt } from '../backend.ts';
 import { sayAndEnd } from './demo-words.ts';
 import type { Step } from './demo-words.ts';
 
-/** Tasks that make the demo's agents show one course of a review. Any other task takes the first course. */
+/** Tasks with which the demo's agents show one course of a review each. Any other task takes the course `pass`. */
 export const DEMO_REVIEWS = [
   {
     task: 'pass',
@@ -29,7 +29,10 @@ type Course = (typeof DEMO_REVIEWS)[number]['task'];
 const FINDING = '[major] An empty input is accepted';
 const FINDING_LINE = /^(?<id>F\d+) \[\w+\] .*\((?<status>new|persisting|reappeared|fixed|disputed)(?:: .*)?\)$/gm;
 
-/** Returns the steps of a turn that the open review asks for; `null` in any other turn. */
+/**
+ * Returns the steps of a turn of the primary agent or the reviewer. `null` without an open task, for other agents, and
+ * for a prompt without a line "Task: ".
+ */
 export function reviewSteps({ task, text }: Pick<TurnPrompt, 'task' | 'text'>): readonly Step[] | null {
   const brief = text.slice(Math.max(0, text.lastIndexOf('\nTask: ') + 1));
   if (task === undefined || !brief.startsWith('Task: ')) return null;

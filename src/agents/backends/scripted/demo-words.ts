@@ -2,11 +2,11 @@ import type { Ending } from '../backend.ts';
 
 /** One action of a scripted agent. */
 export type Step =
-  /** Streams a text word by word, with a pause of `wordMs` (default: typing speed) before each word. */
+  /** Writes a text word by word, with a pause of `wordMs` milliseconds (default: typing speed) before each word. */
   | { readonly do: 'say'; readonly text: string; readonly wordMs?: number }
   /** Ends the message: the next text starts a new one. */
   | { readonly do: 'flush' }
-  /** Waits silently for `ms`, as during a tool call. */
+  /** Waits silently for `ms` milliseconds, as during a tool call. */
   | { readonly do: 'work'; readonly ms: number }
   /** Calls a tool of the demo's MCP server and posts its result. */
   | { readonly do: 'call'; readonly tool: string; readonly input: Readonly<Record<string, string>> }
@@ -22,8 +22,11 @@ export const sayAndEnd = (text: string, ending: Ending = { how: 'completed' }): 
   { do: 'end', ending },
 ];
 
+/** Ends the turn as completed. */
 export const DONE: Step = { do: 'end', ending: { how: 'completed' } };
+/** Ends the turn without a message. */
 export const PASS: readonly Step[] = [{ do: 'end', ending: { how: 'passed' } }];
+/** The ending of an agent that has asked people a question. */
 export const WAITING: Ending = { how: 'waiting', reason: 'answer' };
 
 function call(text: string, tool: string, input: Readonly<Record<string, string>> = {}): readonly Step[] {
@@ -44,7 +47,10 @@ const LONG = [
   'That was all of it.',
 ].join('\n\n');
 
-/** Messages that make a demo agent show one state of the floor. `example`: with the name of an agent in front. */
+/**
+ * Messages that make a demo agent show one state of the floor or of a tool call. `example`: the message with the name
+ * of an agent in front. `shows`: what happens, in words.
+ */
 export const DEMO_WORDS = [
   {
     word: 'hang',
@@ -115,7 +121,10 @@ export const DEMO_WORDS = [
   { word: 'hand to', example: 'pm: hand to qa', shows: 'hands the floor to the agent named', steps: PASS },
 ] as const satisfies readonly { word: string; example: string; shows: string; steps: readonly Step[] }[];
 
-/** Returns the steps of the demo word that is the whole message; `null` for any other message. */
+/**
+ * Returns the steps of the demo word that is the whole message; `null` for any other message. Ignores upper case,
+ * "please", periods and exclamation marks.
+ */
 export function demoSteps(text: string): readonly Step[] | null {
   // Cuts off the note in parentheses that background runs append to the message.
   const [asked = ''] = text.split('\n\n(');

@@ -11,23 +11,27 @@ type Wish = {
   /** The text without leading names of agents. */
   readonly text: string;
   readonly to: readonly AgentId[];
-  /** The subject without greeting and request words, such as "a login page with email". */
+  /**
+   * The first sentence without greeting and request words, such as "a login page with email". "this" when nothing is
+   * left. Cut to about 90 characters.
+   */
   readonly title: string;
-  /** The first five different words that are not filler words, in order. */
+  /** The first five different words in lower case, without filler words and single characters. */
   readonly words: readonly string[];
   readonly kind: 'greeting' | 'question' | 'request';
   /** The two options of a message such as "A or B"; `null` for other messages. */
   readonly choice: readonly [string, string] | null;
 };
 
-/** What a session remembers: the last request, and the request about which the agent asked a question. */
+/** What a session remembers: the last request, and the request about which the agent asked a question. `null`: none. */
 export type ScriptMemory = { readonly request: Wish | null; readonly question: Wish | null };
 
+/** What a script gets to choose its steps for one prompt. */
 export type Scene = ScriptMemory & {
   readonly me: AgentId;
-  /** The new messages of people to this agent, joined into one request. */
+  /** The new messages of people to this agent, joined into one request. `null`: none. */
   readonly asked: Wish | null;
-  /** The last message of another agent, and whether it mentions this agent. */
+  /** The last message of another agent among the new lines, and whether it mentions this agent. `null`: none. */
   readonly heard: { readonly name: string; readonly text: string; readonly callsMe: boolean } | null;
 };
 
@@ -36,10 +40,11 @@ export type Persona = {
   readonly reply: (scene: Scene) => readonly Step[];
   /** The text posted when a message arrives during its answer. */
   readonly note: (request: Wish) => string;
-  /** The text posted to a new message before the agent continues an interrupted turn. */
+  /** The answer to a new message in a turn that has begun. The rest of the turn follows. */
   readonly answer: (request: Wish) => string;
 };
 
+/** Returns the scene of a prompt for the agent `me`. */
 export function sceneOf(turn: TurnPrompt, me: AgentId, memory: ScriptMemory): Scene {
   const read = (line: Line): Wish => readRequest(line, turn.roster);
   const isOpen = ({ message }: Line): boolean => message !== null && turn.open.includes(message);
@@ -61,6 +66,7 @@ export function sceneOf(turn: TurnPrompt, me: AgentId, memory: ScriptMemory): Sc
   };
 }
 
+/** True when a request addresses this agent, or no agent. */
 export function isFor({ to }: Wish, agent: AgentId): boolean {
   return to.length === 0 || to.includes(agent);
 }
@@ -147,8 +153,8 @@ const pm: Persona = {
 };
 
 /**
- * Returns the steps that post a specification. `answer`: the reply to pm's question. `null`: pm asked and nobody
- * answered. Absent: pm did not ask.
+ * Returns the steps that post a specification and hand over to dev. `answer`: the reply to pm's question. `null`: pm
+ * asked and nobody answered. Absent: pm did not ask.
  */
 function specified({ title, words, by }: Wish, answer?: string | null): readonly Step[] {
   const start = answer === null ? 'I go on without an answer.\n\n' : answer && `**${capital(answer)}** it is.\n\n`;
@@ -166,7 +172,7 @@ function specified({ title, words, by }: Wish, answer?: string | null): readonly
   return sayAndEnd(text.join('\n'), { how: 'completed', handTo: 'dev' });
 }
 
-/** The developer: waits silently for a moment, then posts code made of the request's own words. */
+/** The developer: for a request, waits 1.5 s, posts code made of the request's words and hands over to qa. */
 const dev: Persona = {
   reply: (scene) => {
     const { asked, heard } = scene;

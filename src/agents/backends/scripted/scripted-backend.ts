@@ -15,13 +15,13 @@ import type { Persona, Scene, ScriptMemory } from './personas.ts';
 
 /** How fast a scripted agent types and waits. */
 export type TypingSpeed = {
-  /** Resolves after `ms`. Rejects at once when the signal is aborted. */
+  /** Resolves after `ms` milliseconds, scaled by the speed. Rejects at once when the signal is aborted. */
   sleep(ms: number, signal: AbortSignal): Promise<void>;
-  /** Pause between two words in milliseconds. */
+  /** Pause before each word in milliseconds, which `sleep` scales. */
   readonly wordMs: number;
 };
 
-/** Returns a speed of one word every `wordMs` (default 75 ms). Other pauses scale with it. */
+/** Returns a speed of one word every `wordMs` (default 75 ms). All other pauses scale in proportion. */
 export function typingSpeed(wordMs = TYPIST_WORD_MS): TypingSpeed {
   return {
     sleep: async (ms, signal) => await sleep((ms * wordMs) / TYPIST_WORD_MS, undefined, { signal }),
@@ -52,10 +52,10 @@ class ScriptedSession implements AgentSession {
   readonly #tools: SessionTools | null;
   #memory: ScriptMemory = { request: null, question: null };
   #generation: Generation | null = null;
-  /** Posted texts and remaining steps of the last generation, in order. `null`: its turn was complete. */
+  /** Written texts and remaining steps of the last generation, in order. `null`: the generation reached its end. */
   #open: readonly Step[] | null = null;
   #notes: readonly string[] = [];
-  /** The steps for a turn of the open review; `null` in any other turn. */
+  /** The steps of the agent's last turn in the open task. `null` without an open task, and before such a turn. */
   #review: readonly Step[] | null = null;
   #observed: readonly Line[] = [];
   #roster: TurnPrompt['roster'] = [];
@@ -72,7 +72,7 @@ class ScriptedSession implements AgentSession {
     await this.ping();
     if (this.#generation) throw new Error(`impossible: ${this.#seat.agent} is prompted twice at a time`);
     this.#roster = turn.roster;
-    // A prompt that asks for a usable verdict again names no task: the steps of the last review turn are repeated.
+    // A prompt that only asks for the verdict again has no line "Task: ": the steps of the last turn are repeated.
     this.#review = turn.task === undefined ? null : (reviewSteps(turn) ?? this.#review);
     const scene = sceneOf(turn, this.#seat.agent, this.#memory);
     const steps = [...this.#recalled(), ...this.#plan(turn, scene)];
@@ -167,8 +167,8 @@ class ScriptedSession implements AgentSession {
   }
 
   /**
-   * Returns the remaining steps of the turn. After an interrupt the steps come from memory; after a restart the reply
-   * is generated again.
+   * Returns the steps of the turn whose text is not posted yet. After an interrupt the steps come from memory; after a
+   * restart the reply is generated again.
    */
   #remaining(turn: TurnPrompt, { request, ...scene }: Scene): readonly Step[] {
     const again = () =>
@@ -189,7 +189,7 @@ class ScriptedSession implements AgentSession {
 /** One generation of a scripted agent. Performs steps until an end, an interrupt or a crash. */
 class Generation {
   readonly over = Promise.withResolvers<void>();
-  /** Posted texts and remaining steps, in order. `null` when the turn is complete. */
+  /** Written texts and remaining steps, in order. `null` when the steps have reached an end. */
   open: readonly Step[] | null = null;
   /** False when injected messages must wait for the next prompt. */
   isListening = true;
@@ -246,7 +246,7 @@ class Generation {
     }
   }
 
-  /** Reports 1 output token per 4 characters, at no cost. */
+  /** Reports 1 output token per 4 written characters, rounded up, at no cost. */
   #tellUsage(ms: number): void {
     const output = Math.ceil(this.#spent / 4);
     const free = { model: null, input: null, cached: null, source: 'computed' } as const;
@@ -299,7 +299,9 @@ class Generation {
     await new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('interrupted'))));
   }
 
-  /** Calls a tool through the same gate as a model's calls. */
+  /**
+   * Calls a tool through the gate, as a model does, and writes the result. Without tools writes that there are none.
+   */
   async #call({ tool: name, input }: Extract<Step, { do: 'call' }>): Promise<void> {
     const session = this.#tools;
     if (session === null) return this.#emit('I have no tools here.');
@@ -340,7 +342,8 @@ function interruptible(streamed: string): boolean {
 
 /**
  * Returns the steps without the texts already in the channel (`said`), without `work` steps, and without `flush` steps
- * before the first text. A partly posted code block is posted again from its start.
+ * before the first remaining text. Returns all steps when `said` is empty. A partly posted code block is posted again
+ * from its start.
  */
 export function remainder(steps: readonly Step[], said: readonly string[]): readonly Step[] {
   if (said.length === 0) return steps;
