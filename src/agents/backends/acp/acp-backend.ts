@@ -46,22 +46,22 @@ export type AcpBackendOptions = AcpSettings & {
   readonly toolServer?: ToolServer;
   /** Limits how many agents start at once. Default: no limit. */
   readonly starts?: <T>(work: () => Promise<T>) => Promise<T>;
-  /** Guards the agent's folder. Without a gate, a folder that holds files which configure agents is refused. */
+  /** Decides whether the folder is trusted. Default: refuses a folder with files that this agent obeys. */
   readonly gate?: FolderGate;
   /** Called after a session was opened, with the agent's name and version if it reports them. */
   readonly opened?: (program: string | null) => void;
   /**
-   * Called with each output line that is no message, cut to 200 characters. `seat`: the seat that started the process.
+   * Called with each output line that is no message, cut to 200 characters; not with blank lines. `seat`: the seat that
+   * started the process.
    */
   readonly noise?: (seat: SeatContext, line: string) => void;
-  /** Called with the end of standard error when a request fails because the agent exited by itself. */
+  /** Called with the end of standard error, unless empty, when a request fails because the agent exited by itself. */
   readonly lastWords?: (seat: SeatContext, stderr: string) => void;
 };
 
 /**
- * Runs coding agents on this machine that speak the Agent Client Protocol over standard input and output. One process
- * group serves an agent, with one session for each channel. Throws a terminal `BackendError` for a `generic` agent
- * without a command.
+ * Runs a coding agent on this machine that speaks the Agent Client Protocol over standard input and output. One process
+ * group serves all sessions of the agent. Throws a terminal `BackendError` for a `generic` agent without a command.
  */
 export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
   const profile: AcpProfile = ACP_PROFILES[options.profile];
@@ -88,9 +88,9 @@ export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
 }
 
 /**
- * A session that outlives its process. When the process was ended by force, here or in another channel, the next prompt
- * starts a new process. A prompt that another channel broke off is sent again, at most twice. An agent that cannot load
- * its old session gets the text of the last prompt before the next prompt.
+ * A session that outlives its process. When this or another session ended the process by force, the next prompt starts
+ * a new process. A prompt that another session broke off is sent again, at most twice. An agent that cannot load its
+ * old session gets the text of the last prompt again, in front of the next prompt.
  */
 class LastingSession implements AgentSession {
   readonly history = 'own';
@@ -166,9 +166,7 @@ class LastingSession implements AgentSession {
     await this.#opened?.session.close();
   }
 
-  /**
-   * Ends the process with the sessions of all channels when its folder is not trusted. Rejects with the gate's error.
-   */
+  /** Waits for the gate. When the gate rejects, ends the process with all its sessions, and rejects with its error. */
   async #unlessUntrusted(admitted: Promise<void>): Promise<void> {
     try {
       await admitted;
@@ -187,7 +185,10 @@ class LastingSession implements AgentSession {
     return this.#opened?.session.program ?? null;
   }
 
-  /** True when the process was ended by force, so that a new process may start. False for a distrusted agent. */
+  /**
+   * True when the process was ended by force, so that the next prompt starts a new process. False before the session is
+   * open, and for an agent that acted without asking.
+   */
   get #isEnded(): boolean {
     if (this.#opened === null) return false;
     const { session, process } = this.#opened;
@@ -294,7 +295,7 @@ class Processes {
   }
 }
 
-/** The key includes the model, because a session cannot change its model. */
+/** The key includes the model: a session with another model is another conversation. */
 function sessionKeyOf({ channel, agent, model = '' }: Pick<SeatContext, 'channel' | 'agent' | 'model'>): string {
   return `${channel}\n${agent}\n${model}`;
 }
@@ -347,7 +348,7 @@ function untrusted(name: string, { words }: ActsUnasked): BackendError {
   );
 }
 
-/** The profile without the checks for acts that operators accepted. */
+/** Returns the profile. Its promise to ask leaves out the kinds in `actsUnasked`, which operators have accepted. */
 function asTrusted(profile: AcpProfile): AcpProfile {
   const { asks, actsUnasked } = profile;
   if (asks === null || actsUnasked === undefined) return profile;
@@ -376,8 +377,8 @@ type ProcessPorts = {
 };
 
 /**
- * One process of an agent, with a session for each channel. Ends with its last session. When one session ends the
- * process by force, it ends for all.
+ * One process of an agent, with all its sessions. The process ends with its last session. A session that ends the
+ * process by force ends it for all sessions.
  */
 class AgentProcess {
   readonly meta: object | undefined;
@@ -404,12 +405,12 @@ class AgentProcess {
     void this.#watch();
   }
 
-  /** True when no further session can be opened. */
+  /** True when no further session can be opened in this process. */
   get over(): boolean {
     return this.#over;
   }
 
-  /** True when a session ended the process by force. The other sessions may use a new process. */
+  /** True when Conch ended the process by force. Its sessions may go on in a new process. */
   get isForced(): boolean {
     return this.#isForced;
   }
@@ -424,7 +425,7 @@ class AgentProcess {
     };
   }
 
-  /** Called when a session ends. Ends the process with its last session, or at once when `byForce` is set. */
+  /** Called when a session ends. Ends the process after its last session, or at once when `byForce` is true. */
   async #leave(byForce: boolean): Promise<void> {
     this.#sessions -= 1;
     this.#isForced ||= byForce && !this.#over;

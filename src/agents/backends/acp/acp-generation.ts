@@ -10,7 +10,7 @@ type PermissionOutcome =
   | { readonly outcome: 'cancelled' }
   | { readonly outcome: 'selected'; readonly optionId: string };
 
-/** A request for permission. `isOwn`: for a tool that Conch serves, by names that the model cannot write. */
+/** A request for permission. `isOwn`: the request is for a tool that Conch serves, by names that no model writes. */
 export type Asked = Permission & { readonly isOwn: boolean };
 
 /**
@@ -23,9 +23,9 @@ export class AcpGeneration {
   readonly #timers: Timers;
   readonly #over = Promise.withResolvers<void>();
   readonly #stop = new AbortController();
-  /** The open tool calls, each with the number of floor-tool calls when it began. */
+  /** The open tool calls, each with the number of calls of Conch's tools (`floorTools.calls`) at its start. */
   readonly #tools = new Map<string, number>();
-  /** All known fields of each tool call. Later updates hold changed fields only. */
+  /** All known fields of each tool call that has not ended. Later updates of a call hold changed fields only. */
   readonly #calls = new Map<string, ToolCall>();
   /** True after the agent was asked to stop because its run is paused. */
   #isHeld = false;
@@ -51,7 +51,7 @@ export class AcpGeneration {
   #ended = false;
   #updates = 0;
   #restarts: { readonly text: string; readonly taken: (taken: boolean) => void }[] = [];
-  /** Text written so far. Needed to restart the generation. */
+  /** The agent's text so far. */
   #written = '';
 
   /** `program`: the agent's name and version. `cancel`: asks the agent to stop. */
@@ -84,8 +84,9 @@ export class AcpGeneration {
   }
 
   /**
-   * Called when the model service failed. Returns the prompt for the retry: `text` again when the agent has neither
-   * written nor used a tool of its own and has no open call, else a prompt to continue. Forgets the open calls.
+   * Called when the model service failed. Returns the prompt for the retry and forgets the open calls. The prompt is
+   * `text` again, or a prompt to continue when the agent has written text, used one of its own tools or has an open
+   * call.
    */
   breakOff(text: string): string {
     const begun = this.#written.trim() !== '' || this.#worked || this.#tools.size > 0;
@@ -123,8 +124,8 @@ export class AcpGeneration {
   }
 
   /**
-   * Lets the gate decide, except for tools that Conch serves. Answers "cancelled" when the generation is over or
-   * interrupted, the run must stop, or the agent withdrew the request, ended the call or offers no fitting option.
+   * Allows a tool that Conch serves; lets the gate decide about others. Answers "cancelled" when the generation is over
+   * or interrupted, the run must stop, or the agent withdrew the request, ended the call or offers no fitting option.
    */
   async permission({ toolCall, options, isOwn }: Asked, withdrawn: AbortSignal): Promise<PermissionOutcome> {
     if (this.#ended || this.#interrupted) return CANCELLED;
@@ -135,7 +136,8 @@ export class AcpGeneration {
   }
 
   /**
-   * Counts a step for a call of a tool that Conch runs and records. Resolves with whether the agent may continue.
+   * Called before Conch runs a server's tool for the agent. Counts the call, and a step after text. Resolves with
+   * whether the tool may run.
    */
   async called(): Promise<boolean> {
     this.floorTools.counted();
@@ -172,7 +174,8 @@ export class AcpGeneration {
 
   /**
    * Resolves with people's decision to continue or stop, when the run is paused or the agent reached its own limit.
-   * Resolves with `stop` when the generation is interrupted. Returns `null` when nothing holds the generation.
+   * Resolves with `stop` when the generation is interrupted meanwhile. Returns `null` when people need not decide, or
+   * when the generation was interrupted before.
    */
   held(stopReason: string): Promise<'go' | 'stop'> | null {
     const { gate } = this.#report;
@@ -182,7 +185,7 @@ export class AcpGeneration {
     return held === null ? null : Promise.race([held, stopOf(this.stopping)]);
   }
 
-  /** The ending for a stop reason. Explains an answer without text. */
+  /** Returns the ending for a stop reason. Posts an explanation of an answer without text, if the reason is known. */
   ending(stopReason: string): Ending {
     if (this.#interrupted) return { how: 'interrupted' };
     const { over, ending } = this.floorTools;
@@ -274,8 +277,9 @@ export class AcpGeneration {
   }
 
   /**
-   * Notes that the agent used a tool of its own, and separates the text before and after the call. Does nothing when a
-   * floor tool was called since `calls` calls: then the call was that floor tool.
+   * Notes that the agent used one of its own tools, and separates the text before and after the call. `calls`: the
+   * number of calls of Conch's tools when the call began. Does nothing when this number has grown: then the call was
+   * one of Conch's tools.
    */
   #tell(calls: number): void {
     if (this.floorTools.calls !== calls) return;
@@ -284,7 +288,8 @@ export class AcpGeneration {
   }
 
   /**
-   * Records a call that the agent ran, also without a request, but no floor tool. `isOpen`: its end was not reported.
+   * Records the outcome of a call that the agent ran, also without a request. Leaves out calls of Conch's tools, and
+   * calls that were not allowed and did not complete. `isOpen`: the agent did not report the end of the call.
    */
   #record(id: string, begun: number | undefined, isOpen = false): void {
     const { gate } = this.#report;
@@ -315,8 +320,8 @@ export class AcpGeneration {
   }
 
   /**
-   * Counts a step: the first call after text, because an agent's model rounds are not visible. Resolves, in the order
-   * of calls, with whether the agent may continue.
+   * Counts a step at the first call after text, because an agent's model rounds are not visible. Resolves with whether
+   * the agent may continue.
    */
   #step(gate: ToolGate): Promise<boolean> {
     if (this.#isAnswering) this.#stepped = gate.step({ text: '', kept: null }).then((went) => went === 'go');
@@ -333,7 +338,7 @@ export class AcpGeneration {
     this.#calls.set(call.toolCallId, { ...call, ...known, ...Object.fromEntries(fields), ...output });
   }
 
-  /** Forgets a call that has ended, and closes its requests for approval. */
+  /** Forgets a call that has ended, and withdraws its requests for approval. */
   #close(id: string): void {
     this.#tools.delete(id);
     this.#calls.delete(id);
@@ -350,7 +355,7 @@ function isThinking(update: Update['sessionUpdate']): boolean {
   return update === 'agent_thought_chunk' || update === 'plan' || update === 'plan_update';
 }
 
-/** The kinds under which agents report floor tools. */
+/** The kinds under which agents report calls of Conch's tools. */
 const OF_OWN_TOOLS: ReadonlySet<string> = new Set(['other', 'think']);
 const UNTOLD: CallResult = { status: 'error', output: '', code: 'UNKNOWN', durationMs: null };
 const CANCELLED: PermissionOutcome = { outcome: 'cancelled' };
@@ -373,7 +378,7 @@ function outcomeOf(optionId: string | null): PermissionOutcome {
   return optionId === null ? CANCELLED : { outcome: 'selected', optionId };
 }
 
-/** Returns the part of a prompt that names the floor tools of this server. */
+/** Returns the part of a prompt that names all floor tools. `server`: the name of the server that has these tools. */
 export function toolHint(server: string): string {
   const names = Object.keys(FLOOR_TOOLS).join(', ');
   return `The server "${server}" has tools with which you act on the floor: ${names}. A plain answer needs no tool.`;

@@ -15,7 +15,7 @@ export type Handshake = {
   readonly sessionId: string;
   /** True when the previous session was loaded, with its memory. */
   readonly resumed: boolean;
-  /** True when the agent accepts messages in a running turn. */
+  /** True when the agent accepts messages in a running turn by the method `_session/steering`. */
   readonly steering: boolean;
   /** The agent's name and version; `null` when it does not report them. */
   readonly program: string | null;
@@ -107,7 +107,7 @@ async function signedIn(parts: HandshakeParts, agent: Agent, open: () => Promise
 
 /**
  * Selects one of the agent's models for the session. Rejects with a terminal `BackendError` when the agent does not
- * offer or does not take the model.
+ * offer the model or keeps another model, and with the agent's error when the agent refuses.
  */
 async function withModel(
   { link, profile, limitMs }: HandshakeParts,
@@ -256,7 +256,10 @@ function wantsSignIn(error: unknown): boolean {
   return error instanceof RequestError && error.code === SIGN_IN;
 }
 
-/** An agent's error as a failure of its session, with its reason. A rejected key or account is terminal. */
+/**
+ * Returns an agent's error as a failure of its session, with the reason. Terminal: a missing login, a rejected key or
+ * account, used-up credit.
+ */
 export function acpFailure(error: unknown, profile: AcpProfile): BackendError {
   if (error instanceof BackendError) return error;
   if (!(error instanceof RequestError)) return new BackendError(String(error), { cause: error });
@@ -299,8 +302,8 @@ function reasonOf(error: RequestError): string {
 }
 
 /**
- * Usage of one session as its agent reports it: tokens at the end of a turn, or the size of the context and the cost
- * of the session.
+ * Usage of one session as its agent reports it: tokens in the answer to a prompt, or the size of the context and the
+ * cost of the session.
  */
 class AcpUsage {
   readonly #backend: string;
@@ -332,7 +335,7 @@ class AcpUsage {
     if (update.cost?.currency === 'USD') this.#cost = update.cost.amount;
   }
 
-  /** Adds the usage in the answer to a prompt. A turn may have several prompts. */
+  /** Adds the usage in the answer to a prompt. A generation may have several prompts. */
   count(usage: PromptUsage | null | undefined): void {
     if (usage === null || usage === undefined) return;
     const before = this.#counted;
@@ -346,7 +349,10 @@ class AcpUsage {
     };
   }
 
-  /** Reports the usage of the finished turn, if the agent reported any. */
+  /**
+   * Reports the usage of the finished generation, if the agent reported any. Without a number of tokens, the growth of
+   * the context counts.
+   */
   tell(report: Pick<Report, 'usage' | 'now'>, outcome: Usage['use']['outcome']): void {
     const told = this.#counted?.totalTokens ?? 0;
     const tokens = Math.round(told > 0 ? told : Math.max(0, this.#used - this.#usedBefore));

@@ -11,7 +11,7 @@ import type { StructuredPatch } from 'diff';
 
 /**
  * Returns a tool call for the gate. `updates`: the updates of the call and the request. People are shown every part
- * that says what would run, because some agents shorten the request. `options`: the agent's answers to choose from.
+ * that says what would run, because some agents shorten the request. `options`: the answers that the agent offers.
  * Without an option that allows once, nobody can be asked.
  */
 export function gatedCall(
@@ -67,8 +67,9 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
 }
 
 /**
- * Returns the id of the option for a choice. Allows once only, because an agent stores "always" in its own files, where
- * nobody can revoke the decision. `null` cancels the request: the agent offers no such option.
+ * Returns the id of the option for a choice; `null` when the agent offers none. `allow` never takes `allow_always`,
+ * because the agent stores that decision in files where nobody can revoke it. `reject` takes `reject_always` when there
+ * is no `reject_once`.
  */
 export function optionFor(choice: Choice, options: readonly PermissionOption[]): string | null {
   return sent(choice, options)?.optionId ?? null;
@@ -76,9 +77,10 @@ export function optionFor(choice: Choice, options: readonly PermissionOption[]):
 
 /**
  * Whether a `session/request_permission` is for a floor tool, which needs no approval. All names that the agent itself
- * gives the tool must be one floor tool of this session's server, and the input must be valid for that tool. The title
- * does not count, because models write it. `offers`: whether Conch runs a tool of that name itself. Such a tool counts
- * too: Conch decides when its call arrives.
+ * gives the tool must be one floor tool of this session's server, and the input must be valid for that tool. A request
+ * with another kind than `other` or `think`, with a location or with content does not count. The title is ignored,
+ * because models write it. `offers`: whether Conch runs a server's tool of that name. Such a tool counts with any
+ * input: Conch decides when its call arrives.
  */
 export function isForOwnTool(
   params: unknown,
@@ -119,7 +121,10 @@ export function toolRequestsOf(updates: readonly ToolCall[]): readonly ToolReque
   );
 }
 
-/** Kinds under which some agents report a web search. The title or id must then match `OF_THE_WEB`. */
+/**
+ * Some agents report a web search under these kinds. A call of only these kinds also counts as `fetch` when its title
+ * or id matches `OF_THE_WEB`.
+ */
 const VAGUE: ReadonlySet<string> = new Set(['search', 'other', 'think']);
 const OF_THE_WEB =
   /\bweb[-_ ]?(?:search|fetch|page)|\bsearch\w* (?:on |in )?(?:the )?(?:web|internet)\b|google_web_search|\bgoogle\b/i;
@@ -224,7 +229,9 @@ function placeWords({ locations }: ToolCall): string {
   return (locations ?? []).map(({ path, line }) => `at ${path}${line == null ? '' : `:${line}`}`).join('\n');
 }
 
-/** The agent's own words for each option, quoted. These words never label a button. */
+/**
+ * Returns the agent's words for the options that stand for allow and deny, quoted. These words never label a button.
+ */
 function answerWords(options: readonly PermissionOption[]): string {
   const words = (choice: Choice): string => {
     const option = sent(choice, options);
@@ -244,7 +251,8 @@ const nothing = z.array(z.unknown()).length(0).nullish();
 const text = z.string().nullish();
 
 /**
- * Names of a tool: `_meta.claudeCode.toolName` (Claude Code), `_meta.toolName` (Qwen Code), and the protocol's `name`.
+ * A request that may be for a tool of Conch. Agents name the tool in `_meta.claudeCode.toolName` (Claude Code),
+ * `_meta.toolName` (Qwen Code), or the protocol's `name`.
  */
 const ownCall = z.object({
   toolCall: z.object({
@@ -278,7 +286,7 @@ export function unifiedDiff(path: string, before: string | null, after: string):
 /** Comparing takes time quadratic in `maxEditLength`, the maximum number of changed lines. */
 const LIMITS = { context: 3, maxEditLength: 1_500 };
 
-/** Returns the patch of two texts that differ in too many lines: removes all old lines and adds all new lines. */
+/** Returns the patch of two texts that differ in more than 1,500 lines: removes all old lines, adds all new lines. */
 function replaced(path: string, before: string, after: string): StructuredPatch {
   const [removal, addition] = [structuredPatch(path, path, before, ''), structuredPatch(path, path, '', after)];
   const [old, fresh] = [removal.hunks[0], addition.hunks[0]];

@@ -38,8 +38,8 @@ export type AcpProfile = {
   /** Returns settings besides the mode that make the agent ask. */
   readonly asking?: (context: AskingContext) => Asking;
   /**
-   * Files in a working folder that configure the agent. A folder with such files must be trusted before a session is
-   * opened.
+   * Files in a working folder that configure the agent, some of which Conch switches off. A folder with any other of
+   * these files must be trusted before a local agent starts there.
    */
   readonly repositoryFiles: RepositoryFiles;
   /** The calls for which the agent promises to ask with these settings; `null` for none. */
@@ -200,7 +200,7 @@ export type AcpProfileName = keyof typeof ACP_PROFILES;
 
 /** Input for the settings that make an agent ask. */
 type AskingContext = {
-  /** Name of the floor's tool server, whose tools need no approval; `null` when the agent has none. */
+  /** Name of Conch's tool server, whose tools the agent may call without asking; `null` when the agent has none. */
   readonly server: string | null;
   /** The private folder for `files`, outside the agent's working folder. Empty when the agent runs elsewhere. */
   readonly folder: string;
@@ -208,13 +208,13 @@ type AskingContext = {
   readonly cwd: string | null;
   /** Environment variables that the agent will get. */
   readonly env: Readonly<Record<string, string>>;
-  /** Kinds of tools that the agent's own rules must deny. */
+  /** Kinds of tools that the agent's settings must deny. */
   readonly denied: readonly ToolKind[];
-  /** Kinds of tools that some rule denies or asks about. The agent must ask for each such call. */
+  /** Other kinds of tools that some rule denies or asks about. The agent must ask for each such call. */
   readonly asked: readonly ToolKind[];
 };
 
-/** Settings that make an agent ask, besides its mode. These settings override those of the configuration. */
+/** Settings that make an agent ask, besides its mode. These settings override the agent's configuration. */
 export type Asking = {
   /** Arguments, added after all other arguments. */
   readonly args?: readonly string[];

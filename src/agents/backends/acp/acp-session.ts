@@ -24,7 +24,7 @@ import { injectedPrompt } from '../../prompt/prompt.ts';
 export type AcpSettings = {
   /**
    * Handling of a message that the agent cannot read mid-turn. `queue` (default) leaves the message for the next
-   * prompt. `cancel` stops the agent and restarts its prompt with the message.
+   * prompt. `cancel` stops the agent and restarts its prompt with the message; observed messages still wait.
    */
   readonly injectFallback?: 'queue' | 'cancel';
   /** Idle time after a prompt's result before the turn counts as over. Default: 100. */
@@ -72,7 +72,7 @@ export class AcpSession implements AgentSession {
   readonly #tripwire: Tripwire | null;
   /** True while a mode is being set back. */
   #settingBack = false;
-  /** The kinds of update that reported the mode that was set back. */
+  /** The kinds of update in which the agent reported a changed mode. */
   readonly #told = new Set<string>();
   /** Why the session was ended for good: its agent acts without asking. `null` otherwise. */
   #distrusted: UnaskedError | null = null;
@@ -187,8 +187,8 @@ export class AcpSession implements AgentSession {
   }
 
   /**
-   * Cancels the prompt in progress before closing, because the process may serve other channels. Ends a process that
-   * does not stop within 1 s, or has not answered a ping.
+   * Cancels the prompt in progress before closing, because the process may serve other sessions. Ends an agent by force
+   * that does not stop within 1 s, or has not answered a ping.
    */
   async close(): Promise<void> {
     if (this.#link.open && !this.#pinging) await this.interrupt(CLOSE_GRACE_MS);
@@ -257,7 +257,10 @@ export class AcpSession implements AgentSession {
     return outcome === 'injected' || outcome === 'startedNewTurn' ? 'injected' : 'next-prompt';
   }
 
-  /** Sends a second prompt into the turn in progress; both end together. A refusal within 0.5 s is `next-prompt`. */
+  /**
+   * Sends a second prompt into the turn in progress, which ends when both prompts have ended. Resolves with
+   * `next-prompt` when the agent refuses or the generation ends within 0.5 s, else with `injected`.
+   */
   async #promptBeside(run: AcpGeneration, text: string): Promise<InjectOutcome> {
     const second: Promise<InjectOutcome> = this.#ask(text)
       .then(() => 'injected' as const)
@@ -374,7 +377,7 @@ class Tripwire {
     this.#asks = asks;
   }
 
-  /** Records a request for approval. Later updates of the call are not shown to people. */
+  /** Records a request for approval. Commands in later updates of the call do not count as approved. */
   asked({ toolCallId, rawInput }: Pick<ToolCall, 'toolCallId' | 'rawInput'>): void {
     const call = this.#call(toolCallId);
     for (const command of commandsIn(rawInput)) call.commands.add(command);
@@ -388,7 +391,10 @@ class Tripwire {
     call.ended = false;
   }
 
-  /** Reads an update. Returns the title, kind or other command of a call that ran without approval, else `null`. */
+  /**
+   * Reads an update of a call. Returns the title or kind of a call that ran without approval, or the command that was
+   * not approved. `null`: the call broke no promise.
+   */
   seen(
     { toolCallId, kind, title, status, rawInput }: ToolCall,
     update: 'tool_call' | 'tool_call_update',

@@ -66,7 +66,10 @@ export class AcpMultiplexer {
     return { readable, writable };
   }
 
-  /** Delivers a message from the agent to its conversation. Answers a request for an unknown session with an error. */
+  /**
+   * Delivers a message from the agent to its conversation. Answers a request without a known session with an error.
+   * Drops other messages without a known session.
+   */
   take(message: AnyMessage): void {
     if (!('method' in message)) return this.#answered(message);
     const session = sessionIn(message.params);
@@ -124,7 +127,10 @@ export class AcpMultiplexer {
     this.#number(conversation, message);
   }
 
-  /** Returns a cancellation with the id under which the agent knows the request. Other messages stay unchanged. */
+  /**
+   * Returns a cancellation with the id under which the agent knows the request. Other messages, and cancellations of
+   * unknown requests, stay unchanged.
+   */
   #cancelling(conversation: Conversation, message: AnyMessage): AnyMessage {
     if (!('method' in message) || message.method !== '$/cancel_request') return message;
     const { requestId } = cancelParams.parse(message.params);

@@ -87,7 +87,10 @@ const promptUsage = z.object({
 
 export type PromptUsage = z.output<typeof promptUsage>;
 
-/** Answer to `session/prompt`. The stop reason may be a word that the protocol does not define. */
+/**
+ * Answer to `session/prompt`. The stop reason may be a word that the protocol does not define; a missing one becomes
+ * `end_turn`.
+ */
 export const prompted = z.object({
   stopReason: z.string().catch('end_turn'),
   usage: promptUsage.nullish().catch(null),

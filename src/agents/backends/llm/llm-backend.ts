@@ -73,7 +73,9 @@ class LlmSession implements AgentSession {
   #history: readonly ModelMessage[] = [];
   #run: LlmGeneration | null = null;
 
-  /** Summary of the tool calls of this turn, for the turn's next generation: at most the last 8,000 characters. */
+  /**
+   * Summary of the turn's calls of servers' tools, for the turn's next generation: at most the last 8,000 characters.
+   */
   #callSummary = '';
   #definitions = 0;
 
@@ -116,7 +118,7 @@ class LlmSession implements AgentSession {
     }
   }
 
-  /** Returns a message with the tool calls of the turn's earlier generations. Returns `[]` when there were none. */
+  /** Returns a message with the calls of servers' tools in earlier generations of the turn, or `[]` without calls. */
   #recalled(): readonly ModelMessage[] {
     if (this.#callSummary === '') return [];
     return [
@@ -171,9 +173,8 @@ class LlmSession implements AgentSession {
 }
 
 /**
- * Returns the conversation with the new parts. A conversation that is too long is cut to half of the available length,
- * oldest messages first. Cutting this much at once keeps the start the same over many prompts, so provider caches stay
- * valid.
+ * Returns the conversation with the new parts. Earlier messages that do not fit are cut to half of their room, oldest
+ * first. Cutting this much at once keeps the start the same over many prompts, so provider caches stay valid.
  */
 function bounded(
   before: readonly ModelMessage[],
@@ -191,7 +192,7 @@ function bounded(
   return [HEAD, ...before.slice(first + 1), ...added];
 }
 
-/** Returns the first candidate that a text mentions by id, or `null`. */
+/** Returns the first candidate whose id a text contains as a word, in any case, or `null`. */
 function firstNamed(text: string, candidates: readonly AgentId[]): AgentId | null {
   const words = text.toLowerCase().match(/[\p{L}\p{N}_-]+/gu) ?? [];
   const found = words.map((word) => candidates.find((id) => id.toLowerCase() === word));

@@ -51,7 +51,7 @@ export class LlmGeneration {
   readonly #injected: { readonly text: string; readonly taken: (taken: boolean) => void }[] = [];
   /** Messages after the prompt: answers, tool results and injected messages. */
   #since: ModelMessage[] = [];
-  /** How many entries of `#since` are in stored steps of the run. */
+  /** How many entries of `#since` are not stored again with the run's next step. */
   #storedCount = 0;
   #isResumed = false;
   /** Text written in this round. */
@@ -79,19 +79,19 @@ export class LlmGeneration {
     return this.#over.promise;
   }
 
-  /** A short summary of the tool calls and their results. Empty when no tool was called. */
+  /** A summary of the calls of servers' tools and their results. Empty when no such tool was called. */
   get summary(): string {
     return this.#toolbox.summary;
   }
 
-  /** Length of the tool definitions of MCP servers in characters. */
+  /** Length of the definitions of servers' tools in characters. */
   get definitions(): number {
     return this.#toolbox.size;
   }
 
   /**
-   * Queues a message for the next request. Resolves with `injected` when the message joins a request, else with
-   * `next-prompt`.
+   * Queues a message for the next request. Resolves with `injected` when the message joins a request, or with
+   * `next-prompt` when the generation ends before.
    */
   async inject(text: string): Promise<InjectOutcome> {
     const { promise, resolve } = Promise.withResolvers<boolean>();
@@ -147,7 +147,8 @@ export class LlmGeneration {
   }
 
   /**
-   * Calls the model and runs its tool calls, until no call is left, a floor tool ends the turn, or a limit is reached.
+   * Calls the model and runs its tool calls. Ends when the model calls no tool and no injected message waits, a floor
+   * tool ends the turn, the gate stops the run, a limit is reached, or the generation is stopped.
    */
   async #rounds(): Promise<void> {
     const { maxSteps } = this.#parts.settings;
@@ -174,7 +175,7 @@ export class LlmGeneration {
     }
   }
 
-  /** Continues a turn that a restart interrupted: runs the tool calls of the last stored step that have no result. */
+  /** Continues a turn that a restart interrupted: runs the calls of the last stored step that had not run. */
   async #resumeStep(): Promise<void> {
     const { resumes, turn } = this.#parts;
     if (!resumes || this.#isResumed) return;
@@ -219,7 +220,7 @@ export class LlmGeneration {
     }
   }
 
-  /** Prepares a retry after a failed call. Text written so far is posted, so the model is told to continue from it. */
+  /** Prepares a retry after a failed call. Text of that call is posted, so the model is told to continue from it. */
   #prepareRetry(): void {
     this.#endFailedCall('retried');
     this.#floorTools.apart();
@@ -289,7 +290,7 @@ export class LlmGeneration {
     return calls.length === 0 ? this.#roundText.trim() === '' : calls.some(({ name }) => name === 'pass');
   }
 
-  /** Ends the record of a call. A call that failed before any output counts no usage. */
+  /** Ends the record of a call. A call that failed before any text counts no usage. */
   #endFailedCall(outcome: 'failed' | 'retried'): void {
     this.#call.end(outcome, null, this.#roundText === '' ? NO_USAGE : this.#size);
   }
@@ -325,7 +326,7 @@ function sizeOfAll(messages: readonly ModelMessage[]): number {
 
 /**
  * Returns the tools in the form of the `ai` library. The tools have no `execute` function: Conch runs each call itself,
- * after permission was given.
+ * a server's tool only after the gate allowed the call.
  */
 function toolSetOf(offered: Readonly<Record<string, ModelTool>>): ToolSet {
   return Object.fromEntries(Object.entries(offered).map(([name, each]) => [name, toolOf(each)]));
@@ -352,8 +353,8 @@ function withObjects(message: ModelMessage): ModelMessage {
 }
 
 /**
- * Shortens tool results, oldest first, until the messages fit into `room` characters. Keeps at least 200 characters of
- * each result, and its closing boundary.
+ * Shortens tool results, oldest first, so that the messages fit into `room` characters if possible. Keeps at least 200
+ * characters of each result, and its closing boundary.
  */
 function trimmed(messages: readonly ModelMessage[], room: number): ModelMessage[] {
   let over = sizeOfAll(messages) - room;
@@ -398,8 +399,8 @@ const ON_TOOLS =
 const CACHED = { providerOptions: { anthropic: { cacheControl: { type: 'ephemeral' } } } } as const;
 
 /**
- * Most characters of a request besides its prompt and conversation: the instructions, and the floor's tools of the turn
- * with the largest ones.
+ * Most characters that a request needs for the instructions and for the definitions of the floor's tools. Which floor
+ * tools are offered depends on the turn, so the longest definitions count.
  */
 export const OVERHEAD =
   instructionsFor('', true).length +

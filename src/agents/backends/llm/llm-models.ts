@@ -19,7 +19,7 @@ export type ModelSettings = {
    */
   readonly provider: 'openai' | 'anthropic' | 'openai-compatible';
   readonly model: string;
-  /** The API key. Default: the provider's environment variable. An `openai-compatible` endpoint may need no key. */
+  /** The API key. Default: `OPENAI_API_KEY` or `ANTHROPIC_API_KEY`; for `openai-compatible` no key is sent. */
   readonly apiKey?: string | undefined;
   /** The URL with the version, such as `https://api.openai.com/v1`. Default: the provider's own. */
   readonly baseUrl?: string | undefined;
@@ -49,8 +49,9 @@ export function modelOf(settings: ModelSettings): LanguageModel {
 const KEYS: Readonly<Record<string, string>> = { openai: 'OPENAI_API_KEY', anthropic: 'ANTHROPIC_API_KEY' };
 
 /**
- * Converts a model's failure to a `BackendError`. A rejected key, refused access, a missing model or a used-up quota is
- * terminal. The message is one line. API keys that begin with "sk-", "pk-" or "key-" are redacted.
+ * Converts a model's failure to a `BackendError`; returns a `BackendError` unchanged. A rejected key, refused access, a
+ * missing model or a used-up quota is terminal. The message is one line. API keys that begin with "sk-", "pk-" or
+ * "key-" are redacted.
  */
 export function failureOf(error: unknown, model: string): BackendError {
   if (error instanceof BackendError) return error;
@@ -90,8 +91,8 @@ function ofCall(error: APICallError, model: string): BackendError {
 }
 
 /**
- * Returns whether a failure is temporary: a broken connection, or an overload or internal error that the provider
- * reports during an answer.
+ * Returns whether a failure is temporary: a broken connection, or an overload, rate limit, timeout or internal error
+ * that the provider reports during an answer.
  */
 function isTemporary(error: unknown): boolean {
   if (error instanceof Error)
@@ -100,8 +101,8 @@ function isTemporary(error: unknown): boolean {
 }
 
 /**
- * Returns the wait that Retry-After-Ms or Retry-After asks for, in milliseconds. Reads seconds and dates. 0 when the
- * header is missing or invalid.
+ * Returns the wait that Retry-After-Ms or Retry-After asks for, in milliseconds. A date counts from the answer's Date
+ * header. 0 when a header is missing or invalid.
  */
 function waitOf({ responseHeaders = {} }: APICallError): number {
   const { 'retry-after-ms': ms, 'retry-after': after } = responseHeaders;
@@ -159,7 +160,7 @@ const DEEPEST = 5;
 /** Provider, model and prices used to record calls. */
 export type LlmPrices = {
   readonly provider: string;
-  /** The model's name in the configuration. */
+  /** The model's name at the provider. */
   readonly modelName: string;
   readonly prices: ModelPrices;
 };
@@ -174,10 +175,10 @@ export type ModelPrices = {
   readonly cacheWriteUsdPerMTok?: number | undefined;
 };
 
-/** Length of request and answer in characters. Used to estimate tokens when the provider reports none. */
+/** Length of request and answer in characters. Used to estimate tokens that the provider does not report. */
 export type CallSize = { readonly request: number; readonly answer: number };
 
-/** The size of a call that failed before any output: no usage. */
+/** The size of a call that failed before any text: no usage. */
 export const NO_USAGE: CallSize = { request: 0, answer: 0 };
 
 /** Reports the usage of each model call once, however the call ended. */
