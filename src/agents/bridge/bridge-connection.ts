@@ -17,7 +17,7 @@ type ConnectionParts = {
   readonly say: (line: string) => void;
 };
 
-/** How a connection ended. `final`: the bridge must not connect again. */
+/** How a connection ended. `connected`: the host had accepted it. `final`: the bridge must not connect again. */
 type ConnectionEnd = { readonly connected: boolean; readonly why: string; readonly final: boolean };
 
 /**
@@ -91,7 +91,7 @@ class Connection {
     this.#restartTimeout();
   }
 
-  /** Restarts the timeout for pings. Closes the connection when the host misses three pings in a row. */
+  /** Restarts the timeout for pings. The connection is closed when no ping comes for three ping intervals. */
   #restartTimeout(): void {
     this.#watch?.cancel();
     this.#watch = systemTimers.after(this.#beatMs * SILENT_BEATS, () => this.#socket.terminate());

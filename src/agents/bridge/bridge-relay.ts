@@ -14,9 +14,9 @@ type Response = Exclude<AnyMessage, { method: string }>;
 type Asked = { readonly to: Send; readonly id: Id; readonly method: string; readonly session: string | null };
 
 /**
- * Relays messages between one agent and hosts that reconnect. Repeats the agent's answer to `initialize` for a new
- * connection, and answers `session/resume` for an agent that cannot resume. Cancels prompts when the connection is
- * lost. The next prompt of a session waits for their end.
+ * Relays messages between one agent and its host, over one connection after another. Repeats the agent's answer to
+ * `initialize` for a new connection, and answers `session/resume` for an agent that cannot resume. Cancels prompts when
+ * the connection is lost. A session's next prompt waits until the cancelled prompt has ended.
  */
 export class BridgeRelay {
   readonly #toAgent: Send;
@@ -26,7 +26,7 @@ export class BridgeRelay {
   readonly #asked = new Map<number, Asked>();
   /** The agent's requests that the host has not answered: the method by id. */
   readonly #open = new Map<Id, string>();
-  /** Prompts that wait for the end of their session's former prompt. */
+  /** Prompts that wait for the end of a cancelled prompt of their session. */
   #waiting: { readonly message: Request; readonly to: Send }[] = [];
   #numbers = 0;
   #host: Send | null = null;
@@ -39,12 +39,12 @@ export class BridgeRelay {
     this.#patience = patience;
   }
 
-  /** Called when a host has connected. */
+  /** Called when a connection to the host was opened. `host` sends a message to the host. */
   connect(host: Send): void {
     this.#host = host;
   }
 
-  /** Called when the connection to the host was lost: cancels the host's prompts, declines the agent's requests. */
+  /** Called when the connection to the host was lost. Cancels the host's prompts and declines the agent's requests. */
   disconnect(): void {
     const host = this.#host;
     this.#host = null;
@@ -140,7 +140,10 @@ export class BridgeRelay {
     return method === 'session/prompt' && before.some((asked) => asked.method === method);
   }
 
-  /** Passes a notification on. A cancellation also ends the waiting prompts that it names. */
+  /**
+   * Passes a notification on, except `$/cancel_request` for an unknown request. A cancellation also ends the waiting
+   * prompts that it names.
+   */
   #notify(message: Exclude<AnyMessage, Response>, to: Send): void {
     if (message.method === 'session/cancel')
       this.#cancelWaiting(({ params }) => sessionIn(params) === sessionIn(message.params));

@@ -23,13 +23,14 @@ type BridgeOptions = {
   readonly signal: AbortSignal;
   /** Writes one line for people. */
   readonly say: (line: string) => void;
-  /** The wait after this many failures in a row, in milliseconds. Default: `reconnectMs`. */
+  /** Returns the wait after this many failures in a row, in milliseconds. Default: `reconnectMs`. */
   readonly waitMs?: (failures: number) => number;
 };
 
 /**
  * Returns the wait before the next attempt, in milliseconds: at most 3 s for the first 100 failures (about five
- * minutes), then at most 30 s. A host that restarts gives its agents `reconnectGraceSeconds` to keep their turn.
+ * minutes), then at most 30 s. The waits are short at first, because an agent that reconnects within
+ * `reconnectGraceSeconds` keeps its turn.
  */
 export function reconnectMs(failures: number): number {
   return backoffMs(failures <= SOON ? { ...RETRY, longestMs: 3_000 } : RETRY, failures);

@@ -25,9 +25,9 @@ export type CommandOptions = {
   /** A name looked up on the PATH, or a path relative to `cwd`. No shell is used. */
   readonly command: string;
   /**
-   * The arguments. An argument `{session}` becomes `--session-id <id>` until a prompt of that session was started, and
-   * `--resume <id>` afterwards or when `set` has `CONCH_SESSION_RESUMES`. The id is `CONCH_SESSION` of `set`. Without
-   * an id the argument is left out.
+   * The arguments. An argument `{session}` becomes `--session-id <id>` for the first prompt of that session, and
+   * `--resume <id>` for later prompts or when `set` has `CONCH_SESSION_RESUMES`. The id is `CONCH_SESSION` of `set`.
+   * Without an id the argument is left out.
    */
   readonly args: readonly string[];
   /** The command's working folder. Default: the working folder of Conch. */
@@ -50,12 +50,12 @@ export type CommandOptions = {
   readonly timers?: Timers;
   /** The sandbox of the process. Default: none. */
   readonly sandbox?: SandboxPlan | undefined;
-  /** Called with the end of standard error, unless empty, when a command exits with an error. */
+  /** Called with the end of standard error, unless empty, when a command exits by itself with an error. */
   readonly lastWords?: (seat: SeatContext, stderr: string) => void;
 };
 
 /**
- * Runs agents that are a command: one process for each prompt. Exit code 0 ends the turn. In JSON the process receives
+ * Runs an agent that is a command: one process for each prompt. Exit code 0 ends the turn. In JSON the process receives
  * the fields of the prompt, except `parts` and `longest`, and answers with `{ text?, pass?, hand_to?, wait_for?, ask?
  * }`. Messages that arrive during a turn wait for the next prompt.
  */
@@ -211,19 +211,19 @@ class CommandGeneration {
     return this.#group !== null;
   }
 
-  /** Resolves when the process and its child processes have ended. */
+  /** Resolves when the process group has ended and its output was read, or when no process could be started. */
   get over(): Promise<void> {
     return this.#over.promise;
   }
 
-  /** Ends the command's process by SIGTERM, and by SIGKILL if it still runs after `graceMs` milliseconds. */
+  /** Ends the command's process group by SIGTERM, and by SIGKILL if it still runs after `graceMs` milliseconds. */
   stop(graceMs: number): void {
     this.#end('interrupted', graceMs);
   }
 
   /**
    * Runs the command. Rejects with a `BackendError` when the command fails, writes too much or writes an invalid
-   * answer. The floor interrupts the command after `timeoutMs`.
+   * answer. The turn times out when the command runs longer than `timeoutMs`.
    */
   async perform(): Promise<Ending> {
     try {

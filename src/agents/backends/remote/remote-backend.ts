@@ -25,9 +25,9 @@ export type RemoteBackendOptions = AcpSettings & {
 };
 
 /**
- * Runs agents on other machines that connect to Conch. Each agent has one connection, and one session per channel and
- * model. While the agent is disconnected, `open` rejects with an `AbsentError`, which says when to retry and counts as
- * no failure.
+ * Runs an agent on another machine that connects to Conch. The agent has one connection, and one session per channel
+ * and model. While the agent is disconnected, `open` rejects with an `AbsentError`, which says when to retry and counts
+ * as no failure.
  */
 export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend {
   const { host, agentId, reconnectGraceMs: graceMs, timers = systemTimers } = options;
@@ -92,5 +92,5 @@ function sessionKeyOf({ channel, model = '' }: Pick<SeatContext, 'channel' | 'mo
   return `${channel}\n${model}`;
 }
 
-/** ACP requires an absolute path. The remote agent chooses its own folder. */
+/** ACP requires an absolute path. A bridge replaces this path by its own working folder. */
 const SOMEWHERE = '/';

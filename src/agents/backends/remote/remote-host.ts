@@ -30,7 +30,7 @@ export type RemoteHostOptions = {
   readonly port: number;
   readonly host: string;
   readonly tokens: TokenBook;
-  /** Whether an agent may connect before it has a seat, such as a worker of a crew. Default: none. */
+  /** Whether an agent may connect before it has a seat, such as a worker of a crew. Default: no agent may. */
   readonly expects?: (agent: AgentId) => boolean;
   /** Origins of browser pages that may connect, such as "https://example.org". All other pages are refused. */
   readonly origins: readonly string[];
@@ -135,7 +135,9 @@ export class RemoteHost {
     return url === null ? null : this.#endpoints.open({ url, name, mayCall: () => link.countMessage() });
   }
 
-  /** Returns whether the agent's token allows the channel. */
+  /**
+   * Returns whether the token of the agent's newest connection allows the channel. True for a token for all channels.
+   */
   mayServe(agent: AgentId, channel: ChannelId): boolean {
     return this.#scopes.get(agent)?.includes(channel) ?? true;
   }
@@ -414,15 +416,15 @@ type Ingress = { readonly tls?: object } & Pick<RemoteHostOptions, 'behindProxy'
 type Headers = Pick<IncomingMessage, 'headers'>;
 
 /**
- * Returns whether the client's connection to the proxy is encrypted. Always true without a proxy: `start` checked
- * encryption then.
+ * Returns whether the client's connection to the proxy is encrypted. Always true without a proxy: `start` then required
+ * TLS or a loopback address.
  */
 function isEncrypted({ headers }: Headers, { behindProxy }: Ingress): boolean {
-  // Traefik names the scheme of a WebSocket. Of several proxies the nearest one counts.
+  // Traefik sends "wss" for a WebSocket. Of several proxies the one nearest to Conch counts.
   return behindProxy !== true || /^(?:https|wss)$/i.test(lastOf(headers['x-forwarded-proto']) ?? '');
 }
 
-/** Returns the client's address, behind a proxy by X-Forwarded-For. */
+/** Returns the client's address; behind a proxy the last one in X-Forwarded-For, if there is one. */
 function callerOf({ headers, socket }: IncomingMessage, { behindProxy }: Ingress): string {
   const forwarded = behindProxy === true ? headers['x-forwarded-for'] : undefined;
   return lastOf(forwarded) ?? socket.remoteAddress ?? 'unknown';

@@ -92,7 +92,7 @@ export class RemoteLink {
     else this.#socket.ping();
   }
 
-  /** Closes the connection and tells the agent why. `final` defaults to true. */
+  /** Closes the connection and tells the agent why. Default of `final`: true, so the session is lost. */
   drop(why: string, how: { readonly code?: number; readonly final?: boolean } = {}): void {
     if (!this.#open) return;
     closeSocket(this.#socket, how.code ?? POLICY, why);

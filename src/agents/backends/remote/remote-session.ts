@@ -39,7 +39,7 @@ export async function openRemoteSession(ports: RemoteSessionPorts, link: RemoteL
 }
 
 /**
- * A session that survives a short disconnect. An agent that reconnects within the grace period keeps its turn. Its
+ * A session that survives a short disconnect. An agent that reconnects within the grace period keeps its turn, but its
  * unfinished generation is lost. The agent gets the same prompt again, at most three times, with the part of its answer
  * that arrived. `prompt` and `ping` reject with the cause after the grace period, and after Conch closed the connection
  * for good.
@@ -143,7 +143,7 @@ class RemoteSession implements AgentSession {
     await now.session.close();
   }
 
-  /** Prevents that the current prompt is sent again after a reconnect. */
+  /** Prevents that the running prompt is sent again after a reconnect. */
   #halt(): void {
     this.#stop?.resolve('stopped');
     this.#stop = null;

@@ -27,7 +27,7 @@ export class TokenError extends Error {
 
 /**
  * Makes and returns the agent's token: 256 random bits, which cannot be read again later. Throws a `TokenError` when
- * the agent has a token.
+ * the agent has a token, its id is not valid, or the file cannot be read or written.
  */
 export function addAgentToken(dataDir: string, agent: AgentId, making: TokenMaking): string {
   const entries = readTokens(dataDir);
@@ -37,14 +37,20 @@ export function addAgentToken(dataDir: string, agent: AgentId, making: TokenMaki
   return put(dataDir, agent, { entries, ...making });
 }
 
-/** Replaces and returns the agent's token. A running Conch closes the agent's connection at its next heartbeat. */
+/**
+ * Replaces the agent's token, keeps its channels, and returns the new token. A running Conch closes the agent's
+ * connection at its next heartbeat. Throws a `TokenError` when the agent has no token.
+ */
 export function rotateAgentToken(dataDir: string, agent: AgentId, at: number): string {
   const entries = readTokens(dataDir);
   const { channels } = entryOf(entries, agent);
   return put(dataDir, agent, { entries, at, ...defined({ channels }) });
 }
 
-/** Deletes the agent's token. A running Conch closes the agent's connection at its next heartbeat. */
+/**
+ * Deletes the agent's token. A running Conch closes the agent's connection at its next heartbeat. Throws a `TokenError`
+ * when the agent has no token.
+ */
 export function revokeAgentToken(dataDir: string, agent: AgentId): void {
   const entries = readTokens(dataDir);
   entryOf(entries, agent);
@@ -65,11 +71,11 @@ export function listAgentTokens(
 /** The tokens of a running Conch. Reads the file again when it changed. */
 export type TokenBook = {
   /**
-   * Returns the agent of a token, or `null` for an unknown token. Compares digests in constant time. Throws a
-   * `TokenError` when the file cannot be read.
+   * Returns the agent of a token, or `null` for an unknown token. Compares digests in constant time. Throws when the
+   * file cannot be read or is damaged.
    */
   holderOf(token: string): { readonly agent: AgentId; readonly entry: TokenEntry } | null;
-  /** Returns the digest of an agent's present token, or `null`. Throws a `TokenError` when the file cannot be read. */
+  /** Returns the digest of an agent's present token, or `null`. Throws when the file cannot be read or is damaged. */
   digestOf(agent: AgentId): string | null;
 };
 
