@@ -266,8 +266,8 @@ export class UnaskedError extends BackendError {}
 
 /**
  * Conch cannot start the agent now: the agent must connect itself, or a person must trust its folder. Does not count as
- * a failure. The session is opened again when `returns` settles. After `graceMs` milliseconds the floor treats the
- * agent as gone.
+ * a failure. The session is opened again when `returns` settles. When `returns` is pending for `graceMs` milliseconds,
+ * the floor treats the agent as gone.
  */
 export class AbsentError extends BackendError {
   readonly returns: Promise<unknown>;

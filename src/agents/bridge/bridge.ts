@@ -59,8 +59,8 @@ export async function bridgeMain(argv: readonly string[]): Promise<number> {
 
 /**
  * Runs an agent and keeps it connected. Resolves with 0 after the signal, with 1 after a final refusal of the host or
- * when the agent cannot be started. The process survives reconnects, and is restarted when it ends. Its whole process
- * group ends with the bridge.
+ * when the agent cannot be started. The agent's process survives reconnects, and is restarted when it ends. Its whole
+ * process group ends with the bridge.
  */
 export async function runBridge(options: BridgeOptions): Promise<number> {
   const { signal, say, waitMs: waitAfter = reconnectMs } = options;

@@ -286,7 +286,10 @@ export function unifiedDiff(path: string, before: string | null, after: string):
 /** Comparing takes time quadratic in `maxEditLength`, the maximum number of changed lines. */
 const LIMITS = { context: 3, maxEditLength: 1_500 };
 
-/** Returns the patch of two texts that differ in more than 1,500 lines: removes all old lines, adds all new lines. */
+/**
+ * Returns the patch of two texts that differ in more than 1,500 removed and added lines: removes all old lines, then
+ * adds all new lines.
+ */
 function replaced(path: string, before: string, after: string): StructuredPatch {
   const [removal, addition] = [structuredPatch(path, path, before, ''), structuredPatch(path, path, '', after)];
   const [old, fresh] = [removal.hunks[0], addition.hunks[0]];

@@ -19,10 +19,10 @@ import { parsedJson } from '../../../lib/defined.ts';
 export type AcpProfile = {
   /** The agent's name in messages to people. */
   readonly name: string;
-  /** The program and its arguments; `null` when the configuration must name one. */
+  /** The program; `null` when the configuration must name one. */
   readonly command: string | null;
   readonly args: readonly string[];
-  /** The command that installs the program. */
+  /** How to install the program, in words for the error message when it is missing. */
   readonly install?: string;
   /** Names of environment variables to pass on: keys, endpoints, folders of settings. */
   readonly pass: readonly string[];

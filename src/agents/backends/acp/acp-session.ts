@@ -24,7 +24,8 @@ import { injectedPrompt } from '../../prompt/prompt.ts';
 export type AcpSettings = {
   /**
    * Handling of a message that the agent cannot read mid-turn. `queue` (default) leaves the message for the next
-   * prompt. `cancel` stops the agent and restarts its prompt with the message; observed messages still wait.
+   * prompt. `cancel` stops the agent and restarts its prompt with the message. A message that is not addressed to the
+   * agent always waits for the next prompt.
    */
   readonly injectFallback?: 'queue' | 'cancel';
   /** Idle time after a prompt's result before the turn counts as over. Default: 100. */
@@ -110,7 +111,7 @@ export class AcpSession implements AgentSession {
     return this.#known.program;
   }
 
-  /** True when this is the previous session, with its memory. */
+  /** True when the agent loaded the previous session, with its memory. */
   get resumed(): boolean {
     return this.#known.resumed;
   }
@@ -120,7 +121,7 @@ export class AcpSession implements AgentSession {
     return this.#distrusted !== null;
   }
 
-  /** True while the connection stands. A forced interrupt ends the connection. */
+  /** True while the connection is open. A forced interrupt closes the connection. */
   get alive(): boolean {
     return this.#link.open;
   }
@@ -289,7 +290,10 @@ export class AcpSession implements AgentSession {
     if (mode !== null) void this.#setBack(mode, update.sessionUpdate);
   }
 
-  /** Sets a changed mode back, once; a second change ends the session. Agents may report one change in two updates. */
+  /**
+   * Sets a changed mode back, once. The session ends when the agent refuses or changes its mode again. Agents may
+   * report one change in two updates.
+   */
   async #setBack(mode: string, update: string): Promise<void> {
     const why = `went into the mode ${quoted(mode)}, in which it may act unasked`;
     const isKnown = this.#settingBack && !this.#told.has(update);

@@ -178,7 +178,7 @@ const CLOSE_GRACE_MS = 2_000;
 /** Linux's limit for one argument: 128 KiB. */
 const LONGEST_ARGUMENT = 131_072;
 
-/** What to run for one prompt. */
+/** The process to start for one prompt, with its input and limits. */
 type CommandCall = Parameters<typeof startProcessGroup>[0] &
   Pick<CommandOptions, 'output' | 'timeoutMs' | 'maxOutputBytes'> & {
     /** Text written to the standard input. */

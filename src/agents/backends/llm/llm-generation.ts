@@ -25,7 +25,7 @@ export type GenerationSettings = LlmPrices & {
   readonly timers: Timers;
 };
 
-/** What one generation works on. */
+/** The inputs of one generation. */
 type GenerationParts = {
   readonly settings: GenerationSettings;
   readonly seat: SeatContext;

@@ -65,7 +65,7 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
     const session = await AcpSession.open(peer, {
       seat,
       kind: 'remote',
-      // Conch did not start the program, so it cannot promise that the program asks before it acts.
+      // Conch did not start the program, so Conch cannot promise that the program asks before it acts.
       profile: { ...rest, asks: null },
       settings: options,
       cwd: SOMEWHERE,

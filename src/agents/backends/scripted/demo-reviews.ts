@@ -49,7 +49,7 @@ function workOn({ course, findings }: ReviewScene): string {
   const [first] = findings;
   if (first === undefined) return 'The work is done, as far as I can see.';
   const [id, status] = first;
-  // A person has decided for the reviewer when a disputed finding persists.
+  // A disputed finding has the status "persisting" when a person decided for the reviewer.
   if (course === 'dispute' && status !== 'persisting')
     return `I leave it as it is.\n${id}: disputed: nobody sends that`;
   return `I have checked the input.\n${id}: fixed`;

@@ -38,7 +38,7 @@ export type Scene = ScriptMemory & {
 /** A demo agent. Its steps are a pure function of the conversation. */
 export type Persona = {
   readonly reply: (scene: Scene) => readonly Step[];
-  /** The text posted when a message arrives during its answer. */
+  /** The text posted when a message arrives during the agent's answer. */
   readonly note: (request: Wish) => string;
   /** The answer to a new message in a turn that has begun. The rest of the turn follows. */
   readonly answer: (request: Wish) => string;
