@@ -20,11 +20,11 @@ export type ChannelPlan = {
 export type Plans = {
   /** A hash of all plans; `null` when floors must be checked in any case. */
   readonly word: string | null;
-  /** All plans. Called only when the hash differs from the stored one. */
+  /** All plans. Called only when the hash is `null` or differs from the stored one. */
   readonly all: () => readonly ChannelPlan[];
   /** The plan of a channel; `null` for none. */
   readonly of: (channel: ChannelId) => ChannelPlan | null;
-  /** Whether agents with these seats count as present without a connection. */
+  /** Whether a floor with these seats may rest at a start: none of its agents connects to Conch from outside. */
   readonly mayRest: (seats: ChannelPlan['seats']) => boolean;
 };
 
@@ -64,9 +64,9 @@ export function plansWord({ channels }: Pick<Config, 'channels'>): string {
 }
 
 /**
- * The hash of the plan under which a floor rests. `null` while an exchange, a turn, a background run, a held message or
- * a deadline is open, and before the history is read. `null` also when its agents are not exactly the plan's, each
- * connected or disabled.
+ * The hash of the plan under which a floor rests; `null` without a plan. `null` while an exchange, a turn, a background
+ * run, a held message or a deadline is open, and before the history is read. `null` also when the floor and the plan
+ * have unequally many seats, or an agent is neither connected nor disabled.
  */
 export function restOf(floor: Floor): string | null {
   const { turn, exchange, facilitation, parked, held, seats, asides, configured, catchingUp } = floor;
@@ -83,7 +83,7 @@ export function restOf(floor: Floor): string | null {
   return planWord(configured);
 }
 
-/** UTF-16 units that are hashed at once. */
+/** About how many UTF-16 units of ids are hashed at once. */
 const PIECE = 65_536;
 
 /** Values cached by two objects, as long as both exist. */

@@ -1,13 +1,16 @@
 import type { Instant } from '../lib/time.ts';
 import type { ChannelId } from './floor/settings.ts';
 
-/** A command that people can give by a button. `what` says what it does. */
+/** A button for people, with the command that it gives (`line`). `what`: what the command does. */
 export type CrewButton = {
   readonly label: string;
   readonly line: string;
   readonly what: string;
   readonly style: 'plain' | 'good' | 'danger';
-  /** Number of the question or ticket that the button was drawn for. The command is refused for other numbers. */
+  /**
+   * Number of the question, ticket or commit that the button was drawn for; 0 for none. The command is refused when the
+   * number is outdated.
+   */
   readonly mark: number;
 };
 
@@ -20,24 +23,27 @@ export type CrewWorkerView = {
   /** Steps that the worker took for its ticket, and the most that it may take. */
   readonly steps: number;
   readonly maxSteps: number;
-  /** Tool steps inside the present step; `null` for none. */
+  /** Tool steps inside the step that is under way; `null` without such a step or without tools. */
   readonly toolSteps: number | null;
   /** The last commit, and how much it changes, in words; empty before the first one. */
   readonly work: string;
   readonly tokens: number;
   readonly costMicros: number;
-  /** What the worker waits for, or what is done with its work, and since when; empty and `null` for nothing. */
+  /**
+   * What the worker waits for, or what is done with its work; empty for nothing. `since`: since when; `null` for
+   * nothing.
+   */
   readonly waits: string;
   readonly since: Instant | null;
   /** When the announced merge of its work begins; `null` when none is announced. */
   readonly landsAt: Instant | null;
-  /** Whether the worker waits for a person, and whether it asks a question with choices. */
+  /** Whether the worker waits for a person. `isQuestion`: the worker asks a question with choices. */
   readonly asksPeople: boolean;
   readonly isQuestion: boolean;
   readonly buttons: readonly CrewButton[];
 };
 
-/** A worker that waits for a person, for what, in words, and the thread of its ticket; `null` without a ticket. */
+/** A worker that waits for a person: its name, the reason in words, and the thread of its ticket, or `null`. */
 export type CrewAsk = Pick<CrewWorkerView, 'name' | 'waits'> & { readonly thread: ChannelId | null };
 
 /** The states of tickets, in the order in which people see them. */
@@ -54,7 +60,10 @@ export const TICKET_STATES = [
 
 export type TicketState = (typeof TICKET_STATES)[number];
 
-/** A ticket in a list: its title, why it does not start, its worker, or its merge commit. Absent parts are unknown. */
+/**
+ * A ticket in a list. `words`: its title, why it does not start, or its worker, with its merge commit. `at`: when it
+ * was proposed, taken or finished; `null` when unknown.
+ */
 export type TicketView = {
   readonly id: string;
   readonly words: string;
@@ -65,7 +74,10 @@ export type TicketView = {
   readonly buttons?: readonly CrewButton[];
 };
 
-/** Tickets of one state: their count, and some of them; finished ones newest first. Waiting ones are only counted. */
+/**
+ * Tickets of one state: their count, and some of them; finished tickets newest first. Of tickets that wait for others,
+ * only the count is given.
+ */
 export type TicketGroup = {
   readonly state: TicketState;
   readonly count: number;
@@ -83,7 +95,7 @@ export type CrewView = {
   readonly problems: readonly string[];
   /** Why the crew is paused, and until when; `null` when it is not paused. */
   readonly paused: { readonly until: Instant; readonly why: string } | null;
-  /** Workers that wait for a person come first, the longest wait first. */
+  /** Workers that wait for a person come first, the longest wait first; then the others by status. */
   readonly workers: readonly CrewWorkerView[];
   readonly groups: readonly TicketGroup[];
   readonly steps: number;

@@ -1,7 +1,7 @@
 /**
  * The question or turn that a button was drawn for: an open question, by its key, or a turn of a store, by its epoch.
- * `epoch`: for a background run, the number of the run; while nobody has the floor, the epoch of the last grant. An
- * outdated button does nothing: its question is closed, or its turn or exchange is over.
+ * `epoch`: for a background run, the number of the run; while nobody has the floor, the epoch of the last grant or
+ * resume. An outdated button does nothing: its question is closed, or its turn or exchange is over.
  */
 export type DrawnFor =
   | { readonly of: 'question'; readonly key: string }
@@ -28,7 +28,7 @@ export function readDrawnFor(word: string): DrawnFor | null {
 const QUESTION = /^q([\w-]{1,64})$/;
 const TURN = /^t(\w{1,64})\.([\da-z]{1,10})$/;
 
-/** The reason that the *Discard* button of a failed run gives. With this reason, only a failed run is ended. */
+/** The reason that the *Discard* button of a failed run gives. A button with this reason ends only a failed run. */
 export const DISCARDED = 'discarded';
 
 /** The number of a review's question to people. A button with another number does nothing. */

@@ -113,7 +113,7 @@ function messagesOf(fact: Fact): readonly MessageId[] {
   }
 }
 
-/** The effect of a stored row with its text. */
+/** The effect of a stored row. A post gets the row's text. */
 export function effectOf(stored: unknown, text: string | null): Effect {
   const effect = stored as Effect;
   return effect.type === 'post' ? { ...effect, text: text ?? '' } : effect;
@@ -160,7 +160,10 @@ export class FloorStore extends SqliteStore {
     return this.lines(channel, Math.max(after, last - most), last);
   }
 
-  /** The thread of an agent's line, or without a line of the next text; `null` for the channel itself. */
+  /**
+   * The thread of an agent's line; for the line `null`, the thread of the next text. Returns `null` for the channel
+   * itself.
+   */
   thread(channel: ChannelId, line: number | null): ChannelId | null {
     return threadOf(this.floors.newest(channel), line, this);
   }
@@ -212,7 +215,10 @@ function decideFloor(before: Floor, command: Command, at: Instant): Decision & {
   return decision.ok ? { ...decision, state: decision.floor } : decision;
 }
 
-/** Why a message command is refused. A message is received once; all such commands need the message's own channel. */
+/**
+ * Why a message command is refused; `null` when it is not. A message is received once; all such commands need the
+ * message's own channel.
+ */
 function refusalOf(channel: string, command: Command, inbox: KnownMessages): Refusal | null {
   if (command.type !== 'receive' && command.type !== 'edit' && command.type !== 'delete') return null;
   const message = inbox.read(command.id);

@@ -55,7 +55,10 @@ const AT_ONCE = 50;
 /** Delay before a failed deadline is tried again, in milliseconds. */
 const AGAIN_MS = 1_000;
 
-/** Number of early edits and deletions that are kept. Most concern messages from before Conch joined. */
+/**
+ * Number of edits and deletions that are kept until their message arrives. Most concern messages from before Conch
+ * joined.
+ */
 const EARLY_KEPT = 1_000;
 
 /** A tick can find its deadline moved. A channel where this many ticks in a row do nothing has a bug. */
@@ -95,7 +98,7 @@ export class TurnManager {
 
   /**
    * Carries out a command. Resolves when the result is durable; a refusal is a result. Rejects when the command was not
-   * written. A sign of work that only moves a deadline is written with the next command, or after 5 s; it resolves
+   * written. A sign of work that only moves a deadline waits for the next command, at most 5 s; its promise resolves
    * before that.
    */
   async apply(channel: ChannelId, command: Command): Promise<Applied> {
@@ -131,7 +134,7 @@ export class TurnManager {
     this.#early.delete(message.id);
   }
 
-  /** Routes a stored message. */
+  /** Routes a stored message. In the order "review", a person's message then also opens a review. */
   async route(message: HumanMessage): Promise<void> {
     const named = this.#ports.addressed(message.channel, message.text);
     const addressed = [...new Set([...message.addressed, ...named])];
@@ -208,7 +211,10 @@ export class TurnManager {
     this.#drafts.shown(channel, draft);
   }
 
-  /** The state of a floor before its next command; `null` for none. */
+  /**
+   * The state of a floor; `null` for none. A floor that is yet to be told of a disconnection is returned as catching
+   * up.
+   */
   floor(channel: ChannelId): Floor | null {
     const floor = this.#ports.store.floors.state(channel);
     return floor === null || this.#untold.get(channel) !== 'disconnect' ? floor : { ...floor, catchingUp: true };
@@ -276,8 +282,8 @@ export class TurnManager {
   };
 
   /**
-   * Posts the draft of a turn that ends from outside the floor, in the same commit. `text` is the posted text; '' for
-   * none.
+   * Posts the draft of the holder's turn before a person aborts or completes the turn's run, in the same commit. `text`
+   * is the posted text; '' for none.
    */
   keep(channel: ChannelId, agent: AgentId, by: string, completes = false): Kept {
     const floor = this.#ports.store.floors.state(channel);
@@ -336,8 +342,8 @@ export class TurnManager {
   }
 
   /**
-   * Meets the deadline of one channel. Resolves with the number of ticks in a row that did nothing; too many are a
-   * bug.
+   * Meets the deadline of one channel. Resolves with the number of ticks in a row that did nothing. Rejects when there
+   * are too many, or when the deadline stays.
    */
   async #meet(channel: ChannelId, { before, vain }: { before: Instant; vain: number }): Promise<number> {
     const { ok, state } = await this.apply(channel, { type: 'tick' });
@@ -391,7 +397,7 @@ class ShownDrafts {
     this.#alarm.noLaterThan(this.#ports.clock.now() + SHOWN_MS);
   }
 
-  /** Takes the turn's draft, when the command ends or interrupts the turn; `null` when there is none. */
+  /** Takes the turn's draft, when the command ends, pauses or interrupts the turn; `null` when there is none. */
   take(channel: ChannelId, floor: Floor | null, command: Command, at: Instant): TurnDraft | null {
     const broken = floor === null ? null : breakOf(floor, command, at);
     const draft = broken === null ? null : (this.#ports.takeDraft(channel) ?? this.#keptDraft(channel, floor));
@@ -421,7 +427,10 @@ class ShownDrafts {
     }
   }
 
-  /** Deletes the stored draft, in the same commit as the post. `byItself`: also when no draft is known to be stored. */
+  /**
+   * Deletes the stored draft, in the same commit as a command applied just before. `null` when no draft is known to be
+   * stored; `byItself`: deletes in any case.
+   */
   forget(channel: ChannelId, byItself: boolean): Promise<unknown> | null {
     this.#shown.delete(channel);
     const kept = this.#kept.get(channel) ?? (byItself ? {} : null);
@@ -461,7 +470,10 @@ class Signs {
     return { ok: true, state: floor, facts: [], effects: [] };
   }
 
-  /** Carries out the delayed sign of work, unless the next command reports later work. */
+  /**
+   * Carries out the delayed sign of work, unless the next command (`before`) is a text of the same turn with later
+   * work.
+   */
   take(channel: ChannelId, before: Command | null): Promise<unknown> | null {
     const sign = this.#signs.get(channel);
     if (sign === undefined) return null;
@@ -509,7 +521,7 @@ class KnownPlans {
     return [...changed.map(({ id }) => id), ...removed];
   }
 
-  /** Whether all resting floors follow these plans. */
+  /** Whether the stored hash says that all floors follow these plans. */
   #areKnown({ word }: Plans): boolean {
     return word !== null && this.#store.keyValues.recall(PLANS.owner, PLANS.name) === word;
   }

@@ -18,15 +18,17 @@ type RequesterSources = {
   readonly authorOf: (message: MessageId) => Requester | null;
 };
 
-/** The most facts that are read before those of the turn itself. */
+/** The most facts that are searched for the messages behind a turn that was granted without messages. */
 const LOOKED_AT = 1_000;
 
 /** The requester when no author is known. Work of this requester counts as untrusted. */
 const SOMEBODY: Requester = { id: '', name: 'somebody' };
 
 /**
- * The authors of all messages that a turn was given. A turn without messages, as after a hand-over, has the authors of
- * the messages that any agent got last: with its last prompt, or injected. A turn that an operator granted has none.
+ * The authors of all messages that a turn was given. A turn granted without messages, as after a hand-over, also has
+ * the authors of the messages that agents got last before it: with a prompt, or injected since. A turn that an operator
+ * granted without messages has only the authors of its own later messages. `SOMEBODY` is added when the search finds no
+ * messages.
  */
 export function requestersOf(floor: Floor | null, agent: AgentId, sources: RequesterSources): readonly Requester[] {
   const found = [...givenTo(floor === null ? null : findTurn(floor, agent))];
@@ -51,18 +53,23 @@ export function requestersOf(floor: Floor | null, agent: AgentId, sources: Reque
   return [...(isOwn ? [] : [SOMEBODY]), ...authorsOf(found, sources)];
 }
 
-/** The messages of a turn, answered or not. */
+/** The messages that a turn's agent was given, answered or not; empty without a turn. */
 export function givenTo(turn: Turn | null): readonly MessageId[] {
   return turn === null ? [] : [...turn.answered, ...[...turn.given, ...turn.injecting].map(({ id }) => id)];
 }
 
-/** The turns that were given one of these messages, as `agent epoch`. `newest`: facts of the floor, newest first. */
+/**
+ * The turns that were given a message that `isMeant` accepts, as `agent epoch`. `newest`: facts of the floor, newest
+ * first.
+ */
 export function turnsGiven(
   newest: Iterable<{ readonly fact: Fact }>,
   isMeant: (message: MessageId) => boolean,
 ): ReadonlySet<string> {
   const found = new Set<string>();
-  /** Agents that got such a message mid-turn. The grants of these turns are earlier facts, so they come later here. */
+  /**
+   * Agents that got such a message mid-turn. The grants of these turns are older facts, so the loop meets them later.
+   */
   const given = new Set<AgentId>();
   for (const { fact } of newest) {
     const isGiven = givenBy(fact).some(isMeant);
@@ -121,7 +128,7 @@ export const FLOOR_TEXTS: FactFields = {
   ),
 };
 
-/** Texts about a person's act that are stored. */
+/** Stored texts about a person's act, with the person's name. */
 export const IN_WORDS = {
   paused: (name: string): string => `${name} paused it`,
   aborted: (name: string): string => `aborted by ${name}`,
@@ -130,8 +137,8 @@ export const IN_WORDS = {
 };
 
 /**
- * The sequence numbers of facts with requests, runs and announcements of the work that is meant, and of the announced
- * decisions about its requests. `newest`: facts of the floor, newest first.
+ * The sequence numbers of facts with requests, runs and announcements of the work that `isMeant` accepts, and of the
+ * announced decisions about its requests. `newest`: facts of the floor, newest first.
  */
 export function toldOf(
   newest: Iterable<Pick<JournalEntry, 'seq' | 'at' | 'fact'>>,

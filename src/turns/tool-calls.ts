@@ -45,7 +45,7 @@ export type ToolCallRow = {
   readonly session: string;
   /** The id that the agent gave the call; `null` for none. */
   readonly agentCall: string | null;
-  /** Digest of tool, definition and input. */
+  /** Digest of tool, definition and input; for a call that the agent carries out, also of the request's text. */
   readonly digest: string;
   /** Digest of the server's definition of the tool; `null` for tools without a server. */
   readonly definition: string | null;
@@ -76,7 +76,7 @@ export type ToolCallRow = {
 /** A tool call with its seat, as `conch audit --json` prints it. */
 export type AuditRow = ToolCallRow & { readonly channel: ChannelId; readonly agent: AgentId; readonly aside?: true };
 
-/** The outcome of a call. `open`: not ended. `unknown`: a restart hid the outcome. */
+/** The outcome of a call. `open`: not ended. `unknown`: the call started and its result was lost. */
 export const CALL_ENDINGS = ['open', 'complete', 'error', 'unknown'] as const;
 
 type CallEnding = (typeof CALL_ENDINGS)[number];
@@ -85,7 +85,9 @@ type CallEnding = (typeof CALL_ENDINGS)[number];
 export type AuditWanted = {
   readonly channel?: ChannelId | undefined;
   readonly agent?: AgentId | undefined;
-  /** `people`: every call that people were asked about. */
+  /**
+   * `people`: calls that needed a person's decision, also undecided ones. Calls under an earlier decision are left out.
+   */
   readonly decision?: CallDecision | 'people' | undefined;
   readonly outcome?: CallEnding | undefined;
   /** Part of a tool's name, in any case. */
@@ -114,7 +116,7 @@ export type AlwaysAllowRule = {
   readonly by: string;
   readonly at: Instant;
   readonly until: Instant;
-  /** Number of calls that the rule allowed, among the newest calls of its seat. */
+  /** Number of calls that the rule allowed, among the newest facts of its seat. */
   readonly uses: number;
   readonly usedAt: Instant | null;
   /** The command that revokes this rule. */

@@ -11,16 +11,16 @@ import { decide } from './floor/decide.ts';
 import type { Attachment, StoredFact, StoredMessage } from '../engine/port.ts';
 import { defined } from '../lib/defined.ts';
 
-/** How a review stands, for one line. */
+/** The state of a review, as `reviewLine` writes it in one line. */
 export type ReviewStand = {
   readonly primary: AgentId;
   readonly iteration: number;
   readonly allowed: number;
   /** The agent whose turn it is; `null` between two turns and while the review waits. */
   readonly agent: AgentId | null;
-  /** What that turn is for. */
+  /** The purpose of the turn of `agent`. */
   readonly purpose: 'work' | 'review' | 'repair' | 'answers' | null;
-  /** The work changed during the last review, so its verdict counts for nothing. */
+  /** True when the work changed during the last review, so that its verdict counts for nothing. */
   readonly voided: boolean;
   /** The reason why the review waits. `asksPeople`: a person decides how it continues. */
   readonly waiting: { readonly why: string; readonly asksPeople: boolean; readonly until: Instant | null } | null;
@@ -42,7 +42,7 @@ export type ReviewView = ReviewStand & {
     readonly reappeared: number;
     readonly hasEnded: boolean;
   }[];
-  /** The open findings, at most 50. `reason`: why the primary agent disputes it. */
+  /** The open findings, at most 50. `reason`: why the primary agent disputes the finding. */
   readonly findings: readonly {
     readonly id: string;
     readonly severity: string;
@@ -91,7 +91,7 @@ export type FloorView = {
   readonly task?: TaskParts;
   /** Turns since usage was last reset, and their limit; `null` while no exchange is open. */
   readonly turns: { readonly used: number; readonly allowed: number } | null;
-  /** Obstacles to a grant now, longest-lasting first. Empty: the next speaker is granted the floor. */
+  /** Obstacles to a grant now, longest-lasting first. Empty: nothing blocks a grant. */
   readonly obstacles: readonly Obstacle[];
 };
 
@@ -271,12 +271,12 @@ export type Line = {
   readonly change: 'edited' | 'deleted' | null;
 };
 
-/** Finds the latest version of a person's message. */
+/** Finds the latest version of a message of a person or a program; `null` for an unknown id. */
 export type MessageReader<Row = InboxRow> = { message(id: MessageId): Row | null };
 
 /**
- * The lines with numbers above `after`, up to `upto`, oldest first, with people's latest texts. Deleted messages are
- * empty. An agent's name is its id. `newest`: facts of the floor, newest first; read only as far as needed.
+ * The lines with numbers above `after`, up to `upto`, oldest first, with the latest texts of messages. Deleted messages
+ * are empty. An agent's name is its id. `newest`: facts of the floor, newest first; read only as far as needed.
  */
 export function linesOf(
   newest: Iterable<JournalEntry>,
@@ -296,8 +296,8 @@ export function linesOf(
 }
 
 /**
- * The thread of an agent's line: that of the newest message that agents got before it in the exchange. Without a line,
- * the thread of the next text. `null` is the channel itself.
+ * The thread of an agent's line: that of the newest message that agents got before the line in the same exchange. For
+ * the line `null`, the thread of the next text. Returns `null` for the channel itself.
  */
 export function threadOf(
   newest: Iterable<Pick<JournalEntry, 'fact'>>,
@@ -323,7 +323,7 @@ export function changesSeats(fact: Fact): boolean {
   return type === 'configured' || type === 'seatCreated' || (type === 'disconnected' && fact.restart);
 }
 
-/** The messages that an agent must answer after this fact. */
+/** The messages that a fact gives to an agent to answer. */
 export function givenBy(fact: Fact): readonly MessageId[] {
   switch (fact.type) {
     case 'turnGranted':

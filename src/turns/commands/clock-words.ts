@@ -6,7 +6,7 @@ export function timeWords(at: Instant, now: Instant): string {
   return `${Math.abs(now - at) < HALF_DAY_MS ? '' : `${date} `}${time} UTC`;
 }
 
-/** Times less than this far from now are written without a date, in milliseconds. Such a time is unambiguous. */
+/** Milliseconds from now below which a time is written without its date. Such a time is unambiguous. */
 export const HALF_DAY_MS = 12 * 3_600_000;
 
 /** Formats a duration in milliseconds like a clock, rounded up to seconds: "1:12", "0:00", "1:02:03". */
@@ -19,14 +19,14 @@ export function clockWords(ms: number): string {
     : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(seconds % 60)}`;
 }
 
-/** A number with its noun: "1 message", "2 messages". */
+/** Returns a number with its noun: "1 message", "2 messages". */
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 /**
- * Returns a text as one line of at most `limit` characters, with "…" when cut. Never cuts inside a character. Removes
- * control characters, which could change a terminal.
+ * Returns a text as one line of at most `limit` characters, with "…" when cut. Never cuts inside a character. Replaces
+ * control characters, which could change a terminal, by spaces.
  */
 export function excerpt(text: string, limit = 60): string {
   const line = text

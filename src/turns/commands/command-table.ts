@@ -13,7 +13,7 @@ type ArgumentKind =
   | 'scope'
   | 'words';
 
-/** One argument of a command. A command has at most one argument of each kind, except `rest` arguments. */
+/** One argument of a command. A command has at most one argument of each kind. */
 export type Argument = {
   readonly name: string;
   readonly kind: ArgumentKind;
@@ -35,10 +35,10 @@ export type CommandOption = {
   readonly flag?: true;
 };
 
-/** The largest count that a command accepts. */
+/** The largest count that an argument accepts by default. */
 export const MAX_COUNT = 50;
 
-/** One operator command, the same on every platform. */
+/** One command, the same on every platform. */
 export type CommandRow = {
   /** One word, or a group and a word: "stop", "floor skip". */
   readonly path: string;

@@ -20,7 +20,7 @@ export type Floors = {
   message(id: MessageId): InboxRow | null;
 };
 
-/** The record of one command that changes something, refused or not. */
+/** The record of one command that only operators may use, refused or not. */
 export type Audit = {
   readonly channel: ChannelId;
   readonly by: string;
@@ -57,7 +57,7 @@ export type Approvers = { readonly only: readonly string[] } | { readonly not: r
 
 /** Commands about runs. The host of the runs implements it. */
 export type RunCommands = {
-  /** Runs a command of the group "run". `agent`: the named agent; `null`: the holder of the floor. */
+  /** Runs a command of the group "run". `agent`: the agent that the command names; `null` when it names none. */
   run(verb: RunVerb, agent: AgentId | null, request: Request): Answer | Promise<Answer>;
   /** Returns a summary of all runs of an agent. Returns `null` when it had none. */
   totals(agent: AgentId): string | null;
@@ -90,7 +90,7 @@ export type ReviewCommands = {
   status(request: Request): Answer;
   /** Shows the review as JSON, with the lines of its conversation after the line `count`. */
   export(request: Request): Answer;
-  /** Shows what changed since the reviewer looked last. */
+  /** Shows what changed since the last review; before the first one, the changes that are not committed. */
   diff(request: Request): Promise<Answer>;
   /** The agents of the reviews that messages open in a channel; `null` when the configuration names none. */
   agents(channel: ChannelId): { readonly primary: AgentId; readonly reviewer: AgentId } | null;
@@ -103,9 +103,12 @@ export type ReviewCommands = {
 
 /** Commands about trust in agents' folders. The starter of agents implements it. */
 export type TrustCommands = {
-  /** Trusts the files with this id for an agent. Without the id, or with an outdated one, only shows the files. */
+  /** Trusts the files with this id for an agent. Without the id, only shows the files. Refuses an outdated id. */
   trust(agent: AgentId, id: string | null, request: Pick<Request, 'channel' | 'person'>): Promise<Answer>;
-  /** Denies trust: the agent is not started with these files, and people are not asked again. */
+  /**
+   * Denies trust: the agent is not started with these files, and people are not asked about them again. Without an id,
+   * also revokes earlier decisions. Refuses an outdated id.
+   */
   distrust(agent: AgentId, id: string | null, request: Pick<Request, 'channel' | 'person'>): Promise<Answer>;
   /**
    * Returns the files in an agent's folder and whether they are trusted, in one line. Returns `null` for an agent
@@ -114,7 +117,7 @@ export type TrustCommands = {
   status(agent: AgentId): Promise<string | null>;
 };
 
-/** What commands read and change. */
+/** The parts of the program that commands read and change. */
 export type CommandContext = {
   readonly floors: Floors;
   readonly roster: Roster;
@@ -139,7 +142,7 @@ export type CommandContext = {
   readonly crews?: CrewCommands;
   /** Absent: no agent has a folder. */
   readonly trust?: TrustCommands;
-  /** Called for every command that tries to change something, refused ones included. */
+  /** Called after every command that only operators may use, refused or not. */
   audit?(entry: Audit): void;
 };
 
@@ -165,7 +168,10 @@ export function mayOperate(person: Person, operators: OperatorSet, never: readon
   );
 }
 
-/** One agent as `/agent list` shows it. `state`: the state of its session in words; of several sessions, the worst. */
+/**
+ * One agent as `/agent list` shows it. `state`: the state of its session in words; of several sessions, the state of
+ * greatest concern.
+ */
 export type RosterEntry = {
   readonly id: AgentId;
   readonly name: string;
@@ -178,11 +184,11 @@ export type RosterEntry = {
 /** The agents of this Conch, for the commands of the group "agent". The host of the agents implements it. */
 export type Roster = {
   list(): readonly RosterEntry[];
-  /** Returns facts about an agent, one line each. Returns `null` when there is no such agent. */
+  /** Returns facts about an agent, one line each. Returns `null` when the agent does not exist. */
   status(agent: AgentId): readonly string[] | null;
   /**
-   * Closes an agent's sessions, resets its error counters and opens the sessions again. Resolves after the first
-   * attempt.
+   * Closes an agent's open sessions, resets their error counters and opens them again. Resolves after the first
+   * attempt. Sessions at rest stay closed.
    */
   restart(agent: AgentId): Promise<{ readonly ok: boolean; readonly text: string }>;
 };

@@ -44,11 +44,14 @@ import { didYouMean } from '../../lib/nearest.ts';
 export type Operators = {
   /**
    * Parses a line, checks the person's rights, runs the command and answers. A refused command changes nothing; the
-   * answer says why. Rejects only when the floor cannot be written. `drawnFor`: the word of the question or turn that
-   * the pressed button was drawn for.
+   * answer says why. Rejects when the floor cannot be written. `drawnFor`: the word of the question or turn that the
+   * pressed button was drawn for.
    */
   run(channel: ChannelId, person: Person, line: string, drawnFor?: string): Promise<Answer>;
-  /** Returns why `run` would refuse the person now, or `null`. Called before a form is opened. */
+  /**
+   * Returns why `run` would refuse the person now, or `null`; `null` also for a line that is no command. Called before
+   * a form is opened.
+   */
   refusal(channel: ChannelId, person: Person, line: string, drawnFor?: string): string | null;
 };
 
@@ -62,7 +65,7 @@ export function createOperators(context: CommandContext): Operators {
       if (invocation.needs === 'read') return RUN[invocation.path]({ ...request, context });
       const answer =
         refusal === null ? await RUN[invocation.path]({ ...request, context }) : { ok: false as const, text: refusal };
-      // A form promises that its answer is shown to nobody.
+      // The record leaves out answers, because a form can promise that nobody is shown its answer.
       const told = invocation.path === 'answer' ? `/answer ${request.values.question ?? ''}`.trim() : line;
       context.audit?.({ channel, by: person.id, line: told, ...answer });
       return answer;
@@ -375,9 +378,9 @@ async function switchAgent({ person, context }: Call, type: 'enable' | 'disable'
 }
 
 /**
- * Answers exactly the question with the given number: another one may be open by the time the command arrives. A
- * button answers only the question that it was drawn for, even if another question has its number now. Without a
- * number nothing is decided, and the answer lists the open questions.
+ * Decides exactly the question with the given number: another question may be open by the time the command arrives. A
+ * button decides only the question that it was drawn for, even if another question has its number now. Without a number
+ * nothing is decided, and the answer lists the open questions.
  */
 async function decide(call: Call, view: FloorView, how: Choice | 'words'): Promise<Answer> {
   const { context, channel, drawnFor } = call;
@@ -409,7 +412,10 @@ async function decide(call: Call, view: FloorView, how: Choice | 'words'): Promi
 
 const NO_OPEN_REQUEST = 'No request is open here: /floor status shows the floor.';
 
-/** Returns why the answer is invalid, or `null`. Forms require valid words. Requests to run a call accept none. */
+/**
+ * Returns why the answer to an open question is invalid, or `null`. Forms require valid words. `/answer` is invalid for
+ * a request to run a call.
+ */
 function errorIn(
   { question, about }: Question,
   how: 'allow' | 'words',
@@ -441,7 +447,7 @@ async function carryOut({ channel, context }: Call, { holder }: FloorView, { com
   return { ok: true, text: `${did(applied.facts)}${after}` };
 }
 
-/** `agent`: the agent that the command was about. */
+/** Returns the answer to a refused command. `agent`: the agent that the command was about. */
 function refused(refusal: Refusal, agent: AgentId | undefined, context: CommandContext): Answer {
   if (refusal === 'stale-epoch') return { ok: false, text: OUTDATED.turn };
   const whom = agent === undefined ? {} : { agent: context.names.agent(agent) };

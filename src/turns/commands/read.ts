@@ -150,7 +150,7 @@ export function floorLine(view: FloorView, name: NameOf, now: Instant): string {
   return [`${sign} ${name(holder.agent)}${waits}`, ...work, ...left, next].join(' · ');
 }
 
-/** Returns each open question and how to answer it, one line each. */
+/** Returns each open request and how to answer it, one line each. */
 export function questionLines(view: FloorView, name: NameOf): readonly string[] {
   return askedOn(view).map(({ agent, isAside, question: { question, title, about } }) => {
     const who = `${name(agent)}${isAside ? '’s background run' : ''}`;
@@ -214,7 +214,10 @@ const CONDITIONS = {
 const MAX_HELD_SHOWN = 20;
 const TITLE_LENGTH = 100;
 
-/** Returns the obstacles that the first line of the status does not show. Without any, says why the floor rests. */
+/**
+ * Returns the obstacles to a grant that the first line of the status does not show. Leaves out a facilitator's open
+ * choice, and limits that were not announced yet. If nothing else blocks a grant, says why the floor rests.
+ */
 function notices(view: FloorView, name: NameOf): readonly string[] {
   const unsaid = view.obstacles.filter(({ why }) => !SAID_FIRST.has(why));
   const [first] = view.obstacles;
@@ -224,8 +227,8 @@ function notices(view: FloorView, name: NameOf): readonly string[] {
 const SAID_FIRST: ReadonlySet<Obstacle['why']> = new Set(['paused', 'taken', 'over-budget', 'facilitation', 'resting']);
 
 /**
- * Returns whether a person has to resume the floor, and can: the floor is paused; or a limit or a stop holds it, its
- * history is read, and agents are available.
+ * Returns whether `/floor resume` would continue the floor: the floor is paused; or nobody holds it, a limit or a stop
+ * blocks it, its history is read, and agents are available.
  */
 export function canResume({ condition, holder, obstacles }: FloorView): boolean {
   const isAny = (...kinds: readonly string[]): boolean => obstacles.some(({ why }) => kinds.includes(why));
@@ -233,7 +236,7 @@ export function canResume({ condition, holder, obstacles }: FloorView): boolean 
   return holder === null && isAny('limit', 'day-limit', 'stopped') && !isAny('catching-up', 'nobody-available');
 }
 
-/** Returns why no turn is granted now and how to continue, in one sentence. */
+/** Returns why no turn is granted now, and for most reasons how to continue. */
 export function obstacleWords(obstacle: Obstacle, name: NameOf): string {
   switch (obstacle.why) {
     case 'catching-up':

@@ -16,7 +16,10 @@ export type Limit = Frozen<z.infer<typeof limit>>;
 
 /** A question about files in an agent's folder. */
 export const trustAsked = { agent, id: z.string(), folder: z.string(), detail: z.string() };
-/** An operator's decision about the files in an agent's folder. `left`: not trusted, and not asked again. */
+/**
+ * The decision about the files in an agent's folder. `left`: not trusted, and not asked again. `null`: the question was
+ * withdrawn.
+ */
 export const trustAnswered = {
   agent,
   id: z.string(),
@@ -28,7 +31,10 @@ export const trustAnswered = {
 /** How a review ended. */
 export const REVIEW_OUTCOMES = ['passed', 'passed with notes', 'stalled', 'limit', 'failed', 'cancelled'] as const;
 
-/** A review waits for people. `positions`: the reviewer's last verdict, and the primary agent's last dispute. */
+/**
+ * A review waits for people. `positions`: the reviewer's last verdict, and the primary agent's reason for the last
+ * finding that it disputes; each left out if there is none.
+ */
 const reviewAsks = z.strictObject({
   kind: z.literal('reviewAsks'),
   id: z.string(),
@@ -40,8 +46,8 @@ const reviewAsks = z.strictObject({
 });
 
 /**
- * A line about a ticket of a crew. The next line with the same `about` edits the post of this line. `goesOn`: also when
- * other messages came between.
+ * A line about a ticket of a crew. It edits the post of the last line with the same `id` and `about`, if no message or
+ * other announcement came between. With `goesOn`, it edits that post in any case.
  */
 const ticketLine = z.strictObject({
   kind: z.literal('ticket'),
@@ -90,7 +96,7 @@ const FIELDS = {
   gap: { why: z.string() },
   /** The platform refused a text of the agent for good. */
   undelivered: { agent, why: z.string() },
-  /** A request for approval. `until`: when it is denied if nobody decides. */
+  /** A request for approval. `until`: deadline for the decision. */
   approval: { agent, ...questionSchema.omit({ shown: true, approval: true }).shape, until: instant.exactOptional() },
   /**
    * The decision that replaces a request. `approval`: the approval's id in the run. `callOutcome`: set once known.
@@ -105,7 +111,7 @@ const FIELDS = {
   },
   /** A request that was denied because nobody could be asked. */
   unasked: { agent, title: z.string(), why: z.string() },
-  /** The first tool of a run that the rules deny. */
+  /** The first call of a turn's run that the rules deny. */
   forbidden: { agent, title: z.string(), why: z.string() },
   /** The tools of an agent's server are unavailable, or available again. */
   toolsGone: { agent, server: z.string(), why: z.string() },
@@ -148,7 +154,10 @@ export type AnnouncementOf<K extends Kind> = Extract<Announcement, { readonly ki
 /** A setting that switches announcements on or off. */
 type Switch = { [S in keyof FloorSettings]: FloorSettings[S] extends boolean ? S : never }[keyof FloorSettings];
 
-/** `key`: default is the kind and the agent. `shownIf`: the setting that shows the announcement; default is always. */
+/**
+ * `key`: default is the kind and the agent; a list is put after the kind. `shownIf`: the setting that shows the
+ * announcement; default is always.
+ */
 type Rule<K extends Kind> = {
   readonly key?: (announcement: AnnouncementOf<K>) => string | readonly string[];
   readonly shownIf?: Switch;

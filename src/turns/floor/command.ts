@@ -103,7 +103,7 @@ const AGENT = {
   work: { ...act, open: z.number(), limitMs: z.number().exactOptional() },
   /** Reports usage of tokens and money, also after the end of the turn. */
   spend: { ...act, tokens: z.number(), costMicros: z.number(), use: modelUseSchema.exactOptional() },
-  /** `signalled`: whether the turn signal or the protocol's own end was seen. */
+  /** `signalled`: whether the turn signal was seen, or is not needed because the backend tells the end of an answer. */
   end: {
     ...act,
     outcome: z.enum(['completed', 'passed']),
@@ -119,12 +119,15 @@ const AGENT = {
     requestedBy: by.exactOptional(),
     /** The text of the messages that the turn answers. */
     prompt: z.string().exactOptional(),
-    /** The text of the model's first step. */
+    /** The text of the model's first step. Absent when empty, and for coding agents over ACP. */
     output: z.string().exactOptional(),
   },
   /** The holder requests approval; its generation waits. A request that nobody can be asked for is denied at once. */
   request: { ...act, ...asking },
-  /** The holder withdraws its request. `decided`: the person who continued or completed the run without an answer. */
+  /**
+   * The holder's request is closed without an answer. `decided`: the person who continued or completed the run. Absent:
+   * the agent withdrew the request.
+   */
   withdraw: { ...act, decided },
   /** The outcome of one injected message. `no-room`: a message that did not fit into the prompt. */
   injected: { ...act, id: message, outcome: z.enum(['injected', 'next-prompt', 'refused', 'no-room']) },
@@ -145,7 +148,7 @@ const SYSTEM = {
   disconnect: {},
   /** The process stood still for `ms` milliseconds. That time does not count. */
   standstill: { ms: z.number() },
-  /** The platform's history was read, or (`gap`) could not be. */
+  /** The platform's history was read. `gap`: why a part of it could not be read. */
   catchUp: { gap: z.string().exactOptional() },
   /** The channel shows the whole request, or (`why`) cannot show it; then the request is denied. */
   shown: { question: z.number(), key: z.string().exactOptional(), why: z.string().exactOptional() },
@@ -159,7 +162,10 @@ const SYSTEM = {
   tellAside: { agent, run: z.number().exactOptional(), what: z.string(), failed: z.literal(true).exactOptional() },
   /** A background run makes a request. `until`: deadline for the decision. */
   askAside: { agent, ...asking, until: instant.nullable() },
-  /** A background run withdraws its request, or is no longer failed. */
+  /**
+   * The request of a background run is closed without an answer, or the run is no longer failed. `decided`: as in
+   * `withdraw`.
+   */
   withdrawAside: { agent, decided },
   /** An operator completes the turn with its text so far. Its messages count as answered. */
   completeTurn: { ...act, by },
@@ -179,7 +185,7 @@ const SYSTEM = {
   answerTrust: { agent, id: z.string(), choice: z.enum(['trusted', 'left']), by: z.string() },
   /** Withdraws questions about an agent's files, except about the files `keeps` (`null`: withdraws all). */
   dropTrust: { agent, keeps: z.string().nullable() },
-  /** A review or a ticket begins: until its end it decides who speaks next. */
+  /** A review or a ticket begins. Until its end, it replaces the channel's order. */
   beginTask: taskPartsSchema.shape,
   /**
    * The task asks for a turn of an agent. `brief`: the agent's instructions. `fresh`: the agent gets a new session for

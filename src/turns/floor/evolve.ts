@@ -159,8 +159,8 @@ function changeTask(floor: Floor, change: (task: FloorTask) => FloorTask): Floor
 }
 
 /**
- * Removes the task with this id. Of two tasks, the other one stays open. After the last task, the rounds of the open
- * exchange count as used up for every agent.
+ * Removes the task with this id. Of two tasks, the other one stays open. After the last task, every agent has used up
+ * its rounds of the open exchange, if rounds are limited.
  */
 function taskOver(before: Floor, { id }: FactOf<'taskOver'>): Floor {
   const { task, ...floor } = before;
@@ -173,7 +173,7 @@ function taskOver(before: Floor, { id }: FactOf<'taskOver'>): Floor {
   return { ...floor, seats: floor.seats.map((seat) => ({ ...seat, taken: Math.max(seat.taken, rounds) })) };
 }
 
-/** The floor with the question about an agent's files changed or removed. */
+/** The floor with the question about an agent's files added, changed or removed. */
 function changeTrust(
   { trust = [], ...floor }: Floor,
   { agent, id }: Pick<TrustQuestion, 'agent' | 'id'>,
@@ -260,7 +260,7 @@ const MOST_AWAITED = 20;
 
 type AnsweredNotice = Extract<FactOf<'announced'>['announcement'], { kind: 'answered' }>;
 
-/** The agents that an announcement calls lost; `undefined` when the announcement is about something else. */
+/** The agents that an announcement calls lost; `undefined` for none. */
 function lostBy(announcement: FactOf<'announced'>['announcement']): readonly AgentId[] | undefined {
   if (announcement.kind === 'nobody') return announcement.lost?.agents;
   return announcement.kind === 'disconnect' ? [...(announcement.also ?? []), announcement.agent] : undefined;
@@ -412,7 +412,7 @@ function reported(floor: Floor, fact: Reported): Floor {
     : withTurn(floor, { ...turn, injecting, given, unseen: [...turn.unseen, message] });
 }
 
-/** A message that is being injected, or a message that did not fit into the prompt. */
+/** A message that is being injected, or a message that did not fit into the prompt; `undefined` for any other. */
 function beingGiven(floor: Floor, turn: Turn, { id, outcome }: Reported): Turn['unseen'][number] | undefined {
   if (outcome !== 'no-room') return turn.injecting.find((message) => message.id === id);
   return turn.given.some((message) => message.id === id) ? { id, line: floor.lines, addressed: [] } : undefined;
@@ -521,8 +521,8 @@ function stoodStill(before: Floor, fact: FactOf<'stoodStill'>): Floor {
 }
 
 /**
- * The floor after a standstill of the process: minutes are not counted, and background runs have more time for
- * decisions.
+ * The floor after a standstill of the process: minutes are not counted, and requests of background runs stay open
+ * longer.
  */
 function withoutMinutes(floor: Floor, ms: number): Floor {
   const { turn, parked, exchange, asides } = floor;
@@ -538,7 +538,7 @@ function withoutMinutes(floor: Floor, ms: number): Floor {
   };
 }
 
-/** The turn with its timeout, hard end, wait and operator's extension moved by `ms`. */
+/** The turn with its deadlines moved by `ms`. `extensions`: an operator's extension moves too. */
 function delayed(before: Turn, { ms, extensions }: FactOf<'stoodStill'>): Turn {
   const { extendedTo } = before;
   const isMoved = extensions === true && extendedTo !== undefined;
@@ -578,7 +578,10 @@ function turnBase(turn: Turn): TurnBase {
   };
 }
 
-/** The deadlines of a turn after a sign of work. An operator's extension moves both. */
+/**
+ * The timeout and the silence deadline of a turn after a sign of work; both `null` while work is open. An operator's
+ * extension moves both.
+ */
 function working(
   floor: Floor,
   turn: Pick<ActiveTurn, 'agent' | 'said' | 'openWork' | 'extendedTo'>,
@@ -592,7 +595,7 @@ function working(
   return { deadlineAt, silenceAt: autoDetectTurnEnd && hasSaid ? deadlineAt - timeoutMs + autoDetectSilenceMs : null };
 }
 
-/** The later of two ends: after a sign of work, and of an operator's extension. */
+/** The later of `endsAt` and the end of an operator's extension. */
 function noSooner({ extendedTo = 0 }: Pick<ActiveTurn, 'extendedTo'>, endsAt: Instant): Instant {
   return Math.max(extendedTo, endsAt);
 }

@@ -38,7 +38,7 @@ const fateSchema = z.discriminatedUnion('state', [
   z.strictObject({ state: z.literal('ignored'), rule: z.string() }),
 ]);
 
-/** The range of lines in a prompt, and the messages that the prompt asks to answer. */
+/** The lines of a prompt: after `afterLine`, up to `uptoLine`. `messages`: those that the prompt asks to answer. */
 const prompted = { agent, epoch: number, afterLine: number, uptoLine: number, messages: z.array(message) };
 const act = { agent, epoch: number };
 const answered = {
@@ -87,9 +87,9 @@ export const FACTS = {
   /** An exchange began, or the rounds of the open exchange began anew. */
   exchangeOpened: {},
   /**
-   * Usage counts from zero again. `person`: a person wrote, or a task began. `operator`: an operator started or resumed
-   * the floor, or granted a turn. `more`: an operator resumed the floor after a limit; after a day's limit, the day's
-   * usage also counts from zero. `midnight`: usage stays, and the day's limit ends.
+   * Usage counts from zero again, except for `midnight`. `person`: a person wrote, or a task began. `operator`: an
+   * operator started or resumed the floor, or granted a turn. `more`: an operator resumed the floor after a limit;
+   * after a day's limit, the day's usage also counts from zero. `midnight`: only the day's limit ends.
    */
   usageReset: { why: z.enum(['person', 'operator', 'more', 'midnight']), by: z.string().exactOptional() },
   exchangeClosed: {
@@ -138,9 +138,10 @@ export const FACTS = {
   /** The channel shows the whole request. From now on people can allow the request. */
   questionShown: { ...act, question: number },
   /**
-   * A request was closed. `by` is `null` when nobody could be asked. `choice` is `null` when the agent withdrew the
-   * request, or when a person continued or completed the run without answering the request. The generation continues
-   * under the same epoch; after a restart of Conch, the turn resumes under a new epoch.
+   * A request was closed. `by` is `null` when nobody could be asked, or when the channel could not show the whole
+   * request. `choice` is `null` when the agent withdrew the request, or when a person continued or completed the run
+   * without answering the request. The generation continues under the same epoch; after a restart of Conch, the turn
+   * resumes under a new epoch.
    */
   questionClosed: { ...act, ...answered },
   /** The holder's first tool call: a run begins, with a limit of steps and the person who caused it, if known. */
@@ -150,21 +151,21 @@ export const FACTS = {
     requestedBy: z.string().exactOptional(),
     /** The text of the messages that the turn answers. */
     prompt: z.string().exactOptional(),
-    /** The text of the model's first step. */
+    /** The text of the model's first step. Absent when empty, and for coding agents over ACP. */
     output: z.string().exactOptional(),
   },
   /** The turn of a run has ended. */
   runLeft: {
     ...act,
     outcome,
-    /** The text said in the turn. */
+    /** The text said in the turn; of a long text, the last 32,768 UTF-16 units. */
     result: z.string().exactOptional(),
     /** Why the agent was lost. */
     error: z.strictObject({ code: z.string(), message: z.string(), recoverable: z.boolean() }).exactOptional(),
   },
   /** A background run began. */
   asideBegun: { agent, run: number.exactOptional() },
-  /** A background run made a request. */
+  /** A background run made a request, or its agent was restarted while its request was open. */
   asideAsked: { agent, question: questionSchema, until: number.exactOptional() },
   /** The channel shows the whole request of a background run. */
   asideShown: { agent, question: number },
@@ -172,7 +173,7 @@ export const FACTS = {
   asideAnswered: { agent, ...answered },
   /** A background run was stopped, by a person or (`by` is `null`) by Conch. */
   asideStopped: { agent, by: z.string().nullable(), why: z.enum(ASIDE_ENDS).exactOptional() },
-  /** A background run ended. `report` is still to be posted. */
+  /** A background run ended. `report`: the text of a later fact `reported`. */
   asideEnded: { agent, report: z.string().exactOptional() },
   /** The report of a background run was posted, while nobody held the floor. */
   reported: { agent, line: number, text: z.string() },
@@ -212,7 +213,10 @@ export const FACTS = {
     asked: z.strictObject({ agent, answered: z.boolean() }).exactOptional(),
     /** The decision about a request that the agent made before it was restarted. */
     decided: decidedSchema.exactOptional(),
-    /** Set when a program or another agent ended the wait, and no person wrote. The turn then counts once more. */
+    /**
+     * Set when a program or another agent ended the wait, and no person wrote. The turn then counts once more, up to
+     * the limit of turns.
+     */
     fromProgram,
   },
   turnEnded: {
@@ -233,7 +237,10 @@ export const FACTS = {
      * Absent once as many turns have failed as the exchange allows.
      */
     uncounted: z.literal(true).exactOptional(),
-    /** Set when the agent gave no sign of work before the timeout. Its session ends and counts an error. */
+    /**
+     * Set when the agent gave no sign of work before the timeout. If its generation still runs, its session ends and
+     * counts an error.
+     */
     hung: z.literal(true).exactOptional(),
   },
   said: {
@@ -246,7 +253,7 @@ export const FACTS = {
   },
   worked: { ...act, open: number, limitMs: number.exactOptional() },
   spent: { ...act, tokens: number, costMicros: number, use: modelUseSchema.exactOptional() },
-  /** The fate of a message changed. `line`: set when this fact added the message to the conversation. */
+  /** The fate of a message was decided. `line`: set when this fact added the message to the conversation. */
   messageRouted: {
     id: message,
     fate: fateSchema,
@@ -255,7 +262,7 @@ export const FACTS = {
     order: z.string(),
     /** A program wrote the message. */
     fromProgram,
-    /** Set when the message found the floor free, and an agent was prompted with the message at once. */
+    /** Set when the message was routed to a free floor, and an agent was prompted with the message at once. */
     opens: z.literal(true).exactOptional(),
     /** The turn that was active at this time; `null` for none, and while the turn waits or is suspended. */
     holder: z.strictObject(act).nullable(),
@@ -276,20 +283,20 @@ export const FACTS = {
   },
   /** The epoch and the number of requests were raised after a backup was restored, so that none is used twice. */
   epochRaised: { by: number },
-  /** The connection to the platform was lost, or (`restart`) the process restarted, which interrupts an open turn. */
   /**
-   * `leftMs`: the time that the holder's turn has left from a restart, when its last sign of work is not known. Journals
+   * The connection to the platform was lost, or (`restart`) the process restarted, which interrupts an open turn.
+   * `leftMs`: set when a tool call was open at the restart; the milliseconds that the holder's turn has left. Journals
    * of earlier versions lack it, and count from the turn's start.
    */
   disconnected: { restart: z.boolean(), leftMs: number.exactOptional() },
   /**
    * The process stood still for `ms` milliseconds. The deadlines of turns, requests and the facilitator move by that
-   * time, and no budget of minutes counts that time. `extensions`: operators' extensions move too; journals of earlier
-   * versions lack it.
+   * time, and no budget of minutes counts that time. `extensions`: operators' extensions move too. Absent when no turn
+   * was extended, and in journals of earlier versions.
    */
   stoodStill: { ms: number, extensions: z.literal(true).exactOptional() },
   caughtUp: { gap: z.string().nullable() },
-  /** An agent's act that was refused, for the record. */
+  /** An agent's act that was refused. The fact changes nothing on the floor. */
   actRefused: {
     act: z.string(),
     agent,

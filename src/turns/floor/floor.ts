@@ -44,7 +44,10 @@ const seatSchema = z.strictObject({
   present: z.boolean(),
   /** The last line of the conversation that the agent was given. Its next prompt has the lines after that. */
   seenLine: z.number(),
-  /** Turns of the agent in the present rounds. Turns that another agent or a task asked for do not count. */
+  /**
+   * Rounds that the agent has used up. Turns that another agent or a task asked for, and turns marked `uncounted`, use
+   * none.
+   */
   taken: z.number(),
   /** Set when the configuration added the agent during this exchange. Such an agent comes last in the queue. */
   added: z.literal(true).exactOptional(),
@@ -53,7 +56,7 @@ const seatSchema = z.strictObject({
 /** Set on a message that a program wrote. */
 const fromProgram = z.literal(true).exactOptional();
 
-/** A message of the conversation, with its line and the agents that it addresses. */
+/** A message of the conversation, with its line or a later one, and the agents that it addresses. */
 export const linedSchema = z.strictObject({ id: message, line: z.number(), addressed: z.array(agent), fromProgram });
 
 /**
@@ -62,7 +65,7 @@ export const linedSchema = z.strictObject({ id: message, line: z.number(), addre
  */
 const givenSchema = z.strictObject({ id: message, begun: z.boolean() });
 
-/** Allowed calls whose outcome the floor does not know yet. */
+/** An allowed call whose outcome the floor does not know yet. */
 const allowedCall = z.strictObject({ approval: z.string(), answer: answerSchema });
 const allowedCalls = z.array(allowedCall).exactOptional();
 
@@ -87,7 +90,7 @@ const waitSchema = z.discriminatedUnion('reason', [
     ...waiting,
     of: z.strictObject({ agent, is: z.enum(['asked', 'granted', 'answered', 'silent']) }).optional(),
   }),
-  /** A person interrupted the turn. `graceEndAt`: deadline for the generation to stop; `null` once it has stopped. */
+  /** A message interrupted the turn. `graceEndAt`: deadline for the generation to stop; `null` once it has stopped. */
   z.strictObject({ reason: z.literal('human'), ...waiting, graceEndAt: instant.nullable() }),
   /** A request waits for people's decision. */
   z.strictObject({
@@ -132,7 +135,7 @@ const anyTurn = {
   stoodStillMs: z.number().exactOptional(),
   /** An operator extended the turn until this instant. */
   extendedTo: instant.exactOptional(),
-  /** How often people were told that the turn goes on after a restart. Absent: never. */
+  /** How often the announcement was made, shown or not, that the turn goes on after a restart. Absent: never. */
   recovered: z.number().exactOptional(),
   /** The agent's place in the queue after the turn; `null` for the end. */
   place: z.number().nullable(),
@@ -174,7 +177,10 @@ const turnSchema = z.discriminatedUnion('status', [
     leftMs: z.number(),
     wait: waitSchema,
   }),
-  /** A turn that a restart interrupted. It resumes when its agent is back and the channel's history is read. */
+  /**
+   * A turn that a restart interrupted. After the channel's history is read, it resumes when its agent is back, or is
+   * forfeited if `onRestart` says so.
+   */
   z.strictObject({
     status: z.literal('suspended'),
     ...anyTurn,
@@ -193,8 +199,8 @@ export const heldSchema = z.strictObject({
   /**
    * `turn`: held until the turn ends. `prompt`: until any agent is prompted. `next`: as `prompt`, but opens no
    * exchange, because an agent was prompted with the message and said nothing. `exchange`: until an agent observes the
-   * message; an unseen one opens another exchange. `agent`: until an agent is online. `start`: until the channel's
-   * history is read.
+   * message; a message that no agent observed opens another exchange. `agent`: until an agent is online. `start`: until
+   * the channel's history is read.
    */
   until: z.enum(['turn', 'prompt', 'next', 'exchange', 'agent', 'start']),
   /** `null` until the message is in the conversation; then its line, or a later one. */
@@ -205,7 +211,7 @@ export const heldSchema = z.strictObject({
 const exchangeSchema = z.strictObject({
   /** The start of the exchange, or the last reset of usage in it, moved on by the time of standstills. */
   openedAt: instant,
-  /** Turns in a row in which nothing was said. */
+  /** Turns in a row in which nothing was said. Turns marked `uncounted` are left out. */
   silent: z.number(),
   /** The floor's epoch when the exchange began. */
   since: z.number(),
@@ -217,7 +223,7 @@ const usageSchema = z.strictObject({
   costMicros: z.number(),
   /** Duration of closed exchanges, in milliseconds. The open exchange is not included. */
   ms: z.number(),
-  /** Turns that failed before their agent said anything. They do not count in `turns`. Absent: none. */
+  /** Failed turns that `turns` leaves out, because their agent said nothing. Absent: none. */
   failed: z.number().exactOptional(),
 });
 
@@ -238,9 +244,9 @@ const trustSchema = z.strictObject({
 });
 
 /**
- * A task on a floor: a review, or a ticket of a crew. Until its end it decides who speaks next. `key`: the key of its
- * machine. `primary`: the agent that works; `reviewer`: the agent that reviews, if any. `signals`: the words by which
- * they end their work. `within`: the id of the open task that rests until this task is over.
+ * A task on a floor: a review, or a ticket of a crew. Until its end, it replaces the channel's order. `key`: the key of
+ * its machine. `primary`: the agent that works; `reviewer`: the agent that reviews, if any. `signals`: the words by
+ * which they end their work. `within`: the id of the open task that rests until this task is over.
  */
 export const taskPartsSchema = z.strictObject({
   kind: z.enum(['review', 'ticket']),
@@ -276,7 +282,10 @@ export const floorSchema = z.strictObject({
   /** The last configuration. A new configuration changes only the settings in which it differs from the last. */
   configured: z.strictObject(configSchemas).nullable(),
   condition: z.enum(['resting', 'open', 'paused']),
-  /** Number of the last grant or resume. A fencing token: acts under an older number, except `spend`, are refused. */
+  /**
+   * Number of the last grant or resume. A fencing token: an act counts only under the epoch of its agent's turn, except
+   * `spend`.
+   */
   epoch: z.number(),
   /** The number of the last question to a facilitator. */
   asks: z.number(),
@@ -329,19 +338,28 @@ export const floorSchema = z.strictObject({
   /** The facilitator that is choosing the next speaker; `null` when none is. */
   facilitation: z.strictObject({ facilitator: agent, ask: z.number(), deadlineAt: instant }).nullable(),
   day: z.strictObject({ startedAt: instant, tokens: z.number(), costMicros: z.number(), ms: z.number() }),
-  /** The budget that ended the exchange. `until`: when the limit ends by itself; `null`: when a person acts. */
+  /**
+   * The budget that ended the exchange. `until`: when the limit ends by itself; `null` when it ends only by a message
+   * of a person, by an operator or by a new task.
+   */
   limit: z.strictObject({ budget: z.enum(BUDGETS), until: instant.nullable() }).nullable(),
-  /** True after a person stopped the floor. Held messages wait until a person writes, or an operator or a task acts. */
+  /**
+   * True after a person stopped the floor. Held messages wait until a person writes, an operator opens an exchange, or
+   * a task begins.
+   */
   stopped: z.boolean(),
   /** True from a start, or from a lost connection, until the channel's history is read. */
   catchingUp: z.boolean(),
-  /** True after people were told that no agent is available, until an agent is queued. */
+  /** True after the announcement, shown or not, that no agent is available, until an agent is queued. */
   outage: z.boolean(),
-  /** Set after people were told to address an agent by name, until a turn is granted. */
+  /** Set after the announcement, shown or not, that people must address an agent by name. Cleared by the next grant. */
   toldToName: z.literal(true).exactOptional(),
   /** The gaps in the history that count as one outage: how many were announced, and when the last one was. */
   gap: z.strictObject({ count: z.number(), at: instant }).exactOptional(),
-  /** The last announcement: its key, how often it was made, the agents that it calls lost. `null` after a message. */
+  /**
+   * The announcement that the next one with the same key edits: its key, how often it was made, the agents that it
+   * calls lost. `null` after a new line of the conversation.
+   */
   notice: z.strictObject({ key: z.string(), count: z.number(), lost: z.array(agent).exactOptional() }).nullable(),
 });
 

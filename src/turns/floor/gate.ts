@@ -11,7 +11,10 @@ export type Obstacle =
   | { readonly why: 'catching-up' }
   | { readonly why: 'paused' }
   | { readonly why: 'taken'; readonly agent: AgentId }
-  /** A reached limit that was announced. A person's message ends `limit`, midnight `day-limit`, an operator both. */
+  /**
+   * A reached limit that was announced. A person's message or a new task ends `limit`, midnight UTC ends `day-limit`,
+   * an operator ends both.
+   */
   | { readonly why: 'limit'; readonly budget: Limit['budget'] }
   | { readonly why: 'day-limit'; readonly budget: Limit['budget']; readonly until: Instant }
   /** A reached limit that was not announced yet. */
@@ -37,8 +40,8 @@ const BLOCKS = {
   next: ['catching-up', 'paused', 'taken', 'facilitation', 'resting'],
   turn: ['over-budget'],
   /**
-   * A held message that would open an exchange: with a new message of a person, or only messages of programs and old
-   * ones.
+   * Pending messages that would open an exchange. `person`: a new message of a person is among them, or an operator
+   * acts. `program`: neither.
    */
   person: ['catching-up', 'paused', 'taken', 'day-limit', 'nobody-available'],
   program: ['catching-up', 'paused', 'taken', 'limit', 'day-limit', 'stopped', 'nobody-available'],
@@ -85,7 +88,10 @@ function isBlocking<A extends Asker>(obstacle: Obstacle, asker: A): obstacle is 
   return blocks.includes(obstacle.why);
 }
 
-/** Obstacles to look for, longest-lasting first. `limit` finds `day-limit` and `over-budget`: at most one holds. */
+/**
+ * Obstacles to look for, longest-lasting first. `limit` also finds `day-limit` and `over-budget`: at most one of the
+ * three holds.
+ */
 const KINDS: readonly Obstacle['why'][] = [
   'catching-up',
   'paused',
@@ -142,7 +148,10 @@ function budgetReached(floor: Floor, at: Instant): Obstacle | null {
   return over === null ? null : { why: 'over-budget', ...over };
 }
 
-/** The reason of a message's fate when no agent is online. Only such messages are kept for an agent that returns. */
+/**
+ * The reason of a message's fate when no agent is online. Of unrouted messages, only these are held, until an agent is
+ * online.
+ */
 export const NOBODY = 'no agent available';
 
 /** IDLE agents that were alone are queued by the next message, so they count as available. */
@@ -173,7 +182,7 @@ export function isUnpriced(spent: Parameters<typeof pricedMicros>[0] & { readonl
   return spent.tokens > 0 && pricedMicros(spent) === null;
 }
 
-/** Duration of exchanges since usage was last reset, in milliseconds. */
+/** Duration of exchanges since usage was last reset, in milliseconds, without standstills of the process. */
 export function openMs({ usageSincePerson, exchange }: Floor, at: Instant): number {
   return usageSincePerson.ms + (exchange === null ? 0 : at - exchange.openedAt);
 }

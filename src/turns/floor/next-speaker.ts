@@ -14,7 +14,7 @@ export type Next =
   | { readonly kind: 'rest' }
   | { readonly kind: 'later' };
 
-/** The next speaker by the channel's order, for a free floor with an open exchange. */
+/** The next speaker by the open task or the channel's order, for a free floor with an open exchange. */
 export function nextUp(floor: Floor): Next {
   const asked = nextAsked(floor);
   if (asked !== null) return isGrantable(floor, asked) ? { kind: 'agent', agent: asked } : { kind: 'later' };
@@ -41,8 +41,8 @@ export function nextInTurn(floor: Floor): AgentId | null {
 }
 
 /**
- * The agents that would speak next in this exchange, in order. On a resting floor: the agents of the next exchange, as
- * far as no message calls them.
+ * The agents that would speak next in this exchange, in order. On a resting floor: the agents of the next exchange, if
+ * its message calls none.
  */
 export function upcoming(floor: Floor): readonly AgentId[] {
   const asked = nextAsked(floor);
@@ -53,7 +53,7 @@ export function upcoming(floor: Floor): readonly AgentId[] {
   return [...next];
 }
 
-/** The agent that was asked last and has not got the floor for its answer yet; `null` for none. */
+/** The agent that another agent asked last and that has not got the floor for its answer yet; `null` for none. */
 function nextAsked({ parked }: Floor): AgentId | null {
   const asker = parked.findLast((turn) => askOf(turn)?.is === 'asked');
   return asker === undefined ? null : (askOf(asker)?.agent ?? null);
@@ -72,7 +72,7 @@ export function policyOf({ settings, task }: Floor): Policy {
   return task === undefined ? POLICIES[settings.order] : TASK_POLICIES[task.kind];
 }
 
-/** Whether an agent could be granted the floor now. */
+/** Whether an agent is queued and connected. */
 export function isGrantable(floor: Floor, agent: AgentId): boolean {
   const seat = findSeat(floor, agent);
   return seat !== undefined && seat.status === 'QUEUED' && seat.present;
@@ -99,7 +99,7 @@ function inTurn(floor: Floor, rounds: number): readonly Seat[] {
   return rank === null ? due : due.toSorted((one, other) => rank(one, other) || placeOf(one) - placeOf(other));
 }
 
-/** Whether all agents had a turn and nothing was said in the last round. */
+/** Whether nothing was said in the last round, and each agent with turns left had a turn. */
 function isSilentRound(floor: Floor, due: readonly Seat[]): boolean {
   const silent = floor.exchange?.silent ?? 0;
   return silent >= floor.queue.length && due.every((seat) => seat.taken > 0);

@@ -33,7 +33,10 @@ export type Policy = {
   readonly heeds: readonly Caller[];
   /** True when a message opens an exchange; otherwise only an operator or a task does. */
   readonly opensForMessages: boolean;
-  /** True when every queued agent gets its rounds; otherwise only agents speak that are called or asked by a task. */
+  /**
+   * True when every queued agent gets its rounds; otherwise only agents speak that are called, or asked by a task or an
+   * agent.
+   */
   readonly goesRound: boolean;
   /** True when a message must name an available agent. Any other message goes to the default agent, or to nobody. */
   readonly needsName: boolean;

@@ -56,7 +56,7 @@ function amended({ id, change, holder, epoch }: FactOf<'messageAmended'>): reado
   return holder === null ? [] : [{ type: 'inject', agent: holder, epoch, message: id, observed: true, change }];
 }
 
-/** Cancels prompts of an interrupted turn; the resumed turn sends them again. */
+/** Cancels prompts and injections of a turn that a restart suspended. The resumed turn is prompted anew. */
 function cancelled({ turn }: Floor): readonly Effect[] {
   return turn?.status === 'suspended' ? [{ type: 'cancel', agent: turn.agent, epoch: turn.epoch }] : [];
 }
@@ -148,7 +148,7 @@ function receiptOf(fact: FactOf<'messageRouted'>): Extract<Effect, { type: 'rece
 
 /**
  * The receipt for each way of delivery. `observe`: none, because the message got its receipt while it was held.
- * `prompt`: only for a message that a prompt held at once.
+ * `prompt`: only for a message that was routed to a free floor.
  */
 const RECEIPT_OF = { prompt: 'held', inject: 'injected', interrupt: 'preempted', observe: null } as const;
 
@@ -164,7 +164,7 @@ export const RECEIPTS = {
 } as const;
 export type Receipt = keyof typeof RECEIPTS;
 
-/** An effect. Each becomes an outbox entry until it is done; `cancel` removes entries. */
+/** An effect. Each becomes outbox entries until it is done; `cancel` removes entries. */
 export type Effect =
   /** Prompts the holder with the lines after `afterLine` up to `uptoLine`, and with these messages. */
   | {
@@ -202,8 +202,8 @@ export type Effect =
   /** Passes a message to a queued or waiting agent as an observer, and to a holder that is not active. */
   | { readonly type: 'observe'; readonly agent: AgentId; readonly message: MessageId }
   /**
-   * Stops the generation of this epoch. `graceMs` 0 stops it by force. `hung`: also ends the session, which counts an
-   * error.
+   * Stops the generation of this epoch. `graceMs` 0 stops it by force. `hung`: if the generation still runs, also ends
+   * the session, which counts an error.
    */
   | {
       readonly type: 'interrupt';
@@ -227,7 +227,10 @@ export type Effect =
       readonly line: number;
       readonly text: string;
     }
-  /** With `repeat` of 2 or more, edits the announcement with this key. */
+  /**
+   * With `repeat` of 2 or more, edits the announcement with this key. A long request is not edited: a short one is
+   * posted.
+   */
   | { readonly type: 'announce'; readonly announcement: Announcement; readonly key: string; readonly repeat: number }
   /** A receipt. With `epoch`, the receipt is shown after all texts of that ended turn are posted. */
   | { readonly type: 'receipt'; readonly message: MessageId; readonly receipt: Receipt; readonly epoch?: number };

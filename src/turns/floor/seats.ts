@@ -58,16 +58,19 @@ export function isAllowed(from: Status, to: Status, trigger: Trigger): boolean {
   return ALLOWED.has(`${from} ${to} ${trigger}`);
 }
 
-/** Number of earlier lines in the first prompt of a new session, also of an agent that is new at a floor. */
+/**
+ * How far the first prompt of a new session reaches back, in lines; further if the agent was not given older lines. For
+ * a new seat, older lines count as given.
+ */
 export const LINES_FOR_NEWCOMERS = 50;
 
-/** The seat of an agent; `undefined` when it has none here. */
+/** The seat of an agent; `undefined` when the agent has none at this floor. */
 export function findSeat(floor: Floor, agent: AgentId): Seat | undefined {
   for (const seat of floor.seats) if (seat.agent === agent) return seat;
   return undefined;
 }
 
-/** The seat of an agent. Throws when it has none. */
+/** The seat of an agent. Throws when the agent has none at this floor. */
 export function seatOf(floor: Floor, agent: AgentId): Seat {
   const seat = findSeat(floor, agent);
   if (seat === undefined) throw new Error(`impossible: ${agent} has no seat in ${floor.channel}`);
@@ -203,19 +206,19 @@ export function restartedAsking({ always: _always, ...question }: Question): Que
   return { ...question, restarted: true };
 }
 
-/** A wait whose request is shown in the channel. */
+/** The wait after the channel showed its request. Waits for other reasons are returned unchanged. */
 export function shownWait(wait: Wait): Wait {
   return wait.reason === 'approval' ? { ...wait, question: { ...wait.question, shown: true } } : wait;
 }
 
-/** A wait whose generation has stopped. */
+/** The wait after its interrupted generation stopped. Waits for other reasons are returned unchanged. */
 export function stoppedWait(wait: Wait): Wait {
   return wait.reason === 'human' ? { ...wait, graceEndAt: null } : wait;
 }
 
 /**
- * A wait after a restart. Its generation no longer needs to stop, and its open request is dropped unless it outlives
- * the restart.
+ * The wait after a restart of Conch. A request that does not outlive the restart is over (`ready`). An interrupted
+ * generation no longer needs to stop.
  */
 export function cutWait(wait: Wait): Wait {
   if (wait.reason !== 'approval') return stoppedWait(wait);
@@ -224,7 +227,10 @@ export function cutWait(wait: Wait): Wait {
   return { ...wait, cut: true, question: lasting === 'answer' ? restartedAsking(wait.question) : wait.question };
 }
 
-/** A wait after a restart with the decision about its request; `null` when the generation continues. */
+/**
+ * The wait that a decision about its request ends after a restart; `null` when the generation continues. Keeps the
+ * decision (`decided`) when the agent was restarted, for the agent's next prompt.
+ */
 export function answeredWait(
   wait: Wait,
   { choice, reason }: Pick<DecidedRequest, 'reason'> & { readonly choice: Choice | null },
@@ -237,8 +243,7 @@ export function answeredWait(
 }
 
 /**
- * The id of the sessions for background runs of a channel. Channel ids contain no spaces, so it differs from every
- * channel's.
+ * The id of the sessions for background runs of a channel. Channel ids contain no spaces, so no channel has this id.
  */
 export function besideOf(channel: ChannelId): ChannelId {
   return `${channel}${BESIDE}`;
@@ -258,7 +263,7 @@ export function asideOf({ asides }: Floor, agent: AgentId): Aside | undefined {
 
 type AskingAside = Aside & Required<Pick<Aside, 'question'>>;
 
-/** The background run with this request. */
+/** The background run whose open request an answer is for; `undefined` for none. */
 export function asideAsking(
   { asides }: Floor,
   answer: { readonly question: number; readonly key?: string },
@@ -279,7 +284,9 @@ export const ASIDE_END_WORDS: Readonly<Record<(typeof ASIDE_ENDS)[number], strin
   unseated: 'its agent has no seat here, or is disabled',
 };
 
-/** An open request with its agent and epoch. For a background run the epoch is the run's number. */
+/**
+ * An open request with its agent and epoch. For a background run, the epoch is the run's number; `null` when unknown.
+ */
 export type FloorQuestion = {
   readonly agent: AgentId;
   readonly isAside: boolean;
@@ -341,7 +348,7 @@ export function askedBy(view: Asking, approval: string): Question | null {
   return askedOn(view).find(({ question }) => question.approval === approval)?.question ?? null;
 }
 
-/** The turn that is speaking; `null` when none is, or when it waits or is suspended. */
+/** The holder's turn while it is active; `null` for no turn, and while the turn waits or is suspended. */
 export function speaking({ turn }: Floor): ActiveTurn | null {
   return turn?.status === 'active' ? turn : null;
 }
@@ -352,7 +359,10 @@ export function isGenerating(turn: Turn): boolean {
   return turn.status === 'active' || (wait?.reason === 'approval' && !wait.ready && wait.cut !== true);
 }
 
-/** Messages that a turn's agent may not have: injections that failed or are not reported, and answers to its wait. */
+/**
+ * Messages that a turn's agent may not have: messages without room in a prompt, injections that failed or are not
+ * reported, and answers to its wait.
+ */
 export function missedBy(turn: Turn): Turn['unseen'] {
   return [...turn.unseen, ...turn.injecting, ...(waitOf(turn)?.answers ?? [])];
 }
@@ -370,7 +380,9 @@ export function turnWithout(turn: Turn, id: MessageId): Turn {
   return { ...turn, ...kept, wait: { ...turn.wait, answers: turn.wait.answers.filter(isOther) } };
 }
 
-/** Messages that a turn's agent got and said nothing after. Leaves out held messages, and those of another turn. */
+/**
+ * Messages that a turn's agent got and said nothing after. Leaves out messages that are held, or that another turn has.
+ */
 export function unclaimed(floor: Floor, turn: Turn): readonly MessageId[] {
   if (turn.given.length === 0) return [];
   const turns = turnsOf(floor);
@@ -392,8 +404,9 @@ export type Deadline =
   | { readonly kind: 'choose' | 'limit'; readonly at: Instant };
 
 /**
- * All deadlines of a floor, earliest first. Until the channel's history is read, waits and limits have none, because a
- * message may have come meanwhile; if a turn is suspended then, nothing has a deadline.
+ * All deadlines of a floor, earliest first. Until the channel's history is read, waits do not time out and limits do
+ * not end, because a message may have come meanwhile. If the holder's turn is suspended then, the floor has no
+ * deadline.
  */
 export function deadlines(floor: Floor): readonly Deadline[] {
   return running(floor).toSorted((a, b) => a.at - b.at);

@@ -36,7 +36,7 @@ const askedFieldSchema = z.strictObject({
 
 export type AskedField = Readonly<z.infer<typeof askedFieldSchema>>;
 
-/** What people must know about a call besides its input. Its texts have passed `visible`. */
+/** What people must know about a call besides its input. The texts of agents and servers have passed `visible`. */
 export const aboutSchema = z.strictObject({
   /** Id of the run. */
   run: z.string().exactOptional(),
@@ -55,7 +55,7 @@ export const aboutSchema = z.strictObject({
   says: z.string().nullable(),
   /** Who may decide, if not every operator. */
   who: z.string().exactOptional(),
-  /** Set when the session has read untrusted text and has private data, and the call could send that data out. */
+  /** Set when the session has read untrusted text, and the call could send private data or a secret out. */
   danger: z.literal(true).exactOptional(),
   /** An example of an answer, for a request that is answered in words. */
   answer: z.string().exactOptional(),
@@ -76,7 +76,7 @@ export type AboutCall = Readonly<z.infer<typeof aboutSchema>>;
 /** A request of an agent, in words for people. */
 export const askedApprovalSchema = z.strictObject({
   title: z.string(),
-  /** The whole input of the call, in words. */
+  /** The whole input of the call in words. For a paused run, also what each decision does. */
   detail: z.string(),
   about: aboutSchema.exactOptional(),
   /** Id of the approval in the run. Absent when the run itself is paused. */
@@ -108,7 +108,7 @@ export const questionSchema = z.strictObject({
   approval: askedApprovalSchema.shape.id,
 });
 
-/** The decision about a request, for readers. `choice` is `null` when nobody decided. */
+/** The decision about a request, as it is announced. `choice` is `null` when nobody decided. */
 export const answerSchema = z.strictObject({
   question: z.number(),
   title: z.string(),
@@ -143,8 +143,8 @@ export type Feedback = Readonly<z.infer<typeof feedbackSchema>>;
 export type DecidedRequest = Readonly<z.infer<typeof decidedSchema>>;
 
 /**
- * The outcome of an allowed call. `ms`: its duration. `unrun`: the call did not start. `unknown`: a restart hid the
- * outcome.
+ * The outcome of an allowed call. `ms`: its duration; `null` when unknown. `unrun`: the call did not start. `unknown`:
+ * the call started and its result was lost, such as by a restart.
  */
 export const callOutcomeSchema = z.strictObject({
   status: z.enum(['complete', 'error', 'unrun', 'unknown']),
@@ -168,7 +168,7 @@ export const modelUseSchema = z.strictObject({
   /** `retried`: the call failed and was repeated. `stopped`: the rest of the answer was not wanted. */
   outcome: z.enum(['answered', 'passed', 'failed', 'retried', 'stopped']),
   ms: z.number(),
-  /** The person whose message caused the call. */
+  /** Id of the person whose message caused the call. */
   requestedBy: z.string().exactOptional(),
   run: z.string().exactOptional(),
 });
@@ -189,7 +189,7 @@ export const floorSettingsSchema = z.strictObject({
   order: z.enum(ORDERS),
   /** Turns of each queued agent in one exchange; 0 for no limit. */
   rounds: z.number(),
-  /** The most turns of all agents since a person wrote, or an operator started, resumed or granted. */
+  /** The most turns of all agents since usage was last reset. Turns that a task asked for do not count. */
   maxTurns: z.number(),
   maxTurnMs: z.number(),
   waitTimeoutMs: z.number(),
@@ -215,7 +215,7 @@ export const floorSettingsSchema = z.strictObject({
 
 export type FloorSettings = z.infer<typeof floorSettingsSchema>;
 
-/** Settings of one seat. The order of a channel's list is the order of the queue. */
+/** Settings of one seat. Agents with equally many turns join the queue in the order of the channel's list. */
 export const seatSettingsSchema = z.strictObject({
   agent: z.string(),
   /** 1 precedes 10. */

@@ -28,7 +28,7 @@ type Values = Readonly<Record<string, string | number | null>>;
 type Row<K extends Kind> = {
   /** Returns one line for logs and the journal. */
   readonly note: (notice: AnnouncementOf<K>, name: NameOf) => string;
-  /** Returns values for names in the template, besides those of `sharedValues`. */
+  /** Returns values for names in the template, besides those of `sharedValues` or in place of them. */
   readonly values?: (notice: AnnouncementOf<K>, name: NameOf) => Values;
   /** Returns the text after the template. The configuration cannot change it. */
   readonly after?: (notice: AnnouncementOf<K>, name: NameOf) => string;
@@ -145,8 +145,8 @@ function noteFor<K extends Kind>(kind: K, notice: AnnouncementOf<K>, name: NameO
 
 /**
  * Returns the text of an announcement: its kind's template with names in braces replaced, and " (×3)" after
- * repetitions. A name without a value is removed with the space or ": " before it. An unknown name stays. "(s)"
- * becomes "s" or nothing, by the number before it. Returns `null` when the configuration switches the kind off.
+ * repetitions. A name without a value is removed with the space or ": " before it. An unknown name stays. "(s)" becomes
+ * "s" or nothing, by the last number before it. Returns `null` when the configuration switches the kind off.
  */
 export function announcementText(
   announcement: Announcement,
@@ -225,7 +225,7 @@ export function trustNote(
   return `${by ?? 'nobody'} ${choice === 'trusted' ? 'trusts' : 'does not trust'} the files ${id} of ${name(agent)}`;
 }
 
-/** Returns the start of the answer: "✅ ann trusts". */
+/** Returns the start of the text about a decided question: "✅ ann trusts". */
 function trustWords({ choice, by }: AnnouncementOf<'trustAnswered'>): string {
   if (choice === null || by === null) return '⌛ No longer needed: a decision about';
   const who = inline(excerpt(by, HEADING_LENGTH));
@@ -249,7 +249,7 @@ const REVIEW_ENDS: Readonly<Record<AnnouncementOf<'reviewOver'>['outcome'], stri
   cancelled: '⏹ Review cancelled',
 };
 
-/** Returns how a review stands: "🔁 2 of 10 · qa reviews dev's work". */
+/** Returns the state of a review in one line: "🔁 2 of 10 · qa reviews dev's work". */
 export function reviewLine(
   { iteration, allowed, primary, agent, purpose, voided, waiting, outcome, sameModel }: ReviewStand,
   name: NameOf,

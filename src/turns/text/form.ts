@@ -8,6 +8,7 @@ export type FilledForm = Readonly<Record<string, string | readonly string[]>>;
 
 /**
  * Returns the words that answer a form: "name=Ann colour=red". Empty values are left out. Ambiguous values are quoted.
+ * When all values are empty, returns the first field without a value: "name=".
  */
 export function formWords(filled: FilledForm): string {
   const pairs = Object.entries(filled).flatMap(([name, value]) => {
@@ -51,7 +52,7 @@ export function filledIn(words: string, names: readonly string[]): ReadonlyMap<s
   return values;
 }
 
-/** Returns example words for a form. `<name>` for a form with one field. */
+/** Returns example words for a form: "name=… colour=red". `<name>` for a form with one field; "done" without fields. */
 export function exampleWords(form: readonly AskedField[]): string {
   const [only] = form;
   if (only === undefined) return 'done';
@@ -66,7 +67,9 @@ function fieldFacts(field: AskedField): string {
   return [required ? 'required' : 'may be left out', ...takenBy(field), ...fallback].join(', ');
 }
 
-/** Returns the hint beside a drawn field: the server's hint, and what the field accepts. */
+/**
+ * Returns the hint beside a drawn field: the server's hint, and what the field accepts, unless its control shows that.
+ */
 export function fieldHint(field: AskedField): string {
   const { hint, kind, options, format } = field;
   const isPlain = options.length > 0 || kind === 'boolean' || (kind === 'text' && format === undefined);

@@ -9,7 +9,7 @@ type Addressee = { readonly id: AgentId; readonly name: string };
 /**
  * Returns the agents that a person's text addresses, in the order of first mention. Counts "@id" and "@Name" anywhere,
  * and an id or name at the start before ":" or "," ("dev: …", "dev, qa: …"). Case-insensitive; the longest name wins.
- * Ignores names without "@" elsewhere, e-mail and web addresses, code and quotes.
+ * Ignores names without "@" elsewhere, e-mail and web addresses, code and block quotes.
  */
 export function addressedIn(text: string, agents: readonly Addressee[]): AgentId[] {
   const words = folded(text);
@@ -21,7 +21,7 @@ export function addressedIn(text: string, agents: readonly Addressee[]): AgentId
 
 /**
  * Returns the agents that an agent's text mentions by "@id" or "@Name". Sentences with thanks do not count, nor does
- * text in addresses, code and quotes.
+ * text in addresses, code and block quotes.
  */
 export function mentionsIn(text: string, agents: readonly Addressee[]): AgentId[] {
   if (!AT.test(text)) return [];
@@ -81,7 +81,7 @@ type SignalEnd = {
   readonly argument: string | null;
 };
 
-/** Matches the characters without which a text addresses nobody. */
+/** Matches "@", ":" and ",". Every text that addresses an agent has one of these characters. */
 const ADDRESSING = /[@:,]/;
 /** Matches "@" and its variants that Unicode normalization converts to "@". */
 const AT = /[@\uFE6B\uFF20]/u;
@@ -89,7 +89,7 @@ const FIRST_WORD = /[\p{L}\p{N}]+/u;
 const QUESTION_END = /\?["'”’)\]*_]*$/;
 const THANKS = /\b(?:thanks?|thx|cheers|kudos|well done|(?:nice|good|great) (?:work|job|catch)|danke|merci|gracias)\b/;
 
-/** Returns the sentences of a text outside code and quotes, normalized and in lower case. */
+/** Returns the sentences of a text outside code and block quotes, normalized and in lower case. */
 function sentencesOf(text: string): readonly string[] {
   const pieces = withoutCode(folded(text)).split(/(?<=[.!?…]["'”’)\]*_]*)\s+|\n+/);
   return pieces.map((piece) => piece.trim()).filter((piece) => piece !== '');
@@ -101,7 +101,9 @@ type Names = {
   readonly lengths: readonly number[];
 };
 
-/** A character that continues a word. Scripts without spaces do not count: "@devさん" mentions dev. */
+/**
+ * A character that continues a word. Chinese, Japanese, Korean and Thai letters do not count: "@devさん" mentions dev.
+ */
 const LETTER =
   /[[\p{L}\p{M}\p{N}_]--[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}]]/v;
 const BEFORE_AT = new RegExp(`(?:${LETTER.source}|[+%@])$`, 'v');
@@ -120,7 +122,10 @@ function namesOf(agents: readonly Addressee[]): Names {
   return { agents: known, lengths };
 }
 
-/** A pass word with what texts are compared to: its first word, and all its words without punctuation. */
+/**
+ * The parts of a pass word that texts are compared with, in lower case: its first word, and all its words without
+ * punctuation.
+ */
 type PassWord = { readonly first: string; readonly plain: string };
 
 const passWordsOf = foundOnce((words: readonly string[]): readonly PassWord[] =>
@@ -179,7 +184,10 @@ function skip(text: string, from: number): number {
   return space.lastIndex;
 }
 
-/** Returns the longest name that stands as a whole word at the position. */
+/**
+ * Returns the agent with the longest name that stands as a whole word at the position, and where the name ends; `null`
+ * for none.
+ */
 function nameAt(text: string, at: number, names: Names): { readonly agent: AgentId; readonly end: number } | null {
   for (const length of names.lengths) {
     const agent = names.agents.get(text.slice(at, at + length));
@@ -189,7 +197,7 @@ function nameAt(text: string, at: number, names: Names): { readonly agent: Agent
   return null;
 }
 
-/** Returns the text without code, quotes and web addresses. */
+/** Returns the text without code, block quotes and web addresses. */
 function withoutCode(text: string): string {
   let fence: Fence | null = null;
   const lines = text.split('\n').map((line) => {
@@ -343,7 +351,10 @@ function linesOf(
 
 type Word = { readonly text: string };
 
-/** Returns the index of the word from which a line holds only signals and their arguments; `words.length` for none. */
+/**
+ * Returns the index of the word from which a line holds only signals and their arguments; `words.length` for none.
+ * `argument`: the last one; `null` for none.
+ */
 function lastSignal(
   words: readonly Word[],
   signal: string,

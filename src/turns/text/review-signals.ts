@@ -5,7 +5,10 @@ import { fenceAfter, isQuote } from './split.ts';
 import type { Fence } from './split.ts';
 
 export const REVIEW_VERDICTS = ['pass', 'revise', 'fail'] as const;
-/** Purposes of a review's turn. `repair`: its agent gave no usable verdict. `answers`: it left findings unanswered. */
+/**
+ * Purposes of a review's turn. `repair`: the reviewer gave no usable verdict and is asked again. `answers`: the primary
+ * agent left findings unanswered and is asked again.
+ */
 export const TURN_PURPOSES = ['work', 'review', 'repair', 'answers'] as const;
 const SEVERITIES = ['blocker', 'major', 'minor', 'note'] as const;
 /** The most findings that a reviewer may report in one verdict. */
@@ -42,16 +45,22 @@ export type SignalWords = Frozen<z.infer<typeof signalWordsSchema>>;
 
 type Signal = 'done' | (typeof REVIEW_VERDICTS)[number] | null;
 
-/** What the end of an answer signals. `broken`: why its text holds no usable signal, for the agent to read. */
+/**
+ * The signal at the end of an answer; `null` for none. `broken`: why the text holds no usable signal, for the agent to
+ * read.
+ */
 export type Signalled = { readonly signal: Signal; readonly broken?: string };
 
 /** The word by which a reviewer asks for another iteration. */
 export const REVISE = 'REVISE';
 
-/** The lines of a text, trimmed and without the empty ones. Lines in code or in quotes are blanks. */
+/** Lines as `ownLines` returns them. */
 type OwnLines = readonly string[];
 
-/** The lines that are not empty, without white space around them. A line in code or in a quote stands as a blank. */
+/**
+ * Returns the lines that are not empty, without white space around them. Each line in code or in a block quote becomes
+ * one space.
+ */
 export function ownLines(text: string): OwnLines {
   let fence: Fence | null = null;
   const lines: string[] = [];
@@ -65,9 +74,9 @@ export function ownLines(text: string): OwnLines {
 }
 
 /**
- * The signal of the primary agent: DONE or FAIL, alone on the last line that is not empty. In code, in a quote, within
- * a line or in another case, such a word is text. `lines` must not have the turn signal. `broken`: the signal stands
- * only on an earlier line, or both signals stand in the text.
+ * The signal of the primary agent: DONE or FAIL, alone on the last line that is not empty. In code, in a block quote,
+ * within a line or in another case, such a word is text. `lines` must not have the turn signal. `broken`: the signal
+ * stands only on an earlier line, or both signals stand in the text.
  */
 export function signalOfPrimary(lines: OwnLines, { done, fail }: SignalWords): Signalled {
   return signalIn(lines, { [done]: 'done', [fail]: 'fail' });
@@ -108,7 +117,7 @@ const FINDING = /^(?:[-*]\s+)?(?:(?<id>F\d+)\s+)?\[(?<severity>blocker|major|min
 const PLACE = /^(?<file>[\w@./-]*[./][\w@./-]+?)(?::(?<line>\d+))?:?\s+(?<title>\S.*)$/;
 const ANSWER = /^(?:[-*]\s+)?(?<id>F\d+):\s*(?<answer>fixed|disputed)\b[\s:,.-]*(?<reason>.*)$/i;
 
-/** At most 50 findings that an answer reports in lines such as "[major] src/a.ts:12 It breaks". */
+/** The first 50 findings that an answer reports in lines such as "[major] src/a.ts:12 It breaks". */
 export function findingsIn(lines: OwnLines): readonly ReportedFinding[] {
   return groupsIn(lines, FINDING)
     .slice(0, MOST_FINDINGS)
@@ -122,7 +131,7 @@ export function findingsIn(lines: OwnLines): readonly ReportedFinding[] {
     });
 }
 
-/** At most 50 answers of the primary agent to findings, in lines such as "F1: disputed: it is meant so". */
+/** The first 50 answers of the primary agent to findings, in lines such as "F1: disputed: it is meant so". */
 export function answersIn(lines: OwnLines): readonly AnsweredFinding[] {
   return groupsIn(lines, ANSWER)
     .slice(0, MOST_FINDINGS)
@@ -140,18 +149,21 @@ function groupsIn(lines: OwnLines, pattern: RegExp): readonly Readonly<Record<st
   });
 }
 
-/** Where a finding is, as words before its title: "src/a.ts:12 "; empty when that is not known. */
+/** The place of a finding, as words before its title: "src/a.ts:12 "; empty when the file is not known. */
 export function placeWords({ file, line }: Pick<ReportedFinding, 'file' | 'line'>): string {
   return file === undefined ? '' : `${file}${line === undefined ? '' : `:${line}`} `;
 }
 
-/** A finding as a line of a text: "F1 [major] src/a.ts:12 It breaks". `findingsIn` reads it. */
+/**
+ * A finding as a line of a text: "F1 [major] src/a.ts:12 It breaks". The detail follows the title. `findingsIn` reads
+ * the line.
+ */
 export function reportLine({ id, severity, title, detail, ...place }: ReportedFinding): string {
   const both = [title, detail ?? ''].filter((each) => each !== '').join(': ');
   return `${id === undefined ? '' : `${id} `}[${severity}] ${placeWords(place)}${both.replaceAll(/\s+/g, ' ')}`;
 }
 
-/** An answer to a finding as a line of a text: "F1: disputed: it is meant so". `answersIn` reads it. */
+/** An answer to a finding as a line of a text: "F1: disputed: it is meant so". `answersIn` reads the line. */
 export function answerLine({ id, answer, reason }: AnsweredFinding): string {
   return `${id}: ${answer}${reason === undefined ? '' : `: ${reason.replaceAll(/\s+/g, ' ')}`}`;
 }

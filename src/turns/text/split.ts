@@ -7,13 +7,13 @@ export type TextRendering = {
   /** Returns the maximum length of a post in a channel, in UTF-16 units. */
   readonly textLimit: (channel: ChannelId) => number;
   /**
-   * Returns the length above which an agent's text stays one post, shown as a file. `null` or absent: long texts are
-   * split.
+   * Returns the length, in UTF-16 units, above which an agent's text stays one post, shown as a file. `null` or absent:
+   * long texts are split.
    */
   readonly fileAbove?: (channel: ChannelId) => number | null;
   /**
-   * Returns the maximum length of a question in one post. It is shorter, because the answer later replaces the
-   * question in one message. Default: `textLimit`.
+   * Returns the maximum length of a question in one post, in UTF-16 units. It is shorter, because the answer later
+   * replaces the question in one message. Default: `textLimit`.
    */
   readonly questionLimit?: (channel: ChannelId) => number;
   /** Returns the text of an announcement, or `null` when the configuration switches it off. */
@@ -22,9 +22,9 @@ export type TextRendering = {
 
 /**
  * Splits a text into parts of at most `limit` UTF-16 units. Splits at the end of a paragraph, else of a line, a
- * sentence or a word. Splits inside a character (grapheme) only if it is longer than a part. A code fence that is
- * split is closed and opened again with its language. Nothing else is added. Only white space at the cuts is removed.
- * A text that fits is returned unchanged; a blank text gives no parts.
+ * sentence or a word. Splits inside a character (grapheme) only if it is longer than a part. A code fence that is split
+ * is closed and opened again with its language. Nothing else is added. Only white space at the cuts and at the end is
+ * removed. A text that fits is returned unchanged; a blank text gives no parts. Throws for a limit below 2.
  */
 export function splitText(text: string, limit: number): string[] {
   if (!Number.isSafeInteger(limit) || limit < 2) {
@@ -145,8 +145,8 @@ function wordEnd(
 }
 
 /**
- * Returns the last character boundary up to `latest`. Returns a place inside a character if it is longer than the
- * part.
+ * Returns the last character boundary up to `latest`. Returns a place inside a character if the character is longer
+ * than the part.
  */
 function graphemeEnd(text: string, start: number, latest: number): number {
   const space = text.slice(start, latest + 64);
@@ -262,12 +262,15 @@ function afterRuns(fence: Fence | null, line: string): Fence | null {
 
 type ChannelEffect = Exclude<Effect, { readonly type: 'cancel' }>;
 
-/** `texts`: one for each message. `key` and `repeats`: the announcement that the messages edit. */
+/**
+ * `texts`: one for each post; `null` for an effect without a text. `key` and `repeats`: the announcement that the posts
+ * edit.
+ */
 type Written = { readonly texts: readonly (string | null)[]; readonly key: string | null; readonly repeats: number };
 
 /**
- * Returns the messages of an effect, and the announcement that they edit. A repeated long question is not edited: a
- * short message below it is posted.
+ * Returns the posts of an effect, and the announcement that they edit. A repeated request for approval that is long
+ * edits nothing: a short post below it is made.
  */
 export function writtenOf(channel: ChannelId, effect: ChannelEffect, rendering: TextRendering): Written {
   const texts = textsOf(channel, effect, rendering);
@@ -293,7 +296,8 @@ function textsOf(channel: ChannelId, effect: ChannelEffect, rendering: TextRende
 const NUMBER_LENGTH = 20;
 
 /**
- * Splits a question. Each part after the first begins with its number, so that nobody takes it for the whole question.
+ * Splits a question. Each part after the first begins with its number, so that nobody takes the part for the whole
+ * question.
  */
 function numbered(text: string, limit: number): readonly string[] {
   const parts = splitText(text, limit);

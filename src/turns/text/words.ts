@@ -38,7 +38,10 @@ export function isDiff(detail: string): boolean {
   return /^@@ -\d/m.test(detail);
 }
 
-/** Returns how to decide about a question, one line each: commands, offered rules, who decides, the deadline. */
+/**
+ * Returns how to decide about a question, one line each: commands, offered rules, who decides, the deadline. Empty for
+ * a question without deadline and details.
+ */
 export function answersAsked(asked: AskedQuestion, agent: string): readonly string[] {
   const { about, always = [], until } = asked;
   if (until === undefined && about === undefined) return [];
@@ -209,7 +212,7 @@ export function blockOf(detail: string): string {
   return detail === '' ? '' : `\n\`\`\`${language}\n${detail}\n\`\`\``;
 }
 
-/** Returns a cause as one line, or `null` for an empty one. */
+/** Returns a cause as one line of at most 200 characters, or `null` for an empty cause. */
 export function reason(text: string): string | null {
   return text.trim() === '' ? null : excerpt(text, REASON_LENGTH);
 }

@@ -53,8 +53,9 @@ export function start(decision: DecisionBuilder): Refusal | null {
 }
 
 /**
- * Grants the floor to an agent now, or the next turn, for an operator. Resumes the agent's waiting turn, if any. A
- * ticket gives its worker no other turn, because the worker's files may be under test.
+ * Grants the floor to an agent for an operator: now if no turn is active, else as the next turn. Ends the holder's turn
+ * if it waits. Resumes the agent's own waiting turn instead. Refused on the floor of a ticket, because the worker's
+ * files may be under test.
  */
 export function grantTo(decision: DecisionBuilder, { agent, feedback }: CommandOf<'grant'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
@@ -71,7 +72,10 @@ export function grantTo(decision: DecisionBuilder, { agent, feedback }: CommandO
   return giveTo(decision, agent, feedback);
 }
 
-/** Resumes a waiting turn for an operator. A parked turn resumes as soon as the floor is free. */
+/**
+ * Resumes a waiting turn for an operator. A parked turn resumes as soon as the floor is free. Refused while a
+ * generation is stopping or a request is open.
+ */
 function overrideWait(decision: DecisionBuilder, agent: AgentId): Refusal | null {
   const { turn } = decision.floor;
   if (turn?.agent === agent) {
@@ -121,7 +125,7 @@ export function resumeFloor(decision: DecisionBuilder, { by, epoch }: CommandOf<
     decision.record({ type: 'exchangeOpened' });
   } else if (exchange !== null) return 'nothing-to-resume';
   else {
-    // A held message of before the stop opens no exchange by itself.
+    // Messages that the stop kept open no exchange by themselves.
     const isBegun = (stopped || held.length === 0) && beginsAgain(decision);
     if (!isBegun && held.length === 0) return 'nothing-to-resume';
   }
@@ -184,8 +188,8 @@ export function choose(decision: DecisionBuilder, command: CommandOf<'choose'>):
 }
 
 /**
- * Continues with the facilitator's choice, or by round-robin without a usable choice. A choice that comes before the
- * history is read counts for nothing: the facilitator is asked again later.
+ * Continues with the facilitator's choice. Without a usable choice, a called agent or the next agent in turn follows. A
+ * choice that comes before the history is read counts for nothing: the facilitator is asked again later.
  */
 export function facilitatorAnswered(
   decision: DecisionBuilder,

@@ -53,8 +53,8 @@ function meet(decision: DecisionBuilder, due: Deadline): void {
 }
 
 /**
- * Ends a turn at its timeout or hard end. The agent is queued again. After a hang, the agent gets no turn until its
- * session is back.
+ * Ends a turn at its timeout or hard end. The agent is queued again. After a hang, the agent gets no turn until it
+ * joins again.
  */
 function expire(decision: DecisionBuilder, turn: Turn): void {
   const { agent } = turn;
@@ -66,7 +66,7 @@ function expire(decision: DecisionBuilder, turn: Turn): void {
 
 /**
  * Whether the agent gave no sign of work before the timeout. A turn at its hard end with recent work did not hang, nor
- * did a suspended one.
+ * did a suspended turn, or a turn with an open call whose end is not known.
  */
 function isHung(turn: Turn, { at, timeoutMs }: { readonly at: Instant; readonly timeoutMs: number }): boolean {
   if (turn.status !== 'active' || turn.deadlineAt === null) return false;

@@ -69,8 +69,8 @@ export class DecisionBuilder {
 
   /**
    * Announces an event. The announcement edits the channel's last one when both have the same key. These always edit
-   * their earlier announcement: answers, requests after a restart, lines about tickets with `goesOn`, later recoveries
-   * of one turn, and later gaps within `SAME_OUTAGE_MS`.
+   * their earlier announcement: decisions, requests after a restart, lines about tickets with `goesOn`, later
+   * recoveries of one turn, and later gaps within `SAME_OUTAGE_MS`.
    */
   announce(announcement: Announcement): void {
     const key = announcementKey(announcement);
@@ -195,7 +195,8 @@ export function isOverBudget(decision: DecisionBuilder): boolean {
 }
 
 /**
- * Grants the floor to a queued agent with all pending messages. An agent that was asked keeps its place in the queue.
+ * Grants the floor to a queued agent with all pending messages. An agent that another agent asked keeps its place in
+ * the queue.
  */
 export function grant(decision: DecisionBuilder, agent: AgentId, feedback?: Feedback): void {
   const askedBy = askerOf(decision.floor, agent);

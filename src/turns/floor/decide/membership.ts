@@ -11,7 +11,10 @@ import { asideOf, findSeat, findTurn, seatOf, waitOf } from '../seats.ts';
 import type { AgentId, FloorSettings, SeatSettings } from '../settings.ts';
 import { defined } from '../../../lib/defined.ts';
 
-/** Connects an agent. An assigned agent is queued, and its open turn continues. A disabled agent is only marked. */
+/**
+ * Connects an agent. Queues an assigned agent. Continues the holder's turn that waited for the agent. Only marks a
+ * disabled agent.
+ */
 export function join(decision: DecisionBuilder, { agent }: CommandOf<'join'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
   if (seat === undefined) return 'not-seated';
@@ -27,7 +30,10 @@ export function join(decision: DecisionBuilder, { agent }: CommandOf<'join'>): R
   return null;
 }
 
-/** Continues the open turn of an agent, if the turn was active or its wait is over. */
+/**
+ * Continues the holder's turn, if a restart suspended it or its wait is over. Does nothing for other agents, and before
+ * the history is read.
+ */
 export function comeBack(decision: DecisionBuilder, agent: AgentId): void {
   const { turn } = decision.floor;
   if (turn?.agent !== agent || gate(decision.floor, decision.at, 'holder') !== null) return;

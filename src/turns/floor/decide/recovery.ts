@@ -10,8 +10,8 @@ import type { AgentId, Question } from '../settings.ts';
 import { defined } from '../../../lib/defined.ts';
 
 /**
- * Restarts the floor: nothing is granted before the history is read. Requests that the restart ended are announced as
- * no longer needed.
+ * Restarts the floor: nothing is granted before the history is read. If the restart ended the holder's request,
+ * announces that the request is no longer needed.
  */
 export function restart(decision: DecisionBuilder): Refusal | null {
   dropFacilitation(decision);
@@ -22,8 +22,8 @@ export function restart(decision: DecisionBuilder): Refusal | null {
 }
 
 /**
- * The time that a turn with an open tool call has left from a restart: what it had at its start, at most `maxTurnMs`
- * unless an operator's extension leaves more. `undefined` for other turns.
+ * The milliseconds that a turn with an open tool call has left from a restart: what it had at its start, at most
+ * `maxTurnMs` unless more is left, as after an operator's extension. `undefined` for other turns.
  */
 function leftAtWork({ floor, at }: DecisionBuilder): number | undefined {
   const { turn, settings } = floor;

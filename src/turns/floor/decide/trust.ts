@@ -3,7 +3,10 @@ import type { Refusal } from '../refusals.ts';
 import type { TrustQuestion } from '../floor.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 
-/** Asks people whether to trust an agent's files. The same files are asked about once. */
+/**
+ * Asks people whether to trust an agent's files, once while the question is open. Withdraws questions about other files
+ * of the agent.
+ */
 export function askTrust(decision: DecisionBuilder, command: CommandOf<'askTrust'>): Refusal | null {
   const { agent, id, folder, detail } = command;
   if (asked(decision, agent, id) !== undefined) return 'already';

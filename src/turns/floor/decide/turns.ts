@@ -38,8 +38,8 @@ import type { AgentId, MessageId } from '../settings.ts';
 import { defined } from '../../../lib/defined.ts';
 
 /**
- * Advances a free floor: posts reports, resumes a turn after its wait, grants the next speaker, asks the facilitator, or
- * rests.
+ * Advances a free floor: posts reports, resumes a parked turn whose wait is over, grants the next speaker, asks the
+ * facilitator, or rests.
  */
 export function advance(decision: DecisionBuilder): void {
   reportAll(decision);
@@ -72,7 +72,7 @@ function releaseAskers(decision: DecisionBuilder): void {
   }
 }
 
-/** Rests the floor after the rounds. Messages that no agent has seen open the next exchange. */
+/** Closes the exchange. Messages that no agent has seen open the next exchange. */
 function rest(decision: DecisionBuilder): void {
   const isUnseen = decision.floor.held.some(isObserved);
   closeExchange(decision);
@@ -151,7 +151,7 @@ function unroute(decision: DecisionBuilder): void {
   if (decision.floor.exchange !== null) decision.record({ type: 'exchangeClosed', reason: 'done' });
 }
 
-/** The most prompts in a turn for messages that could not be injected. */
+/** The most prompts in a turn for messages that the holder may lack. */
 const MAX_REPROMPTS = 3;
 
 type Act = CommandOf<'say' | 'work' | 'end' | 'wait' | 'use' | 'request' | 'injected'>;
@@ -225,7 +225,10 @@ export function injected(decision: DecisionBuilder, command: CommandOf<'injected
   return null;
 }
 
-/** Ends the holder's turn, or prompts it again for messages that could not be injected. */
+/**
+ * Ends the holder's turn. If the holder may lack some messages, prompts it again with them instead, at most
+ * `MAX_REPROMPTS` times a turn.
+ */
 export function end(decision: DecisionBuilder, command: CommandOf<'end'>, turn: Turn): null {
   const missed = [...turn.unseen, ...turn.injecting].map(({ id }) => id);
   const { agent, epoch } = turn;
@@ -249,7 +252,8 @@ export function end(decision: DecisionBuilder, command: CommandOf<'end'>, turn: 
 }
 
 /**
- * Completes a turn for an operator. Its messages count as answered; messages that it never got go to the next agent.
+ * Completes a turn for an operator. Its messages count as answered. Messages that its agent never got go to the next
+ * agent.
  */
 export function completeTurn(decision: DecisionBuilder, command: CommandOf<'completeTurn'>): Refusal | null {
   const { agent, epoch, by } = command;
@@ -277,8 +281,8 @@ function isAlone(floor: Floor, agent: AgentId): boolean {
 }
 
 /**
- * Pauses the turn until a person, or the asked agent, answers. A message whose injection failed before the wait counts
- * as a person's answer and ends the wait at once.
+ * Pauses the turn until a message, or the asked agent, answers. Without an asked agent, a message whose injection
+ * failed or that did not fit into the prompt counts as an answer and ends the wait at once.
  */
 export function wait(decision: DecisionBuilder, { of }: CommandOf<'wait'>, turn: Turn): Refusal | null {
   if (of !== undefined) return ask(decision, turn, of);
@@ -296,7 +300,7 @@ export function wait(decision: DecisionBuilder, { of }: CommandOf<'wait'>, turn:
   return null;
 }
 
-/** The longest chain of agents that wait for each other's answers. */
+/** The most agents that wait for other agents' answers at once. */
 const MOST_ASKS = 5;
 
 /** Parks the asking turn and calls the asked agent. Two agents never wait for each other. */
@@ -459,8 +463,8 @@ function preempt(decision: DecisionBuilder, turn: Turn, message: Held): void {
 }
 
 /**
- * Routes a message while the holder waits. After an interrupt, the message is answered with the interrupting one; else
- * the message is held until an agent is prompted.
+ * Routes a message while the holder waits. After an interrupt, the message is answered together with the interrupting
+ * message; else it is held until an agent is prompted.
  */
 function joinWait(decision: DecisionBuilder, turn: Turn, message: Held): void {
   if (waitOf(turn)?.reason !== 'human') return hold(decision, message, 'prompt');
@@ -468,7 +472,10 @@ function joinWait(decision: DecisionBuilder, turn: Turn, message: Held): void {
   routed(decision, message, { state: 'delivered', to: [turn.agent], via: 'interrupt' });
 }
 
-/** Shows a message to all agents as observers. It stays held until one session has received it. */
+/**
+ * Shows a message to all queued, active and waiting agents as observers. The message stays held until one session has
+ * received it.
+ */
 function observe(decision: DecisionBuilder, message: Held): void {
   recount(decision, message);
   hold(decision, message, 'exchange');
@@ -496,7 +503,7 @@ function deliverAnswer(decision: DecisionBuilder, turn: Turn, message: Held): vo
   endWait(decision, turn.agent, [...answers, answer]);
 }
 
-/** Ends a turn's wait. The turn resumes at once if it can. */
+/** Ends a turn's wait. The turn resumes at once if its agent is connected and nothing blocks the turn. */
 function endWait(decision: DecisionBuilder, agent: AgentId, messages: FactOf<'waitAnswered'>['messages']): void {
   decision.record({ type: 'waitAnswered', agent, messages, ready: true });
   const { floor, at } = decision;

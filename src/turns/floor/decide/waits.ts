@@ -69,7 +69,10 @@ export function use(
   return null;
 }
 
-/** Withdraws the holder's request. */
+/**
+ * Closes the holder's request without an answer: for its agent, or (`decided`) for a person who continued or completed
+ * the run.
+ */
 export function withdraw(decision: DecisionBuilder, command: CommandOf<'withdraw'>): Refusal | null {
   const { turn } = decision.floor;
   if (turn?.agent !== command.agent) return 'not-holder';
