@@ -68,7 +68,7 @@ export type TicketView = {
   readonly id: string;
   readonly words: string;
   readonly at: Instant | null;
-  /** The ticket's thread, also when the ticket is finished. */
+  /** The ticket's thread, also when the ticket is finished; absent before a worker takes the ticket. */
   readonly thread?: ChannelId;
   /** The commands that people can give about the ticket; absent for none. */
   readonly buttons?: readonly CrewButton[];

@@ -306,7 +306,7 @@ export class TurnManager {
     if (this.#running) this.#alarm.noLaterThan(at);
   }
 
-  /** Runs one round at a time. An alarm during a round starts another. */
+  /** Runs one round at a time. An alarm during a round starts another round after it. */
   async #meetDeadlines(): Promise<void> {
     this.#tellStandstill();
     this.#rang = true;
@@ -319,7 +319,7 @@ export class TurnManager {
     this.#meeting = false;
   }
 
-  /** Meets deadlines until none has passed, because commits take time. */
+  /** Handles deadlines until none has passed, because more can pass while commits are written. */
   async #round(): Promise<void> {
     const vain = new Map<ChannelId, number>();
     for (;;) {
@@ -342,8 +342,8 @@ export class TurnManager {
   }
 
   /**
-   * Meets the deadline of one channel. Resolves with the number of ticks in a row that did nothing. Rejects when there
-   * are too many, or when the deadline stays.
+   * Handles the deadline of one channel. Resolves with the number of ticks in a row that did nothing. Rejects when
+   * there are too many, or when the deadline stays.
    */
   async #meet(channel: ChannelId, { before, vain }: { before: Instant; vain: number }): Promise<number> {
     const { ok, state } = await this.apply(channel, { type: 'tick' });
@@ -541,7 +541,7 @@ function isNewerThan(change: MessageChange, earlier: MessageChange | undefined):
   return change.change === 'deleted' || !isStale(change, earlier);
 }
 
-/** A message after an edit that arrived first; `null` when it was deleted. */
+/** A message after an edit that arrived before it; `null` when a deletion arrived before it. */
 function amendedBy(change: MessageChange | undefined, message: HumanMessage): HumanMessage | null {
   if (change === undefined || change.channel !== message.channel) return message;
   if (change.change === 'deleted') return null;

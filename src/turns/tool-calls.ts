@@ -29,7 +29,7 @@ export type ToolCallRow = {
   /** Sequence number of the request in its seat's journal. */
   readonly seq: number;
   readonly run: string;
-  /** The turn or task of the run. */
+  /** The task of the run: the id of its review, or words for its turn or its background task. */
   readonly task: string;
   /** Id of the person who caused the run; '' when the person is unknown, `null` when an operator granted the turn. */
   readonly requestedBy: string | null;
@@ -76,7 +76,7 @@ export type ToolCallRow = {
 /** A tool call with its seat, as `conch audit --json` prints it. */
 export type AuditRow = ToolCallRow & { readonly channel: ChannelId; readonly agent: AgentId; readonly aside?: true };
 
-/** The outcome of a call. `open`: not ended. `unknown`: the call started and its result was lost. */
+/** The outcome of a call. `open`: not ended. `unknown`: whether the call worked is not known, as after a restart. */
 export const CALL_ENDINGS = ['open', 'complete', 'error', 'unknown'] as const;
 
 type CallEnding = (typeof CALL_ENDINGS)[number];

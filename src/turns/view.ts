@@ -201,7 +201,7 @@ export function holderOf(floor: Floor): FloorView['holder'] {
 /**
  * The delivery preview: the fate that a person's message would have now, unaddressed or addressed to each agent.
  * `controls`: the command lines of operators that would change something now, with labels, by the agent that they are
- * about; those about the floor under an empty id.
+ * about. Commands about the floor have an empty id.
  */
 export type Outlook = {
   readonly unaddressed: Fate;
@@ -296,8 +296,9 @@ export function linesOf(
 }
 
 /**
- * The thread of an agent's line: that of the newest message that agents got before the line in the same exchange. For
- * the line `null`, the thread of the next text. Returns `null` for the channel itself.
+ * The thread of an agent's line: that of the newest message that agents got before the line. The search ends where an
+ * exchange closed, except at a limit. For the line `null`, the thread of the next text. Returns `null` for the channel
+ * itself.
  */
 export function threadOf(
   newest: Iterable<Pick<JournalEntry, 'fact'>>,

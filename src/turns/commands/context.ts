@@ -8,7 +8,7 @@ import type { FloorView, InboxRow, JournalEntry, TurnRecord } from '../view.ts';
 import type { COMMANDS } from './command-table.ts';
 import type { Values } from './parse.ts';
 
-/** The parts of the floors that commands need. `createCommandContext` joins manager, views and store to it. */
+/** The parts of the floors that commands need. `createCommandContext` makes them of manager, views and store. */
 export type Floors = {
   apply(channel: ChannelId, command: Command): Promise<Applied>;
   /** Returns `null` when the channel has no floor. */
@@ -20,7 +20,7 @@ export type Floors = {
   message(id: MessageId): InboxRow | null;
 };
 
-/** The record of one command that only operators may use, refused or not. */
+/** The record of one command that not everybody may use, refused or not. */
 export type Audit = {
   readonly channel: ChannelId;
   readonly by: string;
@@ -142,7 +142,7 @@ export type CommandContext = {
   readonly crews?: CrewCommands;
   /** Absent: no agent has a folder. */
   readonly trust?: TrustCommands;
-  /** Called after every command that only operators may use, refused or not. */
+  /** Called after every command that not everybody may use, refused or not. */
   audit?(entry: Audit): void;
 };
 

@@ -5,7 +5,10 @@ import { isStopWord } from '../text/recognition.ts';
 import { COMMANDS, MAX_COUNT } from './command-table.ts';
 import type { Argument, CommandOption, CommandPath, CommandRow } from './command-table.ts';
 
-/** The values of a command's arguments, by kind. Agents are not resolved yet: ids or names as written. */
+/**
+ * The values of a command's arguments, by kind, and of its options, by name. Agents are not resolved yet: ids or names
+ * as written, without "@".
+ */
 export type Values = {
   readonly agent?: string;
   readonly reviewer?: string;
@@ -79,7 +82,7 @@ function optionValue({ flag, most }: CommandOption): string {
   return most === undefined ? ' words' : ' n';
 }
 
-/** Splits a line into words. Double quotes keep spaces together. A missing closing quote counts as at the end. */
+/** Splits a line into words. Double quotes keep spaces together. A quote that is not closed ends with the line. */
 export function lineWords(line: string): string[] {
   return [...line.matchAll(WORD)].map((match) => match[1] ?? match[0]);
 }
@@ -126,7 +129,7 @@ function unknownCommand(words: readonly string[], table: CommandTable): string {
   return second === undefined ? `${expected}.` : `${expected}, got ${quoted(second)}.${didYouMean(second, verbs)}`;
 }
 
-/** Suggests "floor skip" for "skip". */
+/** Suggests "floor skip" for "skip"; empty for a word that no command ends with. */
 function inGroup(word: string, table: CommandTable): string {
   const row = table.find((each) => each.path.endsWith(` ${word.toLowerCase()}`));
   return row === undefined ? '' : ` Did you mean "${row.path}"?`;

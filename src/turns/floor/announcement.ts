@@ -60,7 +60,10 @@ const ticketLine = z.strictObject({
 /** Announcements of an open task. */
 export const taskTold = z.discriminatedUnion('kind', [reviewAsks, ticketLine]);
 
-/** The report at the end of a review. `tokens`, `costMicros`: of its turns. `detail`: iterations and open findings. */
+/**
+ * The report at the end of a review. `tokens`, `costMicros`: of its turns. `detail`: the iterations, the open findings
+ * or the reviewer's last words, and the best commit.
+ */
 const reviewReport = z.strictObject({
   kind: z.literal('reviewOver'),
   id: z.string(),

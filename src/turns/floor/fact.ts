@@ -48,7 +48,7 @@ const answered = {
   by: z.string().nullable(),
   /** The approval that the decision is about, by its id in the run. */
   approval: z.string().exactOptional(),
-  /** The person's reason. */
+  /** The person's reason, or the answer to a request that is answered in words. */
   reason: z.string().exactOptional(),
   /** The always-allow rule that the decision added. */
   always: z.string().exactOptional(),

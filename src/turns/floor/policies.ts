@@ -43,8 +43,8 @@ export type Policy = {
   /** True when the facilitator chooses among several agents. */
   readonly asksFacilitator: boolean;
   /**
-   * Compares two queued agents: negative when the first one speaks first, 0 to go by the seats. `null`: the queue is
-   * the order.
+   * Compares two queued agents: negative when the first one speaks first, 0 when the order of the seats decides.
+   * `null`: the queue is the order.
    */
   readonly rank: ((one: Ranked, other: Ranked) => number) | null;
 };

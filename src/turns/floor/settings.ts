@@ -45,7 +45,7 @@ export const aboutSchema = z.strictObject({
   steps: z.number(),
   /** The call's kind and tool: `edit`, `execute (Bash)`, `write_file of files`. */
   tool: z.string(),
-  /** The call in short, as `edit notes/b.txt`. Absent when only the tool is known. */
+  /** The call in short, such as `edit notes/b.txt`. Absent when only the tool is known. */
   call: z.string().exactOptional(),
   /** The agent's working folder; `null` when unknown. */
   folder: z.string().nullable(),
@@ -117,7 +117,7 @@ export const answerSchema = z.strictObject({
   by: z.string().nullable(),
   /** The always-allow rule that the decision added. */
   always: z.string().exactOptional(),
-  /** The person's reason. */
+  /** The person's reason, or the answer to a request that is answered in words. */
   reason: z.string().exactOptional(),
   /** Set when the decision was about a paused run. */
   pause: z.enum(PAUSES).exactOptional(),
@@ -144,7 +144,7 @@ export type DecidedRequest = Readonly<z.infer<typeof decidedSchema>>;
 
 /**
  * The outcome of an allowed call. `ms`: its duration; `null` when unknown. `unrun`: the call did not start. `unknown`:
- * the call started and its result was lost, such as by a restart.
+ * whether the call worked is not known, as after a restart.
  */
 export const callOutcomeSchema = z.strictObject({
   status: z.enum(['complete', 'error', 'unrun', 'unknown']),
@@ -197,7 +197,7 @@ export const floorSettingsSchema = z.strictObject({
   interruptGraceMs: z.number(),
   interruptResponder: z.string().nullable(),
   facilitator: z.string().nullable(),
-  /** The agent that answers messages under the `mention` policy that address no available agent. */
+  /** Under the `mention` policy, the agent that answers messages that address no available agent; `null` for none. */
   defaultAgent: z.string().nullable(),
   autoDetectTurnEnd: z.boolean(),
   autoDetectSilenceMs: z.number(),

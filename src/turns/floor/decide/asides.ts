@@ -82,7 +82,7 @@ export function askedWords(agent: AgentId, question: Question): Extract<Announce
   return { kind: 'approval', agent, ...told };
 }
 
-/** Withdraws the request of a background run. For a failed run, announces that people retry the run. */
+/** Closes the request of a background run without an answer. For a failed run, announces that the run is retried. */
 export function withdrawAside(decision: DecisionBuilder, command: CommandOf<'withdrawAside'>): Refusal | null {
   const { agent, decided } = command;
   const aside = asideOf(decision.floor, agent);

@@ -8,10 +8,10 @@ import { afterInterrupt, goOn } from './turns.ts';
 import type { Turn } from '../floor.ts';
 import type { Instant } from '../../../lib/time.ts';
 
-/** The most deadlines that one tick may meet. More means that a deadline does not go away. */
+/** The most deadlines that one tick handles. More means that a deadline does not go away. */
 const MAX_DUE = 100;
 
-/** Meets every deadline that has passed. */
+/** Handles every deadline that has passed, earliest first. */
 export function tick(decision: DecisionBuilder): Refusal | null {
   for (let done = 0; done < MAX_DUE; done += 1) {
     const due = deadlines(decision.floor)[0];

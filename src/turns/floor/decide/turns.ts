@@ -88,9 +88,10 @@ export function goOn(decision: DecisionBuilder): void {
 }
 
 /**
- * Routes the messages that wait for a free floor: calls the agents they address, opens or restarts the exchange, and
- * announces when no agent is available. `advance` grants afterwards. Messages that a stop kept stay held. A later
- * message of a person, or an operator (`asked`), ends a stop or an exchange's limit; a program's message does not.
+ * Routes the messages that wait for a free floor. If the order opens for messages, calls the agents they address, and
+ * opens or restarts the exchange. Announces when no agent is available. `advance` grants afterwards. Messages that a
+ * stop kept stay held. A later message of a person, or an operator (`asked`), ends a stop or an exchange's limit; a
+ * program's message does not.
  */
 export function wake(decision: DecisionBuilder, asked = false): void {
   if (pending(decision).length === 0) return;
@@ -481,7 +482,10 @@ function observe(decision: DecisionBuilder, message: Held): void {
   hold(decision, message, 'exchange');
 }
 
-/** Whether a message answers a waiting agent: it addresses that agent, or nobody while only one agent waits. */
+/**
+ * Whether a message answers the waiting agent of a turn: it addresses that agent, or nobody while only one agent waits
+ * for people.
+ */
 function isAnswer(floor: Floor, turn: Turn, message: Held): boolean {
   if (message.addressed.length > 0) return message.addressed.includes(turn.agent);
   return turnsOf(floor).filter(waitsForPeople).length === 1;
