@@ -279,7 +279,7 @@ function sendSteps(decision: CrewDecision): void {
     const { name, step, retryAt } = worker;
     if (step?.queued !== true || retryAt !== null || room <= 0) continue;
     if (worker.meeting?.agreed !== undefined) {
-      // The last turn of the meeting failed after the agreement, so no other turn is needed.
+      // The meeting has an agreement, although its last turn did not complete. No other turn is needed.
       decision.record({ type: 'stepCut', worker: name, epoch: null, by: '' });
       continue;
     }
@@ -464,7 +464,7 @@ function explained(decision: CrewDecision, { worker, why }: CrewCommandOf<'CAUSE
     const until = limitIn(why, { at: decision.at, limits: decision.crew.limits });
     const isLast = found.timedOut && found.status === 'stuck';
     if (until === null && (isLast || !SESSION_IN_USE.test(why))) return errorOf(decision, found, why);
-    // The second session in use in a row counts as an error. The session is replaced until the worker is stuck.
+    // After a replaced session, a session in use counts as an error. Each one is replaced until the worker is stuck.
     if (until !== null || !found.timedOut) forgive(decision, found);
     if (until === null) return renew(decision, decision.now(found), why);
     pause(decision, { until, why });
@@ -569,7 +569,7 @@ function isTestDue({ status, next: due, leaving, waiting }: Worker): boolean {
   return status === 'done' && due === 'test' && leaving === null && waiting === null;
 }
 
-/** Asks people about an earlier hold, else asks them `question`. Without both, announces the merge. */
+/** Asks people about an earlier hold, else asks them `question`. Without both, makes the merge the next stage. */
 function conclude(decision: CrewDecision, worker: Worker, question: WorkerQuestion | null): null {
   const { held } = decision.now(worker);
   if (held !== undefined) return decision.wait(worker, 'held', heldWords(held, question?.why));
@@ -577,7 +577,7 @@ function conclude(decision: CrewDecision, worker: Worker, question: WorkerQuesti
   return land(decision, worker);
 }
 
-/** Makes the merge due. With a merge window, sets the time at which the merge may begin. */
+/** Makes the merge the next stage. With a merge window, sets the time at which the merge may begin. */
 function land(decision: CrewDecision, { name }: Worker): null {
   const at = landingOf(decision.at, decision.settings.window);
   return decision.record({ type: 'mergeAsked', worker: name, ...(at === null ? {} : { at }) });
@@ -588,8 +588,8 @@ function heldWords(by: string, why: string | undefined): string {
 }
 
 /**
- * Holds a merge. If the merge is due or people are asked about it, asks people now; otherwise when it is due. Refuses
- * while the merge runs, and once a pull request is open.
+ * Holds a merge. When the merge is the next stage, or people are asked about the merge, asks people now. Otherwise asks
+ * them when the merge would be the next stage. Refuses while the merge runs, and once a pull request is open.
  */
 function hold(decision: CrewDecision, { worker, by }: CrewCommandOf<'HOLD'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
@@ -682,7 +682,7 @@ function questionBefore(
 type Problem = { readonly kind: WorkerStep['kind']; readonly what: string; readonly about: string };
 const TESTS_RED = { kind: 'test', what: 'the tests are red' } as const;
 
-/** Gives a problem back to the worker. Asks people when the worker has no step left or makes no progress. */
+/** Gives a problem back to the worker. Asks people when the worker's steps are used up or it makes no progress. */
 function red(decision: CrewDecision, worker: Worker, { kind, what, about }: Problem): null {
   const { stepCount, maxSteps, unchanged } = decision.now(worker);
   const step = { kind, about };
@@ -767,12 +767,15 @@ function endMeeting(decision: CrewDecision, { name, ticket, meeting }: Worker, w
   return next(decision, { name }, 'conflict', `${about}${agreedWords(ticket, meeting)}`);
 }
 
-/** Ends a meeting that has no agreement. A meeting with an agreement ends with the command `NOTED`. */
+/** Ends a meeting that has no agreement. A meeting with an agreement stays open for the command `NOTED`. */
 function giveUp(decision: CrewDecision, worker: Worker, why: string): null {
   return worker.meeting?.agreed === undefined ? endMeeting(decision, worker, why) : null;
 }
 
-/** Ends a meeting and its turn under way. `by`: the person who ends it; empty when its time is over. */
+/**
+ * Ends a meeting's turn under way, and the meeting if it has no agreement. `by`: the person who ends the meeting; empty
+ * when its time is over.
+ */
 function closeMeeting(decision: CrewDecision, worker: Worker, by: string): null {
   const { name, step } = worker;
   if (isStepping(worker)) decision.record({ type: 'stepCut', worker: name, epoch: step?.epoch ?? null, by });
@@ -875,7 +878,7 @@ function pullClosed(decision: CrewDecision, { worker, number, why }: CrewCommand
   });
 }
 
-/** Records that a worktree was stored. A leaving worker becomes idle. The next ticket of a killed worker goes on. */
+/** Records that a worktree was stored. A leaving worker becomes idle. Other workers keep their status. */
 function cleared(decision: CrewDecision, command: CrewCommandOf<'CLEARED'>): CrewRefusal | null {
   const { worker, ticket, kept, branch } = command;
   return decision.of(worker, (found) => {
@@ -896,8 +899,8 @@ function canLeave({ status, leaving }: Worker): boolean {
 }
 
 /**
- * Resets a worker whose worktree or ticket is lost. Finished work is on its branch. While tests, a review or a recheck
- * of it are due, asks people to merge the branch or to open the ticket again. Otherwise finished work stays as it is.
+ * Resets a worker whose worktree is gone or whose ticket was closed. Does not reset a worker that is done: its work is
+ * on its branch. Asks people about that branch when tests, a review or a recheck are due. Refused otherwise.
  */
 function lost(decision: CrewDecision, { worker, why }: CrewCommandOf<'LOST'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
@@ -934,7 +937,7 @@ function mergeNow(decision: CrewDecision, { worker, ...person }: CrewCommandOf<'
     if (found.next === 'test' || found.next === 'recheck') return 'UNTESTED';
     const { id: review = null, question = null } = (found.next === 'review' ? found.review : undefined) ?? {};
     if (review !== null) decision.record({ type: 'reviewCut', worker: found.name, review, by: person.by });
-    // The command itself answers the question whether to merge. People have not seen any other one.
+    // The command itself answers the question whether to merge. People have not seen any other question.
     if (question !== null && question.for !== 'merge') return decision.wait(found, question.for, question.why);
     const isDue = found.next === 'merge' && found.landsAt === undefined;
     return isDue ? 'UNCHANGED' : decision.record({ type: 'mergeAsked', worker: found.name });
@@ -974,7 +977,7 @@ function answered(
   }
 }
 
-/** Queues the step that people let follow. Its text begins with their answer. */
+/** Queues the step after the choice `continue`. The text of the step first tells the worker of this choice. */
 function goOnAfter(decision: CrewDecision, worker: Worker, waiting: NonNullable<Worker['waiting']>): null {
   const { why, step: { kind, about } = { kind: 'step', about: '' } } = waiting;
   const words = waiting.for === 'budget' ? 'People extended the budget. Go on.' : `People want you to go on: ${why}.`;
@@ -1007,7 +1010,7 @@ function proposeMessage(
   return decision.record({ type: 'messageProposed', ...wanted, id: `p-${proposed + 1}` });
 }
 
-/** Stores a reply. Its ticket is not assigned before the reply is answered. Declines it when too many wait. */
+/** Stores a reply. Its ticket is not assigned before the answer. Declines the reply when 100 replies wait. */
 function replied(decision: CrewDecision, { type: _type, ...reply }: CrewCommandOf<'REPLY'>): CrewRefusal | null {
   const { replies = [] } = decision.crew;
   if (replies.length < MOST_PROPOSALS) return decision.record({ type: 'ticketReplied', ...reply });

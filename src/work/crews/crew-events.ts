@@ -88,8 +88,7 @@ const COMMANDS = {
   MERGED: { worker, ticket: text, commit: text },
   /**
    * A commit conflicts with main: found before its tests, or by its merge. `landed`: see `MERGED_RED`. `hunks`: the
-   * lines in conflict. `sides`: the merged tickets in conflict, in the order of the files, for each file the newest
-   * first.
+   * lines in conflict. `sides`: up to three merged tickets that changed these files, by file, then newest first.
    */
   CONFLICT: {
     worker,
@@ -99,9 +98,9 @@ const COMMANDS = {
     hunks: text.exactOptional(),
     sides: z.array(sideSchema).exactOptional(),
   },
-  /** The agreement of a meeting was noted on both tickets, or people were told why this failed. */
+  /** The agreement of a meeting was noted on both tickets, or people were told why a note failed. */
   NOTED: { worker, ticket: text },
-  /** The tests of the merged tree are red. `landed`: commits of main since the branch began, at most the newest 20. */
+  /** The tests of the merged tree are red. `landed`: lines on commits of main since the branch began, at most 20. */
   MERGED_RED: { worker, output: text, landed: z.array(text) },
   /**
    * The merge or the pull request was refused. `weakened`: the merged tree reports fewer tests than main, or no number
@@ -110,7 +109,7 @@ const COMMANDS = {
   REFUSED: { worker, why: text, weakened: z.literal(true).exactOptional() },
   /** The pull request for a commit of the branch is open. `head`: the commit that was pushed. */
   PULLED: { worker, tip: text, head: text, number: z.int(), url: text },
-  /** A pull request has red checks, comments or a conflict with main. `told`: ids of what the worker is told of now. */
+  /** A pull request has red checks, comments or a conflict with main. `told`: new entries of the worker's `told`. */
   PULL_RETURNED: { worker, number: z.int(), kind: z.enum(['step', 'conflict']), told: z.array(text), about: text },
   /** The service says that the request was merged into main, and as which commit. */
   PULL_MERGED: { worker, ticket: text, number: z.int(), commit: text },
@@ -118,25 +117,25 @@ const COMMANDS = {
   /** Main moved while the merge was made or tested, or the merge may no longer be made. */
   MOVED: { worker },
   /**
-   * The worktree is stored, and removed unless its worker was killed. A folder that is no worktree any more stays as it
-   * is. `kept`: the ref of the stored work; `null` for none. `branch`: the branch, if the ticket's next worker goes on
-   * from its commits.
+   * The worktree is stored, and removed unless its worker was killed. A folder with files that is no worktree any more
+   * stays as it is. `kept`: the ref of the stored work; `null` for none. `branch`: the branch, if the ticket's next
+   * worker goes on from its commits.
    */
   CLEARED: { worker, ticket: text, kept: text.nullable(), branch: text.exactOptional() },
-  /** The worktree of the ticket was removed, or the ticket was closed meanwhile. */
+  /** The worktree of the ticket is gone, or the ticket is closed when Conch opens the crew. */
   LOST: { worker, why: text },
   KILL: { worker, by },
   /**
-   * Stores and removes the worktree of a worker, also the worktree that a killed worker left. Refused while the merge of
-   * the worker becomes main.
+   * Stores and removes the worktree of a worker, also the worktree that a killed worker left. Refused while the merge
+   * of the worker becomes main.
    */
   CLEANUP: { worker, by },
   RETRY: { worker, by, words: text },
   /**
    * Merges the branch of a worker that is done, or counts a vote for the merge. Ends a wait for people, for a review or
-   * for the merge window. Asks people the question that waited for the end of the review. Refused during tests, and
-   * while the worker's question has no choice `merge`. Where votes are needed, also refused while the worker has no
-   * question. `voter`: the id of the person; `by` if absent.
+   * for the merge window. Asks people the question that waited for the end of the review, unless it is `merge`. Refused
+   * during tests, during the recheck after a review, and while the worker's question has no choice `merge`. Where votes
+   * are needed, also refused while the worker has no question. `voter`: the id of the person; `by` if absent.
    */
   MERGE: { worker, by, voter: text.exactOptional() },
   ANSWER: { worker, by, voter: text.exactOptional(), choice: z.enum(WORKER_CHOICES) },
@@ -180,7 +179,7 @@ export const CREW_FACTS = {
   worktreeMade: { worker },
   workerSeated: { worker },
   stepAsked: { worker, kind: z.enum(STEP_KINDS), about: text },
-  /** The floor is asked for the turn of the step. `left`: what is left of the budgets, in words; absent for none. */
+  /** The floor is asked for the turn of the step. `left`: the rest of the budgets, in words; absent without budgets. */
   stepSent: { worker, left: text.exactOptional() },
   /** A person or the end of a meeting ends the step. `epoch`: the epoch of its turn; `null` before the grant. */
   stepCut: { worker, epoch: epoch.nullable(), by },
@@ -214,15 +213,15 @@ export const CREW_FACTS = {
   sessionRenewed: { worker, retryAt: instant, why: text },
   workMeasured: { worker, work: worktreeSchema, unchanged: z.int(), unfinished: z.boolean() },
   tested: { worker, tip: text, verdict, output: text },
-  /** A worker's work needs a review before its merge. `question`: what people decide after it; `null`: nothing. */
+  /** A worker's work needs a review. `question`: the question to people after the review; `null` for none. */
   reviewDue: { worker, question: workerQuestionSchema.nullable() },
   reviewBegun: { worker, review: text, work: workSchema },
   reviewOver: { worker, passed: z.boolean(), why: text, tree: text.nullable() },
-  /** People merge the work without waiting for the review. */
+  /** A person does not wait for the end of the review. */
   reviewCut: { worker, review: text, by },
   /** People are asked. `step`: the step that follows when they say "continue"; absent for a step of kind `step`. */
   waited: { worker, for: z.enum(WORKER_WAITS), why: text, step: plannedStepSchema.exactOptional() },
-  /** `unaccepted`: weaker tests are not accepted. Earlier versions accepted them by any `merge` and lack it. */
+  /** `unaccepted`: the choice `merge` accepts no weaker tests. Facts of earlier versions lack it and accept them. */
   waitOver: { worker, by, choice: z.enum(WORKER_CHOICES), unaccepted: z.literal(true).exactOptional() },
   stepsAdded: { worker, maxSteps: z.int() },
   /** An operator voted to merge the commit `tip`. */
@@ -252,7 +251,7 @@ export const CREW_FACTS = {
   leaving: { worker, why: z.enum(LEAVING_REASONS), words: text },
   /**
    * A worktree was stored. `kept`: the ref of the stored work; `null` when nothing was to be stored, or the crew has
-   * the ref. `stays`: the worktree of a killed worker, removed before its next ticket. `branch`: as in `CLEARED`.
+   * the ref. `stays`: the worktree stays, because the worker was killed. `branch`: as in `CLEARED`.
    */
   worktreeCleared: {
     worker,

@@ -114,7 +114,7 @@ function pauseOf({ until, why, budget }: CrewFactOf<'paused'>): Crew['paused'] {
   return { until, why, ...(budget === true ? { budget } : {}) };
 }
 
-/** Starts or stops the crew. A start begins its budgets anew. */
+/** Starts or stops the crew. A start begins the budgets of the crew and of the day anew. */
 function runnerSet(crew: Crew, { running, askedBy }: CrewFactOf<'runnerSet'>, at: Instant): Crew {
   const { costMicros } = crew.usage;
   const budget = { from: costMicros, day: dayOf(at), dayFrom: costMicros };
@@ -178,7 +178,7 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
   }
 }
 
-/** Adds a discovery to the crew, and to a later prompt of each worker on another ticket that it may concern. */
+/** Adds a discovery to the crew, and to the workers whose tickets the discovery may concern, for later prompts. */
 function discovered(crew: Crew, { name, ticket }: Worker, { text }: CrewFactOf<'discovered'>): Crew {
   if (ticket === null) throw new Error(`impossible: ${name} found something out on no ticket`);
   const found = { worker: name, ticket: ticket.id, text, ...defined({ touches: ticket.touches }) };
@@ -204,7 +204,7 @@ function counted(crew: Crew, what: (typeof COUNTED)[number]): Crew {
   return { ...crew, counts: { ...crew.counts, [what]: (crew.counts?.[what] ?? 0) + 1 } };
 }
 
-/** Ends a merge, and updates the result of main. A merge by a service does neither: main is tested once fetched. */
+/** Ends a merge of the crew, and updates the test result of main. Does nothing for a merge by a service. */
 function mergedInto(crew: Crew, fact: CrewFactOf<'merged'>): Crew {
   return fact.pull === undefined ? { ...crew, merging: null, base: baseAfter(crew, fact) } : crew;
 }
@@ -254,7 +254,7 @@ const EVOLUTION: Evolution = {
   workerSeated: same,
   stepAsked: (worker, { kind, about }) => ({ ...worker, step: { kind, about, queued: true, epoch: null } }),
   stepSent: sent,
-  // A turn of a meeting is over. Any other granted turn goes on until the floor reports its end.
+  // A turn of a meeting ends now. Any other granted turn goes on until the floor reports its end.
   stepCut: (worker, { epoch }) => {
     if (worker.step !== null && isMeeting(worker.step)) return { ...worker, step: null };
     return epoch === null ? { ...worker, ...again(worker) } : worker;
@@ -406,7 +406,10 @@ function changeReview(
   return { ...worker, review: change(worker.review) };
 }
 
-/** Applies an answer. `budget` begins the ticket's budget anew. `merge` accepts weaker tests, unless `unaccepted`. */
+/**
+ * Applies an answer of people. An answer to the question `budget` begins the ticket's budget anew. The choice `merge`
+ * accepts weaker tests, except with `unaccepted`.
+ */
 function answered(worker: Worker, { choice, unaccepted }: CrewFactOf<'waitOver'>): Worker {
   const { waiting, usage, work } = worker;
   return {

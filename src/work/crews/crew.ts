@@ -29,7 +29,7 @@ export function isTransition(from: WorkerStatus, to: WorkerStatus): boolean {
 /** Seconds until the next try after the first, second, … error in a row. */
 const BACKOFF_SECONDS = [2, 4, 8, 16, 32];
 const LONGEST_BACKOFF_SECONDS = 60;
-/** With this many errors in a row, a worker is stuck. After `retry`, it is stuck again after as many more. */
+/** A working worker is stuck after this many errors in a row. After `retry`, it is stuck again after as many more. */
 export const STUCK_AT = 5;
 /** After this many failures in a row to resume its session, a worker is reset. */
 export const MOST_UNRESUMED = 2;
@@ -53,7 +53,7 @@ const text = z.string();
 const count = z.int().min(0);
 const instant = z.number();
 
-/** Kinds of steps. `side` and `meet` are turns of a meeting about a conflict: of the other side, and of the worker. */
+/** Kinds of steps. `side`, `meet`: turns of a meeting, by the agent for the merged ticket and by the worker. */
 export const STEP_KINDS = ['init', 'step', 'test', 'conflict', 'commit', 'nothing', 'side', 'meet'] as const;
 /** The questions for which a worker can wait for people. */
 export const WORKER_WAITS = [
@@ -75,7 +75,7 @@ export const WORKER_WAITS = [
 /** What people can choose for a worker that waits for them. */
 export const WORKER_CHOICES = ['merge', 'continue', 'keep', 'unchanged'] as const;
 
-/** The answers to each question. `keep` stores the work; then only a person starts the open ticket again. */
+/** The answers to each question. `keep` keeps the work. The ticket stays open, and only a person starts it again. */
 export const CHOICES_FOR: Readonly<Record<(typeof WORKER_WAITS)[number], readonly (typeof WORKER_CHOICES)[number][]>> =
   {
     merge: ['merge', 'continue', 'keep'],
@@ -98,9 +98,9 @@ export const CHOICES_FOR: Readonly<Record<(typeof WORKER_WAITS)[number], readonl
 export const worktreeSchema = z.strictObject({
   /** The digest of all files that git does not ignore. */
   tree: text,
-  /** The last commit of the branch. */
+  /** The commit at HEAD of the worktree. */
   tip: text,
-  /** The number of commits of the branch that main lacks, without merge commits. */
+  /** The number of commits in `tip` that main lacks, without merge commits. */
   ahead: count,
   /** Whether files differ from the commit `tip`. */
   dirty: z.boolean(),
@@ -112,7 +112,7 @@ export const worktreeSchema = z.strictObject({
   /** The numbers of lines that the branch adds and removes; absent while `ahead` is 0. */
   added: count.exactOptional(),
   removed: count.exactOptional(),
-  /** Changes in the user's copy during a step of an agent that writes without asking, in words. Absent: none. */
+  /** Changes in the user's copy during a step of an agent that writes without asking. Absent: none, or unknown. */
   copy: text.exactOptional(),
   /** The last lines of a hook or of git that refused a commit. Absent: no refusal, or unresolved conflicts. */
   refused: text.exactOptional(),
@@ -138,7 +138,7 @@ const stepSchema = z.strictObject({
 });
 
 export const assignedSchema = z.strictObject({
-  /** The id of the ticket. Its title and text are data of people. */
+  /** The id of the ticket. Its title and text are data, and no instructions. */
   id: text.min(1),
   title: text,
   text,
@@ -146,9 +146,9 @@ export const assignedSchema = z.strictObject({
   session: text,
   worktree: text,
   branch: text,
-  /** The commit of main that the branch begins at. */
+  /** The newest commit of main that the branch had when the ticket was assigned. */
   base: text,
-  /** The branch of an earlier worker on this ticket. The new branch starts with its commits. Absent: no such branch. */
+  /** The branch of an earlier attempt. The ticket's branch begins with its commits. Absent: no such branch. */
   from: text.exactOptional(),
   /** The number of the worker's slot, a block of ports; from 0. */
   slot: count,
@@ -170,7 +170,7 @@ const ticketReviewSchema = z.strictObject({
   /** The number of reviews that began, and the id of the open review; `null` for none. */
   number: count,
   id: text.nullable(),
-  /** The digest of the files that last passed a review, and need no other; `null` for none. */
+  /** The digest of the files that last passed a review. These files need no other review. `null` for none. */
   passed: text.nullable(),
   /** The question to people after the review; `null` for none. */
   question: workerQuestionSchema.nullable(),
@@ -185,7 +185,7 @@ const pullSchema = z.strictObject({
   head: text,
   /** How often new red checks, comments or conflicts were reported. */
   rounds: count,
-  /** Ids of comments, and commits with red checks or conflicts, that were reported before. */
+  /** What was reported before: ids of comments, `checks <commit>` and `conflict <commit>`. */
   told: z.array(text),
 });
 
@@ -208,7 +208,7 @@ const workerSchema = z.strictObject({
   name: text,
   /** The id of the worker's agent. */
   agent: text,
-  /** File patterns. The crew gives the worker only tickets whose `touches` overlap them. Absent: every ticket. */
+  /** File patterns. Unless a person assigns it, a ticket's `touches` must overlap them. Absent: any ticket fits. */
   touches: z.array(text).exactOptional(),
   status: z.enum(STATUSES),
   startedAt: instant,
@@ -220,7 +220,7 @@ const workerSchema = z.strictObject({
   maxSteps: count,
   lastStepAt: instant.nullable(),
   usage: z.strictObject({ input: z.number(), output: z.number(), costMicros: z.number() }),
-  /** The cost, in `usage`, at which a person last extended the budget of the ticket. The budget counts from there. */
+  /** The cost in `usage` from which the ticket's budget counts: 0, or the cost when a person last extended it. */
   budgetFrom: z.number(),
   step: stepSchema.nullable(),
   /** The next stage of finished work; `null` for none. `recheck`: the worktree is measured after a review. */
@@ -229,7 +229,7 @@ const workerSchema = z.strictObject({
   review: ticketReviewSchema.exactOptional(),
   /** Absent before a pull request was opened, and after it was closed without a merge into main. */
   pull: pullSchema.exactOptional(),
-  /** The last step was used without DONE, or left conflicts. The merge then waits for a person. */
+  /** The last allowed step ended without DONE, or with conflicts. The merge then waits for a person. */
   unfinished: z.boolean(),
   /** Errors in a row, and when the next try is due. */
   errors: count,
@@ -247,8 +247,8 @@ const workerSchema = z.strictObject({
   unchanged: count,
   conflicts: count,
   /**
-   * The open meeting about the last conflict; absent for none. `turns`: how many are over. `agreed`: the agreement that
-   * the worker wrote. A meeting with an agreement ends after Conch noted it on both tickets, or failed to.
+   * The open meeting about the last conflict; absent for none. `turns`: the number of turns that are over. `agreed`:
+   * the agreement that the worker wrote; absent before.
    */
   meeting: z
     .strictObject({ ...meetingSchema.shape, at: instant, turns: count, agreed: text.exactOptional() })
@@ -261,14 +261,14 @@ const workerSchema = z.strictObject({
   landsAt: instant.exactOptional(),
   /** The name of a person who held the merge before it was due. People are asked when it is due. */
   held: text.exactOptional(),
-  /** Discoveries of other workers for the prompt; absent for none. `telling`: how many are in the present prompt. */
+  /** Discoveries of others for prompts, oldest first; absent for none. `telling`: the number in the last prompt. */
   heard: z.array(discoverySchema).exactOptional(),
   telling: count.exactOptional(),
   /** The votes for the merge of the present commit; absent for none. */
   votes: z.array(voteSchema).exactOptional(),
   /** The question to people. `step`: the step that follows when they say "continue". Absent: a step of kind `step`. */
   waiting: workerQuestionSchema.extend({ since: instant, step: plannedStepSchema.exactOptional() }).nullable(),
-  /** Set when the worker leaves its ticket: the worktree is stored next, and removed unless the worker was killed. */
+  /** Set while the worker leaves its ticket: until its worktree is stored, by the command `CLEARED`. */
   leaving: z.strictObject({ why: z.enum(LEAVING_REASONS), words: text }).nullable(),
   /**
    * The worktree that a killed worker left: stored and removed when the worker gets a ticket. `due`: a person asked to
@@ -280,7 +280,7 @@ const workerSchema = z.strictObject({
     .exactOptional(),
 });
 
-/** Hours in which nothing is merged unless a person asks. `from`, `to`: minutes since midnight in the time zone. */
+/** Hours in which no merge window ends. `from`, `to`: minutes since midnight in the time zone `zone`. */
 const quietHoursSchema = z.strictObject({ from: count, to: count, zone: text });
 
 export const crewSettingsSchema = z.strictObject({
@@ -288,7 +288,10 @@ export const crewSettingsSchema = z.strictObject({
   channel: text,
   maxWorkers: z.int().min(1).max(100),
   maxSteps: z.int().min(1).max(1_000),
-  /** After this many steps in a row that change no file and no commit, people are asked. */
+  /**
+   * The number of steps in a row without a changed file or commit after which people are asked: when the work is not
+   * done, its tests are red or its commit is refused. Nobody is asked while conflicts are unresolved.
+   */
   patience: z.int().min(1),
   merge: z.enum(['auto', 'ask', 'pr']),
   /** How many people must choose the merge of a commit; absent for one. */
@@ -312,7 +315,7 @@ export const crewSettingsSchema = z.strictObject({
 
 /**
  * A finished ticket of a crew. `commit`: its merge commit; `null` when no change was needed. `thread`: the id of the
- * ticket's thread. `title`: at most 60 characters of the title. Both can be absent for older tickets.
+ * ticket's thread. `title`: at most 60 characters. `thread` and `title` can be absent for older tickets.
  */
 const finishedSchema = z.strictObject({
   id: text,
@@ -327,7 +330,7 @@ const finishedSchema = z.strictObject({
 export const proposalSchema = z.strictObject({
   /** Unique in the crew. */
   id: text,
-  /** The ticket on which its worker was; empty for a message. */
+  /** The id of the ticket that the worker had when it made the proposal; empty for a message. */
   from: text,
   title: text,
   text,
@@ -403,7 +406,7 @@ export const crewSchema = z.strictObject({
   replies: z.array(replySchema).exactOptional(),
   /** The number of proposals so far, also of written and dropped ones. Absent before the first proposal. */
   proposed: count.exactOptional(),
-  /** What workers found out, newest last. Absent before the first time. */
+  /** The last `MOST_DISCOVERIES` discoveries of workers, newest last. Absent before the first discovery. */
   discoveries: z.array(discoverySchema).exactOptional(),
   /** Tickets that start only when a person assigns them, with the reason. */
   refused: z.array(z.strictObject({ id: text, why: text })),
@@ -610,19 +613,19 @@ export function isMeeting({ kind }: Pick<WorkerStep, 'kind'>): boolean {
   return kind === 'side' || kind === 'meet';
 }
 
-/** The id of the agent that speaks for the other ticket in a meeting of a worker. No worker can have such a name. */
+/** The id of the agent that speaks for the merged ticket in a meeting. No worker's agent has a dot in its id. */
 export function sideAgentOf(agent: string): string {
   return `${agent}.side`;
 }
 
 const DAY_MS = 86_400_000;
 
-/** The number of a day, since 1970 in UTC. */
+/** The number of the UTC day of an instant. Day 0 is 1970-01-01. */
 export function dayOf(at: number): number {
   return Math.floor(at / DAY_MS);
 }
 
-/** What is left of the budgets that are set, in millionths of a dollar. `ticket`: only for a worker. */
+/** The rest of each budget that is set, in millionths of a dollar. `ticket`: only with `worker`. */
 function budgetsLeft({ settings, usage, budget }: Crew, at: number, worker?: Worker) {
   const { ticketCostMicros: ticket, costMicros: crew, dayCostMicros: day } = settings ?? {};
   const today = budget?.day === dayOf(at) ? usage.costMicros - budget.dayFrom : 0;
@@ -648,14 +651,14 @@ export function isTicketBudgetUsed(crew: Crew, worker: Worker): boolean {
   return (budgetsLeft(crew, 0, worker).ticket ?? 1) <= 0;
 }
 
-/** What is left of the budgets that a worker's next step counts towards, in words; empty without budgets. */
+/** The rest of the budgets of the ticket, the crew and the day, in words; empty without budgets. */
 export function budgetLeft(crew: Crew, worker: Worker, at: number): string {
   return Object.entries(budgetsLeft(crew, at, worker))
     .map(([of, left]) => `${dollars(Math.max(0, left))} of the ${of}'s budget`)
     .join(', ');
 }
 
-/** The latest end of a worker's meeting; `null` without a meeting, and while its agreement is noted on the tickets. */
+/** The latest end of a worker's meeting; `null` without a meeting, and while Conch notes the agreement on tickets. */
 export function meetingEnd({ meeting, step }: Pick<Worker, 'meeting' | 'step'>): number | null {
   const isOver = meeting?.agreed !== undefined && (step === null || step.queued === true);
   return meeting === undefined || isOver ? null : meeting.at + MEETING_MS;
