@@ -174,7 +174,7 @@ function linesFor(
   return only === 'channel' ? [inChannel] : [tell(thread), inChannel];
 }
 
-/** The commands to a ticket's review: to start it, and to cancel it when people merge or the worker leaves. */
+/** The commands that start a ticket's review, and that cancel it when people do not wait or the worker leaves. */
 function reviewCommands(fact: CrewFact, crew: Crew, { ticket, agent, review }: Worker): readonly ReviewCommand[] {
   const { settings, key } = crew;
   switch (fact.type) {

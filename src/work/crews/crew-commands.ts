@@ -30,7 +30,7 @@ type CrewCommandsPorts = {
 
 type Run = (runner: CrewRunner, request: Request, ports: CrewCommandsPorts) => Answer | Promise<Answer>;
 
-/** Lines that `peek` shows, and the most that `logs` shows. */
+/** The most lines that `peek` shows, and the most that `logs` shows. */
 const PEEK_LINES = 40;
 const LOG_LINES = 1_000;
 /** The most characters of each proposed ticket's text in a list. */
@@ -107,7 +107,7 @@ const CUT = 'The crew stops now. Steps that were cut run again later.';
 const OLD_BUTTON =
   'This button is from an earlier state of the crew, so nothing was done. /crew ps shows what is open.';
 
-/** Whether the pressed button was drawn for an earlier question, ticket or commit of its worker, or commit of main. */
+/** Whether a button was made for a question, ticket or commit that is not the present one any more. */
 function isOld(verb: CrewVerb, crew: Crew, { drawnFor, values }: Request): boolean {
   if (drawnFor?.of !== 'turn') return false;
   if (verb === 'accept' && values.words === undefined) return drawnFor.epoch !== commitMark(crew.base?.tip);
@@ -170,7 +170,7 @@ function answer(runner: CrewRunner, { values, person }: Request): Answer | Promi
   return decide(runner, { type: 'ANSWER', worker, by: person.name, voter: person.id, choice });
 }
 
-/** Gives a person's answer. Tells the count of votes while more are needed, and that a pull request must be merged. */
+/** Gives a person's answer. If the merge does not begin now, tells why: votes, a question or a pull request. */
 async function decide(
   runner: CrewRunner,
   command: Extract<CrewCommand, { readonly type: 'ANSWER' | 'MERGE' }>,
@@ -246,7 +246,7 @@ async function admit(runner: CrewRunner, { values, person }: Request, { message 
   }
 }
 
-/** Tells the ticket that brought a line or a commit to main, and the message that asked for the ticket. */
+/** Tells the ticket that brought a line or a commit to main, and the message or worker that asked for the ticket. */
 async function traced(runner: CrewRunner, { values }: Request, ports: CrewCommandsPorts): Promise<Answer> {
   const { words = '' } = values;
   const [, file, line] = /^(?:\.\/)?(.+):(\d+)$/.exec(words) ?? [];

@@ -33,7 +33,7 @@ export type CrewSurroundings = SeenTickets & {
   readonly facts: readonly StoredFact<CrewFact>[];
   /** Removes secrets from texts of agents and people. */
   readonly clean: (text: string) => string;
-  /** The most tickets of each state in the view. */
+  /** The most tickets of each state in the view. Of proposed tickets, up to 3 are shown in any case. */
   readonly most: number;
 };
 
@@ -97,7 +97,7 @@ export function crewAskOf(
   return { name: worker.name, waits: around.clean(wait.words), thread: worker.ticket?.thread ?? null };
 }
 
-/** What a worker waits for. `asks`: a person must decide. `since`: start of the wait; default: the last step. */
+/** What a worker waits for. `asks`: a person must decide. `since`: when the wait began; absent or `null`: unknown. */
 type Wait = { readonly words: string; readonly asks?: true; readonly since?: number | null };
 
 function workerViewOf(crew: Crew, worker: Worker, { whyHeld, runSteps, clean }: CrewSurroundings): CrewWorkerView {
@@ -227,8 +227,8 @@ function valid(crew: Crew, offers: readonly Offer[]): readonly CrewButton[] {
 type ButtonSubject = 'question' | 'ticket' | 'merge';
 
 /**
- * The number in the buttons of a worker: the instant when its question or ticket began, or `commitMark`. 0 for none. While
- * people are asked, a merge answers their question, and its number is of the commit and the question.
+ * The number in the buttons of a worker: the instant when its question or ticket began; 0 for none. For `merge`, the
+ * `commitMark` of the commit; while people are asked, of the commit and the instant of the question.
  */
 export function buttonMark({ ticket, waiting, work }: Worker, of: ButtonSubject): number {
   if (of === 'merge') return commitMark(waiting === null ? work?.tip : `${work?.tip} ${waiting.since}`);
@@ -240,7 +240,7 @@ export function commitMark(commit = ''): number {
   return Number.parseInt(shortDigest(commit).slice(0, 12), 16);
 }
 
-/** Makes a button of a crew. Unless `more` has another line, its command is `/crew` with the label. */
+/** Makes a button of a crew. Unless `more` has another line, its command is `/crew` with the label in lower case. */
 function crewButton(label: string, what: string, more: Partial<CrewButton> = {}): CrewButton {
   return { label, line: `/crew ${label.toLowerCase()}`, what, style: 'plain', mark: 0, ...more };
 }
@@ -303,7 +303,7 @@ function groupsOf(crew: Crew, { ready, listed, waiting, most, clean }: CrewSurro
   return TICKET_STATES.map((state) => ({
     state,
     count: state === 'waiting for others' ? waiting : of[state].length,
-    // Proposed tickets wait for people, so each view shows at least three.
+    // Proposed tickets wait for people, so each view shows up to three of them in any case.
     tickets: of[state]
       .slice(0, state === 'proposed' ? Math.max(most, PROPOSED_SHOWN) : most)
       .map((ticket) => ({ ...ticket, words: clean(excerpt(ticket.words, 120)) })),

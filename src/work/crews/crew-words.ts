@@ -21,8 +21,8 @@ export type TicketLine = {
 };
 
 /**
- * Facts whose lines edit the ticket's first message in the crew's channel. Lines of other facts are messages of their
- * own.
+ * Facts whose lines edit the ticket's first message in the crew's channel. Lines of other facts there are messages of
+ * their own.
  */
 const GOES_ON: ReadonlySet<CrewFact['type']> = new Set([
   'stepBegun',
@@ -291,7 +291,7 @@ function wordsOf(crew: Crew, worker: Worker, fact: CrewFact): readonly [about: s
   }
 }
 
-/** Words for facts about merges, conflicts and meetings; `null` for other facts. */
+/** Words for facts about merges, void votes, conflicts and meetings; `null` for other facts. */
 function mergeWords(worker: Worker, fact: CrewFact): readonly [about: string, text: string] | null {
   const { name, work } = worker;
   const ticket = worker.ticket?.id ?? '';
@@ -379,8 +379,8 @@ const VERDICTS = {
 } as const;
 
 /**
- * A proposed ticket with its text, and the commands that admit or drop it. After `most` characters, says how many more
- * there are. Replaces invisible characters by their codes.
+ * A proposed ticket with its text, and the commands that admit or drop it. Shows at most `most` characters of the text,
+ * and says how many more there are. Invisible characters of the text are replaced by their codes.
  */
 export function proposalText(
   { id, worker, from, title, text, deps, touches }: Omit<Proposal, 'at'>,

@@ -68,7 +68,7 @@ export type MergeEnd =
   | { readonly how: 'refused'; readonly why: string; readonly weakened?: true }
   | { readonly how: 'moved' };
 
-/** What opening a pull request or looking at it gave. `told`: ids of what came back and was not told before. */
+/** The result of opening or checking a pull request. `told`: ids of the comments, checks and conflicts in `about`. */
 export type PullEnd =
   | { readonly how: 'opened'; readonly number: number; readonly url: string; readonly head: string }
   | {
@@ -85,20 +85,20 @@ export type PullEnd =
 
 /**
  * The repository and the tickets of a crew: all that happens outside the store. Every method can be repeated after a
- * crash. A promise rejects with words for people.
+ * crash. A promise rejects with an error whose message is for people.
  */
 export type CrewWork = {
   /**
-   * Fetches main if the crew's settings say so, and pushes commits that an earlier push could not. Resolves with true
-   * when main moved. Tells people once of a failure.
+   * Fetches main if the crew's settings say so, and then pushes commits that an earlier push could not. Resolves with
+   * true when main moved. Tells people once of a failure. Rejects when the fetch failed.
    */
   fetch(): Promise<boolean>;
   look(crew: Crew): Promise<Seen>;
   /** Runs the tests of main at a commit. */
   testBase(tip: string): Promise<{ readonly verdict: 'green' | 'red' | 'none'; readonly why: string }>;
   /**
-   * Chooses the worktree and branch of a worker for a ticket, and the commit where the branch begins: `base`, or where
-   * the branch of an earlier attempt began. No other ticket of the crew has these names.
+   * Chooses the worktree and branch of a worker for a ticket. No other ticket of the crew has these names. The result
+   * has `base`, or the newest commit that `base` and the branch of an earlier attempt have in common.
    */
   place(worker: string, ticket: string, crew: Crew, base: string): Promise<TicketPlace>;
   /** Takes the ports of a slot. Resolves with false when a program uses one of them, or another crew has them. */
@@ -107,33 +107,34 @@ export type CrewWork = {
   keepSlot(ticket: Assigned): void;
   /** Makes the worktree, and runs the commands that prepare it. */
   prepare(ticket: Assigned, worker: string): Promise<void>;
-  /** Call it when the floor is asked for a step: the next prompt takes the picture of the user's copy anew. */
+  /** Call it when the floor is asked for a step: `beforePrompt` then records the state of the user's copy anew. */
   stepAsked(worker: string): void;
-  /** Called before each prompt of a step. The prompt waits for the promise; `null`: there is nothing to wait for. */
+  /** Call it before each prompt of a step. The prompt must wait for the promise; `null`: it need not wait. */
   beforePrompt(worker: string): Promise<void> | null;
-  /** Ends left processes, and measures the worktree. `commits`: true to commit uncommitted changes first. */
+  /** Ends the processes of the ended step, and measures the worktree. `commits`: commits uncommitted changes first. */
   measure(ticket: Assigned, worker: string, commits: boolean): Promise<WorktreeState>;
   /**
    * Returns the conflict of a commit with main as it is now. Returns `null` when the two can be merged, for pull
-   * requests, and with a git before 2.38, which cannot tell. `merge` finds conflicts anew.
+   * requests, and with a git before 2.38, which cannot tell.
    */
   conflict(ticket: Assigned, tip: string): Promise<Conflict | null>;
   test(ticket: Assigned): Promise<TestResult>;
   /**
-   * Merges a commit of the branch. Calls `started` before it makes the merge, and before main gets it; false stops it.
+   * Merges a commit of the branch. Calls `started` before the merge is made, and before main gets the merge. When
+   * `started` resolves with false, the merge stops, and tries again at most twice.
    */
   merge(ticket: Assigned, order: MergeOrder, started: MergeStarted): Promise<MergeEnd>;
-  /** Opens the pull request for a commit of the branch. Looks at it if `pull` is given, and pushes new commits. */
+  /** Opens a pull request for a commit of the branch. With `pull`, checks that one, and pushes new commits to it. */
   pull(ticket: Assigned, tip: string, pull: PullRequest | null): Promise<PullEnd>;
   /**
-   * Stores unmerged work under a private ref. Then removes the worktree, except that of a killed worker. A folder with
-   * files that is no worktree any more stays as it is. Resolves with the ref, `null` for none, and with the branch if
-   * the next worker goes on from it.
+   * Stores uncommitted work under a private ref; also unmerged commits, when no next worker goes on from them. Then
+   * removes the worktree, except that of a killed worker. A folder with files that is no worktree any more stays as it
+   * is. Resolves with the ref, `null` for none, and with the branch if the next worker goes on from it.
    */
   clear(ticket: LeftTicket, left: LeftWork): Promise<Pick<CrewCommandOf<'CLEARED'>, 'kept' | 'branch'>>;
-  /** Whether the worktree is there. Repairs its registration in git if that is lost. */
+  /** Whether the worktree exists. Repairs a lost registration of it in git. */
   exists(ticket: Assigned): Promise<boolean>;
-  /** Ends the processes that a step left running, except an open session. Finds them on Linux only. */
+  /** Ends the processes that a step started and that still run, except those of an open session. Linux only. */
   endProcesses(ticket: Pick<Assigned, 'session'>): Promise<void>;
   /** Removes the index and HEAD locks that an ended git left in the worktree. Call it while no agent works there. */
   unlock(ticket: Assigned): Promise<void>;
@@ -147,11 +148,11 @@ export type CrewWork = {
   applyKept(ref: string, ticket: Assigned): Promise<string | null>;
   /** Brings merged commits into the user's checkout of main, where git refused them before. `text`: the result. */
   updateCopy(): Promise<{ readonly ok: boolean; readonly text: string }>;
-  /** Compares what git has with what the crew knows. Resolves with one sentence for each difference. */
+  /** Compares git with the state of the crew. Resolves with one text for each difference. */
   check(crew: Crew): Promise<readonly string[]>;
   /** Whether a ticket is closed in its source. */
   isClosed(ticket: string): Promise<boolean>;
-  /** Returns those of `ids` that tickets of the source have. */
+  /** Returns the ids in `ids` that are ids of tickets in the source. */
   known(ids: readonly string[]): Promise<readonly string[]>;
   /** Returns how a line or a commit came to main; `null` when main does not have it. */
   landing(place: LineOrCommit): Promise<Landing | null>;
@@ -159,7 +160,10 @@ export type CrewWork = {
   whyNotAfter(ticket: string, deps: readonly string[], crew: Crew): Promise<string | null>;
   /** Writes a proposed ticket into the source of tickets, once. Resolves with the ticket's id. */
   create(proposal: Proposal): Promise<string>;
-  /** Claims a ticket in its source, or renews its claim. Resolves with why the claim failed; `null` when it is claimed or needs no claim. */
+  /**
+   * Claims a ticket in its source, or renews the claim. Resolves with why the claim failed; `null` when the ticket is
+   * claimed, or its source has no claims.
+   */
   claim(ticket: string): Promise<string | null>;
   /** Adds a note to each of these tickets that does not have it. `note`: a line with its time, and a text. */
   note(tickets: readonly string[], note: string): Promise<void>;
@@ -217,7 +221,7 @@ export type CrewPorts = {
   readonly finishedWork: (review: string, agent: string) => Promise<ReviewedWork>;
   /** Starts the sessions of an agent anew. */
   readonly restart: (agent: string) => Promise<unknown>;
-  /** Closes the sessions of an agent, and ends all processes that it started. Its next step opens its session again. */
+  /** Closes the sessions of an agent, and ends their processes. Its next turn opens its session again. */
   readonly rest: (agent: string) => Promise<void>;
   /** Called with an error that is no result of the work. `words`: the error's message. */
   readonly failed: (error: unknown, words: string) => void;
@@ -325,7 +329,8 @@ export class CrewRunner {
 
   /**
    * Goes on after a start, and adds missing workers. Resets a ready or working worker whose worktree is gone or whose
-   * ticket was closed. Asks people about untested work without a worktree. May be repeated.
+   * ticket was closed. Asks people about finished work without a worktree that was not tested and reviewed. May be
+   * repeated.
    */
   async begin(): Promise<void> {
     const { settings, workers, work } = this.#ports;
@@ -351,7 +356,7 @@ export class CrewRunner {
     this.#round(this.state());
   }
 
-  /** Renews the claims of tickets under way, now and then daily. Tells people when another crew has one of them. */
+  /** Renews the claims of tickets with workers, now and then daily. Tells people of each claim that failed. */
   #renewClaims(): void {
     for (const { ticket, leaving } of this.state().workers)
       if (ticket !== null && leaving === null) this.#do(this.#renewClaim(ticket.id));
@@ -816,8 +821,7 @@ export class CrewRunner {
   }
 
   /**
-   * Ends the processes that a step left running when it failed or was put back. The worker's next prompt waits for
-   * that.
+   * Ends the processes of a step that failed or was put back. The worker's next prompt waits until they have ended.
    */
   #endStep(crew: Crew, fact: EndOfStep): void {
     const { name, agent, ticket } = findWorker(crew, fact.worker) ?? {};
@@ -849,7 +853,7 @@ export class CrewRunner {
   }
 }
 
-/** Facts that end a step without a result. The step is tried again. */
+/** Facts that end a turn of a step without a result. */
 type EndOfStep = CrewFactOf<'errorCounted' | 'sessionRenewed' | 'stepPutBack'>;
 
 function isEndOfStep(fact: CrewFact): fact is EndOfStep {

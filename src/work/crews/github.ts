@@ -12,7 +12,7 @@ export const accountSchema = z.looseObject({ login: z.string() });
 const permissionSchema = z.looseObject({ permission: z.string() });
 
 const PAGE = 100;
-/** The most pages that are read: 2,000 issues, or 2,000 comments of an issue. Further pages are left out. */
+/** The most pages of a list that are read, with 100 rows each. Further pages are left out. */
 const MOST_PAGES = 20;
 /** How long requests wait after a refusal that names no time, in milliseconds. */
 const PAUSE_MS = 60_000;

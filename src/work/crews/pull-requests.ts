@@ -34,7 +34,7 @@ export type PullOrder = {
 export type PullRequests = {
   /** Opens a pull request for a branch, or finds the open one. */
   open(order: PullOrder): Promise<{ readonly number: number; readonly url: string }>;
-  /** Looks at a pull request, and at the checks of a commit of it. */
+  /** Returns the state of a pull request, with the red checks of its commit `head`. */
   look(number: number, head: string): Promise<PullState>;
 };
 
@@ -94,7 +94,7 @@ export function gitHubPulls(ask: AskGitHub, place: GitHubPlace): PullRequests {
   };
 }
 
-/** The reviews, then the comments on lines, with a text, by people who may write. Leaves out approvals. */
+/** Reviews that comment or request changes, then comments on lines: those with a text, by people who may write. */
 async function remarksOf(requests: GitHubRequests, number: number): Promise<readonly Remark[]> {
   const route = 'GET /repos/{owner}/{repo}/pulls/{pull_number}';
   const reviews = await requests.pages(`${route}/reviews`, { pull_number: number }, z.array(remarkSchema));

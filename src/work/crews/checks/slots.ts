@@ -19,7 +19,7 @@ export const BASE_SLOTS = 10;
 /** The slot of a command, and the session in the mark of its processes. */
 export type RunPlace = Pick<Assigned, 'slot' | 'session'>;
 
-/** The run of tests of main, in place of a session. */
+/** Stands for a session in the mark of the processes that test main. */
 export const BASE_RUN = 'main';
 
 /** The mark of the processes of a run. `marks`: the prefix of all marks of a crew. */
@@ -49,7 +49,7 @@ function portBase(crew: string, slot: number): number {
   return FIRST_PORT + ((first + slot) % BLOCKS) * PORTS;
 }
 
-/** The slots that a crew has taken. No other crew on this machine, in any Conch, takes their ports meanwhile. */
+/** The slots that a crew has taken. Lock files in the temporary folder keep their ports from all other crews. */
 export class TakenSlots {
   readonly #crew: string;
   readonly #locks = new Map<number, FileLock>();
@@ -58,7 +58,7 @@ export class TakenSlots {
     this.#crew = crew;
   }
 
-  /** Takes a slot. Resolves with false when another crew has its ports, or a program uses one of them. */
+  /** Takes a slot. Resolves with false when its ports cannot be locked, or a program uses one of them. */
   async take(slot: number): Promise<boolean> {
     if (!this.keep(slot)) return false;
     if ((await portsInUse(this.#crew, slot)).length === 0) return true;
@@ -66,7 +66,7 @@ export class TakenSlots {
     return false;
   }
 
-  /** Takes a slot, also when programs use its ports, such as those of its worker. False when another crew has them. */
+  /** Takes a slot, also when programs such as its worker's use the ports. False when the ports cannot be locked. */
   keep(slot: number): boolean {
     const lock = this.#locks.get(slot) ?? lockPorts(portBase(this.#crew, slot));
     if (lock !== null) this.#locks.set(slot, lock);
@@ -92,7 +92,7 @@ function lockPorts(first: number): FileLock | null {
   }
 }
 
-/** The ports of a slot on which a program of this machine listens. */
+/** The ports of a slot that cannot be opened on 127.0.0.1 now, because a program listens there. */
 export async function portsInUse(crew: string, slot: number): Promise<readonly number[]> {
   const base = portBase(crew, slot);
   const ports = Array.from({ length: PORTS }, (_, index) => base + index);
