@@ -140,7 +140,7 @@ export type CrewWorkPorts = {
   };
 };
 
-/** The most lines of output that a worker reads: the last ones. */
+/** The most lines of output that people and workers read: the last ones. */
 const LINES_SHOWN = 200;
 /** The most characters of output that people and workers read: the last ones. */
 const LONGEST_OUTPUT = 20_000;
@@ -198,10 +198,10 @@ class RepositoryWork implements CrewWork {
   readonly #problems = new Map<string, string>();
   /** What the worktree for merges was prepared for last: the inode of `.git`, the commands, the dependency files. */
   #dependencies = '';
-  /** The user's copy when a step was measured last. */
+  /** The state of the user's copy when `#guard` ran last; `null` before. */
   #picture: CopyPicture | null = null;
   #fetching: Promise<boolean> | null = null;
-  /** By worker: the user's copy before its step, or after Conch last changed it; and the changes found until then. */
+  /** By worker: the user's copy before its step or after the last change by Conch; and the changes found earlier. */
   readonly #before = new Map<string, { readonly picture: CopyPicture; readonly changes: readonly string[] }>();
 
   /** Returns the setup file at a commit; `null` for none. Remembers the last result. */
@@ -594,7 +594,7 @@ class RepositoryWork implements CrewWork {
     repository.release();
   }
 
-  /** All tickets, with the dependencies of their texts and of people's replies. */
+  /** All tickets. Each has the dependencies of its source, and those from people's replies. */
   async #listed(asked: Crew['asked'] = []): ReturnType<TicketSource['list']> {
     const listed = await this.#tickets.list();
     const added = new Map(asked.map(({ ticket, after = [] }) => [ticket, after.map(({ id }) => id)]));
@@ -602,7 +602,7 @@ class RepositoryWork implements CrewWork {
     return { ...listed, tickets };
   }
 
-  /** Gives the claim of a ticket back. Tells people of a failure; the claim then expires by itself. */
+  /** Releases the claim of a ticket. Tells people of a failure; the claim then expires by itself. */
   async #giveBack(ticket: string): Promise<void> {
     try {
       await this.#tickets.released?.(ticket);
@@ -611,7 +611,7 @@ class RepositoryWork implements CrewWork {
     }
   }
 
-  /** Closes the file of a ticket that needed no change. Asks people to do so after a failure, and for pull requests. */
+  /** Closes the file of a ticket that needed no change. Asks people to close it if that fails, or for pull requests. */
   async #closeOnMain(ticket: string): Promise<void> {
     const closing = async (tip: string) => await this.#tickets.closingFile(ticket, tip);
     try {
@@ -786,7 +786,7 @@ class RepositoryWork implements CrewWork {
     };
   }
 
-  /** Remembers how many tests a commit of main reports, also over a restart. Nothing for `null`. */
+  /** Remembers how many tests a commit of main reports, also over a restart. Does nothing for `null`. */
   async #countedTests(commit: string, count: number | null): Promise<void> {
     if (count !== null) await this.#ports.memory.remember('tests', `${commit} ${count}`);
   }
@@ -798,7 +798,7 @@ class RepositoryWork implements CrewWork {
     return `the merged tree reports ${count ?? 'no number of'} tests, and ${this.#plan.main} reports ${known}`;
   }
 
-  /** Pushes main. Tells people once of a refused push, which the next fetch tries again. */
+  /** Pushes main. Tells people once of a refused push. The next merge tries again, and so does the next fetch. */
   async #push(commit: string): Promise<void> {
     const remote = await remoteOf(this.#repository);
     const refused =
@@ -885,7 +885,7 @@ class RepositoryWork implements CrewWork {
 
   /**
    * Whether a branch has commits that main lacks. Merged work that waits for the user's copy counts as main. `than`
-   * "others": false also when the branch of another worker has them. False without the branch.
+   * "others": false also when the branch of another worker has these commits. False when there is no such branch.
    */
   async #isAhead(branch: string, than: 'main' | 'others'): Promise<boolean> {
     const { git } = this.#repository;
@@ -976,7 +976,7 @@ class RepositoryWork implements CrewWork {
     return null;
   }
 
-  /** The commands that prepare a worktree. `skipped`: why those of main's setup file are not run; empty otherwise. */
+  /** The commands that prepare a worktree. `skipped`: why the commands of main's setup file are not run, or empty. */
   async #prepareCommands(tip: string): Promise<{ readonly commands: readonly string[]; readonly skipped: string }> {
     const { prepare } = this.#plan;
     if (prepare.length > 0) return { commands: prepare, skipped: '' };
@@ -1100,7 +1100,7 @@ class RepositoryWork implements CrewWork {
     return `${shortList(changes, ' ')} In its worktree: ${own === '' ? 'nothing that is not committed' : own}`;
   }
 
-  /** Runs `work`, in which Conch itself changes the user's copy. No worker is blamed for these changes. */
+  /** Runs `work`, in which Conch itself changes the user's copy. These changes count as changes of no worker. */
   #byConch<Result>(work: () => Promise<Result>): Promise<Result> {
     return this.#queue.run('copy', async () => {
       if (this.#before.size === 0) return work();
@@ -1172,7 +1172,7 @@ class RepositoryWork implements CrewWork {
   }
 }
 
-/** Returns how a pull request ended or goes on. Reports each remark once, checks and conflicts once per commit. */
+/** Returns how a pull request ended, or what is new in it: each remark once, checks and conflicts once per commit. */
 function pullEnd(
   { state, base, commit, remarks, red, conflicts }: PullState,
   { number, head, told }: PullRequest,
@@ -1231,7 +1231,7 @@ const LONGEST_REMARK = 4_000;
 /** The most paths of one command of git. */
 const MOST_PATHS = 400;
 
-/** The most tickets in a conflict. */
+/** The most merged tickets that a conflict names. */
 const MOST_SIDES = 3;
 /** The most characters of each text about a conflict or weaker tests: a message on Discord has 2,000. */
 const LONGEST_PART = 1_500;
@@ -1244,7 +1244,7 @@ function namedSides(hunks: string, main: string, ticket: string): string {
     .replaceAll(/^(\+\+>{7}) [0-9a-f]{40,64}$/gm, `$1 ${ticket}`);
 }
 
-/** A text, cut at a line to `LONGEST_PART` characters. Says how many lines are left out. */
+/** A text, cut to `LONGEST_PART` characters, where possible at the end of a line. Says how many lines follow. */
 function shortened(text: string): string {
   if (text.length <= LONGEST_PART) return text.trim();
   const kept = text.slice(0, LONGEST_PART);
@@ -1275,7 +1275,7 @@ function lastLines(output: string, lines = LINES_SHOWN): string {
   return more > 0 ? `… ${more} characters before this\n${last.slice(more).toWellFormed()}` : last;
 }
 
-/** Ends a merge or a pull request that cannot close the file of its ticket. Throws every other error. */
+/** Returns the refusal for a ticket's file that cannot be closed, a `FrontMatterError`. Throws every other error. */
 function refusedForFile(error: unknown): { readonly how: 'refused'; readonly why: string } {
   if (!(error instanceof FrontMatterError)) throw error;
   return { how: 'refused', why: `the ticket's file on main cannot be closed: ${error.message}. Mend the file first` };

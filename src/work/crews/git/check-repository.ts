@@ -13,8 +13,9 @@ import { listWorktrees } from './worktrees.ts';
 
 /**
  * Compares git and the machine with the state of the crew: worktrees, branches of workers, folders, processes, stored
- * and waiting work. Returns one sentence for each difference. Repairs nothing. `folder`: the folder of the worktrees.
- * `integration`: the worktree that no worker has. `marks`: the prefix of the marks of the crew's processes.
+ * and waiting work. Returns one text for each difference. Repairs nothing. Finds processes on Linux only. `folder`: the
+ * folder of the worktrees. `integration`: the worktree that no worker has. `marks`: the prefix of the marks of the
+ * crew's processes.
  */
 export async function checkRepository(
   repository: Repository,

@@ -13,8 +13,8 @@ type CopyPart = 'head' | 'refs' | 'index' | 'files' | 'stash' | 'config' | 'hook
 
 /**
  * Takes a picture of the user's copy: HEAD, refs, index, changed files, stash, local settings and hooks. Leaves out
- * refs of Conch and of workers. Keeps only digests of contents and settings. After Conch itself advanced main, take a
- * new picture, so that no worker is blamed. Throws `GitError`.
+ * refs of Conch and of workers. Has digests of settings, hooks, stash and index. Of changed files, has only state, size,
+ * time and mode. Throws `GitError`.
  */
 export async function pictureOf(repository: Repository): Promise<CopyPicture> {
   const { git, root, commonDir } = repository;
@@ -103,7 +103,7 @@ async function hooksPathIn({ git }: Repository, settings: readonly GitSetting[])
     : path;
 }
 
-/** Shortens commit ids. */
+/** Cuts a commit id to 10 digits. Returns any other value as it is; empty for `undefined`. */
 function short(value = ''): string {
   return /^[0-9a-f]{40,}$/.test(value) ? value.slice(0, 10) : value;
 }

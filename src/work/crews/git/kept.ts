@@ -20,7 +20,7 @@ export class KeepError extends Error {
   }
 }
 
-/** The author of stored work, and of commits for users without a name. */
+/** The author of stored work, and of commits when git knows no name or no email address of the user. */
 const CONCH = { name: 'Conch', email: 'conch@localhost' };
 /** Options with which git answers only after all objects and refs are on the disk. */
 const DURABLE = ['-c', 'core.fsync=all'];
@@ -29,7 +29,7 @@ const DURABLE = ['-c', 'core.fsync=all'];
  * Stores all files of a worktree that git does not ignore, staged, unstaged and new, as a commit under the next number
  * of `refPrefix`. Index, files and branch stay as they are. An index that differs from the files and from HEAD is the
  * second parent. Does not store work that the newest ref already holds. Stores nothing when files and index are as in
- * HEAD, unless no ref contains HEAD. `always`: stores also then. Throws `KeepError`.
+ * HEAD and a branch or ref has the commit; with `always`, stores also then. Throws `KeepError`.
  */
 export async function storeWork(
   repository: Repository,
@@ -64,7 +64,7 @@ export async function storeWork(
   }
 }
 
-/** Looks at a worktree. `tree`: the digest of all its files that git does not ignore. Throws `KeepError`. */
+/** Returns the state of a worktree. `tree`: the digest of all files that git does not ignore. Throws `KeepError`. */
 export async function statusOf(repository: Repository, worktree: string): Promise<Look & { readonly tree: string }> {
   try {
     const seen = await lookAt(repository, worktree, null);
@@ -125,7 +125,7 @@ export async function dropKept({ git }: Repository, { ref, commit }: KeptWork): 
   await git(['update-ref', '-d', ref, commit]);
 }
 
-/** What committing a worktree gave. `leftOut`: files that stay out of the commit. */
+/** The result of committing a worktree. `leftOut`: files that stay out of the commit. */
 export type CommittedWork = {
   readonly leftOut: readonly { readonly path: string; readonly reason: string }[];
   /** Why a hook or git refused the commit, in words; `null` when it was not refused. */
@@ -136,7 +136,8 @@ export type CommittedWork = {
  * Commits the changes of tracked files and the new files that git does not ignore, on the worktree's branch. Some new
  * files stay out: links that leave the worktree, environment files, files over 5 MiB, dependency folders and nested
  * repositories. A tracked file counts as new when its type changed, such as a file that became a link. Runs the hooks
- * and filters of the repository. Their refusal is in `refused`.
+ * and filters of the repository. When files have conflicts, or `git commit` fails, `refused` says so. Throws `GitError`
+ * when another command fails, such as `git add` for a filter.
  */
 export async function commitWork(
   { env }: Pick<Repository, 'env'>,
@@ -259,9 +260,10 @@ export async function indexEntries(worktree: string, git: Git): Promise<readonly
 }
 
 /**
- * Looks at a worktree and its submodules. `entries`: of the index. `unmerged`: files in a conflict. `isDetached`: HEAD
- * names a commit and no branch. `isDirty`: files differ from HEAD. `isClean`: no file differs from HEAD, and git checks
- * all files. `keep`: the prefix of the refs that keep commits of submodules; `null` keeps none.
+ * Returns the state of a worktree and its submodules. `entries`: of the index. `unmerged`: files in a conflict.
+ * `isDetached`: HEAD names a commit and no branch. `isDirty`: files or index differ from HEAD. `isClean`: not dirty,
+ * HEAD has a commit, and git checks all files. `keep`: the prefix of the refs that keep commits of submodules; `null`
+ * keeps none.
  */
 async function lookAt(repository: Repository, worktree: string, keep: string | null) {
   const git = gitIn(worktree, repository.env);
@@ -273,12 +275,12 @@ async function lookAt(repository: Repository, worktree: string, keep: string | n
   const isDetached = status[1] === '# branch.head (detached)';
   const unmerged = files.filter((entry) => entry.startsWith('u ')).map((entry) => entry.split(' ').slice(10).join(' '));
   const isDirty = files.length > 0 || (await keptSubmodules(repository, entries, { worktree, keep })).length > 0;
-  // Letters other than H mark files that git was told not to check.
+  // Letters other than H mark files in conflict, and files that git was told not to check.
   const isClean = !isDirty && head !== null && entries.every((entry) => entry.startsWith('H '));
   return { head, isDetached, entries, unmerged, isDirty, isClean };
 }
 
-/** The trees of the files, of the index, and of HEAD. `indexTree` is `null` while the index holds conflicts. */
+/** The trees of files, index and HEAD. `indexTree`: `null` during conflicts. `headTree`: `null` before a commit. */
 type Snapshot = { readonly tree: string; readonly indexTree: string | null; readonly headTree: string | null };
 
 /**
@@ -312,7 +314,7 @@ async function snapshot(repository: Repository, worktree: string, { keep, seen }
   }
 }
 
-/** Keeps the work in the submodules of an index. Returns new entries for submodules with another commit now. */
+/** Stores the work in submodules, unless `keep` is `null`. Returns new index entries for those with another commit. */
 async function keptSubmodules(
   repository: Repository,
   entries: readonly string[],

@@ -10,7 +10,7 @@ import { DIFF, REMOTE_LIMIT_MS, commitOf, isAncestor, tipOf, treeOf, unless } fr
 import type { Repository } from './repository.ts';
 import { isLinked, listWorktrees } from './worktrees.ts';
 
-/** The ref of merge commits that wait for the user's copy of main to accept them. */
+/** The ref of the commit that waits until git can update the user's copy of main to it. */
 const WAITING = 'refs/conch/main';
 
 /** Where main is. `tip`: the commit to build on. `hasDiverged`: main has commits that the waiting commit lacks. */
@@ -85,7 +85,8 @@ type SideCommit = { readonly commit: string; readonly ticket: string };
 type ConflictFile = { readonly path: string; readonly main: readonly SideCommit[] };
 
 /**
- * What a merge gave. `dropped`: changes of tickets that are not in the merge commit. `hunks`: the lines in conflict.
+ * The result of a merge. `dropped`: tickets' files whose changes are not in the merge commit. `hunks`: the lines in
+ * conflict. `nothing`: `tip` has the commit already.
  */
 export type MergeResult =
   | { readonly kind: 'merged'; readonly commit: string; readonly dropped: readonly string[] }
@@ -298,7 +299,7 @@ async function writerOf(
   return shown?.split(' ')[0] ?? null;
 }
 
-/** What advancing main gave. `waiting`: the user's copy refused, and the commit is at `refs/conch/main`. */
+/** The result of advancing main. `waiting`: the user's copy was not updated; the commit is at `refs/conch/main`. */
 export type AdvancedMain =
   | { readonly kind: 'advanced' }
   | { readonly kind: 'moved'; readonly main: string }
@@ -374,7 +375,7 @@ async function fastForward({ env }: Repository, folder: string, from: string, to
   return null;
 }
 
-/** Returns the commit of a branch at a remote; `null` without such a branch, or when the commit is not known here. */
+/** Returns the commit of a branch at a remote; `null` without such a branch, or if the repository lacks the commit. */
 export async function pushedTip(repository: Repository, remote: string, branch: string): Promise<string | null> {
   const listed = await repository.git(['ls-remote', '--', remote, `refs/heads/${branch}`], {
     limitMs: REMOTE_LIMIT_MS,

@@ -21,7 +21,7 @@ import type { Git, GitEnvironment } from '../../../lib/git.ts';
 export type Repository = {
   /** The top folder of the user's copy. */
   readonly root: string;
-  /** The folder that all worktrees of the repository share. */
+  /** The folder of git that all worktrees of the repository share. */
   readonly commonDir: string;
   /** The branch that work is merged into. */
   readonly main: string;
@@ -182,8 +182,8 @@ export async function blobsOf(
 }
 
 /**
- * What fetching main gave. `remote`: `null` when the repository has none. `commit`: main of the remote; `null` when it
- * was not fetched. `problem`: why the fetch failed; `null` for no failure. "no branch": the remote has no main.
+ * The result of fetching main. `remote`: `null` when the repository has none. `commit`: main of the remote; `null` when
+ * main was not fetched. `problem`: why the fetch failed; `null` for no failure. "no branch": the remote has no main.
  */
 export type FetchedMain =
   | { readonly remote: string; readonly commit: string; readonly problem: null }
@@ -234,7 +234,7 @@ export async function hooksProblem({ env, commonDir }: Repository, worktree: str
   return `Hooks do not run in ${worktree}: core.hooksPath is ${where}, and this folder is missing there.`;
 }
 
-/** Arguments of git that show a diff as plain text, whatever the settings and attributes say. */
+/** Arguments of git that show a diff without color, external programs and text conversion. */
 export const DIFF = ['diff', '--no-color', '--no-ext-diff', '--no-textconv'];
 
 /** Arguments of git that list HEAD, and the files that differ from HEAD. */

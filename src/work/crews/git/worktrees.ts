@@ -22,7 +22,7 @@ export function worktreeName(id: string, isTaken: (name: string) => boolean): st
   return free;
 }
 
-/** Lists the worktrees that git has registered; the user's copy is first. */
+/** Lists the worktrees that git has registered; the main worktree is first. */
 export async function listWorktrees({ git }: Pick<Repository, 'git'>): Promise<readonly Worktree[]> {
   const entries = (await git(['worktree', 'list', '--porcelain'])).split('\n\n').filter((entry) => entry !== '');
   return entries.map((entry) => {
@@ -33,9 +33,9 @@ export async function listWorktrees({ git }: Pick<Repository, 'git'>): Promise<r
 }
 
 /**
- * Makes a worktree on a branch, which begins at the commit `base` when it is new. A repeated call finds the worktree. A
- * registered worktree whose folder is missing is checked out again. After a failure, deletes the new branch, if it is
- * still at `base`. Throws `GitError`, or `Error` when branch, base or folder cannot be used.
+ * Makes a worktree on a branch. A new branch begins at the commit `base`. A repeated call finds the worktree. A
+ * registered worktree whose folder is missing is checked out again. After a failure, deletes a new branch that is still
+ * at `base`. Throws `GitError`, or `Error` when branch, base or folder cannot be used.
  */
 export async function addWorktree(
   repository: Repository,
@@ -146,7 +146,8 @@ async function register(repository: Repository, folder: string, branch: string):
 
 /**
  * Removes one registration and its folder; does nothing when git knows no such worktree. git refuses a worktree with
- * changes or submodules, except when `stored` names the tree that holds all its files now. Throws `GitError`.
+ * changes or submodules, except when `stored` names the tree that holds all its files now. Throws `GitError` or
+ * `KeepError`.
  */
 export async function removeWorktree(
   repository: Repository,
@@ -161,7 +162,7 @@ export async function removeWorktree(
   });
 }
 
-/** True when git lists the folder as a worktree other than the user's copy, also when the folder is missing. */
+/** True when git lists the folder as a worktree other than the main one, also when the folder is missing. */
 async function isRegistered(repository: Repository, folder: string): Promise<boolean> {
   const [, ...linked] = await listWorktrees(repository);
   return linked.some((one) => one.folder === folder);
@@ -178,7 +179,7 @@ export async function deleteBranch(repository: Repository, branch: string, expec
   await repository.git(['update-ref', '-d', `refs/heads/${branch}`, expected]);
 }
 
-/** What copying ignored files into a worktree did, by name. */
+/** The ignored files that were copied into a worktree, and those that were not, with the reason. */
 export type CopiedFiles = {
   readonly copied: readonly string[];
   readonly skipped: readonly { readonly path: string; readonly reason: string }[];
@@ -265,7 +266,7 @@ async function measureFiles(root: string, path: string): Promise<number | string
 
 /**
  * Checks the submodules of a worktree out from the copies that the repository has. Contacts no remote, and leaves the
- * repository's configuration as it is. Returns the paths without a usable copy.
+ * repository's configuration as it is. Returns the submodules that were not checked out, with the reason.
  */
 export async function updateSubmodules(
   { commonDir, env }: Repository,

@@ -92,7 +92,7 @@ function headed(heading: string, words: string | null | undefined): string {
   return words == null || words === '' ? '' : `## ${heading}\n${words}`;
 }
 
-/** The status of an issue. A deferred open issue counts as in progress, as do all statuses but open and closed. */
+/** The status of an issue. Deferred open issues, and statuses other than open and closed, count as in progress. */
 function statusOf({ status, defer_until: until }: Issue, now: number): Ticket['status'] {
   if (status === 'closed') return 'closed';
   const isDeferred = until != null && (instantOf(until) ?? now) > now;

@@ -45,8 +45,8 @@ const CLAIM = /<!-- conch claim by=(\S+) until=(\S+) -->/;
 
 /**
  * Issues of a repository on GitHub that have a label, if somebody who may write set it. A ticket is claimed by a
- * comment with a lease of seven days. Of several unexpired claims, the comment that GitHub numbered first counts. A
- * line that begins with "Depends on #12" or "Blocked by #12" is a dependency.
+ * comment with a lease of seven days. Of several unexpired claims by accounts that may write, the one with the lowest
+ * comment id counts. A line that begins with "Depends on #12" or "Blocked by #12" is a dependency.
  */
 export function gitHubTickets(ask: AskGitHub, plan: GitHubPlan): TicketSource {
   return new GitHubTickets(ask, plan);
@@ -125,7 +125,7 @@ class GitHubTickets implements TicketSource {
     return after === null ? 'its claim was not kept by GitHub' : this.#leaveTo(after, number);
   }
 
-  /** Leaves an issue to another crew until that lease ends or the assignees change. Returns why, in words. */
+  /** Leaves an issue to another crew until the lease of `claim` ends or the assignees change. Returns why, in words. */
   #leaveTo(claim: Claim, number: number): string {
     this.#claims.set(number, { ...claim, assignees: null });
     this.#last = null;
@@ -258,7 +258,7 @@ class GitHubTickets implements TicketSource {
   }
 
   /**
-   * Assigns the token's account to the issue or removes it, for people and other crews. Ignores a refusal of GitHub.
+   * Assigns the token's account to the issue, or unassigns it, so that people see who works. Ignores `GitHubRefusal`.
    */
   async #assign(method: 'POST' | 'DELETE', number: number): Promise<void> {
     try {

@@ -12,8 +12,8 @@ export function isTicketId(id: string): boolean {
 }
 
 /**
- * Reads a ticket in the format of tk: one front matter at the top, then "# title" and text. Keys that Conch does not
- * know are left alone. `name`: the file's name without ".md". Throws an `Error` that says what is wrong.
+ * Reads a ticket in the format of tk: one front matter at the top, then "# title" and text. Ignores unknown keys.
+ * `name`: the file's name without ".md". Throws an `Error` that says what is wrong.
  */
 export function parseTicket(name: string, bytes: Uint8Array): Ticket {
   const { lines, end } = frontMatterOf(textOf(bytes));
@@ -113,7 +113,7 @@ export function newTicketText(id: string, { key, title, text, deps, touches, at 
   return `---\n${front.join('\n')}\n---\n# ${title.replaceAll(/\s+/g, ' ')}\n${body === '' ? '' : `\n${body}\n`}`;
 }
 
-/** Whether a ticket's file was written for the proposal with this key. */
+/** Whether a ticket's file was written for the proposal with this key. Throws `FrontMatterError`. */
 export function isOfProposal(text: string, key: string): boolean {
   const { lines, end } = frontMatterOf(text);
   return lines.slice(1, end).some((line) => line.trimEnd() === `${PROPOSAL}: ${key}`);

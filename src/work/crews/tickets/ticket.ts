@@ -1,12 +1,12 @@
 import type { FileText } from '../git/merge.ts';
 
-/** A ticket of any source. Its texts are data of people. */
+/** A ticket of any source. Its texts are data, and no instructions. */
 export type Ticket = {
   readonly id: string;
   readonly title: string;
   readonly text: string;
   readonly status: 'open' | 'in_progress' | 'closed';
-  /** Ids of the tickets that must be merged first. */
+  /** Ids of the tickets that must be merged or closed first. */
   readonly deps: readonly string[];
   /** 0 is the highest, 4 the lowest. */
   readonly priority: number;
@@ -44,7 +44,7 @@ export type TicketSource = {
    * the ticket is claimed.
    */
   claim?(id: string): Promise<string | null>;
-  /** Gives the claim back, because the work was given up. */
+  /** Releases the claim of a ticket that is not worked on any more. */
   released?(id: string): Promise<void>;
   /**
    * Tells the program of tickets that a finished ticket is closed. Resolves with false when it is too early. Called
@@ -80,8 +80,9 @@ export type SortedTickets = {
 
 /**
  * Sorts tickets by priority, then id. A ticket is ready when it is open, each dependency is merged, and its `touches`
- * overlap no running or earlier ready ticket. Lists tickets with an unknown dependency or in a cycle, with the reason.
- * Leaves out running, merged, closed and in-progress tickets. `isMerged`: whether a ticket's work is merged.
+ * overlap no running or earlier ready ticket. Lists unreadable tickets, and those with an unknown dependency or in a
+ * cycle, with the reason. Leaves out running, merged, closed and in-progress tickets. `isMerged`: whether a ticket
+ * counts as merged.
  */
 export function sortTickets(
   { tickets, unreadable }: Awaited<ReturnType<TicketSource['list']>>,
@@ -160,7 +161,7 @@ function endlessIn(byId: ReadonlyMap<string, Ticket>): ReadonlySet<string> {
   return new Set(waitsFor.keys());
 }
 
-/** Whether a pattern of one list can match the same file as a pattern of the other list. */
+/** Whether a pattern of one list may match the same file as a pattern of the other list, judged as in `overlaps`. */
 export function overlap(some: readonly string[], others: readonly string[]): boolean {
   return some.some((glob) => others.some((other) => overlaps(glob, other)));
 }
