@@ -122,7 +122,7 @@ export type CrewWorkPorts = {
   ) => Promise<CommandRun>;
   /** Ends the processes whose mark `isMeant` accepts, except those of open sessions and commands. */
   readonly endMarked: (isMeant: (mark: string) => boolean) => Promise<void>;
-  /** Returns what people answered to a question; `null` while they have not. Asks them at the first call. */
+  /** Returns what people answered to a question; `null` while they have not. Asks them when the question is new. */
   readonly answerTo: (asked: Pick<CrewApproval, 'about' | 'digest' | 'what'>) => boolean | null;
   readonly tickets: (repository: Repository) => Promise<TicketSource>;
   /** Where pull requests are opened; `null` where the crew merges. Rejects with words for people. */
@@ -647,7 +647,7 @@ class RepositoryWork implements CrewWork {
     });
   }
 
-  /** Closes finished tickets that are still open, because closing failed or was cut off. */
+  /** Closes finished tickets that the source lists as not closed, such as after a failed attempt to close them. */
   async #closeMerged(tickets: readonly Ticket[], finished: Crew['finished']): Promise<void> {
     const open = new Set(tickets.filter(({ status }) => status !== 'closed').map(({ id }) => id));
     const left = finished.filter(({ id }) => open.has(id));
@@ -1082,8 +1082,8 @@ class RepositoryWork implements CrewWork {
   }
 
   /**
-   * Returns what changed in the user's copy during a step of an agent that writes without asking; `null` for nothing.
-   * For other agents, returns `null` and calls `#guard`.
+   * Returns what changed in the user's copy since the picture of the step's first prompt; `null` for nothing. Without a
+   * picture, as for agents that ask before they write, returns `null` and calls `#guard`.
    */
   async #copyChanges(worker: string, worktree: string): Promise<string | null> {
     const before = this.#before.get(worker);

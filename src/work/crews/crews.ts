@@ -101,7 +101,7 @@ export type CrewWork = {
    * has `base`, or the newest commit that `base` and the branch of an earlier attempt have in common.
    */
   place(worker: string, ticket: string, crew: Crew, base: string): Promise<TicketPlace>;
-  /** Takes the ports of a slot. Resolves with false when a program uses one of them, or another crew has them. */
+  /** Takes the ports of a slot. Resolves with false when the ports cannot be locked, or a program uses one of them. */
   takeSlot(slot: number): Promise<boolean>;
   /** Takes the ports of a ticket's slot again after a start. */
   keepSlot(ticket: Assigned): void;
@@ -227,7 +227,7 @@ export type CrewPorts = {
   readonly failed: (error: unknown, words: string) => void;
 };
 
-/** Time between two searches for new tickets, in milliseconds. */
+/** Time from a search for tickets to the next one, in milliseconds. A fact of `SHOWS_TICKETS` ends it early. */
 const LOOK_MS = 5_000;
 /** Types of facts after which other tickets may be ready. */
 const SHOWS_TICKETS: ReadonlySet<CrewFact['type']> = new Set([
@@ -398,7 +398,7 @@ export class CrewRunner {
     return applied.ok ? null : applied.refusal;
   }
 
-  /** Returns the promise that a worker's prompt waits for; `null` for none. A failure is reported, and resolves too. */
+  /** Returns the promise that a worker's prompt waits for; `null` for none. Never rejects: failures are reported. */
   beforePrompt(worker: Worker): Promise<void> | null {
     if (!this.#isRunning || !isStepping(worker)) return null;
     const { name } = worker;
@@ -468,7 +468,7 @@ export class CrewRunner {
     return ticket;
   }
 
-  /** Adds one worker with this name, or this many with the next free names. `touches`: as in the worker's state. */
+  /** Adds a worker named `wanted`, or `wanted` workers with the next free names. `touches`: as in a worker's state. */
   async spawn(wanted: number | string, touches: readonly string[] = []): Promise<CrewRefusal | null> {
     const { agentOf } = this.#ports;
     const crew = this.#ports.crews.state(this.key);
@@ -482,7 +482,7 @@ export class CrewRunner {
     return this.give({ type: 'SPAWN', workers: names.map((name) => ({ name, agent: agentOf(name), ...more })) });
   }
 
-  /** Gives a ready ticket to a worker, also one that starts only by hand. Returns why not; `null` when it is given. */
+  /** Gives a ready ticket to a worker, also a ticket that only people start. Returns why not; `null` when given. */
   async assign(worker: string, id: string): Promise<CrewRefusal | 'NO_TICKET' | null> {
     if (!this.state().running) return 'NOT_RUNNING';
     await this.#ports.work.fetch();
@@ -493,7 +493,7 @@ export class CrewRunner {
     return this.#assign(worker, ticket);
   }
 
-  /** Starts what can be started now. Jobs of different workers run side by side. */
+  /** Starts the jobs that workers wait for. Starts a search for tickets when none is under way or planned. */
   #round(crew: Crew): void {
     if (!this.#isRunning) return;
     this.#alarm.noLaterThan(crewDeadline(crew));

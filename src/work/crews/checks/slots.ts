@@ -7,7 +7,7 @@ import type { Assigned } from '../crew.ts';
 
 /** The number of ports of one slot. */
 const PORTS = 20;
-/** The range of all slots: below the ports of outgoing connections, which begin at 32,768 on Linux. */
+/** The range of all slots: below the ports of outgoing connections, by default from 32,768 on Linux. */
 const FIRST_PORT = 12_000;
 const LAST_PORT = 32_767;
 const BLOCKS = Math.floor((LAST_PORT - FIRST_PORT) / PORTS);

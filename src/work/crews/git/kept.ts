@@ -29,7 +29,7 @@ const DURABLE = ['-c', 'core.fsync=all'];
  * Stores all files of a worktree that git does not ignore, staged, unstaged and new, as a commit under the next number
  * of `refPrefix`. Index, files and branch stay as they are. An index that differs from the files and from HEAD is the
  * second parent. Does not store work that the newest ref already holds. Stores nothing when files and index are as in
- * HEAD and a branch or ref has the commit; with `always`, stores also then. Throws `KeepError`.
+ * HEAD, and HEAD is in a branch or another ref. With `always`, stores also then. Throws `KeepError`.
  */
 export async function storeWork(
   repository: Repository,

@@ -27,7 +27,7 @@ export type NewTicket = Pick<Ticket, 'title' | 'text' | 'deps' | 'touches'> & {
   readonly at: number;
 };
 
-/** Where tickets are. Every method rejects with words for people when it fails. */
+/** A source of tickets. Every method rejects with an error whose message is for people. */
 export type TicketSource = {
   list(): Promise<{ readonly tickets: readonly Ticket[]; readonly unreadable: readonly ListedTicket[] }>;
   /** Whether a ticket is closed. Absent: `list` has the closed tickets, too. */
