@@ -493,7 +493,10 @@ export class CrewRunner {
     return this.#assign(worker, ticket);
   }
 
-  /** Starts the jobs that workers wait for. Starts a search for tickets when none is under way or planned. */
+  /**
+   * Starts the jobs that workers wait for. In a running crew with an idle worker, also starts a search for tickets,
+   * unless a search is under way or planned.
+   */
   #round(crew: Crew): void {
     if (!this.#isRunning) return;
     this.#alarm.noLaterThan(crewDeadline(crew));
