@@ -164,7 +164,7 @@ export class LlmGeneration {
       this.#steps += 1;
       const decided = await this.#toolbox.step(text, calls);
       const isLast = !this.#toolbox.isStepping && this.#steps >= maxSteps;
-      this.#storedCount = this.#since.length;
+      if (this.#toolbox.isStepping) this.#storedCount = this.#since.length;
       const own = decided === 'stop' || isLast ? calls.filter(({ name }) => isFloorTool(name)) : calls;
       this.#since.push(...(await this.#toolbox.run(own)));
       if (own.length < calls.length && isLast)
@@ -182,8 +182,10 @@ export class LlmGeneration {
     this.#isResumed = true;
     const left = await this.#toolbox.unfinished();
     if (left === null) return;
+    const said = z.array(modelMessageSchema).parse(left.said);
+    if (!isWhole(said)) return;
     this.#steps = left.steps;
-    this.#since.push(...z.array(modelMessageSchema).parse(left.said));
+    this.#since.push(...said);
     this.#storedCount = this.#since.length;
     this.#since.push(...(await this.#toolbox.resume(left, turn.saidSoFar)));
   }
@@ -350,6 +352,20 @@ function withObjects(message: ModelMessage): ModelMessage {
       : part,
   );
   return { ...message, content };
+}
+
+/**
+ * Tells whether each tool result in the messages follows its call. Providers refuse other messages. A result lacks its
+ * call when the step with the call was not stored: it was too long, or had a secret in its calls.
+ */
+function isWhole(messages: readonly ModelMessage[]): boolean {
+  const calls = new Set<string>();
+  for (const { content } of messages)
+    for (const part of typeof content === 'string' ? [] : content) {
+      if (part.type === 'tool-call') calls.add(part.toolCallId);
+      if (part.type === 'tool-result' && !calls.has(part.toolCallId)) return false;
+    }
+  return true;
 }
 
 /**

@@ -6,7 +6,7 @@ import { McpPool } from '../../../../src/agents/mcp/mcp-pool.ts';
 import type { McpConfig } from '../../../../src/agents/mcp/mcp-pool.ts';
 import { offeredFloorTools } from '../../../../src/agents/tools/floor-tools.ts';
 import { KnownSecrets } from '../../../../src/agents/tools/known-secrets.ts';
-import type { GatedCall, ToolGate } from '../../../../src/agents/tools/tool-gate.ts';
+import type { GatedCall, ModelStep, ToolGate } from '../../../../src/agents/tools/tool-gate.ts';
 import type { LlmOptions } from '../../../../src/agents/backends/llm/llm-backend.ts';
 import { toolUse } from '../../../../src/rules/tool-use.ts';
 import { decideUse, reachesTool, toolRefusalText, uniteRules } from '../../../../src/rules/verdict.ts';
@@ -27,6 +27,8 @@ type Rig = {
   readonly asked: GatedCall[];
   /** The steps and the settled calls that the gate received. */
   readonly told: string[];
+  /** What the gate received to store, a step each. */
+  readonly kept: Kept[];
   readonly seat: SeatContext & { readonly rules: ToolRules };
 };
 const rigs: Rig[] = [];
@@ -63,7 +65,7 @@ async function begun({ config = { raw: toolsServer() }, rules = { allow: ['*'] }
   const seat = seatOf('dev', rules);
   const session = await rig.backend.open(seat);
   const asked: Rig['asked'] = [];
-  const open = { rig, bodies, session, pool, time, asked, told: [], seat };
+  const open = { rig, bodies, session, pool, time, asked, told: [], kept: [], seat };
   rigs.push(open);
   return open;
 }
@@ -75,17 +77,20 @@ function seatOf(agent: string, lists: ToolLists): Rig['seat'] {
   return { channel: 'console:demo', agent, name: agent, persona: '', reaches, rules };
 }
 
-type Decided = { readonly choice: Choice; readonly after: Promise<void> };
+type Kept = NonNullable<ModelStep['kept']>;
+/** `left`: the stored steps of the turn that a restart interrupted. */
+type Decided = { readonly choice: Choice; readonly after: Promise<void>; readonly left?: readonly Kept[] | undefined };
 
-function gateOf({ asked, told }: Rig, { rules }: Rig['seat'], { choice, after }: Decided): ToolGate {
+function gateOf({ asked, told, kept: steps }: Rig, { rules }: Rig['seat'], { choice, after, left }: Decided): ToolGate {
   return {
-    step: async ({ kept }) => (
-      told.push(`step ${z.array(z.unknown()).parse(JSON.parse(kept?.calls ?? '')).length}`),
-      'go'
-    ),
+    step: async ({ kept }) => {
+      told.push(`step ${z.array(z.unknown()).parse(JSON.parse(kept?.calls ?? '')).length}`);
+      if (kept !== null) steps.push(kept);
+      return 'go';
+    },
     spent: async () => 'stop',
     standing: () => null,
-    unfinished: async () => null,
+    unfinished: async () => (left === undefined ? null : { steps: left, results: new Map() }),
     async ask(call, stopped) {
       const use = toolUse({ name: call.tool, kind: null, input: call.input, locations: [] }, null);
       const judged = decideUse(use, rules, { at: 0, definition: null, remembered: [] });
@@ -107,9 +112,9 @@ function gateOf({ asked, told }: Rig, { rules }: Rig['seat'], { choice, after }:
 
 /** Starts one prompt. `text`: the posts so far. People answer each request with `choice` when `after` resolves. */
 function ask(rig: Rig, more: Partial<TurnPrompt> = {}, { to = rig.session, seat = rig.seat, ...how }: Asking = {}) {
-  const { choice = 'allow', after = Promise.resolve(), leftMs = 0 } = how;
+  const { choice = 'allow', after = Promise.resolve(), leftMs = 0, left } = how;
   const heard = recorder();
-  const gate = gateOf(rig, seat, { choice, after });
+  const gate = gateOf(rig, seat, { choice, after, left });
   const over = to.prompt(prompt({ text: 'Go', ...more }), { ...heard.report, gate, leftMs: () => leftMs });
   over.catch(() => undefined);
   return { over, text: () => heard.text().replaceAll(/(?:\n---\n)+$/g, ''), events: heard.events };
@@ -163,6 +168,31 @@ describe('a model with MCP tools', () => {
     rig.rig.answer(saying('Plain.'));
     await ask(rig).over;
     expect(toolNames(rig)).toEqual([[]]);
+  });
+
+  test("stores the messages before its first call of a server's tool with that step", async () => {
+    const rig = await begun();
+    rig.rig.answer(calling(['say', { text: 'I look.' }]), calling(['raw__echo', {}]), saying('Done.'));
+    await ask(rig).over;
+    const said = rig.kept.map((step) => z.array(z.object({ role: z.string() })).parse(JSON.parse(step.said)));
+    expect(said.map((step) => step.map(({ role }) => role))).toEqual([
+      ['assistant', 'tool', 'assistant'],
+      ['tool', 'assistant'],
+    ]);
+  });
+
+  test.each([
+    ['resumes with the messages of all steps', 0, 2],
+    ['begins anew when the step with the call of a stored result was not stored', 1, 0],
+  ])('%s', async (_, missing, rounds) => {
+    const first = await begun();
+    first.rig.answer(calling(['raw__echo', {}]), calling(['raw__echo', {}]), saying('Done.'));
+    await ask(first).over;
+    const rig = await begun();
+    rig.rig.answer(saying('Done.'));
+    await ask(rig, { reason: 'resume' }, { left: first.kept.slice(missing, 2) }).over;
+    const roles = requests(rig)[0]?.messages.map(({ role }) => role) ?? [];
+    expect(['assistant', 'tool'].map((role) => roles.filter((each) => each === role).length)).toEqual([rounds, rounds]);
   });
 
   test('gets a tool that its server adds from the next round on', async () => {
