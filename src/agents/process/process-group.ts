@@ -11,7 +11,7 @@ import { sandboxed } from './sandbox.ts';
 import type { SandboxPlan } from './sandbox.ts';
 import { isSecretName, isUnsafeVariable, passwordIn } from '../../lib/unsafe-variables.ts';
 
-/** The program to run. The command is looked up on the PATH of `env`. No shell is used. */
+/** The program to run. A command without a slash is looked up on the PATH of `env`. No shell is used. */
 type ProcessOptions = {
   readonly command: string;
   readonly args: readonly string[];
@@ -19,15 +19,15 @@ type ProcessOptions = {
   readonly env: Readonly<Record<string, string>>;
   /** How to install the program. Added to the error when it is missing. */
   readonly install?: string;
-  /** Runs the program in a sandbox. Default: none, with all rights of this user. */
+  /** The sandbox of the program. Default: no sandbox, so the program has all rights of this user. */
   readonly sandbox?: SandboxPlan | undefined;
   readonly timers: Timers;
 };
 
 /**
- * How a process ended. `words`: for people, with the line of standard error that names the reason, without this
- * machine's paths. `stderr`: the last 4,096 characters of standard error, for the log. Secrets of the environment are
- * redacted in both.
+ * How a process ended. `words`: for people: the exit code or signal, then the reason from standard error, if any. Paths
+ * in the reason are cut to file names. `stderr`: the non-empty lines in the last 4,096 characters of standard error.
+ * Secrets of the environment are redacted in `words` and `stderr`.
  */
 export type ProcessEnd = {
   readonly code: number | null;
@@ -37,9 +37,9 @@ export type ProcessEnd = {
 };
 
 /**
- * Starts a process as the leader of its own process group. Rejects with a `BackendError` when it cannot start. The
- * error is terminal when the folder, the program, the permission to run it, or the sandbox is missing. In a sandbox, a
- * missing program is no error: the process starts and exits.
+ * Starts a process as the leader of its own process group. Rejects when the process cannot start: with a terminal
+ * `BackendError` when the folder, the program or the permission to run it is missing, or the sandbox is impossible. In
+ * a sandbox, a missing program is no error: the process starts and exits.
  */
 export async function startProcessGroup(options: ProcessOptions): Promise<ProcessGroup> {
   if (!isFolder(options.cwd)) throw new BackendError(`there is no folder ${options.cwd}`, { terminal: true });
@@ -57,7 +57,7 @@ export async function startProcessGroup(options: ProcessOptions): Promise<Proces
   return new ProcessGroup(child, pid, options);
 }
 
-/** The ids of the process groups that this process started and that have not ended. */
+/** The ids of the process groups that this process started and whose `exited` has not resolved. */
 export function livingGroups(): ReadonlySet<number> {
   return LIVING;
 }
@@ -104,7 +104,10 @@ export class ProcessGroup {
     });
   }
 
-  /** Sends SIGTERM to the group, and SIGKILL after `graceMs` milliseconds. Resolves like `exited`. */
+  /**
+   * Sends SIGTERM to the group, and SIGKILL after `graceMs` milliseconds if the group has not ended. Resolves when
+   * `exited` has resolved.
+   */
   async stop(graceMs: number): Promise<void> {
     if (this.#over) return void (await this.exited);
     sendSignal(-this.pid, 'SIGTERM');
@@ -137,8 +140,8 @@ function wordsOf(code: number | null, signal: string | null, reason: string): st
 }
 
 /**
- * Returns the last line that names an error, else the last line outside a stack trace, cut to 160 characters. Paths are
- * shortened to file names.
+ * Returns the last line that begins with an error's name, else the last line outside a stack trace; '' without such a
+ * line. Cuts paths to file names, and then the line to 160 characters.
  */
 function reasonIn(lines: readonly string[]): string {
   const messages = lines.filter((line) => !TRACE.test(line));
@@ -148,13 +151,13 @@ function reasonIn(lines: readonly string[]): string {
 }
 
 /**
- * Reads standard error to its end, so that the process never blocks on a full pipe. Returns a function for the lines of
- * the last 4,096 characters, without secrets.
+ * Reads standard error to its end, so that the process never blocks on a full pipe. Returns a function that returns the
+ * non-empty lines in the last 4,096 characters, with secrets redacted.
  */
 function lastLinesOf(stderr: Readable, secrets: readonly string[]): () => readonly string[] {
   let tail = '';
   const clean = (all: string) => secrets.reduce((text, secret) => text.replaceAll(secret, '[secret]'), all);
-  // Redacted before the cut: a cut secret would not be found.
+  // Redacts before the cut: a secret that is cut in two would not be found.
   stderr.setEncoding('utf8').on('data', (text: string) => void (tail = clean(tail + text).slice(-TAIL)));
   stderr.on('error', () => undefined);
   return () => {
@@ -176,26 +179,26 @@ function endRest(pid: number, ended: () => void): void {
   look(REST_GRACE_MS);
 }
 
-/** Times for the rest of a group, in milliseconds: from SIGTERM to SIGKILL, between two checks, after SIGKILL. */
+/** Times in milliseconds of `endRest`: from SIGTERM to SIGKILL, between two checks, and after SIGKILL. */
 const REST_GRACE_MS = 500;
 const REST_LOOK_MS = 20;
 const REST_KILL_MS = 200;
 
 type Guard = ChildProcessByStdio<Writable, null, null>;
 
-/** A shell that knows the ids of the living groups, and kills them when Conch ends for any reason, a crash included. */
+/** A shell that kills the living groups when Conch ends for any reason, also in a crash. `null`: no shell runs. */
 let guard: Guard | null = null;
 const GUARD =
   'groups=$1; while read -r line; do groups=$line; done; for group in $groups; do kill -s KILL -- "-$group"; done';
 
-/** Writes the ids of the living groups to the guard, and starts the guard if none runs. Each line replaces the last. */
+/** Writes the ids of the living groups to the guard, or starts a guard with these ids. Each line replaces the last. */
 function tellGuard(): void {
   const groups = [...LIVING].join(' ');
   if (guard === null) guard = startGuard(groups);
   else guard.stdin.write(`${groups}\n`);
 }
 
-/** Starts a guard that knows the groups from its start: Conch could be killed before it writes them. */
+/** Starts a guard with the groups as its argument: Conch could be killed before it writes the groups to the guard. */
 function startGuard(groups: string): Guard {
   const shell = spawn('/bin/sh', ['-c', GUARD, 'sh', groups], {
     detached: true,
@@ -258,8 +261,8 @@ export function childEnvironment(parts: EnvironmentParts): Record<string, string
 }
 
 /**
- * Returns the values of an environment to redact: values with secret-sounding names, and passwords in URLs. Values of
- * less than 6 characters would match plain words, and are left out.
+ * Returns the values of an environment to redact, longest first: values with secret-sounding names, and passwords in
+ * URLs. Leaves out values of less than 6 characters, because they would match plain words.
  */
 export function secretsOf(environment: Readonly<Record<string, string>>): readonly string[] {
   const named = Object.entries(environment).flatMap(([name, value]) => (isSecretName(name) ? [value] : []));

@@ -1,7 +1,7 @@
 /**
- * Runs inside a sandbox, as the parent of the sandboxed program. The sandbox's network is empty. The relay forwards
- * connections to the proxy port and to the other ports, to the socket of Conch's proxy. Imports only Node: the sandbox
- * may hide every other file of Conch. Arguments: the socket, the proxy port, the other ports joined by commas, then the
+ * Runs inside a sandbox without a network, as the parent of the sandboxed program. Accepts connections on the proxy
+ * port and the other ports. Forwards each connection to the socket of Conch's proxy. Imports only Node: the sandbox may
+ * hide every other file of Conch. Arguments: the socket, the proxy port, the other ports joined by commas, then the
  * program with its arguments.
  */
 import { spawn } from 'node:child_process';
@@ -15,7 +15,7 @@ await listen(Number(proxyPort), (from) => join(from, connect(socket)));
 for (const port of ports.split(',').filter((each) => each !== ''))
   await listen(Number(port), (from) => tunnel(from, port));
 
-// A signal reaches the whole group, so the program receives it too. The relay ends only when its program ends.
+// A signal goes to the whole group, so the program receives the signal too. The relay ends only with its program.
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined);
 const child = spawn(command, args, { stdio: 'inherit' });
 child.once('error', (error) => {

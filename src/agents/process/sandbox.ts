@@ -45,12 +45,12 @@ export type SandboxMachine = {
 export const SANDBOX_REMEDY =
   'Install bubblewrap (apt install bubblewrap), allow user namespaces, or set "sandbox" to false.';
 
-/** A program wrapped in a sandbox. Call `close` when it has ended. */
+/** A program wrapped in a sandbox. Call `close` when the program has ended. */
 type SandboxedProgram = Program & { close(): void };
 
 /**
  * Returns the program wrapped in a sandbox. Rejects with a terminal `BackendError` that says what to do when this
- * machine cannot start a sandbox, or when the program's folder contains a folder that a sandbox hides.
+ * machine cannot start a sandbox, or when `sandboxArgs` refuses the program's folder.
  */
 export async function sandboxed(program: Program, plan: SandboxPlan): Promise<SandboxedProgram> {
   await checkSandbox();
@@ -93,9 +93,10 @@ const DEVICES = ['--dev', '/dev', '--proc', '/proc'];
 
 /**
  * Returns the arguments of `bwrap` for a program. The whole machine is readable except homes, `/run`, temporary folders
- * and `hidden`. Only the program's folder and its own home keep what is written: hidden folders are empty and in
- * memory. Mounts are ordered by depth, so that an inner mount overrides the outer mount. Throws a terminal
- * `BackendError` when the program's folder contains a home, `/run` or a temporary folder, or is itself hidden.
+ * and `hidden`; `readablePaths` inside these stay readable. Only the program's folder and the agent's home keep what is
+ * written: hidden folders are empty and in memory. Mounts are ordered by depth, so that an inner mount overrides the
+ * outer mount. Throws a terminal `BackendError` when the program's folder contains a home, `/run` or a temporary
+ * folder, or is in `hidden`.
  */
 export function sandboxArgs(
   program: Program,
@@ -199,7 +200,7 @@ function bwrapPath(): string | null {
 export type SandboxNetwork = {
   /**
    * Allowed hosts: a name, `*.name` for subdomains, or an IPv4 address, each with an optional `:port`. `null`: every
-   * host except this machine. Besides `ports`, this machine is reachable only by an address with a port in this list.
+   * host. Addresses of this machine and of `LINKS` are refused, except `ports`, and an IP address listed with its port.
    */
   readonly hosts: readonly string[] | null;
   /** Ports of Conch on 127.0.0.1 that are reachable: those of its tool server. */
@@ -253,12 +254,13 @@ async function openSandboxExit(network: SandboxNetwork, env: Readonly<Record<str
 
 type Request = { readonly hostname: string; readonly port: number };
 
-/** `upstream`: the proxy of this machine, or `null`. `refusal` makes the error that refuses a request. */
+/** `upstream`: the proxy in the program's environment, or `null`. `refusal` makes the error that refuses a request. */
 type Exit = { readonly upstream: string | null; readonly refusal: (text: string) => Error };
 
 /**
- * Rejects with a refusal when the host is not allowed or resolves to this machine. Resolves with how to connect
- * otherwise. A name that does not resolve here can go to `upstream`.
+ * Rejects with a refusal when the host is not allowed, or resolves to an address of this machine or of `LINKS`. Allowed
+ * all the same: `ports` on 127.0.0.1, and an IP address listed with its port. Resolves with connection options: direct
+ * for these two, else through `upstream` if there is one.
  */
 async function permit(request: Request, { hosts, ports }: SandboxNetwork, { upstream, refusal }: Exit) {
   const host = request.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase();
@@ -268,7 +270,7 @@ async function permit(request: Request, { hosts, ports }: SandboxNetwork, { upst
   if (!isNamed) throw refusal(`${host}:${port} is not an allowed host of this sandbox`);
   // An address with its port in the list was allowed on purpose, even if it is this machine.
   if (hosts?.includes(`${host}:${port}`) === true && isIP(host) !== 0) return {};
-  // A name that no server here knows within a second may be known to the proxy.
+  // A name that does not resolve here within 1 s may resolve at the upstream proxy.
   const looked = await withinMs(
     1_000,
     promises.lookup(host, { all: true }).catch(() => []),
@@ -317,7 +319,10 @@ function foreignLookup(
   });
 }
 
-/** Compares by `BlockList`, for which an address that maps IPv4 is the IPv4 address. */
+/**
+ * Returns whether an address is this machine's own or in `LINKS`. An IPv6 address that maps an IPv4 address counts as
+ * the IPv4 address.
+ */
 function isOfThisMachine(address: string): boolean {
   const own = new BlockList();
   for (const each of Object.values(networkInterfaces()).flatMap((all) => all ?? []))
@@ -328,8 +333,8 @@ function isOfThisMachine(address: string): boolean {
 }
 
 /**
- * Addresses refused like this machine's own: loopback, link-local, multicast, broadcast, `::/96`, and NAT64. IPv6
- * addresses that map IPv4 (`::ffff:0:0/96`) are refused only for the IPv4 ranges of this list.
+ * Addresses refused like this machine's own: loopback, `0.0.0.0/8`, link-local, multicast, broadcast, `::/96`, and
+ * NAT64. IPv6 addresses that map IPv4 (`::ffff:0:0/96`) are in this list only for its IPv4 ranges.
  */
 const LINKS = new BlockList();
 for (const [net, bits] of [
@@ -359,7 +364,7 @@ const PROXY_PORT = 3_128;
 const LOCAL = '127.0.0.1,localhost';
 const FORBIDDEN = 403;
 
-/** A folder for the private files of one session. Only this user can read it. */
+/** A folder for the private files of one process. Only this user can read the folder. */
 type PrivateFolder = {
   readonly path: string;
   /** Writes files: a text for each file name. */
@@ -368,7 +373,7 @@ type PrivateFolder = {
   remove(): void;
 };
 
-/** Creates a private folder in the system's temporary folder, never in the folder that an agent works in. */
+/** Creates a private folder in the system's temporary folder. */
 export function openPrivateFolder(): PrivateFolder {
   const path = mkdtempSync(join(tmpdir(), 'conch-agent-'));
   return {

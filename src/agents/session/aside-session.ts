@@ -14,10 +14,10 @@ import type { AgentSpec, SessionPorts } from './session-executor.ts';
 export type AsideOrder = {
   readonly channel: ChannelId;
   readonly session: number;
-  /** The person whose words the prompt is. */
+  /** The person who requested the run. The prompt counts as this person's message. */
   readonly by: { readonly id: string; readonly name: string };
   readonly prompt: string;
-  /** Longest silence before the run times out, in milliseconds. */
+  /** Longest time without a sign of work before the run times out, in milliseconds. */
   readonly timeoutMs: number;
   /** The model of the run; default: the agent's model. */
   readonly model?: string;

@@ -6,8 +6,8 @@ import type { Line, FloorView } from '../../turns/view.ts';
 /** What agents read from floors and change in them. */
 export type FloorPort = {
   /**
-   * Applies a command. Resolves once its facts are durable, for a sign of work at once: signs are stored later. A
-   * refusal is a value. Rejects when nothing was written.
+   * Applies a command. Resolves once its facts are durable. A sign of work that only moves a deadline resolves at once
+   * and is stored within 5 s. A refusal is a value. Rejects when nothing was written.
    */
   apply(channel: ChannelId, command: AgentCommand): Promise<Applied>;
   /** The lines from `after` (excluded) to `upto` (included), oldest first. */
@@ -23,7 +23,7 @@ export type FloorPort = {
   seatedIn(channel: ChannelId): readonly AgentId[];
   /** The agents of `seatedIn` that the floor does not count as connected. */
   missingIn(channel: ChannelId): readonly AgentId[];
-  /** The channels in which an agent has a seat. */
+  /** The channels in which an agent has a seat, also a disabled one. */
   seatsOf(agent: AgentId): readonly ChannelId[];
   /** The holder, as in the view; `null` when the floor is free, `undefined` when there is no floor. */
   holder(channel: ChannelId): FloorView['holder'] | undefined;

@@ -28,11 +28,11 @@ type GenerationPorts = {
   readonly timers: Timers;
   readonly log: AgentLog;
   readonly commands: Pick<CommandSender, 'send'>;
-  /** Shows the draft; `null` removes it. */
+  /** Shows the draft; `null` removes the draft. */
   readonly drafted: (epoch: number, text: string | null) => void;
   /** Called when the agent writes or reports work. The first call marks the session as running. */
   readonly started: () => void;
-  /** Time left until the turn expires without a sign of work, in milliseconds. */
+  /** Time left until the turn times out without a sign of work, in milliseconds. For a background run: its timeout. */
   readonly leftMs: (epoch: number) => number;
   /** Makes the gate between the agent and its tools. */
   readonly gate: () => ToolGate;
@@ -63,7 +63,7 @@ export class Generation {
   #hasPosted = false;
   /** True while a draft is shown. */
   #isShown = false;
-  /** True when the last message ended with the signal; `#argument` is the agent named behind it. */
+  /** True when the last message ended with the signal. `#argument`: the word behind the signal; `null` for none. */
   #signalled = false;
   #argument: string | null = null;
   /** The agent that the last posted message asks a question; `null` for none. */
@@ -85,13 +85,14 @@ export class Generation {
   #limitMs: number | undefined;
   #beatAt = -Infinity;
   /**
-   * The least time between two signs of work that are reported to the floor, in milliseconds: 1,000, or less for an
-   * agent with a short timeout. A change of the number of open calls does not wait. `null` until it is computed.
+   * The least time between two signs of work that are reported to the floor, in milliseconds: 1,000, or a tenth of the
+   * time that the turn had left at the first sign. A change of the number of open calls does not wait for this time.
+   * `null` before the first sign.
    */
   #beatMs: number | null = null;
   /** True while a delayed report of a sign of work is scheduled. */
   #isReportPending = false;
-  /** When the last sign of work came, or the gate last answered. */
+  /** When the last sign of work came, or the gate last answered; at first, when the generation began. */
   #workedAt: Instant;
   #textAt = 0;
   #quiet: Timer | null = null;
@@ -128,7 +129,7 @@ export class Generation {
     return this.#muted;
   }
 
-  /** True when the generation ended without an interrupt and all its messages were reported. */
+  /** True when the generation ended without an interrupt, and its messages and its end were written to the floor. */
   get whole(): boolean {
     return this.#whole;
   }
@@ -145,7 +146,7 @@ export class Generation {
     return { agent, epoch, text, mentions: mentionsIn(text, this.#others), workedAt: this.#workedAt };
   }
 
-  /** Returns the draft and removes it: the caller posts it. */
+  /** Returns the draft and removes it, so that the caller posts the draft; `null` for none and for a pass word. */
   takeDraft(): TurnDraft | null {
     if (this.#isPassWord) return null;
     const draft = this.#unposted();
@@ -166,14 +167,14 @@ export class Generation {
     this.#over?.abort();
   }
 
-  /** Injects a message into the generation. Its outcome is reported before `finish` resolves. */
+  /** Injects a message into the generation. `finish` waits for the message's outcome; `close` drops the outcome. */
   inject(injection: Injection): void {
     if (!this.#generating) return injection.report('next-prompt');
     this.#injections ??= new Injections(this.#ports);
     this.#injections.add(injection);
   }
 
-  /** Called when the session has finished its output. */
+  /** Called when the session's output is over. Withdraws open requests for approval. */
   generated(): void {
     this.#generating = false;
     this.#quiet?.cancel();
@@ -182,8 +183,8 @@ export class Generation {
 
   /**
    * Waits for injected messages and for a paused run. Then posts the rest of the text and reports the end of the turn,
-   * or its question, in one commit. A pass posts nothing; output of only the signal is a pass. A muted generation posts
-   * and reports nothing.
+   * or its question, in one commit. The ending `passed` drops the rest of the text. Output of only the signal or a pass
+   * word is also a pass. A muted generation posts and reports nothing.
    */
   async finish(ending: Ending): Promise<void> {
     await this.#injections?.close();
@@ -225,7 +226,10 @@ export class Generation {
     this.#close();
   }
 
-  /** Returns a gate that posts the text so far before each call. Text written during an approval is posted after it. */
+  /**
+   * Returns a gate that posts the text so far before each step, each call and each reached limit. Text that is written
+   * while the gate decides is posted after the decision.
+   */
   #gated(make: () => ToolGate): ToolGate {
     const made = (): ToolGate => (this.#gate ??= make());
     const waiting = async <Answer>(ask: () => Promise<Answer>): Promise<Answer> => {
@@ -277,8 +281,8 @@ export class Generation {
   };
 
   /**
-   * Records a sign of work. A sign from the host counts only when the number of open calls changes. Such a change is
-   * reported at once, or when the gate has answered.
+   * Records a sign of work. A sign from the host counts only when the number of open calls changes. A change of that
+   * number is reported at once, or, while the gate decides, after its answer.
    */
   #work(
     open: number,
@@ -325,7 +329,7 @@ export class Generation {
     });
   }
 
-  /** Posts the text when the stream has been silent for 5 s. */
+  /** Posts the text once the stream has been silent for 5 s. */
   #afterQuiet(): void {
     this.#quiet = null;
     const left = this.#textAt + QUIET_MS - this.#ports.clock.now();
@@ -334,8 +338,8 @@ export class Generation {
   }
 
   /**
-   * Posts the message under way without its signal; drops a pass word. The signal counts only in the last message. While
-   * the gate decides, the text stays, and a blank line separates it from later text.
+   * Posts the message under way without its signal; drops a pass word. The signal counts only in the last message.
+   * While the gate decides, the text stays, and a blank line separates it from later text.
    */
   async #endMessage(): Promise<void> {
     const { text, signalled, argument } = this.#scanner.end();
@@ -360,7 +364,7 @@ export class Generation {
     return isPassWord(this.#text, this.#ports.passWords);
   }
 
-  /** Posts the draft. Does nothing while the gate decides, unless the output has ended: the draft is posted later. */
+  /** Posts the draft. While the output goes on and the gate decides, does nothing: the draft is posted later. */
   async #say(cut: 'cut' | null = null): Promise<void> {
     if (this.#isHeld) return;
     const draft = this.takeDraft();
@@ -392,7 +396,7 @@ export class Generation {
     return { outcome: (this.#signalled || this.#isPass) && !this.#hasPosted ? 'passed' : 'completed', signalled };
   }
 
-  /** The agent that the last message names behind the signal, by its id or name. */
+  /** The other agent that the last message names behind the signal, by its id or name; `undefined` for none. */
   #named(): AgentId | undefined {
     const named = this.#argument?.toLowerCase() ?? null;
     if (named === null) return undefined;
@@ -508,8 +512,8 @@ class Injections {
 }
 
 /**
- * A waiting injection after its message changed: the new text, or nothing for a deleted message. The floor expects no
- * outcome for a deleted message.
+ * Returns a waiting injection after another line came: with the new text if that line edits its message, nothing if
+ * that line deletes its message, else unchanged. The floor expects no outcome for a deleted message.
  */
 function amended(waiting: Injection, { message, change, text, attachments }: Line): readonly Injection[] {
   if (change === null || waiting.line.message !== message) return [waiting];

@@ -38,9 +38,9 @@ export class SeatedAgent {
   #busyAt: Instant;
   /** Prompts and messages of this epoch and of earlier epochs are dropped. */
   #fence = 0;
-  /** The epoch for which the session was replaced last. */
+  /** The last epoch for which `#renew` replaced the session; 0 for none. */
   #renewed = 0;
-  /** Ids of the rows and messages passed to the session. Prevents a second delivery. */
+  /** The newest 1,000 deliveries: ids of rows, or ids of messages with the epoch. Prevents a second delivery. */
   readonly #delivered = new BoundedMap<string, true>(REMEMBERED);
 
   constructor(spec: AgentSpec, channel: ChannelId, ports: SeatedAgentPorts) {
@@ -71,8 +71,9 @@ export class SeatedAgent {
   }
 
   /**
-   * Hands over a prompt. Does not wait for the answer. Resolves with `retry` while no session is open or an answer is
-   * under way, with `failed` when the session is stopped, else with `confirmed`, also for a past turn.
+   * Hands over a prompt, after the running generation has ended. Does not wait for the answer. Resolves with `failed`
+   * when the session is stopped, and with `retry` while no session is open or another answer is under way. Else
+   * resolves with `confirmed`, also for a past turn or a prompt that was handed over before.
    */
   async prompt(row: OutboxRow, effect: Of<'prompt'>): Promise<Settlement> {
     if (this.#isPast(row, effect)) return CONFIRMED;
@@ -99,7 +100,8 @@ export class SeatedAgent {
 
   /**
    * Injects a message into the generation under way and reports the outcome to the floor. Not reported: outcomes of
-   * edits and deletions, and of observed messages that were not injected.
+   * edits and deletions, and of observed messages that were not injected. Drops a message of a past epoch, and a
+   * message that was delivered before.
    */
   inject(row: OutboxRow, effect: Of<'inject'>): Settlement {
     const { message, epoch, observed, change } = effect;
@@ -153,7 +155,7 @@ export class SeatedAgent {
   }
 
   /**
-   * Drops prompts and messages of this epoch and earlier epochs that come later. Does nothing while this epoch's
+   * From now on, drops prompts and messages of this epoch and of earlier epochs. Does nothing while this epoch's
    * generation runs.
    */
   cancel(epoch: number): Settlement {
@@ -167,7 +169,9 @@ export class SeatedAgent {
     return CONFIRMED;
   }
 
-  /** Asks the agent who is next and sends its answer to the floor. */
+  /**
+   * Asks the agent who is next and sends its answer to the floor: `null` without a preference, or when asking failed.
+   */
   ask(effect: Of<'ask'>): Settlement {
     const lines = this.#ports.floors.lines(this.channel, ASK_LINES);
     const { id: agent } = this.spec;
@@ -181,7 +185,7 @@ export class SeatedAgent {
     return CONFIRMED;
   }
 
-  /** Returns the draft and removes it: the caller posts it. */
+  /** Returns the draft and removes it, so that the caller posts the draft; `null` for none. */
   takeDraft(): TurnDraft | null {
     const draft = this.executor.generation?.takeDraft() ?? null;
     if (draft !== null) this.#ports.floors.draft(this.channel, draft.agent, draft.epoch, null);
@@ -194,13 +198,13 @@ export class SeatedAgent {
     await this.executor.restart();
   }
 
-  /** Leaves the floor for good and resets the error counters of the session. */
+  /** Leaves the floor, closes the session for good, and resets its stored error counters. */
   async leave(why: string): Promise<void> {
     this.#goOffline(why);
     await Promise.all([this.executor.stop(), this.#commands.close()]);
   }
 
-  /** Closes the session until the next turn. Clears its taint, unless the agent may resume its conversation. */
+  /** Closes the session until the agent has work. Clears its taint, unless the agent may resume its conversation. */
   rest(): Promise<void> {
     const { session, knowledge, taint } = this.executor;
     if (session !== null && session.resumed === undefined) taint?.forget(knowledge.upto - LINES_FOR_NEWCOMERS);

@@ -36,11 +36,11 @@ import type {
 export type AgentSpec = {
   readonly id: AgentId;
   readonly name: string;
-  /** What the agent is good at, for the other agents' prompts. */
+  /** What the agent is good at. Shown in the list of agents in prompts, and in the agent's status. */
   readonly description: string;
   /** Who the agent is, for its own prompt. */
   readonly persona: string;
-  /** Default: the backend's model. */
+  /** The model of a background run. Default: the backend's model. */
   readonly model?: string;
   readonly backend: AgentBackend;
 };
@@ -54,11 +54,13 @@ export type SessionSettings = {
   readonly contextTokens: number;
   /** The signal that ends a turn when the output ends with it. */
   readonly signal: string;
-  /** An answer of only one of these words is a pass, unless a task is open. Prompts name the first word. */
+  /**
+   * An answer of only one of these words is a pass. Prompts name the first. `REVIEW_PASS_WORD` replaces all in a task.
+   */
   readonly passWords: readonly string[];
   /** The channel's name and topic. */
   readonly place: { readonly name: string; readonly topic: string };
-  /** How many errors stop a session. Default: the specification's. */
+  /** How many errors stop a session. Default: `DEFAULT_THRESHOLDS`. */
   readonly thresholds?: Thresholds;
   /**
    * True when the rules can allow an agent this tool of a server. `tool` `null` asks for any tool of the server.
@@ -90,9 +92,9 @@ export type SessionPorts = {
 /** Callbacks for the owner of a session's work: a seat at a floor, or a background run. */
 type WorkListener = {
   readonly commands: Pick<CommandSender, 'send'>;
-  /** Called with the draft; `null` removes it. */
+  /** Called with the draft; `null` removes the draft. */
   readonly drafted: (epoch: number, text: string | null) => void;
-  /** Time left until the work times out without a sign of work, in milliseconds. */
+  /** Time left until the turn times out without a sign of work, in milliseconds. For a background run: its timeout. */
   readonly leftMs: (epoch: number) => number;
   readonly opened: () => Promise<void>;
   readonly lost: (failure: SessionFailure) => void;
@@ -113,13 +115,13 @@ type SessionPlace = {
 
 /**
  * One heartbeat check. `allowed`: the number of misses in a row that ends a session. `overslept`: the check came late,
- * so the misses before it do not count. `cause`: the error of a session that is ended.
+ * so this miss and the misses before it do not count. `cause`: the error of a session that is ended.
  */
 export type Beat = { readonly allowed: number; readonly overslept: boolean; readonly cause: string };
 
 /**
  * Runs one agent's session and its work. Reports events to the session machine and carries out the machine's effects.
- * Reopens a failed session after its backoff, until it is stopped.
+ * Reopens a lost session until the session is stopped: after its backoff if the loss counts as an error, else at once.
  */
 export class SessionExecutor {
   readonly knowledge = new SessionKnowledge();
@@ -169,12 +171,12 @@ export class SessionExecutor {
     return this.#session;
   }
 
-  /** The generation under way, until all its messages are reported. */
+  /** The generation under way; `null` once all its messages are reported or its session is closed. */
   get generation(): Generation | null {
     return this.#generation;
   }
 
-  /** Why the last session was lost or could not be opened, in one line; `null` when unknown. */
+  /** Why a session was last lost or could not be opened, in one line; `null` if that never happened. */
   get lastCause(): string | null {
     return this.#lastCause;
   }
@@ -225,8 +227,8 @@ export class SessionExecutor {
   }
 
   /**
-   * Makes a prompt for the open session and records its lines as read. `prompt` hands the prompt over. `left`: the
-   * messages that did not fit.
+   * Makes a prompt for the open session and records the prompt's lines as read. Does not send the prompt: `prompt`
+   * does. `left`: the messages that did not fit.
    */
   promptFor(session: AgentSession, workFor: (knowledge: SessionKnowledge) => Work): MadePrompt {
     const { clock, describe, boundary } = this.#ports;
@@ -255,7 +257,10 @@ export class SessionExecutor {
     this.#step({ type: 'PromptReady', prompt });
   }
 
-  /** Interrupts the generation. A generation that goes on is stopped by force after the grace, in milliseconds. */
+  /**
+   * Interrupts the generation and drops its further output. The backend stops the generation by force after `graceMs`
+   * milliseconds. If the generation runs 1 s longer, its session is closed.
+   */
   interrupt(graceMs: number): void {
     this.#generation?.mute();
     if (this.#generation?.generating) this.#step({ type: 'UrgentMessage', graceMs });
@@ -275,7 +280,7 @@ export class SessionExecutor {
     else if (phase.name === 'Stopped') this.#listener.lost({ message: TIMED_OUT, code: EXECUTION_ERROR, final: true });
   }
 
-  /** Closes the session and opens another with its counters at zero. Resolves after the attempt. */
+  /** Closes the session and opens another with its error counters at zero. Resolves after the attempt. */
   async restart(): Promise<void> {
     this.#step({ type: 'OperatorRestart' });
     await this.settled();
@@ -510,8 +515,8 @@ export class SessionExecutor {
   }
 
   /**
-   * Called when the session failed. Calls `lost`, except for a failure during an interrupt that a retry can mend. The
-   * machine then decides when another session opens. An agent whose folder is no longer trusted is waited for.
+   * Called when the session failed. Calls `lost`, except for a failure during an interrupt that is not terminal. The
+   * machine then decides when another session opens. If the agent's folder is untrusted at a prompt, waits for trust.
    */
   #failed(error: unknown, how: 'Error' | 'Timeout'): void {
     const message = oneLine(error);
@@ -582,7 +587,9 @@ const TIMED_OUT = 'its turn timed out without a sign of work';
 const UNKNOWN_CAUSE = 'its session failed';
 const LONGEST_CAUSE = 200;
 
-/** The number of the line before the first of these lines; `upto` without lines. Lines without a number are ignored. */
+/**
+ * Returns the number of the line before the first of these lines, at most `upto`. Lines without a number are ignored.
+ */
 function lineBefore(lines: readonly Line[], upto: number): number {
   return lines.reduce((before, { line }) => (line > 0 ? Math.min(before, line - 1) : before), upto);
 }

@@ -26,7 +26,7 @@ const keptSession = sessionState.extend({ lastCause: z.string().nullable(), trig
  */
 export type RecordedMove = Readonly<z.infer<typeof recordedMove>>;
 
-/** The stored state of a session: the result of its last stored move, and its trigger. */
+/** The stored state of a session: the result, the trigger and the cause of its last stored move. */
 export type KeptSession = Readonly<z.infer<typeof keptSession>>;
 
 /** The store of sessions, by channel and agent. */
@@ -54,8 +54,9 @@ export const sessionJournal = {
 } satisfies Machine<KeptSession, RecordedMove, RecordedMove, never>;
 
 /**
- * The state that a session starts with. A session stopped by a fatal error gets one new attempt, because the error may
- * be over. The rest of a backoff is at most one whole delay, also when the clock was set back.
+ * Returns the state that a session starts with. A session stopped by too many errors stays stopped. A session stopped
+ * by a fatal error gets one new attempt, because its cause may be gone. The rest of a backoff is at most one whole
+ * delay, also when the clock was set back.
  */
 export function resumed(kept: KeptSession, at: Instant): SessionState {
   const { phase: before, trigger: by, lastCause: _cause, ...counted } = kept;
@@ -85,7 +86,7 @@ export class SessionRecord {
     this.#ports = ports;
   }
 
-  /** Returns the stored state; `null` for none, and when it cannot be read. */
+  /** Returns the stored state; `null` for none, and when the state cannot be read. */
   load(): KeptSession | null {
     try {
       return this.#ports.journal.state(this.#key);

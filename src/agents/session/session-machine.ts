@@ -36,7 +36,10 @@ const count = z.int().nonnegative();
 /** The schema of one session's state: plain JSON. */
 export const sessionState = z.object({
   phase: phaseSchema,
-  /** The generation's number. Grows by 1 after each generation that ended by itself. OperatorRestart sets it to 1. */
+  /**
+   * The generation's number. Grows by 1 after each generation that was not interrupted and did not fail.
+   * OperatorRestart sets the number to 1.
+   */
   sessionSeq: z.int().positive(),
   consecutiveErrors: count,
   totalErrors: count,
@@ -69,10 +72,13 @@ export type SessionEffect =
   | { readonly type: 'LogFatal'; readonly message: string }
   | { readonly type: 'ForceStopSession' | 'IncrementSession' | 'OpenSession' };
 
-/** How many errors stop a session for good. */
+/** How many errors stop a session: in a row, and in all since the last OperatorRestart. */
 export type Thresholds = { readonly maxConsecutiveErrors: number; readonly maxTotalErrors: number };
 
-/** One transition: its target, the counters after it, and its effect; `null` is the table's None. */
+/**
+ * One transition: its target, the counters after the transition, and its effect. `effect` is `null` for the table's
+ * None, and for a CancelSession without a generation to cancel.
+ */
 export type SessionFact = Counters & {
   readonly type: 'sessionMoved';
   readonly from: Phase['name'];
@@ -196,7 +202,10 @@ export type SessionMachine = Required<
   Pick<Machine<SessionState, SessionEvent, SessionFact, SessionEffect>, 'decide' | 'evolve' | 'react' | 'nextDeadline'>
 >;
 
-/** The machine with these thresholds, made once. An event that the table does not list for the state is refused. */
+/**
+ * Returns the machine with these thresholds, cached for the thresholds object. Refused are events that the table does
+ * not list for the phase, and a SessionStarted with the number of another session.
+ */
 export function createSessionMachine(thresholds: Thresholds = DEFAULT_THRESHOLDS): SessionMachine {
   return machineWith(thresholds);
 }
@@ -222,7 +231,7 @@ export function outlives(
 
 /** The longest time for a backend to open a session, in milliseconds. */
 export const OPEN_MS = 60_000;
-/** Extra time after the grace before the session is stopped by force. */
+/** Extra time after the grace before the session is closed by force, in milliseconds. */
 const GRACE_MARGIN_MS = 1_000;
 
 type Moment = {
@@ -266,7 +275,10 @@ function react({ effect }: SessionFact): readonly SessionEffect[] {
   return effect === null ? [] : [effect];
 }
 
-/** Returns when BackoffElapsed, GraceExceeded, or SessionExited(Timeout) of an opening session is due. */
+/**
+ * Returns when BackoffElapsed, GraceExceeded, or SessionExited(Timeout) of an opening session is due; `null` if none
+ * is.
+ */
 function nextDeadline({ phase }: SessionState): Instant | null {
   if (phase.name === 'CoolingDown') return phase.endsAt;
   if (phase.name === 'Interrupting') return phase.graceEndsAt;

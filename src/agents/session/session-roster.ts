@@ -27,7 +27,7 @@ export const STATE_WORDS: Readonly<Record<Phase['name'], string>> = {
   Stopped: 'until /agent restart',
 };
 
-/** An agent as operators see it in the list of all agents. */
+/** Returns an agent's entry in the list of all agents. Of several sessions, shows the state of most concern. */
 export function rosterEntry({ id, name, backend }: AgentSpec, presence: Presence): RosterEntry {
   const { channels, seated } = presence;
   const isAtRest = channels.length > 0 && seated.length === 0;
@@ -104,7 +104,8 @@ function worst(seated: readonly SeatedAgent[]): SeatedAgent | null {
 }
 
 /**
- * Returns a session's state in words: "BuildingPrompt (ready)". While a session is opened, the word is "connecting".
+ * Returns a session's state in words: "BuildingPrompt (ready)"; "not running" for `null`. While a session is opened,
+ * the word is "connecting".
  */
 function stateWords(agent: SeatedAgent | null): string {
   if (agent === null) return 'not running';

@@ -54,9 +54,9 @@ type CommandQueuePorts = {
 type Waiting = { readonly command: AgentCommand; readonly resolve: (applied: Applied | null) => void };
 
 /**
- * Sends commands to a floor in order. Commands that wait together share a commit. A refused command is dropped. While
- * the store cannot be written, the commands are retried until a close, and then once more. After another error, they
- * are retried for about an hour.
+ * Sends commands to a floor in order. Commands that wait together share a commit. A refused command is dropped. A
+ * failed command is retried: without a limit while the store cannot be written, else for about an hour. `close` ends
+ * the retries after one more attempt.
  */
 export class CommandQueue implements CommandSender {
   readonly #ports: CommandQueuePorts;
@@ -81,7 +81,7 @@ export class CommandQueue implements CommandSender {
   }
 
   async #carryAll(): Promise<void> {
-    // Waits for the other commands that the running task sends, so that all share a commit.
+    // Waits until the present task has sent its other commands, so that all share a commit.
     await Promise.resolve();
     while (this.#waiting.length > 0) await this.#carry(this.#waiting.splice(0));
     this.#carrying = null;
@@ -158,8 +158,8 @@ export class Supervisor implements Roster {
   }
 
   /**
-   * Closes the sessions of all seats. The agents do not leave their floors, so their turns resume at the next start.
-   * Streamed text is posted.
+   * Closes the sessions of all seats, and forgets background runs without closing their sessions. The agents do not
+   * leave their floors, so their turns resume at the next start. Streamed text is posted.
    */
   async stop(): Promise<void> {
     this.#running = false;
@@ -171,8 +171,9 @@ export class Supervisor implements Roster {
   }
 
   /**
-   * Applies a new configuration: opens sessions for new agents, closes those of removed agents, and replaces those of
-   * agents with another backend, name or persona. Resolves after the first attempts, successful or not.
+   * Applies a new configuration: opens sessions for new agents, closes sessions of removed agents, and replaces
+   * sessions of agents with another backend, name or persona. Resolves after the first attempts, successful or not.
+   * Only stores the configuration while the supervisor is not started.
    */
   async configure(agents: readonly AgentSpec[]): Promise<void> {
     const before = this.#agents;
@@ -210,7 +211,10 @@ export class Supervisor implements Roster {
     ]);
   }
 
-  /** Carries out an outbox row for an agent. Resolves once the row is handed over. Rows for others fail. */
+  /**
+   * Carries out an outbox row for an agent. Resolves once the row is handed over. Resolves with `failed` for a row that
+   * is not for an agent, and for an agent without an enabled seat.
+   */
   async deliver(row: OutboxRow): Promise<Settlement> {
     const { effect } = row;
     if (!('agent' in effect) || effect.type === 'post' || effect.type === 'offerTrust')
@@ -239,12 +243,14 @@ export class Supervisor implements Roster {
     return this.#newestOf(channel, ({ executor }) => executor.generation?.draft ?? null);
   }
 
-  /** Returns the holder's draft and removes the draft: the caller posts it. `null` for none. */
+  /** Returns the holder's draft and removes it, so that the caller posts the draft; `null` for none. */
   takeDraft(channel: ChannelId): TurnDraft | null {
     return this.#newestOf(channel, (seated) => seated.takeDraft());
   }
 
-  /** Why an agent's session in a channel ended last, or could not be opened; `null` when that is not known. */
+  /**
+   * Why an agent's session in a channel was last lost or could not be opened; `null` for none, and for a seat at rest.
+   */
   lastCause(channel: ChannelId, agent: AgentId): string | null {
     return this.#seated.get(keyOf(channel, agent))?.executor.lastCause ?? null;
   }
@@ -278,8 +284,8 @@ export class Supervisor implements Roster {
   }
 
   /**
-   * Closes the sessions of an agent's seats and ends their processes. Background runs go on. The agent's next turn
-   * opens its session again.
+   * Closes the sessions of an agent's seats. Background runs go on, also in the process that they share with the seats.
+   * The agent's next turn opens its session again.
    */
   async rest(agent: AgentId): Promise<void> {
     const resting = [...this.#seated].filter(([, { spec }]) => spec.id === agent);
@@ -308,8 +314,9 @@ export class Supervisor implements Roster {
   }
 
   /**
-   * Returns the seated agent that an effect is for; `null` for an agent without an enabled seat. `wakes`: opens the
-   * session of an agent at rest. A message to observe does not: the agent reads it later from the channel.
+   * Returns the seated agent that an effect is for; `null` for an agent without an enabled seat. For an agent at rest,
+   * opens its session if `wakes`, else returns 'at rest'. A message to observe does not wake: the agent reads that
+   * message in its next turn.
    */
   async #seatedFor(channel: ChannelId, id: AgentId, wakes: boolean): Promise<SeatedAgent | 'at rest' | null> {
     const seated = this.#seated.get(keyOf(channel, id));
@@ -342,7 +349,7 @@ export class Supervisor implements Roster {
     return closed;
   }
 
-  /** Returns the seated agent. Makes one without a session for an agent at rest, so that it can leave the floor. */
+  /** Returns the seated agent; for an agent at rest, a new object without a session, so that the agent can leave. */
   #known(spec: AgentSpec, channel: ChannelId): SeatedAgent {
     return this.#seated.get(keyOf(channel, spec.id)) ?? this.#make(spec, channel);
   }
@@ -378,7 +385,7 @@ export class Supervisor implements Roster {
   };
 }
 
-/** A session idle for this long is closed; its next turn opens it again. In milliseconds. */
+/** Idle time in milliseconds after which a session is closed, unless its agent connects itself. */
 const REST_AFTER_MS = 900_000;
 
 const specsById = idIndex<AgentSpec>();
@@ -415,7 +422,7 @@ export class Heartbeat {
     this.#ports = ports;
   }
 
-  /** Does nothing when it already runs. */
+  /** Starts the checks. Does nothing when they already run. */
   start(): void {
     if (this.#timer !== null) return;
     const { clock, timers, heartbeatMs, heartbeatTimeoutMs, beat } = this.#ports;
