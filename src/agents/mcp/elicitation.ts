@@ -93,8 +93,8 @@ function formQuestion(
 }
 
 /**
- * Returns why people must not be asked: a free text or number could be a secret, or names or choices of the form would not show
- * unchanged in the channel. `null` when people can be asked.
+ * Returns why people must not be asked: a free text or number could be a secret, or names or choices of the form would
+ * be changed in the channel. `null` when people can be asked.
  */
 function whyUnaskable(message: string, form: readonly AskedField[], redact: ServerAsking['redact']): string | null {
   const isSecret = form.some(({ kind, options, name, label, hint }) => {

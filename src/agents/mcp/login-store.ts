@@ -46,7 +46,7 @@ const loginSchema = z.strictObject({
   client: keptClient,
   /** The tokens; `null` once the service refused to renew the tokens, or once refused tokens cannot be renewed. */
   tokens: tokensSchema.nullable(),
-  /** Why a person must sign in again; `null` while the tokens are valid. */
+  /** Why a person must sign in again; `null` while there are `tokens`. */
   refused: z.string().nullable(),
   /** The scope that the server wants beyond the granted scope; `null` for none. */
   wanted: z.string().nullable(),
@@ -183,7 +183,7 @@ export class LoginStore {
 /** Most attempts to take the lock. Together longer than the 30 s that a service may take to renew a token. */
 const MOST_TRIES = 400;
 const TRY_AGAIN_MS = 100;
-/** Most secrets that are remembered; older tokens have expired. */
+/** Most secrets that are remembered. The oldest are forgotten; reading a login remembers its secrets again. */
 const MOST_SECRETS = 256;
 
 function filesIn(folder: string): readonly string[] {

@@ -85,7 +85,7 @@ export type McpConnection = {
   list(): Promise<ReadTools>;
   /** Sends a call, once. Never rejects: an unknown outcome is a value too. */
   call(tool: ServerTool, call: McpCall): Promise<CallOutcome>;
-  /** Resolves when the connection, and a started program, have ended. */
+  /** Closes the connection and ends a started program. Resolves when both have ended. */
   close(): Promise<void>;
 };
 

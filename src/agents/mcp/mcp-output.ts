@@ -20,7 +20,7 @@ export function outputOf({ content, structuredContent, isError = false }: CallTo
   return { text: hasText ? texts.join('\n') : structured, images: kept, isError };
 }
 
-/** The newest outputs that were cut, at most 16 MiB or one output, so that a model can read the rest. */
+/** The newest outputs that were cut, so that a model can read the rest: at most 16 MiB together, or one larger output. */
 export class KeptOutputs {
   readonly #texts = new Map<string, Buffer>();
   #count = 0;
@@ -67,6 +67,7 @@ export class KeptOutputs {
 
 /** The tool by which a model reads more of an output that was cut. */
 export const READ_OUTPUT = 'read_output';
+/** The description and the input of `read_output`. `from`: a position in the output, in bytes. */
 export const READ_OUTPUT_TOOL = {
   description: 'Reads on in the output of a tool that was cut.',
   input: z.object({

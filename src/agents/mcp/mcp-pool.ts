@@ -12,7 +12,7 @@ export type McpConfig = Readonly<Record<string, McpServerConfig>>;
 /** True when the rules can allow this tool of a server. `tool` `null` asks for any tool of the server. */
 type Reaches = (server: string, tool: string | null) => boolean;
 
-/** The tools of the next round of an agent's model, with notes for it. */
+/** The tools of MCP servers that an agent gets now, with notes for its model. */
 export type OfferedTools = {
   readonly tools: readonly ServerTool[];
   /** Tools that the rules always deny: their calls are answered, not run. */
@@ -24,7 +24,7 @@ export type OfferedTools = {
   readonly unused: readonly string[];
   /** Servers whose tools are missing, each with a note for the model. */
   readonly absent: ReadonlyMap<string, string>;
-  /** Notes for the model about missing tools. */
+  /** Notes for the model about missing tools: those of `absent`, and the number of tools beyond the limits. */
   readonly notes: readonly string[];
   /** The servers' instructions for their use, where the configuration includes them. */
   readonly instructions: readonly { readonly server: string; readonly text: string }[];
@@ -38,7 +38,10 @@ export type SeatTools = {
   absent(reaches: Reaches): ReadonlyMap<string, string>;
   /** Returns what changed in a tool's definition since it was accepted; `null` for nothing. */
   changeOf(tool: ServerTool): string | null;
-  /** Carries out an allowed call, once, unless the tool's definition changed after it was shown. Never rejects. */
+  /**
+   * Accepts the tool's definition and carries out an allowed call, once. Does neither when the definition changed after
+   * it was shown, or the server cannot be used. Never rejects.
+   */
   call(tool: ServerTool, call: McpCall): Promise<CallOutcome>;
   configOf(tool: ServerTool): McpServerConfig | null;
   /** Releases the seat's servers. Servers without another seat end. */
@@ -50,11 +53,13 @@ const MOST_TOOLS = 64;
 const LONGEST_DEFINITIONS = 64 * 1_024;
 const MANY_TOOLS = 25;
 
-/** All running MCP servers. Each agent has its own server, or each of its seats with `share: seat`. */
+/**
+ * All MCP servers. Each agent has an instance of each configured server. With `share: seat`, each of its seats has one.
+ */
 export class McpPool {
   readonly #config: () => McpConfig;
   readonly #ports: McpPorts;
-  /** Servers by id and agent, and by channel unless the agent's channels share the server. */
+  /** Servers by id and agent, with `share: seat` also by channel. */
   readonly #servers = new Map<string, { readonly server: McpServer; readonly seats: Set<Seat> }>();
   readonly #warned = new Set<string>();
   /** Keys of server, agent and channel, for each channel that was told that the server is given up. */

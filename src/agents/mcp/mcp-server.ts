@@ -11,14 +11,14 @@ import { parsedJson } from '../../lib/defined.ts';
 /**
  * One MCP server: started at its first use, stopped after 10 minutes without use. After a failure the server starts
  * again at its next use, at the earliest after its backoff. After five failures without a successful call between them
- * the server stays down until `reset`.
+ * the server stays down until `reset`. A server that needs a login stays down until the login or `reset`.
  */
 export class McpServer {
   readonly id: string;
   readonly config: McpServerConfig;
   readonly #ports: McpPorts;
   #connection: Promise<McpConnection> | null = null;
-  /** The last list of tools; `null` before the first list, and when the server's tools changed since. */
+  /** The last list of tools; `null` before the first, after a change of the tools, and after a failure or a stop. */
   #list: Promise<readonly ServerTool[]> | null = null;
   #closing: Promise<unknown> = Promise.resolve();
   #idle: Timer | null = null;

@@ -9,7 +9,7 @@ import type { ProcessGroup } from '../process/process-group.ts';
  */
 type ServerProgram = Parameters<typeof startProcessGroup>[0] & { readonly stopGraceMs: number };
 
-/** Most bytes that a server may send without an answer or a message to the server between, and in one HTTP answer. */
+/** Most bytes that a server may send between two answers or messages to the server; most bytes of one HTTP answer. */
 const LONGEST_MESSAGE = 8 * 1_024 * 1_024;
 
 /**
@@ -40,7 +40,7 @@ export class StdioTransport implements Transport {
     return this.#ended;
   }
 
-  /** Starts the program. Rejects with a `BackendError` when it cannot start, a terminal error when it is missing. */
+  /** Starts the program. Rejects as `childEnvironment` and `startProcessGroup` do. */
   async start(): Promise<void> {
     const { env: set, ...program } = this.#program;
     const env = childEnvironment({ from: process.env, set });
@@ -165,7 +165,7 @@ class UnfinishedLine {
 }
 
 /**
- * Returns the transport to an MCP server over HTTP. Follows no redirect to another host. An answer longer than
+ * Returns the transport to an MCP server over HTTP. Follows no redirect to another origin. An answer longer than
  * `LONGEST_MESSAGE` fails. `auth`: the login's tokens; `null` for none.
  */
 export function httpTransport(

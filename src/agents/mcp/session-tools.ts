@@ -11,7 +11,7 @@ export type SessionTools = {
   readonly seat: SeatContext;
   readonly servers: SeatTools;
   readonly secrets: () => KnownSecrets;
-  /** True when the model takes pictures. */
+  /** True when pictures that tools return are given to the model. */
   readonly images: boolean;
   readonly kept: KeptOutputs;
   /**
@@ -37,7 +37,7 @@ export async function offeredTools({ servers, seat }: SessionTools): Promise<rea
   return tools.length === 0 ? [] : [...tools, { alias: READ_OUTPUT, description, schema: z.toJSONSchema(input) }];
 }
 
-/** Makes the tools of a new session. `images`: the session's model takes pictures. */
+/** Makes the tools of a new session. `images`: pictures that tools return are given to the model. */
 export function sessionTools(seat: SeatContext, { pool, ...rest }: ServerTools, images: boolean): SessionTools {
   const servers = pool.open(seat);
   return { ...rest, seat, images, servers, kept: new KeptOutputs(), absences: absenceTeller(servers, seat) };

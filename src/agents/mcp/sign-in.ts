@@ -147,8 +147,9 @@ function resourceOf(url: string, { resourceMetadata }: OAuthServerInfo): string 
 }
 
 /**
- * Returns the scope to request: the configured scope, else the server's, with the scope that calls have lacked since
- * the last login. Adds `offline_access` where the service supports it.
+ * Returns the scope to request: the configured scope, else the server's. Adds the granted scope and the scope that
+ * calls lacked, if calls lacked any since the last login. Adds `offline_access` where the service supports it.
+ * `undefined` without any scope.
  */
 function scopeOf({ oauth, earlier }: SignInOrder, info: OAuthServerInfo, challenged?: string): string | undefined {
   const asked = oauth?.scopes?.join(' ') ?? challenged ?? info.resourceMetadata?.scopes_supported?.join(' ');
@@ -219,8 +220,8 @@ function tokensOf(made: OAuthTokens, asked: string | null, at: Instant): NonNull
 }
 
 /**
- * Returns a `fetch` with a timeout of 30 s for TLS addresses of other machines. Only for a server on this machine, it
- * also takes addresses of this machine, with or without TLS.
+ * Returns a `fetch` with a timeout of 30 s for TLS addresses of other machines. For a server on this machine, addresses
+ * of this machine are allowed too, with or without TLS. Rejects with a `LoginError` for other addresses.
  */
 function safeFetch(server: string): FetchLike {
   return async (url, init) => {

@@ -79,8 +79,8 @@ type FloorToolName = keyof typeof FLOOR_TOOLS;
 export type TaskPart = Pick<NonNullable<TurnPrompt['task']>, 'role' | 'isTicket'> | undefined;
 
 /**
- * The floor tools of a turn. In a task its agents have no `pass`; the primary agent has `done`, and `ticket_new` for a
- * ticket, and the reviewer has `review`.
+ * The floor tools of a turn. The agents of an open task have no `pass`. In its turn, the primary agent has `done`, and
+ * `ticket_new` for a ticket. In its turn, the reviewer has `review`.
  */
 export function offeredFloorTools(task: TaskPart): readonly FloorToolName[] {
   return Object.keys(FLOOR_TOOLS)
@@ -107,8 +107,8 @@ export function isFloorTool(name: string): name is FloorToolName {
 
 /**
  * The floor tools of one generation: passes texts and proposed tickets to the report, and decides how the turn ends.
- * Text after `pass`, `wait_for`, `ask`, `done` or `review` is dropped. A text that is written and then said is posted
- * once.
+ * Drops text after `pass`, `wait_for`, `ask`, `done` or `review`. Posts a text once that the agent writes and then also
+ * gives to `say`.
  */
 export class FloorTools {
   readonly #report: Report;
@@ -120,7 +120,7 @@ export class FloorTools {
   #apart = false;
   #end: Ending | null = null;
   #calls = 0;
-  /** True after `done` or `review`: their signal is the last line of the turn. */
+  /** True after `done` or `review`: the signal that they post is the last line of the turn. */
   #isSignalled = false;
 
   constructor(report: Report, self: AgentId, turn: Pick<TurnPrompt, 'roster' | 'task'>) {
@@ -150,8 +150,8 @@ export class FloorTools {
   }
 
   /**
-   * How the turn ends if the generation ends now. Without a floor tool, a plain answer completes it and silence is a
-   * pass.
+   * How the turn ends if the generation ends now. Without a floor tool, text completes the turn, and silence is a pass.
+   * A `pass` after a posted text completes the turn.
    */
   get ending(): Ending {
     const spoken = this.#posted || this.#written.trim() !== '';
@@ -159,7 +159,7 @@ export class FloorTools {
     return this.#end.how === 'passed' && this.#posted ? { how: 'completed' } : this.#end;
   }
 
-  /** Takes a piece of the plain answer. */
+  /** Called with each piece of the agent's text. */
   text(chunk: string): void {
     if (chunk === '' || this.#isSignalled || this.#end?.how === 'passed' || this.#end?.how === 'waiting') return;
     if (this.#apart) this.#flush();
@@ -172,14 +172,16 @@ export class FloorTools {
     this.#apart = true;
   }
 
-  /** Posts a message of its own, after the text so far. Posts only that text if its lines contain the message. */
+  /**
+   * Posts the text so far, then the message as a separate one. Leaves the message out if that text contains its lines.
+   */
   say(message: string): void {
     const isRepeated = onLines(this.#written).includes(onLines(message));
     this.#flush();
     if (!isRepeated) this.#post(message);
   }
 
-  /** Posts a message of its own. */
+  /** Posts a text as a separate message. */
   #post(message: string): void {
     this.#written = message;
     this.#report.text(message);
@@ -233,7 +235,10 @@ export class FloorTools {
     }
   }
 
-  /** Posts a signal as its agent would write it, alone on the last line, unless its text ends so. Ends the turn. */
+  /**
+   * Posts the text so far, then these lines with the signal alone on the last line, unless that text ends with the same
+   * lines. Ends the turn.
+   */
   #signal(lines: readonly (string | undefined)[], signal: 'done' | 'pass' | 'revise' | 'fail'): string {
     const words = { ...this.#turn.task?.signals, revise: REVISE };
     const message = [...lines.filter((line) => line !== undefined), words[signal] ?? signal].join('\n');

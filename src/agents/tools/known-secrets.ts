@@ -19,7 +19,7 @@ export class KnownSecrets {
     return [...new Set(this.#known.filter(({ forms }) => text.search(forms) !== -1).map(({ name }) => name))];
   }
 
-  /** The text with each secret replaced by its name. */
+  /** The text with each secret replaced by its name, as «NAME». */
   redact(text: string): string {
     return this.#known.reduce((clean, { name, forms }) => clean.replaceAll(forms, () => `«${name}»`), text);
   }
@@ -29,8 +29,8 @@ export class KnownSecrets {
 const SHORTEST = 8;
 
 /**
- * Returns regular expressions for the forms of a secret in a text: plain, in JSON at any depth, URL-encoded, in Base64.
- * Each line of a key is a form of its own, because a text may indent the lines.
+ * Returns regular expressions, as strings, for the forms of a secret in a text: plain, in JSON at any depth,
+ * URL-encoded, in Base64. Each long line of a key is also a form, because a text may indent the lines.
  */
 export function secretForms(secret: string): readonly string[] {
   const url = encodeURIComponent(secret.toWellFormed());
@@ -49,8 +49,8 @@ function literal(text: string): string {
 }
 
 /**
- * The forms of a value inside a longer Base64 text, for each offset modulo 3 and both alphabets. Characters at the
- * start and end are cut, because they also hold bits of neighbouring text.
+ * The forms of a value inside a longer Base64 text, for each offset modulo 3 and both alphabets. The first and last
+ * characters are cut if they also hold bits of neighbouring text.
  */
 function base64Of(secret: string): readonly string[] {
   const bytes = Buffer.from(secret);

@@ -8,7 +8,7 @@ export type GatedCall = {
   /** The tool's name in rules: `mcp__files__write_file`, or its kind. */
   readonly tool: string;
   readonly input: Readonly<Record<string, unknown>>;
-  /** Digest of the definition that the model was shown; `null` for tools without one. */
+  /** Digest of the tool's definition that the model was shown; `null` for a question, and for an agent's own tools. */
   readonly definition: string | null;
   /** True when the tool's server says that the tool changes nothing, and an operator vouches for the server. */
   readonly repeatable: boolean;
@@ -20,12 +20,13 @@ export type GatedCall = {
    * unless the server denies it.
    */
   readonly server?: { readonly trusted: boolean; readonly destructive: boolean; readonly open: boolean };
-  /** Everything that would be sent, in words for people, with secrets replaced by their names. */
+  /** Everything that would be sent, in words for people. In an agent's own call: all that the agent shows. */
   readonly detail: string;
   /** Why the call needs approval even if a rule allows it; `null` when only the rules decide. */
   readonly caution: string | null;
   /**
-   * The agent's descriptions of a call that it carries out itself. Rules decide each one; the strictest verdict counts.
+   * The uses of tools that rules judge; the strictest verdict counts. For a call that an agent carries out itself: each
+   * description that the agent gave. Default: the use of `tool` with `input`.
    */
   readonly accounts?: readonly ToolRequest[];
   /** The program that carries the call out, by its own name and version. */
@@ -40,7 +41,10 @@ export type GatedCall = {
   readonly showsAnswer?: true;
 };
 
-/** One answer of the model. `kept`: stored, so that a restart resumes here; `null` when the turn cannot resume here. */
+/**
+ * One step of an agent. `text`: the language model's answer; '' for other agents. `kept` is stored, so that a restart
+ * resumes the turn at this step; `null`: the turn cannot resume there.
+ */
 export type ModelStep = { readonly text: string; readonly kept: KeptStep | null };
 
 /** The conversation since the step before, and the calls of this step, in the backend's own form. */
@@ -69,7 +73,7 @@ type RefusalCode = 'AGENT_TOOL_NOT_ALLOWED' | 'DENIED' | 'CANCELLED';
 /** The outcome of an allowed call. */
 export type CallResult = {
   readonly status: 'complete' | 'error';
-  /** The whole output, as text. */
+  /** The whole output, as text; of an agent's own call, as the agent reported it. */
   readonly output: string;
   /** `UNKNOWN`: the effect of the call is unknown. */
   readonly code: 'TOOL_FAILED' | 'TIMEOUT' | 'UNKNOWN' | null;
@@ -80,17 +84,17 @@ export type CallResult = {
 /** The gate between an agent and its tools, for one generation. */
 export type ToolGate = {
   /**
-   * Called with each answer of the model before its calls run, from the first answer on that calls a server's tool.
-   * `stop`: the generation must end here.
+   * Called for each step. For a language model: with each answer before its calls run, from the first answer on that
+   * calls a server's tool. For a coding agent: at its first call after each text. `stop`: the generation must end.
    */
   step(step: ModelStep): Promise<'go' | 'stop'>;
-  /** Called when the agent's own step limit is reached. Resolves with people's decision whether it continues. */
+  /** Called when the agent reached its own limit of steps. Resolves with people's decision: to continue, or to stop. */
   spent(): Promise<'go' | 'stop'>;
   /** Resolves with people's decision on a paused run. `null` when the run does not wait for people. */
   standing(): Promise<'go' | 'stop'> | null;
   /**
-   * Returns the work that a restart interrupted, or `null`. Calls without a result must be requested again under the
-   * same ids.
+   * Resolves with the work that a restart interrupted, or `null`. Calls without a result must be requested again under
+   * the same ids.
    */
   unfinished(): Promise<UnfinishedSteps | null>;
   /**
@@ -103,7 +107,7 @@ export type ToolGate = {
    * runs the call itself, its model may know the outcome already. Never rejects.
    */
   settled(call: GatedCall, result: CallResult): Promise<void>;
-  /** Stores a call that an agent ran without asking. */
+  /** Stores a call that an agent ran without asking. Does nothing after `close`. */
   reported(call: GatedCall, result: CallResult): Promise<void>;
   /** Called when the generation is over. Calls that are still open get the outcome `UNKNOWN`. */
   close(): Promise<void>;

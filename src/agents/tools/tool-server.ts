@@ -23,7 +23,7 @@ export type OfferedTool = {
   readonly schema: Readonly<Record<string, unknown>>;
 };
 
-/** An MCP server on 127.0.0.1 with the floor tools, for all sessions. */
+/** An MCP server on 127.0.0.1 with the floor tools and the other tools that Conch runs, for all sessions. */
 export type ToolServer = {
   /**
    * Admits one more session. `name`: the server's name in the earlier session that the new session continues. The first
@@ -67,19 +67,19 @@ export function createToolServer(log: FaultLog = { error() {} }): ToolServer {
 /** The path of the tools on every server. */
 export const TOOL_PATH = '/mcp';
 
-/** Where one session finds the floor tools. */
+/** The address of the tools for one session. */
 type EndpointAddress = {
   readonly url: string;
   /** The server's name in the earlier session that the new session continues. Default: a random name. */
   readonly name?: string | undefined;
-  /** Called before each request; `false` refuses the request with 429. Default: always `true`. */
+  /** Called before each request with a valid token; `false` refuses the request with 429. Default: always `true`. */
   readonly mayCall?: () => boolean;
 };
 
-/** A call as it arrives. `signal`: aborted when its connection is closed. */
+/** The request of a call. `signal`: aborted when the request's connection is closed. */
 type CallRequest = { readonly id: RequestId; readonly signal: AbortSignal };
 
-/** One session's access to the floor tools. */
+/** One session's access to the floor tools and the other tools that Conch runs. */
 export class ToolEndpoint {
   /** The server's name in this session. Random for a new session, so that no earlier text can name its tools. */
   readonly name: string;
@@ -114,15 +114,15 @@ export class ToolEndpoint {
     this.#calls = floorTools === null ? null : calls;
   }
 
-  /** Sets the further tools that Conch runs. `tools` is called for each list and before each call of one. */
+  /** Sets the tools besides the floor tools. `tools` is called for each list, and before each call of such a tool. */
   offer(tools: () => Promise<readonly OfferedTool[]>): void {
     this.#tools = tools;
   }
 
-  /** True when a further tool of this name was offered. */
+  /** True when `tools` has ever listed a tool of this name. */
   readonly offers = (name: string): boolean => this.#offered.has(name);
 
-  /** Accepts an earlier token of the same session, so that a returning agent can keep it. */
+  /** Accepts another token for this session, such as an earlier one that a returning agent still has. */
   admit(token: string): void {
     if (this.#isOpen) this.#byToken.set(digestOf(token), this);
   }
@@ -147,7 +147,7 @@ export class ToolEndpoint {
         return result(await this.#calls?.(name, input, withdrawn));
       });
     });
-    // A cancellation is a request of its own, with a server object of its own, which does not know the call.
+    // A cancellation comes in a separate request. The server object of that request does not know the call.
     server.setNotificationHandler('notifications/cancelled', ({ params: { requestId } }) => {
       if (requestId !== undefined) this.#calling.get(requestId)?.abort();
     });
@@ -172,7 +172,7 @@ export class ToolEndpoint {
   }
 }
 
-/** The sessions with access to the floor tools. Answers their calls on any server. */
+/** The sessions with access to the floor tools and the other tools that Conch runs. Answers requests on any server. */
 export class ToolEndpoints {
   readonly #rules: ToolServerRules;
   readonly #byToken = new Map<string, ToolEndpoint>();
@@ -191,7 +191,7 @@ export class ToolEndpoints {
     this.#byToken.clear();
   }
 
-  /** Answers one request; rejects when that fails. Keeps no MCP session between requests: a reconnect loses nothing. */
+  /** Answers one request. Rejects when that fails. Keeps no MCP session between requests: a reconnect loses nothing. */
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { origin, authorization = '' } = request.headers;
     const [, token = ''] = /^Bearer (\S{1,200})$/.exec(authorization) ?? [];

@@ -85,19 +85,19 @@ export class Toolbox {
   }
 
   /**
-   * True once a model's answer of the turn was reported to the gate, also before a restart. Then every further answer
-   * is reported, and the gate limits their number.
+   * True once an answer of this generation was reported to the gate, or of the turn before a restart. From then on,
+   * every answer is reported, and the gate limits the number of answers.
    */
   get isStepping(): boolean {
     return this.#isStepping;
   }
 
-  /** Size of the definitions of the servers' tools, in characters. */
+  /** Size of the definitions of the servers' tools in the last `offer`, in characters. */
   get size(): number {
     return this.#size;
   }
 
-  /** The tools of the next round by name, as they are now. */
+  /** Lists the tools that the model gets now, by name. Only floor tools when the generation is stopped. */
   async offer(): Promise<Readonly<Record<string, ModelTool>>> {
     const { report, stopped } = this.#parts;
     const session = this.#served?.session ?? null;
@@ -164,7 +164,7 @@ export class Toolbox {
     return fenced(`${failed ? 'Error of' : 'Result of'} ${alias}`, body);
   }
 
-  /** Carries out one call of an agent that keeps its own conversation. Resolves with the answer for it. */
+  /** Carries out one call of an agent that keeps its own conversation. Resolves with the answer for the agent. */
   async call(name: string, input: unknown): Promise<string> {
     await this.offer();
     const key = randomUUID();
@@ -290,7 +290,7 @@ function cautionOf(found: ServerTool, { servers }: SessionTools, sent: readonly 
   return reasons.length === 0 ? null : reasons.join('; ');
 }
 
-/** The output of the first call without its fence, to show to people. */
+/** The answer to the first call, without its fence if it has one, to show to people. */
 export function unfenced(results: readonly ModelMessage[]): string {
   const [first] = results;
   const part = first?.role === 'tool' ? first.content[0] : undefined;

@@ -6,7 +6,7 @@ import { homedir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
 import type { FilePower, RepositoryFile } from './repository-files.ts';
 
-/** One file that an agent would obey. */
+/** One file that an agent would obey, or a folder that may hold such files and could not be searched whole. */
 export type FoundFile = {
   /** Its path relative to the agent's folder, as on the disk. */
   readonly path: string;
@@ -16,7 +16,7 @@ export type FoundFile = {
   readonly size: number | null;
   /** The first `MOST_TEXT` characters; `null` when the content is unknown. */
   readonly text: string | null;
-  /** The target of a link, or why the content is unknown, in words; `null` for an ordinary file. */
+  /** The target of a link, and why the content is unknown, in words; `null` for an ordinary file. */
   readonly remark: string | null;
 };
 
@@ -26,8 +26,8 @@ export type FolderScan = {
   readonly folder: string;
   readonly files: readonly FoundFile[];
   /**
-   * Digest of the folder's path, and of the path, link target and content of each file. `null` without files. A file
-   * over 16 MiB counts with its first 16 MiB and its times.
+   * Digest of the folder's path, and of the path, link target and content of each file. `null` without files. Of a file
+   * over 16 MiB, its beginning, size, inode and times count. Of an unreadable file, its `remark` counts.
    */
   readonly digest: string | null;
 };
@@ -44,9 +44,9 @@ export function idOf(digest: string): string {
 }
 
 /**
- * Looks for these files where an agent would. `home`: the folder of the agent's own settings. As a parent it is not
- * searched, because the repository does not control it. Names match in any letter case and Unicode form, links are
- * followed, and an unreadable file counts as present. Never rejects.
+ * Searches for these files in the folders where an agent would. `home`: the folder of the agent's own settings. As a
+ * parent, `home` is not searched, because the repository does not control it. Names match in any letter case and
+ * Unicode form, links are followed, and an unreadable file counts as present. Never rejects.
  */
 export async function scanFolder(
   cwd: string,
@@ -102,7 +102,7 @@ function digestOf(folder: string, found: readonly Found[]): string {
 
 type Places = Readonly<Record<RepositoryFile['searched'], readonly string[]>>;
 
-/** The folders in which an agent looks, with every folder that the agent could take for the repository's root. */
+/** The folders that an agent searches, with every folder that the agent could take for the repository's root. */
 async function placesOf(starts: readonly string[], home: string): Promise<Places> {
   const own = await real(home);
   const isForeign = (folder: string): boolean => folder !== own && folder !== resolve(home);
@@ -131,8 +131,8 @@ function above(folder: string): readonly string[] {
 }
 
 /**
- * The folders up to the outermost that holds `.git`. Nearer ones do not end the search, because git skips a `.git` that
- * is no repository.
+ * Returns the folders up to the outermost that holds `.git`; without any, the first folder. A nearer `.git` does not
+ * end the search, because git skips a `.git` that is no repository.
  */
 async function upToRoot(chain: readonly string[]): Promise<readonly string[]> {
   const holds = await Promise.all(chain.map(async (folder) => (await gitEntries(folder)).length > 0));
@@ -188,13 +188,13 @@ function escaped(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
 }
 
-/** A match; `remark`: why it counts although its content is unknown. */
+/** A match. `remark`: why a folder counts that could not be searched; `null` for a file that was found. */
 type Hit = { readonly at: string; readonly remark: string | null };
 
 /** The entries of a folder with their folded names; `null` when the folder cannot be listed. */
 type Listing = readonly { readonly entry: Dirent; readonly plain: string }[] | null;
 
-/** The folders listed during one scan: each folder is read once, however many patterns are looked for in it. */
+/** The folders listed during one scan. Each folder is read once for all patterns. */
 type Listings = Map<string, Promise<Listing>>;
 
 /** One search for one pattern. Below a `**`, each folder is visited once, also when several links lead to it. */
@@ -225,7 +225,10 @@ class Walk {
     return rest.length === 0 ? [{ at: path, remark: null }] : await this.find(path, rest);
   }
 
-  /** The matches below a folder; every file when the pattern ends here. */
+  /**
+   * Returns the matches in a folder and below it; every file when `rest` is empty. A folder that cannot be listed is a
+   * match, as is the start of the search when there are more than `MOST_ENTRIES`.
+   */
   async #below(folder: string, rest: Pattern): Promise<readonly Hit[]> {
     const at = await real(folder);
     if (this.#seen.has(at)) return [];
@@ -251,7 +254,7 @@ class Walk {
     return listing;
   }
 
-  /** Looks for a literal name in a folder that cannot be listed. */
+  /** Looks for a literal name in a folder that cannot be listed. Without a literal name, the folder is the match. */
   async #unlisted(folder: string, literal: string | undefined, rest: Pattern): Promise<readonly Hit[]> {
     if (literal === undefined) return [{ at: folder, remark: 'cannot be listed' }];
     const path = join(folder, literal);
@@ -293,7 +296,7 @@ const ABSENT: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR']);
 /** The content of a file, or why the content is unknown. `mark` changes with the content, if that is known. */
 type FilePrint = Pick<FoundFile, 'size' | 'text' | 'remark'> & { readonly mark: string };
 
-/** A cache of file hashes. A file is hashed again when its size, times, inode or link change. */
+/** A cache of file hashes. A file is hashed again when its size, times, device, inode or link change. */
 export class FileHashes {
   readonly #known = new Map<string, { readonly by: string; readonly print: FilePrint }>();
 
@@ -328,7 +331,7 @@ function signatureOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string 
   return [dev, ino, size, mtimeNs, ctimeNs].join(' ');
 }
 
-/** Hashes a file. The mark of a file too large to be hashed whole includes its times on the disk. */
+/** Hashes a file. The mark of a file over 16 MiB also includes `by`: its device, inode, size and times. */
 async function read(
   path: string,
   { by, link }: { readonly by: string; readonly link: string | null },
@@ -357,5 +360,5 @@ async function read(
 const MOST_ENTRIES = 200_000;
 const MOST_KEPT = 10_000;
 const PIECE_BYTES = 65_536;
-/** Most bytes of a file that are hashed. */
+/** Hashing of a file stops after the first piece that ends beyond this many bytes. */
 const MOST_BYTES = 16_777_216;

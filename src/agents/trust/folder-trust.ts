@@ -25,14 +25,17 @@ export type AgentFolder = {
 /** The seat that wants to start its agent. */
 type Seat = { readonly agent: AgentId; readonly channel: ChannelId };
 
-/** The trust check before every start and every prompt of one agent. */
+/** The trust check of one agent: before each start and each prompt, and with each heartbeat. */
 export type FolderGate = {
   /**
    * Resolves when the agent may work in its folder. Otherwise rejects with an `UntrustedError`, and asks the people of
-   * the channel, unless an operator left these files untrusted.
+   * the channel, unless an operator refused these files.
    */
   admit(seat: Seat): Promise<void>;
-  /** Like `admit`, but resolves without a check when the last scan was recent. Cheap enough for frequent calls. */
+  /**
+   * Like `admit`, but resolves without a check when the last scan ended less than 50 times its duration ago. Cheap
+   * enough for frequent calls.
+   */
   glance(seat: Seat): Promise<void>;
 };
 
@@ -109,7 +112,9 @@ export class FolderTrust implements TrustCommands {
     return { scan, decision: scan.digest === null ? null : this.book.find(this.#ownerOf(agent), scan.digest) };
   }
 
-  /** The line of `/agent status` about an agent's folder; `null` for an agent without one. */
+  /**
+   * The line of `/agent status` about an agent's folder; `null` for an agent that runs in no folder of this machine.
+   */
   async status(agent: AgentId): Promise<string | null> {
     const known = await this.standing(agent);
     return known === null ? null : standingWords(agent, known);
@@ -236,7 +241,10 @@ export class FolderTrust implements TrustCommands {
   }
 }
 
-/** A trust check that refuses each folder with such files, because no channel exists in which people could decide. */
+/**
+ * Returns a trust check that refuses each folder with files of `folder.files`, because no channel exists in which
+ * people could decide.
+ */
 export function closedGate(folder: AgentFolder): FolderGate {
   const store: TrustStore = { recall: () => null, remember: async () => {} };
   const trust = new FolderTrust({ store, clock: systemClock(), timers: systemTimers });
@@ -279,7 +287,10 @@ class WatchedFolder {
     return await scanFolder(cwd, files, { hashes: this.#hashes, ...(home !== undefined && { home }) });
   }
 
-  /** Scans, and delays the next regular scan by the duration of this one. Only for callers that act on the result. */
+  /**
+   * Scans, and delays the next regular scan by 50 times the duration of this scan. Only for callers that act on the
+   * result.
+   */
   async look(): Promise<FolderScan> {
     const at = this.#clock.now();
     const scan = await this.scan();
@@ -330,9 +341,9 @@ export function namesOf(files: readonly FoundFile[]): string {
 }
 
 /**
- * The files of a folder for operators, at most 20: names, powers, and the beginnings of texts. All texts together have
- * about 5,000 characters, shared evenly among the long texts. A cut text ends with the file's size. Invisible characters
- * are shown; `clean` redacts secrets.
+ * The files of a folder for operators, at most 20: names, powers, and the beginnings of texts. Each text has at most
+ * 2,000 characters, and all together have about 5,000, shared evenly among the long texts. A cut text ends with the
+ * file's size. Invisible characters are shown; `clean` redacts secrets.
  */
 export function foundDetail({ files }: Pick<FolderScan, 'files'>, clean: (text: string) => string): string {
   const listed = files.slice(0, MOST_LISTED).map((file) => `${headOf(file)}\n  ${powersOf(file)}`);
@@ -389,7 +400,7 @@ function withoutValues(path: string, text: string): string {
   return names.length === 0 ? '(values are not shown)' : `${names.join(', ')} (values are not shown)`;
 }
 
-/** A name on one line, cut to a limit. */
+/** Returns a name on one line, cut to 160 characters. */
 function shown(name: string): string {
   const plain = visible(name).replaceAll(/\s+/g, ' ');
   return plain.length > MOST_NAME ? `${plain.slice(0, MOST_NAME)}…` : plain;

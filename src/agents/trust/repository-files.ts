@@ -23,7 +23,7 @@ export type RepositoryFile = {
   readonly can: readonly FilePower[];
   /** What the file does, in words for the operator who decides: "runs apiKeyHelper when the session opens". */
   readonly note: string;
-  /** How Conch switches the file off, shown by a real run. Nobody is asked about such a file. Absent: it is on. */
+  /** How Conch makes the agent ignore the file, tested in a real run. Nobody is asked then. Absent: the agent obeys. */
   readonly offBy?: string;
 };
 

@@ -13,7 +13,10 @@ const decisionSchema = z.strictObject({
   files: z.array(z.string()).readonly(),
 });
 
-/** An operator's decision about the files of a folder, for one agent. `left`: not trusted, and not asked again. */
+/**
+ * An operator's decision about the files of a folder, for one agent or all workers of a crew. `left`: not trusted, and
+ * not asked again.
+ */
 export type TrustDecision = Readonly<z.infer<typeof decisionSchema>>;
 
 /** Where decisions are stored; in the program, the store of floors. */
@@ -22,7 +25,7 @@ export type TrustStore = {
   remember(owner: string, name: string, text: string): Promise<void>;
 };
 
-/** The decisions about agents' folders, one for each digest. */
+/** The decisions about agents' folders, one for each digest. `agent`: the agent's id, or for a worker its crew's id. */
 export class TrustBook {
   readonly #store: TrustStore;
 
@@ -78,7 +81,7 @@ export async function eraseDecider(
   return count;
 }
 
-/** The owner of the decisions in the database; each agent has one entry. */
+/** The owner of the decisions in the database. Each agent has one entry, and each crew for its workers. */
 export const OWNER = 'trust';
 /** Most decisions that are kept for one agent. Older ones are deleted: people are asked again about their files. */
 const MOST_KEPT = 100;
