@@ -26,7 +26,7 @@ export const keptMetadata = z.object({
   token_endpoint_auth_methods_supported: z.array(z.string()).exactOptional(),
 });
 
-/** How Conch is known to an OAuth service. */
+/** Conch's client id and secret at an OAuth service. */
 export const keptClient = z.object({
   client_id: z.string(),
   client_secret: z.string().exactOptional(),
@@ -114,7 +114,7 @@ export class LoginStore {
     }
   }
 
-  /** Deletes a login. Returns whether there was one. */
+  /** Deletes a login. Returns whether a login was stored. */
   remove(url: string): boolean {
     const path = this.#pathOf(url, 'json');
     const had = this.#unsaved.delete(path) || this.#readFile(path) !== null;

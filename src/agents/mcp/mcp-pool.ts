@@ -15,7 +15,7 @@ type Reaches = (server: string, tool: string | null) => boolean;
 /** The tools of MCP servers that an agent gets now, with notes for its model. */
 export type OfferedTools = {
   readonly tools: readonly ServerTool[];
-  /** Tools that the rules always deny: their calls are answered, not run. */
+  /** Tools that the rules always deny: their calls are answered with a refusal, not run. */
   readonly withheld: readonly ServerTool[];
   /**
    * Servers for which the rules deny every tool. They are not started. Calls to their tools are answered with a

@@ -72,8 +72,8 @@ export class McpServer {
   }
 
   /**
-   * Returns why a tool must not be called as it was shown: its definition changed, or the server cannot be used now.
-   * `null` when it may be called.
+   * Resolves with why a call of a tool must be refused: the tool's definition changed after it was shown, or the server
+   * cannot be used now. `null` when the call may run.
    */
   async whyNot({ name, digest }: ServerTool): Promise<string | null> {
     try {
@@ -155,7 +155,7 @@ export class McpServer {
     }
   }
 
-  /** Loads the library with the first server, because most programs have no server. */
+  /** Connects to the server. Loads the MCP library first, because most installations have no server. */
   async #connect(): Promise<McpConnection> {
     await this.#closing;
     const { connectServer } = await import('./mcp-connection.ts');

@@ -39,7 +39,7 @@ export class ServerLogins {
     of: [],
     secrets: new KnownSecrets([]),
   };
-  /** Addresses of servers that asked for a login while there was none. */
+  /** Addresses of servers that asked for a login when none was stored. */
   readonly #wanting = new Set<string>();
 
   constructor(store: LoginStore, ports: LoginPorts) {
@@ -103,9 +103,9 @@ export class ServerLogins {
   }
 
   /**
-   * Returns the access token, renewed when it ends within `SOON_MS` and has a refresh token. `undefined` without a
-   * login. Rejects with a `LoginError` when the login is over or unreadable, or when an expired token cannot be renewed
-   * although it has a refresh token.
+   * Resolves with the access token; `undefined` without a login. Renews a token that ends within `SOON_MS` and has a
+   * refresh token. Rejects with a `LoginError` when the login has ended or is unreadable, or when an expired token with
+   * a refresh token cannot be renewed.
    */
   async #token(id: string, url: string): Promise<string | undefined> {
     const login = this.#store.read(url);
@@ -152,7 +152,7 @@ export class ServerLogins {
     if (login.tokens === null) throw over(id, login);
     if (login.tokens.access !== stale) return login.tokens.access;
     if (login.tokens.refresh === null) throw this.#refuse(id, login, 'it cannot be renewed');
-    // Loads the library with the first server that needs it.
+    // Loads the library only now, because most installations have no login.
     const { refusalOf, renewed } = await import('./sign-in.ts');
     try {
       const next = await renewed(login, this.#now());

@@ -29,7 +29,7 @@ import { defined } from '../../lib/defined.ts';
 /** Dependencies of a sign-in. */
 type SignInOrder = {
   readonly url: string;
-  /** The configuration of the sign-in. */
+  /** The server's `oauth` setting. */
   readonly oauth?: NonNullable<McpServerConfig['oauth']>;
   /** The address on this machine to which the service redirects the browser. */
   readonly redirectUrl: string;
@@ -243,8 +243,8 @@ function assertSafe(url: URL, server: string): void {
 }
 
 /**
- * The error in words for people. Of a service's own text only short codes are kept: it could hold secrets, or a whole
- * page.
+ * Returns an error in words for people. Keeps only short codes of a service's text, because the text could hold secrets
+ * or a whole page.
  */
 function inWords(error: unknown): LoginError {
   if (error instanceof LoginError) return error;

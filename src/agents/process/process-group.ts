@@ -17,7 +17,7 @@ type ProcessOptions = {
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** How to install the program. Added to the error when it is missing. */
+  /** How to install the program. Added to the error when the program is missing. */
   readonly install?: string;
   /** The sandbox of the program. Default: no sandbox, so the program has all rights of this user. */
   readonly sandbox?: SandboxPlan | undefined;

@@ -203,7 +203,7 @@ export type SandboxNetwork = {
    * host. Addresses of this machine and of `LINKS` are refused, except `ports`, and an IP address listed with its port.
    */
   readonly hosts: readonly string[] | null;
-  /** Ports of Conch on 127.0.0.1 that are reachable: those of its tool server. */
+  /** Ports on 127.0.0.1 that are reachable: the port of Conch's tool server. */
   readonly ports: readonly number[];
 };
 

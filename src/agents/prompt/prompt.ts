@@ -51,7 +51,7 @@ export class SessionKnowledge {
   fresh = true;
   /**
    * True for the first prompt of a session that remembers no earlier conversation. The seat's taint from reading is
-   * then cleared. The first session of a seat counts only if it reports `resumed: false`.
+   * then cleared. For the first session of a seat: true only with `resumed: false`.
    */
   replacesLostSession = false;
   /** The number of the last conversation line that the last prompt covered; 0 before the first prompt. */

@@ -15,7 +15,7 @@ type GenerationPorts = {
   readonly agent: AgentId;
   readonly epoch: number;
   readonly roster: TurnPrompt['roster'];
-  /** The signal that ends a turn when the output ends with it. Removed from the shown text. */
+  /** The signal. Output that ends with the signal ends the turn. Removed from the shown text. */
   readonly signal: string;
   /** A message of only one pass word is not posted. A generation with no other message and no hand-over is a pass. */
   readonly passWords: readonly string[];
@@ -81,7 +81,7 @@ export class Generation {
   #gate: ToolGate | null = null;
   /** Made for the first injected message. */
   #injections: Injections | null = null;
-  /** The longest duration of the open operation, until it is reported to the floor. In milliseconds. */
+  /** The time limit of the open operation, in milliseconds. `undefined` for none, and once the floor has the limit. */
   #limitMs: number | undefined;
   #beatAt = -Infinity;
   /**
@@ -374,7 +374,7 @@ export class Generation {
     if (!this.#muted && this.#text === '') this.#show(null);
   }
 
-  /** Shows the draft. `null` removes it, unless none is shown. */
+  /** Shows the draft; `null` removes the shown draft, if any. */
   #show(text: string | null): void {
     if (text === null && !this.#isShown) return;
     this.#isShown = text !== null;

@@ -63,7 +63,7 @@ export class SeatedAgent {
     });
   }
 
-  /** True when the session has been idle for this long, in milliseconds, and Conch can open it again. */
+  /** True when the session has been idle for `afterMs` milliseconds, and Conch can open a session again. */
   isAtRest(afterMs: number): boolean {
     const now = this.#ports.clock.now();
     if (!this.executor.isIdle) this.#busyAt = now;
@@ -125,7 +125,8 @@ export class SeatedAgent {
 
   /**
    * Interrupts the generation of this epoch or an earlier one. When the generation has stopped and a person interrupted
-   * the turn, sends `interrupted`. `hung`: the turn timed out; ends the session if its generation still runs.
+   * the turn, sends `interrupted` to the floor. `hung`: the turn timed out; ends the session if its generation still
+   * runs.
    */
   interrupt(effect: Of<'interrupt'>): Settlement {
     this.#fence = Math.max(this.#fence, effect.epoch);

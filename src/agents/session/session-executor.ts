@@ -52,7 +52,7 @@ export type SessionSettings = {
   /** Messages within this time are injected together, in milliseconds. */
   readonly coalesceMs: number;
   readonly contextTokens: number;
-  /** The signal that ends a turn when the output ends with it. */
+  /** The signal. Output that ends with the signal ends the turn. */
   readonly signal: string;
   /**
    * An answer of only one of these words is a pass. Prompts name the first. `REVIEW_PASS_WORD` replaces all in a task.
@@ -181,7 +181,7 @@ export class SessionExecutor {
     return this.#lastCause;
   }
 
-  /** Why the agent's folder is not trusted, in one line; `null` unless the agent waits for trust. */
+  /** Why the agent's folder is not trusted, in one line; `null` when the agent does not wait for trust. */
   get untrusted(): string | null {
     return this.#state.phase.name === 'Initializing' ? this.#untrusted : null;
   }
@@ -432,8 +432,8 @@ export class SessionExecutor {
   }
 
   /**
-   * Sends the machine the event that needs no cause from outside: the workspace is ready, or a session must be opened
-   * because none is open.
+   * Sends the machine the event that follows by itself: WorktreeReady, or SessionOpening when no session is open. Does
+   * nothing in the other phases.
    */
   #goOn(): void {
     const { phase } = this.#state;

@@ -218,8 +218,8 @@ const machineWith = foundOnce((thresholds: Thresholds): SessionMachine => ({
 }));
 
 /**
- * True for a move that must survive a restart: it changes the error counters, stops the session, or starts a stopped
- * one.
+ * True for a move that must survive a restart: the move changes the error counters, stops the session, or starts a
+ * stopped session.
  */
 export function outlives(
   { consecutiveErrors, totalErrors }: SessionState,

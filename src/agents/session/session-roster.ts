@@ -6,8 +6,8 @@ import type { AgentSpec } from './session-executor.ts';
 import type { Phase } from './session-machine.ts';
 
 /**
- * An agent's seats: the channels of its seats, the channels where an operator disabled it, and the seats whose session
- * is not at rest.
+ * An agent's seats: the channels of its seats, the channels where an operator disabled the agent, and the seats whose
+ * session is not at rest.
  */
 export type Presence = {
   readonly channels: readonly ChannelId[];
@@ -50,7 +50,7 @@ export function statusLines(spec: AgentSpec, { channels, disabled, seated }: Pre
   ];
 }
 
-/** Restarts the sessions of an agent's seats. `spec` is undefined when there is no such agent any more. */
+/** Restarts the sessions of an agent's seats. `spec` is `undefined` when the configuration has no such agent. */
 export async function restartAgent(
   agent: AgentId,
   spec: AgentSpec | undefined,

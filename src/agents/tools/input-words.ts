@@ -1,6 +1,6 @@
 /**
- * Returns a tool's input for people. Each key of an object begins a line; further lines of a value are indented, so
- * that none looks like a key. A text is returned as it is, any other input as JSON.
+ * Returns a tool's input for people. Each key of an object begins a line. Further lines of a value are indented, so
+ * that no such line looks like a key. A text is returned as it is, any other input as JSON.
  */
 export function inputWords(input: unknown): string {
   if (typeof input === 'string') return input;
