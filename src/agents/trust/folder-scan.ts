@@ -30,6 +30,8 @@ export type FolderScan = {
    * over 16 MiB, its beginning, size, inode and times count. Of an unreadable file, its `remark` counts.
    */
   readonly digest: string | null;
+  /** The first folder or file whose contents could not be scanned, and why. Absent: the scan is complete. */
+  readonly incomplete?: string;
 };
 
 /** How much of a file is kept to be shown, in characters. */
@@ -66,6 +68,7 @@ export async function scanFolder(
     }
   }
   const kept = [...found.values()].toSorted((one, other) => (one.at < other.at ? -1 : 1));
+  const unseen = kept.find(({ print }) => print.isUnseen === true);
   return {
     folder,
     files: kept.map(({ at, print: { size, text, remark }, files: by }) => ({
@@ -77,6 +80,7 @@ export async function scanFolder(
       remark,
     })),
     digest: kept.length === 0 ? null : digestOf(folder, kept),
+    ...(unseen !== undefined && { incomplete: `${relative(folder, unseen.at) || '.'}: ${unseen.print.remark}` }),
   };
 }
 
@@ -87,7 +91,7 @@ async function keep(
   { file, hit, hashes }: { readonly file: RepositoryFile; readonly hit: Hit; readonly hashes: FileHashes },
 ): Promise<void> {
   const known = found.get(hit.at);
-  const print = known?.print ?? (await hashes.print(hit));
+  const print = (hit.remark === null ? known?.print : null) ?? (await hashes.print(hit));
   if (print === null) return;
   const files = known?.files.includes(file) === true ? known.files : [...(known?.files ?? []), file];
   found.set(hit.at, { at: hit.at, print, files });
@@ -237,7 +241,8 @@ class Walk {
     const entries = await this.#listed(folder);
     if (entries === null) return [...hits, { at: folder, remark: 'cannot be listed' }];
     this.#entriesLeft -= entries.length;
-    if (this.#entriesLeft < 0) return [...hits, { at: this.#place, remark: 'holds more than can be looked through' }];
+    if (this.#entriesLeft < 0)
+      return [...hits, { at: this.#place, remark: `holds more than ${MOST_ENTRIES.toLocaleString('en-US')} entries` }];
     for (const { entry } of entries) {
       const path = join(folder, entry.name);
       if (await isFolder(path, entry)) hits.push(...(await this.#below(path, rest)));
@@ -293,8 +298,11 @@ function isAbsence(error: unknown): boolean {
 
 const ABSENT: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR']);
 
-/** The content of a file, or why the content is unknown. `mark` changes with the content, if that is known. */
-type FilePrint = Pick<FoundFile, 'size' | 'text' | 'remark'> & { readonly mark: string };
+/**
+ * The content of a file, or why the content is unknown. `mark` changes with the content, if that is known. `isUnseen`:
+ * the content may change while `mark` stays.
+ */
+type FilePrint = Pick<FoundFile, 'size' | 'text' | 'remark'> & { readonly mark: string; readonly isUnseen?: boolean };
 
 /** A cache of file hashes. A file is hashed again when its size, times, device, inode or link change. */
 export class FileHashes {
@@ -302,7 +310,7 @@ export class FileHashes {
 
   /** Returns `null` when the file is gone. */
   async print({ at, remark }: Hit): Promise<FilePrint | null> {
-    if (remark !== null) return unknown(remark);
+    if (remark !== null) return { ...unknown(remark), isUnseen: true };
     const leads = await readlink(at).catch(() => null);
     const link = leads === null ? null : `a link to ${leads}`;
     try {
@@ -317,7 +325,7 @@ export class FileHashes {
       return print;
     } catch (error) {
       if (isAbsence(error)) return link === null ? null : unknown('leads nowhere', link);
-      return unknown('cannot be read', link);
+      return { ...unknown('cannot be read', link), isUnseen: true };
     }
   }
 }

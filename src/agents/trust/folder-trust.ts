@@ -109,7 +109,7 @@ export class FolderTrust implements TrustCommands {
     const folder = this.#folders.get(agent);
     if (folder === undefined) return null;
     const scan = await folder.scan();
-    return { scan, decision: scan.digest === null ? null : this.book.find(this.#ownerOf(agent), scan.digest) };
+    return { scan, decision: this.#decisionOn(agent, scan) };
   }
 
   /**
@@ -126,9 +126,11 @@ export class FolderTrust implements TrustCommands {
     if (known === null || digest === null) return { ok: false, text: `There is nothing to trust: ${NO_FILES}.` };
     const current = idOf(digest);
     const detail = foundDetail(known.scan, this.#clean);
-    const say = `Say /agent trust ${agent} ${current} to trust these files, /agent distrust ${agent} ${current} to refuse them.`;
+    const trust = known.scan.incomplete === undefined ? `/agent trust ${agent} ${current} to trust these files, ` : '';
+    const say = `Say ${trust}/agent distrust ${agent} ${current} to refuse them.`;
     if (id === null) return { ok: false, text: `${standingWords(agent, known)}\n\`\`\`\n${detail}\n\`\`\`\n${say}` };
     if (id !== current) return this.#refusal({ agent, channel: request.channel }, { id, known });
+    if (known.scan.incomplete !== undefined) return { ok: false, text: `Not done: ${unseenWords(known.scan)}.` };
     if (known.decision?.choice === 'trusted')
       return { ok: false, text: 'These files are trusted already. Nothing was changed.' };
     await this.#decide({ agent, choice: 'trusted', digest }, known.scan, request);
@@ -169,6 +171,12 @@ export class FolderTrust implements TrustCommands {
     for (const [other, folder] of this.#folders) if (this.#ownerOf(other) === owner) folder.wake();
   }
 
+  /** The decision that counts; `null` for none. Trust in an incomplete scan would cover contents that nobody saw. */
+  #decisionOn(agent: AgentId, { digest, incomplete }: FolderScan): TrustDecision | null {
+    const decision = digest === null ? null : this.book.find(this.#ownerOf(agent), digest);
+    return incomplete !== undefined && decision?.choice === 'trusted' ? null : decision;
+  }
+
   #ownerOf(agent: AgentId): string {
     return this.#owners.get(agent) ?? agent;
   }
@@ -184,7 +192,7 @@ export class FolderTrust implements TrustCommands {
     const scan = await folder.look();
     const { agent } = seat;
     const { digest } = scan;
-    const decision = digest === null ? null : this.book.find(this.#ownerOf(agent), digest);
+    const decision = this.#decisionOn(agent, scan);
     if (digest === null || decision?.choice === 'trusted') {
       if (folder.refused === null) return;
       this.#tellAll(agent, { type: 'dropTrust', agent, keeps: null });
@@ -310,8 +318,16 @@ const POLL_MS = 5_000;
 const RARER = 50;
 const MOST_NAMES = 100;
 
-function untrustedWords(agent: AgentId, { files, digest }: FolderScan, decision: TrustDecision | null): string {
+/** Why a folder cannot be trusted, and what to do. */
+function unseenWords({ incomplete = '' }: Pick<FolderScan, 'incomplete'>): string {
+  const why = 'Conch could not see everything that the agent would obey';
+  return `${why} (${shown(incomplete)}). Make it readable to Conch's user, or take it out of the folder`;
+}
+
+function untrustedWords(agent: AgentId, scan: FolderScan, decision: TrustDecision | null): string {
+  const { files, digest, incomplete } = scan;
   const is = decision === null ? 'its folder is not trusted' : 'its folder was refused';
+  if (incomplete !== undefined) return `${is}: ${unseenWords(scan)}`;
   return `${is}: ${namesOf(files)} (${idOf(digest ?? '')}). /agent trust ${agent} shows what they do`;
 }
 
@@ -320,7 +336,8 @@ export function standingWords(agent: AgentId, { scan, decision }: FolderStanding
   const { folder, files, digest } = scan;
   if (digest === null) return `Folder ${folder}: ${NO_FILES.replace('its folder has ', '')}`;
   const found = `Folder ${folder}: ${namesOf(files)} (${idOf(digest)})`;
-  if (decision === null) return `⚠ ${found}: not trusted. ${agent} is not started there.`;
+  const unseen = scan.incomplete === undefined ? '' : ` ${unseenWords(scan)}.`;
+  if (decision === null) return `⚠ ${found}: not trusted. ${agent} is not started there.${unseen}`;
   const when = `${decision.by}, ${new Date(decision.at).toISOString()}`;
   return decision.choice === 'trusted' ? `${found}: trusted by ${when}` : `⚠ ${found}: refused by ${when}`;
 }
@@ -345,7 +362,8 @@ export function namesOf(files: readonly FoundFile[]): string {
  * 2,000 characters, and all together have about 5,000, shared evenly among the long texts. A cut text ends with the
  * file's size. Invisible characters are shown; `clean` redacts secrets.
  */
-export function foundDetail({ files }: Pick<FolderScan, 'files'>, clean: (text: string) => string): string {
+export function foundDetail(scan: Pick<FolderScan, 'files' | 'incomplete'>, clean: (text: string) => string): string {
+  const { files, incomplete } = scan;
   const listed = files.slice(0, MOST_LISTED).map((file) => `${headOf(file)}\n  ${powersOf(file)}`);
   const more = files.length - listed.length;
   const texts = files.slice(0, MOST_LISTED).flatMap((file) => {
@@ -355,7 +373,8 @@ export function foundDetail({ files }: Pick<FolderScan, 'files'>, clean: (text: 
   const most = evenShare(texts.map(({ length }) => length));
   const contents = texts.map(({ file }) => `=== ${headOf(file)}\n${cut(file, clean, most)}`);
   const unseen = more > 0 ? [`… and ${more} more files, not listed here`] : [];
-  return [...listed, ...unseen, ...contents].join('\n');
+  const first = incomplete === undefined ? [] : [`These files cannot be trusted: ${unseenWords(scan)}.`];
+  return [...first, ...listed, ...unseen, ...contents].join('\n');
 }
 
 function headOf({ path, size, remark }: FoundFile): string {

@@ -1,8 +1,9 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { AbsentError } from '../../../src/agents/backends/backend.ts';
+import { idOf, scanFolder } from '../../../src/agents/trust/folder-scan.ts';
 import { FolderTrust } from '../../../src/agents/trust/folder-trust.ts';
 
 test('T72 starts an agent again in every channel once one channel finds the untrusted file deleted', async () => {
@@ -81,4 +82,33 @@ test('a revocation without an id covers every version of the files; an answer wi
   rmSync(join(cwd, 'x.json'));
   expect((await trust.distrust('dev', null, asked)).text).toContain('Revoked 1 decision(s) for dev');
   expect(choices()).toEqual([]);
+});
+
+test.each([
+  ['a folder that cannot be listed', 'plugins/**', 'plugins: cannot be listed'],
+  ['a file that cannot be read', 'plugins', 'plugins: a link to plugins, cannot be read'],
+])('an agent beside %s is not started, also where earlier trust covers it', async (_, path, incomplete) => {
+  const cwd = mkdtempSync(join(tmpdir(), 'conch-trust-'));
+  onTestFinished(() => rmSync(cwd, { recursive: true }));
+  // A link to itself can be neither listed nor read, not even by root.
+  symlinkSync('plugins', join(cwd, 'plugins'));
+  const files = [{ path, searched: 'folder', can: ['run'], note: 'runs it' }] as const;
+  const { digest } = await scanFolder(cwd, files);
+  const decision = { digest, choice: 'trusted', by: 'ann', at: 0, folder: cwd, files: ['plugins'] };
+  const kept = [JSON.stringify([decision])];
+  const trust = new FolderTrust({
+    store: { recall: () => kept.at(-1) ?? null, remember: async (_owner, _name, text) => void kept.push(text) },
+    clock: { now: () => 0 },
+    timers: { after: () => ({ cancel: () => undefined }) },
+  });
+  const gate = trust.gateFor('dev', { cwd, files });
+  const why = `Conch could not see everything that the agent would obey (${incomplete}). Make it readable`;
+  await expect(gate.admit({ agent: 'dev', channel: 'console:one' })).rejects.toThrow(`is not trusted: ${why}`);
+  const asked = { channel: 'console:demo', person: { id: 'ann', name: 'Ann', roles: [] } };
+  const answer = await trust.trust('dev', idOf(digest ?? ''), asked);
+  expect(answer).toEqual({ ok: false, text: expect.stringContaining(`Not done: ${why}`) });
+  expect(kept).toHaveLength(1);
+  expect(await trust.status('dev')).toContain(`not trusted. dev is not started there. ${why}`);
+  rmSync(join(cwd, 'plugins'));
+  await gate.admit({ agent: 'dev', channel: 'console:one' });
 });
