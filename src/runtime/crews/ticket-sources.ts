@@ -73,7 +73,11 @@ async function gitHubAt(
   const { Octokit } = await import('@octokit/core');
   const client = new Octokit({ auth: token, ...defined({ baseUrl }), log: SILENT });
   const [owner = '', repo = ''] = repository.split('/');
-  return { owner, repo, now: () => clock.now(), ask: (route, parameters) => client.request(route, { ...parameters }) };
+  const ask: AskGitHub = async (route, parameters) =>
+    route === 'POST /graphql'
+      ? { data: await client.graphql({ ...parameters, query: String(parameters['query']) }) }
+      : await client.request(route, { ...parameters });
+  return { owner, repo, now: () => clock.now(), ask };
 }
 
 /** The client's own warnings go nowhere: every refusal is told as an error. */

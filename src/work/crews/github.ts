@@ -1,7 +1,10 @@
 import { z } from 'zod';
 import { isoTime } from '../../lib/time.ts';
 
-/** One request to GitHub, as the official client makes it. Rejects with the client's error. */
+/**
+ * One request to GitHub, as the official client makes it. Rejects with the client's error. The route `POST /graphql`
+ * takes a `query` and its variables.
+ */
 export type AskGitHub = (
   route: string,
   parameters: Readonly<Record<string, unknown>>,
@@ -109,8 +112,9 @@ const STATUS_WORDS: Readonly<Record<number, string>> = {
   404: 'GitHub knows no such repository or issue, or the token may not see it',
 };
 
+/** An error in an answer of GraphQL has no status. Such an answer refuses the query. */
 const errorSchema = z.looseObject({
-  status: z.number(),
+  status: z.number().default(403),
   message: z.string().default(''),
   response: z.looseObject({ headers: z.record(z.string(), z.unknown()).default({}) }).optional(),
 });

@@ -30,23 +30,35 @@ const issueSchema = z.looseObject({
 });
 const eventSchema = z.looseObject({
   event: z.string(),
+  created_at: z.string(),
   actor: accountSchema.nullish(),
   label: z.looseObject({ name: z.string() }).nullish(),
+});
+/** The versions of an issue's text, the first one included. The REST API has none of them. */
+const EDITS = `query($owner: String!, $repo: String!, $number: Int!) { repository(owner: $owner, name: $repo) {
+  issue(number: $number) { userContentEdits(first: 100) { totalCount nodes { editedAt editor { login } } } } } }`;
+const versionSchema = z.looseObject({ editedAt: z.string(), editor: accountSchema.nullish() });
+const versionsSchema = z.looseObject({ totalCount: z.int(), nodes: z.array(versionSchema) });
+const NO_VERSIONS: z.infer<typeof versionsSchema> = { totalCount: 0, nodes: [] };
+const editsSchema = z.looseObject({
+  repository: z.looseObject({ issue: z.looseObject({ userContentEdits: versionsSchema.nullish() }) }),
 });
 const commentSchema = z.looseObject({ id: z.int(), body: z.string().nullish(), user: accountSchema.nullish() });
 
 const newIssueSchema = issueSchema.extend({ labels: z.array(z.looseObject({ name: z.string() })) });
 
 type Issue = z.infer<typeof issueSchema>;
+type IssueEvent = z.infer<typeof eventSchema>;
 type Comment = z.infer<typeof commentSchema>;
 type Claim = { readonly comment: number; readonly by: string; readonly until: string };
 
 const CLAIM = /<!-- conch claim by=(\S+) until=(\S+) -->/;
 
 /**
- * Issues of a repository on GitHub that have a label, if somebody who may write set it. A ticket is claimed by a
- * comment with a lease of seven days. Of several unexpired claims by accounts that may write, the one with the lowest
- * comment id counts. A line that begins with "Depends on #12" or "Blocked by #12" is a dependency.
+ * Issues of a repository on GitHub that have a label, if somebody who may write set it, and nobody else changed the
+ * title or the text since. A ticket is claimed by a comment with a lease of seven days. Of several unexpired claims by
+ * accounts that may write, the one with the lowest comment id counts. A line that begins with "Depends on #12" or
+ * "Blocked by #12" is a dependency.
  */
 export function gitHubTickets(ask: AskGitHub, plan: GitHubPlan): TicketSource {
   return new GitHubTickets(ask, plan);
@@ -217,23 +229,39 @@ class GitHubTickets implements TicketSource {
     }
   }
 
-  /** Why an issue is not taken, in words; `null` when somebody who may write was the last to set its label. */
+  /** Why an issue is not taken, in words; `null` when people who may write labelled it and wrote all later changes. */
   async #whyNotTaken({ number, updated_at: changed }: Issue): Promise<string | null> {
     const key = `${number} ${changed}`;
     const known = this.#labelled.get(key);
     if (known !== undefined) return known;
     const route = 'GET /repos/{owner}/{repo}/issues/{issue_number}/events';
     const events = await this.#requests.pages(route, { issue_number: number }, z.array(eventSchema));
-    const last = events.findLast(({ event, label }) => event === 'labeled' && label?.name === this.#plan.label);
-    const by = last?.actor?.login;
+    const at = events.findLastIndex(({ event, label }) => event === 'labeled' && label?.name === this.#plan.label);
+    const by = events[at]?.actor?.login;
     const why =
       by === undefined
         ? `nobody is known who set the label "${this.#plan.label}"`
         : (await this.#requests.mayWrite(by))
-          ? null
+          ? await this.#whyChanged(number, events.slice(at))
           : `${by}, who set the label "${this.#plan.label}", may not write to the repository`;
     this.#labelled.set(key, why);
     return why;
+  }
+
+  /** Why an issue whose label counts is not the one that was labelled; `events` begin with the label. */
+  async #whyChanged(number: number, events: readonly IssueEvent[]): Promise<string | null> {
+    const { data } = await this.#requests.send('POST /graphql', { query: EDITS, number });
+    const { totalCount, nodes } = editsSchema.parse(data).repository.issue.userContentEdits ?? NO_VERSIONS;
+    const labelled = instantOf(events[0]?.created_at ?? '') ?? 0;
+    const editors = [
+      ...events.flatMap(({ event, actor }) => (event === 'renamed' ? [actor?.login] : [])),
+      ...nodes.flatMap(({ editedAt, editor }) => ((instantOf(editedAt) ?? labelled) < labelled ? [] : [editor?.login])),
+      ...(totalCount > nodes.length ? [undefined] : []),
+    ];
+    for (const editor of new Set(editors))
+      if (editor === undefined || !(await this.#requests.mayWrite(editor)))
+        return `${editor ?? 'somebody unknown'}, who may not write to the repository, changed it after the label "${this.#plan.label}" was set. Read it, then set the label again`;
+    return null;
   }
 
   /** The claim that counts: the first unexpired one of an author who may write; `null` for none. */

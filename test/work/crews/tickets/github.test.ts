@@ -27,10 +27,15 @@ type Answer = { readonly status: number; readonly body?: unknown; readonly heade
 class FakeGitHub {
   readonly issues: Issue[] = [];
   readonly labelled: Record<number, string> = {};
+  /** The versions of texts, by issue: seconds after the label, and who wrote it. */
+  readonly edits: Record<number, readonly (readonly [number, string | null])[]> = {};
+  /** Who changed the title after the label, by issue. */
+  readonly renamed: Record<number, string> = {};
   readonly comments: Comment[] = [];
   readonly permissions: Record<string, string> = { ann: 'write', eve: 'read', 'conch-bot': 'write' };
   readonly requests: string[] = [];
   readonly tokens = new Set<string>();
+  graphqlError: string | null = null;
   setsLabels = true;
   /** Answers that replace the next answers of the server, in this order. */
   readonly refusals: Answer[] = [];
@@ -102,6 +107,17 @@ class FakeGitHub {
       const from = (Number(url.searchParams.get('page') ?? '1') - 1) * 100;
       return { status: 200, body: rows.slice(from, from + 100) };
     };
+    if (path === '/graphql' && this.graphqlError !== null)
+      return { status: 200, body: { data: null, errors: [{ message: this.graphqlError }] } };
+    if (path === '/graphql') {
+      const { number: asked } = given['variables'] as { number: number };
+      const nodes = (this.edits[asked] ?? []).map(([seconds, login]) => ({
+        editedAt: labelledAt(seconds),
+        editor: login === null ? null : { login },
+      }));
+      const userContentEdits = { totalCount: nodes.length, nodes: nodes.slice(0, 100) };
+      return { status: 200, body: { data: { repository: { issue: { userContentEdits } } } } };
+    }
     if (path === '/user') return { status: 200, body: { login: 'conch-bot' } };
     if (name === 'collaborators') return { status: 200, body: { permission: this.permissions[first] ?? 'none' } };
     if (method === 'DELETE' && second === 'assignees') {
@@ -129,7 +145,18 @@ class FakeGitHub {
     const issue = this.issues.find((each) => each.number === number);
     if (issue === undefined) return { status: 404, body: { message: 'Not Found' } };
     if (second === 'events')
-      return page([{ event: 'labeled', label: { name: 'conch' }, actor: { login: this.labelled[number] } }]);
+      return page([
+        { event: 'renamed', created_at: labelledAt(-9), actor: { login: 'eve' } },
+        {
+          event: 'labeled',
+          created_at: labelledAt(0),
+          label: { name: 'conch' },
+          actor: { login: this.labelled[number] },
+        },
+        ...(this.renamed[number] === undefined
+          ? []
+          : [{ event: 'renamed', created_at: labelledAt(9), actor: { login: this.renamed[number] } }]),
+      ]);
     if (second === 'assignees') {
       issue.assignees.push(...(given['assignees'] as string[]).map((login) => ({ login })));
       return { status: 201 };
@@ -150,6 +177,10 @@ class FakeGitHub {
     if (method === 'PATCH') issue.state = String(given['state']);
     return { status: 200, body: issue };
   }
+}
+
+function labelledAt(seconds: number): string {
+  return new Date(NOW - DAY_MS + seconds * 1_000).toISOString().replace('.000', '');
 }
 
 const servers: FakeGitHub[] = [];
@@ -208,6 +239,49 @@ describe('issues of GitHub', () => {
         { id: 'gh-2', why: 'stranger, who set the label "conch", may not write to the repository' },
       ],
     });
+  });
+
+  test.each<[string, (hub: FakeGitHub) => void]>([
+    ['text was changed before the label was set', (hub) => (hub.edits[1] = [[-1, 'eve']])],
+    ['text was changed later by somebody who may write', (hub) => (hub.edits[1] = [[60, 'ann']])],
+    ['title was changed later by somebody who may write', (hub) => (hub.renamed[1] = 'ann')],
+  ])('whose %s are tickets', async (_, change) => {
+    const { hub, open } = await stage();
+    hub.issue(1);
+    change(hub);
+    expect(await (await open()).list()).toMatchObject({ tickets: [{ id: 'gh-1' }], unreadable: [] });
+  });
+
+  const EVE_THEN_ANN = [
+    [60, 'eve'],
+    [90, 'ann'],
+  ] as const;
+  test.each<[string, string, (hub: FakeGitHub) => void]>([
+    ['text', 'eve', (hub) => (hub.edits[1] = [[0, 'eve']])],
+    ['text; then somebody who may write changed it', 'eve', (hub) => (hub.edits[1] = EVE_THEN_ANN)],
+    ['title', 'eve', (hub) => (hub.renamed[1] = 'eve')],
+    ['text; the account is deleted', 'somebody unknown', (hub) => (hub.edits[1] = [[60, null]])],
+    [
+      'text; only 100 of 101 versions are listed',
+      'somebody unknown',
+      (hub) => (hub.edits[1] = Array.from({ length: 101 }, () => [-1, 'ann'] as const)),
+    ],
+  ])('that a stranger changed after the label was set are no tickets: the %s', async (_, who, change) => {
+    const { hub, open } = await stage();
+    hub.issue(1);
+    change(hub);
+    const why = `${who}, who may not write to the repository, changed it after the label "conch" was set. Read it, then set the label again`;
+    expect(await (await open()).list()).toEqual({ tickets: [], unreadable: [{ id: 'gh-1', why }] });
+  });
+
+  test.each([
+    ['Resource not accessible by personal access token', 'the token may not do this'],
+    ['API rate limit already exceeded', 'GitHub asks to wait until'],
+  ])('whose changes GitHub does not tell are an error: %s', async (message, words) => {
+    const { hub, open } = await stage();
+    hub.issue(1);
+    hub.graphqlError = message;
+    await expect((await open()).list()).rejects.toThrow(words);
   });
 
   test('are fetched at most once in 30 seconds, and labels are looked up once for each change', async () => {
