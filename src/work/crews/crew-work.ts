@@ -583,7 +583,7 @@ class RepositoryWork implements CrewWork {
 
   async closed(ticket: string, commit: string | null): Promise<void> {
     if (commit === null) await this.#closeOnMain(ticket);
-    await this.#byConch(() => this.#tickets.closed(ticket, commit));
+    await this.#byConch(() => this.#closeInSource(ticket, commit));
   }
 
   async release(): Promise<void> {
@@ -647,14 +647,19 @@ class RepositoryWork implements CrewWork {
     });
   }
 
-  /** Closes finished tickets that the source lists as not closed, such as after a failed attempt to close them. */
+  /** Closes finished tickets that the source still lists as open. Leaves those that Conch closed and people opened again. */
   async #closeMerged(tickets: readonly Ticket[], finished: Crew['finished']): Promise<void> {
     const open = new Set(tickets.filter(({ status }) => status !== 'closed').map(({ id }) => id));
-    const left = finished.filter(({ id }) => open.has(id));
+    const left = finished.filter(({ id }) => open.has(id) && this.#ports.memory.recall(closedName(id)) === null);
     if (left.length === 0) return;
     await this.#byConch(async () => {
-      for (const { id, commit } of left) await this.#tickets.closed(id, commit);
+      for (const { id, commit } of left) await this.#closeInSource(id, commit);
     });
+  }
+
+  async #closeInSource(id: string, commit: string | null): Promise<void> {
+    await this.#tickets.closed(id, commit);
+    await this.#ports.memory.remember(closedName(id), 'told');
   }
 
   /** Tells the program of tickets once that a ticket is finished. Rejects when the program fails. */
@@ -1279,4 +1284,9 @@ function lastLines(output: string, lines = LINES_SHOWN): string {
 function refusedForFile(error: unknown): { readonly how: 'refused'; readonly why: string } {
   if (!(error instanceof FrontMatterError)) throw error;
   return { how: 'refused', why: `the ticket's file on main cannot be closed: ${error.message}. Mend the file first` };
+}
+
+/** The name under which Conch remembers that a finished ticket was closed. */
+function closedName(ticket: string): string {
+  return `closed/${ticket}`;
 }

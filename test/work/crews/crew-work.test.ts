@@ -47,6 +47,8 @@ async function opened(changes: Partial<CrewPlan> = {}, ports: Partial<CrewWorkPo
   return { ...place, work };
 }
 
+const OPEN = { title: 'One', text: '', status: 'open', deps: [], priority: 2, touches: [] } as const;
+
 /** Makes a ticket and prepares its worktree. */
 async function begun({ work, git }: Awaited<ReturnType<typeof opened>>) {
   const base = git('rev-parse', 'main');
@@ -92,6 +94,33 @@ test('closes a merged ticket after a crash also when only the working copy has i
   const finished = [{ id: 'c-1', commit: git('rev-parse', 'main'), worker: 'A', at: 0 }];
   await work.look({ ...emptyCrew('web'), finished });
   expect(readFileSync(file, 'utf8')).toContain('status: closed');
+  await work.release();
+});
+
+test('a finished ticket is closed until that succeeds, and stays open when people open it again', async () => {
+  const kept = new Map<string, string>();
+  const outcomes: string[] = [];
+  const source = {
+    list: async () => ({ tickets: [{ ...OPEN, id: 'gh-1' }], unreadable: [] }),
+    closingFile: async () => null,
+    closed: async () => {
+      outcomes.push(outcomes.length === 0 ? 'failed' : 'closed');
+      if (outcomes.at(-1) === 'failed') throw new Error('GitHub could not be reached');
+    },
+  };
+  const memory = {
+    recall: (name: string) => kept.get(name) ?? null,
+    remember: async (name: string, value: string) => void kept.set(name, value),
+  };
+  const { work, git } = await opened({}, { tickets: async () => source, memory });
+  const crew = {
+    ...emptyCrew('web'),
+    finished: [{ id: 'gh-1', commit: git('rev-parse', 'main'), worker: 'A', at: 0 }],
+  };
+  await expect(work.look(crew)).rejects.toThrow('GitHub could not be reached');
+  await work.look(crew);
+  await work.look(crew);
+  expect(outcomes).toEqual(['failed', 'closed']);
   await work.release();
 });
 

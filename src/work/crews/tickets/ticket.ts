@@ -57,8 +57,8 @@ export type TicketSource = {
    */
   note?(id: string, note: string, commit: string): Promise<FileText | null>;
   /**
-   * Called after a ticket was merged, or with `commit` `null` when no change was needed. Called again while `list` has
-   * the ticket as not closed.
+   * Called after a ticket was merged, or with `commit` `null` when no change was needed. Called until it resolves, while
+   * `list` has the ticket as not closed. People may open the ticket again later.
    */
   closed(id: string, commit: string | null): Promise<void>;
 };
