@@ -284,6 +284,7 @@ export class CrewRunner {
   /** Set when tickets may have become ready since the last search began. */
   #isLookDue = false;
   #isRunning = false;
+  #isStopped = false;
   /** The last fetch of main for a search for tickets, with its error; `null` one minute after the fetch began. */
   #fetched: { readonly failed: Error | null } | null = null;
 
@@ -329,8 +330,8 @@ export class CrewRunner {
 
   /**
    * Goes on after a start, and adds missing workers. Resets a ready or working worker whose worktree is gone or whose
-   * ticket was closed. Asks people about finished work without a worktree that was not tested and reviewed. May be
-   * repeated.
+   * ticket was closed. Asks people about finished work without a worktree that was not tested and reviewed. Starts
+   * nothing once the runner was stopped.
    */
   async begin(): Promise<void> {
     const { settings, workers, work } = this.#ports;
@@ -346,6 +347,7 @@ export class CrewRunner {
       const why = isThere ? 'its ticket was closed meanwhile' : `its worktree ${ticket.worktree} is gone`;
       await this.give({ type: 'LOST', worker: name, why });
     }
+    if (this.#isStopped) return;
     for (const proposal of this.state().proposals ?? [])
       if (proposal.source !== undefined) this.#do(this.admit(proposal, proposal.source.by));
     this.#isRunning = true;
@@ -381,6 +383,7 @@ export class CrewRunner {
   /** Stops the runner. Releases the repository once no job is under way. The next start repeats unfinished jobs. */
   async stop(): Promise<void> {
     this.#isRunning = false;
+    this.#isStopped = true;
     this.#alarm.cancel();
     this.#lookLater?.cancel();
     this.#claimLater?.cancel();

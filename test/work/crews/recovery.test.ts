@@ -3,6 +3,9 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { until } from '../reviews/stage.ts';
+import { CrewRunner } from '../../../src/work/crews/crews.ts';
+import type { CrewPorts } from '../../../src/work/crews/crews.ts';
+import { emptyCrew } from '../../../src/work/crews/crew.ts';
 import { add, finished, git, opened, repository, stage, ticketText } from './stage.ts';
 
 const WORKTREE = 'agents/A-c-1';
@@ -202,4 +205,37 @@ test('a second Conch on a repository is refused with the process and host of the
   opened.splice(0, 1);
   const third = await stage(repo, () => 'DONE');
   expect(await third.command('/crew ps')).toMatchObject({ ok: true });
+});
+
+test('a crew that is stopped while it begins sets no timer and looks for no tickets', async () => {
+  const begun = Promise.withResolvers<void>();
+  const calls: string[] = [];
+  const ports = {
+    key: 'web',
+    crews: {
+      state: () => emptyCrew('web'),
+      onChange: () => {},
+      apply: async () => {
+        await begun.promise;
+        return { ok: true };
+      },
+    },
+    clock: { now: () => 0 },
+    timers: {
+      after: () => {
+        calls.push('timer');
+        return { cancel: () => {} };
+      },
+    },
+    work: { release: async () => {}, fetch: async () => false, look: async () => void calls.push('look') },
+    workers: 0,
+    failed: (_error: unknown, words: string) => void calls.push(words),
+  } as unknown as CrewPorts;
+  const runner = new CrewRunner(ports);
+  const beginning = runner.begin();
+  await runner.stop();
+  begun.resolve();
+  await beginning;
+  await new Promise(setImmediate);
+  expect(calls).toEqual([]);
 });
