@@ -138,6 +138,8 @@ export class SessionExecutor {
   #generation: Generation | null = null;
   /** Resolves when the running attempt to open a session has ended. */
   #attempt: PromiseWithResolvers<void> | null = null;
+  /** Resolves when no session is being opened, and each that opened too late is closed. */
+  #opening: Promise<unknown> = Promise.resolve();
   /** Resolves when the previous session of the seat is closed, or took longer than `CLOSE_MS`. Never rejects. */
   #closing: Promise<void>;
   #absence: Timer | null = null;
@@ -297,8 +299,8 @@ export class SessionExecutor {
   }
 
   /**
-   * Closes the session; its stored state stays. Resolves when the session is closed and its transitions are stored;
-   * waits at most 5 s for each. Does not wait for a session that is still being opened.
+   * Closes the session; its stored state stays. Resolves when the session is closed, one that is still being opened
+   * too, and its transitions are stored; waits at most 5 s for each.
    */
   async close(): Promise<void> {
     this.#closed = true;
@@ -306,8 +308,8 @@ export class SessionExecutor {
     this.#absence?.cancel();
     this.#attempt?.resolve();
     this.#drop();
-    const settled = this.#record?.settled ?? Promise.resolve();
-    await Promise.all([this.#closing, withinMs(CLOSE_MS, settled, this.#ports.timers)]);
+    const rest = Promise.all([this.#opening, this.#record?.settled]);
+    await Promise.all([this.#closing, withinMs(CLOSE_MS, rest, this.#ports.timers)]);
   }
 
   /**
@@ -416,7 +418,7 @@ export class SessionExecutor {
   #carryOut(effect: SessionEffect): void {
     switch (effect.type) {
       case 'OpenSession':
-        return void this.#open();
+        return void (this.#opening = Promise.all([this.#opening, this.#open()]));
       case 'StorePrompt':
         return void this.#generate(effect.prompt);
       case 'CancelSession':

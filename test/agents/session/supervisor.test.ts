@@ -1164,14 +1164,33 @@ describe('a supervisor that stops', () => {
     expect(time.pending()).toBe(0);
   });
 
-  test('discards a session that opens too late', async () => {
-    const { supervisor, sessions, types, time, hold } = await bench({ failures: [new Error('no')] });
-    const open = hold();
-    await time.advance(2_000);
-    await supervisor.stop();
+  async function stopsWhileOpening() {
+    const rig = await bench({ failures: [new Error('no')] });
+    const open = rig.hold();
+    await rig.time.advance(2_000);
+    const { supervisor, sessions } = rig;
+    const stopped = supervisor.stop().then(() => sessions.map(({ calls }) => calls.join()));
+    const isStopped = async () => (await Promise.race([stopped, rig.time.settle().then(() => null)])) !== null;
+    return { ...rig, open, stopped, isStopped };
+  }
+
+  test('waits for a session that is being opened, and closes it', async () => {
+    const { open, stopped, isStopped, types, time } = await stopsWhileOpening();
+    expect(await isStopped()).toBe(false);
+    open();
+    expect(await stopped).toEqual(['close']);
+    expect(types()).toEqual([]);
+    expect(time.pending()).toBe(0);
+  });
+
+  test('waits for such a session 5 s at most, and closes it when it opens later', async () => {
+    const { open, stopped, isStopped, sessions, time } = await stopsWhileOpening();
+    await time.advance(4_999);
+    expect(await isStopped()).toBe(false);
+    await time.advance(1);
+    expect(await stopped).toEqual([]);
     open();
     await time.settle();
     expect(sessions.map(({ calls }) => calls)).toEqual([['close']]);
-    expect(types()).toEqual([]);
   });
 });

@@ -98,6 +98,8 @@ class LastingSession implements AgentSession {
   readonly #processes: Processes;
   readonly #gate: FolderGate;
   #opened: Opened | null = null;
+  /** The last start of a session, or `null` before the first. */
+  #opening: Promise<Opened> | null = null;
   #ending: Promise<void> = Promise.resolve();
   #interrupted = false;
   #closed = false;
@@ -113,8 +115,8 @@ class LastingSession implements AgentSession {
   }
 
   async open(): Promise<void> {
-    this.#opened = await this.#processes.open(this.#seat);
-    if (this.#closed) await this.#opened.session.close();
+    this.#opening = this.#processes.open(this.#seat);
+    this.#opened = await this.#opening;
   }
 
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
@@ -126,7 +128,7 @@ class LastingSession implements AgentSession {
       await this.#unlessUntrusted(this.#gate.admit(this.#seat));
       const reopen = this.#isEnded && !this.#closed && !this.#interrupted;
       if (reopen) await this.open();
-      if (this.#interrupted) return { how: 'interrupted' };
+      if (this.#interrupted || this.#closed) return { how: 'interrupted' };
       const { session } = this.#current;
       const isFresh = reopen && !session.resumed;
       if (losses > 0) asked = record.repeated(turn, isFresh);
@@ -163,7 +165,8 @@ class LastingSession implements AgentSession {
 
   async close(): Promise<void> {
     this.#closed = true;
-    await this.#opened?.session.close();
+    const opened = await this.#opening?.catch(() => this.#opened);
+    await opened?.session.close();
   }
 
   /** Waits for the gate. When the gate rejects, ends the process with all its sessions, and rejects with its error. */

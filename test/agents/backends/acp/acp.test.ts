@@ -674,7 +674,7 @@ describe('T27 an agent in several channels', () => {
     await other.close();
   });
 
-  test('is not prompted when it is stopped while its new process starts', async () => {
+  async function promptedAnew() {
     const starting = Promise.withResolvers<void>();
     const free = Promise.withResolvers<void>();
     let count = 0;
@@ -691,8 +691,22 @@ describe('T27 an agent in several channels', () => {
     await first.over;
     const next = begin('Delete it');
     await starting.promise;
+    return { next, start: free.resolve };
+  }
+
+  test('is not prompted when it is stopped while its new process starts', async () => {
+    const { next, start } = await promptedAnew();
     await session!.interrupt(50);
-    free.resolve();
+    start();
+    expect(await next.over).toEqual({ how: 'interrupted' });
+    expect(rig!.told.seen).toHaveLength(1);
+  });
+
+  test('is not prompted when it is closed while its new process starts, and the close ends that process', async () => {
+    const { next, start } = await promptedAnew();
+    const closed = session!.close().then(() => [rig!.told.pids.length, rig!.told.pids.flatMap(livingIn)]);
+    start();
+    expect(await closed).toEqual([2, []]);
     expect(await next.over).toEqual({ how: 'interrupted' });
     expect(rig!.told.seen).toHaveLength(1);
   });
