@@ -424,10 +424,14 @@ function closed(text: string): string {
   return isEmpty ? text.slice(0, last.index).trimEnd() : `${text}\n${last[0]}`;
 }
 
-/** A message to inject into a generation. `report` is called with its outcome, at most once. */
+/**
+ * A message to inject into a generation. `change`: set for a correction of a message that was sent before. `report` is
+ * called with its outcome, at most once.
+ */
 type Injection = {
   readonly line: Line;
   readonly observed: boolean;
+  readonly change?: 'edited' | 'deleted' | undefined;
   readonly report: (outcome: InjectOutcome) => void;
 };
 
@@ -460,7 +464,12 @@ class Injections {
       injection.report('next-prompt');
       return;
     }
-    this.#batch = [...this.#batch.flatMap((waiting) => amended(waiting, injection.line)), injection];
+    // The agent has not got a message that still waits: its latest text is handed over, or nothing.
+    const isUnsent = this.#batch.some(
+      (each) => each.change === undefined && each.line.message === injection.line.message,
+    );
+    const batch = this.#batch.flatMap((waiting) => amended(waiting, injection));
+    this.#batch = isUnsent ? batch : [...batch, injection];
     this.#timer ??= this.#ports.timers.after(this.#ports.coalesceMs, () => this.#handOver());
   }
 
@@ -512,13 +521,13 @@ class Injections {
 }
 
 /**
- * Returns a waiting injection after another line came: with the new text if that line edits its message, nothing if
- * that line deletes its message, else unchanged. The floor expects no outcome for a deleted message.
+ * Returns a waiting injection after another injection came: with the new text if that one edits its message, nothing if
+ * that one deletes its message or replaces an earlier change, else unchanged. The floor expects no outcome for a deleted
+ * message.
  */
-function amended(waiting: Injection, { message, change, text, attachments }: Line): readonly Injection[] {
-  if (change === null || waiting.line.message !== message) return [waiting];
-  if (change === 'edited') return [{ ...waiting, line: { ...waiting.line, text, attachments } }];
-  return [];
+function amended(waiting: Injection, { line, change }: Injection): readonly Injection[] {
+  if (change === undefined || waiting.line.message !== line.message) return [waiting];
+  return change === 'edited' && waiting.change === undefined ? [{ ...waiting, line }] : [];
 }
 
 /** How long after the end of a generation its session may still report an outcome, in milliseconds. */

@@ -119,7 +119,7 @@ export class SeatedAgent {
     };
     if (line === null) report('refused');
     else if (this.executor.generation?.epoch !== epoch) report('next-prompt');
-    else this.executor.generation.inject({ line, observed, report });
+    else this.executor.generation.inject({ line, observed, change, report });
     return CONFIRMED;
   }
 

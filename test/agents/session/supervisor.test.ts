@@ -767,14 +767,43 @@ describe('a message injected into a turn', () => {
     expect(session().calls.slice(1)).toEqual(['inject m1', 'inject m1 edited observed', 'inject m1 deleted observed']);
   });
 
-  test('T55 is dropped when it is deleted before it is injected', async () => {
+  test('T55 is dropped when it is deleted before it is injected, and the agent is not told of it', async () => {
     const { prompt, inject, session, floors, time } = await bench();
     floors.lines = [person(1, 'a')];
     await prompt(1);
     await inject(1, 'm1');
     await inject(1, 'm1', { observed: true, change: 'deleted' });
     await time.advance(500);
-    expect(session().calls.slice(1)).toEqual(['inject m1 deleted observed']);
+    expect(session().calls.slice(1)).toEqual([]);
+  });
+
+  test('is injected once, with its latest text, when it is edited before it is injected', async () => {
+    const { prompt, inject, session, floors, time } = await bench();
+    await prompt(1);
+    const read: unknown[] = [];
+    session().inject = async ({ text }, observed) => {
+      read.push(text, observed);
+      return 'injected';
+    };
+    for (const [text, change] of [['Build it'], ['Build them', 'edited'], ['Build all', 'edited']] as const) {
+      floors.lines = [person(1, text, { change: change ?? null })];
+      await inject(1, 'm1', change === undefined ? {} : { observed: true, change });
+    }
+    await time.advance(500);
+    expect(read).toEqual(['Build all', false]);
+    expect(floors.told.slice(1)).toMatchObject([{ type: 'injected', id: 'm1', outcome: 'injected' }]);
+  });
+
+  test('of two edits after its injection is corrected once', async () => {
+    const { prompt, inject, session, floors, time } = await bench();
+    floors.lines = [person(1, 'a')];
+    await prompt(1);
+    await inject(1, 'm1');
+    await time.advance(500);
+    await inject(1, 'm1', { observed: true, change: 'edited' });
+    await inject(1, 'm1', { observed: true, change: 'edited' });
+    await time.advance(500);
+    expect(session().calls.slice(1)).toEqual(['inject m1', 'inject m1 edited observed']);
   });
 });
 
