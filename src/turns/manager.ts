@@ -5,7 +5,7 @@ import type { Command, TurnDraft } from './floor/command.ts';
 import { nextDeadline } from './floor/seats.ts';
 import type { Fact } from './floor/fact.ts';
 import type { Floor } from './floor/floor.ts';
-import { isSign } from './floor/gate.ts';
+import { isSign, OVERFLOW } from './floor/gate.ts';
 import type { Sign } from './floor/gate.ts';
 import type { AgentId, ChannelId, MessageId } from './floor/settings.ts';
 import { BoundedMap } from '../lib/keyed.ts';
@@ -15,6 +15,7 @@ import type { HumanMessage, MessageChange, StateChange } from '../engine/port.ts
 import { planWord } from './channel-plan.ts';
 import type { Plans } from './channel-plan.ts';
 import type { Applied, FloorStore, KeptTexts } from './floor-store.ts';
+import type { InboxRow } from './view.ts';
 import { defined } from '../lib/defined.ts';
 import { cutOff } from './text/split.ts';
 
@@ -254,7 +255,7 @@ export class TurnManager {
     }
     const amended = store.amend(change);
     if (!isNewerEdit(change, known)) return void (await amended);
-    await (known.fate?.state === 'ignored' ? amended : Promise.all([amended, this.apply(channel, command)]));
+    await (isUnread(change, known) ? amended : Promise.all([amended, this.apply(channel, command)]));
   }
 
   async #bringBack(channel: ChannelId, plans: Pick<Plans, 'of'>): Promise<void> {
@@ -535,6 +536,12 @@ class KnownPlans {
 
 /** Commands before which, or by which, an agent has posted all its text, so that no draft is left. */
 const SAYING: ReadonlySet<Command['type']> = new Set<Command['type']>(['say', 'end', 'wait']);
+
+/** Whether no agent reads the message after the change, or has read it before. */
+function isUnread({ change }: MessageChange, { fate, edited }: InboxRow): boolean {
+  if (fate?.state === 'unrouted') return fate.why === OVERFLOW && change === 'deleted' && !edited;
+  return fate?.state === 'ignored';
+}
 
 function isNewerThan(change: MessageChange, earlier: MessageChange | undefined): boolean {
   if (earlier?.change !== 'edited') return earlier === undefined;

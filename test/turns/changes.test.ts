@@ -291,6 +291,18 @@ describe('a message that its author changes', () => {
     },
   );
 
+  test('is deleted without a line in the conversation when there was no room to hold it', async () => {
+    const play = new Play();
+    await play.begin({ mode: 'queue', maxHeld: 1 });
+    await play.writes();
+    await play.writes();
+    await play.receive();
+    assert.equal(play.store.message(MESSAGE.id)?.fate?.state, 'unrouted');
+    const { lines } = play.floor;
+    await play.change('deleted');
+    assert.deepEqual([play.store.message(MESSAGE.id)?.deleted, play.floor.lines], [true, lines]);
+  });
+
   test('T55 stays deleted when an edit arrives after the deletion', async () => {
     const play = new Play();
     await play.begin({});

@@ -154,6 +154,9 @@ function budgetReached(floor: Floor, at: Instant): Obstacle | null {
  */
 export const NOBODY = 'no agent available';
 
+/** The reason of a message's fate when no room was left to hold it. No agent reads such a message, unless it is edited. */
+export const OVERFLOW = 'too many held messages';
+
 /** IDLE agents that were alone are queued by the next message, so they count as available. */
 function isAvailable({ status, assigned }: Seat): boolean {
   return status === 'QUEUED' || (status === 'IDLE' && assigned);

@@ -117,6 +117,40 @@ describe('mode inject', () => {
   });
 });
 
+describe('a message that the holder has yet to get', () => {
+  function missed(): Stage {
+    const play = second();
+    play.person('m2');
+    play.reports('dev', 'm2', 'next-prompt');
+    return play;
+  }
+
+  test('is deleted without a word to the holder, now and with its next prompt', () => {
+    const play = missed();
+    const { lines } = play.floor;
+    expect(play.act({ type: 'delete', id: 'm2' }).effects).toEqual([]);
+    expect(play.floor.lines).toBe(lines);
+    expect(effectsOf('prompt', play.completes('dev'))).toMatchObject([{ agent: 'qa', messages: [] }]);
+  });
+
+  test('reaches the holder once when it is edited: with its next prompt', () => {
+    const play = missed();
+    expect(play.act({ type: 'edit', id: 'm2' }).effects).toEqual([]);
+    expect(effectsOf('prompt', play.completes('dev'))).toMatchObject([
+      { agent: 'dev', reason: 'again', messages: ['m2'], afterLine: 3, uptoLine: 4 },
+    ]);
+  });
+
+  test('is no news for the holder when it answers another agent that waits without the floor', () => {
+    const play = second({ waitPolicy: 'release' });
+    play.act({ type: 'wait', agent: 'dev', epoch: 2, reason: 'answer' });
+    expect(play.holder).toBe('qa #3');
+    play.act({ type: 'receive', id: 'm2', addressed: ['dev'], order: '0002' });
+    for (const type of ['edit', 'delete'] as const)
+      expect(effectsOf('inject', play.act({ type, id: 'm2' }))).toEqual([]);
+  });
+});
+
 describe('mode queue', () => {
   test('holds messages, with their receipt, and releases them in order with the next grant', () => {
     const play = second({ mode: 'queue' });

@@ -20,7 +20,7 @@ import {
 import { isNewFromPerson } from '../evolve.ts';
 import type { FactOf, Fate } from '../fact.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
-import { gate, NOBODY } from '../gate.ts';
+import { gate, NOBODY, OVERFLOW } from '../gate.ts';
 import { isGrantable, nextUp, policyOf } from '../next-speaker.ts';
 import {
   askOf,
@@ -350,16 +350,22 @@ export function receive(decision: DecisionBuilder, command: CommandOf<'receive'>
 }
 
 /**
- * Records an edit or a deletion. Unless the message is held outside the conversation, the change is a new line: the
- * active turn gets the line now, other agents with their next prompt. A deleted message that is held is ignored.
+ * Records an edit or a deletion. The change is a new line: the active turn gets the line now, other agents with their
+ * next prompt. A message that a turn has yet to get goes there with its change, so the active turn is told nothing. No
+ * line: a held message outside the conversation, and the deletion of a message that no turn got. A deleted message that
+ * is held is ignored.
  */
 export function amend(decision: DecisionBuilder, { type, id }: CommandOf<'edit' | 'delete'>): null {
   const change = type === 'edit' ? 'edited' : 'deleted';
-  const held = decision.floor.held.find((message) => message.id === id);
-  const { lines, epoch } = decision.floor;
-  const holder = speaking(decision.floor)?.agent ?? null;
-  const line = held !== undefined && held.line === null ? null : lines + 1;
-  decision.record({ type: 'messageAmended', id, change, line, holder: line === null ? null : holder, epoch });
+  const isIt = (message: { readonly id: MessageId }): boolean => message.id === id;
+  const { floor } = decision;
+  const { lines, epoch } = floor;
+  const held = floor.held.find(isIt);
+  const turn = speaking(floor);
+  const isMissed = turnsOf(floor).some((each) => missedBy(each).some(isIt)) && turn?.injecting.some(isIt) !== true;
+  const line = held?.line === null || (isMissed && change === 'deleted') ? null : lines + 1;
+  const holder = line === null || isMissed ? null : (turn?.agent ?? null);
+  decision.record({ type: 'messageAmended', id, change, line, holder, epoch });
   if (held !== undefined && change === 'deleted')
     routed(decision, held, { state: 'ignored', rule: 'deleted by its author' });
   return null;
@@ -415,7 +421,7 @@ export function afterInterrupt(decision: DecisionBuilder, turn: Turn): void {
 }
 
 function overflow(decision: DecisionBuilder, message: Held): void {
-  routed(decision, message, { state: 'unrouted', why: 'too many held messages' });
+  routed(decision, message, { state: 'unrouted', why: OVERFLOW });
   const { notice, held, settings } = decision.floor;
   if (notice?.key !== 'limit:held messages')
     decision.announce({ kind: 'limit', budget: 'held messages', used: held.length, max: settings.maxHeld });
