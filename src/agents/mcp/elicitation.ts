@@ -12,6 +12,8 @@ import { defined } from '../../lib/defined.ts';
 type ServerAsking = {
   readonly gate: ToolGate;
   readonly call: GatedCall;
+  /** The number of the question in its call, counted from 1. */
+  readonly number: number;
   /** Redacts secrets. */
   readonly redact: (text: string) => string;
   /** Aborted when an answer is no longer needed. */
@@ -26,10 +28,12 @@ type ServerQuestion = Pick<GatedCall, 'detail' | 'input' | 'unaskable' | 'form' 
 /**
  * Asks people a server's question in the middle of a call. People answer in words that fill in the question's form, if
  * any. A denial by people or by a rule declines, as does a question that nobody can be asked. No answer, an answer that
- * does not fit the form, or the end of the turn cancels.
+ * does not fit the form, or the end of the turn cancels. Nobody is asked more than `MOST_QUESTIONS` in one call: people
+ * are told why the next question is declined, and later ones are declined without a word.
  */
 export async function askPeople(asked: ElicitRequestParams, asking: ServerAsking): Promise<ElicitResult> {
-  const { gate, withdrawn } = asking;
+  const { gate, withdrawn, number } = asking;
+  if (number > MOST_QUESTIONS + 1) return { action: 'decline' };
   const question = asked.mode === 'url' ? linkQuestion(asked) : formQuestion(asked, asking.redact);
   const call = callOf(question, { ...asking, title: asked.message });
   const verdict = await gate.ask(call, withdrawn);
@@ -44,7 +48,7 @@ export async function askPeople(asked: ElicitRequestParams, asking: ServerAsking
 /** Returns the question as a call for the gate. The rules of its call can deny the question, but never answer it. */
 function callOf(
   { detail, ...question }: ServerQuestion,
-  { call, redact, title }: ServerAsking & { readonly title: string },
+  { call, redact, title, number }: ServerAsking & { readonly title: string },
 ): GatedCall {
   const server = call.tool.split('__')[1] ?? '';
   return {
@@ -57,6 +61,7 @@ function callOf(
     caution: `${server} asks this question while the call runs`,
     accounts: [{ name: call.tool, kind: null, input: call.input, locations: [] }],
     ...question,
+    ...(number > MOST_QUESTIONS ? { unaskable: TOO_MANY } : {}),
     ...defined({ server: call.server }),
   };
 }
@@ -177,5 +182,8 @@ const SECRET_NUMBER = /passw|passcode|secret|\bpin\b|\botp\b|\bcvv?\b/i;
 const FOR_SECRETS = 'it asks for what looks like a secret, and nobody should write one into a channel';
 const NOT_FLAT = 'its form has other fields than texts, numbers, yes or no, and choices';
 const HIDDEN = 'its form has names or choices with invisible characters or secrets';
+/** Most questions that one call may put to people. */
+const MOST_QUESTIONS = 10;
+const TOO_MANY = `its server has asked ${MOST_QUESTIONS} questions in this call`;
 /** Longest title of a question, in characters. */
 const LONGEST_TITLE = 80;

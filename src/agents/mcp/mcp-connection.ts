@@ -329,7 +329,7 @@ const PROBE_MS = 5_000;
 const LIST_MS = 10_000;
 const LONGEST_CALL_MS = 600_000;
 const STOP_MS = 2_000;
-/** Most rounds of questions in a server's answers to one call. Questions sent as separate requests have no limit. */
+/** Most rounds of questions in a server's answers to one call. */
 const MOST_ROUNDS = 3;
 /** The invalid entries of a server's list of tools, each with the reason. `take` returns and clears them. */
 type BadTools = { take(): readonly string[] };

@@ -226,9 +226,11 @@ export class Toolbox {
     const { id, input } = call;
     const progressed = (): void => report.work(1);
     const redact = (text: string): string => session.secrets().redact(text);
+    let questions = 0;
     const ask: McpCall['ask'] = async (asked, withdrawn) => {
+      const number = (questions += 1);
       const { askPeople } = await import('../mcp/elicitation.ts');
-      return await askPeople(asked, { gate, call, redact, withdrawn });
+      return await askPeople(asked, { gate, call, number, redact, withdrawn });
     };
     const outcome = await session.servers.call(found, { id, input, stopped, progressed, ask });
     const { text, images, isError, code } = outcome;

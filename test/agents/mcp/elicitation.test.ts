@@ -27,6 +27,12 @@ const no = (code: 'DENIED' | 'CANCELLED'): GateVerdict => ({ verdict: 'refused',
 
 /** Puts a question to people, who give `answers` in order. Returns the answer to the server, and the gate's calls. */
 async function asked(params: ElicitRequestParams, ...answers: readonly (string | GateVerdict)[]) {
+  const { ask, calls, settled } = people(...answers);
+  return { result: await askPeople(params, { ...ask, number: 1 }), calls, settled };
+}
+
+/** People who give `answers` in order. */
+function people(...answers: readonly (string | GateVerdict)[]) {
   const left = [...answers];
   const calls: GatedCall[] = [];
   const settled: CallResult[] = [];
@@ -39,8 +45,7 @@ async function asked(params: ElicitRequestParams, ...answers: readonly (string |
     },
     settled: async (_call: GatedCall, result: CallResult) => void settled.push(result),
   };
-  const result = await askPeople(params, { gate, call: CALL, redact: (text) => text, withdrawn: never });
-  return { result, calls, settled };
+  return { ask: { gate, call: CALL, redact: (text: string) => text, withdrawn: never }, calls, settled };
 }
 
 type Schema = Extract<ElicitRequestParams, { requestedSchema: unknown }>['requestedSchema'];
@@ -139,6 +144,17 @@ describe('a form from a server', () => {
     const { result, settled } = await asked(ISSUE, 'votes=6');
     expect(result).toEqual({ action: 'cancel' });
     expect(settled).toMatchObject([{ status: 'error', output: expect.stringContaining('title: it is missing') }]);
+  });
+
+  test('is declined after ten others in its call, the first of those with a reason for people', async () => {
+    const { ask, calls } = people(...Array.from({ length: 10 }, () => 'title=Crash'), no('DENIED'), 'title=Crash');
+    const actions: string[] = [];
+    for (let number = 1; number <= 13; number += 1) actions.push((await askPeople(ISSUE, { ...ask, number })).action);
+    expect(actions).toEqual([...Array.from({ length: 10 }, () => 'accept'), 'decline', 'decline', 'decline']);
+    expect(calls.map(({ unaskable }) => unaskable)).toEqual([
+      ...Array.from({ length: 10 }, () => undefined),
+      'its server has asked 10 questions in this call',
+    ]);
   });
 
   test('is declined by a denial, and cancelled without a decision', async () => {
@@ -271,7 +287,7 @@ describe('the reference server "everything"', () => {
     };
     const { text, code } = await call('trigger-elicitation-request', {
       input: {},
-      ask: (params, withdrawn) => askPeople(params, { gate, call: CALL, redact: (each) => each, withdrawn }),
+      ask: (params, withdrawn) => askPeople(params, { gate, call: CALL, number: 1, redact: (each) => each, withdrawn }),
     });
     expect(code).toBe(null);
     expect(text).toContain('Ann Lee');
