@@ -146,8 +146,8 @@ type Message = z.output<typeof messageSchema>;
 
 /**
  * Prints the runs of an agent as they happen until `signal` aborts: streamed text as it comes, a line for each other
- * event; with `json`, each event as a line. Reopens a broken connection, unless events since then were deleted. Ends
- * when Conch refuses, or cannot be reached at first; prints the reason.
+ * event; with `json`, each event as a line. Reopens a broken connection. Ends when Conch refuses, when events since
+ * then were deleted, or when Conch cannot be reached at first; prints the reason.
  */
 export async function watchRuns(call: RunWatch, world: CtlWorld, signal: AbortSignal): Promise<ExitCode> {
   const token = await readToken(world);
@@ -165,8 +165,9 @@ export async function watchRuns(call: RunWatch, world: CtlWorld, signal: AbortSi
         redirect: 'error',
         signal: init.signal ?? signal,
       });
-      if (response.status !== 200 && response.status !== 410) {
-        world.err(`${harmless((await response.text()).trim())}\n`);
+      if (response.status !== 200) {
+        const text = response.status === 410 ? EVENTS_DELETED : (await response.text()).trim();
+        world.err(`${harmless(text)}\n`);
         ended.resolve(response.status === 403 ? EXIT_CODES.notRunning : EXIT_CODES.refused);
       }
       return response;
@@ -176,8 +177,8 @@ export async function watchRuns(call: RunWatch, world: CtlWorld, signal: AbortSi
   signal.addEventListener('abort', stop, { once: true });
   source.addEventListener('open', () => (was = true));
   source.addEventListener('error', ({ message = '', code }) => {
-    if (!was && code === undefined) ended.resolve(notRunning(asked, world, message));
-    if (code === 410) world.err('Events sent in the meantime are no longer available.\n');
+    // With 200, the answer was no stream of events: another program has the port.
+    if (code === 200 || (!was && code === undefined)) ended.resolve(notRunning(asked, world, message));
   });
   let writing: string | null = null;
   for (const name of RUN_EVENT_NAMES)
@@ -192,6 +193,8 @@ export async function watchRuns(call: RunWatch, world: CtlWorld, signal: AbortSi
   source.close();
   return code;
 }
+
+const EVENTS_DELETED = 'Events sent in the meantime are no longer available. To follow from now on, start it again.';
 
 function shown(data: string, { json }: RunWatch): string {
   if (json) return `${data}\n`;

@@ -111,6 +111,26 @@ describe('conch run watch', () => {
     expect([await code, told]).toEqual([expected, { out: '', err: words }]);
   });
 
+  test('ends with a failure, and says what to do, when events since a lost connection were deleted', async () => {
+    const { port } = await bot((response, _request, visit) => {
+      if (visit > 1) response.writeHead(410).end('Start again without Last-Event-ID.\n');
+      else begin(response, event(1, 'agent:step', {}));
+      if (visit === 1) response.end();
+    });
+    const { told, code } = watch(port);
+    expect(await code).toBe(EXIT_CODES.refused);
+    expect(told.err).toBe(
+      'Events sent in the meantime are no longer available. To follow from now on, start it again.\n',
+    );
+  });
+
+  test('says that no Conch answers when another program has its port', async () => {
+    const { port } = await bot((response) => response.writeHead(200, { 'Content-Type': 'text/html' }).end('<p>'));
+    const { told, code } = watch(port);
+    expect(await code).toBe(EXIT_CODES.notRunning);
+    expect(told.err).toMatch(/^No running Conch answers at .*Invalid content type/);
+  });
+
   test('says what to do when Conch is not running, and when it has never run', async () => {
     const gone = await bot((response) => response.end());
     await new Promise((resolve) => servers.splice(0)[0]?.close(resolve));
