@@ -187,7 +187,7 @@ export class App {
       },
       openThread: (channel, name, key) => this.#openThread(channel, name, key),
       reseat: () => this.#reconfigure(),
-      finishedWork: (review, agent) => this.reviews.finishedWork(review, agent),
+      finishedWork: (...work) => this.reviews.finishedWork(...work),
       restart: (agent) => this.#agents.restart(agent),
       runSteps: (channel, agent) => this.runs.stepsOf({ channel, agent }),
       rest: (agent) => this.#agents.rest(agent),

@@ -53,8 +53,8 @@ type CrewHostPorts = {
   readonly openThread: (channel: string, name: string, key: string) => Promise<string>;
   /** Applies the configuration anew, with the workers that have tickets now. */
   readonly reseat: () => Promise<void>;
-  /** Stores the work of an agent for a review, and shows it to reviewers. */
-  readonly finishedWork: (review: string, agent: string) => Promise<ReviewedWork>;
+  /** Stores the work of an agent since `base` for a review, and shows it to reviewers. */
+  readonly finishedWork: (review: string, agent: string, base: string) => Promise<ReviewedWork>;
   readonly restart: (agent: string) => Promise<unknown>;
   /** The tool steps of an agent's open run in a channel; `null` for none. */
   readonly runSteps: (channel: string, agent: string) => number | null;

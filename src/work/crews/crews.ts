@@ -217,8 +217,8 @@ export type CrewPorts = {
    * Seats the agents that prepared tickets need: workers, sides of meetings, reviewers. Unseats crews' other agents.
    */
   readonly seat: () => Promise<void>;
-  /** Stores the work of an agent for the review with this id, and shows it to reviewers. */
-  readonly finishedWork: (review: string, agent: string) => Promise<ReviewedWork>;
+  /** Stores the work of an agent since `base` for the review with this id, and shows it to reviewers. */
+  readonly finishedWork: (review: string, agent: string, base: string) => Promise<ReviewedWork>;
   /** Starts the sessions of an agent anew. */
   readonly restart: (agent: string) => Promise<unknown>;
   /** Closes the sessions of an agent, and ends their processes. Its next turn opens its session again. */
@@ -564,7 +564,7 @@ export class CrewRunner {
       case 'test':
         return (await this.#treeless(worker, ticket)) ?? this.#test(worker, ticket);
       case 'review':
-        return (await this.#treeless(worker, ticket)) ?? this.#review(worker);
+        return (await this.#treeless(worker, ticket)) ?? this.#review(worker, ticket);
       case 'merge':
         return this.#merge(worker, ticket);
       case 'pull':
@@ -629,12 +629,12 @@ export class CrewRunner {
   }
 
   /** Seats the reviewer, and stores the tested work for the review. */
-  async #review(worker: Worker): Promise<CrewCommand | null> {
+  async #review(worker: Worker, { base }: Assigned): Promise<CrewCommand | null> {
     const { name, agent, work } = worker;
     if (work === null) return null;
     await this.#ports.seat();
     const review = nextReviewId(worker);
-    const finished = await this.#ports.finishedWork(review, agent);
+    const finished = await this.#ports.finishedWork(review, agent, base);
     return { type: 'REVIEWING', worker: name, review, tip: work.tip, work: finished };
   }
 

@@ -77,19 +77,12 @@ async function shown({ channel }: Request, { reviews, clean }: ReviewCommandsPor
   try {
     const diff = await reviews.diff(review);
     if (diff === null) return { ok: false, text: 'The work of this review is in no git repository.' };
-    return { ok: true, text: clean(diffText(diff, review)) };
+    const none = `Nothing changed since ${review.reviewed === null ? 'the review started' : 'the reviewer looked last'}.`;
+    return { ok: true, text: clean(diff === '' ? none : diff) };
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     return { ok: false, text: clean(`git cannot show the work: ${why}`) };
   }
-}
-
-/** `reviewed`: absent before the first verdict, when the changes are those that are not committed. */
-function diffText(diff: string, { reviewed }: Review): string {
-  if (reviewed !== null) return diff === '' ? 'Nothing changed since the reviewer looked last.' : diff;
-  const unseen = 'Before the first verdict, commits are not shown: see git log.';
-  if (diff === '') return `No file has changes that are not committed. ${unseen}`;
-  return `Files that are not committed. ${unseen}\n${diff}`;
 }
 
 function exported({ channel, values }: Request, { reviews, lines, clean }: ReviewCommandsPorts): Answer {

@@ -1,5 +1,6 @@
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
+import { gitIn } from '../../lib/git.ts';
 import type { FloorView } from '../../turns/view.ts';
 import type { ReviewCommand, ReviewFact, ReviewRefusal } from './review-events.ts';
 import { reviewMachine } from './review-binding.ts';
@@ -111,7 +112,7 @@ export class Reviews {
     if (notSeated !== undefined) return { notSeated };
     const { count = 0, review = null } = this.state(channel) ?? {};
     const id = `${channel}-${count + 1}`;
-    const refusal = await this.give(channel, this.#startOf(id, this.#seatedOrder(channel, order)));
+    const refusal = await this.give(channel, await this.#startOf(id, this.#seatedOrder(channel, order)));
     if (refusal === null && review !== null) this.#forget(review);
     return refusal;
   }
@@ -121,7 +122,7 @@ export class Reviews {
     const { count = 0, review = null } = this.state(channel) ?? {};
     const id = `${channel}-${count + 1}`;
     const { reviews, clock } = this.#ports;
-    const command = this.#startOf(id, this.#seatedOrder(channel, order));
+    const command = await this.#startOf(id, this.#seatedOrder(channel, order));
     await reviews.applyOnce(`message ${message}`, channel, command, clock.now());
     if (review !== null && this.state(channel)?.review?.id === id) this.#forget(review);
   }
@@ -134,7 +135,8 @@ export class Reviews {
   }
 
   /** Work in no folder is measured by its text, in the transaction that ends the turn. */
-  #startOf(id: string, order: ReviewOrder): ReviewCommand {
+  async #startOf(id: string, order: ReviewOrder): Promise<ReviewCommand> {
+    await this.#markStart(id, order.primary, 'HEAD');
     const isText = this.#ports.folderOf(order.primary) === null;
     const [model, other] = [order.primary, order.reviewer].map((agent) => this.#ports.modelOf(agent));
     const same = model != null && model === other ? { sameModel: model } : {};
@@ -143,22 +145,40 @@ export class Reviews {
 
   /**
    * Stores finished work of an agent as the first work of the review with this id, and shows it to reviewers. Throws
-   * when the agent works in no repository.
+   * when the agent works in no repository. `base`: the commit at which the work began.
    */
-  async finishedWork(id: string, agent: string): Promise<ReviewedWork> {
+  async finishedWork(id: string, agent: string, base: string): Promise<ReviewedWork> {
+    await this.#markStart(id, agent, base);
     const work = await this.#storedWork(id, agent, '0', null);
     if (work === null) throw new Error(`${agent} works in no git repository, so its work cannot be reviewed`);
     return work;
   }
 
   /**
-   * The changes of the work since the reviewer looked last; before that, the changes that were not committed. `null`
-   * without stored work in a repository. Throws when git fails.
+   * The changes of the work since the reviewer looked last; before that, since the commit before the work.
+   * When that commit is not known, the changes that were not committed. `null` without stored work in a repository.
+   * Throws when git fails.
    */
-  async diff({ primary, work, reviewed }: Pick<Review, 'primary' | 'work' | 'reviewed'>): Promise<string | null> {
+  async diff({ id, primary, work, reviewed }: Review): Promise<string | null> {
     const folder = this.#ports.folderOf(primary);
     if (folder === null || work === null || work.commit === null) return null;
-    return await changesShown(this.#ports.env, folder, reviewed?.commit ?? null, work.commit);
+    const git = gitIn(folder, this.#ports.env);
+    const start = git(['rev-parse', '--verify', '--quiet', this.#startOfWork(id)]).then(
+      (commit) => commit.trim(),
+      () => null,
+    );
+    return await changesShown(this.#ports.env, folder, reviewed?.commit ?? (await start), work.commit);
+  }
+
+  /** Stores the commit before the work of a review. Does nothing outside a repository and before its first commit. */
+  async #markStart(id: string, agent: string, commit: string): Promise<void> {
+    const folder = this.#ports.folderOf(agent);
+    if (folder !== null)
+      await gitIn(folder, this.#ports.env)(['update-ref', this.#startOfWork(id), commit]).catch(() => null);
+  }
+
+  #startOfWork(id: string): string {
+    return `${refsOf(this.#ports, id)}/start`;
   }
 
   /** Gives a command to the review of a channel. Returns why it was refused, or `null`. */

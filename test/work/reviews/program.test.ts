@@ -215,7 +215,7 @@ describe('a review in a channel', () => {
     rmSync(folder, { recursive: true });
   });
 
-  test('says before the first verdict that committed work is not among the changes, and why git failed', async () => {
+  test('shows before the first verdict what changed since the start, committed or not, and why git failed', async () => {
     const folder = repository();
     const git = (...args: readonly string[]) =>
       execFileSync('git', ['-C', folder, '-c', 'user.name=Ann', '-c', 'user.email=ann@example.org', ...args]);
@@ -225,33 +225,30 @@ describe('a review in a channel', () => {
       folder,
       agents: {
         dev: () => {
+          if (shown.length > 1) return 'Two.';
           writeFileSync(join(folder, 'a.txt'), 'work');
+          if (shown.length === 1) git('add', '--all');
+          if (shown.length === 1) git('commit', '--quiet', '-m', 'Work');
           return 'One.';
         },
         qa: async () => {
           await look();
-          git('add', '--all');
-          git('commit', '--quiet', '--allow-empty', '-m', 'Work');
           return 'FAIL';
         },
       },
       channel: { review: { onFail: 'stop' } },
     });
-    await room.command('/review start dev qa write it');
-    await room.settled();
-    await room.command('/review start dev qa write it');
-    await room.settled();
-    git('update-ref', '-d', 'HEAD');
-    const refs = String(git('for-each-ref', '--format=%(refname)', 'refs/conch'))
-      .trim()
-      .split('\n');
-    for (const ref of refs) git('update-ref', '-d', ref);
-    git('reflog', 'expire', '--expire=now', '--all');
-    git('gc', '--quiet', '--prune=now');
+    git('commit', '--quiet', '--allow-empty', '-m', 'Begin');
+    for (let review = 0; review < 3; review += 1) {
+      await room.command('/review start dev qa write it');
+      await room.settled();
+    }
+    rmSync(join(folder, '.git'), { recursive: true });
     await look();
     expect(shown).toEqual([
-      expect.stringMatching(/^Files that are not committed\. .*\n[^]*\+work/),
-      'No file has changes that are not committed. Before the first verdict, commits are not shown: see git log.',
+      expect.stringContaining('+work'),
+      expect.stringContaining('+work'),
+      'Nothing changed since the review started.',
       expect.stringMatching(/^git cannot show the work: /),
     ]);
     rmSync(folder, { recursive: true });
