@@ -21,7 +21,7 @@ export type Capabilities = {
    * whole. `null`: the platform sends no files, and each long text is split into several posts.
    */
   readonly fileAbove: number | null;
-  /** The platform may lose events, so the history is read again every few minutes. */
+  /** The platform may lose events, so the history of each channel is read again every 5 minutes. */
   readonly losesEvents?: boolean;
   /**
    * The adapter may read all floors, run commands for all channels, and is told of every change. Other adapters are
@@ -37,8 +37,8 @@ export type OutgoingPost = {
   readonly outboxId: string;
   readonly speaker: Speaker;
   /**
-   * At most `textLimit` UTF-16 units (a question: `questionLimit`), or more than `fileAbove`. The marks of a late and
-   * repeated post may add up to 80 units.
+   * At most `textLimit` UTF-16 units (a question: `questionLimit`). An agent's text above `fileAbove` comes whole. The
+   * marks of a late and repeated post may add up to 80 units.
    */
   readonly text: string;
   /**
@@ -50,7 +50,7 @@ export type OutgoingPost = {
   readonly epoch: number | null;
   /** The id (`askedId`) of the question that this post shows, or shows a part of. */
   readonly asks?: string;
-  /** The thread to post in, where threads share the channel's floor. */
+  /** The thread to post in, where threads share the channel's floor. Absent: the channel itself. */
   readonly thread?: ChannelId;
   /**
    * Command buttons under the text. A platform without buttons leaves them out; people type the commands.
@@ -78,7 +78,7 @@ export type History = {
   /** Edits of the messages in `messages`. May repeat edits that the intake already got. */
   readonly changes: readonly MessageChange[];
   readonly gap: string | null;
-  /** Set when a channel is read for the first time: its newest position. Agents get only later messages. */
+  /** The channel's newest position, set when the channel is read for the first time. Agents get only later messages. */
   readonly mark?: Position;
 };
 
@@ -103,13 +103,16 @@ export type Principal = {
 export type Intake = {
   message(message: HumanMessage): Promise<void>;
   /**
-   * Applies an edit or a deletion. An edit whose `version` is not newer changes nothing. Edits without a version must
-   * come in order.
+   * Applies an edit or a deletion. An edit changes nothing when its `version` is not newer, or when its message is
+   * unknown or deleted. Edits without a version must come in order.
    */
   amend(change: MessageChange): Promise<void>;
   /** Runs a whole command line, typed or from a button: "/floor skip". `drawnFor` is copied from the button. */
   command(channel: ChannelId, by: Principal, line: string, drawnFor?: string): Promise<Answer>;
-  /** Returns why `command` would refuse this person now; else `null`. Called before a form or a choice opens. */
+  /**
+   * Returns why `command` would refuse this person or button now; else `null`. `null` also for a line that cannot be
+   * parsed. Called before a form or a choice opens.
+   */
   refusal(channel: ChannelId, by: Principal, line: string, drawnFor?: string): string | null;
   /**
    * Opens a floor for a thread of a configured channel, with that channel's settings. Must be called before
@@ -143,8 +146,8 @@ export type Thread = {
   readonly parent: ChannelId;
   readonly name: string;
   /**
-   * Where the thread begins. Its messages are read from there if the channel was first read before that. Otherwise only
-   * new messages are read.
+   * The position at which the thread begins. The thread is read from this position on if its channel was first read
+   * before this position. Otherwise only new messages are read.
    */
   readonly since?: Position;
 };
@@ -162,12 +165,15 @@ const REACTION_KINDS: ReadonlyMap<string, ReactionKind> = new Map([
   ['thumbsdown', 'no'],
 ]);
 
-/** Returns what a reaction means to Conch, by its emoji or its Slack name. Skin tones do not count. `null`: nothing. */
+/**
+ * Returns the kind of a reaction, by its emoji or its name at Slack. Ignores skin tones. Returns `null` for a reaction
+ * that means no command.
+ */
 export function reactionKind(emoji: string): ReactionKind | null {
   return REACTION_KINDS.get(emoji.replace(/(?:::skin-tone-\d|[\u{1F3FB}-\u{1F3FF}]|\uFE0F)+$/u, '')) ?? null;
 }
 
-/** The command line that a reaction means, and its channel. `drawnFor`: the question or ticket that it is about. */
+/** The command line that a reaction means, and the line's channel. `drawnFor`: the question that the line answers. */
 export type Meant = { readonly channel: ChannelId; readonly line: string; readonly drawnFor?: string };
 
 /** A channel and its settings, as adapters know them. */
@@ -201,11 +207,11 @@ export type FloorQueries = {
   awake(): readonly ChannelId[];
   view(channel: ChannelId): FloorView | null;
   outlook(channel: ChannelId): Outlook | null;
-  /** The open review of a channel or its last one, without secrets; `null`: none yet. Missing: there are no reviews. */
+  /** The channel's open review, else its last one, without secrets; `null`: none yet. Missing: there are no reviews. */
   review?(channel: ChannelId): ReviewView | null;
   /**
-   * Returns the workers of a crew that wait for a person. `channel`: of the crew, or a ticket's thread.
-   * `null`: no crew works there. Missing: there are no crews.
+   * Returns the workers of a crew that wait for a person; none while the crew is not open. `channel`: the crew's, or
+   * the thread of a ticket in work. `null`: no crew works there. Missing: there are no crews.
    */
   crewAsks?(channel: ChannelId): readonly CrewAsk[] | null;
   /**
@@ -239,7 +245,7 @@ export type ChatAdapter = {
   stop(): Promise<void>;
   /** Resolves with a person's roles, on a platform that does not send them with messages. Never rejects. */
   rolesOf?(person: string): Promise<readonly string[]>;
-  /** Returns a link to a message; `null` when the platform has not told enough for it. */
+  /** Returns a link to a message; `null` when the platform has not told enough to build the link. */
   link?(channel: ChannelId, message: MessageId): string | null;
   /** Posts a message. Resolves with the platform's id of the message. */
   post(channel: ChannelId, post: OutgoingPost): Promise<string>;
@@ -262,8 +268,9 @@ export type ChatAdapter = {
   card?(channel: ChannelId, view: FloorView): void;
   /**
    * Reads messages of people and programs after a position. Where messages can arrive late, messages shortly before the
-   * position are read again. `after` null: the channel was never read; resolves with its newest position, or with the
-   * messages that agents get. `mark`: the position at the channel's first read. The caller drops messages up to `mark`.
+   * position are read again. `after` null: the channel was never read. The result is then the channel's newest
+   * position, or the messages that agents get. `mark`: the position at the channel's first read. The caller drops
+   * messages up to `mark`.
    */
   catchUp(channel: ChannelId, after: Position | null, mark?: Position | null): Promise<History>;
   /**
@@ -314,7 +321,7 @@ export class ChatError extends Error {
    */
   readonly fault: 'refused' | 'limited' | 'unclear' | 'unreachable';
   readonly retryAfterMs: number | null;
-  /** The platform knows no such channel, so no post can exist there. */
+  /** True when the platform knows no such channel or thread, so no post can exist there. */
   readonly channelIsGone: boolean;
 
   constructor(

@@ -16,7 +16,7 @@ import { valuesListed } from '../../turns/text/form.ts';
 
 /** One button: its label, its command line, and the question or turn that it was drawn for (`drawn-for.ts`). */
 export type CardButton = PostButton & {
-  /** What a press shows, instead of running `line` at once. A platform that cannot show this kind omits the button. */
+  /** What a press shows, instead of running `line`. Absent: a press runs `line`. A platform may omit such a button. */
   readonly opens?: ButtonOpens;
 };
 
@@ -31,11 +31,11 @@ export type ButtonOpens =
   | { readonly what: 'reason' }
   | { readonly what: 'input' };
 
-/** The floor's state in one line with buttons, the same on every platform. */
+/** The floor's state in one line, with buttons. */
 type Card = {
   /** Such as "🎤 dev · about 2 min left · next: qa, pm". The time can be the markup of the platform's own clock. */
   readonly text: string;
-  /** When the turn ends if nothing else happens. `null`: the card shows no time limit. */
+  /** When the turn or its wait ends if nothing else happens. `null`: the card shows no time limit. */
   readonly endsAt: Instant | null;
   readonly buttons: readonly CardButton[];
 };
@@ -113,7 +113,7 @@ function heldWords({ held }: FloorView): string | null {
   return `${held.length} ${held.length === 1 ? 'message' : 'messages'} held`;
 }
 
-/** Returns the line with the background runs and the numbers of their open questions; `null` for none. */
+/** Returns the words about background runs, with the numbers of their open questions; `null` for no run. */
 function asideWords({ asides = [] }: FloorView, nameOf: (agent: AgentId) => string): string | null {
   if (asides.length === 0) return null;
   const named = asides.map(
@@ -123,13 +123,13 @@ function asideWords({ asides = [] }: FloorView, nameOf: (agent: AgentId) => stri
   return `🏃 background: ${named.join(', ')}`;
 }
 
-/** Returns the line with the agents that are not started because their folder is untrusted; `null` for none. */
+/** Returns the words about agents that are not started because their folder is untrusted; `null` for none. */
 function trustWords({ trust = [] }: FloorView, nameOf: (agent: AgentId) => string): string | null {
   if (trust.length === 0) return null;
   return `🔐 not started, folder not trusted: ${trust.map(({ agent }) => nameOf(agent)).join(', ')}`;
 }
 
-/** Used when a question has no key. Such a button is always refused: people answer by the question's number. */
+/** The key for buttons of a question without a key. Their commands are refused: people answer by number. */
 const NO_KEY = '-';
 
 /**
@@ -163,7 +163,7 @@ function drawnWith(drawnFor: string, suffix = '') {
   };
 }
 
-/** Returns the buttons that trust or distrust the files in an agent's folder. Each names the id of its files. */
+/** Returns the buttons that trust or distrust the files in an agent's folder. Their lines hold the id of the files. */
 export function trustButtons({ agent, id }: TrustQuestion, name: string, store: string): readonly CardButton[] {
   const drawnFor = forTurn(store, 0);
   return [
@@ -172,14 +172,14 @@ export function trustButtons({ agent, id }: TrustQuestion, name: string, store: 
   ];
 }
 
-/** Returns the mark for buttons about the present turn, or about a floor without a holder. */
+/** Returns `drawnFor` for buttons about the present turn. While nobody holds the floor: about the last turn. */
 export function forFloor({ store, holder, epoch }: Pick<FloorView, 'store' | 'holder' | 'epoch'>): string {
   return forTurn(store, holder?.epoch ?? epoch);
 }
 
 /**
- * Returns the buttons of a background run: Stop while it works, Retry and Discard when it failed. None for a paused
- * run, which people continue or abort by its question.
+ * Returns the buttons of a background run: Retry and Discard when the run failed, else Stop. None for a paused run: the
+ * buttons of its question continue, complete or abort the run.
  */
 export function stopOf(
   { agent, run, question, failed }: NonNullable<FloorView['asides']>[number],
@@ -230,7 +230,7 @@ export function fitting(groups: readonly (readonly CardButton[])[], room: number
   return all;
 }
 
-/** Returns the questions that can be answered: those whose whole text is in the channel. */
+/** Returns the open questions whose whole text is in the channel. Only these get buttons. */
 function shownOn(view: FloorView): readonly FloorQuestion[] {
   return askedOn(view).filter(({ question }) => question.shown);
 }
@@ -305,7 +305,7 @@ export function questionOpened(...button: Parameters<typeof openingButton>): Ope
   return found === null ? null : openedBy(found.opens, found.asked);
 }
 
-/** Returns the label of the field that "Deny with reason…" opens. */
+/** Returns the label of the field that "Deny with reason…" opens. It says whether the agent reads the reason. */
 export function reasonAsked(view: FloorView | null, pressed: Pick<CardButton, 'line' | 'drawnFor'>): string {
   const found = view === null ? null : openingButton(view, { ...pressed, opens: 'reason' });
   return reasonLabel(found?.asked.question ?? null);
@@ -333,11 +333,11 @@ function openedBy(
 
 const LABEL_LENGTH = 80;
 const RULE_LENGTH = 400;
-/** How many characters of a shortened rule come before the "…". */
+/** How many UTF-16 units of a shortened label, with the rule's number, come before the "…". */
 const RULE_HEAD = 20;
 
 /**
- * Returns a rule with its number in at most `length` characters. Cuts the middle: rules often differ only at the end.
+ * Returns a rule with its number in at most `length` UTF-16 units. Cuts the middle: rules often differ only at the end.
  */
 export function ruleLabel(words: string, index: number, length: number): string {
   const whole = `${index + 1}: ${words.replaceAll(/\s+/g, ' ')}`;
@@ -363,7 +363,7 @@ export function isDrawable(fields: readonly AskedField[], limits: FormLimits): b
   return fields.length > 0 && fields.length <= limits.fields && fields.every(fits);
 }
 
-/** How a field is drawn: as a choice among options, or as a text of at most `longest` characters. */
+/** How a field is drawn: as a choice among options, or as a text or number of at most `longest` UTF-16 units. */
 export type Control =
   | { readonly what: 'choice'; readonly options: AskedField['options']; readonly initial: readonly string[] }
   | { readonly what: 'text' | 'number'; readonly longest: number; readonly isLong: boolean; readonly initial: string };

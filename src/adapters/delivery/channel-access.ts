@@ -21,7 +21,7 @@ export type ChannelAccessPorts = Pick<AdapterParts, 'timers' | 'signal' | 'log'>
 
 /** How often a closed channel is checked again, in milliseconds. Platforms do not report every change. */
 export const ASK_AGAIN_MS = 60_000;
-/** How many refusals in a row close a channel that the platform reports as open. */
+/** How many refused calls since the last successful post close a channel that the platform reports as open. */
 const REFUSALS_TO_CLOSE = 3;
 /** After this many minutes, a channel that was closed by refusals is opened again, if the platform calls it open. */
 const CHECKS_TO_TRIAL = 10;
@@ -75,7 +75,7 @@ export class ChannelAccess {
 
   /**
    * Marks the channel as unusable and suspends its floors. `isByRefusals`: the platform reports the channel as open,
-   * but refuses messages there.
+   * but refuses calls there.
    */
   close(channel: ChannelId, why: string, isByRefusals = false): void {
     this.#closed.set(channel, { why, isByRefusals });
@@ -85,8 +85,9 @@ export class ChannelAccess {
 
   /**
    * Asks the platform about a channel, and closes or opens the channel by the answer. While a check runs, further calls
-   * wait for that check. `reported`: a reason that the platform sent earlier, used if the check fails. `refusal`: why a
-   * call was refused. A channel that is open by the answer is closed at the third refusal.
+   * wait for that check. `reported`: a reason that the platform sent earlier. The channel is closed for this reason if
+   * the check fails without a reason of its own. `refusal`: why a call was refused. A channel that the platform calls
+   * open is then closed from the third refusal since its last successful post.
    */
   async check(channel: ChannelId, causes: Readonly<Causes> = {}): Promise<void> {
     const check = this.#checks.get(channel) ?? { causes: {}, done: null };

@@ -57,11 +57,12 @@ type PlatformOptions = {
   }) => Promise<OpenPlatform>;
 };
 
-/** While connecting, posts are retried at this interval instead of their own backoff. */
+/** A call that came before Conch signed in is retried after this many milliseconds, not after its own backoff. */
 const CONNECTING_MS = 1_000;
 
 /**
  * Creates the chat adapter of one platform. Until Conch has signed in, and after `stop`, calls reject as `unreachable`.
+ * Drafts and cards are dropped then.
  */
 export function createChatAdapter(options: PlatformOptions): ChatAdapter {
   const ending = new AbortController();
@@ -121,7 +122,7 @@ async function openThreadIn(
 
 type State = {
   platform: OpenPlatform | null;
-  /** Channels with a failed call since their last post. */
+  /** Channels with a failed call since their last successful post. Receipts do not count. */
   readonly failing: Set<ChannelId>;
 };
 
@@ -234,7 +235,7 @@ type OutboxSenderPorts = {
   readonly doubtful: (row: OutboxRow, done: 'posted again' | 'dropped', why: string) => void;
 };
 
-/** A post of unknown outcome is searched this often before it is sent again. */
+/** How often a post of unknown outcome is searched before it is sent again. */
 const SCANS = 2;
 const SCAN_GAP_MS = 3_000;
 
@@ -254,7 +255,7 @@ class OutboxSender {
   /** How often a row of unknown outcome was searched, by row id. */
   readonly #scans = new Map<string, number>();
   readonly #refusals = new Map<string, Refusals>();
-  /** Each channel's last turn with a post that the platform refused for good. */
+  /** The epoch of each channel's last turn with a post that failed for good. The turn's ✅ receipts are not shown. */
   readonly #failedTurns = new Map<ChannelId, number>();
 
   constructor(ports: OutboxSenderPorts) {
@@ -340,7 +341,7 @@ class OutboxSender {
 /** How often the channel refused a row, and since when. */
 type Refusals = { readonly count: number; readonly since: Instant };
 
-/** How long a refused row is retried, in milliseconds: 24 hours. */
+/** How long a row with a refusal that may pass is retried, in milliseconds: 24 hours. */
 const KEPT_MS = 86_400_000;
 /** After this many refusals, about 15 s, a text is marked as late. */
 const LATE_AFTER = 5;
@@ -358,7 +359,7 @@ function lateWords(refusals: Refusals | undefined): string {
 
 const MARKS = /(?:\n\(said at \d\d:\d\d UTC, when this channel took no messages\))?(?:\n\(possible repeat\))?$/;
 
-/** Removes the marks of a late and repeated text. The marks are not stored, so a search must not depend on them. */
+/** Removes the marks of a late or repeated text. The marks are not stored, so a search must not depend on them. */
 export function withoutMarks(text: string): string {
   return text.replace(MARKS, '');
 }

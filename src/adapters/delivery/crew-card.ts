@@ -17,7 +17,7 @@ export type CrewCard = {
   readonly isBusy: boolean;
 };
 
-/** The longest text, in UTF-16 units. Leaves room for the floor's line in one message of every platform. */
+/** The most UTF-16 units of lines before "… and 3 more". Leaves room for the floor's line in one message. */
 const LONGEST = 1_500;
 const LONGEST_LINE = 240;
 const PROPOSED_SHOWN = 3;

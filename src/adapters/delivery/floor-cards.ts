@@ -26,8 +26,8 @@ type FloorCardsPorts = {
   readonly memory: Memory;
   readonly log: Logger;
   /**
-   * Returns whether a post to the channel is being sent or will be retried. Meanwhile the card does not show the floor
-   * as free.
+   * Returns whether a post to the channel is being sent, edited or searched, or will be retried. While the floor is
+   * free, the card is not drawn before that is over.
    */
   readonly isPosting: (channel: ChannelId) => boolean;
   /** Called when a card of unknown id may be in the channel. The channel's history is then searched. */
@@ -37,18 +37,18 @@ type FloorCardsPorts = {
 /** The shortest time between two edits of a card, in milliseconds. After a closed question there is no wait. */
 const INTERVAL_MS = 3_000;
 /**
- * The shortest time between two edits of a card with an open review, or in a channel or thread of a crew. It counts
+ * The shortest time between two edits of a card that shows an open review, a crew or a ticket, in milliseconds. Counts
  * from the platform's answer to the earlier edit. A closed question causes an edit without this wait.
  */
 const WORK_INTERVAL_MS = 10_000;
 /** How many messages may come after a card before it moves to the end. */
 const MOST_BELOW = 10;
-/** On a platform that counts down itself, a change of the deadline below this causes no edit. */
+/** On a platform that counts down itself, a deadline that changes by fewer milliseconds causes no edit. */
 const DEADLINE_MS = 10_000;
-/** How long after a turn its last text may still be handed over for posting. */
+/** How long a card waits after a turn, in milliseconds. Until then, the turn's last text may still come for posting. */
 const HANDED_OVER_MS = 1_000;
 const AGAIN = { firstMs: 5_000, longestMs: 60_000 };
-/** How long to wait after a channel refused the card. Ends early when the channel can be written to. */
+/** How long to wait after a channel refused the card, in milliseconds. Ends early when the channel takes messages. */
 const REFUSED_MS = 60_000;
 /** Limit of channels whose card state is kept in memory. Channels with pending work are kept beyond it. */
 const CHANNELS_KEPT = 1_000;
@@ -57,7 +57,7 @@ type Drawing = {
   readonly content: Content;
   readonly endsAt: Instant | null;
   readonly withoutTime: string;
-  /** What is shown of a crew; `null` for a channel without one. */
+  /** What the card shows of a crew or ticket; `null` for nothing. */
   readonly crew: CrewCard | null;
   /** The shortest time until the next edit, in milliseconds. */
   readonly gapMs: number;
@@ -65,18 +65,18 @@ type Drawing = {
 
 type State = {
   readonly throttle: Throttle;
-  /** When the platform answered the last edit. It may have made the edit only then. */
+  /** When the platform answered the last edit, which may take effect only then. `-Infinity`: no edit to wait for. */
   answeredAt: Instant;
   /** The current card first, then older cards to remove. */
   ids: readonly MessageId[];
   view: FloorView | null;
-  /** Since when the floor has no holder. */
+  /** When the floor lost its last holder; `-Infinity` when no view showed that. */
   freeAt: Instant;
   /** The workers that waited for people when the card was drawn last, as keys of `CrewCard.asks`. */
   crewAsks: readonly string[];
   /**
-   * True when one of these happened since Conch started: an exchange was open, a background run or a crew worked, or an
-   * agent's folder was untrusted.
+   * True when one of these happened since the state was created: an exchange was open, there was a background run, a
+   * crew ran or had tickets in work, or an agent's folder was untrusted.
    */
   hasBegun: boolean;
   shown: Drawing | null;
@@ -87,7 +87,7 @@ type State = {
   /** True when a card of unknown id may be in the channel. No card is posted until the history was searched. */
   isUnclear: boolean;
   isRefused: boolean;
-  /** True while drawing waits for a text that is being posted. */
+  /** True while drawing waits until `isPosting` is false. */
   isWaiting: boolean;
   failures: number;
   timer: Timer | null;
@@ -145,9 +145,9 @@ export class FloorCards {
   }
 
   /**
-   * Called with the cards found in the channel's history, oldest first. The newest unknown card becomes the current
-   * card in two cases: there is no current card, or the outcome of the last send is unknown and the current card is
-   * older. All other cards are removed later.
+   * Called with the cards found in the channel's history, oldest first; with none after a refused search. The newest
+   * unknown card becomes the current card in two cases: there is no current card, or the outcome of the last send is
+   * unknown and the current card is older. All other cards are removed later.
    */
   settle(channel: ChannelId, cards: readonly MessageId[]): void {
     if (cards.length === 0 && !this.#states.has(channel)) return;
@@ -189,7 +189,7 @@ export class FloorCards {
       freeAt: -Infinity,
       hasBegun: false,
       shown: null,
-      // A card from an earlier process counts as followed by one message.
+      // A card whose id was stored counts as followed by one message, so that it can move.
       below: ids.length === 0 ? 0 : 1,
       isMoving: false,
       isUnclear: false,
@@ -202,7 +202,7 @@ export class FloorCards {
     return state;
   }
 
-  /** Drops one channel without pending work from memory. Its card's id stays in the store. */
+  /** Drops the state of one channel without pending work, if there is one. The id of the card stays in the store. */
   #forgetOne(): void {
     for (const [channel, state] of this.#states) {
       if (!this.#isSettled(state)) continue;
@@ -363,7 +363,7 @@ export class FloorCards {
   }
 }
 
-/** Returns what people can answer: question numbers, and the ids of files to trust. */
+/** Returns the questions that are shown in the channel: numbers of requests, and ids of files to trust. */
 function questionsOf(view: FloorView | null): readonly (number | string)[] {
   if (view === null) return [];
   const numbers = askedOn(view).flatMap(({ question }) => (question.shown ? [question.question] : []));

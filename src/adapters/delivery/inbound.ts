@@ -10,13 +10,13 @@ import type { AdapterParts, FloorQueries, Place, Memory } from '../port.ts';
 import { parsedJson } from '../../lib/defined.ts';
 import { isAfter } from './message-client.ts';
 
-/** Limit of waiting actions per channel: what a slow disk stores in a few seconds. */
+/** The most actions of one channel that wait or run: a slow disk stores them in a few seconds. */
 const WAITING_LIMIT = 500;
 const AGAIN = { firstMs: 250, longestMs: 15_000 };
 
 /**
- * Hands people's actions to Conch in order, one at a time per channel, and retries until stored. The platform keeps
- * the messages, so nothing is lost while Conch cannot write.
+ * Carries out people's messages, edits, deletions and reactions in order, one at a time per channel. Retries each until
+ * it is stored.
  */
 export type InboundQueue = {
   /** Returns whether the channel's queue has room. */
@@ -25,7 +25,7 @@ export type InboundQueue = {
   push(channel: ChannelId, act: () => Promise<void>): Promise<boolean>;
   /** Resolves when all actions pushed so far were stored or dropped. */
   settled(): Promise<void>;
-  /** Drops actions not yet stored. After the next start, the platform sends them again, or the history is read. */
+  /** Drops actions not yet stored. The platform sends them again, or the next start reads them from the history. */
   stop(): void;
 };
 
@@ -62,7 +62,7 @@ export function createInboundQueue({ log, timers, delayed }: InboundQueuePorts):
   };
 }
 
-/** How long keys are remembered. Platforms repeat an event for about 5 minutes. */
+/** How long keys are remembered, in milliseconds: 15 minutes. Platforms repeat an event for about 5 minutes. */
 const REMEMBERED_MS = 15 * 60_000;
 const REMEMBERED = 50_000;
 
@@ -145,7 +145,10 @@ export function floorOf(
 /** The kind of author, as the platform confirms it. Names do not count: a webhook can use any name. */
 export type Author = 'person' | 'bot' | 'webhook';
 
-/** Returns the rule that keeps a message from agents (`ignore`), else whether a program wrote the message (`bot`). */
+/**
+ * Returns the rule that keeps a message from agents (`ignore`). Without a rule, returns `bot: true` for a program's
+ * message, and no field for a person's.
+ */
 export function heardAs(
   { text, addressed }: Pick<HumanMessage, 'text' | 'addressed'>,
   by: {
@@ -200,12 +203,12 @@ const COMMANDS_KEPT = 20;
 const keptSchema = z.array(z.string());
 
 /**
- * Remembers each channel's last 20 commands under `typed:<channel>`. A command that is older than all 20 of the last start
- * counts as seen: a platform can replay more.
+ * Remembers each channel's last 20 commands under `typed:<channel>`. If 20 commands were stored before this start, each
+ * older command counts as seen: a platform can replay more than 20.
  */
 export function createFirstTime(memory: Memory): FirstTime {
   const known = new Map<ChannelId, readonly string[]>();
-  /** The commands that were remembered at the first look. */
+  /** The commands that were stored before this start, by channel. */
   const started = new Map<ChannelId, readonly string[]>();
   return async (channel, message) => {
     const key = `typed:${channel}`;

@@ -7,7 +7,7 @@ import type { CardButton } from './card.ts';
 
 /** The content of one message by Conch. Each platform maps it to its own shape. Mentions in the text ping nobody. */
 export type Content = {
-  /** `draft`: text that is still being generated, shown by its newest end. `card`: the state of the floor. */
+  /** `draft`: text that is still being generated; of a long draft only the end is shown. `card`: the floor's state. */
   readonly kind: 'post' | 'draft' | 'card';
   /** The agent that is shown as author; `null`: Conch itself. */
   readonly speaker: Speaker;
@@ -15,7 +15,7 @@ export type Content = {
   readonly text: string;
   /** The buttons of a card or of an announcement; empty for other messages. */
   readonly buttons: readonly CardButton[];
-  /** The epoch of the turn in which the text was written; of a card, the floor's epoch. `null`: no turn. */
+  /** The epoch of the turn in which an agent wrote the text; of a card, the floor's epoch. `null`: no turn. */
   readonly epoch: number | null;
   /** The post's outbox id, by which a later search recognizes the post. `null` for drafts, cards and edits of posts. */
   readonly outboxId: string | null;
@@ -32,12 +32,15 @@ export type OwnMessage = {
   readonly is: (post: Content) => boolean;
 };
 
-/** A part of a history: at most the `newest` messages, all after `after`. Both null: only the newest 100. */
+/**
+ * A part of a history: the newest messages after `after`, at most `newest` of them. `newest` null: all after `after`.
+ * Both null: the newest 100.
+ */
 export type HistoryRange = { readonly after: MessageId | null; readonly newest: number | null };
 
 /** Limits of a platform. */
 export type ClientLimits = {
-  /** The gap between two new messages of a channel and its threads; 0: the platform announces its limits. */
+  /** The shortest time between two new messages of a channel and its threads. 0: the platform announces its limits. */
   readonly postGapMs: number;
   /** The budget of edits for drafts and cards in all channels; `null`: the platform announces its limits. */
   readonly editsPerMinute: number | null;
@@ -48,9 +51,10 @@ export type ClientLimits = {
 };
 
 /**
- * What Conch does with its own messages on a platform. Methods do not wait and retry; a refused message may be sent in
- * another form. Methods reject with a `ChatError`, `unclear` only when the call may have been executed. Ids are the
- * platform's, as the outbox stores them. Of two ids, the longer one is later; of equally long ones, the greater.
+ * Writes, edits, removes and finds Conch's messages on a platform, and shows receipts. Methods do not wait and retry; a
+ * refused message may be sent in another form. Methods reject with a `ChatError`, `unclear` only when the call may have
+ * been executed. Ids are the platform's, as the outbox stores them. Of two ids, the longer one is later; of equally
+ * long ones, the greater.
  */
 export type MessageClient = {
   readonly limits: ClientLimits;

@@ -29,7 +29,7 @@ const STOP_MS = 2_000;
 const IDS_KEPT = 2_000;
 
 type Draft = {
-  /** The channel or thread that holds the draft. */
+  /** The channel or thread in which the draft is shown. */
   readonly place: ChannelId;
   readonly speaker: NonNullable<Speaker>;
   readonly epoch: number;
@@ -60,8 +60,8 @@ export class Drafts {
   }
 
   /**
-   * Shows a turn's newest text: first after 0.5 s, then at most every 1.5 s. `null`: removes the draft, unless its post
-   * follows within 3 s. Ignores a text of a turn before the shown one.
+   * Shows a turn's newest text: first after 0.5 s, then at most every 1.5 s. A blank text or `null` removes the turn's
+   * draft, unless its post or more text follows within 3 s. Ignores a text of a turn before the shown one.
    */
   show(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void {
     if (this.#isStopped) return;
@@ -224,7 +224,10 @@ export class Posts {
     return this.#sending.has(channel);
   }
 
-  /** Sends a post and resolves with its message. Posts to the channel if the post's thread refuses it. */
+  /**
+   * Sends a post and resolves with its message. Posts to the channel if the post's thread refuses the post. Rejects a
+   * blank text as `refused`.
+   */
   async publish(channel: ChannelId, post: OutgoingPost): Promise<MessageRef> {
     if (post.text.trim() === '') {
       throw new ChatError('There is nothing to post', { method: 'post', channel, fault: 'refused' });
@@ -234,7 +237,7 @@ export class Posts {
     return this.#untilSettled(channel, () => this.#publish(channel, post));
   }
 
-  /** Runs `work`. The channel no longer counts as sending when its post was found, sent or refused. */
+  /** Runs `work`. The channel no longer counts as sending once its post was found, sent or refused. */
   async #untilSettled<T extends MessageRef | null>(channel: ChannelId, work: () => Promise<T>): Promise<T> {
     try {
       const standing = await work();
@@ -268,8 +271,8 @@ export class Posts {
   }
 
   /**
-   * Searches for a post in its thread, then in its channel. Resolves with `null` when neither has the post, or when the
-   * thread is gone. Rejects as `refused` when a thread refuses the search and the channel lacks the post.
+   * Searches for a post in its thread, then in its channel. Resolves with `null` when neither has the post; a thread
+   * that is gone has none. Rejects as `refused` when the thread refuses the search and the channel lacks the post.
    */
   find(channel: ChannelId, post: OutgoingPost): Promise<MessageRef | null> {
     return this.#untilSettled(channel, async () => {
@@ -310,7 +313,7 @@ export class Posts {
     return null;
   }
 
-  /** Writes a post into its draft. Resolves with `false` when the draft can no longer be edited. */
+  /** Writes a post into its draft. Resolves with `false` when the draft is gone, or when the edit is refused. */
   async #intoDraft(draft: MessageRef, post: OutgoingPost): Promise<boolean> {
     const { rates, drafts } = this.#ports;
     this.#adopted.delete(post.outboxId);
@@ -333,7 +336,10 @@ export function unlessRefused(error: unknown): null {
   throw error;
 }
 
-/** Returns `null` for a thread that is gone. Throws any other refusal without its cause, which blames the channel. */
+/**
+ * Returns `null` for a thread that is gone. Throws any other error. A refusal is thrown without its cause, by which the
+ * channel could be closed.
+ */
 function unlessGone(error: unknown): null {
   if (!(error instanceof ChatError) || error.fault !== 'refused') throw error;
   if (error.channelIsGone) return null;
@@ -389,8 +395,8 @@ const NEWEST = 1_000;
 const NEWEST_AT_FIRST = 200;
 
 /**
- * Finds drafts and cards with unknown ids: sent by an earlier process, or without an answer to the send. Removes the
- * drafts and reports the cards. A failed search is repeated until it succeeds or is refused.
+ * Finds drafts and cards that an earlier process sent, or whose send got no answer, and drafts that were not removed.
+ * Removes the drafts and reports the cards. A failed search is repeated until it succeeds or is refused.
  */
 export class StaleMessages {
   readonly #ports: StaleMessagesPorts;
@@ -462,7 +468,7 @@ export class StaleMessages {
     }
   }
 
-  /** Logs a failed search. Returns whether to give up until the channel's next catch-up. */
+  /** Logs a failed search. After a refusal, reports that no card was found, and returns true. */
   #failed(channel: ChannelId, error: unknown): boolean {
     const { log, cards } = this.#ports;
     const isRefused = !(error instanceof ChatError) || error.fault === 'refused';

@@ -53,7 +53,7 @@ export class StoreHealth {
     this.#texts = texts;
   }
 
-  /** Called when a write failed. Ignores errors that will not pass. */
+  /** Called when a write failed. Warns only for a full disk or a locked database. */
   failed(cause: unknown): void {
     if (!willPass(cause) || this.#texts === null || this.#stuck !== null || this.#ending.signal.aborted) return;
     const { code: why } = cause;
