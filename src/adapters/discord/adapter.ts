@@ -186,12 +186,15 @@ function createSettling(ports: Parts & Known & { readonly reached: ReturnType<ty
 type SenderPorts = Pick<Parts, 'queries' | 'clock' | 'timers' | 'log' | 'memory' | 'settings'> &
   Pick<Known, 'calls' | 'self'> & { readonly places: Pick<Places, 'locate'> };
 
-/** Sends and shows all of Conch's messages on Discord. */
+/** Sends posts, drafts, cards, receipts and typing signs on Discord. */
 export type Sender = MessageSender & {
   readonly identities: Identities;
-  /** Returns whether the bot has the permission to read. Without it, Discord shows an empty history and no error. */
+  /** Returns whether the bot may read the history. Otherwise Discord shows an empty history and no error. */
   readonly mayRead: (channel: string) => Promise<boolean>;
-  /** Looks up or creates roles and webhooks, eight channels at a time. Never rejects. */
+  /**
+   * Looks up or creates roles and webhooks, eight channels at a time, and deletes the roles of former agents. Never
+   * rejects.
+   */
   start(): Promise<void>;
 };
 

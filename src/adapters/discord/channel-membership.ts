@@ -15,7 +15,7 @@ export type ChannelMembershipPorts = Pick<ChannelAccessPorts, 'intake' | 'reopen
   readonly read: Reader;
   readonly places: Places;
   readonly queries: FloorQueries;
-  /** Returns the permissions that Conch needs in a channel and lacks. Rejects with a `ChatError`. */
+  /** Returns the permissions that Conch needs in a channel and lacks. Rejects with a `ChatError`, or when aborted. */
   readonly missing: (channel: string, known?: GuildAnswers) => Promise<readonly PermissionName[]>;
 };
 
@@ -30,7 +30,7 @@ const CLOSED: ReadonlyMap<number, string> = new Map([
   [CODES.missingAccess, 'the bot may not see this channel'],
   [CODES.missingPermissions, 'the bot may not write in this channel'],
 ]);
-/** Permissions whose lack is a warning: without them, agents speak as the bot, or have no roles, receipts or files. */
+/** Permissions whose lack is a warning. Without one, agents speak as the bot, or have no roles, receipts or files. */
 export const OPTIONAL_PERMISSIONS: ReadonlySet<PermissionName> = new Set<PermissionName>([
   'Manage Webhooks',
   'Manage Roles',
@@ -59,7 +59,7 @@ export class ChannelMembership extends ChannelAccess {
     this.#floors = () => ports.queries.channels();
   }
 
-  /** Checks whether every channel with a floor exists, and which permissions the bot lacks there. Never rejects. */
+  /** Checks every channel with a floor: whether it exists, and which permissions the bot lacks. Never rejects. */
   async checkAll(): Promise<void> {
     const floors = this.#floors();
     const all: GuildAnswers = new Map();
@@ -130,7 +130,7 @@ function isClosedThread({ thread_metadata: state }: ChannelPayload): boolean {
   return state?.archived === true && state.locked;
 }
 
-/** Permission names as Discord's own pages show them. */
+/** The name of a permission, as Discord's own pages show it. */
 export type PermissionName = keyof typeof PERMISSIONS;
 
 /** Every permission that Conch can use, with its bit. */
@@ -198,9 +198,9 @@ export type ChannelPermissions = {
 const BARE = { webhooks: false, roles: false };
 
 /**
- * Returns the permissions that the bot lacks in a channel or thread. A thread has the permissions of its channel.
- * Without `settings`, webhooks and roles count as switched off. Rejects with a `ChatError`, whose fault is `refused`
- * when the bot cannot see the channel.
+ * Returns the permissions that the bot lacks in a channel or thread; none outside a guild. A thread has the permissions
+ * of its channel. Without `settings`, webhooks and roles count as switched off. `known`: answers to reuse. Rejects with
+ * a `ChatError`, whose fault is `refused` when the bot cannot see the channel.
  */
 export async function channelPermissions(
   at: { readonly calls: Calls; readonly self: Self },

@@ -17,7 +17,7 @@ export type Self = { readonly userId: string; readonly applicationId: string };
 const userSchema = z.object({ id: z.string(), username: z.string() });
 const applicationSchema = z.object({ id: z.string(), flags: z.number().catch(0) });
 
-/** Asks Discord for the bot's ids, its name, and the flags of its application. */
+/** Asks Discord for the bot's ids, its name, and the flags of its application. Rejects with errors of discord.js. */
 export async function whoAmI(
   rest: REST,
 ): Promise<{ readonly self: Self; readonly name: string; readonly flags: number }> {
@@ -29,12 +29,12 @@ export async function whoAmI(
 /** Switches for the Discord features that Conch uses. */
 export type DiscordSettings = Config['adapters']['discord'];
 
-/** How long Discord may take until an answer begins. */
+/** How long Discord may take until an answer begins, in milliseconds. */
 const TIMEOUT_MS = 15_000;
 
 /**
- * Returns discord.js's REST client without its hidden retries and waits. A rate limit is an error at once; the outbox
- * retries. `apiUrl` has no version: "http://127.0.0.1:8080/api"; `null`: Discord's own.
+ * Returns discord.js's REST client without its hidden retries and waits. A rate limit is an error at once; callers
+ * retry. `apiUrl` has no version: "http://127.0.0.1:8080/api"; `null`: Discord's own.
  */
 export function createClient(options: {
   readonly token: string;
@@ -73,7 +73,7 @@ export type Calls = {
   ask<T>(call: Call, answer: z.ZodType<T>): Promise<T>;
   /** Makes a call and drops the answer. */
   tell(call: Call): Promise<void>;
-  /** Called when permissions have changed: unblocks the refused calls of a channel. */
+  /** Called when permissions may have changed: unblocks the refused calls of a channel. */
   reopen(channel: ChannelId): void;
 };
 
@@ -139,7 +139,7 @@ export function createReader(calls: Calls, ports: WaitPorts): Reader {
     retryRead(() => calls.ask({ ...question, method: 'get', callerRetries: true }, answer), ports);
 }
 
-/** Retries read-only work until it succeeds, Discord refuses it, 7 attempts fail, or it throws no `ChatError`. */
+/** Retries read-only work until it succeeds, is refused, fails 7 times, throws no `ChatError`, or the signal aborts. */
 export function retryRead<T>(work: () => Promise<T>, ports: WaitPorts): Promise<T> {
   return retry(work, READ_AGAIN, {
     ...ports,
@@ -263,8 +263,8 @@ export function wordsOf(error: unknown): string {
 }
 
 /**
- * Judges an error while connecting: gives up when Discord refuses the token or the request; otherwise returns the wait
- * that Discord asks for.
+ * Judges an error while connecting: returns the error to give up with when Discord refuses the token or the request.
+ * Otherwise returns the wait that Discord asks for in milliseconds, or 0.
  */
 export const untilDiscord: Judgement = (error) => {
   const failed = chatError(error, { method: 'connect', channel: 'discord' });
@@ -281,7 +281,10 @@ export function tokenRefused(): AdapterError {
 }
 
 const MESSAGE_LENGTH = 200;
-/** Marks a refusal as temporary: a permission may be granted again, and the next start may have another token. */
+/**
+ * The `retryAfterMs` of refusals that may pass: a permission may be granted again, and the next start may have another
+ * token. The outbox retries such posts with its own backoff.
+ */
 const CLOSED_MS = 60_000;
 
 function limitError(error: RateLimitError, where: Where): ChatError {

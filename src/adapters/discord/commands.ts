@@ -43,7 +43,10 @@ export function commandSet(): readonly Option[] {
   });
 }
 
-/** Returns the command line of a filled-in slash command. Arguments with spaces are quoted, except the last text. */
+/**
+ * Returns the command line of a filled-in slash command. Arguments with spaces are quoted. A text at the end is not,
+ * unless it could be read as a number.
+ */
 export function lineOf(given: Given): string {
   const { path, row, values } = parseGiven(given);
   const valueOf = (wanted: string) => values.find(({ name }) => name === wanted)?.value ?? null;
@@ -81,7 +84,7 @@ export function withMessageIds(line: string): string {
 
 const MESSAGE_LINK = /<?https?:\/\/(?:\w+\.)?discord(?:app)?\.com\/channels\/(?:\d{1,20}|@me)\/\d{1,20}\/(\d{1,20})>?/g;
 
-/** Returns the completions for the option that has the focus, at most 25. */
+/** Returns the completions for the option that has the focus: at most 25, each value of at most 100 UTF-16 units. */
 export function choicesFor(given: Given, known: Completable): readonly OptionChoice[] {
   const { path, row, values } = parseGiven(given);
   const focused = values.find((value) => value.focused === true);

@@ -23,8 +23,8 @@ type ConnectionPorts = Pick<AdapterParts, 'memory' | 'clock' | 'timers' | 'log'>
   /** The bot's user id. Stored sessions of another bot are not resumed. */
   readonly bot: string;
   /**
-   * Handles one event. Returns a promise that resolves when a message, edit, deletion or reaction is durable; `null` for
-   * all other events. Never rejects.
+   * Handles one event. Returns a promise that resolves when a message, edit, deletion or reaction is durable, or never
+   * when too many wait. Returns `null` for events that store nothing.
    */
   readonly dispatch: (event: string, payload: unknown) => Promise<unknown> | null;
   /** Called when a connection that worked is lost. */
@@ -57,7 +57,7 @@ const gatewaySchema = z.object({
   session_start_limit: z.object({ remaining: z.number(), reset_after: z.number(), max_concurrency: z.int().min(1) }),
 });
 
-/** Messages for close codes after which Conch must not reconnect. */
+/** Messages for close codes after which Conch must not reconnect. The code 4004 has a message of its own. */
 const FATAL_CODES: Readonly<Record<number, string>> = {
   4010: 'Discord says that the shard is invalid. Update Conch.',
   4011: 'Discord says that the bot is in too many servers for one connection. Remove it from some servers.',
@@ -141,7 +141,7 @@ export class Connection {
     }
   }
 
-  /** Closes the connection, for at most 3 s. Keeps the session, so that the next start can resume the session. */
+  /** Stores the session for the next start, and closes the connection. Waits at most 3 s for the connection to close. */
   async stop(): Promise<void> {
     this.#ending.abort();
     this.#first.resolve();
@@ -171,7 +171,7 @@ export class Connection {
 
   /**
    * Called by discord.js before every connection, for every heartbeat and after every event. Before a connection, waits
-   * with a backoff that grows with each failed attempt.
+   * with a backoff: from the third attempt on 1 s, doubling to 60 s. Never resolves after `stop`.
    */
   async #session(shard: number): Promise<SessionInfo | null> {
     const { timers, log } = this.#ports;
@@ -311,7 +311,7 @@ export class Sessions {
     return this.#track(shard).session;
   }
 
-  /** Stores the session of a shard. A session that cannot be resumed is stored as `null`. */
+  /** Sets the session of a shard, to be stored. A session with invalid fields counts as none. */
   set(shard: number, given: SessionInfo | null): void {
     if (this.#stopped) return;
     const session = sessionSchema.safeParse(given).success ? given : null;

@@ -31,7 +31,7 @@ const BUTTON_LABEL_LENGTH = 80;
 const ID_LENGTH = 100;
 const ID = /^conch([:rnfia])([^:]{1,80}):(.+)$/s;
 const HEAD_LENGTH = 1_500;
-/** Room for the note that names the file. */
+/** Room for the note that the whole text is in the file, in UTF-16 units. */
 const NOTE_LENGTH = 120;
 const LONGEST_END = 800;
 const CODE_END = '\n```\n';
@@ -39,8 +39,9 @@ const FRAME_LENGTH = 40;
 const DRAFT_LENGTH = TEXT_LIMIT - 2 * FRAME_LENGTH;
 
 /**
- * Builds the body of an outgoing message, cut to Discord's limit. Mentions in the text ping nobody. Link previews are
- * off: Discord would fetch each URL, and a URL could leak what an agent has read.
+ * Builds the body of an outgoing message, cut to Discord's limit. Mentions in the text ping nobody. `safeText` writes
+ * out misleading links. Link previews are off: Discord would fetch each URL, and a URL could leak what an agent has
+ * read.
  */
 export function body<Rest extends { readonly flags?: number }>(
   content: string,
@@ -75,7 +76,7 @@ function withOpenLinks(text: string): string {
   });
 }
 
-/** Returns the text of a message. Without a webhook, the bot posts it with the agent's name in front. */
+/** Returns the text of a message. Without a webhook, the text of an agent has the agent's name in front. */
 function contentOf(content: Content, isWebhook: boolean, withFile = true): string {
   const { speaker, kind } = content;
   if (kind === 'draft') return draftOf(speaker, content.text, isWebhook);
@@ -127,10 +128,10 @@ export function readCustomId(text: string): PressedButton | null {
 /** A button that a person pressed. */
 export type PressedButton = { readonly line: string; readonly drawnFor: string; readonly opens?: ButtonOpens['what'] };
 
-/** Marks buttons of announcements and notices in their ids, to tell them from a card's buttons. */
+/** The letter in the ids of buttons under announcements. It tells them from a card's buttons. */
 const NOTICE = 'a';
 
-/** Returns whether the id belongs to a button of a card. */
+/** Returns whether the id is of a button of Conch without the letter `NOTICE`. In channels, only cards have such. */
 export function isCardButton(id: string): boolean {
   return ID.exec(id) !== null && ID.exec(id)?.[1] !== NOTICE;
 }
@@ -139,7 +140,7 @@ export function isCardButton(id: string): boolean {
 const OPENS = { rules: 'r', reason: 'n', form: 'f', input: 'i' } as const satisfies Record<ButtonOpens['what'], string>;
 const WHAT = ['rules', 'reason', 'form', 'input'] as const;
 
-/** Returns the text of a draft: only the end of a long text, with an open code block closed, and the cursor. */
+/** Returns the text of a draft and the cursor. Shows only the end of a long text, and closes an open code block. */
 function draftOf(speaker: Speaker, text: string, isWebhook: boolean): string {
   const whole = text.trimEnd();
   const shown = safeText(closeCode(whole.length > DRAFT_LENGTH ? tailOf(whole) : whole));
@@ -151,7 +152,10 @@ export function endsWithCursor(content: string): boolean {
   return content.trimEnd().endsWith(CURSOR);
 }
 
-/** Returns a message's text. The text of a post over the limit is cut, and attached whole as a file if `withFile`. */
+/**
+ * Returns a message's text. A post of an agent above `FILE_ABOVE`, or of Conch above `TEXT_LIMIT`, is cut to its
+ * beginning with a note. With `withFile`, the whole text is attached as a file.
+ */
 export function shownOf(
   content: Content,
   withFile = true,
@@ -168,7 +172,10 @@ export function shownOf(
   return { text: `${head}\n\n📎 ${whole} is in the file.${end}`, files: [textFile({ name, text })] };
 }
 
-/** Returns the text after a question's last code block, such as how to answer; empty above 800 UTF-16 units. */
+/**
+ * Returns the text after a question's last code block, such as how to answer. Empty without a code block, or above 800
+ * UTF-16 units.
+ */
 function endOf(text: string): string {
   const end = text.slice(text.lastIndexOf(CODE_END) + CODE_END.length - 1);
   return text.includes(CODE_END) && end.length <= LONGEST_END ? end : '';

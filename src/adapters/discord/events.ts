@@ -37,9 +37,9 @@ export type EventsPorts = Pick<AdapterParts, 'intake' | 'log'> & {
 };
 
 /**
- * Returns the handler of gateway events. For messages, edits, deletions and reactions it returns a promise that resolves
- * when the event is durable, and never when the channel's queue is full: the history is read then. Returns `null` for
- * all other events. Events that do not match their schema are dropped.
+ * Returns the handler of gateway events. For messages, edits, deletions and reactions it returns a promise that
+ * resolves when the event is durable. The promise never resolves when the channel's queue is full: the history is read
+ * then. Returns `null` for events that store nothing. Events that do not match their schema are dropped.
  */
 export function createEvents(ports: EventsPorts): (event: string, payload: unknown) => Promise<unknown> | null {
   const overfull = new Set<ChannelId>();
@@ -65,7 +65,7 @@ const CHANGES_KEPT = 1_000;
 type Push = (channel: ChannelId, act: () => Promise<void>) => Promise<unknown>;
 type EventContext = EventsPorts & {
   readonly push: Push;
-  /** Recent edits and deletions. One of them may arrive before its message. */
+  /** The newest 1,000 edits and deletions, by message id. An edit or deletion may arrive before its message. */
   readonly changes: BoundedMap<MessageId, MessageChange>;
 };
 type Listener = (here: EventContext, payload: unknown) => Promise<unknown> | null;
@@ -123,7 +123,7 @@ const EVENTS: ReadonlyMap<string, Listener> = new Map([
   ),
 ]);
 
-/** Takes a reaction that means a command. Ignores other reactions, and reactions of programs. */
+/** Takes a reaction that can mean a command. Ignores other reactions, those of programs, and those without a floor. */
 function takeReaction(
   here: EventContext,
   { channel_id: channel, ...reaction }: z.infer<typeof reactionSchema>,

@@ -18,19 +18,19 @@ export type HistoryPorts = Pick<AdapterParts, 'queries' | 'log'> & {
   readonly read: Reader;
   readonly places: Pick<Places, 'learn' | 'guildOf' | 'resolve'>;
   readonly context: MessageContext;
-  /** Returns whether the bot has the permission to read. Without it, Discord shows an empty history and no error. */
+  /** Returns whether the bot may read the history. Otherwise Discord shows an empty history and no error. */
   readonly mayRead: (channel: string) => Promise<boolean>;
 };
 
 /** Events may come late or never, so the 10 minutes before the last known message are read again. */
 export const OVERLAP_MS = 600_000;
-/** The largest number of pages that are read; a page has 100 messages. */
+/** The most pages of a channel or thread that one catch-up reads; a page has 100 messages. */
 export const PAGES = 50;
 
 /**
  * Reads the messages of people and programs in a channel since 10 minutes before a position, with edits. Also reads
  * threads that share the channel's floor, and opens new threads with floors of their own. `after` null: returns only
- * the channel's newest position. Rejects with a `ChatError`.
+ * the channel's newest position. Returns nothing for a channel without a floor. Rejects with a `ChatError`.
  */
 export async function readHistory(ports: HistoryPorts, channel: ChannelId, after: Position | null): Promise<History> {
   const place = ports.queries.channels().find(({ id }) => id === channel);
@@ -124,8 +124,8 @@ function speechOf(
 }
 
 /**
- * Returns the threads that share the channel's floor and have new messages. Where threads have floors of their own,
- * opens the missing floors of threads with new messages, and returns no threads.
+ * Returns the threads that share the channel's floor and have messages after `start`, at most 50. Where threads have
+ * floors of their own, opens the missing floors of these threads instead, and returns none.
  */
 async function threadsSharing(ports: HistoryPorts, place: Place, start: string): Promise<Threads> {
   const own = platformChannel(place.id);

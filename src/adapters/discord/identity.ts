@@ -98,8 +98,8 @@ const NAME_LIMIT = 80;
 const EMOJI_LENGTH = 16;
 
 /**
- * Returns the name of an agent's messages. An emoji avatar stands in front. Words that Discord forbids in names get a
- * thin space.
+ * Returns the name above an agent's messages, in at most 80 UTF-16 units. An emoji avatar stands in front. The words
+ * that Discord forbids in names are broken by a hair space.
  */
 export function usernameOf(speaker: Named): string {
   const name = speaker.name.replaceAll(/\s+/g, ' ').trim();
@@ -117,7 +117,7 @@ export function avatarUrlOf(speaker: Named): string | null {
   return speaker.avatar?.startsWith('https://') === true ? speaker.avatar : null;
 }
 
-/** Returns the text in front of an agent's message when the bot posts it. */
+/** Returns the agent's name for the start of a message that the bot itself posts: "**dev**:". */
 export function prefixOf(speaker: Named): string {
   const name = usernameOf(speaker)
     .replaceAll(/[*_~|`\\>]/g, '')
@@ -142,7 +142,7 @@ type Agent = ReturnType<FloorQueries['agents']>[number];
 
 type Where = { readonly guild: string; readonly channel: ChannelId; readonly mark: number };
 
-/** Returns the id of an agent's role: the stored one, else a marked one with its name, else a new one. */
+/** Returns the id of an agent's role: the stored role, else a marked role with the agent's name, else a new role. */
 async function roleOf(
   ports: IdentityPorts,
   where: Where,
@@ -253,7 +253,7 @@ export class Webhooks {
     else log.warn({ channel, webhook: webhook.id }, 'a webhook was deleted or its token changed; another one is used');
   }
 
-  /** Called when permissions have changed: `of` looks for a webhook again. */
+  /** Called when permissions may have changed: `of` looks for a webhook again. */
   reopen(channel: ChannelId): void {
     const state = this.#states.get(platformChannel(channel));
     if (state !== undefined) state.withoutUntil = 0;

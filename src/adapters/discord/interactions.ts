@@ -141,7 +141,8 @@ async function refusalOf(ports: Desk, interaction: Interaction): Promise<Shown |
 }
 
 /**
- * Returns the form that a button opens; `null` when it opens none, its question is closed, or the form does not fit.
+ * Returns the form that a button opens; `null` for a button without a form. The form of a question is also `null` when
+ * the question is closed or Discord cannot draw the form.
  */
 async function modalFor(ports: Desk, interaction: Interaction): Promise<object | null> {
   const pressed = askedBy(interaction);
@@ -156,8 +157,8 @@ async function modalFor(ports: Desk, interaction: Interaction): Promise<object |
 }
 
 /**
- * Tells Discord that an answer follows. Returns false when the interaction must not be carried out: it expired, or was
- * acknowledged before.
+ * Tells Discord that an answer follows, in at most two attempts. Returns false when the interaction must not be carried
+ * out: it expired, or was acknowledged before the first attempt. Returns true after other failures.
  */
 async function acknowledge(ports: InteractionPorts, interaction: Interaction): Promise<boolean> {
   const { log } = ports;
@@ -224,7 +225,7 @@ const NOT_HERE =
 /** An answer with its buttons and file. */
 type Shown = Answer & Pick<OpenedQuestion, 'buttons' | 'file'>;
 
-/** Returns the part of the open question that a button shows. For a closed question, says that it is closed. */
+/** Returns the rules or the whole input that a button shows. For a closed question, returns an answer that says so. */
 function openQuestion(view: FloorView | null, { line, drawnFor, opens = 'input' }: PressedButton): Shown {
   const found = view === null ? null : questionOpened(view, { line, drawnFor, opens });
   return found === null ? { ok: false, text: QUESTION_OVER } : { ok: true, ...found };
@@ -245,7 +246,7 @@ function askedBy({ type, data }: Interaction): Asked | null {
   return given.success ? { line: lineOf(given.data) } : null;
 }
 
-/** Returns the person or program that used the command or button, as Discord authenticates it. */
+/** Returns the person or program that used the command or button, as Discord authenticates it; `null` for none. */
 function principalOf({ member, user }: Interaction): Principal | null {
   const author = member?.user ?? user ?? null;
   if (author === null) return null;
@@ -303,7 +304,7 @@ function placeOf(interaction: Interaction): string {
   return channelId(interaction.channel_id ?? 'nowhere');
 }
 
-/** Runs a typed command. A program gets no reply: two programs could answer each other for ever. */
+/** Runs a typed command once. A program gets no reply: two programs could answer each other without end. */
 async function runTyped(ports: Desk, message: MessagePayload): Promise<void> {
   const line = commandIn(message, ports.context);
   if (line === null) return;

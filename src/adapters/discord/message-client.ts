@@ -23,7 +23,7 @@ export type MessageClientPorts = {
   readonly locate: Places['locate'];
   readonly webhooks: Webhooks;
   readonly self: Self;
-  /** Returns whether the bot has the permission to read. Without it, Discord shows an empty history and no error. */
+  /** Returns whether the bot may read the history. Otherwise Discord shows an empty history and no error. */
   readonly mayRead: (channel: string) => Promise<boolean>;
   readonly statuses: Statuses;
 };
@@ -62,8 +62,8 @@ class BotMessages implements MessageClient {
   readonly limits = { postGapMs: 0, editsPerMinute: null, fileAbove: FILE_ABOVE, timeLeftEveryMs: null } as const;
   readonly #ports: MessageClientPorts;
   /**
-   * The webhook of each message. `null`: a former webhook. A message that is missing here was posted by the bot, or is
-   * too old.
+   * The webhooks of the newest 2,000 messages that this process posted by webhook or found in a history. `null`: a
+   * former webhook. Messages that are missing count as posted by the bot itself.
    */
   readonly #webhooks = new BoundedMap<MessageId, Webhook | null>(MESSAGES_KEPT);
 
@@ -249,7 +249,7 @@ function nonceOf(outboxId: string): string {
   return createHash('sha256').update(outboxId).digest('base64url').slice(0, 24);
 }
 
-/** Returns whether the webhook was deleted or its token is invalid. */
+/** Returns whether a webhook was deleted or its token is invalid, by the error. True also for an unknown message. */
 function isLost(error: unknown): boolean {
   const answer = rejectionOf(error);
   if (answer === null) return false;

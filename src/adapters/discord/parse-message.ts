@@ -105,7 +105,7 @@ export function isSpeech(message: Pick<MessagePayload, 'type'>): boolean {
   return message.type === DEFAULT || message.type === REPLY;
 }
 
-/** Converts a message to the intake's form. `ignore` holds the rule by which agents do not get it. */
+/** Converts a message to the intake's form. `ignore` holds the rule that keeps the message from agents. */
 export function humanMessage(
   message: MessagePayload,
   at: { readonly channel: ChannelId; readonly place: Pick<Place, 'allowBots'> },
@@ -130,7 +130,7 @@ export function humanMessage(
   };
 }
 
-/** Returns the edit that a message shows; `null` when it was not edited. Discord's time of editing orders the edits. */
+/** Returns the edit of a message, ordered by Discord's time of editing. `null`: not edited, or no written text. */
 export function editOf(message: MessagePayload, channel: ChannelId, by: MessageContext): MessageChange | null {
   const version = message.edited_timestamp ?? null;
   if (version === null || !isSpeech(message)) return null;
@@ -156,7 +156,7 @@ export function commandIn(
   return typedCommand(withoutBot(content, self));
 }
 
-/** Removes a mention of the bot from the start of a message. A message of mentions alone stays. */
+/** Removes mentions of the bot from the start of a message. A message of such mentions alone stays. */
 function withoutBot(content: string, { userId }: Self): string {
   const rest = content.replace(new RegExp(`^(?:\\s*<@!?${userId}>[\\s,:]*)+`), '');
   return rest === '' ? content : rest;

@@ -32,7 +32,7 @@ export type ChannelPayload = z.infer<typeof channelSchema>;
 export type Location = {
   readonly channel: string;
   readonly thread: string | null;
-  /** `null` when the guild is not known. */
+  /** `null` when the guild is not known, and for a thread with a floor of its own. */
   readonly guild: string | null;
 };
 

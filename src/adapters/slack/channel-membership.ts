@@ -39,7 +39,7 @@ export class ChannelMembership extends ChannelAccess {
     });
   }
 
-  /** Called when a call for a floor failed. If the error says that the floor or its channel is closed, asks Slack. */
+  /** Called when a call for a floor failed. Asks Slack if the error says that the thread or its channel is closed. */
   override failed(floor: ChannelId, error: unknown): void {
     super.failed(OF_THREAD.has(slackCode(error) ?? '') ? floor : ownChannel(floor), error);
   }

@@ -72,7 +72,8 @@ export type Call<Answer> = {
 };
 
 /**
- * Calls Slack once. Rejects with a `ChatError`. An answer that does not match the schema has the fault `unclear`.
+ * Calls Slack once. Rejects with a `ChatError`, or with an error that is a bug of this program. An answer that does not
+ * match the schema has the fault `unclear`.
  */
 export async function call<Answer>(web: WebClient, request: Call<Answer>): Promise<Answer> {
   const { method, channel, args, answer } = request;
@@ -109,7 +110,7 @@ export function platformChannel(channel: ChannelId): SlackPlace {
   return { channel: own, thread: thread ?? null };
 }
 
-/** Returns Conch's id of a message. It includes the channel, because a `ts` is unique only in its channel. */
+/** Returns Conch's id of a message. The id includes the channel, because a `ts` is unique only in its channel. */
 export function messageId(channel: string, ts: string): MessageId {
   return `${channel}/${ts}`;
 }
@@ -129,7 +130,7 @@ export function isDirect(channel: ChannelId): boolean {
 export type People = {
   /**
    * Returns a user's display name. When Slack fails or takes longer than 1.5 s: the name from the cache, else the id.
-   * Never rejects.
+   * Returns the id for ids that are not of users, such as a bot's. Never rejects.
    */
   readonly name: (user: string) => Promise<string>;
   /** Returns a name from the cache, however old; `null` when the cache lacks the user. */
@@ -272,7 +273,7 @@ const WORDS = {
   unreachable: 'Slack could not be reached for',
 } as const;
 
-/** Marks a refusal as one that can pass. The outbox then retries with its own backoff. */
+/** The `retryAfterMs` of refusals that may pass. The outbox retries such posts with its own backoff. */
 const CLOSED_MS = 60_000;
 const CHANNEL_TROUBLES = new Map([
   ['channel_not_found', 'Conch is not in the channel, or the channel does not exist. Invite the app: /invite'],
@@ -316,7 +317,7 @@ function verdictOn(error: unknown): Verdict {
 
 /**
  * Returns the fault of an error code. An answer without a readable error code was cut off, or did not come from Slack.
- * Refusals of a channel or of the token carry `retryAfterMs`: they end when somebody mends the channel or the setup.
+ * Refusals of a channel or of the token have `retryAfterMs`: they end when somebody mends the channel or the setup.
  */
 function verdictOnWord(code: string | null): Verdict {
   if (code === null) return { fault: 'unclear', why: 'the answer could not be read' };
@@ -370,7 +371,7 @@ const INVALID = [
   'no_permission',
   'access_denied',
 ];
-/** Error codes after which a token never works again. */
+/** Error codes after which a connection with this token is not retried. */
 const REFUSED: Readonly<Record<TokenName, ReadonlySet<string>>> = {
   SLACK_BOT_TOKEN: new Set(INVALID),
   SLACK_APP_TOKEN: new Set([...INVALID, 'missing_scope']),

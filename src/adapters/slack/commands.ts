@@ -70,7 +70,7 @@ export async function obey(ports: CommandPorts, user: string, { floor, line, dra
   }
 }
 
-/** Returns why a person may not run this line, before a form opens for it. Null: allowed, or unknown after an error. */
+/** Returns why a person may not run a line, before a form for the line opens. `null`: allowed, or the check failed. */
 export async function commandRefusal(
   ports: CommandPorts,
   user: string,

@@ -38,7 +38,7 @@ type ConnectionPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
 
 /** The connection that receives Slack's events. */
 export type Connection = {
-  /** Resolves when events come in. Rejects with an `AdapterError` when they never will. */
+  /** Resolves when events come in. Rejects with an `AdapterError` when they never will, or when stopped before. */
   start(): Promise<void>;
   stop(): Promise<void>;
 };
@@ -48,7 +48,7 @@ const CHECK_MS = 60_000;
 
 /**
  * Receives events by Slack's Socket Mode client or Bolt's request checks. Bolt's App is not used: it acknowledges an
- * event before Conch has stored it. Here `take` acknowledges.
+ * event before Conch has stored it. `take` acknowledges instead.
  */
 export function createConnection(ports: ConnectionPorts): Connection {
   const { connection, log, take } = ports;
@@ -99,10 +99,10 @@ type SocketsPorts = Omit<ConnectionPorts, 'connection' | 'signingSecret' | 'web'
   readonly take: (body: unknown, ack: Ack) => void;
 };
 
-/** A connection that is lost sooner counts as a failed attempt, so the next one waits longer. Milliseconds. */
+/** A connection that is lost within this many milliseconds counts as a failed attempt, so the next one waits longer. */
 const GOOD_AFTER_MS = 5_000;
 
-/** Several sockets at once: while Slack renews one, the others still receive events. */
+/** Keeps several sockets open: while Slack renews one, the others still receive events. */
 class Sockets {
   readonly #ports: SocketsPorts;
   readonly #live = new Set<Socket>();

@@ -9,14 +9,14 @@ import type { Content } from '../delivery/message-client.ts';
 import type { Speaker } from '../port.ts';
 import { parsedJson } from '../../lib/defined.ts';
 
-/** The text fields of a message for Slack. No mention of a person or group can form in them. */
+/** The text fields of a message for Slack. No mention of a person or group can form in the text. */
 export type Wording = { readonly text: string; readonly blocks?: readonly object[]; readonly username?: string };
 
 /** `isCustomized`: agents may post under their own names. `hasBlocks`: the message may have blocks. */
 type WordingOptions = {
   readonly isCustomized: boolean;
   readonly hasBlocks: boolean;
-  /** Whether the message goes to a thread. Slack has no slash commands there, so they are written with "!". */
+  /** Whether the message goes to a thread. Threads have no slash commands, so commands are written with "!". */
   readonly isThread: boolean;
 };
 
@@ -66,7 +66,7 @@ export function buttonValue({ line, drawnFor, opens }: Pick<CardButton, 'line' |
   return JSON.stringify({ line, drawnFor, ...(isForm ? { opens: opens.what } : {}) });
 }
 
-/** Parses a button's value; `null` when Conch did not write it. */
+/** Parses a button's value; `null` for a text that is no such value, or a line of more than 500 UTF-16 units. */
 export function readButtonValue(text: string): ButtonValue | null {
   return parsedJson(text, valueSchema);
 }
@@ -78,7 +78,7 @@ const valueSchema = z.object({
   opens: z.enum(['reason', 'form', 'rule']).optional(),
 });
 
-/** Returns the time left in rounded words, because the card is not updated every second. `ms` is in milliseconds. */
+/** Returns a time in rounded words, because the card is not updated every second: "about 2 min left". */
 export function roughlyLeft(ms: number): string {
   const minutes = Math.round(ms / 60_000);
   if (minutes < 1) return 'less than a minute left';
@@ -95,10 +95,10 @@ const TEXT_LIMIT = 39_000;
 const BLOCK_LIMIT = 12_000;
 /** The longest text of a section, in UTF-16 units, with room below Slack's limit of 3,000. */
 export const SECTION_LIMIT = 2_900;
-/** A longer draft shows only its end. UTF-16 units. */
+/** The longest draft, in UTF-16 units. Of a longer draft only the end is shown. */
 const DRAFT_LIMIT = 3_500;
 
-/** Returns the blocks of a message; none when its Markdown is too long for one block. */
+/** Returns the blocks of a message. Cuts a card to one section. Returns none for other Markdown above 12,000 units. */
 function blocksOf({ kind, buttons }: Content, named: string): readonly object[] {
   if (kind === 'card') {
     const shown = clipped(inertText(named), SECTION_LIMIT);
@@ -165,7 +165,7 @@ function plainButton(button: CardButton, index: number): object {
   };
 }
 
-/** Returns the end of a long draft, from the start of a line if that loses less than half. */
+/** Returns the end of a draft above `DRAFT_LIMIT`. Begins at the start of a line if less than half is lost by that. */
 function newest(text: string): string {
   if (text.length <= DRAFT_LIMIT) return text;
   const end = text.slice(-DRAFT_LIMIT).replace(/^[\uDC00-\uDFFF]/, '');
@@ -182,7 +182,7 @@ export function inertMarkdown(text: string): string {
   return rewritten(text, { code: inertCode, words: inertWords, paragraph: openly });
 }
 
-/** Escapes text for Slack fields other than the markdown block. No mention can form in it. */
+/** Escapes text for Slack fields other than the markdown block. No mention can form in the result. */
 function inertText(text: string): string {
   return escaped(rewritten(text, { words: withoutBroadcasts }));
 }

@@ -47,9 +47,10 @@ type EventsPorts = MessageContext &
 /** Handles the payloads that Slack sends. */
 export type Events = {
   /**
-   * Acknowledges a message, an edit, a deletion, and the command of a reaction or of Slack's Stop button once it is
-   * durable, and a form within 2.3 s. Acknowledges a click or slash command at once. Unknown payloads are acknowledged,
-   * too: otherwise Slack would send them again. Rejects when Slack must send the payload again.
+   * Acknowledges a message, an edit or a deletion once it is durable. Acknowledges the command of a reaction or of
+   * Slack's Stop button likewise, but after 2 s at most; a form after 2.3 s at most; a click or slash command at once.
+   * Acknowledges unknown payloads, too: otherwise Slack would send them again. Rejects when Slack must send the payload
+   * again.
    */
   readonly take: (body: unknown, ack: Ack) => Promise<void>;
   stop(): void;
@@ -141,7 +142,7 @@ async function takeSaid(ports: EventsPorts, message: Said): Promise<void> {
   void ports.interactions.typed({ user: message.by, line, at: message, floor: found.channel });
 }
 
-/** Opens the floor of the message's thread if that is needed, then converts the message. */
+/** Opens the floor of the message's thread if that floor is missing, then converts the message. */
 async function withFloor(ports: EventsPorts, message: Said, found: MessageLocation): ReturnType<typeof toHumanMessage> {
   const opens = threadAt(message, found);
   if (opens !== null) await ports.intake.thread(opens);
@@ -198,7 +199,7 @@ async function takeStopped(ports: EventsPorts, { at, user }: Extract<Local, { ki
   await shortly(ports, ports.interactions.typed({ user, line: '/stop', at: floor === own ? channel : at, floor }));
 }
 
-/** Runs the command that a person's reaction means. Slack's event does not name the thread of the message. */
+/** Runs the command that a person's reaction means. Ignores bots. Slack's event names no thread of the message. */
 async function takeReaction(
   ports: EventsPorts,
   { channel, ts, user, meaning }: Extract<Local, { kind: 'reacted' }>,

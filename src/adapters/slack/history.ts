@@ -60,8 +60,8 @@ async function standOf(ports: HistoryPorts, channel: ChannelId): Promise<Positio
 }
 
 /**
- * Reads a channel's own messages, and the new replies under at most 50 messages of the same pages, also older ones.
- * Leaves out threads that are ignored, or have an open floor of their own. The thread limit is reported as a gap.
+ * Reads a channel's messages after `oldest`, and the replies after `oldest` under at most 50 messages of the same
+ * pages. Leaves out threads that are ignored, or have an open floor of their own. The thread limit is reported as a gap.
  */
 async function channelSince(ports: HistoryPorts, channel: ChannelId, oldest: string): Promise<Read> {
   const own = platformChannel(channel).channel;
@@ -87,7 +87,10 @@ async function channelSince(ports: HistoryPorts, channel: ChannelId, oldest: str
   return { messages: read, gap: [...new Set(gaps.filter((one) => one !== null))].join('; ') || null };
 }
 
-/** Returns messages and changes oldest first, each message once. Messages of other floors go straight to the intake. */
+/**
+ * Returns messages after the mark and their edits, oldest first, each message once. Messages of other floors go
+ * straight to the intake.
+ */
 async function sorted(
   ports: HistoryPorts,
   channel: ChannelId,

@@ -35,8 +35,8 @@ export type Interactions = {
    */
   take(body: unknown, ack: Ack): Promise<boolean>;
   /**
-   * Runs a command line that a person wrote as a message, or that a reaction or Slack's Stop button means. Resolves when
-   * the command is stored or has failed. Never rejects.
+   * Runs a command line that a person wrote as a message, or that a reaction or Slack's Stop button means. Resolves
+   * when the command is stored or has failed. Never rejects.
    */
   typed(command: Typed): Promise<void>;
   /** Answers a person who wrote to the app in a channel without a floor. */
@@ -156,8 +156,9 @@ type Pressed = {
 };
 
 /**
- * Opens the form of a pressed button. Resolves with `false` when the button opens no form, or its request has ended,
- * or Slack cannot draw the form. Slack accepts a form only within 3 s after the click.
+ * Opens the form of a pressed button, or answers that Slack did not show the form. Resolves with `false` for a button
+ * without a form. Also for a rule or question whose request has ended, or whose fields Slack cannot draw. Slack accepts
+ * a form only within 3 s after the click.
  */
 async function openPressed(ports: CommandPorts, pressed: Pressed): Promise<boolean> {
   const { opens, line } = pressed.meant;
@@ -295,7 +296,7 @@ const SECONDS = {
   max_value: '86400',
 };
 
-/** Returns the settings form. Each field is named after the command that it stands for. */
+/** Returns the settings form. Each field has the name of its command: "mode" is for `/floor mode`. */
 function settingsForm(view: FloorView): Form {
   const modes = INTERRUPT_MODES.map((mode) => ({ value: mode, label: `${mode}: ${MODES[mode].summary}` }));
   const orders = ORDERS.map((order) => ({ value: order, label: `${order}: ${POLICIES[order].summary}` }));
@@ -447,7 +448,7 @@ function errorText(words: string): string {
   return clipped(inSlackWords(words, false), ERROR_LENGTH);
 }
 
-/** Runs one command for each setting that differs from the current one. */
+/** Runs one command for each setting that differs from the current one. Seconds to add are a setting, too. */
 async function takeSettings(ports: CommandPorts, { kept, asker, filled, ack }: Sent): Promise<void> {
   const view = ports.queries.view(kept.floor);
   const now: FilledForm = { mode: view?.mode ?? '', order: view?.order ?? '', extend: '' };

@@ -19,7 +19,7 @@ type MessageClientPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly web: WebClient;
   readonly self: Self;
   readonly queries: Pick<FloorQueries, 'agents'>;
-  /** `status`: show who is writing. `agentSessions`: the app is an agent for Slack, with sessions and a Stop button. */
+  /** `status`: show who is writing. `agentSessions`: the app is an agent at Slack, with sessions and a Stop button. */
   readonly settings: Pick<SlackSettings, 'status' | 'agentSessions'>;
 };
 
@@ -31,7 +31,7 @@ export type SlackMessageClient = MessageClient & {
 
 /**
  * Slack allows about one message per second in a channel, and about 50 edits per minute. Drafts and cards get 40 of
- * them. The other edits are for finished drafts and closed questions.
+ * these edits. The other edits are for finished drafts and closed questions. Slack gets no files.
  */
 const LIMITS = { postGapMs: 1_000, editsPerMinute: 40, fileAbove: null, timeLeftEveryMs: 30_000 } as const;
 
@@ -225,7 +225,7 @@ type Found = z.infer<typeof foundSchema>;
 
 /**
  * Returns Conch's messages in a range, oldest first. Slack pages channels from the newest message, threads from the
- * oldest. Rejects with a `ChatError` when 15 pages are not enough.
+ * oldest. Rejects as `refused` when 15 pages are not enough.
  */
 async function ownMessages(
   { web, self }: Pick<MessageClientPorts, 'web' | 'self'>,
@@ -287,7 +287,7 @@ const AFTER_POST_MS = 2_000;
 const STATUS = 'assistant.threads.setStatus';
 const SESSION = 'agents.sessions.setStatus';
 
-/** Error codes after which a method is not tried again. */
+/** Error codes after which a method is not called again until the next start. */
 const USELESS = new Set([
   'unknown_method',
   'missing_scope',
@@ -312,7 +312,7 @@ type Line = {
 
 /**
  * Shows in threads and direct messages who is writing, and keeps the agent sessions of Slack's threads up to date. In
- * a direct message, the status is below the newest message that got a receipt. Never throws.
+ * a direct message, a status begins below the newest message that got a receipt. Never throws.
  */
 class Statuses {
   readonly #ports: MessageClientPorts;
@@ -336,7 +336,7 @@ class Statuses {
     if (view.condition === 'resting' && line.writer === null) this.#lines.delete(channel);
   }
 
-  /** Remembers the newest message of a person in a direct message. The next status to begin is shown below it. */
+  /** Remembers the newest message of a direct message that got a receipt. The next status begins below that message. */
   anchor(channel: ChannelId, message: MessageId): void {
     const { ts } = platformMessage(message);
     if (ts > (this.#newest.get(channel) ?? '')) this.#newest.set(channel, ts);

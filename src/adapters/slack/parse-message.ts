@@ -22,7 +22,7 @@ export type Said = SlackLocation & {
   readonly author: Author;
   /** The user's id; without a user, the bot's id; without both, "webhook". */
   readonly by: string;
-  /** The name that the message gives its author, if any. Otherwise the user's name is looked up. */
+  /** The name that the message gives its author; `null` for none. The user's name is then looked up. */
   readonly name: string | null;
   /** The author's own words. Without words, the text of attachments that are not forwarded messages. */
   readonly text: string;
@@ -111,7 +111,10 @@ export const SUBTYPES: ReadonlySet<string> = new Set([
   'bot_message',
 ]);
 
-/** Whether Conch wrote a message. Any app can write Conch's metadata, so it decides only where all ids are missing. */
+/**
+ * Whether Conch wrote a message. Any app can write Conch's metadata, so metadata decides only when the message has no id
+ * of a user, bot or app.
+ */
 export function isOwn(message: SlackMessage, self: Self): boolean {
   const { user, bot_id: bot } = message;
   const app = message.app_id ?? message.bot_profile?.app_id ?? null;

@@ -78,7 +78,7 @@ function scopes(granted: Bot['scopes'], { settings }: SetupOptions): readonly Ch
 
 /**
  * Compares this machine's clock with Slack's: more than 60 s apart is a warning. Slack signs requests and orders
- * messages by its own clock. Returns nothing without a date.
+ * messages by its own clock. Returns no result without a date.
  */
 function clockFindings(date: string | undefined, clock: Clock): readonly CheckResult[] {
   const at = date === undefined ? Number.NaN : Date.parse(date);
