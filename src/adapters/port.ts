@@ -82,7 +82,7 @@ export type History = {
   readonly mark?: Position;
 };
 
-/** A place in a channel's history. */
+/** A place in a channel's history: the id of a message, and the key that sorts the messages. */
 export type Position = { readonly id: MessageId; readonly order: string };
 
 /** A person or program, as the platform authenticated it. */
@@ -97,8 +97,8 @@ export type Principal = {
 
 /**
  * Takes messages, commands and connection changes from adapters. The promises of `message`, `amend` and `command`
- * resolve once the change is durable. An adapter may report only its own channels; a report for another channel throws.
- * An adapter that oversees all may run commands for any channel.
+ * resolve once the change is durable. An adapter may report only its own channels; a report for another channel throws
+ * or rejects. An adapter that oversees all may run commands for any channel.
  */
 export type Intake = {
   message(message: HumanMessage): Promise<void>;
@@ -176,7 +176,7 @@ export function reactionKind(emoji: string): ReactionKind | null {
 /** The command line that a reaction means, and the line's channel. `drawnFor`: the question that the line answers. */
 export type Meant = { readonly channel: ChannelId; readonly line: string; readonly drawnFor?: string };
 
-/** A channel and its settings, as adapters know them. */
+/** A channel or thread with a floor of its own, and the settings that adapters need. */
 export type Place = {
   readonly id: ChannelId;
   readonly name: string;
@@ -226,7 +226,7 @@ export type FloorQueries = {
   turns(channel: ChannelId, limit: number): readonly TurnRecord[];
   journal(channel: ChannelId, limit: number, before?: number): readonly JournalEntry[];
   lines(channel: ChannelId, limit: number): readonly Line[];
-  /** The thread for the holder's text, where threads share the channel's floor; `null` for the channel itself. */
+  /** The thread for the holder's next text, where threads share the channel's floor; `null`: the channel itself. */
   thread(channel: ChannelId): ChannelId | null;
 };
 
@@ -243,7 +243,7 @@ export type ChatAdapter = {
    */
   start(intake: Intake, queries: FloorQueries): Promise<void>;
   stop(): Promise<void>;
-  /** Resolves with a person's roles, on a platform that does not send them with messages. Never rejects. */
+  /** Resolves with a person's roles, on a platform that sends no roles with messages. Never rejects. */
   rolesOf?(person: string): Promise<readonly string[]>;
   /** Returns a link to a message; `null` when the platform has not told enough to build the link. */
   link?(channel: ChannelId, message: MessageId): string | null;
@@ -256,13 +256,13 @@ export type ChatAdapter = {
   find(channel: ChannelId, post: OutgoingPost): Promise<string | null>;
   /** Changes a post. `gone`: the message was deleted, or the platform no longer allows edits. */
   edit?(channel: ChannelId, platformId: string, text: string): Promise<'changed' | 'gone'>;
-  /** Shows a receipt under a message of the channel, or of a thread that shares its floor. */
+  /** Shows a receipt under a message of the channel, or of a thread that shares the channel's floor. */
   receipt?(channel: ChannelId, message: MessageId, receipt: Receipt): Promise<void>;
   /** Shows text that is still being generated; `null` removes the text. Not durable; failures are not reported. */
   draft?(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void;
   /** Shows a text without storing it. For a platform whose messages are in Conch's own store, which may be full. */
   notice?(channel: ChannelId, text: string): void;
-  /** Opens a thread of a channel. A second call with the same name and key resolves with the same thread, if found. */
+  /** Opens a thread of a channel. A second call with the same name and key resolves with that thread, if found. */
   openThread?(channel: ChannelId, name: string, key: string): Promise<Thread>;
   /** Called when the floor or the crew of a channel changed: redraws the card. Never awaited. */
   card?(channel: ChannelId, view: FloorView): void;
@@ -295,7 +295,7 @@ export type AdapterParts = {
   readonly memory: Memory;
   readonly intake: Intake;
   readonly queries: FloorQueries;
-  /** Aborts all waiting. */
+  /** Aborted when the adapter stops: ends all waiting. */
   readonly signal: AbortSignal;
 };
 

@@ -45,7 +45,7 @@ const WORK_INTERVAL_MS = 10_000;
 const MOST_BELOW = 10;
 /** On a platform that counts down itself, a deadline that changes by fewer milliseconds causes no edit. */
 const DEADLINE_MS = 10_000;
-/** How long a card waits after a turn, in milliseconds. Until then, the turn's last text may still come for posting. */
+/** How long a card waits after the floor became free, in milliseconds: the turn's last text may still be posted. */
 const HANDED_OVER_MS = 1_000;
 const AGAIN = { firstMs: 5_000, longestMs: 60_000 };
 /** How long to wait after a channel refused the card, in milliseconds. Ends early when the channel takes messages. */

@@ -15,8 +15,7 @@ const WAITING_LIMIT = 500;
 const AGAIN = { firstMs: 250, longestMs: 15_000 };
 
 /**
- * Carries out people's messages, edits, deletions and reactions in order, one at a time per channel. Retries each until
- * it is stored.
+ * Carries out the incoming events of each channel in order, one at a time. Retries each event until it is stored.
  */
 export type InboundQueue = {
   /** Returns whether the channel's queue has room. */

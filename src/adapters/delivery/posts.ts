@@ -204,7 +204,7 @@ const PLACES_KEPT = 10_000;
  */
 export class Posts {
   readonly #ports: PostsPorts;
-  /** The newest post of each channel and thread. */
+  /** The newest post that this process sent or found, by channel or thread. */
   readonly #newest = new BoundedMap<ChannelId, MessageId>(PLACES_KEPT);
   /**
    * Drafts that a post may have replaced, by outbox id. The edit failed or its answer was lost, so the retry edits the
@@ -337,8 +337,8 @@ export function unlessRefused(error: unknown): null {
 }
 
 /**
- * Returns `null` for a thread that is gone. Throws any other error. A refusal is thrown without its cause, by which the
- * channel could be closed.
+ * Returns `null` for a thread that is gone. Throws any other error. A refusal is thrown without its cause, because the
+ * cause would count as a refusal by the channel.
  */
 function unlessGone(error: unknown): null {
   if (!(error instanceof ChatError) || error.fault !== 'refused') throw error;

@@ -31,7 +31,7 @@ export class RateLimits {
     return Math.max(0, (this.#places.get(placeOf(channel)) ?? 0) - this.#ports.clock.now());
   }
 
-  /** Sends a message after the channel's wait. After `stop` it is sent at once. */
+  /** Sends a message after the channel's wait. After `stop`, sends the message at once. */
   async send(channel: ChannelId, content: Content): Promise<MessageId> {
     const { client, timers } = this.#ports;
     const waitMs = this.wait(channel);
@@ -102,7 +102,7 @@ export class RateLimits {
   }
 }
 
-/** Threads share the limit of their channel. */
+/** Returns the key of a limit: the channel's id. Threads share the limit of their channel. */
 function placeOf(channel: ChannelId): string {
   return channel.split('/', 1)[0] ?? channel;
 }

@@ -31,7 +31,7 @@ const RESOLVED = '✅ Conch can write again.';
 
 /**
  * Warns people when the store cannot be written. Each channel gets one message, sent directly, because the outbox is in
- * the store. A test write is retried until it succeeds; then the messages say so.
+ * the store. A test write is retried until it succeeds; then each message is changed to `RESOLVED`.
  */
 export class StoreHealth {
   readonly #ports: StoreHealthPorts;

@@ -249,7 +249,7 @@ function nonceOf(outboxId: string): string {
   return createHash('sha256').update(outboxId).digest('base64url').slice(0, 24);
 }
 
-/** Returns whether a webhook was deleted or its token is invalid, by the error. True also for an unknown message. */
+/** Returns whether an error means that a webhook is gone or its token invalid. True also for an unknown message. */
 function isLost(error: unknown): boolean {
   const answer = rejectionOf(error);
   if (answer === null) return false;

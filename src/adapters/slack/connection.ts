@@ -28,7 +28,7 @@ type ConnectionPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly signal: AbortSignal;
   /** Handles a payload and acknowledges it. Rejects when Slack must send the payload again. */
   readonly take: (body: unknown, ack: Ack) => Promise<void>;
-  /** Called when no connection is left. */
+  /** Called when no socket is left. */
   readonly lost: () => void;
   /** Called when connections work again after an outage, and when one of several was lost: events may be missing. */
   readonly back: () => void;
@@ -38,7 +38,10 @@ type ConnectionPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
 
 /** The connection that receives Slack's events. */
 export type Connection = {
-  /** Resolves when events come in. Rejects with an `AdapterError` when they never will, or when stopped before. */
+  /**
+   * Resolves when events come in. Rejects with an `AdapterError` when they never will, and with another error when
+   * `stop` comes first.
+   */
   start(): Promise<void>;
   stop(): Promise<void>;
 };

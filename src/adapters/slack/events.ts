@@ -47,9 +47,9 @@ type EventsPorts = MessageContext &
 /** Handles the payloads that Slack sends. */
 export type Events = {
   /**
-   * Acknowledges a message, an edit or a deletion once it is durable. Acknowledges the command of a reaction or of
-   * Slack's Stop button likewise, but after 2 s at most; a form after 2.3 s at most; a click or slash command at once.
-   * Acknowledges unknown payloads, too: otherwise Slack would send them again. Rejects when Slack must send the payload
+   * Acknowledges a message, an edit or a deletion once it is durable. Waits at most 2 s for the command of a reaction
+   * or of Slack's Stop button, and at most 2.3 s for a form. Acknowledges a click or slash command at once. Unknown
+   * payloads are acknowledged, too: otherwise Slack would send them again. Rejects when Slack must send the payload
    * again.
    */
   readonly take: (body: unknown, ack: Ack) => Promise<void>;

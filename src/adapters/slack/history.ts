@@ -60,8 +60,8 @@ async function standOf(ports: HistoryPorts, channel: ChannelId): Promise<Positio
 }
 
 /**
- * Reads a channel's messages after `oldest`, and the replies after `oldest` under at most 50 messages of the same
- * pages. Leaves out threads that are ignored, or have an open floor of their own. The thread limit is reported as a gap.
+ * Reads a channel's messages after `oldest`, and new replies under at most 50 messages of the same pages. Leaves
+ * out threads that are ignored, or have an open floor of their own. The thread limit is reported as a gap.
  */
 async function channelSince(ports: HistoryPorts, channel: ChannelId, oldest: string): Promise<Read> {
   const own = platformChannel(channel).channel;

@@ -31,7 +31,7 @@ export type SlackMessageClient = MessageClient & {
 
 /**
  * Slack allows about one message per second in a channel, and about 50 edits per minute. Drafts and cards get 40 of
- * these edits. The other edits are for finished drafts and closed questions. Slack gets no files.
+ * these edits. The other edits are for finished drafts and closed questions.
  */
 const LIMITS = { postGapMs: 1_000, editsPerMinute: 40, fileAbove: null, timeLeftEveryMs: 30_000 } as const;
 

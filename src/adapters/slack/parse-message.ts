@@ -112,8 +112,8 @@ export const SUBTYPES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Whether Conch wrote a message. Any app can write Conch's metadata, so metadata decides only when the message has no id
- * of a user, bot or app.
+ * Whether Conch wrote a message. Any app can write Conch's metadata, so metadata decides only when the message has no
+ * id of a user, bot or app.
  */
 export function isOwn(message: SlackMessage, self: Self): boolean {
   const { user, bot_id: bot } = message;
