@@ -33,6 +33,7 @@ export type Capabilities = {
 /** The author of a post: an agent under its own name, or Conch itself (`null`). */
 export type Speaker = { readonly id: AgentId; readonly name: string; readonly avatar: string | null } | null;
 
+/** A post that an adapter sends or searches. */
 export type OutgoingPost = {
   readonly outboxId: string;
   readonly speaker: Speaker;

@@ -243,7 +243,7 @@ const SCAN_GAP_MS = 3_000;
 const DOUBT = '\n(possible repeat)';
 
 /**
- * Delivers posts, announcements and receipts to their channel's platform. Each attempt resolves with a settlement;
+ * Delivers posts, announcements and receipts to their channel's platform. Each attempt resolves with a settlement, or
  * rejects with an error that is no `ChatError`. The outbox does the retries.
  */
 export function createOutboxSender(ports: OutboxSenderPorts): Carrier<Effect> {

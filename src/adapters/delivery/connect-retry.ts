@@ -6,7 +6,7 @@ import { AdapterError } from '../port.ts';
 /** Backoff between calls to a platform that cannot be reached. */
 export const CONNECT_RETRY = { firstMs: 1_000, longestMs: 60_000 };
 
-/** Dependencies of the retries. Aborting the signal ends them. */
+/** Dependencies of the retries. Aborting the signal ends the retries. */
 type ConnectPorts = { readonly timers: Timers; readonly log: Logger; readonly signal: AbortSignal };
 
 /** Judges a failure. Returns an error when a retry is pointless, else the minimum wait in milliseconds. */
@@ -15,7 +15,7 @@ export type Judgement = (error: unknown) => Error | number;
 /**
  * Creates a retry for one platform. The retry repeats work until the work succeeds, rejects with an `AdapterError`, or
  * the judgement returns an error. Waits 1 s, doubling to 60 s, or longer by the judgement. Logs each failure before a
- * wait. Rejects with that error, or with the signal's reason.
+ * wait. Rejects with the `AdapterError`, the judgement's error, or the signal's reason.
  */
 export function createConnectRetry(platform: string, ports: ConnectPorts) {
   return <T>(work: () => Promise<T>, judge: Judgement): Promise<T> =>

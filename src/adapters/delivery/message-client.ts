@@ -61,11 +61,14 @@ export type MessageClient = {
   send(channel: ChannelId, content: Content): Promise<MessageId>;
   /** `gone`: the message was deleted, or can no longer be changed. */
   change(message: MessageRef, content: Content): Promise<'changed' | 'gone'>;
-  /** Resolves also when the message is gone, or when the platform no longer lets Conch remove it. */
+  /** Deletes a message. Resolves also when the message is gone, or when Slack no longer allows the deletion. */
   remove(message: MessageRef): Promise<void>;
   /** Returns Conch's own messages, oldest first. Rejects as `refused` when the range is too long to read whole. */
   own(channel: ChannelId, range: HistoryRange): Promise<readonly OwnMessage[]>;
-  /** Adds or removes a receipt. Resolves also when nothing has to change, or when the message is gone. */
+  /**
+   * Adds or removes a receipt. Resolves also when nothing has to change, when the message is gone, or when Discord
+   * never allows the reaction.
+   */
   react(message: MessageRef, receipt: Receipt, on: boolean): Promise<void>;
   /** Returns the receipts that Conch has added to a message. */
   receipts(message: MessageRef): Promise<readonly Receipt[]>;

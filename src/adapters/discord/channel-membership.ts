@@ -11,6 +11,7 @@ import { memberSchema } from './parse-message.ts';
 import { describe, isThread, channelSchema as placeSchema } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
 
+/** Dependencies of `ChannelMembership`. */
 export type ChannelMembershipPorts = Pick<ChannelAccessPorts, 'intake' | 'reopened' | 'timers' | 'signal' | 'log'> & {
   readonly read: Reader;
   readonly places: Places;

@@ -51,6 +51,7 @@ export function createClient(options: {
   }).setToken(token);
 }
 
+/** One request to Discord for a channel. */
 export type Call = {
   readonly method: 'get' | 'post' | 'patch' | 'put' | 'delete';
   readonly route: `/${string}`;
@@ -253,6 +254,7 @@ export function rejectionOf(error: unknown): Rejection | null {
   return error instanceof ChatError && error.cause instanceof Rejection ? error.cause : null;
 }
 
+/** Returns whether Discord answered that it does not know the message, such as a deleted one. */
 export function isUnknownMessage(error: unknown): boolean {
   return rejectionOf(error)?.code === CODES.unknownMessage;
 }

@@ -101,8 +101,8 @@ export function choicesFor(given: Given, known: Completable): readonly OptionCho
 }
 
 /**
- * Registers the commands in a guild, unless the same ones are registered already. Resolves with true when it wrote.
- * Rejects with a `ChatError`.
+ * Registers the commands in a guild. Resolves with false when the same commands were registered already. Rejects with a
+ * `ChatError`.
  */
 export async function registerCommands(at: {
   readonly calls: Calls;

@@ -128,10 +128,10 @@ export function readCustomId(text: string): PressedButton | null {
 /** A button that a person pressed. */
 export type PressedButton = { readonly line: string; readonly drawnFor: string; readonly opens?: ButtonOpens['what'] };
 
-/** The letter in the ids of buttons under announcements. It tells them from a card's buttons. */
+/** The letter in the ids of buttons under announcements. Ids of a card's buttons have another character there. */
 const NOTICE = 'a';
 
-/** Returns whether the id is of a button of Conch without the letter `NOTICE`. In channels, only cards have such. */
+/** Returns whether a button's id marks its message as a card: an id of Conch without the letter `NOTICE`. */
 export function isCardButton(id: string): boolean {
   return ID.exec(id) !== null && ID.exec(id)?.[1] !== NOTICE;
 }

@@ -26,6 +26,7 @@ import type { MessageContext, MessagePayload } from './parse-message.ts';
 import { channelSchema, isThread, snowflakeSchema } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
 
+/** Dependencies of the event handling. */
 export type EventsPorts = Pick<AdapterParts, 'intake' | 'log'> & {
   readonly places: Places;
   readonly inbound: InboundQueue;
@@ -123,7 +124,7 @@ const EVENTS: ReadonlyMap<string, Listener> = new Map([
   ),
 ]);
 
-/** Takes a reaction that can mean a command. Ignores other reactions, those of programs, and those without a floor. */
+/** Takes a person's reaction that can mean a command, in a channel with a floor. Ignores all other reactions. */
 function takeReaction(
   here: EventContext,
   { channel_id: channel, ...reaction }: z.infer<typeof reactionSchema>,

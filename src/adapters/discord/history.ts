@@ -14,6 +14,7 @@ import type { MessageContext, MessagePayload } from './parse-message.ts';
 import { channelSchema, snowflakeSchema } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
 
+/** Dependencies of reading the history. */
 export type HistoryPorts = Pick<AdapterParts, 'queries' | 'log'> & {
   readonly read: Reader;
   readonly places: Pick<Places, 'learn' | 'guildOf' | 'resolve'>;

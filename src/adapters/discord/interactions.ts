@@ -50,6 +50,7 @@ export type Interactions = {
   unplaced(message: MessagePayload): void;
 };
 
+/** Returns the handlers of commands, buttons, forms and reactions. */
 export function createInteractions(ports: InteractionPorts): Interactions {
   const deliveries = createDeduplicator(ports.clock);
   const desk: Desk = {

@@ -18,6 +18,7 @@ import { avatarUrlOf, sameName, usernameOf } from './identity.ts';
 import type { Webhook, Webhooks } from './identity.ts';
 import type { Logger } from 'pino';
 
+/** Dependencies of the message client. */
 export type MessageClientPorts = {
   readonly calls: Calls;
   readonly locate: Places['locate'];

@@ -67,6 +67,7 @@ export const messageSchema = writtenSchema
   .extend(secondarySchema.shape)
   .extend({ id: snowflakeSchema, channel_id: snowflakeSchema, type: z.int() });
 
+/** A parsed message of Discord. */
 export type MessagePayload = z.infer<typeof messageSchema>;
 
 /** A MESSAGE_UPDATE with a time of editing. Discord's own updates of unedited messages, to add embeds, do not match. */
@@ -76,7 +77,9 @@ export const editSchema = messageSchema.extend({
   edited_timestamp: z.string(),
 });
 
+/** The payload of MESSAGE_DELETE: one deleted message. */
 export const deletedSchema = z.object({ id: snowflakeSchema, channel_id: snowflakeSchema });
+/** The payload of MESSAGE_DELETE_BULK: several deleted messages of one channel. */
 export const bulkDeletedSchema = z.object({ ids: z.array(snowflakeSchema), channel_id: snowflakeSchema });
 
 /** Facts about the bot and its agents that parsing a message needs. */

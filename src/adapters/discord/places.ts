@@ -26,6 +26,7 @@ export const channelSchema = z.object({
     .catch(null),
 });
 
+/** A parsed channel or thread of Discord. */
 export type ChannelPayload = z.infer<typeof channelSchema>;
 
 /** The location of a floor on Discord. Webhooks and permissions belong to the channel, not to its threads. */
@@ -113,6 +114,7 @@ export function createPlaces(ports: {
   };
 }
 
+/** Returns whether Discord's channel type is one of the three kinds of threads. */
 export function isThread(channel: Pick<ChannelPayload, 'type'>): boolean {
   return THREADS.has(channel.type);
 }
