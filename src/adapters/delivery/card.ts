@@ -230,7 +230,7 @@ export function fitting(groups: readonly (readonly CardButton[])[], room: number
   return all;
 }
 
-/** Returns the open questions whose whole text is in the channel. Only these get buttons. */
+/** Returns the questions that can be answered: the open ones whose whole text is in the channel. */
 function shownOn(view: FloorView): readonly FloorQuestion[] {
   return askedOn(view).filter(({ question }) => question.shown);
 }

@@ -47,7 +47,7 @@ export type AdapterOptions = Pick<AdapterParts, 'clock' | 'timers' | 'log' | 'me
 /** What the Slack adapter can do. */
 export const CAPABILITIES: Capabilities = {
   textLimit: 3_800,
-  // The answer replaces a question in one message. So an open question may fill almost a whole markdown block (12,000).
+  // A closed question is edited into a short text. So an open question may fill almost a whole markdown block (12,000).
   questionLimit: 11_000,
   idempotentPosts: false,
   fileAbove: null,
