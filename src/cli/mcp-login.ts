@@ -28,7 +28,7 @@ type LoginCallPorts = LoginPorts & {
   readonly err: (text: string) => void;
   /** Typed or pasted lines. */
   readonly lines: AsyncIterable<string>;
-  /** When aborted, a login stops waiting for the browser and fails. */
+  /** When aborted, a login fails at once and stores nothing. */
   readonly signal: AbortSignal;
 };
 
@@ -66,7 +66,7 @@ function missing(id: string, config: McpServerConfig | undefined, mcp: Config['m
 
 async function login(place: Place, ports: LoginCallPorts): Promise<ExitCode> {
   const { id, url, oauth, headers } = place;
-  const { store, timers, out } = ports;
+  const { store, timers, out, signal } = ports;
   const header = Object.keys(headers).find((name) => name.toLowerCase() === 'authorization');
   if (header !== undefined) {
     return failed(
@@ -79,12 +79,14 @@ async function login(place: Place, ports: LoginCallPorts): Promise<ExitCode> {
   const browser = await expectBrowser(oauth?.callbackPort ?? 0, ports);
   try {
     const { redirectUrl } = browser;
-    const signIn = await beginSignIn({ ...place, redirectUrl, earlier: earlierOf(place, store) });
+    const order = { ...place, redirectUrl, earlier: earlierOf(place, store), signal };
+    const signIn = await orStopped(beginSignIn(order), signal);
     out(invitation(place, signIn));
     const { answer, tell } = await firstAnswer(signIn, browser, ports);
     try {
-      const made = await signIn.finish(answer, now(ports));
-      const unsaved = await store.alone(url, timers, async () => store.save(made));
+      const made = await orStopped(signIn.finish(answer, now(ports)), signal);
+      const save = async () => (signal.aborted ? null : store.save(made));
+      const unsaved = await orStopped(store.alone(url, timers, save), signal);
       if (unsaved !== null) throw unsaved;
       tell('Conch is signed in. You can close this page.\n');
       out(`${id}: ${wordsOf(made)}. A running Conch uses it from its next call on.\n`);
@@ -96,6 +98,15 @@ async function login(place: Place, ports: LoginCallPorts): Promise<ExitCode> {
   } finally {
     browser.close();
   }
+}
+
+/** The result of a step. Rejects with a `LoginError` as soon as the signal is aborted. */
+async function orStopped<T>(step: Promise<T>, signal: AbortSignal): Promise<T> {
+  const stopped = Promise.withResolvers<never>();
+  const end = (): void => stopped.reject(new LoginError('the login was stopped'));
+  signal.addEventListener('abort', end, { once: true });
+  if (signal.aborted) end();
+  return await Promise.race([step, stopped.promise]).finally(() => signal.removeEventListener('abort', end));
 }
 
 async function logout({ id, url }: Place, { store, timers, out }: LoginCallPorts): Promise<ExitCode> {

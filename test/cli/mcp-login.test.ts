@@ -1,4 +1,6 @@
 import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -216,6 +218,23 @@ describe('conch mcp login', () => {
     await address;
     ended.end();
     expect(await code).toBe(10);
+  });
+
+  test('ends at once, and stores nothing, when it is aborted while a service does not answer', async () => {
+    const early = await terminal();
+    const silent = createServer();
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    closing.push(() => silent.close().closeAllConnections());
+    const silentAt = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const requested = () => new Promise((resolve) => silent.once('request', resolve));
+    early.rig.faults.signedInBy = silentAt;
+    const first = requested();
+    const code = early.run({ verb: 'mcp login', server: 'web' });
+    await first;
+    early.end();
+    expect(await code).toBe(10);
+    expect(early.text()).toContain('the login was stopped');
+    expect(early.read()).toBeNull();
   });
 
   test.each([

@@ -35,6 +35,8 @@ type SignInOrder = {
   readonly redirectUrl: string;
   /** The former login; `null` for none. */
   readonly earlier: Login | null;
+  /** When aborted, requests under way end. */
+  readonly signal?: AbortSignal;
 };
 
 /** A sign-in in a browser. */
@@ -87,7 +89,7 @@ const PASSING: ReadonlySet<string> = new Set([
 
 async function begin(order: SignInOrder): Promise<SignIn> {
   const { url, redirectUrl } = order;
-  const fetchFn = safeFetch(url);
+  const fetchFn = safeFetch(url, order.signal);
   const { scope: challenged, ...where } = await challengeOf(url, fetchFn);
   const info = await discoverOAuthServerInfo(url, { ...where, fetchFn });
   const { authorizationServerUrl: authorizationServer, authorizationServerMetadata: metadata } = info;
@@ -223,11 +225,11 @@ function tokensOf(made: OAuthTokens, asked: string | null, at: Instant): NonNull
  * Returns a `fetch` with a timeout of 30 s for TLS addresses of other machines. For a server on this machine, addresses
  * of this machine are allowed too, with or without TLS. Rejects with a `LoginError` for other addresses.
  */
-function safeFetch(server: string): FetchLike {
+function safeFetch(server: string, ends?: AbortSignal): FetchLike {
   return async (url, init) => {
     assertSafe(new URL(url), server);
     const limit = AbortSignal.timeout(LIMIT_MS);
-    const signal = init?.signal == null ? limit : AbortSignal.any([init.signal, limit]);
+    const signal = AbortSignal.any([limit, init?.signal ?? limit, ends ?? limit]);
     return await limitedFetch(url, { ...init, signal });
   };
 }
