@@ -34,7 +34,7 @@ export function isEnvironmental(error: unknown): boolean {
   );
 }
 
-/** True when the disk is full or another process uses the database, so that a later attempt may succeed. */
+/** True for a `StoreError` about a full disk or a database in use by another process: a later attempt may succeed. */
 export function willPass(error: unknown): error is StoreError & { readonly code: 'full' | 'locked' } {
   return error instanceof StoreError && (error.code === 'full' || error.code === 'locked');
 }

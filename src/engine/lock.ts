@@ -32,7 +32,10 @@ export function lockOf(path: string): string {
   return `${path.replace(/\.db$/u, '')}.lock`;
 }
 
-/** Opens an existing file by SQLite alone: closing another descriptor of it in this process would release the lock. */
+/**
+ * Opens a lock file, and creates it if missing. Only SQLite opens an existing lock file: closing another descriptor of
+ * that file in this process would release the lock.
+ */
 function openLock(path: string, waitMs: number): Database.Database {
   if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));
   try {
@@ -45,8 +48,8 @@ function openLock(path: string, waitMs: number): Database.Database {
 }
 
 /**
- * Checks the lock file once a second. Calls `lost` once when the path names another file, or none: another process
- * could lock a new file at the path. Cancel the timer to stop.
+ * Checks the lock file once a second. Calls `lost` once when the path names another file than at the call, or none:
+ * another process could lock a new file at the path. Cancel the timer to stop.
  */
 export function watchLock(
   path: string,
@@ -70,8 +73,8 @@ function fileAt(path: string): string | null {
 }
 
 /**
- * Locks a token on this machine; `null` when another process uses the token. The token itself is not written. Throws a
- * `StoreError` when another user made the lock file, and this user may not open the file.
+ * Locks a token on this machine. Returns `null` when another process, or an earlier call, holds the lock. The lock
+ * file's name has a hash of the token, not the token. Throws a `StoreError` when this user may not open the lock file.
  */
 export function lockInstance(token: string, folder = tmpdir()): FileLock | null {
   const path = join(folder, `conch-${hash('sha256', token).slice(0, 24)}.lock`);

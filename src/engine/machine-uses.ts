@@ -4,8 +4,8 @@ import type { Instant } from '../lib/time.ts';
 export type Debt = {
   readonly type: 'owe';
   /**
-   * True when the entry is stored. Other entries live in memory only; after a start, the state creates them again if
-   * they still matter.
+   * True when the entry is stored. Other entries live in memory only and are lost with the process. After a start, the
+   * machine makes new ones if they are still needed.
    */
   readonly lasting: boolean;
   /** Where the entry is delivered. The entries of one lane of a channel are delivered in order. */
@@ -15,8 +15,8 @@ export type Debt = {
   readonly effect: unknown;
   readonly texts: readonly (string | null)[];
   /**
-   * The key of an announcement, and how often it was made so far; `null` and 0 for other entries. From the second time
-   * on, the entry edits the announcement's earlier post.
+   * The key of an announcement, and how often it was made, this time included; `null` and 0 for other entries. From the
+   * second time on, the entry edits the announcement's earlier post.
    */
   readonly key: string | null;
   readonly repeats: number;
@@ -42,7 +42,7 @@ export type KnownMessages = { read(id: string): KnownMessage | null };
 
 /** How a machine uses the inbox: refuses commands about messages, and decides the fates of messages. */
 type InboxUse<Command, Fact, Refusal> = {
-  /** Why a command is refused before it is decided; `null` when it is not. */
+  /** Why a command is refused without a decision of the machine; `null` when the machine decides the command. */
   refusal(key: string, command: Command, inbox: KnownMessages): Refusal | null;
   /** The fate that a fact decides for a message, or `null`. */
   fate(fact: Fact): { readonly message: string; readonly fate: unknown } | null;

@@ -41,15 +41,15 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   /** The state after a fact. Throws "impossible: …" when the fact does not fit the state. */
   evolve(state: State, fact: Fact, at: Instant): State;
   /**
-   * The effects of a fact, for the outbox. `state`: after the whole decision; for a fact that another process wrote,
-   * after its whole journal row.
+   * The effects of a fact, for the outbox and for listeners of changes. `state`: after the whole decision; for a fact
+   * that another process wrote, after its whole journal row.
    */
   react?(fact: Fact, state: State): readonly Effect[];
   /** The commands that a fact causes in other machines, in the same transaction. `state`: after the whole decision. */
   causes?(fact: Fact, state: State): readonly CommandFor[];
   /** Types of the facts for which `causes` is called; all types by default. */
   readonly causing?: ReadonlySet<string>;
-  /** When the state changes without a command; `null` for never. */
+  /** When the machine needs its next command only because time has passed; `null` for never. */
   nextDeadline(state: State): Instant | null;
   /**
    * A word for a state at rest: nothing is in progress and nothing waits. A start skips a key whose word is the
@@ -104,8 +104,8 @@ export type ConfigTable = {
 };
 
 /**
- * Facts in their stored form. Each text that is not empty is in `body` with a salt, and the fact holds the hash of
- * both. A configuration is replaced by its id.
+ * Facts in their stored form. Each string, list and object in a field of `texts` is moved into `body`, with a salt. The
+ * fact holds the hash of both instead. `''`, numbers and `null` stay in the fact. Configurations are replaced by ids.
  */
 export function recordOf(
   { texts, configs }: Pick<Reading<unknown, unknown>, 'texts' | 'configs'>,

@@ -72,7 +72,10 @@ export class Delivery<Effect> {
     await Promise.all(this.#flying);
   }
 
-  /** Resolves with `true` when nothing can be delivered now, or with `false` after this many rounds. */
+  /**
+   * Delivers in rounds: each round hands out entries and waits for their attempts. Resolves with `true` when nothing is
+   * left to deliver now, with `false` after `rounds` rounds.
+   */
   async drain(rounds: number): Promise<boolean> {
     for (let round = 0; round < rounds; round += 1) {
       this.kick();

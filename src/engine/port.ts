@@ -57,7 +57,7 @@ export type StoredMessage<Fate = unknown> = HumanMessage & {
   readonly since: number;
 };
 
-/** A stored fact and its number under its key. Facts of one command share a row and a hash. */
+/** A stored fact, its number under its key, and the hash of its journal row. Facts of one command share a row. */
 export type StoredFact<Fact> = {
   readonly key: string;
   readonly seq: number;
@@ -77,18 +77,18 @@ export type OwedEffect<Effect> = {
   readonly part: number;
   /** The text of this part; `null` for effects without a text. */
   readonly text: string | null;
-  /** The attempts before this one, since the start of the program. */
+  /** The attempts before this one, by this process. */
   readonly attempts: number;
   /**
    * True when an earlier attempt may have reached the platform. Search for the post before sending it again. Always
    * false for entries that are not stored.
    */
   readonly uncertain: boolean;
-  /** The platform id of the channel's last confirmed post; `null` for none, and for entries that are not stored. */
+  /** The platform id of the channel's last confirmed text; `null` for none, and for entries that are not stored. */
   readonly afterId: string | null;
-  /** The platform id of the announcement to edit, for an announcement that repeats; else `null`. */
+  /** The platform id of the earlier post to edit, for a repeated announcement; `null` for others and without a post. */
   readonly editsId: string | null;
-  /** The platform ids of that announcement's further parts, in order; absent when it has one part. */
+  /** The platform ids of the further parts of the announcement to edit, in order; absent when it has one part. */
   readonly editsParts?: readonly string[];
 };
 
@@ -108,19 +108,19 @@ export type StateChange<State, Fact, Effect> = {
   readonly facts: readonly Fact[];
   readonly state: State;
   readonly effects: readonly Effect[];
-  /** When the state changes without a command; `null` for never. */
+  /** When the machine needs its next command only because time has passed; `null` for never. */
   readonly deadline: Instant | null;
 };
 
 /**
- * Entries to deliver now. `next`: when to ask again at the latest; `null` when only a change brings more. When as many
- * entries came as were asked for, more may be ready now.
+ * Entries to deliver now. `next`: when to call `owed` again at the latest; `null` when entries can follow only from a
+ * change or a settlement. When `rows` has as many entries as the limit, more may be ready now.
  */
 export type Lease<Effect> = { readonly rows: readonly OwedEffect<Effect>[]; readonly next: Instant | null };
 
 /** The outbox, as the delivery sees it. */
 export type OutboxStore<Effect> = {
-  /** Entries to deliver now, at most one per lane. The call marks them as in flight. */
+  /** Entries to deliver now, at most one for each lane of a channel. The call marks them as in flight. */
   owed(limit: number, at: Instant): Promise<Lease<Effect>>;
   settle(row: OwedEffect<Effect>, settlement: Settlement): Promise<void>;
 };
@@ -149,7 +149,7 @@ export type MachineStore<State, Command, Fact, Effect, Refusal> = {
   awake(): readonly string[];
   /** The `rest` word of each key at rest. */
   resting(): ReadonlyMap<string, string>;
-  /** The facts of a key, newest first, read lazily, back to a message's `since`. */
+  /** The facts of a key, newest first, read lazily: those in journal rows after `since`, by default all. */
   newest(key: string, since?: number): Iterable<StoredFact<Fact>>;
   /** The newest `limit` facts before number `before`, or of all; oldest first. */
   journal(key: string, limit: number, before?: number): readonly StoredFact<Fact>[];
@@ -172,10 +172,10 @@ export type AlsoErased = {
   readonly isTheirs: (text: string, type: string) => boolean;
 };
 
-/** How many messages, posts and records of agents' work lost a text or a name. */
+/** How many messages, posts and journal rows (`acts`) lost a text or a name. */
 export type Erased = { readonly messages: number; readonly posts: number; readonly acts: number };
 
-/** How much was pruned, or would be. `entries`: journal rows. `calls`: ledger rows. `configs`: those nothing names. */
+/** How much was pruned, or would be. `entries`: journal rows. `calls`: ledger rows. `configs`: configurations. */
 export type Pruned = {
   readonly entries: number;
   readonly messages: number;
@@ -196,28 +196,28 @@ export type Store = OutboxStore<unknown> & {
   ): MachineStore<State, Command, Fact, Effect, Refusal>;
   /** Stores a message. A second delivery of the same id changes nothing. */
   accept(message: HumanMessage): Promise<'new' | 'duplicate'>;
-  /** Changes the wording of an accepted message. */
+  /** Changes the text of an accepted message, or marks the message as deleted. */
   amend(change: MessageChange): Promise<'changed' | 'unchanged' | 'unknown'>;
   message(id: string): StoredMessage | null;
   /** Returns the key of the announcement that a message of Conch shows; `null` if none begins with `prefix`. */
   announcementAt(channel: string, platformId: string, prefix: string): string | null;
-  /** The newest message of a channel, in the platform's order. */
+  /** The newest accepted message of a channel, in the platform's order; `null` for none. */
   lastSeen(channel: string): HumanMessage | null;
   /** A name of this process that no other start has. */
   readonly owner: string;
   /**
-   * Takes over the open entries of a dead owner. Entries that may have been in flight become uncertain. Entries of
-   * living owners stay theirs. Without a name, takes over from all dead owners; called once at the start, before
-   * anything else. Resolves with the messages that were accepted and not yet given to their machine.
+   * Takes over the open entries of a dead owner. Entries that may have been in flight become uncertain. Living owners
+   * keep their entries. Without a name, takes over from all dead owners; called once at the start, before anything
+   * else. Resolves with the messages that were accepted and not yet given to their machine.
    */
   recover(dead?: string): Promise<readonly HumanMessage[]>;
-  /** Commits waiting work and releases the store. Later calls are rejected. */
+  /** Commits waiting work and releases the store. Later commands, messages and changes are rejected. */
   close(): Promise<void>;
 };
 
 /**
- * True when a change changes the known message. False for a deleted message, for a version that is not newer, and for
- * an equal text.
+ * True when a change changes the known message. False when the known message is already deleted, and for an edit with
+ * an equal text or a version that is not newer.
  */
 export function isNewerEdit(
   change: MessageChange,

@@ -40,15 +40,15 @@ export function readState<State, Fact>(
   return readStored(machine, { value: JSON.parse(state), version }, table);
 }
 
-/** The texts of a row with their salts; `null` for an erased text. */
+/** The texts of a row with their salts; `null` for an erased text. Empty for a row without texts. */
 export function bodiesIn(body: string | null): readonly (Body | null)[] {
   return body === null ? [] : bodiesSchema.parse(JSON.parse(body));
 }
 
-/** True for a text to erase. `seq` is the number of the fact, `type` its type. */
+/** True for a text to erase. `seq` is the number of the fact, `type` its type; `checkpoint` for a checkpoint's text. */
 export type IsMeant = (text: string, type: string, seq: number) => boolean;
 
-/** The row without the texts to erase; `null` when it has none of them. */
+/** The row without the texts to erase, and these texts (`erased`); `null` when the row has no text to erase. */
 export function withoutTexts(
   { texts }: Pick<Reading<unknown, unknown>, 'texts'>,
   { facts, body, seq }: { readonly facts: string; readonly body: string | null; readonly seq: number },
@@ -87,7 +87,7 @@ function withoutAll(text: unknown): unknown {
   return text instanceof Object ? {} : text;
 }
 
-/** A stored value with `[erased]` in place of these texts. */
+/** A copy of a stored value with `[erased]` in place of each string for which `isGone` is true. */
 export function withoutStrings(value: unknown, isGone: (text: string) => boolean): unknown {
   if (typeof value === 'string') return isGone(value) ? ERASED_TEXT : value;
   if (Array.isArray(value)) return value.map((each: unknown) => withoutStrings(each, isGone));
@@ -120,8 +120,8 @@ function configOf(place: unknown, table: ConfigTable): unknown {
 }
 
 /**
- * Returns the text that `place` names; when that was erased, `[erased]` or an empty list or object. Returns `place`
- * itself when it names none: it may be the text.
+ * Returns the text that `place` names; for an erased text, `[erased]` or an empty list or object. Returns `place`
+ * unchanged when it names no text. Throws when the text differs from its hash.
  */
 function textOf(place: unknown, bodies: readonly (Body | null)[]): unknown {
   const { data } = textPlace.safeParse(place);

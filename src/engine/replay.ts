@@ -20,11 +20,11 @@ export type ReplayStep<State, Fact> = {
 /** The result of a replay. */
 export type Replayed = {
   readonly steps: number;
-  /** The number of the first fact that breaks the hash chain or has a wrong deadline; `null` for none. */
+  /** The number of a fact in the first row that breaks the hash chain or has a wrong deadline; `null` for none. */
   readonly brokenAt: number | null;
   /** Why the replay stopped before the end; `null` when it did not. */
   readonly stoppedBy: string | null;
-  /** True when folding the journal gives the stored state and its deadline. */
+  /** True when folding the journal gives the stored state and its deadline, and when no state is stored. */
   readonly equal: boolean;
   /** True when the ledger has exactly the model calls that the facts report. */
   readonly booked: boolean;

@@ -14,13 +14,13 @@ type PostgresState = {
   readonly unsafe: readonly string[];
   /** The median time of a request, in milliseconds. */
   readonly requestMs: number;
-  /** The processes that are not declared dead, in ascending order of their slots. */
+  /** The processes that have not left and were not declared dead, in ascending order of their slots. */
   readonly processes: readonly SharingProcess[];
 };
 
 const REQUESTS = 9;
 
-/** Reads the state of a database and changes nothing. Rejects with a `StoreError` when a request fails. */
+/** Reads the state of a database and changes nothing. Rejects with a `StoreError` when the database does not answer. */
 export async function examinePostgres({ url, schema = 'conch' }: PostgresOptions): Promise<PostgresState> {
   const client = new Client({ connectionString: url, connectionTimeoutMillis: CONNECT_MS, query_timeout: CONNECT_MS });
   try {

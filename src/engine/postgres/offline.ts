@@ -9,8 +9,9 @@ import type { PostgresOptions } from './postgres-log.ts';
 const PORTION = { rows: 2_000, characters: 4_000_000 } as const;
 
 /**
- * Returns what fills an empty log in PostgreSQL with the rows of a store, in one transaction. Each portion is read back
- * and compared. Rejects with a `StoreError` when the log holds another store, or a process uses the log.
+ * Returns a function that fills an empty log in PostgreSQL with the rows of a store, in one transaction. Each portion
+ * is read back and compared. The function rejects with a `StoreError`, and writes no row, when the log holds another
+ * store, a process uses the log, a row differs, or a request fails.
  */
 export function fillPostgres(options: PostgresOptions): FillLog {
   return (moved) =>
@@ -55,7 +56,7 @@ type LockedLog = {
   readonly refuseInUse: () => void;
 };
 
-/** Makes the log where it is missing, and works on it in one transaction. */
+/** Makes the tables of the log if they are missing, and calls `use` in one transaction on the locked log. */
 async function withLog<T>(options: PostgresOptions, use: (log: LockedLog) => Promise<T>): Promise<T> {
   const { url, schema = 'conch' } = options;
   await (await openPostgresLog(options)).close();

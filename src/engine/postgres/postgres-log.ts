@@ -23,18 +23,19 @@ function schemaOf(schema: string): string {
   return readFileSync(new URL('schema.sql', import.meta.url), 'utf8').replaceAll(/\bconch\b/g, schema);
 }
 
-/** Time limits of a client, in milliseconds. It gives up a query later than the database does (4 s). */
+/** The time limit for connecting to the database, in milliseconds. */
 export const CONNECT_MS = 5_000;
+/** Limits of the log's connections. A query's limit is 1 s above that of the database (`DATABASE_LIMITS`). */
 const LIMITS = {
   connectionTimeoutMillis: CONNECT_MS,
   query_timeout: 5_000,
   keepAlive: true,
 } as const satisfies PoolConfig;
 
-/** Sets the time limit of a query in the database. Poolers refuse this setting among those of the connection itself. */
+/** Limits each query in the database to 4 s. Sent as a query, because poolers refuse it as a connection option. */
 const DATABASE_LIMITS = 'SET statement_timeout = 4000';
 
-/** Rows that one pull reads, besides the rest of the last group. */
+/** The number of rows after which a pull ends. It reads the last group to its end. */
 const PULLED_AT_ONCE = 5_000;
 
 /** The oldest version of PostgreSQL that Conch accepts, as `server_version_num`. */
@@ -60,7 +61,7 @@ export async function openPostgresLog({ url, schema = 'conch' }: PostgresOptions
 
 const NAMES = 'use at most 41 lower-case letters, digits and underscores, no digit first';
 
-/** Says that a database cannot be used. Names it without its user and password. */
+/** Says that a database cannot be used, and why. Names the database without user and password. */
 export function unreached(url: string, error: unknown): string {
   const why = error instanceof Error ? error.message : String(error);
   return `PostgreSQL at ${hostAndDatabase(url)} cannot be used (${why}). Start it, or correct "store" in the configuration.`;

@@ -27,8 +27,8 @@ type HeartPorts = {
   readonly clock: Clock;
   readonly timers: Timers;
   /**
-   * Called after each successful beat, unless its declaration of deaths failed. Call `catchUp` of the store; where
-   * several workers post, `recover`.
+   * Called after each successful beat, unless the declaration of deaths after this beat failed. It should call
+   * `catchUp` of the store.
    */
   readonly onBeat: () => void;
   /** Called once when this worker was declared dead. The worker must not act any more. */
@@ -94,13 +94,13 @@ export class Heart {
       if (at - (this.#since ?? at) >= DEAD_MS) await log.burySilent(worker, LIMITS);
       this.#ports.onBeat();
     } catch (error) {
-      // Keeps `#since`: the gap between two beats shows that the log could not be reached.
+      // Keeps `#since`: if the log stays unreachable, the next successful beat notices the gap and resets `#since`.
       onMissed(error);
     }
     if (this.#isRunning) this.#timer = timers.after(BEAT_MS, () => void this.#beat());
   }
 
-  /** Waits once more before `onSilent`. After a standstill, a beat is under way whose answer may still come. */
+  /** Waits once more before `onSilent`. After a pause of this process, the answer to a beat may still come. */
   #listen(): void {
     const { onSilent, timers } = this.#ports;
     this.#silence = timers.after(SILENT_MS - DEAD_MS, onSilent);

@@ -4,7 +4,7 @@ import { openDatabase, openToRead } from '../sqlite/open.ts';
 import { sharedRows } from './replica.ts';
 import type { SharedRow } from './shared-log.ts';
 
-/** All rows of a store that is moved to a shared log. `id`: the name of the store, which the log gets. */
+/** All rows of a store that is moved to a shared log. `id`: the name of the store; it becomes the name of the log. */
 export type MovedRows = {
   readonly id: string;
   readonly rows: Iterable<SharedRow>;
@@ -13,16 +13,16 @@ export type MovedRows = {
 };
 
 /**
- * Writes all rows into an empty log, or none. Resolves with their number; with `null` when the log is of this store
- * already.
+ * Writes all rows into an empty log, or none. Resolves with the number of rows; with `null` when the log already has
+ * the name of this store.
  */
 export type FillLog = (rows: MovedRows) => Promise<number | null>;
 
 /**
- * Moves a store from its file to a shared log, and marks the file as moved to `target`, so that no Conch goes on with
- * it. The file must have been closed in good order. Moving again is safe: the log takes the rows of a store once.
- * Rejects with a `StoreError`, and moves nothing, when a process uses the file, or when the file was moved elsewhere or
- * never used.
+ * Moves a store from its file to a shared log. Marks the file as moved to `target`, so that no Conch opens its store
+ * again. The file must have been closed in good order. Resolves like `fill`. Moving again is safe: the log takes the
+ * rows of a store once. Rejects with a `StoreError`, and moves nothing, when a process uses the file, or when the file
+ * was moved elsewhere or never used. Rejects also when `fill` rejects.
  */
 export async function moveRows(path: string, target: string, fill: FillLog): Promise<number | null> {
   const db = openDatabase(path);

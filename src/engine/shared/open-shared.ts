@@ -12,8 +12,8 @@ import type { Member, SharedLog } from './shared-log.ts';
 type Make<Options, Store> = (db: Database, options: Options) => Store;
 
 /**
- * Opens a store that several processes share. The log decides: `path`, the file of this process's copy, is made anew.
- * Resolves when the copy holds everything that is in the log.
+ * Opens a store that several processes share. The log holds the data: the file at `path`, this process's copy, is made
+ * anew. Resolves when the copy holds everything that is in the log.
  */
 export async function openSharedStore<Options extends StoreOptions, Store extends SqliteStore>(
   options: Options,
@@ -31,8 +31,8 @@ export async function openSharedStore<Options extends StoreOptions, Store extend
 }
 
 /**
- * Opens a shared store like `openSharedStore`, but leaves the copy empty. `lead` fills it, and beats meanwhile. When
- * the copy cannot be opened, leaves the log and closes it.
+ * Opens a shared store like `openSharedStore`, but leaves the copy empty: `lead` fills the copy, and beats meanwhile.
+ * `told` is called after requests to the log. When the copy cannot be opened, leaves the log and closes it.
  */
 export async function joinSharedStore<Options extends StoreOptions, Store extends SqliteStore>(
   options: Options,
@@ -125,7 +125,7 @@ export async function lead<Store extends SqliteStore>(
     clock,
     timers,
     onMissed: faults.add,
-    // After an error the next beat looks again.
+    // After an error, the next beat calls `look` again.
     onBeat: () =>
       void (looking ??= look()
         .catch(failed)

@@ -9,12 +9,12 @@ type Written = { readonly changes: readonly WrittenRow[]; readonly checks: reado
 
 const AGAIN: RetryPolicy = { firstMs: 50, longestMs: 2_000 };
 
-/** Called after requests to the log: `failed` after each attempt that is repeated, `succeeded` after each success. */
+/** Called after requests to the log: `failed` after a failed attempt that is repeated, `succeeded` after a success. */
 export type RequestsTold = { readonly failed: (error: unknown) => void; readonly succeeded: () => void };
 
 /**
- * Sends the transactions of one worker to the shared log, and reads the changes. Tries again while the log cannot be
- * reached.
+ * Sends the transactions of one worker to the shared log, and reads the changes. Repeats a request that fails, until
+ * `leave` is called.
  */
 export class Publisher {
   readonly #log: SharedLog;
@@ -34,7 +34,7 @@ export class Publisher {
   /**
    * Sends the rows of the open transaction to the log. When the log has written them, resolves with a function that
    * writes them into the copy; with `null` when another process changed one of the rows or `checks` first. Returns
-   * `null` when there is nothing to write or to check. Rejects when this worker was declared dead.
+   * `null` when there is nothing to write or to check. Rejects when this worker was declared dead or has left.
    */
   publish(checks: readonly RowCheck[]): Promise<(() => void) | null> | null {
     const changes = this.#replica.changes();
@@ -48,7 +48,7 @@ export class Publisher {
     if (verdict.state === 'buried')
       throw new StoreError('buried', sentence('buried', '', 'Its last change was refused. '));
     if (verdict.state === 'overtaken') return null;
-    // A group that only checks has no position of its own.
+    // A group without changes gets no new position.
     return () => (rows.changes.length > 0 ? this.#replica.taken(rows.changes, verdict.position) : undefined);
   }
 
@@ -72,7 +72,7 @@ export class Publisher {
     return workers.filter((worker) => !living.has(worker));
   }
 
-  /** Leaves the log in good order, and closes it. When it cannot be reached, others will declare this worker dead. */
+  /** Leaves the log and closes the connection. When the log cannot be reached, others declare this worker dead. */
   async leave(): Promise<void> {
     this.#isClosed = true;
     await this.#log.leave(this.#worker).catch(() => undefined);

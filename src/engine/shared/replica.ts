@@ -4,13 +4,13 @@ import type { RowChange, RowCheck, SharedRow } from './shared-log.ts';
 
 /** Describes how a replica finds, names and compares the rows of one table. */
 type Shape = {
-  /** SQL of the row's id in the log. `$` stands for the name of the row. */
+  /** SQL of the row's id in the log. `$` stands for the name of the table, or for `old` or `new` in a trigger. */
   readonly id: string;
   /** The column by which SQLite finds a row quickly. */
   readonly by: string;
   /** True when the last write counts. By default, a write is refused when another process changed the row first. */
   readonly isFree?: boolean;
-  /** A column that is not sent to the log, because each process numbers it by itself. */
+  /** A column with numbers that each process gives by itself; not sent to the log. */
   readonly own?: string;
   /**
    * Name of a column. A row replaces the stored row only if its value in this column is not lower. The log then accepts
@@ -61,7 +61,7 @@ type Line = number | string;
 type Changed = { readonly place: string; readonly id: string; readonly line: Line };
 type Version = { readonly position: number; readonly line: Line };
 
-/** A row that the current transaction wrote. `values`: its columns; `null` for a deleted row and one of no table. */
+/** A row that the current transaction wrote. `values`: its columns; `null` for a deleted row and a row of no table. */
 export type WrittenRow = RowChange & { readonly values: Row | null };
 
 /** A change of another process, as it was applied to the tables of this one. */
@@ -96,7 +96,7 @@ export class Replica {
     };
   }
 
-  /** The rows that the current transaction wrote. */
+  /** The rows that the current transaction wrote or deleted. Leaves out deleted rows that the log never had. */
   changes(): readonly WrittenRow[] {
     return this.#sql.changed.all().flatMap(({ place, id, line }) => {
       const { isFree = false, rises } = SHAPES[place] ?? {};
@@ -132,15 +132,15 @@ export class Replica {
     return { table, id, known: this.#sql.version.get(table, id)?.position ?? 0 };
   }
 
-  /** Writes the rows of a group that the log has taken at this position into the current transaction. */
+  /** Writes the rows of a group, which the log took at this position, into the tables. Needs an open transaction. */
   taken(changes: readonly WrittenRow[], position: number): void {
     this.apply(changes.map((change) => ({ ...change, position })));
     if (position === this.position + 1) this.position = position;
   }
 
   /**
-   * Writes rows of the log into the current transaction, unless they are known. Returns those that it wrote into
-   * tables.
+   * Writes rows of the log into the tables, in the current transaction. Skips a row that is known at this position or a
+   * later one. Returns the other rows, except rows of no table.
    */
   apply(rows: readonly PlacedRow[]): readonly AppliedRow[] {
     const sorted = rows.toSorted(byTableAndNumber);
@@ -166,8 +166,8 @@ export class Replica {
 }
 
 /**
- * All shared rows of a store's tables, as the log keeps them. Open entries of the outbox belong to no living worker, so
- * that the first process of the log takes them over.
+ * All shared rows of a store's tables, as the log keeps them. All entries of the outbox get a worker that does not
+ * live, so that the first process of the log takes over the open entries.
  */
 export function* sharedRows(db: Database): Generator<SharedRow> {
   for (const [table, { id, by, own }] of Object.entries(SHAPES)) {

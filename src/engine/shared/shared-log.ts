@@ -21,7 +21,7 @@ export type Group = {
 
 /**
  * The outcome of a group. `taken`: all its rows are durable, at this position. `overtaken`: another process changed a
- * row first, and nothing was written. `buried`: the worker was declared dead, and nothing of it is written any more.
+ * row first, and nothing was written. `buried`: the worker was declared dead or has left, and nothing was written.
  */
 export type GroupVerdict =
   | { readonly state: 'taken'; readonly position: number }
@@ -32,7 +32,7 @@ export type GroupVerdict =
 export type Changes = {
   readonly rows: readonly (SharedRow & { readonly position: number })[];
   readonly position: number;
-  /** True when there are no later changes. */
+  /** True when the log had no later changes; false when it may have had some. */
   readonly isAll: boolean;
 };
 

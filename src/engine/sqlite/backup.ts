@@ -87,7 +87,7 @@ function putAside(path: string): string | null {
 
 /** What a database file records about itself. */
 type FileMarks = {
-  /** Prefix of every outbox id; never used by another file. */
+  /** Prefix of every outbox id; never used by another store. Processes that share a store have the same prefix. */
   readonly storeId: string;
   /** True when this start created the id. */
   readonly isNew: boolean;
@@ -95,7 +95,7 @@ type FileMarks = {
   readonly isRestored: boolean;
   /** True when the last owner closed the file cleanly and recorded the entries in flight. */
   readonly endedWell: boolean;
-  /** The name of this start, and of the one before. Every start has its own. */
+  /** The name of this start; each start has its own. `former`: the name of the start before; `null` for none. */
   readonly owner: string;
   readonly former: string | null;
 };

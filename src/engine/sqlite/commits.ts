@@ -256,7 +256,7 @@ export class Commits {
     );
   }
 
-  /** After a failed sync the content of the file is unknown, so nothing is retried. */
+  /** Returns the error for people after a failed sync. */
   #notOnDisk(error: unknown): StoreError {
     const why = error instanceof Error ? error.message : String(error);
     return new StoreError('unavailable', sentence('unavailable', this.#path, why), error);

@@ -6,7 +6,7 @@ import { canonical } from '../canonical.ts';
 /** The most configurations that stay in memory. */
 const KEPT = 1_000;
 
-/** The most rows that one commit looks at: some milliseconds of work. */
+/** The most rows that one commit reads: some milliseconds of work. */
 export const LOOKED_AT = 2_000;
 
 type Row = { readonly id: string; readonly json: string };
@@ -65,8 +65,8 @@ export class Configs {
   }
 
   /**
-   * Deletes configurations that nothing names, in short commits, and returns their number. Keeps those that are named
-   * meanwhile.
+   * Deletes configurations that no state and no fact names, in short commits. Resolves with their number. Keeps
+   * configurations that get used meanwhile.
    */
   async prune(write: Writing): Promise<number> {
     const named = new Set<string>();
@@ -118,7 +118,7 @@ export class Configs {
   }
 }
 
-/** Returns one sentence if a stored configuration is damaged, else nothing. */
+/** Returns one sentence if a stored configuration is damaged, else an empty list. */
 export function configProblems(db: Database): readonly string[] {
   const rows = db.prepare<[], Row>('SELECT id, json FROM configs').iterate();
   for (const { id, json } of rows) if (idOf(json) !== id) return ['configs: a row is not what was written'];

@@ -13,14 +13,14 @@ import type { Outbox } from './outbox.ts';
 export type ErasingPorts = RetentionPorts & {
   readonly outbox: Pick<Outbox, 'reworded'>;
   readonly isHosted: (owner: Owner) => boolean;
-  /** Drops all states from memory. */
+  /** Drops all states from memory, and calls the listeners of `onErased`. */
   readonly forget: () => void;
 };
 
 /**
- * Erases texts: first in the outbox and in posts, then in each journal together with its state, last the messages with
- * their authors. Each journal is changed in one commit, the other rows in short commits. An interrupted erasure can be
- * run again. What others said stays, even when it quotes the erased text.
+ * Erases texts: first in the outbox and the page's messages, then in each journal together with its state, last
+ * people's messages with their authors' names. Each journal is changed in one commit, the other rows in short commits.
+ * An interrupted erasure can be run again. Other messages stay, even when they quote the erased text.
  */
 export async function erase(ports: ErasingPorts, erasure: Erasure, also: AlsoErased): Promise<Erased> {
   const { db, rows, write } = ports;
@@ -65,7 +65,7 @@ type Doing = { readonly owner: Owner; readonly isMeant: IsMeant };
 /** All journal rows of a key, oldest first, and the texts to erase by row. */
 type Looked = { readonly numbers: readonly number[]; readonly erasures: ReadonlyMap<number, RowErasure> };
 
-/** Texts of a journal row to erase. `isAll`: the row has no other texts. */
+/** Texts of a journal row to erase. `isAll`: its `body` has no other texts. */
 type RowErasure = { readonly texts: ReadonlySet<string>; readonly isAll: boolean };
 
 function meant(own: readonly TextStretch[], { what, id }: Erasure, { isTheirs }: AlsoErased): IsMeant {
@@ -130,7 +130,10 @@ function cleanedRow(ports: ErasingPorts, { owner, isMeant }: Doing, row: Journal
 
 type Changed = { readonly row: JournalRow; readonly cleaned: Cleaned };
 
-/** Erases texts in the journal of a key and stores the resulting state. Resolves with the number of changed rows. */
+/**
+ * Erases texts in the journal of a key and in outbox entries newer than `last`. Erases `person` in the key's ledger
+ * rows. Stores the resulting state. Resolves with the number of changed journal rows.
+ */
 async function eraseIn(
   ports: ErasingPorts,
   doing: Doing,
@@ -194,7 +197,7 @@ type Owed = {
   readonly platformId: string | null;
 };
 
-/** Erases texts of journal rows in the outbox and in the page's conversation. Returns the number of changed texts. */
+/** Erases texts of journal rows in the outbox and in the page's messages. Returns how many texts changed. */
 function reword({ db, outbox }: ErasingPorts, all: readonly Owed[], erasures: ReadonlyMap<number, RowErasure>): number {
   const sql = erasing(db);
   let count = 0;
@@ -205,7 +208,7 @@ function reword({ db, outbox }: ErasingPorts, all: readonly Owed[], erasures: Re
     if (isAll !== true && effect === owed.effect) continue;
     const text = owed.text === null ? null : ERASED_TEXT;
     sql.post.run({ n: owed.n, effect, text });
-    // Erases the message that the entry posted, and a message that it edited.
+    // Erases the page's message that the entry posted, and a message of the page that the entry edited.
     sql.shown.run({ ...shownAs(owed.platformId), nonce: owed.id, erased: ERASED_TEXT });
     outbox.reworded(owed, { effect: JSON.parse(effect), text });
     if (text !== null) count += 1;

@@ -60,8 +60,8 @@ export class Inbox {
   }
 
   /**
-   * `unchanged`: the message is deleted, has the same text, or has a version that is not older. `unknown`: the channel
-   * has no such message.
+   * Edits or deletes a message. `unchanged`: the message was deleted before, or an edit has the same text or no newer
+   * version. `unknown`: the channel has no such message.
    */
   amend(change: MessageChange): 'changed' | 'unchanged' | 'unknown' {
     this.writeAccepted();
@@ -92,12 +92,12 @@ export class Inbox {
     return row === undefined ? null : storedMessage(row);
   }
 
-  /** Messages without a fate, by channel, in their platform's order. */
+  /** Messages without a fate, sorted by channel, then in the platform's order. */
   unapplied(): readonly HumanMessage[] {
     return this.#sql.unapplied.all().map(messageOf);
   }
 
-  /** The newest message of a channel, in the platform's order. */
+  /** The newest written message of a channel, in the platform's order; `null` for none. */
   lastSeen(channel: string): HumanMessage | null {
     const row = this.#sql.lastSeen.get(channel);
     return row === undefined ? null : messageOf(row);

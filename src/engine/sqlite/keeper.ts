@@ -22,7 +22,7 @@ export type Shared = {
   readonly rows: Rows;
   readonly inbox: Inbox;
   readonly outbox: Outbox;
-  /** Decides commands for one key, and everything that they cause, in one transaction. */
+  /** Decides commands of one instant, and everything that they cause, in one transaction. */
   readonly commit: <T>(at: Instant, decide: (chain: Chain) => T) => Promise<T>;
   readonly reading: <T>(read: () => T) => T;
   readonly configs: Configs;
@@ -36,7 +36,7 @@ export type Shared = {
 /** How many states are tried for eviction at once. A state that is not stored yet stays. */
 const EVICTION_TRIES = 4;
 
-/** How many of the newest journal rows stay in memory, because prompts need them. */
+/** How many of the newest journal rows of a machine stay in memory at most, because prompts need them. */
 const NEWEST_ROWS = 4_000;
 
 type Row<Fact> = Pick<JournalRow, 'row' | 'seq' | 'at' | 'prev' | 'hash'> & { readonly facts: readonly Fact[] };
@@ -49,16 +49,16 @@ type Head<State> = {
   readonly at: Instant;
 };
 
-/** The next sweep evicts from memory each state that did not change for this many milliseconds. */
+/** A state that did not change for this many milliseconds can be evicted from memory by `#sweep`. */
 const REST_MS = 10 * 60_000;
 
 /**
- * The least time between two sweeps, in milliseconds. A sweep evicts unused states from memory. It runs when the
- * machine writes. A sweep that stops at `LEAVE_AT_ONCE` states continues at the next write.
+ * The time from one `#sweep` to the next, in milliseconds. `#sweep` evicts states from memory. It runs when the machine
+ * writes. When it has stopped at `LEAVE_AT_ONCE` states, it runs again at the next write.
  */
 const SWEEP_MS = 60_000;
 
-/** The most states that one sweep evicts. A state behind its journal is stored first. */
+/** The most states that one call of `#sweep` evicts. A state behind its journal is stored first. */
 const LEAVE_AT_ONCE = 50;
 
 /**
@@ -263,7 +263,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     this.#drafts.drop();
   }
 
-  /** Drops states, rows and unwritten decisions from memory: after a rollback, and when stored texts were erased. */
+  /** Drops states, rows and unwritten decisions from memory: after a rollback, and when texts were erased or pruned. */
   forget(): void {
     this.drop();
     this.#drafts.takeAll();
@@ -273,7 +273,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     this.#newest = [];
   }
 
-  /** Stores the state of a key. */
+  /** Stores the state of a key; does nothing for an unknown key. */
   store(key: string): void {
     const { owner, state, tail } = this.#head(key);
     if (owner !== null) this.#store(owner, { state, tail });

@@ -21,12 +21,12 @@ export class Ledger {
       .pluck();
   }
 
-  /** Called in the transaction that writes the fact. */
+  /** Adds the row of a model call. Called in the transaction that writes the call's fact. */
   add(place: LedgerPlace, entry: LedgerEntry): void {
     this.#add(rowOf(place, entry));
   }
 
-  /** True when the rows of a key up to this journal row are exactly these, in this order. */
+  /** True when the rows of a key up to journal row `upto` are exactly `told`, in this order. */
   holds(machine: number, upto: number, told: readonly (readonly [LedgerPlace, LedgerEntry])[]): boolean {
     const found = this.#of.all(machine, upto);
     return (

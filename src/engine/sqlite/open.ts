@@ -27,10 +27,10 @@ export const MIGRATIONS: readonly URL[] = readdirSync(FOLDER)
 export const MEMORY = ':memory:';
 
 /**
- * Opens the database for this process alone, checks its settings and migrates its schema. Throws a `StoreError` within
- * a second when another process owns it, and before any write when its schema is newer. Each migration is applied
- * whole or not at all. `say` is called when the file was copied before a migration. `isNew`: first deletes the database
- * file at `path`, with its `-wal` and `-shm` files.
+ * Opens the database for this process alone, sets its settings and migrates its schema. Creates the file if missing.
+ * Throws a `StoreError` within a second when another process owns the file, and before any write when the schema is
+ * newer. Each migration is applied whole or not at all. `say` is called when the file was copied before a migration.
+ * `isNew`: first deletes the database file at `path`, with its `-wal` and `-shm` files.
  */
 export function openDatabase(
   path: string,
@@ -83,7 +83,7 @@ export function openToCopy(path: string, migrations: readonly URL[] = MIGRATIONS
   }
 }
 
-/** What follows the path of a database in the names of its former states and of a backup that takes its place. */
+/** Endings of files beside a database: its former states, and a copy of a backup while it is restored. */
 export const FORMER = { restored: '.before-restore', restoring: '.restoring', migrated: '.schema-' } as const;
 
 /** The files of former states of a database, and of an interrupted restore, beside it. */
@@ -105,7 +105,7 @@ const SETTINGS = [
   // The store syncs each commit itself; SQLite syncs around checkpoints.
   ['synchronous', 'NORMAL', 1],
   ['foreign_keys', 'ON', 1],
-  // Overwrites deleted data. Must be on from the first write, because pages split.
+  // Overwrites deleted data. Must be on from the first write: a page that splits leaves old data behind.
   ['secure_delete', 'ON', 1],
   ['wal_autocheckpoint', '4000', 4_000],
   ['journal_size_limit', '67108864', 67_108_864],
@@ -172,7 +172,7 @@ function readVersion(db: Database.Database, path: string, known: number): number
 }
 
 function fixSettings(db: Database.Database, path: string): void {
-  // SQLite applies this setting only to an empty file.
+  // SQLite applies this setting to an empty file at once, to other files with the next `VACUUM`.
   if (db.pragma('auto_vacuum', { simple: true }) !== INCREMENTAL) db.pragma('auto_vacuum = INCREMENTAL');
   const journal = db.pragma('journal_mode = WAL', { simple: true });
   if (path !== MEMORY) expect('journal_mode', journal, 'wal');

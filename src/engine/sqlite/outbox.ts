@@ -53,7 +53,9 @@ type Settled = {
   readonly lane: Lane;
   readonly write: () => void;
   readonly channel: string;
-  /** The key of the announcement, and the message that shows it; `null` for none. */
+  /**
+   * The key of the announcement; `null` for other entries. `shown`: the platform id of its message; `null` for none.
+   */
   readonly key: string | null;
   readonly shown: string | null;
 };
@@ -99,13 +101,13 @@ export class Outbox {
   #settling: readonly Settled[] = [];
   #n = 0;
   readonly #reliedOn = new Set<string>();
-  /** The last confirmed post of each channel, unless the table `posted` has it. */
+  /** The last confirmed text of each channel, if it is newer than the one in the table `posted`. */
   readonly #posted = new Map<string, string>();
   #unnoted = 0;
 
   /**
-   * `storeId`: prefix of every id, never used by another file. `member`: this process, where several share the rows;
-   * each delivers its own.
+   * `storeId`: prefix of every id, never used by another store. `member`: this process, when several processes share
+   * the rows; each process delivers the entries that are assigned to it.
    */
   constructor(db: Database, storeId: string, member: Member | null = null) {
     this.#sql = { ...statements(db), ...sharedStatements(db) };
@@ -114,13 +116,13 @@ export class Outbox {
     this.load();
   }
 
-  /** Loads the open entries: at the start. */
+  /** Loads the open entries: at the start, and when the copy of a shared log is filled. */
   load(): void {
     this.#loadNumbers();
     for (const stored of this.#sql.open.iterate()) if (this.#isMine(stored)) this.#queue(entryOf(stored));
   }
 
-  /** Adds the entries of a journal row, and cancels pending ones. Takes effect with `committed`. */
+  /** Adds the entries of a journal row, and cancels pending entries. Both take effect with `committed`. */
   owe(journalRow: number, all: readonly (Debt | Cancel)[]): void {
     let index = 0;
     for (const owed of all) {
@@ -148,7 +150,7 @@ export class Outbox {
     return this.#settled.some(({ lane }) => lane.isReady) || this.#settling.some(({ lane }) => lane.isReady);
   }
 
-  /** The transaction is durable. */
+  /** Called when the transaction is durable: its entries can be handed out, and its cancellations take effect. */
   committed(): void {
     for (const { lane } of this.#settling) lane.isSettling = false;
     this.#settling = [];
@@ -158,7 +160,7 @@ export class Outbox {
     }
   }
 
-  /** Called after a rollback: drops the entries of that transaction. The next one writes its settlements again. */
+  /** Called after a rollback: drops the transaction's entries. The next transaction writes its settlements again. */
   undone(): void {
     this.#staged = [];
     this.#reliedOn.clear();
@@ -196,9 +198,9 @@ export class Outbox {
   }
 
   /**
-   * Settles an entry that was handed out; ignores others. A final settlement is durable before the next entry of the
-   * lane is handed out, so a crash leaves at most one entry of a lane in doubt. The settlement of a lane's last entry
-   * is written with the next transaction.
+   * Settles an entry that was handed out; ignores others. The final settlement of a stored entry is durable before the
+   * next entry of the lane is handed out, so a crash leaves at most one entry of a lane in doubt. The settlement of a
+   * lane's last entry is written with the next transaction.
    */
   settle(row: OwedEffect<unknown>, settlement: Settlement, commit: SettlingCommit): Promise<void> {
     const lane = this.#lanes.get(laneOf(row));
@@ -220,7 +222,7 @@ export class Outbox {
     return DONE;
   }
 
-  /** Replaces the words of an entry. A delivery in progress keeps the old words. */
+  /** Replaces the effect and the text of an entry in memory. A delivery in progress keeps the old ones. */
   reworded(
     { n, ...place }: Pick<Stored, 'n' | 'channel' | 'lane'>,
     words: { readonly effect: unknown; readonly text: string | null },
@@ -231,8 +233,9 @@ export class Outbox {
   }
 
   /**
-   * Called once at the start. Entries in flight at the end of the program become uncertain: the first entry of every
-   * lane; none after a clean end, which recorded them; `all` of a restored file.
+   * Called once at the start. Drops entries that live in memory only. `first`: the first entry of every lane becomes
+   * uncertain, because it may have been in flight. `noted`: a clean end has recorded the uncertain entries. `all`:
+   * every entry becomes uncertain, for a restored file.
    */
   recover(which: 'noted' | 'first' | 'all'): void {
     for (const lane of this.#lanes.values()) {
@@ -271,8 +274,9 @@ export class Outbox {
 
   /**
    * Takes over the open entries of workers that are gone. The entries of a channel go to the living worker that has
-   * other entries of it, else to this worker. The first entry of each lane becomes uncertain, because it may have been
-   * in flight. Takes effect with `committed`, so that no new entry of the same transaction is handed out first.
+   * other open entries of the channel, else to this worker. Of those that this worker gets, the first entry of each
+   * lane becomes uncertain, because it may have been in flight. The entries can be handed out after `committed`, so
+   * that no new entry of the same transaction comes first.
    */
   takeOver(gone: readonly string[]): void {
     const lanes = new Set<string>();
@@ -297,7 +301,7 @@ export class Outbox {
     this.#sql.doubt.run();
   }
 
-  /** Records the uncertain entries at a clean end. */
+  /** Called at a clean end: records which entries are uncertain or in flight. */
   note(): void {
     for (const { entries } of this.#lanes.values())
       for (const entry of entries) if (entry.uncertain || entry.inFlight) this.#become(entry, 'uncertain');
@@ -365,7 +369,7 @@ export class Outbox {
     this.#mostLanes = 2 * used.length + MOST_EMPTY;
   }
 
-  /** Only entries in memory can be cancelled. */
+  /** Cancels entries that live in memory only. An entry in flight stays until its attempt ends. */
   #cancel({ channel, lane: name, kinds, upto }: Cancel): void {
     const lane = this.#lanes.get(laneOf({ channel, lane: name }));
     if (lane === undefined) return;
@@ -385,7 +389,7 @@ export class Outbox {
     else this.#later.set(lane.name, notBefore);
   }
 
-  /** An entry of the lane `after:<lane>` waits for all earlier entries of that lane in its channel. */
+  /** True when an entry of the lane `after:<lane>` must wait for an earlier entry of `<lane>` in its channel. */
   #waits(lane: Lane, { n, row: { channel, lane: name } }: Entry): boolean {
     if (n === null || !name.startsWith(AFTER)) return false;
     const before = this.#lanes.get(laneOf({ channel, lane: name.slice(AFTER.length) }));
@@ -432,8 +436,8 @@ export class Outbox {
   }
 
   /**
-   * Stores the row number up to which all rows are settled, and the id of each channel's last post. Stores nothing when
-   * several processes share the store.
+   * Stores the row number up to which all rows are settled, and the platform id of each channel's last confirmed text.
+   * Stores nothing when several processes share the store.
    */
   #note(): void {
     this.#unnoted = 0;
@@ -447,8 +451,8 @@ export class Outbox {
   }
 
   /**
-   * Loads the highest row number, and the last confirmed post of each channel in rows above the number `settled`. The
-   * number of a deleted row is used again only after a rollback or a crash.
+   * Loads the highest row number, and the last confirmed text of each channel in rows above the number `settled`. After
+   * a rollback or a start, the number of a deleted row may be used again.
    */
   #loadNumbers(): void {
     this.#n = Math.max(this.#sql.last.get() ?? 0, Number(this.#sql.settled.get() ?? 0));
@@ -482,7 +486,7 @@ function statements(db: Database) {
   return {
     last: db.prepare<[], number | null>('SELECT max(n) FROM outbox').pluck(),
     open: db.prepare<[], Stored>(`SELECT * FROM outbox WHERE ${OPEN} ORDER BY n`),
-    /** The last confirmed post of each channel in rows above the number `settled`. */
+    /** The last confirmed text of each channel in rows above the number `settled`. */
     posted: db.prepare<[], { channel: string; id: string }>(
       `SELECT channel, platform_id AS id, max(n) FROM outbox
        WHERE n > ${SETTLED} AND state = 'confirmed' AND text IS NOT NULL AND platform_id IS NOT NULL GROUP BY channel`,
@@ -507,8 +511,8 @@ function statements(db: Database) {
       )
       .pluck(),
     /**
-     * The messages of the last confirmed announcement with this key, first part first. Its parts follow each other,
-     * and the first entry after them is a part 0.
+     * The messages of the last confirmed announcement with this key before row `n`, first part first. The rows of its
+     * parts follow each other; the next row after them has part 0.
      */
     announced: db
       .prepare<[{ readonly channel: string; readonly key: string; readonly n: number }], string>(

@@ -15,9 +15,9 @@ export type RetentionPorts = {
   readonly db: Database;
   readonly rows: Rows;
   readonly configs: Configs;
-  /** Runs a write in its own commit; other work may run between two. */
+  /** Runs a write in its own commit. Other work may run between two writes. */
   readonly write: <T>(write: () => T) => Promise<T>;
-  /** The machine of a key; throws when it is not hosted. */
+  /** The machine of a key; throws when the machine is not hosted. */
   readonly keeperOf: (owner: Owner) => {
     readonly machine: { readonly texts?: FactFields };
     /** True when the key is a channel, whose messages and posts belong to this machine. */
@@ -29,14 +29,14 @@ export type RetentionPorts = {
   };
 };
 
-/** The most journal rows or messages that one commit folds or deletes: some milliseconds of work. */
+/** The most journal rows or messages that one commit folds or deletes, and the most pages that it frees. */
 export const TAKEN_OUT = 100;
 
 /**
- * Deletes what is older than each key's instant (`null`: nothing), in short commits: journal rows, which a checkpoint
+ * Deletes rows older than each key's instant (`null`: none), in short commits: journal rows, which a checkpoint
  * replaces, and their ledger rows. Of keys that are channels, also settled posts, messages of the page, and people's
- * messages that the state does not name. Each channel keeps its newest message of a person. Deletes unused
- * configurations if journal rows were deleted. `isDryRun` only counts.
+ * messages. Keeps messages without a fate, messages that the state names, and each channel's newest message of a
+ * person. Deletes unused configurations if journal rows were deleted. `isDryRun` only counts.
  */
 export async function prune(
   ports: RetentionPorts,
@@ -112,7 +112,7 @@ async function oldRows({ db, rows, write }: RetentionPorts, owner: Owner, before
   let looked = 0;
   for (let row = snapshot?.row ?? null; row !== null;) {
     const { prev, at }: Pick<JournalRow, 'prev' | 'at'> = step.get(row) ?? { prev: null, at: before };
-    // A clock may have been set back, so a row counts as old only when no newer row precedes it.
+    // A clock may have been set back, so a row counts as old only when all rows before it are old, too.
     if (at < before) found.push(row);
     else found.length = 0;
     row = prev !== null && prev < row ? prev : null;
@@ -123,8 +123,8 @@ async function oldRows({ db, rows, write }: RetentionPorts, owner: Owner, before
 }
 
 /**
- * Replaces the old rows of a chain by a checkpoint, in slices. Each slice leaves a whole chain. Returns the state of
- * the last checkpoint, or `null`.
+ * Replaces the old rows of a chain by a checkpoint, in slices. After each slice the chain is whole. Resolves with the
+ * state of the checkpoint; with `null` for fewer than two old rows. A dry run only folds.
  */
 async function cutChain(
   { db, rows, write, keeperOf }: RetentionPorts,
@@ -192,7 +192,7 @@ export function pageOf(db: Database, table: string, number: string) {
 type Asked = { readonly channel: string; readonly before: Instant; readonly machine: number };
 
 function pruningStatements(db: Database) {
-  // Keeps messages that the state names, and each channel's newest message: it marks how far the channel was read.
+  // Keeps messages without a fate or named by the state, and each channel's newest: it marks how far Conch has read.
   const isPrunable = `channel = @channel AND sent_at < @before AND fate IS NOT NULL
     AND sort < (SELECT max(sort) FROM inbox WHERE channel = @channel)
     AND instr((SELECT state FROM machines WHERE id = @machine), json_quote(id)) = 0`;

@@ -13,14 +13,14 @@ export type JournalRow = {
   readonly machine: number;
   /** The number of the last fact of the row, counted per key. */
   readonly seq: number;
-  /** The previous row of the same key; `null` for the first. */
+  /** The number of the previous row of the same key; `null` for the first row and for a checkpoint. */
   readonly prev: number | null;
   readonly at: Instant;
-  /** When the state after this row changes without a command. */
+  /** The machine's `nextDeadline` for the state after this row; `null` for never. */
   readonly deadline: Instant | null;
   readonly version: number;
   readonly facts: string;
-  /** The texts of the facts with their salts; see `recordOf`. */
+  /** The texts of the facts with their salts (`recordOf`); `null` when there are none, or all were erased. */
   readonly body: string | null;
   /** The id of a command that is carried out once (`applyOnce`); `null` for other commands. */
   readonly cause: string | null;
@@ -137,7 +137,10 @@ export function inserter<T extends CheckedTable>(db: Database, table: T, conflic
   };
 }
 
-/** Returns a function that runs a write which may change or delete journal rows. Triggers refuse other such writes. */
+/**
+ * Returns a function that runs a write which may change or delete journal rows. Outside of it, triggers refuse to
+ * delete journal rows and to change any of their columns except `body`.
+ */
 export function journalRewriter(db: Database): (write: () => void) => void {
   const begin = db.prepare("INSERT OR REPLACE INTO meta VALUES ('pruning', 'now')");
   const end = db.prepare("DELETE FROM meta WHERE name = 'pruning'");
@@ -192,30 +195,32 @@ const MOST_LAG = 20_000;
 const STORED_AT_ONCE = 4;
 
 /**
- * The journal of all machines and their stored states. Memory holds the last row of every key whose state is behind
- * its journal, and all deadlines.
+ * The journal of all machines and their stored states. Memory holds all deadlines, and the numbers of the first and
+ * last row after each stored state that is behind its journal.
  */
 export class Rows {
   readonly #deadlines = new Map<string, Deadlines>();
   /** By key number: the first and last row after the stored state, longest behind first. */
   readonly #lagging = new Map<number, Lag>();
-  /** What the current transaction changed in memory, as it was before. Kept where several processes share the rows. */
+  /**
+   * The former state in memory of each key that the current transaction changed. Kept only when processes share rows.
+   */
   readonly #before = new Map<number, Before>();
-  /** The last journal row. */
+  /** The number of the last journal row; 0 for none. */
   last = 0;
   #id = 0;
   #added = 0;
   readonly #sql;
   readonly #slot: number | null;
 
-  /** `slot`: where several processes share the rows, that of this process. */
+  /** `slot`: the slot of this process, when several processes share the rows; else `null`. */
   constructor(db: Database, slot: number | null = null) {
     this.#sql = statements(db);
     this.#slot = slot;
     this.load();
   }
 
-  /** Loads what is kept in memory: at the start and after a rollback. */
+  /** Loads what is kept in memory: at the start, after a rollback, and when the copy of a shared log is filled. */
   load(): void {
     this.#lagging.clear();
     for (const deadlines of this.#deadlines.values()) deadlines.clear();
@@ -233,7 +238,7 @@ export class Rows {
     for (const [owner, deadline] of ends) this.deadlinesOf(owner.name).set(owner.key, deadline);
   }
 
-  /** The current transaction was committed. */
+  /** Called when the current transaction was committed: forgets the state in memory from before it. */
   committed(): void {
     this.#before.clear();
   }
@@ -285,7 +290,7 @@ export class Rows {
     return found === undefined ? null : { ...found, intact: found.intact === 1 };
   }
 
-  /** The last row of a key. */
+  /** The number of the last row of a key. */
   end({ id, row }: Pick<Snapshot, 'id' | 'row'>): number {
     return this.#lagging.get(id)?.last ?? row;
   }
@@ -304,12 +309,12 @@ export class Rows {
     for (let row = this.read(from); row !== null; row = this.before(row)) yield row;
   }
 
-  /** True when a command with this id was carried out. */
+  /** True when the command with the id `cause` was carried out for the key with the number `id`. */
   isKnown(id: number, cause: string): boolean {
     return this.#sql.cause.get(id, cause) !== undefined;
   }
 
-  /** The number of a new key. */
+  /** Returns an unused number for a new key. */
   newId(): number {
     return (this.#id = numberAfter(this.#id, this.#slot));
   }
@@ -379,7 +384,7 @@ export class Rows {
     return [...this.#lagging.values()].map(({ owner }) => owner);
   }
 
-  /** Records the first row that a start must read. Does nothing where several processes share the rows. */
+  /** Records the row after which a start must read the journal. Does nothing when several processes share the rows. */
   noteLow(): void {
     const [oldest] = this.#lagging.values();
     if (this.#slot === null) this.#sql.noteLow.run(String(oldest === undefined ? this.last : oldest.first - 1));
@@ -402,7 +407,7 @@ export class Rows {
 /** The rows of a key after its stored state: the first and the last. */
 type Lag = { readonly owner: Owner; readonly first: number; last: number };
 
-/** What memory held of a key before a transaction. */
+/** The state in memory of a key before a transaction. */
 type Before = { readonly owner: Owner; readonly lag: Lag | null; readonly deadline: Instant | null };
 
 /** The end of a chain, and the number of facts to append. */

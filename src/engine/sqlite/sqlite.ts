@@ -59,7 +59,7 @@ export type StoreOptions = {
   readonly disk?: DiskSync;
   /** Called with a sentence for operators. */
   readonly say?: (line: string) => void;
-  /** Called with the error when a group of commits was rolled back. */
+  /** Called with the error when a transaction was rolled back. */
   readonly failed?: (error: unknown) => void;
   /** Called once when the database cannot be used any more. The program must end. */
   readonly lost?: (error: StoreError) => void;
@@ -135,7 +135,7 @@ export class SqliteStore implements Store {
   /** The copy of the shared log, and the way to write to it. */
   readonly #copy: Copy | null;
   readonly #hosted = new Map<string, Hosted>();
-  /** Pruning and erasing run one after the other. */
+  /** Runs prunings and erasures one after the other. */
   readonly #taking = new KeyedQueue<'rows'>();
   readonly #onErased: (() => void)[] = [];
   #mark: Mark | null;
@@ -246,7 +246,7 @@ export class SqliteStore implements Store {
     return this.#reading(() => this.#inbox.lastSeen(channel));
   }
 
-  /** Rejects when the store is closed. */
+  /** Rejects with a `StoreError` when a settlement that must be committed first cannot be committed. */
   async owed(limit: number, at: Instant): Promise<Lease<unknown>> {
     while (this.#outbox.mustSettle(at)) await this.#commits.run(() => () => {});
     if (this.#former !== null) return { rows: [], next: null };
@@ -329,7 +329,7 @@ export class SqliteStore implements Store {
     throw new StoreError('locked', `The texts were erased, but ${why}. Wait until it ends, then erase again.`);
   }
 
-  /** Calls back when texts were erased or pruned, also by another process: those who keep texts must drop them. */
+  /** Calls the listener when texts were erased or pruned, also by another process. It must drop texts that it keeps. */
   onErased(listener: () => void): void {
     this.#onErased.push(listener);
   }
@@ -420,8 +420,8 @@ export class SqliteStore implements Store {
   }
 
   /**
-   * Deletes what is older than each channel's instant (`null`: nothing). A dry run only counts. Journals of machines
-   * that are not hosted stay.
+   * Deletes rows older than each channel's instant (`null`: none) by `prune` of pruning.ts. A dry run only counts.
+   * Journals of machines that are not hosted stay.
    */
   async prune(before: (channel: string) => Instant | null, isDryRun: boolean): Promise<Pruned> {
     const hosted = ({ name, key }: Owner): Instant | null => {
@@ -498,7 +498,7 @@ export class SqliteStore implements Store {
     if (overdue.length > 0) this.#rows.noteLow();
   }
 
-  /** Stores the states of hosted machines and records a clean end, so that the next start folds nothing. */
+  /** Stores the states of hosted machines that are behind, and records a clean end: the next start folds nothing. */
   #storeAll(): void {
     for (const { name, key } of this.#rows.lagging()) this.#hosted.get(name)?.store(key);
     this.#rows.noteLow();
@@ -527,7 +527,7 @@ function copyOf(db: Database, shared: StoreOptions['shared']): Copy | null {
 
 const DONE = Promise.resolve();
 
-/** A new name for a store. */
+/** Returns a random id for a store: 10 hexadecimal digits. */
 export function newStoreId(): string {
   return randomBytes(5).toString('hex');
 }
