@@ -33,7 +33,9 @@ export function labelsOf(use: ToolUse, rules: LabelRules, server: ServerFacts): 
   return joinedLabels(use.parts.map((part) => labelsOfPart(part, rules, server)));
 }
 
-/** Joins labels: the first source of each kind counts, and whatever one of them may do. */
+/**
+ * Joins labels: the first source of each label counts. `outward` and `acts` are true if they are true for one of them.
+ */
 export function joinedLabels(all: readonly CallLabels[]): CallLabels {
   return {
     untrusted: all.find(({ untrusted }) => untrusted !== null)?.untrusted ?? null,
@@ -128,7 +130,7 @@ function verbsIn(words: Argv): Argv {
   return words.slice(0, end === -1 ? words.length : end + 1).filter((word) => !word.startsWith('-'));
 }
 
-/** Programs that reach other machines. */
+/** Programs that may reach other machines with any words. */
 const NETWORK_PROGRAMS: ReadonlySet<string> = new Set(
   'curl wget aria2c http https xh nc ncat netcat socat telnet ssh scp sftp ftp rsync rclone lynx w3m links elinks dig nslookup host ping gh glab hub aws gcloud az mail sendmail openssl uvx pipx brew apt apt-get'.split(
     ' ',

@@ -26,8 +26,8 @@ export type OfferFacts = {
 /**
  * Returns the always-allow rules to offer for a call that became a request, narrowest first. Returns none for a call
  * of several parts, after a rule that always asks, for a call beyond reading whose requester is not an operator, and
- * where `facts` forbid offers. Of an agent's own tools, also none for commands that are uncertain or run code, for
- * deleting, and for paths outside the folder.
+ * when `facts` forbid offers. Of an agent's own tools, only a certain command, a host and a path inside the folder get
+ * offers. Deleting, and commands that run code or name a path outside the folder, get none.
  */
 export function offersFor(use: ToolUse, { by }: ToolVerdict, facts: OfferFacts): readonly AlwaysOffer[] {
   const [part, more] = use.parts;
@@ -77,7 +77,10 @@ function pathOffers(kind: UsePart['kind'], path: string): readonly AlwaysOffer[]
   ];
 }
 
-/** Offers the tool with all values of its input or only its paths and places, if they are plain, and with any input. */
+/**
+ * Offers a server's tool with all values of its input, then with the values of paths and places only, then with any
+ * input. Values that are not plain get no offer.
+ */
 function mcpOffers({ mcp, about }: UsePart): readonly AlwaysOffer[] {
   if (mcp === null || about.of !== 'input' || SPECIAL.test(mcp.name)) return [];
   const tool = `mcp__${mcp.server}__${mcp.name}`;

@@ -48,7 +48,7 @@ function hostsIn(token: string): readonly string[] {
   return [...new Set([...pieces, ...(pieces.length > MOST_GROUPS ? [] : groups)])].filter((each) => each !== '');
 }
 
-/** The most texts between colons in an IPv6 address with a port on either side. */
+/** A token with more texts between colons is no IPv6 address with ports. */
 const MOST_GROUPS = 11;
 
 /** Returns whether a host is localhost, loopback or unspecified, also in octal, hexadecimal or short form. */

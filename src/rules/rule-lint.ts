@@ -15,8 +15,8 @@ type RuleFinding = {
 };
 
 /**
- * Finds rules that cannot be parsed, never decide, never match, or allow more or deny less than they seem to.
- * `wider`: the lists of wider scopes, which also apply.
+ * Finds rules that cannot be parsed, never decide, never match, or allow more or deny less than they seem to, and a
+ * `default` of `allow`. `wider`: the lists of wider scopes, which also apply; their rules are not reported.
  */
 export function lintRules(lists: ToolLists, wider: readonly ToolLists[] = []): readonly RuleFinding[] {
   const entriesOf = (each: ToolLists): readonly Entry[] =>
@@ -54,7 +54,10 @@ type Entry = {
   readonly message: string;
 };
 
-/** Checks a rule of a label list. Warns of a `trusted` rule for all tools, or for every use of a kind of tools. */
+/**
+ * Checks a rule of a label list: an error if it cannot be parsed, a warning if it never matches. Warns of a `trusted`
+ * rule for all tools, or for every use of a kind of tools.
+ */
 function lintLabel(list: (typeof LABEL_LISTS)[number], index: number, text: string): readonly RuleFinding[] {
   const { place, rule, message } = entryOf(list, index, text);
   if (rule === null) return [{ ...place, wrong: true, message }];
@@ -76,8 +79,8 @@ function entryOf(list: Entry['place']['list'], index: number, text: string): Ent
 }
 
 /**
- * True when the first rule decides before the other: deny, `ask!`, ask, allow. In one list, the wider rule does; of
- * equal rules the one of `outer`, then the first.
+ * True when the first rule decides before the other: deny, `ask!`, ask, allow. In one list, the wider rule decides
+ * first; of equal rules, the rule of `outer`, then the rule that stands first.
  */
 function isBefore(one: Entry, other: Entry, outer: readonly Entry[]): boolean {
   const orderOf = ({ place }: Entry): number => LISTS.findIndex((list) => list === place.list);

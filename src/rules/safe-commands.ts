@@ -64,7 +64,10 @@ function knownOf(program: string): Known | undefined {
   return Object.hasOwn(SAFE, name) ? SAFE[name] : undefined;
 }
 
-/** Words after `--` are checked as options, too: `--` may be the value of the option before. */
+/**
+ * True when a word is a safe option or an accepted argument. Words after `--` are checked as options, too: `--` may be
+ * the value of the option before.
+ */
 function isKnown(word: string, known: Known): boolean {
   const { flags = '', valued = '', long, dashed, operand = /^/, never } = known;
   if (never?.test(word) === true) return false;
@@ -102,7 +105,10 @@ const HASH: Known = {
   plain: true,
 };
 
-/** Some shells execute a substitution in an array index, also when `test` or `printf` gets the index as plain text. */
+/**
+ * Matches the sign of a substitution. Some shells execute a substitution in an array index, also when `test` or
+ * `printf` gets the index as plain text.
+ */
 export const CARRIED_OUT = /[$`]/;
 
 const TEST: Known = { dashed: /^-(?:[abcdefghknoprstuwxzGLNOS]|eq|ne|lt|le|gt|ge|nt|ot|ef)$/, never: CARRIED_OUT };

@@ -75,7 +75,7 @@ export function changesFolder(words: Argv): boolean {
 
 const FOLDER_CHANGERS: ReadonlySet<string> = new Set(['cd', 'chdir', 'pushd', 'popd']);
 
-/** True for safe commands except `cd` and the like, and for `git add` and `git commit`: files stay as they are. */
+/** True for commands that change no file of the work: safe ones except `cd` and the like, `git add`, `git commit`. */
 export function onlyReads(words: Argv): boolean {
   const [program = '', verb = ''] = words;
   return (isSafe(words) && !changesFolder(words)) || (program === 'git' && /^(?:add|commit)$/.test(verb));

@@ -60,7 +60,7 @@ export type ToolUse = {
 /**
  * Splits a tool call into parts. A call of a server's tool is one part. For other tools, each command in the input is
  * a part, and each path or address of a tool for paths or addresses. Without a place (an agent on another machine),
- * paths cannot be resolved.
+ * paths are not resolved.
  */
 export function toolUse(request: ToolRequest, place: WorkPlace | null): ToolUse {
   const { name } = request;
@@ -103,7 +103,9 @@ function kindOf({ name, kind }: ToolRequest): ToolKind {
 
 const WEB_NAME = /web[-_ ]?(?:search|fetch|page|get|read)|google|browse|^fetch(?:[-_]|$)|[-_]fetch$/i;
 
-/** Splits a command line into parts. `elsewhere`: another working folder; then the words of the line are uncertain. */
+/**
+ * Splits a command line into parts. `elsewhere`: another working folder, which makes the words uncertain, or `null`.
+ */
 function commandParts(
   command: string,
   { place, elsewhere }: { readonly place: WorkPlace | null; readonly elsewhere: string | null },
@@ -156,7 +158,7 @@ function partsOf(kind: ToolKind, request: ToolRequest, place: WorkPlace | null):
     const texts = at === 0 && about.of !== 'host' ? [...textsIn(request.input), ...request.locations] : [];
     const others = changed || about.of !== 'path' ? usedPaths(texts, changed, place) : [];
     const own = about.of === 'path' && place !== null ? [usedPath(about, place, { known: true, changed })] : [];
-    // A part without a path behind the first one stands for the paths that are not looked at.
+    // After the first part, a part without a path stands for the paths beyond the limit of `within`.
     const rest = about.of === 'nothing' && at > 0 ? [restOfPaths(changed)] : [];
     return { kind, mcp: null, about, paths: [...own, ...others, ...rest] };
   });

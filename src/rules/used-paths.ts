@@ -4,8 +4,9 @@ import { wildcard } from './rule.ts';
 import type { Argv } from './safe-commands.ts';
 
 /**
- * A path of a call. `known`: the text is certainly a path. `changed`: the call may change the file. `isRest`: it stands
- * for paths that are not looked at, so each rule on paths that denies, asks or labels covers it.
+ * A path of a call. `known`: the text is certainly a path. `changed`: the call may change the file. `own`: which of
+ * Conch's own files the path is. `isRest`: the path stands for paths beyond a limit, so each rule on paths that denies,
+ * asks or labels covers it.
  */
 export type UsedPath = NamedPath & {
   readonly isRest?: true;
@@ -28,7 +29,7 @@ export const PRIVATE_NAMES = (
 
 /**
  * Returns the paths that texts of a call may name. Texts that no disk accepts as a path are dropped. At most
- * 512 paths with 4,096 names in all are taken, then patterns are expanded. One path stands for the rest.
+ * 512 paths with 4,096 names in all are taken, then patterns are expanded. One path stands for those beyond a limit.
  */
 export function usedPaths(texts: readonly string[], changed: boolean, place: WorkPlace | null): readonly UsedPath[] {
   const paths = new Set(texts.flatMap(pathsMeant).map(shortened).filter(isPath));
@@ -43,13 +44,13 @@ export function usedPaths(texts: readonly string[], changed: boolean, place: Wor
   return isWhole ? used : [...used, restOfPaths(changed)];
 }
 
-/** Returns the path that stands for those that are not looked at. It counts as outside, and as Conch's data. */
+/** Returns the path that stands for paths beyond a limit. It counts as outside, and as Conch's data. */
 export function restOfPaths(changed: boolean): UsedPath {
   const anywhere = { folder: null, home: null, disk: '' };
   return { written: anywhere, real: [anywhere], known: true, changed, own: 'data', isRest: true };
 }
 
-/** Adds to a path how the call uses it, and which of Conch's own files it is. */
+/** Adds to a path how the call uses it, and which of Conch's own files it is; `null` for others and without a place. */
 export function usedPath(path: NamedPath, place: WorkPlace | null, how: Pick<UsedPath, 'known' | 'changed'>): UsedPath {
   return { ...path, ...how, own: place === null ? null : ownAt(path, place) };
 }
@@ -115,9 +116,9 @@ export function patchedPaths(patch: string): readonly string[] {
   return [...new Set([...named, ...plain, ...moved].map((path) => path.trim()))].filter((path) => path !== '/dev/null');
 }
 
-/** The most paths taken from a call before patterns are expanded, and the most paths that one of them expands to. */
+/** The most paths taken from one list before patterns are expanded, and the most paths that one of them expands to. */
 const MOST_PATHS = 512;
-/** The most names between slashes in all paths of a call. */
+/** The most names between slashes in all paths that are taken from one list. */
 const MOST_NAMES = 4_096;
 /** The longest name that disks accept, in UTF-16 units. */
 const LONGEST_NAME = 255;
@@ -130,15 +131,15 @@ function isPath(path: string): boolean {
   return path !== '' && path.length <= LONGEST_PATH && path.split('/').every((name) => name.length <= LONGEST_NAME);
 }
 
-/** Removes `.`, doubled slashes and a trailing slash. */
+/** Removes each `.` after the first name, doubled slashes and a trailing slash. */
 function shortened(path: string): string {
   const names = path.split('/').filter((name, at) => (name !== '' && name !== '.') || at === 0);
   return names.length === 1 && names[0] === '' && path !== '' ? '/' : names.join('/');
 }
 
 /**
- * Expands the patterns of a path to existing names. Without a place, to names of granting and private files. Returns
- * `null` with more than 512 expansions.
+ * Expands the patterns of a path to existing names. Without a place, expands only patterns that begin with `.`, to
+ * names of granting and private files. Returns `null` for more than 512 expansions.
  */
 function filledIn(path: string, place: WorkPlace | null): readonly string[] | null {
   const filled: string[] = [];

@@ -68,7 +68,7 @@ export type RuleMemory = {
   readonly remembered: readonly Remembered[];
 };
 
-/** The verdict, the list that decided, and the rule of the list; `null` for no rule. */
+/** The verdict, the list or limit that decided (`by`), and the rule that matched; `null` for no rule. */
 export type ToolVerdict = {
   readonly verdict: (typeof VERDICTS)[number];
   readonly by: 'deny' | 'run' | 'ask!' | 'remembered' | 'ask' | 'allow' | 'default' | 'members' | ReadOnly;
@@ -212,7 +212,8 @@ export function withoutMark(text: string): string {
 
 /**
  * True when a rule covers a part. `isWide`, for rules that deny, ask or label: every command that may run counts, and a
- * path as written or resolved, in any letter case. Otherwise, for rules that allow, only certain matches count.
+ * path as written or resolved, in any letter case. Otherwise, for rules that allow, limit a run or trust, only certain
+ * matches count.
  */
 export function isAbout(rule: ToolRule, part: UsePart, isWide: boolean): boolean {
   const { covers, spec } = rule;
@@ -259,7 +260,7 @@ function namesRead(rule: ToolRule, { kind, mcp, paths }: UsePart): boolean {
 /** Matches a value that may leave its folder: `docs/../x` is not in `docs`. Escaped dots and slashes count, too. */
 const LEADS_ASIDE = /(?:^|[\\/])\.\.(?:[\\/]|$)|%(?:2e|2f|5c)/i;
 
-/** True when a rule with a path covers this path, as written or resolved, in any letter case. */
+/** True when a rule on paths covers this path, as written or resolved, in any letter case. Always true for `isRest`. */
 export function isNamed({ spec }: ToolRule, { written, real, isRest }: NamedPath & Pick<UsedPath, 'isRest'>): boolean {
   return spec?.of === 'path' && (isRest === true || [written, ...real].some((path) => lies(path, spec, true)));
 }
