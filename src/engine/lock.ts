@@ -33,8 +33,8 @@ export function lockOf(path: string): string {
 }
 
 /**
- * Opens a lock file, and creates it if missing. Only SQLite opens an existing lock file: closing another descriptor of
- * that file in this process would release the lock.
+ * Opens a lock file by SQLite, and creates the file if missing. An existing file is opened in no other way first:
+ * closing another descriptor of a locked file in this process would release the lock.
  */
 function openLock(path: string, waitMs: number): Database.Database {
   if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));

@@ -20,7 +20,7 @@ export type ReplayStep<State, Fact> = {
 /** The result of a replay. */
 export type Replayed = {
   readonly steps: number;
-  /** The number of a fact in the first row that breaks the hash chain or has a wrong deadline; `null` for none. */
+  /** A fact's number in the first row that breaks hash chain or numbering, or has a wrong deadline; `null` for none. */
   readonly brokenAt: number | null;
   /** Why the replay stopped before the end; `null` when it did not. */
   readonly stoppedBy: string | null;

@@ -20,7 +20,7 @@ type PostgresState = {
 
 const REQUESTS = 9;
 
-/** Reads the state of a database and changes nothing. Rejects with a `StoreError` when the database does not answer. */
+/** Reads the state of a database and changes nothing. Rejects with a `StoreError` when connecting or a query fails. */
 export async function examinePostgres({ url, schema = 'conch' }: PostgresOptions): Promise<PostgresState> {
   const client = new Client({ connectionString: url, connectionTimeoutMillis: CONNECT_MS, query_timeout: CONNECT_MS });
   try {

@@ -23,7 +23,7 @@ function schemaOf(schema: string): string {
   return readFileSync(new URL('schema.sql', import.meta.url), 'utf8').replaceAll(/\bconch\b/g, schema);
 }
 
-/** The time limit for connecting to the database, in milliseconds. */
+/** The time limit for connecting to the database, and for each query of `examinePostgres`, in milliseconds. */
 export const CONNECT_MS = 5_000;
 /** Limits of the log's connections. A query's limit is 1 s above that of the database (`DATABASE_LIMITS`). */
 const LIMITS = {

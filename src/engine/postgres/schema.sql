@@ -1,6 +1,6 @@
--- The tables and functions of a shared log, in one schema of a database. `log` has one row, which every group locks for as long as
--- the database writes it: groups are written one after the other, and no process holds the lock while it thinks. `rows` holds each
--- shared row in its newest form, with the position of its last change.
+-- The tables and functions of a shared log, in one schema of a database. `log` has one row. Writing a group locks that row, so groups
+-- are written one after the other. No process holds the lock between two requests. `rows` holds each shared row in its newest form,
+-- with the position of its last change.
 CREATE SCHEMA IF NOT EXISTS conch;
 CREATE TABLE IF NOT EXISTS conch.log (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),
@@ -28,8 +28,9 @@ CREATE TABLE IF NOT EXISTS conch.workers (
 );
 CREATE UNIQUE INDEX IF NOT EXISTS workers_slot ON conch.workers (slot) WHERE state = 'living';
 
--- Writes a group, all or nothing. Returns its position; -1 when a row is not as the worker knows it; -2 when the worker
--- is not living. The last checks entries of the lists are only compared. known is NULL for a row that is written anyway.
+-- Writes a group, all or nothing. Returns its position; -1 when a row is not as the worker knows it, or a later group of the worker came
+-- first; -2 when the worker is not living. The last `checks` entries of the lists are only compared. `known` is NULL for a row that is
+-- written without a comparison.
 CREATE OR REPLACE FUNCTION conch.write_group(
   sender text, group_number bigint, places text[], ids text[], texts text[], known bigint[], checks integer
 ) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -89,7 +90,7 @@ BEGIN
   RETURN coalesce(leads, false);
 END $$;
 
--- Ends a worker. Waits for a group that is being written; none of its later groups is.
+-- Ends a living worker with the state `becomes`. Waits for a group that is being written. No later group of the worker is written.
 CREATE OR REPLACE FUNCTION conch.end_worker(whose text, becomes text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM 1 FROM conch.log FOR UPDATE;

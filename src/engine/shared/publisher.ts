@@ -13,8 +13,8 @@ const AGAIN: RetryPolicy = { firstMs: 50, longestMs: 2_000 };
 export type RequestsTold = { readonly failed: (error: unknown) => void; readonly succeeded: () => void };
 
 /**
- * Sends the transactions of one worker to the shared log, and reads the changes. Repeats a request that fails, until
- * `leave` is called.
+ * Sends the transactions of one worker to the shared log, and reads the changes. Repeats a request that fails, but not
+ * one that fails with a `StoreError`, and none after `leave`.
  */
 export class Publisher {
   readonly #log: SharedLog;

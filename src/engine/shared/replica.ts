@@ -140,7 +140,7 @@ export class Replica {
 
   /**
    * Writes rows of the log into the tables, in the current transaction. Skips a row that is known at this position or a
-   * later one. Returns the other rows, except rows of no table.
+   * later one. Returns the other rows, except rows of no table and deletions of rows that it did not have.
    */
   apply(rows: readonly PlacedRow[]): readonly AppliedRow[] {
     const sorted = rows.toSorted(byTableAndNumber);

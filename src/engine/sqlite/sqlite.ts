@@ -329,7 +329,9 @@ export class SqliteStore implements Store {
     throw new StoreError('locked', `The texts were erased, but ${why}. Wait until it ends, then erase again.`);
   }
 
-  /** Calls the listener when texts were erased or pruned, also by another process. It must drop texts that it keeps. */
+  /**
+   * Calls the listener when texts were erased or pruned, also by another process. The listener must drop kept texts.
+   */
   onErased(listener: () => void): void {
     this.#onErased.push(listener);
   }

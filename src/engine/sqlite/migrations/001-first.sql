@@ -1,14 +1,15 @@
 -- "Conc" in ASCII: marks the file as a database of Conch, as released. Files of versions before the first release do not have it.
 PRAGMA application_id = 1131376227;
 
--- Facts about this file: `issuer` begins each outbox id, `backup` marks a copy, `settled` is the last outbox row before the first open one.
+-- Facts about this file: `issuer` begins each outbox id, `backup` marks a copy, `settled` is the number of an outbox row up to which
+-- all rows are settled.
 CREATE TABLE meta (
   name TEXT NOT NULL PRIMARY KEY,
   value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Messages of people in their latest wording. `sort` is the platform's order within a channel. `version` is the platform's time of
--- the latest edit. `since` is the last journal row when the message arrived: no earlier row names the message.
+-- the latest edit. `since` is the last journal row when the message arrived: no row up to that one names the message.
 CREATE TABLE inbox (
   id TEXT NOT NULL PRIMARY KEY,
   channel TEXT NOT NULL,
@@ -42,8 +43,8 @@ CREATE TABLE memory (
   PRIMARY KEY (owner, name)
 ) STRICT;
 
--- One state for each key of each machine: its journal folded up to `row`, as JSON. `rest` is the word of a state at rest, NULL while
--- something is under way: a start loads only those.
+-- One state for each key of each machine: its journal folded up to `row`, as JSON. `rest` is the word of a state at rest. It is NULL
+-- while something is under way: a start loads the states with NULL.
 CREATE TABLE machines (
   id INTEGER NOT NULL PRIMARY KEY,
   name TEXT NOT NULL,
@@ -59,9 +60,9 @@ CREATE TABLE machines (
 CREATE INDEX machines_deadline ON machines (deadline) WHERE deadline IS NOT NULL;
 CREATE INDEX machines_awake ON machines (name, key) WHERE rest IS NULL;
 
--- The facts of a command, or of several commands of one instant. `prev` is the key's row before; the hash covers both. `cause` is the id of a command
--- that is carried out once (`applyOnce`). `body` holds the texts of people and agents, of which the facts hold a salted
--- hash: a text can be erased and the hashes still hold.
+-- The facts of a command, or of several commands of one instant. `prev` is the number of the key's previous row; the hash covers the
+-- hash of that row. `cause` is the id of a command that is carried out once (`applyOnce`). `body` holds the texts of people and agents,
+-- of which the facts hold a salted hash: a text can be erased and the hashes stay valid.
 CREATE TABLE journal (
   row INTEGER NOT NULL PRIMARY KEY,
   machine INTEGER NOT NULL,
@@ -81,14 +82,14 @@ CREATE TRIGGER journal_keeps BEFORE UPDATE OF row, machine, seq, prev, at, deadl
 CREATE TRIGGER journal_stays BEFORE DELETE ON journal
   WHEN NOT EXISTS (SELECT 1 FROM meta WHERE name = 'pruning') BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
 
--- Configurations that states and facts of many keys share, once each, under the hash that stands in their place there.
+-- Configurations that states and facts name by `id`, the hash of `json`. Equal configurations are stored once.
 CREATE TABLE configs (
   id TEXT NOT NULL PRIMARY KEY,
   json TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Effects owed to platforms. The checksum leaves out delivery state (`state`, `platform_id`, `why`): it changes after the row is
--- written. There is no index of open rows, which each post would write twice: a start looks behind the row noted as `settled`.
+-- Effects to deliver to platforms. The checksum leaves out delivery state (`state`, `platform_id`, `why`), which changes after the row
+-- is written. There is no index of open rows, because each post would write it twice: a start reads the rows after `settled`.
 CREATE TABLE outbox (
   n INTEGER NOT NULL PRIMARY KEY,
   id TEXT NOT NULL,
@@ -107,7 +108,7 @@ CREATE TABLE outbox (
 ) STRICT;
 CREATE INDEX outbox_announced ON outbox (channel, key, n) WHERE platform_id IS NOT NULL AND key IS NOT NULL;
 
--- The last confirmed post of each channel.
+-- The last confirmed text of each channel, as far as it was stored; newer ones are found in `outbox`.
 CREATE TABLE posted (
   channel TEXT NOT NULL PRIMARY KEY,
   platform_id TEXT NOT NULL
@@ -134,7 +135,7 @@ CREATE TABLE conversation (
 CREATE INDEX conversation_order ON conversation (channel, seq);
 CREATE INDEX conversation_written ON conversation (seq) WHERE kind = 'person';
 
--- One row for each model call, as fact `n` of a journal row tells it. `cost` is in millionths of a dollar, NULL when no price is known.
+-- One row for each model call that fact `n` of a journal row reports. `cost` is in millionths of a dollar, NULL when no price is known.
 CREATE TABLE ledger (
   id INTEGER NOT NULL PRIMARY KEY,
   machine INTEGER NOT NULL,

@@ -1,2 +1,2 @@
--- Where several processes share a store: the process that delivers the row. NULL where one process has the store alone.
+-- The process that delivers the row, when several processes share the store. NULL when one process has the store alone.
 ALTER TABLE outbox ADD COLUMN worker TEXT;
