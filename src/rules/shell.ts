@@ -17,10 +17,10 @@ type ShellReading = {
 
 /**
  * Parses a command line as Bash does. `parts` is certain for simple commands of literal words and `*` or `?`, joined by
- * `&&`, `||`, `;`, `|`, `|&`, `&` or line feeds. `parts` is `null` for all other texts, such as substitutions,
- * variables, braces, brackets, here-documents, assignments, compound commands, redirection of files, invisible
- * characters, syntax errors, empty and long texts. Unless `asWritten` (for rules), `parts` is also `null` for `eval`
- * and the like, and for a pattern that may match a file named like an option.
+ * `&&`, `||`, `;`, `|`, `|&`, `&` or line feeds, also with `!`, `time`, `2>&1` or `>/dev/null`. `parts` is `null` for
+ * all other texts, such as substitutions, variables, braces, brackets, here-documents, assignments, compound commands,
+ * redirection of files, invisible characters, syntax errors, empty and long texts. Unless `asWritten` (for rules),
+ * `parts` is also `null` for `eval` and the like, and for a pattern that may match a file named like an option.
  */
 export function readShell(text: string, asWritten = false): ShellReading {
   const script = isSmall(text) ? parse(text) : null;
