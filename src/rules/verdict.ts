@@ -260,7 +260,10 @@ function namesRead(rule: ToolRule, { kind, mcp, paths }: UsePart): boolean {
 /** Matches a value that may leave its folder: `docs/../x` is not in `docs`. Escaped dots and slashes count, too. */
 const LEADS_ASIDE = /(?:^|[\\/])\.\.(?:[\\/]|$)|%(?:2e|2f|5c)/i;
 
-/** True when a rule on paths covers this path, as written or resolved, in any letter case. Always true for `isRest`. */
+/**
+ * True when a rule on paths covers this path, as written or resolved, in any letter case. Each rule on paths covers a
+ * path with `isRest`. False for other rules.
+ */
 export function isNamed({ spec }: ToolRule, { written, real, isRest }: NamedPath & Pick<UsedPath, 'isRest'>): boolean {
   return spec?.of === 'path' && (isRest === true || [written, ...real].some((path) => lies(path, spec, true)));
 }
