@@ -178,7 +178,8 @@ export function createMessageSender(ports: MessageSenderPorts): MessageSender {
     find: async (channel, post) => (await inTurn(channel, () => posts.find(channel, post)))?.id ?? null,
     async edit(channel, id, text) {
       const content: Content = { kind: 'post', speaker: null, text, buttons: [], epoch: null, outboxId: null };
-      return await lanes.run(channel, () => rates.change({ channel, id }, content));
+      const edited = lanes.run(channel, () => rates.change({ channel, id }, content));
+      return await edited.finally(() => cards.resume(channel, { isWritable: false }));
     },
     receipt: (channel, id, receipt) => show({ channel, id }, receipt),
     draft(channel, speaker, epoch, text) {

@@ -138,7 +138,7 @@ export class FloorCards {
     state.throttle.kick();
   }
 
-  /** Redraws a card that waited for a post. `isWritable`: the channel takes messages; redraws a refused card, too. */
+  /** Redraws a card that waited for a post or an edit of one. `isWritable`: the channel takes messages; redraws a refused card, too. */
   resume(channel: ChannelId, { isWritable }: { readonly isWritable: boolean }): void {
     const state = this.#stateOf(channel);
     if (state.isWaiting || (isWritable && state.isRefused)) state.throttle.hurry();

@@ -108,7 +108,7 @@ function isAt(
   places: Places,
 ): boolean {
   if ('guild' in at) return places.guildOf(platformChannel(parent ?? id)) === at.guild;
-  return [id, parent].includes(channelId(at.channel));
+  return [id, parent].includes(channelId(at.channel)) || places.parentOf(platformChannel(id)) === at.channel;
 }
 
 function whyClosed(error: unknown): string | null {

@@ -201,6 +201,8 @@ const webhookSchema = z.object({ id: z.string(), application_id: z.string().null
 const listSchema = z.array(z.unknown());
 
 type State = {
+  /** The channel and threads in which the webhook was used. */
+  readonly users: Set<ChannelId>;
   looking: Promise<Webhook | null> | null;
   /** Until this time the bot itself posts for agents. */
   withoutUntil: Instant;
@@ -233,6 +235,7 @@ export class Webhooks {
     if (!this.#ports.enabled) return null;
     const location = await this.#locate(channel);
     const state = this.#stateOf(location);
+    state.users.add(channel);
     if (this.#ports.clock.now() < state.withoutUntil) return null;
     state.looking ??= this.#look(channel, location, state);
     return state.looking;
@@ -255,8 +258,7 @@ export class Webhooks {
 
   /** Called when permissions may have changed: `of` looks for a webhook again. */
   reopen(channel: ChannelId): void {
-    const state = this.#states.get(platformChannel(channel));
-    if (state !== undefined) state.withoutUntil = 0;
+    for (const state of this.#states.values()) if (state.users.has(channel)) state.withoutUntil = 0;
   }
 
   isOwn(webhookId: string): boolean {
@@ -270,7 +272,14 @@ export class Webhooks {
   #stateOf({ channel }: Location): State {
     const known = this.#states.get(channel);
     if (known !== undefined) return known;
-    const state: State = { looking: null, withoutUntil: 0, warned: false, lost: null, lostAt: -Infinity };
+    const state: State = {
+      users: new Set(),
+      looking: null,
+      withoutUntil: 0,
+      warned: false,
+      lost: null,
+      lostAt: -Infinity,
+    };
     this.#states.set(channel, state);
     return state;
   }

@@ -44,6 +44,8 @@ export type Places = {
   forget(channel: string): void;
   nameOf(channel: string): string | null;
   guildOf(channel: string): string | null;
+  /** The channel of a known thread; `null` for other channels. */
+  parentOf(channel: string): string | null;
   /**
    * Returns the floor for a channel's messages; `null` when the channel has no floor. Opens the floor of a new thread.
    * Treats a channel that Discord refuses to describe as no thread, and asks again at the next call when the refusal is
@@ -94,6 +96,7 @@ export function createPlaces(ports: {
     forget: (channel) => known.delete(channel),
     nameOf: (channel) => known.get(channel)?.name ?? null,
     guildOf: (channel) => guilds.get(channel) ?? known.get(channel)?.guild ?? null,
+    parentOf: (channel) => known.get(channel)?.parent ?? null,
     async resolve(channel) {
       if (placed(channel) === null && !known.has(channel)) await ask(channel);
       const where = placed(channel);

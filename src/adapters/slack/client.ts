@@ -327,8 +327,10 @@ function verdictOnWord(code: string | null): Verdict {
   return { fault: 'refused', why: code, code, ...(isPassing ? { retryAfterMs: CLOSED_MS } : {}) };
 }
 
+/** Slack refuses in answers with status 200. A 403 is from a proxy: the call did not reach Slack. */
 function verdictOnStatus(status: number): Verdict {
   const why = `HTTP ${status}`;
+  if (status === 403) return { fault: 'unreachable', why };
   return status >= 500 || status === 408 ? { fault: 'unclear', why } : { fault: 'refused', why };
 }
 

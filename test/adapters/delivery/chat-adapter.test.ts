@@ -40,6 +40,21 @@ describe('a post', () => {
   });
 });
 
+test('a card of a free floor that waits for an edit is drawn when the edit ends', async () => {
+  const platform = fakePlatform();
+  const id = await platform.sender.post(CHANNEL, said('A question.'));
+  platform.sender.card(CHANNEL, floorView('open'));
+  await platform.time.advance(5_000);
+  expect(platform.shown().at(-1)).toContain(CARD);
+  platform.edits.ways.push(9_000);
+  const edited = platform.sender.edit(CHANNEL, id, 'A question. Answered.');
+  platform.sender.card(CHANNEL, floorView('resting'));
+  await platform.time.advance(8_000);
+  expect(platform.shown().at(-1)).toContain(CARD);
+  await platform.time.advance(5_000);
+  expect([await edited, platform.shown().at(-1)]).toEqual(['changed', RESTING]);
+});
+
 describe('cards in more than 1,000 channels', () => {
   test('are remembered for 1,000 channels, and posted again where they were forgotten', async () => {
     const platform = fakePlatform();

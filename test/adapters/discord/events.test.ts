@@ -413,19 +413,23 @@ describe('row 42: a channel that the bot loses', () => {
     expect(here.listener.notes.filter((note) => note.startsWith('suspend'))).toEqual([]);
   });
 
-  test('T38 lets agents post under their own names as soon as "Manage Webhooks" returns', async () => {
+  test.each([
+    ['a channel', () => discord.channel],
+    ['a thread', () => discord.thread(discord.channel, 'plans')],
+  ])('T38 lets agents in %s post under their own names as soon as "Manage Webhooks" returns', async (_, placed) => {
     discord.permit(discord.channel, 'ManageWebhooks', 'deny');
-    await started();
+    const place = placed();
+    await started({ places: [placeOf(place)] });
     const speaker = { id: 'dev', name: 'dev', avatar: null };
     const post = (id: string) => ({ outboxId: id, speaker, text: `words ${id}`, afterId: null, epoch: 1 });
-    const authors = (): readonly string[] => discord.read(discord.channel).map(({ author }) => author);
-    await here.adapter.post(channel(), post('1'));
+    const authors = (): readonly string[] => discord.read(place).map(({ author }) => author);
+    await here.adapter.post(`discord:${place}`, post('1'));
     const [bot] = authors();
     expect(bot).not.toBe('dev');
     discord.permit(discord.channel, 'ManageWebhooks', null);
-    discord.write('ann', discord.channel, 'after the change');
+    discord.write('ann', place, 'after the change');
     await mustCome('the change', () => heard().length === 1);
-    await here.adapter.post(channel(), post('2'));
+    await here.adapter.post(`discord:${place}`, post('2'));
     expect(authors().at(-1)).toBe('dev');
   });
 

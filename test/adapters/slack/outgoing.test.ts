@@ -150,6 +150,15 @@ describe('a post whose call fails', () => {
     expect(world.texts()).toEqual(['first', 'second']);
   });
 
+  test('is not lost by a 403 of a proxy', async () => {
+    const world = await speaking();
+    world.slack.fail({ method: 'chat.postMessage', times: 3 }, { kind: 'status', status: 403 });
+    expect((await deliver(world, { channel: world.channel, text: 'hello' })).at(-1)).toMatchObject({
+      state: 'confirmed',
+    });
+    expect(world.texts()).toEqual(['hello']);
+  });
+
   test("is not confused with another app's message that has its outbox id", async () => {
     const { outgoing, channel, slack } = await speaking();
     const post = said('hello', { outboxId: 'box-x' });
