@@ -106,7 +106,7 @@ async function openIn(
   try {
     makeRepository(folder);
   } catch (error) {
-    const words = `Git could not create one: ${oneLine(error instanceof Error ? error.message : String(error))}`;
+    const words = `Git could not create a repository: ${oneLine(error instanceof Error ? error.message : String(error))}`;
     return { session: null, failure: { way: 'a repository', verdict: 'unclear', words } };
   }
   const { backend, id, name, persona } = agent;

@@ -233,7 +233,7 @@ function certificate(config: Config, now: number): readonly CheckResult[] {
   if (tlsCert === null || !hasRemote(config)) return [];
   const { validFrom, validTo } = new X509Certificate(readFileSync(tlsCert));
   const what = 'certificate';
-  const todo = `Put a new one into ${tlsCert}, and its key beside it, then restart Conch.`;
+  const todo = `Put a new certificate into ${tlsCert}, and its key beside it, then restart Conch.`;
   if (Date.parse(validFrom) > now) return [bad(what, `it is not valid before ${validFrom}`, todo)];
   if (Date.parse(validTo) < now) return [bad(what, `it expired at ${validTo}`, todo)];
   return [

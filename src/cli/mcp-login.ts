@@ -89,7 +89,7 @@ async function login(place: Place, ports: LoginCallPorts): Promise<ExitCode> {
       const unsaved = await orStopped(store.alone(url, timers, save), signal);
       if (unsaved !== null) throw unsaved;
       tell('Conch is signed in. You can close this page.\n');
-      out(`${id}: ${wordsOf(made)}. A running Conch uses it from its next call on.\n`);
+      out(`${id}: ${wordsOf(made)}. A running Conch uses this login from its next call on.\n`);
       return EXIT_CODES.ok;
     } catch (error) {
       tell('The login failed. The terminal says why.\n');
@@ -134,7 +134,7 @@ function invitation({ id, url }: Place, { address, issuer }: SignIn): string {
     '',
     `  ${address}`,
     '',
-    'If the browser is on another machine, it ends at a page that does not load. Paste the address of that page here.',
+    'If the browser is on another machine, the login ends at a page that does not load. Paste the address of that page here.',
     '',
     '',
   ].join('\n');
@@ -178,7 +178,8 @@ async function firstAnswer(signIn: SignIn, browser: Browser, ports: LoginCallPor
 const MINUTE_MS = 60_000;
 const LIMIT_MS = 10 * MINUTE_MS;
 const NO_ADDRESS = 'Wrong address: it begins with "http://127.0.0.1" and contains "state=". Copy all of it.\n';
-const OTHER_SIGN_IN = 'That address belongs to another sign-in: open the one above, and paste where that ends.\n';
+const OTHER_SIGN_IN =
+  'That address belongs to another sign-in. Open the address above, and paste the address at which it ends.\n';
 
 /** The local server for the redirect. */
 type Browser = {
@@ -197,7 +198,12 @@ async function expectBrowser(port: number, { log }: LoginCallPorts): Promise<Bro
     const tell = (text: string): void => finish(response, 200, text);
     const isTaken = take?.({ answer: new URLSearchParams(target.query), tell }) ?? false;
     if (isTaken) take = null;
-    else finish(response, 400, 'This is not the expected answer. See the terminal of Conch.\n');
+    else
+      finish(
+        response,
+        400,
+        'This page is not the end of the login. The terminal in which you started the login says what to do.\n',
+      );
   };
   guardServer(server, { request: answer }, log);
   const listened = await listenOn(server, { host: '127.0.0.1', port }).catch(({ message }: Error) => {

@@ -46,11 +46,11 @@ async function remedyFor(failure: BackendError, backend: Llm, { config }: Backen
   const isDemo = config.demoModel !== null;
   const names = isDemo
     ? { model: 'CONCH_MODEL', baseUrl: 'OPENAI_BASE_URL' }
-    : { model: 'its key model', baseUrl: 'its key baseUrl' };
+    : { model: '"model" of this agent', baseUrl: '"baseUrl" of this agent' };
   const { provider } = backend;
   const own = provider === 'openai-compatible' ? null : API_KEYS[provider];
   const variable = own ?? (isDemo ? API_KEYS.openai : null);
-  const key = variable === null ? 'its key apiKey' : `${variable} in the environment or in .env`;
+  const key = variable === null ? '"apiKey" of this agent' : `${variable} in the environment or in .env`;
   if (!APICallError.isInstance(cause)) return `Set ${key}.`;
   const said = `${cause.message} ${cause.responseBody ?? ''}`;
   switch (cause.statusCode) {

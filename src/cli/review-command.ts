@@ -74,7 +74,7 @@ export async function runReview(call: ReviewCall, world: ReviewWorld): Promise<E
     return hinted(code, id, world);
   }
   if (call.resume !== null && !isFolder) {
-    const text = `No running Conch has the review ${call.resume}, and it is no data folder of an earlier one.`;
+    const text = `No running Conch has the review ${call.resume}, and no folder with this path is the data folder of a review.`;
     return failed(text, EXIT_CODES.notRunning, world);
   }
   return inPrivate(call, world);
@@ -154,7 +154,7 @@ class Follower {
       silent = 0;
       const { resume, channel } = this.#call;
       if (resume !== null && channel !== PRIVATE_CHANNEL && manifest.id !== resume) {
-        const text = `${resume} is not the last review of ${channel}, which is ${manifest.id}.`;
+        const text = `${resume} is not the last review of ${channel}. To resume the last one: conch review --resume ${manifest.id}`;
         return failed(text, EXIT_CODES.refused, this.#world);
       }
       this.id = manifest.id;

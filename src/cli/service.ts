@@ -85,7 +85,8 @@ function problemOfPlan(call: ServiceCall, world: ServiceWorld): string | null {
   if (launcher.includes('/_npx/'))
     return 'npx runs Conch from a cache that is emptied. Install the packed file in a folder, and call it from there.';
   const paths = [...world.command, world.cwd, world.dataDir, ...call.writable];
-  if (paths.some((path) => /[\n\r]/.test(path))) return 'A path with a line break cannot stand in a unit. Rename it.';
+  if (paths.some((path) => /[\n\r]/.test(path)))
+    return 'A folder or file of the service has a line break in its path. Rename it.';
   const missing = call.writable.find((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true);
   if (missing !== undefined) return `There is no folder ${missing}. Create it, or correct --writable.`;
   if (call.runAs !== null && !/^[a-z_][a-z0-9_-]*$/i.test(call.runAs))
@@ -135,7 +136,7 @@ async function install(call: ServiceCall, world: ServiceWorld): Promise<Done> {
 }
 
 function hints({ scope }: ServiceCall): readonly string[] {
-  return scope === 'user' ? ['It ends when you log out, unless you run: loginctl enable-linger'] : [];
+  return scope === 'user' ? ['The service ends when you log out, unless you run: loginctl enable-linger'] : [];
 }
 
 /** Returns the nearest existing folder at or above a path if this process may not write there; else `null`. */

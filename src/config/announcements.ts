@@ -30,10 +30,13 @@ export const ANNOUNCEMENTS = {
     text: '🔌 {agent} lost the tools of {server}: {why}. To retry: /agent restart {agent}',
     when: 'an agent loses the tools of a server',
   },
-  toolsBack: { text: '🔌 {agent} has the tools of {server} again', when: 'it has them again' },
+  toolsBack: { text: '🔌 {agent} has the tools of {server} again', when: 'an agent has the tools of a server again' },
   disconnect: { text: '⚠️ {agent} disconnected, skipping turn: {cause}', when: 'an agent disconnects in its turn' },
   nobody: { text: '⚠️ No agents available in this channel', when: 'a message comes and every agent is OFFLINE' },
-  unaddressed: { text: '⚠️ No agent answers: {why}', when: 'a message names no agent that can answer, where it must' },
+  unaddressed: {
+    text: '⚠️ No agent answers: {why}',
+    when: 'a message names no agent that can answer, in a channel where it must name one',
+  },
   limit: {
     text: '⏸ {used} of {max} turns without a person. Write a message or run /floor resume.',
     when: 'a budget is used up; your own text can name the budget with {budget}',

@@ -16,17 +16,25 @@ type Variable = { readonly name: string; readonly byDefault: string; readonly me
 
 /** The documented environment variables of Conch, in the order in which people need them. */
 export const VARIABLES = [
-  { name: 'CONCH_CONFIG', byDefault: 'turnConfig.json', meaning: 'The configuration file. Without one, the demo.' },
+  {
+    name: 'CONCH_CONFIG',
+    byDefault: 'turnConfig.json',
+    meaning: 'The configuration file. Without a file, the demo runs.',
+  },
   { name: 'CONCH_DATA_DIR', byDefault: '.conch', meaning: "Where the database and the console's token are." },
-  { name: 'CONCH_PORT', byDefault: '7420', meaning: 'The port of the page; overrides the file.' },
+  { name: 'CONCH_PORT', byDefault: '7420', meaning: 'The port of the page; overrides the configuration file.' },
   {
     name: 'CONCH_LOG_LEVEL',
     byDefault: 'info',
-    meaning: 'fatal, error, warn, info, debug or trace; overrides the file.',
+    meaning: 'fatal, error, warn, info, debug or trace; overrides the configuration.',
   },
   { name: 'OPENAI_API_KEY', byDefault: '', meaning: "OpenAI's key; the demo's agents speak through its model." },
-  { name: 'ANTHROPIC_API_KEY', byDefault: '', meaning: 'The same for Anthropic.' },
-  { name: 'OPENAI_BASE_URL', byDefault: '', meaning: "The demo's model is here, behind OpenAI's API." },
+  { name: 'ANTHROPIC_API_KEY', byDefault: '', meaning: "Anthropic's key; the demo's agents speak through its model." },
+  {
+    name: 'OPENAI_BASE_URL',
+    byDefault: '',
+    meaning: "The address of a server with OpenAI's API, for the demo's model.",
+  },
   {
     name: 'CONCH_MODEL',
     byDefault: 'gpt-5-mini or claude-sonnet-4-5',

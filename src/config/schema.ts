@@ -59,24 +59,28 @@ export const turnKeys = {
   announceDisconnects: flag(true, 'Tell the channel when an agent disconnects and its turn is skipped.'),
   autoDetectTurnEnd: flag(false, 'End a turn after a silence once the agent has spoken, even without its signal.'),
   autoDetectSilenceSeconds: duration('Seconds of silence after which autoDetectTurnEnd ends a turn.').default(10),
-  maxTurnSeconds: duration('The longest turn, in seconds, however much the agent works.').default(900),
+  maxTurnSeconds: duration('The longest turn in seconds. A turn ends then, even if the agent works.').default(900),
   waitTimeoutSeconds: duration('Seconds that an agent may be WAITING before it loses its turn.').default(600),
   waitPolicy: choice(
     ['hold', 'release'],
-    'The floor of a WAITING holder: "hold" keeps it, "release" lends it to the others.',
+    'The floor while its holder is WAITING: "hold" keeps it, "release" lends it to the other agents.',
   ).default('hold'),
   heartbeatSeconds: duration('Seconds between two pings of a connected agent.').default(15),
   heartbeatTimeoutSeconds: duration(
-    'Seconds without an answer after which an agent is OFFLINE; more than heartbeatSeconds.',
+    'Seconds without an answer to a ping, after which an agent is OFFLINE; more than heartbeatSeconds.',
   ).default(45),
   reconnectGraceSeconds: durationOrZero('Seconds in which a disconnected agent can return to its turn.').default(10),
-  coalesceMs: integer(0, 60_000, 'Human messages within so many milliseconds are delivered together.').default(500),
+  coalesceMs: integer(
+    0,
+    60_000,
+    'Human messages that arrive within this time (milliseconds) are delivered together.',
+  ).default(500),
   order: z.enum(ORDER_NAMES).describe(ORDERS).default('round-robin'),
-  rounds: integer(0, 1_000, 'Turns for every agent after a human message; 0 is no limit but maxTurns.').default(1),
+  rounds: integer(0, 1_000, 'Turns for every agent after a human message; 0: only maxTurns limits them.').default(1),
   maxTurns: integer(1, 10_000, 'The most agent turns after a human message.').default(12),
   turnCompleteSignal: signal
     .describe(
-      'One word that ends a turn at the end of what an agent says; it is not posted. Agents whose protocol has an end of its own need not say it.',
+      'The word with which an agent ends its turn, at the end of its text. Conch does not post the word. Agents whose protocol marks the end of a turn need not write it.',
     )
     .default('TURN_COMPLETE'),
   passWords: z
@@ -92,21 +96,21 @@ export const turnKeys = {
     .enum(['manual', 'auto'])
     .nullable()
     .describe(
-      'A reconnected agent is queued again: "auto" at once, "manual" by an operator, null by the kind of its backend.',
+      'Who queues a reconnected agent again: "auto" Conch at once, "manual" an operator, null depends on the kind of its backend.',
     )
     .default(null),
   interruptGraceSeconds: durationOrZero(
-    'Seconds in which an interrupted generation must stop; then it is killed.',
+    'Seconds in which an interrupted agent must stop; then Conch ends its session by force.',
   ).default(5),
   maxConsecutiveErrors: integer(
     1,
     1_000,
-    'Session failures in a row after which an agent is stopped, until "/agent restart".',
+    'Failures in a row of an agent\'s sessions, after which the agent is stopped until "/agent restart".',
   ).default(5),
   maxTotalErrors: integer(
     1,
     100_000,
-    'Session failures in all after which an agent is stopped, until "/agent restart".',
+    'Failures in all of an agent\'s sessions, after which the agent is stopped until "/agent restart".',
   ).default(20),
   interruptResponder: textOrNull('The agent that answers a human in interrupt mode; null is the interrupted agent.'),
   facilitator: textOrNull('The agent that names the next speaker under the order "facilitator".'),
@@ -151,16 +155,16 @@ const withoutDefaults = <Keys extends Record<string, z.ZodDefault | z.ZodPrefaul
 
 /** Arguments and working folder of a program that Conch starts. */
 const program = {
-  args: texts('Its arguments, one by one.').default([]),
-  cwd: text('Its working folder. Default: the folder in which Conch was started.').exactOptional(),
+  args: texts('The arguments of the program, one by one.').default([]),
+  cwd: text('The working folder of the program. Default: the folder in which Conch was started.').exactOptional(),
 };
 const HOST = /^(?:\*\.)?[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::\d{1,5})?$/i;
 const host = z.string().regex(HOST, 'Expected a host like "api.example.org", "*.example.org" or "127.0.0.1:11434"');
 const SANDBOX =
-  'Start its program in a sandbox (bubblewrap, on Linux). It writes only to its folder and a home of its own. It reaches other hosts through a proxy of Conch, and this machine not at all. A list allows only these hosts; "offline" allows none. Where no sandbox can be started, the program is not started.';
+  'Start the agent\'s program in a sandbox (bubblewrap, on Linux). The program writes only to its folder and a home of its own. It reaches other hosts through a proxy of Conch, and this machine not at all. A list allows only these hosts; "offline" allows none. Where no sandbox can be started, the program is not started.';
 const confined = {
-  env: texts('Names of environment variables that it gets besides PATH, HOME and the like.').default([]),
-  set: textMap('Environment variables that it gets, with their values; ${NAME} takes a variable of Conch.'),
+  env: texts('Names of environment variables that the program gets besides PATH, HOME and the like.').default([]),
+  set: textMap('Environment variables that the program gets, with their values; ${NAME} takes a variable of Conch.'),
   sandbox: z
     .union([z.boolean(), z.literal('offline'), z.array(host).max(100)], {
       error: 'Expected true, false, "offline" or a list of hosts',
@@ -175,16 +179,16 @@ const profile = choice(
 ).default('generic');
 const injectFallback = choice(
   ['queue', 'cancel'],
-  'A message that it cannot take mid-turn waits for the end of the turn ("queue") or ends it ("cancel").',
+  'A message that the agent cannot take mid-turn waits for the end of the turn ("queue") or ends the turn ("cancel").',
 ).default('queue');
 
 const scripted = z.strictObject({
   kind: z.literal('scripted').describe('"scripted": a play-acted agent; it needs no model, no key and no network.'),
-  script: z.enum(['pm', 'dev', 'qa']).describe('Which built-in script it plays.'),
+  script: z.enum(['pm', 'dev', 'qa']).describe('Which built-in script the agent plays.'),
   wordMs: number(
     0,
     10_000,
-    'Milliseconds for each word; its other delays are in proportion. Default: 75.',
+    'Milliseconds for each word that the agent writes; its other delays are in proportion. Default: 75.',
   ).exactOptional(),
 });
 
@@ -192,7 +196,7 @@ const llm = z.strictObject({
   kind: z.literal('llm').describe('"llm": a model behind an API, run in this process.'),
   provider: choice(
     ['openai', 'anthropic', 'openai-compatible'],
-    'Its API; "openai-compatible" is every server that speaks OpenAI\'s (Ollama, vLLM, …).',
+    'The API of the model; "openai-compatible" is every server that speaks OpenAI\'s (Ollama, vLLM, …).',
   ),
   model: text("The model's name at its provider."),
   apiKey: text("The key, best as ${NAME}. Default: the provider's own environment variable.").exactOptional(),
@@ -203,8 +207,11 @@ const llm = z.strictObject({
     100,
     'The most steps in a turn. Default: 8. In turns with tools of servers, the default is `runs.conversational`, and people are asked at the limit.',
   ).exactOptional(),
-  images: flag(false, 'It takes pictures that tools return.'),
-  tools: flag(true, "It gets the floor's verbs as tools. Set it to false for small models that take no tools."),
+  images: flag(false, 'The model takes pictures that tools return.'),
+  tools: flag(
+    true,
+    'The model gets the acts on the floor as tools, such as passing. Set false for small models that take no tools.',
+  ),
   stepTimeoutSeconds: number(0.1, 86_400, 'Seconds after which a step counts as failed.').default(120),
   inputUsdPerMTok: price('US dollars for a million input tokens, for the budgets.'),
   outputUsdPerMTok: price('US dollars for a million output tokens, for the budgets.'),
@@ -216,7 +223,7 @@ const acp = z.strictObject({
   kind: z.literal('acp').describe('"acp": a coding agent on this machine that speaks the Agent Client Protocol.'),
   profile,
   command: text("The program. Default: the profile's.").exactOptional(),
-  args: texts("Its arguments. Default: the profile's, also with your own `command`.").exactOptional(),
+  args: texts("The arguments of the program. Default: the profile's, also with your own `command`.").exactOptional(),
   cwd: program.cwd,
   ...confined,
   injectFallback,
@@ -232,7 +239,7 @@ const remote = z.strictObject({
 
 const command = z.strictObject({
   kind: z.literal('command').describe('"command": any program, started anew for every turn.'),
-  command: text('The program; no shell is involved.'),
+  command: text('The program. Conch starts it without a shell.'),
   ...program,
   ...confined,
   input: choice(['stdin', 'arg'], 'Where the program reads the prompt: standard input, or its last argument.').default(
@@ -258,23 +265,25 @@ const oauth = z.strictObject({
     .array(scope)
     .max(100)
     .exactOptional()
-    .describe('The scopes to request. Default: those that the server wants.'),
+    .describe('The scopes to request. Default: the scopes that the server wants.'),
   callbackPort: integer(1, 65_535, 'The port of the redirect address of your app.').exactOptional(),
 });
 
 /** One server of tools: a program of this machine, or an address. */
 export const serverSchema = z.strictObject({
-  command: text('The program of a server on this machine; no shell is involved.').exactOptional(),
+  command: text('The program of a server on this machine. Conch starts it without a shell.').exactOptional(),
   ...program,
   env: textMap(
-    'Environment variables that it gets besides PATH, HOME and the like; ${NAME} takes a variable of Conch.',
+    'Environment variables that the server gets besides PATH, HOME and the like; ${NAME} takes a variable of Conch.',
   ),
   url: webAddress(
     '"https://"',
     'The address of a server that is reached by HTTP, in place of a program.',
   ).exactOptional(),
-  headers: textMap('Headers of every request to it, such as "Authorization"; ${NAME} takes a variable of Conch.'),
-  oauth: oauth.exactOptional().describe('Conch signs in at it by `conch mcp login`; {} is enough.'),
+  headers: textMap(
+    'Headers of every request to the server, such as "Authorization"; ${NAME} takes a variable of Conch.',
+  ),
+  oauth: oauth.exactOptional().describe('Conch signs in at the server by `conch mcp login`; {} is enough.'),
   share: choice(
     ['agent', 'seat'],
     'Who shares one running server: all channels of an agent ("agent"), or one channel ("seat").',
@@ -284,37 +293,37 @@ export const serverSchema = z.strictObject({
     600,
     'Seconds without progress after which a call fails; 10 minutes is the most.',
   ).default(60),
-  trusted: flag(false, 'Conch believes what it says about its tools, such as that one only reads.'),
+  trusted: flag(false, 'Conch believes what the server says about its tools, such as that a tool only reads.'),
   tools: z
     .array(z.string().min(1).max(200))
     .max(1_000)
-    .describe('Which of its tools agents get, by name; "*" in a name is anything.')
+    .describe('Which tools of the server agents get, by name; "*" in a name is anything.')
     .default(['*']),
-  instructions: flag(false, 'Agents read its instructions, as untrusted text.'),
-  elicitation: flag(false, 'It may ask people in the channel during a call; never for a secret.'),
-  showAnswers: flag(false, 'The channel sees what people fill into its forms, not only that they answered.'),
+  instructions: flag(false, 'Agents read the instructions of the server, as untrusted text.'),
+  elicitation: flag(false, 'The server may ask people in the channel during a call; never for a secret.'),
+  showAnswers: flag(false, "The channel sees what people fill into the server's forms, not only that they answered."),
 });
 
 const remoteSchema = z.strictObject({
-  port: port('The port that they connect to; 0 takes a free one.').default(7421),
-  host: text('The address to listen on. All but this machine need `tlsCert` and `tlsKey`, or `behindProxy`.').default(
-    '127.0.0.1',
-  ),
-  behindProxy: flag(false, 'A proxy in front speaks TLS with the agents.'),
-  tlsCert: textOrNull('The path of its certificate chain, as PEM.'),
-  tlsKey: textOrNull("The path of that certificate's key, as PEM."),
-  origins: texts('Web origins whose pages may connect; no other browser may.').default([]),
+  port: port('The port that remote agents connect to; 0 takes a free one.').default(7421),
+  host: text(
+    'The address to listen on. Addresses that other machines reach need `tlsCert` and `tlsKey`, or `behindProxy`.',
+  ).default('127.0.0.1'),
+  behindProxy: flag(false, 'A proxy in front of Conch speaks TLS with the agents.'),
+  tlsCert: textOrNull('The path of the certificate chain for remote agents, as PEM.'),
+  tlsKey: textOrNull('The path of the key of `tlsCert`, as PEM.'),
+  origins: texts('Web origins whose pages may connect. Pages of other origins are refused.').default([]),
 });
 
 const consoleSchema = z.strictObject({
-  enabled: flag(true, 'Serve the page; only ever on this machine.'),
+  enabled: flag(true, 'Serve the page. Only this machine can reach it.'),
   port: port('The port of the page on 127.0.0.1; 0 takes a free one. CONCH_PORT overrides it.').default(7420),
 });
 
 const discordSchema = z.strictObject({
   webhooks: flag(
     true,
-    'Agents speak by webhook, with their own names and pictures; else as the bot, after their name.',
+    'Agents speak by webhook, with their own names and pictures. Without it the bot speaks, and its text begins with their name.',
   ),
   roles: flag(false, 'Create an empty role for every agent, so that people can mention it with @.'),
   streaming: flag(true, 'Show what an agent says while it speaks, by edits.'),
@@ -343,7 +352,7 @@ const slackSchema = z.strictObject({
   cards: flag(true, 'Keep a message with the floor and its buttons near the end of the channel.'),
   status: flag(true, 'Show a status line while an agent has the floor.'),
   agentSessions: flag(false, "Use Slack's agent sessions with their own Stop button; the app must be an agent."),
-  userGroups: textMap('Slack user groups that mean an agent: the id of the group, then the id of the agent.'),
+  userGroups: textMap('Slack user groups whose mention means an agent: the id of the group, then the id of the agent.'),
 });
 
 /** An https address, Slack's name of an emoji (`:tada:`), or up to 16 characters with an emoji. */
@@ -361,7 +370,7 @@ const tools = z.strictObject({
   private: rules('Rules of tools that return private data, besides files that are known to hold keys.'),
   outward: rules('Rules of tools that can send data out, besides the known ones.'),
   trusted: rules(
-    'Rules of tools that are trusted: what they return is not untrusted, and what was read before requires no approval for them.',
+    'Rules of tools that are trusted: their output is not untrusted text, and they need no approval because of untrusted text that the agent read before.',
   ),
   default: z
     .enum(VERDICTS)
@@ -387,8 +396,8 @@ const runs = z.strictObject({
 });
 
 const agent = z.strictObject({
-  id: agentId.describe('Its id in channels, commands and logs; people address it as @id.'),
-  name: z.string().min(1).max(80).exactOptional().describe('The name under which it speaks. Default: its id.'),
+  id: agentId.describe('The id of the agent in channels, commands and logs; people address it as @id.'),
+  name: z.string().min(1).max(80).exactOptional().describe('The name under which the agent speaks. Default: its id.'),
   backend: backendSchema.describe('What runs the agent.'),
   persona: z.string().max(20_000).describe('Who the agent is, in words for itself.').default(''),
   description: z.string().max(500).describe('What the agent is good at, in words for the others.').default(''),
@@ -399,35 +408,41 @@ const agent = z.strictObject({
     .nullable()
     .describe('An emoji or the https address of a picture; null for none.')
     .default(null),
-  priority: integer(1, 1_000, 'Under the order "priority" 1 goes before 10.').default(10),
+  priority: integer(1, 1_000, 'Under the order "priority", an agent with 1 speaks before an agent with 10.').default(
+    10,
+  ),
   timeoutSeconds: z
     .number()
     .min(0.1)
     .max(WEEK_SECONDS)
     .nullable()
-    .describe('Seconds without a sign of work after which its turn times out; null is defaultTimeoutSeconds.')
+    .describe(
+      'Seconds without a sign of work after which a turn of the agent times out; null is defaultTimeoutSeconds.',
+    )
     .default(null),
   rejoin: z
     .enum(['manual', 'auto'])
     .nullable()
-    .describe('Whether it is queued again by itself when it reconnects; null is turnConfig.rejoin.')
+    .describe('Whether the agent is queued again by itself when it reconnects; null is turnConfig.rejoin.')
     .default(null),
   trusted: z
     .boolean()
     .exactOptional()
     .describe(
-      'Start it although it is known to change files without asking. Without it Conch does not start such an agent.',
+      'Start the agent although it is known to change files without asking. Without this key Conch does not start such an agent.',
     ),
-  tools: tools.exactOptional().describe('What it may do with tools, besides the general rules.'),
+  tools: tools.exactOptional().describe('What the agent may do with tools, besides the general rules.'),
   approvers: z
     .union([z.literal('other'), z.array(idText).min(1).max(1_000)], {
       error: 'Expected "other" or a list of ids of people or roles',
     })
     .exactOptional()
     .describe(
-      'Who may allow or deny its requests: only these ids of people or roles, or any operator but the one who asked for the work ("other"). Default: every operator.',
+      'Who may allow or deny the requests of the agent: only these ids of people or roles, or any operator but the one who asked for the work ("other"). Default: every operator.',
     ),
-  runs: runs.exactOptional().describe('How many steps its work may take; each key overrides the general one.'),
+  runs: runs
+    .exactOptional()
+    .describe('How many steps the work of the agent may take; each key overrides the general one.'),
 });
 
 const limit = z.number().positive().nullable();
@@ -456,10 +471,14 @@ const signalWord = z.string().regex(/^\S{1,40}$/, 'Expected one word');
 export const reviewConfigSchema = z.strictObject({
   primary: agentId.exactOptional().describe('The agent that works, under the order "review".'),
   reviewer: agentId.exactOptional().describe('The agent that reviews, under the order "review".'),
-  maxIterations: integer(1, 100, 'The most iterations of a review: turns of the agent that works.').default(10),
+  maxIterations: integer(
+    1,
+    100,
+    'The most iterations of a review. Each begins with a turn of the agent that works.',
+  ).default(10),
   until: choice(
     ['signal', 'review', 'consensus'],
-    'What completes a review: "signal" DONE of the agent that works or PASS of the reviewer, "review" only PASS, "consensus" both for the same work.',
+    'What completes a review: "signal": DONE of the agent that works or PASS of the reviewer; "review": only PASS; "consensus": both for the same work.',
   ).default('signal'),
   onFail: choice(
     ['stop', 'revise'],
@@ -490,8 +509,10 @@ const channel = z.strictObject({
     .describe('The name in logs and lists. Default: the id after the colon.'),
   topic: z.string().max(500).exactOptional().describe('What the channel is about, in words for its agents.'),
   agents: z.array(agentId).max(100).describe('The ids of the agents at this floor, in the order of their turns.'),
-  tools: tools.exactOptional().describe('What agents may do with tools here, besides the general and their own rules.'),
-  runs: runs.exactOptional().describe("How many steps work here may take; each key overrides its agent's."),
+  tools: tools
+    .exactOptional()
+    .describe('What agents may do with tools in this channel, besides the general and their own rules.'),
+  runs: runs.exactOptional().describe("How many steps work in this channel may take; each key overrides the agent's."),
   review: reviewConfigSchema.exactOptional().describe('Reviews in this channel.'),
   budgets: ownBudgets.exactOptional().describe('Budgets of this channel; each key overrides the general one.'),
   retention: z.strictObject({ days }).exactOptional().describe('How long the messages of this channel are kept.'),
@@ -511,10 +532,10 @@ const gitHub = {
 const ticketSource = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('files').describe('"files": one Markdown file a ticket, in the format of the tk tool.'),
-    dir: text('Their folder in the repository.').default('.tickets'),
+    dir: text('The folder of the tickets in the repository.').default('.tickets'),
   }),
   z.strictObject({
-    kind: z.literal('tk').describe('"tk": the program tk answers.'),
+    kind: z.literal('tk').describe('"tk": Conch asks the program tk for the tickets.'),
     command: text('The program.').default('tk'),
     dir: text('The folder of the tickets in the repository.').default('.tickets'),
   }),
@@ -524,7 +545,7 @@ const ticketSource = z.discriminatedUnion('kind', [
     label: text('Only issues with this label are taken, and only if somebody who may write set it.').default('conch'),
   }),
   z.strictObject({
-    kind: z.literal('beads').describe('"beads": a file of beads issues, which is only read.'),
+    kind: z.literal('beads').describe('"beads": a file of issues of the tool beads. Conch only reads it.'),
     file: text('The file in the repository.').default('.beads/issues.jsonl'),
   }),
 ]);
@@ -561,12 +582,12 @@ const mergeWindow = z.strictObject({
   seconds: integer(1, 86_400, 'Seconds between the announcement of a merge and the merge.').default(60),
   quietHours: z
     .strictObject({
-      from: clockTime('When they begin.'),
-      to: clockTime('When they end.'),
+      from: clockTime('When the quiet hours begin.'),
+      to: clockTime('When the quiet hours end.'),
       timeZone: z
         .string()
         .refine(isTimeZone, 'Expected the name of a time zone such as "Europe/Berlin"')
-        .describe('The time zone of both.')
+        .describe('The time zone of `from` and `to`.')
         .default('UTC'),
     })
     .exactOptional()
@@ -577,13 +598,13 @@ const mergeWindow = z.strictObject({
 const crew = z.strictObject({
   id: agentId.describe('The name of the crew, in commands and in the ids of its agents.'),
   repo: text('The folder of the git repository, as a path from the folder in which Conch was started.'),
-  channel: idText.describe('The channel that is told of the crew. Every ticket gets a thread of it.'),
+  channel: idText.describe('The channel that shows the work of the crew. Every ticket gets a thread of this channel.'),
   backend: backendSchema.describe('What runs each worker, as for agents. Its `cwd` is the worktree of the ticket.'),
-  workers: integer(1, 100, 'How many workers are made at the first start.').default(3),
+  workers: integer(1, 100, 'How many workers the crew has at its first start.').default(3),
   maxWorkers: integer(1, 100, 'How many workers work at once.').default(10),
   tickets: ticketSource.prefault({ kind: 'files' }).describe('Where the tickets are.'),
   test: text('The command of the tests, "auto" to find it, or "none" for no tests.').default('auto'),
-  testTimeoutSeconds: number(1, 86_400, 'Seconds after which tests count as red.').default(900),
+  testTimeoutSeconds: number(1, 86_400, 'Seconds after which running tests are stopped and count as red.').default(900),
   prepare: texts('Commands that prepare a new worktree, before the first step.').default([]),
   prepareTimeoutSeconds: number(1, 86_400, 'Seconds after which a command of `prepare` fails.').default(900),
   main: text('The branch that work is merged into.').default('main'),
@@ -598,12 +619,12 @@ const crew = z.strictObject({
   mergeWindow: mergeWindow
     .exactOptional()
     .describe(
-      'Announce each merge that no person chose before it is made, so that people can hold it. Default: merge at once.',
+      'Announce each merge that no person chose some time before the merge, so that people can hold it. Default: merge at once.',
     ),
   pullRequests: z
     .strictObject(gitHub)
     .exactOptional()
-    .describe('Where pull requests are opened. Default: the repository of its GitHub tickets.'),
+    .describe('Where pull requests are opened. Default: the repository of the GitHub tickets.'),
   push: flag(false, 'Push the branch `main` to its remote after every merge, never by force.'),
   folder: text('The folder of the worktrees, as a path from the repository.').default('agents'),
   maxSteps: integer(1, 1_000, 'The most steps of a ticket.').default(20),
@@ -621,13 +642,15 @@ const crew = z.strictObject({
       maxIterations: integer(1, 100, 'The most turns of the reviewer for one review.').default(10),
     })
     .exactOptional()
-    .describe('Reviews of the work between its tests and its merge.'),
+    .describe('Reviews of the work of a ticket, after its tests and before its merge.'),
   costUsd: price(
     'US dollars that the crew may cost before it stops; null is no limit. `/crew run` allows as much again.',
   ),
-  dayCostUsd: price('US dollars that the crew may cost on one day (UTC) before it stops; null is no limit.'),
+  dayCostUsd: price(
+    'US dollars that the crew may cost on one day (UTC) before it pauses until the next day; null is no limit.',
+  ),
   ticketCostUsd: price('US dollars that a ticket may cost before people are asked; null is no limit.'),
-  tools: tools.exactOptional().describe('What its workers may do with tools, besides the general rules.'),
+  tools: tools.exactOptional().describe('What the workers of the crew may do with tools, besides the general rules.'),
   prompts: z
     .partialRecord(z.enum(['init', 'step', 'test', 'conflict', 'commit', 'nothing', 'side', 'meet']), prompt)
     .exactOptional()
@@ -636,7 +659,7 @@ const crew = z.strictObject({
     ),
   trusted: flag(
     false,
-    'Start workers although files in the repository act before anybody is asked, or their program changes files without asking.',
+    'Start workers although files in the repository take effect before anybody is asked, or the program of the workers changes files without asking.',
   ),
 });
 
@@ -645,7 +668,7 @@ const operators = z.strictObject({
     .array(idText)
     .describe("Ids of the people who may change the floor. Whoever has the console's page open always may.")
     .default([]),
-  roles: z.array(idText).describe('Ids of the roles or groups whose members may.').default([]),
+  roles: z.array(idText).describe('Ids of the roles or groups whose members may change the floor.').default([]),
 });
 
 const announcement = ({ text: builtIn, when }: { readonly text: string; readonly when: string }) =>
@@ -696,7 +719,7 @@ const log = z.strictObject({
   ).default('info'),
   pretty: z
     .union([z.boolean(), z.literal('auto')], { error: 'Expected true, false or "auto"' })
-    .describe('Lines for people in place of JSON; "auto" does so on a terminal.')
+    .describe('Write the log as lines for people, not as JSON; "auto" does so on a terminal.')
     .default('auto'),
 });
 
@@ -706,7 +729,7 @@ export const fileSchema = z.strictObject({
   turnConfig: turnConfigSchema.prefault({}).describe('The turns of every channel without a setting of its own.'),
   agents: z
     .array(agent)
-    .min(1, 'Expected at least one agent; without this key there are the three of the demo')
+    .min(1, 'Expected at least one agent; without this key Conch runs the three agents of the demo')
     .max(1_000)
     .exactOptional()
     .describe('Who can be given a seat. Default: the three agents of the demo.'),
@@ -739,7 +762,9 @@ export const fileSchema = z.strictObject({
   runs: runs.exactOptional().describe('How many steps work may take.'),
   mcp: z
     .record(z.string(), serverSchema)
-    .describe('Servers of tools (the Model Context Protocol) for agents of the kinds "llm" and "acp", by their ids.')
+    .describe(
+      'Servers of tools (the Model Context Protocol) for agents of the kinds "llm", "acp" and "remote", by their ids.',
+    )
     .default({}),
   retention: z
     .strictObject({ days: days.default(null) })
@@ -747,8 +772,12 @@ export const fileSchema = z.strictObject({
     .describe('How long messages are kept.'),
   store: store
     .exactOptional()
-    .describe('A store in PostgreSQL that Conch shares with others that stand by. Default: a file in the data folder.'),
-  announcements: announcements.prefault({}).describe('The announcements. Names in braces are filled in.'),
+    .describe(
+      'A store in PostgreSQL, which other processes of Conch that stand by share. Default: a file in the data folder.',
+    ),
+  announcements: announcements
+    .prefault({})
+    .describe('The texts of announcements. Names in braces are replaced by values.'),
   log: log.prefault({}).describe('What is logged.'),
 });
 

@@ -43,7 +43,7 @@ export const readIn = (world: World, path: string): FileReading | null => {
     return world.readFile(path);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    const message = `It cannot be read: ${reason}`;
+    const message = `This file cannot be read: ${reason}`;
     throw new ConfigError(path, [{ path: '', line: null, message }], { cause });
   }
 };

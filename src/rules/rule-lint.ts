@@ -72,7 +72,7 @@ function lintLabel(list: (typeof LABEL_LISTS)[number], index: number, text: stri
 function entryOf(list: Entry['place']['list'], index: number, text: string): Entry {
   const place = { list, index };
   if (list !== 'ask' && text.trim().endsWith('!')) {
-    return { place, text, rule: null, message: 'Only a rule of "ask" ends in "!": take it away' };
+    return { place, text, rule: null, message: 'Only rules of "ask" may end in "!": remove the "!"' };
   }
   const read = parseRule(withoutMark(text));
   return read.ok ? { place, text, rule: read.rule, message: '' } : { place, text, rule: null, message: read.message };
@@ -131,7 +131,7 @@ function halfHeld(entry: Entry, others: readonly Entry[]): string | null {
 function halfHolds(entry: Entry, wider: readonly Entry[]): string | null {
   const commands = wider.find((other) => reaches(other, entry));
   if (commands === undefined) return null;
-  return `It protects a file only from commands that name the file. "${commands.text}" can still reach the file through its folder.`;
+  return `This rule protects a file only from commands that name the file. "${commands.text}" can still reach the file through its folder.`;
 }
 
 /**
@@ -170,24 +170,24 @@ function neverFits({ text, spec }: ToolRule): string | null {
   }
   const path = /\((.*)\)$/s.exec(text)?.[1]?.trim() ?? '';
   if (spec?.of !== 'path' || !ROOTS.test(path)) return null;
-  return `It begins at the agent's folder: write "/${path}" for the root of the disk`;
+  return `This path begins at the agent's folder: write "/${path}" for the root of the disk`;
 }
 
 function allowsMuch({ covers, spec }: ToolRule): string | null {
   if (spec === null) {
-    if (covers.by === 'any') return 'Every tool runs unasked, commands too: name tools';
+    if (covers.by === 'any') return 'Every tool runs without a request, commands too: name the tools';
     const isCommand = covers.by === 'kind' && covers.kinds.includes('execute');
-    return isCommand ? 'Every command runs unasked: name commands, such as "Bash(npm test)"' : null;
+    return isCommand ? 'Every command runs without a request: name the commands, such as "Bash(npm test)"' : null;
   }
   if (spec.of !== 'words' || !spec.open) return null;
   const begin = spec.words.join(' ');
   if (begin === '')
-    return 'It allows only commands that are known to start no program, write nothing and send nothing. To allow every command, write "Bash"';
+    return 'This rule allows only commands that are known to start no program, write nothing and send nothing. To allow every command, write "Bash"';
   if (!isSafeBeginning(spec.words)) {
-    return `It can run any program: with some arguments, "${begin}" may start a program, write a file or send data. Name the whole command, such as "Bash(${begin})"`;
+    return `This rule can run any program: with some arguments, "${begin}" may start a program, write a file or send data. Name the whole command, such as "Bash(${begin})"`;
   }
   const [program = '', verb] = spec.words;
   const verbs = verb === undefined ? safeVerbs(program) : null;
   if (verbs === null) return null;
-  return `Of "${program}" it allows only ${verbs.join(', ')}, with options that start, write and send nothing: name other verbs, such as "Bash(${program} commit *)"`;
+  return `Of "${program}" this rule allows only ${verbs.join(', ')}, with options that start, write and send nothing: name other verbs, such as "Bash(${program} commit *)"`;
 }

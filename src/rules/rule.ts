@@ -76,7 +76,7 @@ export function parseRule(text: string): RuleReading {
   const covers = coveredBy(tool);
   if (typeof covers === 'string') return wrong(covers);
   if (spec === undefined) return right({ text: text.trim(), tool, covers, spec: null });
-  if (spec.trim() === '') return wrong(`There is nothing in the brackets: write "${tool}" for every use of it`);
+  if (spec.trim() === '') return wrong(`There is nothing in the brackets: write "${tool}" for every use of this tool`);
   const read = readSpec(covers, spec.trim());
   return typeof read === 'string' ? wrong(read) : right({ text: text.trim(), tool, covers, spec: read });
 }
@@ -147,7 +147,7 @@ function readWords(spec: string): RuleSpec | string {
   const { parts } = readShell(begin, true);
   const [words] = parts ?? [];
   if (words === undefined || parts?.length !== 1) {
-    return 'Expected the words of one command, without "&&", "|", ";", "$", ">" or an assignment; each part of a call is looked at by itself';
+    return 'Expected the words of one command, without "&&", "|", ";", "$", ">" or an assignment; each part of a command line is checked by itself';
   }
   return { of: 'words', words, open };
 }

@@ -191,7 +191,7 @@ const DENIED: Partial<Record<ToolVerdict['by'], string>> = {
   default: 'no rule covers it',
   run: 'it is not among the tools of this run',
   review: 'a reviewer may not change the work',
-  meeting: 'who speaks for a merged ticket in a meeting may not change files',
+  meeting: 'an agent that speaks for a merged ticket in a meeting may not change files',
   members: 'it was asked for by somebody who is not an operator, so it may only read',
 };
 

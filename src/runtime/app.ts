@@ -318,7 +318,8 @@ export class App {
     const timer = this.#parts.timers.after(SEATING_MS, late.resolve);
     await Promise.race([seated, late.promise]);
     timer.cancel();
-    if (adapter === null) this.#parts.log.warn({ channel }, 'its platform is not connected: start Conch anew');
+    if (adapter === null)
+      this.#parts.log.warn({ channel }, 'the platform of the channel is not connected: restart Conch');
     else await this.#sync.catchUp(adapter, channel);
   }
 

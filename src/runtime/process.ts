@@ -334,7 +334,11 @@ function watch({ config, text, log, load, apply }: WatchParts): Timer | null {
 
 function tellReload(log: Log, file: string, atStart: readonly string[]): void {
   if (atStart.length === 0) log.info({ file }, 'configuration reloaded');
-  else log.warn({ file, atStart }, `configuration reloaded, but ${atStart.join(', ')}: start Conch anew for that`);
+  else
+    log.warn(
+      { file, atStart },
+      `configuration reloaded, except ${atStart.join(', ')}: restart Conch to apply the rest`,
+    );
 }
 
 /** What stops the program: signals, and the end of a program that started it with a channel between processes. */

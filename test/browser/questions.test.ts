@@ -401,7 +401,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     page.on('request', (request) => void fetched.push(request.url()));
     asks(here, {
       title: 'hub asks: Sign in',
-      detail: `Sign in\n\nIt wants you to do that at evil.example:\n${url}`,
+      detail: `Sign in\n\nThe server wants you to do that at evil.example:\n${url}`,
       about,
     });
     await expect.poll(() => page.getByTestId('approval').innerText(), WITHIN).toContain(url);

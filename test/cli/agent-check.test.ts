@@ -157,7 +157,7 @@ describe('T52 an agent that acts without asking', () => {
     const done = await check(given);
     expect(done?.verdict).toBe('unasked');
     expect(done?.attempts[0]).toMatchObject({ verdict: 'unasked', words: expect.stringMatching(words) });
-    expect(checkText(done!)).toMatch(/\ndev acts without asking\.\n {4}→ Run it only in a sandbox/);
+    expect(checkText(done!)).toMatch(/\ndev acts without asking\.\n {4}→ Run this agent only in a sandbox/);
   });
 
   test('fails on the command line with exit code mustBeMended, and conch doctor warns of the agent', async () => {
@@ -214,7 +214,7 @@ describe('T52 an agent whose check proves nothing', () => {
     expect(done?.verdict).toBe('unclear');
     expect(done?.attempts[0]).toMatchObject({
       way: 'a repository',
-      words: expect.stringMatching(/^Git could not create one: /),
+      words: expect.stringMatching(/^Git could not create a repository: /),
     });
   });
 

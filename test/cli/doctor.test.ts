@@ -105,7 +105,7 @@ const CASES: readonly Case[] = [
     () => ({}),
     'dev: start',
     'the model cannot be reached',
-    'Start the service, or correct its key baseUrl.',
+    'Start the service, or correct "baseUrl" of this agent.',
   ],
   [
     'a model that the service lacks',
@@ -113,7 +113,7 @@ const CASES: readonly Case[] = [
     () => ({}),
     'dev: start',
     'no model "llama3" (404)',
-    'Set its key model to one that is there: llama3.2, dumb. Did you mean "llama3.2"?',
+    'Set "model" of this agent to one that is there: llama3.2, dumb. Did you mean "llama3.2"?',
   ],
   [
     'an address without its version',
@@ -129,7 +129,7 @@ const CASES: readonly Case[] = [
     () => ({}),
     'dev: start',
     'no model "llama3.2" (404)',
-    'Correct its key baseUrl: it ends with the version, as in',
+    'Correct "baseUrl" of this agent: it ends with the version, as in',
   ],
   [
     'a key that is not taken',
@@ -137,7 +137,7 @@ const CASES: readonly Case[] = [
     () => ({}),
     'dev: start',
     'API key rejected (401)',
-    'Copy the key again from the provider, and set its key apiKey.',
+    'Copy the key again from the provider, and set "apiKey" of this agent.',
   ],
   [
     'an account without credit',

@@ -128,7 +128,7 @@ describe('conch mcp login', () => {
     const { code, address } = here.login();
     const back = await browse(await address);
     const forged = await fetch(back.replace(/state=[^&]+/, 'state=forged'));
-    expect([forged.status, await forged.text()]).toEqual([400, expect.stringContaining('not the expected answer')]);
+    expect([forged.status, await forged.text()]).toEqual([400, expect.stringContaining('not the end of the login')]);
     expect(here.asked().some(({ path }) => path === '/token')).toBe(false);
     await fetch(back);
     expect(await code).toBe(0);

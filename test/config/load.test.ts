@@ -154,7 +154,7 @@ describe('a file that cannot be read', () => {
         throw new Error('EACCES: permission denied');
       },
     };
-    expect(errorOf(locked).message).toContain('It cannot be read: EACCES: permission denied');
+    expect(errorOf(locked).message).toContain('This file cannot be read: EACCES: permission denied');
   });
 });
 

@@ -126,7 +126,7 @@ describe('T39 Conch warns of a setting that works but is probably a mistake', ()
       'every command unasked',
       { tools: { allow: ['execute'] } },
       {},
-      'line 4: tools.allow[0]: Every command runs unasked: name commands, such as "Bash(npm test)"',
+      'line 4: tools.allow[0]: Every command runs without a request: name the commands, such as "Bash(npm test)"',
     ],
     [
       'a rule that another place forbids',
@@ -144,7 +144,7 @@ describe('T39 Conch warns of a setting that works but is probably a mistake', ()
       'rules for a program that asks nobody',
       { agents: [{ id: 'a', backend: { kind: 'command', command: 'date' }, tools: { deny: ['Bash'] } }] },
       {},
-      'line 9: agents[0].tools: Conch cannot ask before a "command" program acts: these rules have no effect',
+      'line 9: agents[0].tools: Conch cannot ask before an agent of the kind "command" acts, so these rules have no effect: remove them',
     ],
     [
       'rules for a crew whose program asks nobody',
@@ -162,7 +162,7 @@ describe('T39 Conch warns of a setting that works but is probably a mistake', ()
         ],
       },
       {},
-      'line 30: crews[0].tools: Conch cannot ask before a "command" program acts: these rules have no effect',
+      'line 30: crews[0].tools: Conch cannot ask before an agent of the kind "command" acts, so these rules have no effect: remove them',
     ],
     [
       'whatever nobody names',
@@ -192,7 +192,7 @@ describe('T39 Conch warns of a setting that works but is probably a mistake', ()
       'a pipe among arguments',
       { agents: [{ id: 'a', backend: { kind: 'command', command: 'date', args: ['|', 'rev'] } }] },
       {},
-      'line 9: agents[0].backend.args[0]: Conch starts programs without a shell: the program gets "|" as an argument',
+      'line 9: agents[0].backend.args[0]: Conch starts programs without a shell, so the program gets "|" as an argument: remove it, or start a shell',
     ],
     [
       'a channel without agents',

@@ -525,14 +525,14 @@ const TIMES: readonly Mistake[] = [
     file: turn({ autoDetectTurnEnd: true, autoDetectSilenceSeconds: 60 }),
     path: 'turnConfig.autoDetectSilenceSeconds',
     at: 'autoDetectSilenceSeconds',
-    next: 'Expected less than defaultTimeoutSeconds (60), got 60: a turn is over before such a silence',
+    next: 'Expected less than defaultTimeoutSeconds (60), got 60: a turn would time out before such a silence',
   },
   {
     kind: 'a silence longer than a turn, where only the channel ends silent turns',
     file: { ...turn({ autoDetectSilenceSeconds: 60 }), ...seats(['pm'], { autoDetectTurnEnd: true }) },
     path: 'channels[0].autoDetectSilenceSeconds',
     at: '{',
-    next: 'Expected less than defaultTimeoutSeconds (60), got 60: a turn is over before such a silence',
+    next: 'Expected less than defaultTimeoutSeconds (60), got 60: a turn would time out before such a silence',
   },
   {
     kind: 'messages gathered for longer than a turn',
@@ -859,14 +859,14 @@ const DOORS: readonly Mistake[] = [
     file: remote({ tlsCert: 'cert.pem' }),
     path: 'remote.tlsKey',
     at: '"remote"',
-    next: 'tlsCert is only half of it: add the path of its private key',
+    next: 'tlsCert needs a private key: set tlsKey to its path',
   },
   {
     kind: 'a key without its certificate',
     file: remote({ tlsKey: 'key.pem' }),
     path: 'remote.tlsCert',
     at: '"remote"',
-    next: 'tlsKey is only half of it: add the path of its certificate',
+    next: 'tlsKey needs a certificate: set tlsCert to its path',
   },
   {
     kind: 'a certificate that is not there',
@@ -1144,7 +1144,7 @@ const TOOLS: readonly Mistake[] = [
     file: { tools: { allow: ['Read!'] } },
     path: 'tools.allow[0]',
     at: 'Read!',
-    next: 'Only a rule of "ask" ends in "!"',
+    next: 'Only rules of "ask" may end in "!"',
   },
   {
     kind: 'a default that is none',

@@ -111,7 +111,7 @@ describe('a file on the disk', () => {
     writeFileSync(join(directory, 'turnConfig.json'), Buffer.from('"\xff"', 'latin1'));
     const read = () => loadConfigFrom({ ...thisWorld(), cwd: directory }, 'turnConfig.json');
     expect(read).toThrow(ConfigError);
-    expect(read).toThrow('It cannot be read');
+    expect(read).toThrow('This file cannot be read');
   });
 });
 

@@ -61,7 +61,7 @@ describe('a command of the console', () => {
     ['/floor grant nobody', 'There is no agent "nobody". Agents: pm, dev, qa.'],
     ['/floor grant dve', 'There is no agent "dve". Did you mean "dev"? Agents: pm, dev, qa.'],
     ['/floor skip', 'Nobody holds the floor, so there is no turn to stop, skip or extend.'],
-    ['/agent enable dev', 'Nothing changed: it is already so.'],
+    ['/agent enable dev', 'Nothing changed: the command asks for what is already the case.'],
     ['/why 12345', 'This channel received no message "12345".'],
   ])('%s is refused with the reason', async (line, text) => {
     expect(await page.command(CHANNEL, line)).toEqual({ ok: false, text });

@@ -33,7 +33,7 @@ describe('the demo without a configuration', () => {
       await page.say(CHANNEL, 'dev: break off');
       await page.until(() => page.view?.holder?.approval?.shown === true, 'another question');
       await page.command(CHANNEL, `/allow ${page.view?.holder?.approval?.question}`);
-      await said(page, /^scratch__break_off: .*Nobody knows what it has done/);
+      await said(page, /^scratch__break_off: .*Nobody knows what the call has done/);
       await bot.end('SIGTERM');
     });
   });

@@ -76,7 +76,7 @@ describe('a model with tools in a channel', () => {
         );
         expect(await page.command(CHANNEL, '/answer 1 no')).toMatchObject({
           ok: false,
-          text: expect.stringContaining('Request 1 takes no words. Use /allow 1 or /reject 1'),
+          text: expect.stringContaining('Request 1 takes no answer in words. Use /allow 1 or /reject 1'),
         });
         expect(await page.command(CHANNEL, line)).toMatchObject({ ok: true });
         await page.until(() => page.texts('agent').includes(result), result);

@@ -129,7 +129,7 @@ describe.concurrent('a database that cannot be used', () => {
       );
       const { code, lines } = await refused(place);
       expect(code).toBe(EXIT_CODES.databaseUnreadable);
-      expect(lines).toEqual([expect.stringMatching(/is damaged \(a stored state is not what was written\)/)]);
+      expect(lines).toEqual([expect.stringMatching(/is damaged \(a stored state does not match its checksum\)/)]);
     }));
 });
 

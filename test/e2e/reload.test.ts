@@ -67,7 +67,7 @@ describe('a configuration that is changed while Conch runs', () => {
     expect(told()).toMatchObject({
       level: 'warn',
       atStart: ['log.level'],
-      message: 'configuration reloaded, but log.level: start Conch anew for that',
+      message: 'configuration reloaded, except log.level: restart Conch to apply the rest',
     });
   });
 

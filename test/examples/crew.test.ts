@@ -75,7 +75,7 @@ test(
     // A conflict after the answer makes another commit, for which people are asked again.
     let asked = 0;
     const isOver = async (): Promise<void> => {
-      const [, worker] = /(\w) done · t-11 .*\n.*\n.*Its changes make tests weaker/.exec(await ps()) ?? [];
+      const [, worker] = /(\w) done · t-11 .*\n.*\n.*The changes make tests weaker/.exec(await ps()) ?? [];
       if (worker !== undefined) asked += Number((await page.command(CHANNEL, `/crew answer ${worker} merge`)).ok);
       expect(demo.out()).toContain('All twelve tickets are merged.');
     };

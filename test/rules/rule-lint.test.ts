@@ -27,7 +27,7 @@ describe('T79 a rule on a file beside rules on commands', () => {
       'allow[0] unwise: "Read(.env)" of "deny" protects a file only from commands that name the file. Allowed commands can still reach the file through its folder.',
     ]);
     expect(lintRules({ deny: ['Read(.env)'] }, [{ allow: ['Bash(cat *)'] }]).map(({ message }) => message)).toEqual([
-      'It protects a file only from commands that name the file. "Bash(cat *)" can still reach the file through its folder.',
+      'This rule protects a file only from commands that name the file. "Bash(cat *)" can still reach the file through its folder.',
     ]);
     expect(found({ deny: ['Read(.env)'], allow: ['Bash(npm test)'] })).toEqual([]);
   });
@@ -41,7 +41,7 @@ describe('a rule that looks right', () => {
       { deny: ['mcp__my_server__x'] },
       'deny[0] wrong: Expected "mcp__<server>__<tool>"; a server',
     ],
-    ['asks always where it cannot', { allow: ['Bash(x)!'] }, 'allow[0] wrong: Only a rule of "ask" ends in "!"'],
+    ['asks always where it cannot', { allow: ['Bash(x)!'] }, 'allow[0] wrong: Only rules of "ask" may end in "!"'],
     [
       'is forbidden already',
       { deny: ['Edit'], allow: ['delete(src/**)'] },
@@ -72,21 +72,25 @@ describe('a rule that looks right', () => {
     [
       'begins at the folder',
       { deny: ['Read(/etc/**)'] },
-      'deny[0] unwise: It begins at the agent\'s folder: write "//etc/**"',
+      'deny[0] unwise: This path begins at the agent\'s folder: write "//etc/**"',
     ],
-    ['lets every command run', { allow: ['execute'] }, 'allow[0] unwise: Every command runs unasked'],
-    ['lets every command run by its other name', { allow: ['Bash'] }, 'allow[0] unwise: Every command runs unasked'],
-    ['lets everything run', { allow: ['*'] }, 'allow[0] unwise: Every tool runs unasked'],
-    ['lets all words run', { allow: ['Bash(*)'] }, 'allow[0] unwise: It allows only commands that are known'],
+    ['lets every command run', { allow: ['execute'] }, 'allow[0] unwise: Every command runs without a request'],
+    [
+      'lets every command run by its other name',
+      { allow: ['Bash'] },
+      'allow[0] unwise: Every command runs without a request',
+    ],
+    ['lets everything run', { allow: ['*'] }, 'allow[0] unwise: Every tool runs without a request'],
+    ['lets all words run', { allow: ['Bash(*)'] }, 'allow[0] unwise: This rule allows only commands that are known'],
     [
       'lets an interpreter run all',
       { allow: ['Bash(python *)'] },
-      'allow[0] unwise: It can run any program: with some arguments, "python"',
+      'allow[0] unwise: This rule can run any program: with some arguments, "python"',
     ],
     [
       'lets a runner run all',
       { allow: ['Bash(npm run *)'] },
-      'allow[0] unwise: It can run any program: with some arguments, "npm run"',
+      'allow[0] unwise: This rule can run any program: with some arguments, "npm run"',
     ],
     [
       'lets a default run all',

@@ -22,7 +22,7 @@ describe('a rule', () => {
     ['Bash npm', 'Expected a rule such as'],
     ['Bsh', 'There is no tool "Bsh": known are read, search'],
     ['constructor', 'There is no tool "constructor"'],
-    ['Bash()', 'There is nothing in the brackets: write "Bash" for every use of it'],
+    ['Bash()', 'There is nothing in the brackets: write "Bash" for every use of this tool'],
     ['*(x)', 'Nothing can stand in brackets after "*"'],
     ['mcp__github', `a server's name has no "_"`],
     ['mcp__my_server__x', `a server's name has no "_"`],

@@ -151,7 +151,7 @@ describe('a background run that a person ends', () => {
     await time.advance(30_000);
     first.report?.text('A third may');
     await time.advance(100);
-    expect(await type('/run complete dev+')).toBe('Completed with the result so far.');
+    expect(await type('/run complete dev+')).toBe('The run is completed with the result so far.');
     first.report?.text(' be.');
     first.ends({ how: 'completed' });
     await time.advance(1_000);
@@ -165,7 +165,7 @@ describe('a background run that a person ends', () => {
     const { type, worker, lines, app } = await program();
     await type('/run start dev look for dead links');
     await worker().report?.gate?.step({ text: '', kept: null });
-    expect(await type('/run complete dev+')).toBe('Completed without a report.');
+    expect(await type('/run complete dev+')).toBe('The run is completed without a report.');
     expect(lines()).toEqual([]);
     await app.stop();
   });

@@ -92,12 +92,16 @@ describe('after a crash of the program', () => {
     check.start();
     expect(delays()).toEqual([SOON]);
     ring();
-    await answer(['inbox: a row is not what was written']);
+    await answer(['inbox: a row does not match its checksum']);
     expect(check.isDamaged).toBe(true);
     expect(lines).toEqual([
-      expect.objectContaining({ level: 'error', problem: 'inbox: a row is not what was written', file: 'conch.db' }),
+      expect.objectContaining({
+        level: 'error',
+        problem: 'inbox: a row does not match its checksum',
+        file: 'conch.db',
+      }),
     ]);
-    expect(readLastCheck(store.keyValues)?.problems).toEqual(['inbox: a row is not what was written']);
+    expect(readLastCheck(store.keyValues)?.problems).toEqual(['inbox: a row does not match its checksum']);
     expect(delays()).toEqual([WEEK]);
     ring();
     await answer([]);

@@ -212,7 +212,7 @@ export class Talk {
     const { platform, person, intake } = this.#parts;
     this.#mustBeOwn(channel);
     if (!this.#inbound.hasRoom(channel)) {
-      throw new Refused('Conch cannot keep up with this channel. Wait a moment, then send it again.');
+      throw new Refused('Conch cannot keep up with this channel. Wait a moment, then send your message again.');
     }
     const { message, fresh } = await platform.add({
       channel,

@@ -78,9 +78,9 @@ export function createEvents(ports: EventsPorts): Events {
     if (what.kind === 'nothing') return;
     if (what.kind === 'broken') return broken(ports, what.why);
     const lane = channelId(channelOf(what));
-    if (!inbound.hasRoom(lane)) throw new Error(`Too much waits for ${lane}: Slack sends this again`);
+    if (!inbound.hasRoom(lane)) throw new Error(`Too many events of ${lane} wait: Slack sends this event again`);
     if (!(await inbound.push(lane, () => takeIn(ports, what))))
-      throw new Error(`Conch stops: what waits for ${lane} was not taken in`);
+      throw new Error(`Conch stops: the waiting events of ${lane} were not processed`);
   };
   return {
     async take(body, ack) {

@@ -174,7 +174,8 @@ async function openSettings(ports: CommandPorts, asked: Omit<Pressed, 'meant'>):
   const refusal = await commandRefusal(ports, asker.user, { floor, line: '/floor mode inject' });
   if (refusal !== null) return answer(ports, asker, refusal);
   const view = ports.queries.view(floor);
-  if (view === null) return answer(ports, asker, { ok: false, text: 'There is no floor here yet.' });
+  if (view === null)
+    return answer(ports, asker, { ok: false, text: 'There is no floor here yet. Write a message first.' });
   const instead = 'Try again, or use `/conch floor mode …` and `/conch floor order …`.';
   const meant = { line: '/floor', drawnFor: forFloor(view) };
   await show(ports, { ...asked, meant }, { ...settingsForm(view), instead });

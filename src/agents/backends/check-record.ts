@@ -39,8 +39,9 @@ export const OUTCOMES: Readonly<Record<CheckVerdict, string>> = {
 export const REMEDIES: Readonly<Record<CheckVerdict, string | null>> = {
   asks: null,
   unasked:
-    'Run it only in a sandbox until a check shows that it asks. Set the profile of its program, install another release, or change its own settings (docs/coding-agents.md). Then check again.',
-  unclear: 'See that its program starts, is signed in, and has a model that uses tools, and check again.',
+    'Run this agent only in a sandbox until a check shows that it asks. Set the profile of its program, install another release, or change the program’s own settings (docs/coding-agents.md). Then check again.',
+  unclear:
+    'Make sure that the agent’s program starts, is signed in, and has a model that uses tools. Then check again.',
 };
 
 /**

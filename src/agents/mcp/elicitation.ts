@@ -72,7 +72,7 @@ function linkQuestion({ message, url }: { readonly message: string; readonly url
   const { host, href } = isWeb ? new URL(url) : { host: '', href: '' };
   return {
     input: { message, url },
-    detail: `${message}\n\nIt wants you to do that at ${host}:\n${href}`,
+    detail: `${message}\n\nThe server wants you to do that at ${host}:\n${href}`,
     answer: 'done',
     ...(isWeb ? {} : { unaskable: 'its link is no address of the web' }),
   };

@@ -217,7 +217,9 @@ async function send(client: Client, sent: Sent): Promise<CallOutcome> {
     const output = outputOf(await client.callTool(params, options));
     return { ...output, code: output.isError ? 'TOOL_FAILED' : null };
   } catch (error) {
-    return time.over.aborted ? failure(`It did not answer in time. ${UNKNOWN}`, 'TIMEOUT') : broken(error, sent);
+    return time.over.aborted
+      ? failure(`The server did not answer in time. ${UNKNOWN}`, 'TIMEOUT')
+      : broken(error, sent);
   } finally {
     open.delete(ask);
     time.end();
@@ -279,7 +281,7 @@ export class CallTime {
 function broken(error: unknown, sent: Sent): CallOutcome {
   const login = loginOf(error, sent);
   if (login instanceof LoginNeededError && !login.isWider) sent.lost(login);
-  if (login !== null) return failure(`It was not run: ${login.message}.`, 'TOOL_FAILED');
+  if (login !== null) return failure(`The call was not run: ${login.message}.`, 'TOOL_FAILED');
   const words = reasonOf(error).replaceAll(/\s+/g, ' ').slice(0, LONGEST_WORDS);
   return error instanceof ProtocolError ? failure(words, 'TOOL_FAILED') : failure(`${words}. ${UNKNOWN}`, 'UNKNOWN');
 }
@@ -320,7 +322,7 @@ function isEraUnknown(error: unknown): boolean {
 }
 
 const UNAUTHORIZED = 401;
-const UNKNOWN = 'Nobody knows what it has done: look before you try it again.';
+const UNKNOWN = 'Nobody knows what the call has done: check before you repeat it.';
 const LONGEST_WORDS = 500;
 
 /** Timeouts in milliseconds: of a start, a probe, a list of tools, and a whole call; then the default `stopGraceMs`. */

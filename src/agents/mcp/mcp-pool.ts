@@ -94,7 +94,7 @@ export class McpPool {
         const server = serverOf(tool);
         const why = server === undefined ? 'its server is gone' : await server.whyNot(tool);
         if (server === undefined || why !== null)
-          return { text: `It was not run: ${why}.`, images: [], isError: true, code: 'TOOL_FAILED' };
+          return { text: `The call was not run: ${why}.`, images: [], isError: true, code: 'TOOL_FAILED' };
         server.accept(tool);
         return await server.call(tool, call);
       },

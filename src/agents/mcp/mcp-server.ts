@@ -98,7 +98,7 @@ export class McpServer {
       // A server knows its tokens and may repeat them in its output.
       return { ...outcome, text: this.#ports.logins?.redact(outcome.text) ?? outcome.text };
     } catch (error) {
-      return { text: `It was not run: ${wordsOf(error)}.`, images: [], isError: true, code: 'TOOL_FAILED' };
+      return { text: `The call was not run: ${wordsOf(error)}.`, images: [], isError: true, code: 'TOOL_FAILED' };
     }
   }
 

@@ -247,7 +247,7 @@ function decide(moment: Moment): MachineDecision<SessionFact, string> {
   const { state, event } = moment;
   const trigger = triggerOf(event);
   const row = rowFor(state.phase, trigger);
-  if (row === null) return refused(`${trigger} does not apply while ${state.phase.name}`);
+  if (row === null) return refused(`${trigger} does not apply while the session is ${state.phase.name}`);
   if (event.type === 'SessionStarted' && event.seq !== state.sessionSeq) {
     return refused(`session ${event.seq} cannot start: it is session ${state.sessionSeq}`);
   }

@@ -154,7 +154,7 @@ export class Toolbox {
       if (result !== undefined) return { text: result.words };
       const { text = null } = record(call.input) ?? {};
       const isSaid = call.name === 'say' && typeof text === 'string' && said.includes(text.trim());
-      return index < last || isSaid ? { text: 'It was done before the restart.' } : null;
+      return index < last || isSaid ? { text: 'This call was done before the restart.' } : null;
     });
   }
 
@@ -206,7 +206,7 @@ export class Toolbox {
     const found = this.#find(call.name);
     if (found === null || this.#served === null) return { text: this.#missing(call.name) };
     const input = record(call.input);
-    if (input === null) return { text: 'It was not run: its input is no JSON object.' };
+    if (input === null) return { text: 'The call was not run: its input is no JSON object.' };
     return await this.#use(found, gatedCall(call, { found, input, session: this.#served.session }), this.#served);
   }
 
@@ -247,7 +247,7 @@ export class Toolbox {
 
   #missing(name: string): string {
     const absent = [...this.#offered.absent].find(([server]) => name.startsWith(`${server}__`));
-    return absent === undefined ? `There is no tool "${name}".` : `It was not run. ${absent[1]}`;
+    return absent === undefined ? `There is no tool "${name}".` : `The call was not run. ${absent[1]}`;
   }
 
   /** Finds a server's tool by name, even one that is not offered: the gate answers its calls. `null` for none. */
@@ -311,10 +311,10 @@ type Answer = { readonly text: string; readonly images?: readonly ToolImage[] };
 type Picture = ToolImage & { readonly from: string };
 
 const NOTHING: OfferedTools = { tools: [], withheld: [], unused: [], absent: new Map(), notes: [], instructions: [] };
-const STOPPED: Answer = { text: 'It was not run: the turn is over.' };
+const STOPPED: Answer = { text: 'The call was not run: the turn is over.' };
 /** Most calls of one answer that are carried out. */
 const MOST_CALLS = 32;
-const TOO_MANY: Answer = { text: `It was not run: no more than ${MOST_CALLS} calls at once.` };
+const TOO_MANY: Answer = { text: `The call was not run: no more than ${MOST_CALLS} calls at once.` };
 const LONGEST_NOTE = 1_000;
 /** Size of a request's frame around a tool's definition, in characters. */
 const FRAME = 80;

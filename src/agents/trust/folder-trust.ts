@@ -313,7 +313,7 @@ class WatchedFolder {
   }
 }
 
-const NO_FILES = 'its folder has no file that acts before anybody is asked';
+const NO_FILES = 'its folder has no file that takes effect before anybody is asked';
 const POLL_MS = 5_000;
 const RARER = 50;
 const MOST_NAMES = 100;

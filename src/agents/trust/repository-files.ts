@@ -90,7 +90,7 @@ export const CODEX_FILES: RepositoryFiles = {
   release: '@agentclientprotocol/codex-acp 2.6.0',
   files: rows([
     ['.codex/config.toml', UP, EVERYTHING, CODEX_CONFIG],
-    ['.codex/rules/**', UP, ['allow'], 'lets commands run unasked'],
+    ['.codex/rules/**', UP, ['allow'], 'lets commands run without asking'],
     ['.codex/hooks.json', UP, RUN, 'runs its commands around turns and tools'],
     ['.codex/agents/**', UP, LOAD_ALLOW, 'agents with tool servers and a sandbox of their own'],
   ]),
@@ -133,7 +133,7 @@ export const GEMINI_FILES: RepositoryFiles = {
     ['.gemini/settings.json', UP, EVERYTHING, GEMINI_SETTINGS],
     ['.gemini/.env', UP_TO_DISK, REDIRECT_RUN, ENVIRONMENT],
     ['.env', UP_TO_DISK, REDIRECT_RUN, ENVIRONMENT],
-    ['.gemini/policies/**', UP, ['allow'], 'lets tools run unasked'],
+    ['.gemini/policies/**', UP, ['allow'], 'lets tools run without asking'],
     ['.gemini/extensions/**', UP, LOAD_RUN, EXTENSIONS],
     ['.gemini/agents/**', UP, ['load'], 'agents with tool servers of their own'],
     ['.gemini/commands/**', UP, RUN, COMMANDS],

@@ -82,8 +82,8 @@ const checkDoor = ({ host, tlsCert, tlsKey, behindProxy }: Remote, world: World,
   if (!/^(?:[\w.-]+|[\da-f:]+)$/i.test(host))
     tell(['host'], `Expected a name or an address without port, such as "127.0.0.1", got "${host}"`);
   else if (tlsCert !== null && tlsKey !== null) checkCertificate(tlsCert, tlsKey, world, tell);
-  else if (tlsKey !== null) tell(['tlsCert'], 'tlsKey is only half of it: add the path of its certificate');
-  else if (tlsCert !== null) tell(['tlsKey'], 'tlsCert is only half of it: add the path of its private key');
+  else if (tlsKey !== null) tell(['tlsCert'], 'tlsKey needs a certificate: set tlsCert to its path');
+  else if (tlsCert !== null) tell(['tlsKey'], 'tlsCert needs a private key: set tlsKey to its path');
   else if (!behindProxy && !isLoopback(host))
     tell(
       ['host'],

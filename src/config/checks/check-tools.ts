@@ -37,7 +37,7 @@ export const checkRules = (draft: Draft, tell: Tell): void => {
 };
 
 const WITHOUT_TOOLS: Readonly<Record<string, string>> = {
-  command: 'Conch cannot ask before a "command" program acts: these rules have no effect',
+  command: 'Conch cannot ask before an agent of the kind "command" acts, so these rules have no effect: remove them',
   scripted: 'A scripted agent has no tools: remove this key',
 };
 

@@ -53,7 +53,10 @@ const checkCrews = (
     if (typeof by === 'string' && !agents.includes(by))
       tell(['crews', index, 'review', 'by'], `"${by}" is not the id of an agent${meantOr(by, agents)}`);
     if (typeof votes === 'number' && votes > 1 && merge !== 'ask')
-      tell(['crews', index, 'votes'], 'Nobody is asked before a merge: set "merge" to "ask"');
+      tell(
+        ['crews', index, 'votes'],
+        'Without "merge": "ask" nobody is asked before a merge, so nobody can vote: set "merge" to "ask"',
+      );
     const { users, roles } = operators ?? {};
     // Counts the user of the console as one voter: that user may operate every channel.
     const voters = channel?.startsWith('console:') === true ? 1 : roles?.length ? Infinity : (users?.length ?? 0) + 1;
@@ -199,7 +202,7 @@ const RELATIONS: readonly {
     fault: ({ autoDetectSilenceSeconds: silence, defaultTimeoutSeconds: limit }, endsSilent) =>
       !endsSilent || silence < limit
         ? null
-        : `Expected less than defaultTimeoutSeconds (${limit}), got ${silence}: a turn is over before such a silence`,
+        : `Expected less than defaultTimeoutSeconds (${limit}), got ${silence}: a turn would time out before such a silence`,
   },
   {
     keys: ['coalesceMs', 'defaultTimeoutSeconds'],

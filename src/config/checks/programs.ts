@@ -57,7 +57,7 @@ const checkCommand = (started: Started & { readonly command: string }, around: A
       if (SHELL_WORD.test(word))
         tell(
           ['args', index],
-          `Conch starts programs without a shell: the program gets "${word}" as an argument`,
+          `Conch starts programs without a shell, so the program gets "${word}" as an argument: remove it, or start a shell`,
           'unwise',
         );
   }

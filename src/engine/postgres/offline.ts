@@ -21,7 +21,7 @@ export function fillPostgres(options: PostgresOptions): FillLog {
       if (position > 0)
         throw new StoreError(
           'unavailable',
-          `The store in ${nameOfLog(options)} is another one. Name an empty schema in "store.schema", then move.`,
+          `${nameOfLog(options)} holds another store already. Name an empty schema in "store.schema", then run: conch move`,
         );
       const count = await writeAll(client, schema, moved);
       moved.ready();
@@ -133,6 +133,6 @@ async function write(
   if (other !== undefined)
     throw new StoreError(
       'corrupt',
-      `PostgreSQL gave back another row than was written (${other.table} ${other.id}). Nothing was moved.`,
+      `PostgreSQL gave back a row that differs from the written one (${other.table} ${other.id}). Nothing was moved.`,
     );
 }

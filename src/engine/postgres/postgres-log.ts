@@ -153,7 +153,8 @@ class PostgresLog implements SharedLog {
       [worker, SLOTS, `${hostname()}:${process.pid}`],
     );
     const [{ slot, id } = { slot: null, id: '' }] = rows;
-    if (slot === null) throw new StoreError('unavailable', `${SLOTS} processes share this store already.`);
+    if (slot === null)
+      throw new StoreError('unavailable', `${SLOTS} processes share this store already. Stop one of them first.`);
     return { worker, slot, logId: id };
   }
 

@@ -46,7 +46,7 @@ export class Publisher {
     const group = { worker: this.#worker, number: this.#number, ...rows };
     const verdict = await this.#untilReached(() => this.#log.commit(group));
     if (verdict.state === 'buried')
-      throw new StoreError('buried', sentence('buried', '', 'Its last change was refused. '));
+      throw new StoreError('buried', sentence('buried', '', 'The last change of this Conch was refused. '));
     if (verdict.state === 'overtaken') return null;
     // A group without changes gets no new position.
     return () => (rows.changes.length > 0 ? this.#replica.taken(rows.changes, verdict.position) : undefined);

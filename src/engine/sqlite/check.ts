@@ -18,9 +18,9 @@ import type { JournalRow, Owner, Tail } from './rows.ts';
  */
 export function checkAtStart(db: Database, path: string): void {
   const damage = (what: string): StoreError => new StoreError('corrupt', sentence('corrupt', path, what));
-  if (countBroken(db, 'inbox', 'fate IS NULL') > 0) throw damage('a waiting message is not what was written');
+  if (countBroken(db, 'inbox', 'fate IS NULL') > 0) throw damage('a waiting message does not match its checksum');
   const unclear = Number(db.prepare(`SELECT count(*) FROM outbox WHERE ${UNCLEAR}`).pluck().get());
-  if (countBroken(db, 'outbox', OPEN) + unclear > 0) throw damage('an owed effect is not what was written');
+  if (countBroken(db, 'outbox', OPEN) + unclear > 0) throw damage('an undelivered effect does not match its checksum');
 }
 
 /**
@@ -115,8 +115,8 @@ export function foldProblems(rows: Rows, replay: (owner: Owner) => Replayed | nu
     const { brokenAt, stoppedBy, equal, booked } = replayed;
     return [
       ...(brokenAt === null ? [] : [`the journal of ${key} was changed at entry ${brokenAt}`]),
-      ...(stoppedBy === null ? [] : [`the journal of ${key} cannot be folded: ${stoppedBy}`]),
-      ...(equal ? [] : [`the state of ${key} is not the fold of its journal`]),
+      ...(stoppedBy === null ? [] : [`the journal of ${key} cannot be replayed: ${stoppedBy}`]),
+      ...(equal ? [] : [`the stored state of ${key} differs from its journal`]),
       ...(booked || stoppedBy !== null ? [] : [`the ledger differs from the journal of ${key}`]),
     ];
   };
@@ -149,7 +149,7 @@ function tableProblems(db: Database, table: (typeof TABLES)[number]): readonly s
   const read = brokenRows(db, table, SLICE);
   for (let after: number | null = -Infinity; after !== null;) {
     const { last, broken }: ReturnType<typeof read> = read(after);
-    if (broken > 0) return [`${table}: a row is not what was written`];
+    if (broken > 0) return [`${table}: a row does not match its checksum`];
     if (last !== null && last <= after) return [`${table}: its rows are not in order`];
     after = last;
   }

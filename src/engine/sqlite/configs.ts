@@ -58,7 +58,7 @@ export class Configs {
     if (known !== undefined) return known;
     const row = this.#sql.read.get(id);
     if (row === undefined) throw new Error('a configuration is not there');
-    if (idOf(row.json) !== id) throw new Error('a configuration is not what was written');
+    if (idOf(row.json) !== id) throw new Error('a configuration does not match its checksum');
     const config: unknown = JSON.parse(row.json);
     this.#stored.set(id, config);
     return config;
@@ -121,7 +121,7 @@ export class Configs {
 /** Returns one sentence if a stored configuration is damaged, else an empty list. */
 export function configProblems(db: Database): readonly string[] {
   const rows = db.prepare<[], Row>('SELECT id, json FROM configs').iterate();
-  for (const { id, json } of rows) if (idOf(json) !== id) return ['configs: a row is not what was written'];
+  for (const { id, json } of rows) if (idOf(json) !== id) return ['configs: a row does not match its checksum'];
   return [];
 }
 

@@ -346,7 +346,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     const { name } = machine;
     const snapshot = rows.snapshot(name, key);
     if (snapshot === null) return { owner: null, state: machine.empty(key), tail: NO_TAIL, at: 0 };
-    if (!snapshot.intact) throw this.#damage('a stored state is not what was written');
+    if (!snapshot.intact) throw this.#damage('a stored state does not match its checksum');
     let tail = rows.read(snapshot.row);
     if (tail === null) throw this.#damage(`the journal of ${key} does not have the row of its state`);
     let state = readState(machine, snapshot, configs);

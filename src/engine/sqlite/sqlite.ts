@@ -326,7 +326,10 @@ export class SqliteStore implements Store {
     if (await this.#forgetTexts(this.#copy === null ? writeAnew : giveBack)) return erased;
     const why =
       'the log of the file still has them, because another program reads the database, such as a backup or the check of Conch itself';
-    throw new StoreError('locked', `The texts were erased, but ${why}. Wait until it ends, then erase again.`);
+    throw new StoreError(
+      'locked',
+      `The texts were erased, but ${why}. Wait until that program ends, then erase again.`,
+    );
   }
 
   /**

@@ -365,7 +365,9 @@ export class CrewHost {
   #at(channel: string): CrewRunner | string | null {
     const crew = this.#ports.config().crews.find((each) => each.channel === channel || this.#hasThread(each, channel));
     if (crew === undefined) return null;
-    return this.#runners.get(crew.id) ?? this.#closed.get(crew.id) ?? 'it is not open yet';
+    return (
+      this.#runners.get(crew.id) ?? this.#closed.get(crew.id) ?? 'Conch is still opening it. Try again in a moment'
+    );
   }
 
   #hasThread({ id }: CrewConfig, channel: string): boolean {

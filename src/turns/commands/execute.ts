@@ -280,7 +280,7 @@ function ofReviews(run: (reviews: ReviewCommands, call: Call) => Answering): Run
 function trusts(verb: 'trust' | 'distrust'): Run {
   return onAgent(async (call, agent) => {
     const { trust, roster } = call.context;
-    if (trust === undefined) return { ok: false, text: 'No agent here has a folder.' };
+    if (trust === undefined) return { ok: false, text: 'No agent here has a folder with files to trust.' };
     const answer = await trust[verb](agent, call.values.words?.trim().toLowerCase() ?? null, call);
     if (verb === 'distrust' && answer.ok) await roster.restart(agent);
     return answer;
@@ -424,7 +424,7 @@ function errorIn(
   if (about?.answer === undefined)
     return how === 'allow'
       ? null
-      : { text: `Request ${question} takes no words. Use /allow ${question} or /reject ${question}` };
+      : { text: `Request ${question} takes no answer in words. Use /allow ${question} or /reject ${question}` };
   if (about.form === undefined) return null;
   if (words === undefined) return { text: `Use /answer ${question} ${about.answer}, or /reject ${question}` };
   const checked = checkForm(words, about.form);
@@ -478,7 +478,9 @@ function refusalTo({ path }: Invocation, { channel, person, values }: Request, c
   if (approvers !== null && 'only' in approvers) {
     const agents = context.roster.list().map(({ id }) => id);
     const named = { users: approvers.only, roles: approvers.only };
-    return mayOperate(person, named, agents) ? null : `Only these may decide that: ${list(approvers.only, String)}.`;
+    return mayOperate(person, named, agents)
+      ? null
+      : `Only these people or roles may decide this request: ${list(approvers.only, String)}.`;
   }
   if (!operates(person, context)) {
     const named = { question: values.question ?? 0 };
@@ -488,7 +490,7 @@ function refusalTo({ path }: Invocation, { channel, person, values }: Request, c
     return `Only operators may use /${path}. ${how}`;
   }
   return approvers?.not.includes(person.id) === true
-    ? 'Another operator must decide that, because the run was started by your message.'
+    ? 'Another operator must decide this request, because your message started the run.'
     : null;
 }
 

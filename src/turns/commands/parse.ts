@@ -258,7 +258,7 @@ const READERS: Readonly<Record<Argument['kind'], (word: string, argument: Argume
   question(word) {
     const [, digits] = /^#?(\d{1,15})$/.exec(word) ?? [];
     if (digits !== undefined) return { question: Number(digits) };
-    return `Expected the number that stands with the question, got ${quoted(word)}.`;
+    return `Expected the number shown with the request, got ${quoted(word)}.`;
   },
   scope(word) {
     const scope = (['once', 'always'] as const).find((each) => each === word.toLowerCase());

@@ -263,7 +263,7 @@ export function obstacleWords(obstacle: Obstacle, name: NameOf): string {
 
 const RESTS = {
   review: 'The floor rests while the review waits: /review status says for what.',
-  ticket: 'The floor rests until the crew asks its worker for the next step: /crew ps says what it waits for.',
+  ticket: 'The floor rests between two steps: /crew ps says what it waits for.',
   manual: 'The floor rests. To give a turn: /floor grant <agent>.',
   mention: 'The floor rests. To give a turn: mention an agent in a message.',
   rounds: 'The floor rests: all agents had a turn. To continue: write a message, or /floor resume.',
@@ -271,7 +271,7 @@ const RESTS = {
 } as const;
 
 function limitWords(limit: Limit['budget']): string {
-  const way = limit === 'turns' ? 'write a message, or /floor resume' : '/floor resume';
+  const way = limit.endsWith(' a day') ? '/floor resume' : 'write a message, or /floor resume';
   return `⏸ The ${limitName(limit)} is reached. To continue: ${way}.`;
 }
 

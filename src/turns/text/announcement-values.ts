@@ -104,7 +104,7 @@ const ROWS: { readonly [K in Kind]: Row<K> } = {
     note: ({ why }) => `the review waits for people: ${excerpt(why)}`,
     after: ({ positions, until }, name) =>
       positions.map(({ agent, words }) => `\n${name(agent)}: ${inline(excerpt(words, POSITION_LENGTH))}`).join('') +
-      (until === null ? '' : `\nEnds at ${utcTime(until)} if nobody answers.`),
+      (until === null ? '' : `\nThe review ends at ${utcTime(until)} if nobody answers.`),
     countless: true,
   },
   reviewOver: {

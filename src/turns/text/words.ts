@@ -68,7 +68,7 @@ function howToAnswer({ question, about, pause, restarted }: AskedQuestion, agent
   return [
     ...(times === 1 ? [] : [`${agent} asks ${times} times for exactly this. One decision counts for all ${times}.`]),
     ...(about.denyOnly === true
-      ? [`${agent} does not read the reason of a denial, and may end its answer there.`]
+      ? [`${agent} does not read the reason of a denial, and may end its answer after one.`]
       : []),
   ];
 }

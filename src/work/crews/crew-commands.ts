@@ -68,7 +68,7 @@ const RUNS: Readonly<Record<CrewVerb, Run>> = {
     decide(runner, { type: 'MERGE', worker: values.worker ?? '', by: person.name, voter: person.id }),
   hold: aboutWorker(
     'HOLD',
-    'Its merge is held. /crew ps shows how to merge it after all, or to let the worker go on working.',
+    'The merge is held. /crew ps shows how to merge the work after all, or to let the worker go on.',
   ),
   retry: (runner, { values, person }) =>
     give(
@@ -175,14 +175,14 @@ async function decide(
   runner: CrewRunner,
   command: Extract<CrewCommand, { readonly type: 'ANSWER' | 'MERGE' }>,
 ): Promise<Answer> {
-  const given = await give(runner, command, command.type === 'MERGE' ? 'It is merged next.' : 'Decided.');
+  const given = await give(runner, command, command.type === 'MERGE' ? 'The work is merged next.' : 'Decided.');
   const { workers, settings } = runner.state();
   const { waiting = null, votes = [], next = null, pull } = findWorker({ workers }, command.worker) ?? {};
   if (command.type === 'MERGE' && settings?.merge === 'pr' && waiting === null && next === 'merge')
     return { ...given, text: `The crew waits until somebody merges ${pull?.url ?? 'its pull request'}.` };
   const { votes: most = 1 } = settings ?? {};
   if (command.type === 'MERGE' && given.ok && waiting !== null && votes.length === 0)
-    return { ok: true, text: `It is not merged yet: people are asked first. ${waiting.why}` };
+    return { ok: true, text: `The work is not merged yet: people decide first. ${waiting.why}` };
   const isCounted = given.ok && waiting !== null && votes.some(({ voter }) => voter === command.voter);
   return isCounted ? { ok: true, text: `Your vote counts: ${votes.length} of ${most}.` } : given;
 }
@@ -194,8 +194,8 @@ async function clean(runner: CrewRunner, { values, person }: Request): Promise<A
   if (values.words?.toLowerCase() !== 'yes') {
     const what =
       busy.length === 0
-        ? 'No worker has a worktree.'
-        : `This resets ${busy.map(({ name }) => name).join(', ')}. What they did is stored first.`;
+        ? 'No worker has a worktree, so this only stops the crew.'
+        : `This stops the crew and resets ${busy.map(({ name }) => name).join(', ')}. Their work is stored first.`;
     return { ok: true, text: `${what} To do it: /crew clean yes` };
   }
   await runner.give({ type: 'STOP', by: person.name });
@@ -251,7 +251,10 @@ async function traced(runner: CrewRunner, { values }: Request, ports: CrewComman
   const { words = '' } = values;
   const [, file, line] = /^(?:\.\/)?(.+):(\d+)$/.exec(words) ?? [];
   if (file === undefined && !/^[0-9a-f]{7,64}$/i.test(words))
-    return { ok: false, text: 'Expected a file and a line of it, such as src/list.js:12, or a commit.' };
+    return {
+      ok: false,
+      text: 'Expected a file and a line, such as src/list.js:12, or at least 7 characters of a commit.',
+    };
   const place = file === undefined ? { commit: words } : { file, line: Number(line) };
   const found = await runner.work.landing(place);
   const main = runner.state().settings?.main ?? 'main';
@@ -260,7 +263,7 @@ async function traced(runner: CrewRunner, { values }: Request, ports: CrewComman
   const done = runner.state().finished.find((each) => each.commit === landed);
   const { id, worker } = done ?? { id: found.ticket, worker: null };
   const by = commit === landed ? '' : `, merged as ${landed.slice(0, 10)}`;
-  const head = `${words} on ${main} is of commit ${commit.slice(0, 10)}${by}: ${subject}`;
+  const head = `${words} on ${main} comes from commit ${commit.slice(0, 10)}${by}: ${subject}`;
   if (id === '') return { ok: true, text: `${head}\nNo ticket brought it: somebody committed it without a crew.` };
   const who = worker === null ? '' : `, which ${worker} worked on`;
   return { ok: true, text: `${head}\nIt is the work on the ticket ${id}${who}. ${originOf(runner, id, ports)}` };
@@ -328,12 +331,12 @@ function refusedText(crew: Crew, command: CrewCommand, refusal: CrewRefusal): st
   if (refusal === 'INVALID_TRANSITION' && worker !== undefined)
     return `Not possible: ${worker.name} is ${worker.status}. ${REFUSED[refusal]}`;
   if (refusal === 'NO_SUCH_CHOICE' && worker?.waiting != null)
-    return `${worker.name} takes ${CHOICES_FOR[worker.waiting.for].join(', ')}.`;
+    return `Answer ${worker.name} with one of these: ${CHOICES_FOR[worker.waiting.for].join(', ')}.`;
   return REFUSED[refusal];
 }
 
 const REFUSED: Readonly<Record<CrewRefusal, string>> = {
-  UNCHANGED: 'Nothing changed: it is already so.',
+  UNCHANGED: 'Nothing changed: the command asks for what is already the case.',
   NO_WORKER: 'There is no such worker. /crew ps shows them all.',
   NAME_TAKEN: 'A worker has this name already. /crew ps shows them all.',
   NOT_IDLE: 'The worker has a ticket already. /crew ps shows it.',
@@ -344,15 +347,16 @@ const REFUSED: Readonly<Record<CrewRefusal, string>> = {
   BASE_OUTDATED: 'Main changed during its tests. Conch tests it again.',
   BASE_RED: 'The tests of main are red, so no ticket starts. Mend main, or decide with /crew accept.',
   BASE_UNTESTED: 'Main is not tested yet. Try again when its tests have ended.',
-  NOT_ITS_STEP: 'Nothing changed: the worker is in another step.',
-  INVALID_TRANSITION: 'kill takes working and stuck workers, merge takes done ones, retry takes stuck ones.',
+  NOT_ITS_STEP: 'Nothing changed: the worker is in another step. /crew ps shows it.',
+  INVALID_TRANSITION:
+    '/crew kill needs a working or stuck worker, /crew merge a done worker, /crew retry a stuck worker.',
   NOT_WAITING: 'The worker has no open question. /crew ps shows what it waits for.',
   NO_SUCH_CHOICE: 'The worker does not accept this answer. /crew ps shows what it waits for.',
-  MERGE_UNDER_WAY: 'A merge is under way, and it cannot be stopped any more.',
+  MERGE_UNDER_WAY: 'A merge is under way and can no longer be stopped.',
   NOTHING_TO_HOLD: 'This worker has no merge that can be held. /crew ps shows its state.',
-  UNTESTED: 'Its tests are not over yet. Try again when they are: /crew ps shows it.',
+  UNTESTED: 'The tests of the work have not ended yet. Try again later: /crew ps shows whether they still run.',
   NOT_MERGING: 'No merge of this worker is under way. /crew ps shows its state.',
-  NOT_DUE: 'Nothing changed: no time has run out yet.',
+  NOT_DUE: 'Nothing changed: no deadline has passed yet.',
   NO_PROPOSAL: 'No proposed ticket has this id. /crew tickets shows them all.',
   NO_APPROVAL: 'No open request has this id. /crew ps shows the open ones.',
   TOO_MANY_PROPOSALS: PROPOSALS_FULL,

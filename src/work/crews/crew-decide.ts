@@ -1017,7 +1017,7 @@ function replied(decision: CrewDecision, { type: _type, ...reply }: CrewCommandO
   return answerReply(decision, reply, REPLIES_FULL);
 }
 
-const REPLIES_FULL = `${MOST_PROPOSALS} earlier replies have no answer yet. Write it again when they have; /crew ps shows what is wrong`;
+const REPLIES_FULL = `Conch has not answered ${MOST_PROPOSALS} earlier replies about tickets yet. Reply again later; /crew ps shows what is wrong`;
 
 function replyRead(decision: CrewDecision, { message, why }: CrewCommandOf<'REPLY_READ'>): CrewRefusal | null {
   const reply = decision.crew.replies?.find((each) => each.message === message);

@@ -132,7 +132,7 @@ function workWords({ work }: Worker): string {
 const NEXT_WORDS = {
   test: 'tests run',
   review: 'is reviewed',
-  recheck: 'is measured after its review',
+  recheck: 'is checked again after its review',
 } as const;
 
 function waitOf(crew: Crew, worker: Worker, whyHeld: CrewSurroundings['whyHeld']): Wait | null {
@@ -144,9 +144,9 @@ function waitOf(crew: Crew, worker: Worker, whyHeld: CrewSurroundings['whyHeld']
   if (status === 'stuck' && errors === 0) return { words: `met ${conflicts} conflicts with main`, asks: true };
   if (status === 'stuck') return { words: lastError, asks: true, since: errorAt };
   if (retryAt !== null) return { words: `tries again at ${utcTime(retryAt)}: ${lastError}`, since: errorAt };
-  if (next === 'merge' && worker.pull !== undefined) return { words: `waits in ${worker.pull.url}` };
+  if (next === 'merge' && worker.pull !== undefined) return { words: `waits for the merge of ${worker.pull.url}` };
   if (next !== null) return { words: next === 'merge' ? mergeWords(crew, worker) : NEXT_WORDS[next] };
-  if (status === 'ready' && step === null) return { words: 'its worktree is made', since: ticket.at };
+  if (status === 'ready' && step === null) return { words: 'its worktree is being made', since: ticket.at };
   if (step?.queued === true) return { words: crew.running ? 'waits for its turn' : 'waits until the crew runs' };
   return isStepping(worker) ? (whyHeld(ticket.thread, worker.agent) ?? conflictWait(worker)) : null;
 }
@@ -191,7 +191,7 @@ function workerButtons(crew: Crew, worker: Worker): readonly CrewButton[] {
     return valid(crew, [...answersOf(crew, worker, waiting), ...(isHoldable ? [hold] : [])]);
   }
   if (status === 'done')
-    return valid(crew, [[{ type: 'MERGE', ...given }, button('Merge', 'to merge it before that', 'plain')], hold]);
+    return valid(crew, [[{ type: 'MERGE', ...given }, button('Merge', 'to merge it without waiting', 'plain')], hold]);
   return valid(crew, [
     [{ type: 'RETRY', ...given, words: '' }, button('Retry', 'to let it try again', 'good')],
     [
@@ -370,7 +370,7 @@ export function dashboardText(view: CrewView): string {
     `${counted(steps, 'step')}, ${counted(tokens, 'token')}, ${costWords(view)}`,
     `Tests of work: ${tests.green} green, ${tests.red} red, ${tests.flaky} flaky${without}. Merges begun and not made: ${merges.dropped}. Conflicts: ${merges.conflicts}`,
     ...(base === null ? [] : [`Tests of main: ${base}`]),
-    ...(paused === null ? [] : [`Waits until ${utcTime(paused.until)}: ${paused.why}`]),
+    ...(paused === null ? [] : [`The crew waits until ${utcTime(paused.until)}: ${paused.why}`]),
     ...groups.flatMap((group) => reasonsOf(group)),
     ...(kept.length === 0 ? [] : [`Stored work: ${kept.join(', ')}`]),
   ].join('\n');
@@ -380,7 +380,7 @@ export function dashboardText(view: CrewView): string {
 function costWords({ unpriced, costMicros }: CrewView): string {
   if (!unpriced) return dollars(costMicros);
   return costMicros === 0
-    ? 'no price is known, so budgets in dollars do not hold'
+    ? 'no price is known, so budgets in dollars have no effect'
     : `${dollars(costMicros)} and more: some prices are not known`;
 }
 

@@ -47,19 +47,19 @@ const ONLY_THREAD = new Set(['meeting', 'agreed', 'tests', 'review', 'question',
 /** The question to people for each reason to wait for them. */
 const QUESTIONS: Readonly<Record<WorkerWait, string>> = {
   merge: 'Merge it?',
-  weakened: 'Its changes make tests weaker. Merge it anyway?',
+  weakened: 'The changes make tests weaker. Merge them anyway?',
   untested: 'No tests were found. Merge it untested?',
-  unfinished: 'Its steps are used up. What next?',
+  unfinished: 'The worker’s steps are used up. What next?',
   nothing: 'Nothing was committed. What next?',
-  progress: 'It makes no progress. What next?',
+  progress: 'The worker makes no progress. What next?',
   refused: 'The merge was not made. What next?',
-  budget: 'Its budget is used up. What next?',
-  review: 'The review did not pass it. What next?',
-  red: 'Its steps are used up. What next?',
-  treeless: 'Its worktree is gone, and its branch is there. What next?',
+  budget: 'The ticket’s budget is used up. What next?',
+  review: 'The review did not pass the work. What next?',
+  red: 'The worker’s steps are used up. What next?',
+  treeless: 'The worktree is gone, and the branch is still there. What next?',
   pull: 'The pull request needs a person. What next?',
   copy: 'Files in your own copy of the repository changed while the worker ran. What next?',
-  held: 'Its merge is held. What next?',
+  held: 'The merge is held. What next?',
 };
 
 const CHOICE_WORDS: Readonly<Record<WorkerChoice, string>> = {
@@ -219,7 +219,7 @@ export const APPROVAL_WORDS: Readonly<
   Record<CrewApproval['about'], { readonly allow: string; readonly deny: string }>
 > = {
   setup: { allow: 'to run them', deny: 'to work without them' },
-  runner: { allow: 'to use the first', deny: 'to start nothing until "test" is set' },
+  runner: { allow: 'to use only this command', deny: 'to start no ticket until "test" is set' },
 };
 
 function approvalAnswer({ about, allowed, by }: CrewApproval): string {
@@ -269,7 +269,7 @@ function wordsOf(crew: Crew, worker: Worker, fact: CrewFact): readonly [about: s
     case 'reviewOver':
       return ['review', `${fact.passed ? '✓' : '✗'} The review of ${ticket} ${fact.passed ? 'passed' : fact.why}`];
     case 'reviewCut':
-      return ['review', `✓ ${ticket} is merged without its review, says ${fact.by}`];
+      return ['review', `✓ ${ticket} is merged without its review, as ${fact.by} decided`];
     case 'discovered':
       return [`note ${shortDigest(fact.text)}`, `💡 ${name} on ${ticket} found out: ${fact.text}`];
     case 'ticketProposed':
@@ -415,7 +415,7 @@ export function factLine(fact: CrewFact): string | null {
       return fact.why;
     case 'sessionRenewed':
     case 'stepPutBack':
-      return `step again: ${fact.why}`;
+      return `the step is repeated: ${fact.why}`;
     case 'discovered':
       return `found out: ${fact.text}`;
     case 'tested':

@@ -154,7 +154,7 @@ Leave .tickets/ and other branches alone. Merging into main is not your part.
 When the work is committed and its tests are green, write DONE alone on the last line of your answer.
 `;
 const MOST_MOVES = 3;
-const DIVERGED = 'Your main and the merged work have both gone on. Run: git merge refs/conch/main';
+const DIVERGED = 'Your main and the merged work each have commits that the other lacks. Run: git merge refs/conch/main';
 
 /** Opens the repository of a crew. Rejects with words for people when a crew cannot work there. */
 export async function openCrewWork(plan: CrewPlan, ports: CrewWorkPorts): Promise<CrewWork> {
@@ -297,7 +297,10 @@ class RepositoryWork implements CrewWork {
     const { copied, skipped } = await copyIncludes(repository, worktree, [this.#plan.folder, '.conch']);
     if (copied.length > 0) this.#say(ticket, `copied ${copied.join(', ')}`);
     if (skipped.length > 0)
-      this.#say(ticket, `not copied: ${skipped.map(({ path, reason }) => `${path} (${reason})`).join(', ')}`);
+      this.#say(
+        ticket,
+        `not copied into the worktree: ${skipped.map(({ path, reason }) => `${path} (${reason})`).join(', ')}`,
+      );
     for (const { path, reason } of await updateSubmodules(repository, worktree))
       this.#say(ticket, `${path}: ${reason}`);
     const pointers = await lfsPointers(repository, worktree);
@@ -457,7 +460,7 @@ class RepositoryWork implements CrewWork {
       kept = stored.ref;
       if (!stays) await removeWorktree(repository, worktree, stored);
     } else if (isForeign) {
-      this.#say(ticket, `${worktree} is no worktree any more, so its files cannot be stored. They stay there`);
+      this.#say(ticket, `${worktree} is no longer a worktree, so its files cannot be stored. They stay in this folder`);
     } else if (!stays) {
       rmSync(worktree, { recursive: true, force: true });
       await removeWorktree(repository, worktree);
@@ -558,10 +561,11 @@ class RepositoryWork implements CrewWork {
     await this.#commitOnMain(
       async (tip) => {
         const create = this.#tickets.create?.(order, tip);
-        if (create === undefined) throw new Error('tickets of this kind are only read. Add it where they are');
+        if (create === undefined)
+          throw new Error('Conch only reads tickets of this kind. Add the ticket there by hand');
         const { id: ticket, file } = await create;
         if (file !== null && this.#pulls !== null)
-          throw new Error('the crew opens pull requests, and changes nothing on main. Add the ticket there');
+          throw new Error('the crew opens pull requests, and changes nothing on main. Add the ticket to main by hand');
         made = ticket;
         return file;
       },
@@ -607,7 +611,9 @@ class RepositoryWork implements CrewWork {
     try {
       await this.#tickets.released?.(ticket);
     } catch (error) {
-      this.#ports.say(`${ticket} is still claimed: ${error instanceof Error ? error.message : String(error)}`);
+      this.#ports.say(
+        `${ticket} could not be released, so it stays claimed: ${error instanceof Error ? error.message : String(error)}`,
+      );
     }
   }
 
@@ -620,7 +626,9 @@ class RepositoryWork implements CrewWork {
       throw new Error('the crew opens pull requests, and changes nothing on main');
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
-      this.#ports.say(`${ticket} needed no change, and its file is open on ${this.#plan.main}. Close it: ${why}`);
+      this.#ports.say(
+        `${ticket} needed no change, but its file on ${this.#plan.main} is still open. Close it by hand: ${why}`,
+      );
     }
   }
 
@@ -704,10 +712,11 @@ class RepositoryWork implements CrewWork {
       case 'conflict':
         return { how: 'conflict', ...(await this.#conflictOf(made, ticket, { onto: tip, tip: commit })) };
       case 'refused':
-        return { how: 'refused', why: `instructions of Conch are in ${made.files.join(', ')}` };
+        return { how: 'refused', why: `the branch adds Conch’s instructions for the worker: ${made.files.join(', ')}` };
       case 'merged': {
         const dropped = [...made.dropped, ...cut];
-        if (dropped.length > 0) this.#say(ticket, `not merged, because it belongs to tickets: ${dropped.join(', ')}`);
+        if (dropped.length > 0)
+          this.#say(ticket, `not merged, because these files belong to tickets: ${dropped.join(', ')}`);
         const { verdict, output, count } = await this.#testIntegration(ticket, tip);
         if (verdict === 'red') return { how: 'red', output, landed: await this.#landed(ticket.base, tip) };
         const fewer = accepted ? null : this.#fewerTests(tip, count);
@@ -837,10 +846,10 @@ class RepositoryWork implements CrewWork {
       at: ticket.at,
     });
     if (made.kind === 'refused')
-      return { how: 'refused', why: `instructions of Conch are in ${made.files.join(', ')}` };
+      return { how: 'refused', why: `the branch adds Conch’s instructions for the worker: ${made.files.join(', ')}` };
     const dropped = [...made.dropped, ...cut];
     if (dropped.length > 0)
-      this.#say(ticket, `not in the pull request, because it belongs to tickets: ${dropped.join(', ')}`);
+      this.#say(ticket, `not in the pull request, because these files belong to tickets: ${dropped.join(', ')}`);
     const order = { commit: made.commit, branch: ticket.branch };
     const refused = await this.#byConch(() => pushTo(repository, remote.name, order));
     return refused === null
@@ -990,7 +999,9 @@ class RepositoryWork implements CrewWork {
     const { file, commands, digest, unbound } = found;
     const skip = (why: string) => ({ commands: [], skipped: `the commands of ${file} were not run: ${why}` });
     if (unbound !== null)
-      return skip(`its script ${unbound} is no file of ${this.#plan.main}, so a yes would not be bound to its text`);
+      return skip(
+        `its script ${unbound} is no file of ${this.#plan.main}, so people could not approve exactly its text`,
+      );
     const shown = visible(commands.join(' · '));
     if (shown.length > LONGEST_ASKED)
       return skip('they are too long to show in a question: put them into one script, and let the file name it');
@@ -1063,7 +1074,10 @@ class RepositoryWork implements CrewWork {
     const isBehind = await isAncestor(this.#repository, tip, commit);
     const isAhead = await isAncestor(this.#repository, commit, tip);
     const how = `Run: git merge ${commit.slice(0, 10)}`;
-    this.#tellOnce('diverged', isBehind || isAhead ? null : `${main} and that of ${remote} have both gone on. ${how}`);
+    this.#tellOnce(
+      'diverged',
+      isBehind || isAhead ? null : `${main} here and on ${remote} each have commits that the other lacks. ${how}`,
+    );
     if (isAhead && !isBehind && push) await this.#push(tip);
     if (isAhead || !isBehind) return false;
     await this.#byConch(() => advanceMain(this.#repository, { from: tip, to: commit }));
@@ -1083,7 +1097,8 @@ class RepositoryWork implements CrewWork {
   #noteOutside(ticket: Assigned, changed: readonly ChangedLines[]): void {
     const { touches = [] } = ticket;
     const outside = changed.map(({ path }) => path).filter((path) => !touches.some((glob) => matchesGlob(path, glob)));
-    if (outside.length > 0) this.#say(ticket, `it changes more than its "touches" name: ${shortList(outside)}`);
+    if (outside.length > 0)
+      this.#say(ticket, `its work changes files that its "touches" do not name: ${shortList(outside)}`);
   }
 
   /**

@@ -76,7 +76,8 @@ async function shown({ channel }: Request, { reviews, clean }: ReviewCommandsPor
   if (review === null) return { ok: false, text: REFUSED.NO_REVIEW };
   try {
     const diff = await reviews.diff(review);
-    if (diff === null) return { ok: false, text: 'The work of this review is in no git repository.' };
+    if (diff === null)
+      return { ok: false, text: 'The work of this review is in no git repository, so no changes can be shown.' };
     const none = `Nothing changed since ${review.reviewed === null ? 'the review started' : 'the reviewer looked last'}.`;
     return { ok: true, text: clean(diff === '' ? none : diff) };
   } catch (error) {
@@ -111,7 +112,7 @@ async function start(
   if (refusal === 'TICKET')
     return {
       ok: false,
-      text: 'This thread belongs to a ticket. Its crew asks for reviews: "review" of the crew in turnConfig.json.',
+      text: 'This thread belongs to a ticket, and its crew starts the reviews. To have some: set "review" of the crew in turnConfig.json.',
     };
   if (typeof refusal === 'string') return { ok: false, text: refusalWords(refusal) };
   const name = ports.nameOf(refusal.notSeated);
@@ -155,8 +156,8 @@ const REFUSED: Readonly<Record<Exclude<ReviewRefusal, InvalidTransition>, string
   NOT_ITS_TURN: 'Nothing changed: the review waits for another turn.',
   NOT_WAITING: 'The review does not wait for a decision: /review status shows what it waits for.',
   TOO_MANY_ITERATIONS: `A review has at most ${MOST_ITERATIONS} iterations.`,
-  NOT_DUE: 'Nothing changed: no time has run out yet.',
-  UNCHANGED: 'Nothing changed: it is already so.',
+  NOT_DUE: 'Nothing changed: no deadline has passed yet.',
+  UNCHANGED: 'Nothing changed: the command asks for what is already the case.',
 };
 
 /** The state of a review in a few lines. */

@@ -59,12 +59,12 @@ function resultOf(
   if (outcome === 'unknown') return { words: CUT_SHORT, failed: true, isOutput: false };
   if (output !== null) return { words: output, failed: status === 'error', isOutput: true };
   if (code === 'DENIED') return { words: deniedWords(tool, decided), failed: true, isOutput: false };
-  const words = code === 'AGENT_TOOL_NOT_ALLOWED' ? `${code}: the rules refuse ${tool}.` : UNDECIDED;
+  const words = code === 'AGENT_TOOL_NOT_ALLOWED' ? `${code}: the rules deny ${tool}.` : UNDECIDED;
   return { words, failed: true, isOutput: false };
 }
 
 const CUT_SHORT =
-  'It was cut short by a restart: nobody knows what it did, and it may have done all of it. It is not tried again by itself.';
+  'The call was cut short by a restart: nobody knows what it did, and it may have done all of it. Conch does not repeat it.';
 
 /** Follows the facts of a run. `next` resolves each time the call is cleared, and when the call ends. */
 export class AskedOutcome {

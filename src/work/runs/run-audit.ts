@@ -220,7 +220,7 @@ export function totalsText(agent: AgentId, runs: Pick<AuditPorts['runs'], 'keys'
   const all = keys.flatMap((key) => runs.state(key)?.totals ?? []);
   const sum = (of: keyof RunState['totals']): number => all.reduce((count, each) => count + each[of], 0);
   const totals = { runs: sum('runs'), completed: sum('completed'), steps: sum('steps'), tools: sum('tools') };
-  return totals.runs === 0 ? null : `${totalWords(totals)} in all; conch cost --by agent tells tokens and money`;
+  return totals.runs === 0 ? null : `${totalWords(totals)} in all; conch cost --by agent shows tokens and money`;
 }
 
 /** One run with its facts, newest first, its requester and its sessions. A session of a turn is the turn's epoch. */

@@ -144,7 +144,10 @@ const DO: Readonly<Record<Verb, Doing>> = {
       const complete = { type: 'COMPLETE', session: run?.session ?? '', result, by } as const;
       return status === 'paused' ? [{ type: 'RESUME', by, told }, complete] : [complete];
     };
-    const did = isAside && written.trim() === '' ? 'Completed without a report.' : 'Completed with the result so far.';
+    const did =
+      isAside && written.trim() === ''
+        ? 'The run is completed without a report.'
+        : 'The run is completed with the result so far.';
     return end(agent, request, { commands, did, completes: true }, ports);
   },
   abort: async (agent, request, ports) => {
@@ -170,7 +173,8 @@ const DO: Readonly<Record<Verb, Doing>> = {
     const grant = { type: 'grant', by: request.person.id, agent, ...(feedback && { feedback }) } as const;
     const granted = await ports.floors.apply(request.channel, grant);
     if (!granted.ok) return { ok: false, text: refusalText(granted.refusal, { agent: ports.nameOf(agent) }) };
-    const said = feedback === null ? 'Your messages until then are in its prompt.' : 'Your words are in its prompt.';
+    const said =
+      feedback === null ? 'Messages that you write until then are in its prompt.' : 'Your words are in its prompt.';
     return { ok: true, text: `${ports.nameOf(agent)} gets the next turn. ${said}` };
   },
 };
@@ -199,7 +203,7 @@ async function goOn(agent: AgentId, request: Request, ports: RunCommandPorts): P
     const granted = await ports.floors.apply(request.channel, { type: 'grant', by, agent });
     return granted.ok
       ? { ok: true, text: 'The run continues.' }
-      : { ok: false, text: `The run cannot continue yet: ${granted.refusal}.` };
+      : { ok: false, text: refusalText(granted.refusal, { agent: ports.nameOf(agent) }) };
   }
   const told = { name: request.person.name };
   const command = { type: 'RESUME', by, told, ...defined({ more: request.values.count }) } as const;
@@ -253,7 +257,10 @@ async function begun(agent: AgentId, { channel, person, values }: Request, ports
   const start = { type: 'START', runType: 'background', ...given, ...limit } as const;
   const started = await ports.runs.apply(runKeyOf(seat), start, ports.clock.now());
   if (!started.ok) return refused(started.refusal, agent, ports);
-  return { ok: true, text: `${name} starts, and reports here at the end. Progress: /run status ${agent}+` };
+  return {
+    ok: true,
+    text: `${name} starts a background run and reports here at the end. Progress: /run status ${agent}+`,
+  };
 }
 
 type Options =
@@ -363,7 +370,9 @@ function statusLines(state: RunState, { nameOf }: RunCommandPorts): readonly str
     ].join(' · '),
     ...(error ? [`  ${error.code}: ${error.message}. /run retry ${named} or /run abort ${named}`] : []),
     ...(pause?.reason === 'turn_limit'
-      ? [`  AGENT_TURN_LIMIT_EXCEEDED: /run continue ${named}, /run complete ${named} or /run abort ${named}`]
+      ? [
+          `  AGENT_TURN_LIMIT_EXCEEDED: all steps are used. /run continue ${named}, /run complete ${named} or /run abort ${named}`,
+        ]
       : []),
   ];
 }
@@ -387,7 +396,7 @@ function habitLines({ key }: RunState, { runs, nameOf }: RunCommandPorts): reado
   const remembered = runKeysOf(seatOfRuns(key)).flatMap((each) => runs.state(each)?.remembered ?? []);
   return habits(runs.journal(key, LOG_FACTS), remembered).map(
     ([rule, times]) =>
-      `${nameOf(seatOfRuns(key).agent)} was allowed ${times} times by hand. A rule saves the request: "allow": ["${rule}"] in turnConfig.json, or /allow with "always" next time`,
+      `${nameOf(seatOfRuns(key).agent)} was allowed such a call ${times} times. To allow these calls without a request: "allow": ["${rule}"] in turnConfig.json, or /allow with "always" next time`,
   );
 }
 
@@ -401,8 +410,8 @@ function refused(refusal: RunRefusal, agent: AgentId, { nameOf }: RunCommandPort
 }
 
 const WHY: Readonly<Partial<Record<RunRefusal, string>>> = {
-  AGENT_NOT_RUNNING: 'no run is in a state for that: /run status shows the runs',
-  AGENT_ALREADY_RUNNING: 'a run is already active',
+  AGENT_NOT_RUNNING: 'there is no run for this command: /run status shows the runs',
+  AGENT_ALREADY_RUNNING: 'a run is already open: /run status shows it',
   AGENT_NO_AVAILABLE_TASK: 'there is no run to complete',
   AGENT_EXECUTION_ERROR: 'the run failed for good: write a message to start a new one',
   AGENT_TURN_LIMIT_EXCEEDED: 'from 1 to 200 steps can be added at a time',

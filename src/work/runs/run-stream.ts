@@ -80,6 +80,6 @@ const REFUSALS = {
   gone: { status: 410, text: 'Events after this one were deleted. Start again without Last-Event-ID.' },
   unknown: {
     status: 400,
-    text: 'Last-Event-ID is of another agent, or there was never such an event: begin anew, without it.',
+    text: 'Last-Event-ID is no event of this agent. Start again without Last-Event-ID.',
   },
 } as const;

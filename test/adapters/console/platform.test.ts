@@ -145,7 +145,7 @@ describe('a file with messages', () => {
     expect(store.verify()).toEqual([]);
     expect(statSync(join(folder, 'conch.db')).mode & 0o777).toBe(0o600);
     store.tables.db.exec("UPDATE conversation SET text = 'forged' WHERE nonce = 'a'");
-    expect(store.verify()).toEqual(['conversation: a row is not what was written']);
+    expect(store.verify()).toEqual(['conversation: a row does not match its checksum']);
     await store.close();
   });
 });

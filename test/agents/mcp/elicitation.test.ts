@@ -202,7 +202,7 @@ describe('a link from a server', () => {
   test('is shown with the host that it leads to', async () => {
     const { calls, result } = await asked(link('https://github.com@evil.example/login?a=1'), 'done');
     expect(calls[0]?.detail).toBe(
-      'Sign in\n\nIt wants you to do that at evil.example:\nhttps://github.com@evil.example/login?a=1',
+      'Sign in\n\nThe server wants you to do that at evil.example:\nhttps://github.com@evil.example/login?a=1',
     );
     expect(result).toEqual({ action: 'accept', content: {} });
     expect((await asked(link('https://gіthub.com/'), '')).calls[0]?.detail).toContain('xn--');

@@ -87,7 +87,7 @@ describe('MCP servers', () => {
     const shown = await toolOf(tools, 'raw__echo');
     await called(tools, await toolOf(tools, 'raw__rug'));
     await vi.waitFor(async () => expect((await toolOf(tools, 'raw__echo')).digest).not.toBe(shown.digest));
-    const why = 'It was not run: its definition changed after it was shown.';
+    const why = 'The call was not run: its definition changed after it was shown.';
     expect(await called(tools, shown)).toMatchObject({ text: why, code: 'TOOL_FAILED' });
     expect(tools.changeOf(await toolOf(tools, 'raw__echo'))).not.toBeNull();
     expect(await called(tools, { ...shown, name: 'gone' })).toMatchObject({ code: 'TOOL_FAILED' });

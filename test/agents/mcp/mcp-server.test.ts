@@ -166,7 +166,7 @@ describe('a call', () => {
     const { server, time } = started();
     expect(await call(server, 'crash')).toMatchObject({ isError: true, code: 'UNKNOWN' });
     const refused = await call(server, 'echo');
-    expect(refused.text).toMatch(/^It was not run: it is tried again in 1 s: exited with code 7/);
+    expect(refused.text).toMatch(/^The call was not run: it is tried again in 1 s: exited with code 7/);
     await time.advance(1_000);
     expect((await call(server, 'echo', { text: 'again' })).text).toBe('again');
   });

@@ -133,7 +133,7 @@ describe('a server with a login', () => {
     time.pass(1_000);
     const failed = await call(server);
     expect(failed).toMatchObject({ isError: true, code: 'TOOL_FAILED' });
-    expect(failed.text).toMatch(/^It was not run: 127\.0\.0\.1:\d+, where somebody is signed in, does not renew/);
+    expect(failed.text).toMatch(/^The call was not run: 127\.0\.0\.1:\d+, where somebody is signed in, does not renew/);
     auth.faults.tokenStatus = null;
     expect(await call(server)).toMatchObject({ code: null });
     expect(turned).toEqual([null]);
@@ -150,7 +150,7 @@ describe('a login that is refused', () => {
     auth.revoke();
     const first = await call(server);
     expect(first).toMatchObject({ isError: true, code: 'TOOL_FAILED' });
-    expect(first.text).toBe(`It was not run: its login has ended (invalid_grant): ${NEEDED}.`);
+    expect(first.text).toBe(`The call was not run: its login has ended (invalid_grant): ${NEEDED}.`);
     expect((await call(server)).text).toContain(NEEDED);
     await expect(server.tools()).rejects.toThrow(NEEDED);
     expect(turned).toEqual([null, `its login has ended (invalid_grant): ${NEEDED}`]);
@@ -255,7 +255,7 @@ describe('a server with a tool that needs more scope', () => {
     auth.faults.adminScope = 'admin:write';
     const refused = await call(server, 'admin');
     expect(refused).toMatchObject({ isError: true, code: 'TOOL_FAILED' });
-    expect(refused.text).toBe(`It was not run: it wants more than was granted (admin:write): ${NEEDED}.`);
+    expect(refused.text).toBe(`The call was not run: it wants more than was granted (admin:write): ${NEEDED}.`);
     expect(await call(server)).toMatchObject({ code: null });
     expect(turned).toEqual([null]);
     expect(logins.waiting({ web: config })).toEqual([{ server: 'web', why: expect.stringContaining('admin:write') }]);
@@ -275,7 +275,7 @@ describe("a service's refusal", () => {
     auth.faults.tokenStatus = 400;
     auth.faults.tokenBody = JSON.stringify({ error: '@everyone look at https://evil.example.org' });
     const { text } = await call(server);
-    expect(text).toBe(`It was not run: its login has ended (for a reason of its own): ${NEEDED}.`);
+    expect(text).toBe(`The call was not run: its login has ended (for a reason of its own): ${NEEDED}.`);
     expect([...turned, ...logged].join(' ')).not.toContain('evil');
   });
 });

@@ -413,7 +413,9 @@ describe('an erasure', () => {
     const reader = new Database(place.file(), { readonly: true });
     reader.exec('BEGIN');
     reader.prepare('SELECT count(*) FROM inbox').get();
-    await expect(store.erase({ what: 'message', id: 'm1' })).rejects.toThrow('Wait until it ends, then erase again');
+    await expect(store.erase({ what: 'message', id: 'm1' })).rejects.toThrow(
+      'Wait until that program ends, then erase again',
+    );
     reader.close();
     await store.erase({ what: 'message', id: 'm1' });
     expect(isLeft(place.file, '5551234')).toBe(false);

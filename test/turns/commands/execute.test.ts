@@ -233,7 +233,7 @@ describe('T7 a request', () => {
     const { run, commands } = room({ view: asking });
     const text = 'Developer waits for approval: rm -rf build. To decide: /allow 8 or /reject 8';
     for (const line of ['/allow', '/reject']) expect(await run(line, OLA)).toEqual({ ok: false, text });
-    expect((await run('/allow once', OLA)).text).toMatch(/^Expected the number that stands with the question/);
+    expect((await run('/allow once', OLA)).text).toMatch(/^Expected the number shown with the request/);
     expect((await run('/floor status', ANN)).text).toContain(text);
     expect(commands).toEqual([]);
   });
@@ -277,7 +277,9 @@ describe('T7 a request', () => {
 
     test('about a call accepts no words', async () => {
       const { run, commands } = room({ view: asking });
-      expect((await run('/answer 8 yes', OLA)).text).toBe('Request 8 takes no words. Use /allow 8 or /reject 8');
+      expect((await run('/answer 8 yes', OLA)).text).toBe(
+        'Request 8 takes no answer in words. Use /allow 8 or /reject 8',
+      );
       expect(commands).toEqual([]);
     });
 

@@ -92,7 +92,7 @@ describe('T21 the announcement of a request', () => {
   test('says when the agent does not read the reason of a denial', () => {
     const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null, denyOnly: true } as const;
     const words = said({ ...asks, about, until: 0 });
-    expect(words).toContain('\ndev does not read the reason of a denial, and may end its answer there.\n');
+    expect(words).toContain('\ndev does not read the reason of a denial, and may end its answer after one.\n');
     expect(said({ ...asks, about: plain, until: 0 })).not.toContain('reason of a denial');
   });
 

@@ -44,7 +44,7 @@ test('lists tickets that cannot be read or named with the reason, and works on t
   await finished(room, 1);
   const { text } = await room.command('/crew dashboard');
   for (const line of [
-    'c..2: its id "c..2" is no name for a branch',
+    'c..2: its id "c..2" cannot be the name of a branch',
     'c-3: it does not begin with a line "---"',
     'c-4: it is not UTF-8',
     'c-5: it does not begin with a line "---"',

@@ -69,7 +69,7 @@ describe('the workers of a crew', () => {
   });
 
   test.each([
-    ['a question', asks('A', 7), 'Its changes make tests weaker. Merge it anyway? it skips a test.', 7],
+    ['a question', asks('A', 7), 'The changes make tests weaker. Merge them anyway? it skips a test.', 7],
     ['its tests', atWork('A', { status: 'done', step: null, next: 'test', lastStepAt: 9 }), 'tests run', 9],
     ['a review', atWork('A', { status: 'done', step: null, next: 'review', lastStepAt: 9 }), 'is reviewed', 9],
     ['its merge', atWork('A', { status: 'done', step: null, next: 'merge', lastStepAt: 9 }), 'waits for its merge', 9],
@@ -79,7 +79,7 @@ describe('the workers of a crew', () => {
       'tries again at 00:00 UTC: x',
       8,
     ],
-    ['its worktree', atWork('A', { status: 'ready', step: null }), 'its worktree is made', 100],
+    ['its worktree', atWork('A', { status: 'ready', step: null }), 'its worktree is being made', 100],
     [
       'its turn',
       atWork('A', { step: { kind: 'step', about: '', epoch: null, queued: true } }),
@@ -222,7 +222,7 @@ describe('the texts about a crew', () => {
     expect(JSON.stringify(view)).not.toContain('it skips');
     expect(view.log).toEqual([{ at: 5, worker: '', text: '… b' }]);
     expect(workersText(view)).toContain(
-      '✋ Its changes make tests weaker. Merge it anyway? … a test. /crew answer A merge to merge it · ',
+      '✋ The changes make tests weaker. Merge them anyway? … a test. /crew answer A merge to merge it · ',
     );
     expect(workersText(view)).toContain('⚠ No ticket can start: … c');
   });

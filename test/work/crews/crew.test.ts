@@ -203,7 +203,9 @@ test('a crew takes at most 100 replies without an answer, and declines the next 
   for (let at = 1; at < 100; at += 1) play.give(reply(`r-${at}`));
   expect(answerTo(reply('r-100'))).toBe('ticketReplied');
   play.give(reply('r-100'));
-  expect(answerTo(reply('r-101'))).toMatch(/^100 earlier replies have no answer yet\. Write it again when they have;/);
+  expect(answerTo(reply('r-101'))).toMatch(
+    /^Conch has not answered 100 earlier replies about tickets yet\. Reply again later;/,
+  );
   expect(answerTo(reply('r-101', { refused: true }))).toBe('only operators decide that');
   play.give(reply('r-101'));
   expect(play.crew.replies).toHaveLength(100);

@@ -53,7 +53,7 @@ test('refuses to merge a branch that adds the instructions of Conch, and names t
   const worker = () => room.app.crews.state('web')?.workers[0];
   await room.command('/crew run');
   await until(() => worker()?.waiting?.for === 'refused');
-  expect(worker()?.waiting?.why).toBe('instructions of Conch are in CLAUDE.md');
+  expect(worker()?.waiting?.why).toBe('the branch adds Conch’s instructions for the worker: CLAUDE.md');
   await room.command('/crew answer A continue');
   await finished(room, 1);
   expect(git(room.repo, 'ls-tree', '--name-only', 'main').split('\n')).toEqual(['.tickets', 'list.txt', 'one.txt']);

@@ -189,7 +189,7 @@ describe('a meeting about a conflict', () => {
     expect(heard).toEqual([
       [
         expect.stringMatching(/\.side$/),
-        expect.stringContaining('who speaks for a merged ticket in a meeting may not change files'),
+        expect.stringContaining('an agent that speaks for a merged ticket in a meeting may not change files'),
       ],
       [expect.stringMatching(/^web-[ab]$/), 'go'],
     ]);

@@ -239,7 +239,7 @@ describe('a reply to a message that became a ticket', () => {
     await react(room, message, 'ticket');
     await room.write(CHANNEL, 'Only after c-1', { replyTo: message });
     await until(() => answers(room).length === 1);
-    const why = 'it cannot be written: tickets of this kind are only read. Add it where they are';
+    const why = 'it cannot be written: Conch only reads tickets of this kind. Add the ticket there by hand';
     expect(answers(room)).toEqual([
       `${CHANNEL} Conch: 🎫 Ada wants p-1 to wait for c-1. It does not: ${why}. Reply again when it is a ticket`,
     ]);
@@ -316,7 +316,7 @@ describe('/crew why', () => {
     const commit = git(repo, 'log', '-1', '--no-merges', '--format=%H', `${merge}^2`);
     const why = async (place: string) => (await room.command(`/crew why ${place}`)).text;
     expect((await why('./a list.txt:4')).split('\n')).toEqual([
-      `./a list.txt:4 on main is of commit ${commit.slice(0, 10)}, merged as ${merge.slice(0, 10)}: Merge ${ticket}: The list lacks a header`,
+      `./a list.txt:4 on main comes from commit ${commit.slice(0, 10)}, merged as ${merge.slice(0, 10)}: Merge ${ticket}: The list lacks a header`,
       `It is the work on the ticket ${ticket}, which A worked on. Ada asked for it: "The list lacks a header" From message ${message} of ${CHANNEL}. Ada made the ticket.`,
     ]);
     expect(await why('a list.txt:1')).toMatch(
@@ -325,7 +325,7 @@ describe('/crew why', () => {
     for (const place of [commit, merge.slice(0, 8)]) expect(await why(place)).toContain(`the ticket ${ticket},`);
     const hand = git(repo, 'rev-parse', 'HEAD');
     expect(await why(hand)).toBe(
-      `${hand} on main is of commit ${hand.slice(0, 10)}: By hand\nNo ticket brought it: somebody committed it without a crew.`,
+      `${hand} on main comes from commit ${hand.slice(0, 10)}: By hand\nNo ticket brought it: somebody committed it without a crew.`,
     );
     expect(await why('list.txt:1')).toMatch(/: Begin\nNo ticket brought it/);
     for (const place of ['a list.txt:99', 'nothing.txt:1', '--help:1', '../a:1', '0123456'])
@@ -364,7 +364,7 @@ describe('a merge of a crew with reactions', () => {
     await room.command('/crew run');
     const first = await saying(room, 'Merge it?');
     await room.command('/crew hold A', CHANNEL, undefined, BOB);
-    const second = await saying(room, 'Its merge is held');
+    const second = await saying(room, 'The merge is held');
     expect(await react(room, first, 'yes')).toMatchObject({ ok: false });
     expect(await react(room, second, 'yes')).toMatchObject({ ok: true });
     await finished(room, 1);
@@ -385,7 +385,7 @@ describe('a merge of a crew with reactions', () => {
     expect(room.app.crews.reaction(CHANNEL, told, 'yes')).toBeNull();
     expect(await react(room, told, 'no', BOB)).toMatchObject({ ok: true });
     expect(worker()?.waiting).toMatchObject({ for: 'held', why: 'held by Bob' });
-    const asked = await saying(room, 'Its merge is held');
+    const asked = await saying(room, 'The merge is held');
     expect(await react(room, asked, 'yes')).toMatchObject({ ok: true });
     await finished(room, 1);
   });

@@ -859,7 +859,7 @@ test('names changed files outside the "touches" of a ticket, and folders that it
   await finished(room, 1);
   const told = room.posts.filter((post) => post.startsWith(`${CHANNEL}/web/c-1 `)).join('\n');
   expect(room.posts.filter((post) => post.startsWith(`${CHANNEL} `)).join('\n')).not.toContain('node_modules');
-  expect(told).toContain('c-1: it changes more than its "touches" name: one.txt');
+  expect(told).toContain('c-1: its work changes files that its "touches" do not name: one.txt');
   expect(told).toContain('c-1: its worktree has no node_modules. To make it there, set "prepare" of the crew');
 });
 

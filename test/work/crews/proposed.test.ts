@@ -113,7 +113,7 @@ describe('a ticket that a worker proposes', () => {
     await finished(room, 1);
     expect(await room.command('/crew admit p-1')).toMatchObject({
       ok: false,
-      text: 'p-1 was not written: tickets of this kind are only read. Add it where they are',
+      text: 'p-1 was not written: Conch only reads tickets of this kind. Add the ticket there by hand',
     });
     expect(room.app.crews.state('web')?.proposals).toHaveLength(1);
   });
@@ -158,7 +158,7 @@ test('notes of a branch on its own ticket are merged, and other changes of it ar
   expect(text).toBe(`${wanted}\n**2026-01-02T00:00:00Z**\n\nThe API needs UTC.\n***`);
   await expect
     .poll(() => room.posts.join('\n'))
-    .toContain('c-1: not merged, because it belongs to tickets: .tickets/c-1.md (all but its notes)');
+    .toContain('c-1: not merged, because these files belong to tickets: .tickets/c-1.md (all but its notes)');
 });
 
 test('changes of a branch in .tickets are not merged, and the thread says so', async () => {
@@ -179,7 +179,7 @@ test('changes of a branch in .tickets are not merged, and the thread says so', a
   expect(git(room.repo, 'ls-tree', '--name-only', 'main', '.tickets/')).toBe('.tickets/c-1.md\n.tickets/c-2.md');
   expect(git(room.repo, 'show', 'main:.tickets/c-2.md')).not.toContain('Do less.');
   expect(room.posts.join('\n')).toContain(
-    'c-1: not merged, because it belongs to tickets: .tickets/c-2.md, .tickets/c-9.md',
+    'c-1: not merged, because these files belong to tickets: .tickets/c-2.md, .tickets/c-9.md',
   );
 });
 

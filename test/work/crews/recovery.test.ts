@@ -189,7 +189,7 @@ test.each([
   const room = await stage(repo, () => 'One step.', {}, path);
   await until(() => room.app.crews.state('web')?.workers[0]?.status === 'idle');
   expect(readFileSync(join(repo, WORKTREE, 'half.txt'), 'utf8')).not.toBe('');
-  const words = `c-1: ${join(repo, WORKTREE)} is no worktree any more, so its files cannot be stored. They stay there`;
+  const words = `c-1: ${join(repo, WORKTREE)} is no longer a worktree, so its files cannot be stored. They stay in this folder`;
   await until(() => room.posts.join('\n').includes(words));
 });
 

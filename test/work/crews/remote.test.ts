@@ -144,7 +144,9 @@ describe('the remote of a crew', () => {
     const room = await stage(repo, work, { push: true }, ':memory:', quick);
     await room.command('/crew run');
     await finished(room, 1);
-    expect(room.posts.join('\n')).toContain(`have both gone on. Run: git merge ${other.slice(0, 10)}`);
+    expect(room.posts.join('\n')).toContain(
+      `each have commits that the other lacks. Run: git merge ${other.slice(0, 10)}`,
+    );
     expect(git(bare, 'rev-parse', 'main')).toBe(other);
   });
 });

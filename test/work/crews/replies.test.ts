@@ -74,8 +74,8 @@ test.each([consoleRig, discordRig, slackRig])(
     renameSync(repo, `${repo}-moved`);
     for (let number = 1; number <= 100; number += 1) await write(`reply-${number}`);
     for (const _time of [1, 2]) await write('reply-101');
-    const refusal = `🎫 ${author.name} wants ${ticket} to wait for c-99. It does not: 100 earlier replies have no answer yet.`;
-    const why = / Write it again when they have; \/.*crew ps shows what is wrong$/;
+    const refusal = `🎫 ${author.name} wants ${ticket} to wait for c-99. It does not: Conch has not answered 100 earlier replies about tickets yet.`;
+    const why = / Reply again later; \/.*crew ps shows what is wrong$/;
     await seeEqual(async () => (await answers()).map((text) => text.replace(why, '')), [refusal]);
     renameSync(`${repo}-moved`, repo);
   },

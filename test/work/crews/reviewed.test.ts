@@ -74,7 +74,7 @@ describe('a crew whose work is reviewed', () => {
     await room.command('/crew run');
     await until(() => room.app.crews.state('web')?.workers[0]?.waiting?.for === 'review');
     expect(await room.command('/crew ps')).toMatchObject({
-      text: expect.stringContaining('The review did not pass it. What next? failed: It cannot be mended.'),
+      text: expect.stringContaining('The review did not pass the work. What next? failed: It cannot be mended.'),
     });
     expect(mainTickets(room.repo)).toEqual([]);
     expect(await room.command('/crew answer A merge')).toMatchObject({ ok: true });

@@ -166,7 +166,10 @@ describe('a click on a request', () => {
 describe('a request that only some people may decide', () => {
   test('is decided by them alone, not by other operators', async () => {
     const { bound, run } = await asking(['carol', 'reviewers']);
-    expect(await run(ANN, '/allow 1')).toEqual({ ok: false, text: 'Only these may decide that: carol, reviewers.' });
+    expect(await run(ANN, '/allow 1')).toEqual({
+      ok: false,
+      text: 'Only these people or roles may decide this request: carol, reviewers.',
+    });
     expect((await run(ANN, '/reject 1')).ok).toBe(false);
     expect(await run(person('dora', ['reviewers']), '/allow 1')).toMatchObject({ ok: true });
     expect(dispatched(bound)).toEqual(['dora']);
@@ -185,7 +188,7 @@ describe('a request that only some people may decide', () => {
     const { bound, run } = await asking('other');
     expect(await run(person('bob'), '/allow 1')).toEqual({
       ok: false,
-      text: 'Another operator must decide that, because the run was started by your message.',
+      text: 'Another operator must decide this request, because your message started the run.',
     });
     expect((await run(person('carol'), '/allow 1')).text).toContain('Only operators may use /allow');
     expect(await run(ANN, '/allow 1')).toMatchObject({ ok: true });

@@ -160,7 +160,7 @@ describe('/run', () => {
     await bound.run({ type: 'CLAIM', call: 'a', digest: 'd-a', verdict: 'allow' });
     await bound.besideAsking();
     expect(commands.totals('pm')).toBe(
-      '2 runs, 0 completed, 2 steps, 1 tool call in all; conch cost --by agent tells tokens and money',
+      '2 runs, 0 completed, 2 steps, 1 tool call in all; conch cost --by agent shows tokens and money',
     );
   });
 
@@ -245,7 +245,7 @@ describe('/run', () => {
       await bound.runs.apply(runKeyOf(SEAT), settle(id), bound.at);
     }
     expect((await type('/run approvals pm')).text).toBe(
-      'pm was allowed 3 times by hand. A rule saves the request: "allow": ["execute(npm test)"] in turnConfig.json, or /allow with "always" next time',
+      'pm was allowed such a call 3 times. To allow these calls without a request: "allow": ["execute(npm test)"] in turnConfig.json, or /allow with "always" next time',
     );
   });
 
@@ -272,7 +272,9 @@ describe('/run', () => {
   ])('%s at the limit gives the run more steps', async (line, limit) => {
     const { bound, type } = await atWork(2);
     await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [call('a')] });
-    expect((await type('/run status')).text).toContain('AGENT_TURN_LIMIT_EXCEEDED: /run continue pm, ');
+    expect((await type('/run status')).text).toContain(
+      'AGENT_TURN_LIMIT_EXCEEDED: all steps are used. /run continue pm, ',
+    );
     expect((await type(line)).text).toBe(`The run continues: step 2 of ${limit}.`);
     expect([bound.both, bound.calls]).toEqual(['running · pm #1 active', ['a cleared']]);
   });
@@ -324,7 +326,7 @@ describe('/run', () => {
   test('complete ends a run at its limit with the result so far, and its turn', async () => {
     const { bound, type } = await atWork(2);
     await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [] });
-    expect(await type('/run complete')).toEqual({ ok: true, text: 'Completed with the result so far.' });
+    expect(await type('/run complete')).toEqual({ ok: true, text: 'The run is completed with the result so far.' });
     expect(bound.both).toBe('completed · dev #2 active');
   });
 

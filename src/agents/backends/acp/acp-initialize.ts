@@ -209,7 +209,10 @@ class AskingModes {
     const answer = await link.ask({ method: 'session/set_config_option', params, answer: configured, limitMs });
     const now = answer.configOptions.find(({ id }) => id === option)?.currentValue;
     if (now === value) return;
-    throw new BackendError(`${profile.name} does not keep "${option}" at "${value}": it might act unasked`, TERMINAL);
+    throw new BackendError(
+      `${profile.name} does not keep "${option}" at "${value}": it might act without asking`,
+      TERMINAL,
+    );
   }
 }
 

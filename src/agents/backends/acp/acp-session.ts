@@ -295,7 +295,7 @@ export class AcpSession implements AgentSession {
    * report one change in two updates.
    */
   async #setBack(mode: string, update: string): Promise<void> {
-    const why = `went into the mode ${quoted(mode)}, in which it may act unasked`;
+    const why = `went into the mode ${quoted(mode)}, in which it may act without asking`;
     const isKnown = this.#settingBack && !this.#told.has(update);
     const isFirst = this.#told.size === 0;
     this.#told.add(update);
@@ -350,7 +350,7 @@ function quoted(text: string): string {
 }
 
 const OUTCOMES = { completed: 'answered', waiting: 'answered', passed: 'passed', interrupted: 'stopped' } as const;
-const NOT_RUN = 'It was not run: the turn is over.';
+const NOT_RUN = 'The call was not run: the turn is over.';
 const LONGEST_QUOTE = 100;
 /** Timeout of every request except prompts and pings, in milliseconds. */
 const REQUEST_TIMEOUT_MS = 30_000;

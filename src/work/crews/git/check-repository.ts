@@ -55,7 +55,10 @@ export async function checkRepository(
   for (const ref of stored)
     if (!told.has(ref)) problems.push(`Stored work belongs to no ticket of the crew: ${ref}. /crew kept shows it.`);
   const { main, tip, hasDiverged } = await mainState(repository);
-  if (hasDiverged) problems.push(`${repository.main} and the merged work have both gone on: git merge refs/conch/main`);
+  if (hasDiverged)
+    problems.push(
+      `${repository.main} and the merged work each have commits that the other lacks. Run: git merge refs/conch/main`,
+    );
   else if (main !== tip)
     problems.push(`Merged work waits for your copy. To take it: git merge --ff-only refs/conch/main`);
   return problems;

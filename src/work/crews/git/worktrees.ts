@@ -51,7 +51,8 @@ async function add(
   const { git } = repository;
   const isPlain = /^\w[\w-]*(?:\/[\w-]+)*$/.test(branch);
   const isName = isPlain || (await unless(1, git(['check-ref-format', `refs/heads/${branch}`]))) !== null;
-  if (!isName || branch.startsWith('-')) throw new Error(`"${branch}" is no name for a branch. Rename the ticket.`);
+  if (!isName || branch.startsWith('-'))
+    throw new Error(`"${branch}" cannot be the name of a branch. Rename the ticket.`);
   if (!/^[0-9a-f]{40,64}$/.test(base) || (await commitOf(repository, base)) === null)
     throw new Error(`"${base}" is no commit of ${repository.root}.`);
   const known = (await listWorktrees(repository)).find((one) => one.folder === folder);

@@ -54,7 +54,7 @@ export function readIssues(lines: string, now: number): Awaited<ReturnType<Ticke
     if (line.trim() === '') continue;
     try {
       const issue = issueSchema.parse(JSON.parse(line));
-      if (!isTicketId(issue.id)) throw new Error('its id is no name for a branch');
+      if (!isTicketId(issue.id)) throw new Error('its id cannot be the name of a branch');
       issues.set(issue.id, issue);
     } catch (error) {
       unreadable.push({ id: `line ${index + 1}`, why: wordsOf(error) });

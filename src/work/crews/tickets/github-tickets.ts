@@ -169,7 +169,9 @@ class GitHubTickets implements TicketSource {
     const made = newIssueSchema.parse((await this.#requests.send(`POST ${route}`, order)).data);
     this.#last = null;
     if (!made.labels.some((each) => each.name === name))
-      throw new Error(`GitHub did not set the label "${name}" on #${made.number}: the token may not. Set it there`);
+      throw new Error(
+        `GitHub did not set the label "${name}" on #${made.number}: the token may not set labels. Set it on GitHub`,
+      );
     return { id: idOf(made.number), file: null };
   }
 
@@ -240,7 +242,7 @@ class GitHubTickets implements TicketSource {
     const by = events[at]?.actor?.login;
     const why =
       by === undefined
-        ? `nobody is known who set the label "${this.#plan.label}"`
+        ? `GitHub does not say who set the label "${this.#plan.label}"`
         : (await this.#requests.mayWrite(by))
           ? await this.#whyChanged(number, events.slice(at))
           : `${by}, who set the label "${this.#plan.label}", may not write to the repository`;

@@ -164,7 +164,7 @@ function unquoted(value: string): string {
 function ticketOf(name: string, keys: ReadonlyMap<string, readonly string[]>, body: readonly string[]): Ticket {
   const one = (key: string): string | undefined => keys.get(key)?.[0];
   const id = one('id') ?? name;
-  if (!isTicketId(id)) throw new Error(`its id ${JSON.stringify(id.slice(0, 60))} is no name for a branch`);
+  if (!isTicketId(id)) throw new Error(`its id ${JSON.stringify(id.slice(0, 60))} cannot be the name of a branch`);
   if (id !== name) throw new Error(`its id is ${id}, and its file is ${name}.md`);
   const status = STATUSES.find((each) => each === (one('status') ?? 'open'));
   if (status === undefined) throw new Error(`its status ${JSON.stringify(one('status'))} is unknown`);

@@ -477,7 +477,7 @@ describe('the mode in which an agent asks', () => {
     await session!.close();
     const stubborn = { session: { configOptions: [OPTION] }, stubborn: 'yolo' };
     expect(await refused(stubborn, { profile: 'qwen' })).toBe(
-      'Qwen Code does not keep "mode" at "default": it might act unasked',
+      'Qwen Code does not keep "mode" at "default": it might act without asking',
     );
   });
 
@@ -528,7 +528,7 @@ describe('the mode in which an agent asks', () => {
     await expect.poll(() => rig!.told.modes).toEqual(['default', 'default']);
     const [pid = 0] = rig!.told.pids;
     expect(await terminal(turn([into('acceptEdits'), { do: 'hang' }]).over)).toBe(
-      'went into the mode "acceptEdits", in which it may act unasked',
+      'went into the mode "acceptEdits", in which it may act without asking',
     );
     expect(await terminal(session!.ping())).toContain('acceptEdits');
     await vi.waitFor(() => expect(livingIn(pid)).toEqual([]), { timeout: 60_000 });

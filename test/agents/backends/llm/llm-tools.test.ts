@@ -208,7 +208,7 @@ describe('a model with MCP tools', () => {
     await ask(rig).over;
     const words = 'The tools of broken are unavailable: exited with code 3: no such folder';
     expect(String(requests(rig)[0]?.messages[0]?.content)).toContain(words);
-    expect(results(rig)).toEqual([`It was not run. ${words}`]);
+    expect(results(rig)).toEqual([`The call was not run. ${words}`]);
   });
 
   test('has its calls run in order, each decided before the next one runs', async () => {
@@ -292,7 +292,7 @@ describe('a model with MCP tools', () => {
     rig.rig.answer(calling(...many), saying('Done.'));
     await ask(rig, { longest: 200_000 }).over;
     expect(results(rig).filter((result) => inside(result) !== undefined)).toHaveLength(32);
-    expect(results(rig).at(-1)).toBe('It was not run: no more than 32 calls at once.');
+    expect(results(rig).at(-1)).toBe('The call was not run: no more than 32 calls at once.');
   });
 
   test('is called again after its connection broke, and no call runs twice', async () => {
@@ -327,7 +327,10 @@ describe('a model with MCP tools', () => {
     const broken = { content: '', toolCalls: [{ name: 'raw__echo', arguments: '{"text":', id: 'x' }] };
     rig.rig.answer(calling(['raw__nothing', {}]), broken, saying('Sorry.'));
     expect(await ask(rig).over).toEqual({ how: 'completed' });
-    expect(results(rig)).toEqual(['There is no tool "raw__nothing".', 'It was not run: its input is no JSON object.']);
+    expect(results(rig)).toEqual([
+      'There is no tool "raw__nothing".',
+      'The call was not run: its input is no JSON object.',
+    ]);
   });
 
   test('gets a failure as a result, and its turn continues', async () => {
@@ -340,8 +343,8 @@ describe('a model with MCP tools', () => {
     const [failed, crashed, after] = results(rig);
     expect(failed).toMatch(/^Error of raw__fail\./);
     expect(inside(failed)).toBe('the disk is full');
-    expect(inside(crashed)).toContain('Nobody knows what it has done');
-    expect(inside(after)).toContain('It was not run: it is tried again in 1 s');
+    expect(inside(crashed)).toContain('Nobody knows what the call has done');
+    expect(inside(after)).toContain('The call was not run: it is tried again in 1 s');
   });
 
   test('that is stopped during a call ends at once, and the server is told', async () => {

@@ -201,7 +201,7 @@ test('T52 a remote agent that leaves the mode in which it asks is not prompted a
     const session = await own.backend.open(SEAT);
     const { over } = begin(session, 'Go');
     await expect(over).rejects.toMatchObject({
-      message: 'went into the mode "auto", in which it may act unasked',
+      message: 'went into the mode "auto", in which it may act without asking',
       terminal: true,
     });
     expect(asked.filter((method) => method === 'session/prompt')).toHaveLength(1);

@@ -139,7 +139,7 @@ describe('a worktree', () => {
     const repository = await open();
     const folder = join(home, 'theirs');
     for (const branch of ['agent/a..b', 'agent/a b', 'agent/a.lock', '-b', 'agent/a~1'])
-      await expect(addWorktree(repository, { folder, branch, base })).rejects.toThrow('is no name for a branch');
+      await expect(addWorktree(repository, { folder, branch, base })).rejects.toThrow('cannot be the name of a branch');
     await expect(addWorktree(repository, { folder, branch: 'agent/A', base: 'main' })).rejects.toThrow(
       '"main" is no commit',
     );

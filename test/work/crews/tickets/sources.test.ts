@@ -77,7 +77,7 @@ describe('issues of beads', () => {
     const { tickets, unreadable } = readIssues(['{', issue('../x'), issue('bd-1'), '{"id":"bd-2"}'].join('\n'), NOW);
     expect(tickets.map(({ id }) => id)).toEqual(['bd-1']);
     expect(unreadable.map(({ id }) => id)).toEqual(['line 1', 'line 2', 'line 4']);
-    expect(unreadable[1]?.why).toBe('its id is no name for a branch');
+    expect(unreadable[1]?.why).toBe('its id cannot be the name of a branch');
   });
 
   test('in a missing file are an error that names the file', async () => {
