@@ -39,7 +39,7 @@ describe.concurrent.each([discordRig, slackRig])('a review on $name', (rig) => {
           `✋ The review waits for you: ${asks}`,
           `QA: revise: ${FINDING}`,
           'Dev: nobody sends that',
-          expect.stringMatching(/^Ends at \d\d:\d\d UTC if nobody answers\.$/),
+          expect.stringMatching(/^The review ends at \d\d:\d\d UTC if nobody answers\.$/),
         ]);
         expect(question?.buttons).toEqual(['Accept the work', 'Reviewer is right', '5 more', 'Cancel']);
         expect(await question?.press('bob', 'Accept the work')).toContain('Only operators');

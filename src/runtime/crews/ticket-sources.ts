@@ -129,9 +129,9 @@ export function messageAt(id: string, { store, clean, link }: MessagePorts): Quo
   if (found === null)
     return `No message with the id ${id} is known here. It may be older than this floor, or not of a person.`;
   const { channel, author, sentAt, text, deleted, bot, ignore } = found;
-  if (deleted) return 'This message was deleted, so no ticket is made of it.';
+  if (deleted) return 'This message was deleted, so it cannot become a ticket.';
   if (bot === true || ignore !== undefined)
-    return 'A program wrote this message. Tickets are made of messages of people.';
+    return 'A program wrote this message. Only messages of people can become tickets.';
   // The id of a thread ends with the id of its first message.
   const thread = `${channel.slice(0, channel.indexOf(':'))}:${id}`;
   const after = store

@@ -65,7 +65,7 @@ const INJECTED = {
   injected: 'received',
   'next-prompt': 'will receive with its next prompt',
   refused: 'did not accept',
-  'no-room': 'had no room left and will receive with its next prompt',
+  'no-room': 'had no room and will receive with its next prompt',
 } as const;
 
 const MARKED = {
@@ -92,7 +92,7 @@ const WORDS: Words = {
   prioritised: ({ agent, by }, name) =>
     `${by === 'person' ? 'a person' : `an ${by}`} moved ${name(agent)} to the head of the queue`,
   facilitatorAsked: ({ facilitator, candidates }, name) =>
-    `${name(facilitator)} was asked who is next: ${list(candidates, name)}`,
+    `asked ${name(facilitator)} who is next: ${list(candidates, name)}`,
   facilitatorAnswered: ({ next, why }, name) => `facilitator: ${next === null ? why : `${name(next)} is next`}`,
   turnGranted: ({ agent, epoch, messages, askedBy }, name) =>
     `turn granted to ${name(agent)} #${epoch}${askedBy === undefined ? '' : `, whom ${name(askedBy)} asked`}${withMessages(messages)}`,
@@ -160,7 +160,7 @@ const WORDS: Words = {
     `message ${id} ${change}${holder === null ? '' : `, ${name(holder)} is told`}`,
   announced: ({ announcement, shown, repeat }, name) =>
     `${shown ? 'announced' : 'noted'}: ${announcementNote(announcement, name)}${repeat < 2 ? '' : ` (×${repeat})`}`,
-  epochRaised: ({ by }) => `turn numbers jump by ${by} after a restored backup`,
+  epochRaised: ({ by }) => `turn numbers jump by ${by} after a restore`,
   stoodStill: ({ ms }) => `Conch stood still for ${clockWords(ms)}: deadlines move by that time`,
   disconnected: ({ restart }) =>
     restart ? 'Conch started' : 'the platform is unreachable: no turns until the history is read',
