@@ -88,8 +88,7 @@ export function createPlaces(ports: {
   const learn = (channel: ChannelPayload): void => {
     const { id, parent_id: parent = null, name = null, guild_id: guild = null } = channel;
     known.set(id, { parent: isThread(channel) ? parent : null, name, guild: guild ?? known.get(id)?.guild ?? null });
-    const isConfigured = queries.channels().some((each) => each.id === channelId(id) && each.parent === null);
-    if (guild !== null && isConfigured) guilds.set(id, guild);
+    if (guild !== null && isConfigured(queries, id)) guilds.set(id, guild);
   };
   return {
     learn,
@@ -115,6 +114,10 @@ export function createPlaces(ports: {
       return parent === null ? { channel: own, thread: null, guild } : { channel: parent, thread: own, guild };
     },
   };
+}
+
+function isConfigured(queries: FloorQueries, id: string): boolean {
+  return queries.channels().some((each) => each.id === channelId(id) && each.parent === null);
 }
 
 /** Returns whether Discord's channel type is one of the three kinds of threads. */
