@@ -408,14 +408,16 @@ function reported(floor: Floor, fact: Reported): Floor {
   const injecting = turn.injecting.filter((candidate) => candidate.id !== fact.id);
   const given = turn.given.filter((candidate) => candidate.id !== fact.id);
   return fact.outcome === 'injected'
-    ? withTurn(floor, { ...turn, injecting, given: [...given, { id: fact.id, begun: false }] })
+    ? withTurn(floor, { ...turn, injecting, given: [...given, givenMessage(fact.id, fact)] })
     : withTurn(floor, { ...turn, injecting, given, unseen: [...turn.unseen, message] });
 }
 
 /** A message that is being injected, or a message that did not fit into the prompt; `undefined` for any other. */
 function beingGiven(floor: Floor, turn: Turn, { id, outcome }: Reported): Turn['unseen'][number] | undefined {
   if (outcome !== 'no-room') return turn.injecting.find((message) => message.id === id);
-  return turn.given.some((message) => message.id === id) ? { id, line: floor.lines, addressed: [] } : undefined;
+  const given = turn.given.find((message) => message.id === id);
+  const { addressed = [], fromProgram } = given ?? {};
+  return given && { id, line: floor.lines, addressed, ...defined({ fromProgram }) };
 }
 
 function amended(before: Floor, fact: FactOf<'messageAmended'>): Floor {
@@ -455,7 +457,7 @@ function continued(before: Floor, fact: FactOf<'turnContinued'>, at: Instant): F
     ...working(floor, turn, at),
     unseen: [],
     injecting: [],
-    given: fact.messages.map(givenMessage),
+    given: fact.messages.map((id) => givenMessage(id, fact)),
     answered: [...turn.answered, ...turn.given.map(({ id }) => id)],
     reprompts: turn.reprompts + 1,
   });
@@ -622,7 +624,7 @@ function granted(before: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor
     mentions: [],
     injecting: [],
     unseen: [],
-    given: fact.messages.map(givenMessage),
+    given: fact.messages.map((id) => givenMessage(id, fact)),
     answered: [],
     reprompts: 0,
     place: fact.keepsPlace ? floor.queue.indexOf(fact.agent) : null,
@@ -643,8 +645,8 @@ function granted(before: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor
   };
 }
 
-function givenMessage(id: MessageId): Turn['given'][number] {
-  return { id, begun: false };
+function givenMessage(id: MessageId, { headers = [] }: Pick<Reported, 'headers'>): Turn['given'][number] {
+  return { id, begun: false, ...headers.find((message) => message.id === id) };
 }
 
 function waited(floor: Floor, fact: FactOf<'turnWaited'>, at: Instant): Floor {
@@ -690,7 +692,7 @@ function resumed(floor: Floor, fact: FactOf<'turnResumed'>, at: Instant): Floor 
       mentions: [],
       injecting: [],
       unseen: [],
-      given: fact.messages.map((id) => turn.given.find((earlier) => earlier.id === id) ?? givenMessage(id)),
+      given: fact.messages.map((id) => turn.given.find((earlier) => earlier.id === id) ?? givenMessage(id, fact)),
     },
   };
 }

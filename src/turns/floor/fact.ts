@@ -38,8 +38,11 @@ const fateSchema = z.discriminatedUnion('state', [
   z.strictObject({ state: z.literal('ignored'), rule: z.string() }),
 ]);
 
+/** Of the messages that an agent gets: those that name agents or that programs wrote. Absent for none. */
+const headers = z.array(linedSchema.omit({ line: true })).exactOptional();
+
 /** The lines of a prompt: after `afterLine`, up to `uptoLine`. `messages`: those that the prompt asks to answer. */
-const prompted = { agent, epoch: number, afterLine: number, uptoLine: number, messages: z.array(message) };
+const prompted = { agent, epoch: number, afterLine: number, uptoLine: number, messages: z.array(message), headers };
 const act = { agent, epoch: number };
 const answered = {
   question: number,
@@ -267,7 +270,7 @@ export const FACTS = {
     /** The turn that was active at this time; `null` for none, and while the turn waits or is suspended. */
     holder: z.strictObject(act).nullable(),
   },
-  injectReported: { ...act, id: message, outcome: z.enum(['injected', 'next-prompt', 'refused', 'no-room']) },
+  injectReported: { ...act, id: message, outcome: z.enum(['injected', 'next-prompt', 'refused', 'no-room']), headers },
   messageAmended: {
     id: message,
     change: z.enum(['edited', 'deleted']),

@@ -61,9 +61,14 @@ export const linedSchema = z.strictObject({ id: message, line: z.number(), addre
 
 /**
  * A message given to this turn's agent that no complete generation has answered. The prompt of a resumed turn repeats
- * the message. `begun`: the agent said something after it got the message.
+ * the message. `begun`: the agent said something after it got the message. `addressed` is absent when it names no agent.
  */
-const givenSchema = z.strictObject({ id: message, begun: z.boolean() });
+const givenSchema = z.strictObject({
+  id: message,
+  begun: z.boolean(),
+  addressed: linedSchema.shape.addressed.exactOptional(),
+  fromProgram,
+});
 
 /** An allowed call whose outcome the floor does not know yet. */
 const allowedCall = z.strictObject({ approval: z.string(), answer: answerSchema });

@@ -48,3 +48,77 @@ describe('a turn with text', () => {
     expect(effects).toContainEqual(expect.objectContaining({ type: 'prompt', agent: 'dev', messages: [] }));
   });
 });
+
+describe('a message without room in the prompt', () => {
+  test('still names its agent in the order mention when its turn is skipped', () => {
+    const play = stage({ agents: ['pm', 'dev'], settings: { order: 'mention' } });
+    play.person('m1', 'dev');
+    play.reports('dev', 'm1', 'no-room');
+    const { effects } = play.act({ type: 'skip', by: 'ada' });
+    expect(effects).toContainEqual(expect.objectContaining({ type: 'prompt', agent: 'dev', messages: ['m1'] }));
+    expect(play.receipts('m1')).not.toContain('unrouted');
+  });
+
+  test.each([
+    [
+      'granted by an operator',
+      (play) => {
+        play.person('m0', 'pm');
+        play.person('m1', 'dev');
+        play.act({ type: 'stop', by: 'ada' });
+        play.operator({ type: 'grant', agent: 'dev' });
+      },
+    ],
+    [
+      'called after the holder',
+      (play) => {
+        play.person('m0', 'pm');
+        play.person('m1', 'dev', 'pm');
+        play.completes('pm');
+        play.completes('pm');
+      },
+    ],
+    [
+      'prompted again',
+      (play) => {
+        play.person('m0', 'dev');
+        play.person('m1', 'dev');
+        play.completes('dev');
+      },
+    ],
+    [
+      'resumed after a restart',
+      (play) => {
+        play.person('m0', 'dev');
+        play.person('m1', 'dev');
+        play.reports('dev', 'm1', 'injected');
+        play.act({ type: 'restart' });
+        play.catchesUp();
+        play.joins('dev');
+      },
+    ],
+    [
+      'resumed after a wait',
+      (play) => {
+        play.person('m0', 'dev');
+        play.waits('dev');
+        play.person('m1', 'dev');
+      },
+    ],
+  ] as const satisfies readonly (readonly [string, (play: Stage) => void])[])(
+    'still names its agent when the turn was %s',
+    (_how, begin) => {
+      const play = stage({ agents: ['pm', 'dev'], settings: { order: 'mention' } });
+      begin(play);
+      play.reports('dev', 'm1', 'no-room');
+      expect(play.floor.turn?.unseen).toMatchObject([{ id: 'm1', addressed: expect.arrayContaining(['dev']) }]);
+    },
+  );
+
+  test('still comes from its program', () => {
+    const play = stage();
+    play.program('m1');
+    play.reports('pm', 'm1', 'no-room');
+    expect(play.floor.turn?.unseen).toMatchObject([{ id: 'm1', fromProgram: true }]);
+  });
+});

@@ -202,11 +202,13 @@ export function grant(decision: DecisionBuilder, agent: AgentId, feedback?: Feed
   const askedBy = askerOf(decision.floor, agent);
   const { messages: asked = [], feedback: earlier } =
     decision.floor.prioritised.find((named) => named.agent === agent) ?? {};
-  const messages = deliver(decision, agent, pending(decision), asked);
+  const ready = pending(decision);
+  const messages = deliver(decision, agent, ready, asked);
   const all = asked.length === 0 ? messages : [...new Set([...messages, ...asked])];
   const isForTask = askedBy === undefined && decision.floor.task?.next?.agent === agent;
   begin(decision, agent, {
     messages: all,
+    ...headersOf([...ready, ...asked.map((id) => ({ id, addressed: [agent] }))]),
     keepsPlace: askedBy !== undefined,
     ...defined({ askedBy, feedback: feedback ?? earlier }),
     ...(isForTask ? { forTask: true as const } : {}),
@@ -214,8 +216,18 @@ export function grant(decision: DecisionBuilder, agent: AgentId, feedback?: Feed
 }
 
 /** Grants one turn to the agent that answers for an interrupted holder. Its place in the queue stays. */
-export function grantOnBehalf(decision: DecisionBuilder, agent: AgentId, messages: readonly MessageId[]): void {
-  begin(decision, agent, { messages, keepsPlace: true });
+export function grantOnBehalf(decision: DecisionBuilder, agent: AgentId, messages: Turn['unseen']): void {
+  begin(decision, agent, { messages: messages.map(({ id }) => id), ...headersOf(messages), keepsPlace: true });
+}
+
+/** The messages that name agents or that programs wrote, for the fact that gives them to an agent. */
+export function headersOf(
+  messages: readonly Pick<Held, 'id' | 'addressed' | 'fromProgram'>[],
+): Pick<FactOf<'turnGranted'>, 'headers'> {
+  const headers = messages
+    .filter(({ addressed, fromProgram }) => addressed.length > 0 || fromProgram === true)
+    .map(({ id, addressed, fromProgram }) => ({ id, addressed, ...defined({ fromProgram }) }));
+  return headers.length === 0 ? {} : { headers };
 }
 
 /**
@@ -247,6 +259,7 @@ export function resume(
   const marks = {
     ...(asked === null ? {} : { asked }),
     ...decided,
+    ...headersOf([...missed, ...ready]),
     ...(isProgram ? { fromProgram: true as const } : {}),
   };
   const epoch = decision.floor.epoch + 1;
@@ -352,7 +365,7 @@ function failsForEver({ usageSincePerson, settings }: Floor): boolean {
 function begin(
   decision: DecisionBuilder,
   agent: AgentId,
-  how: Pick<FactOf<'turnGranted'>, 'messages' | 'keepsPlace' | 'askedBy' | 'feedback' | 'forTask'>,
+  how: Pick<FactOf<'turnGranted'>, 'messages' | 'headers' | 'keepsPlace' | 'askedBy' | 'feedback' | 'forTask'>,
 ): void {
   const { seenLine } = seatOf(decision.floor, agent);
   const epoch = decision.floor.epoch + 1;

@@ -7,6 +7,7 @@ import {
   finish,
   grant,
   grantOnBehalf,
+  headersOf,
   isObserved,
   isOverBudget,
   nextLine,
@@ -221,7 +222,8 @@ export function injected(decision: DecisionBuilder, command: CommandOf<'injected
   // A late report does not fit the turn any more.
   const given = outcome === 'no-room' ? turn.given : turn.injecting;
   if (!given.some((message) => message.id === id)) return 'unknown-message';
-  decision.record({ type: 'injectReported', agent, epoch, id, outcome });
+  const taken = outcome === 'injected' ? turn.injecting.filter((message) => message.id === id) : [];
+  decision.record({ type: 'injectReported', agent, epoch, id, outcome, ...headersOf(taken) });
   if (outcome !== 'injected' && waitsForPeople(turn)) endWait(decision, agent, []);
   return null;
 }
@@ -231,12 +233,12 @@ export function injected(decision: DecisionBuilder, command: CommandOf<'injected
  * `MAX_REPROMPTS` times a turn.
  */
 export function end(decision: DecisionBuilder, command: CommandOf<'end'>, turn: Turn): null {
-  const missed = [...turn.unseen, ...turn.injecting].map(({ id }) => id);
+  const missed = [...turn.unseen, ...turn.injecting];
   const { agent, epoch } = turn;
   if (missed.length > 0 && turn.reprompts < MAX_REPROMPTS) {
-    const { lines } = decision.floor;
-    const { seenLine } = seatOf(decision.floor, agent);
-    decision.record({ type: 'turnContinued', agent, epoch, afterLine: seenLine, uptoLine: lines, messages: missed });
+    const span = { afterLine: seatOf(decision.floor, agent).seenLine, uptoLine: decision.floor.lines };
+    const messages = missed.map(({ id }) => id);
+    decision.record({ type: 'turnContinued', agent, epoch, ...span, messages, ...headersOf(missed) });
     return null;
   }
   const { outcome, signalled } = command;
@@ -413,11 +415,7 @@ export function afterInterrupt(decision: DecisionBuilder, turn: Turn): void {
   }
   decision.record({ type: 'waitAnswered', agent: turn.agent, messages: [], ready: true, parked: true });
   reportAll(decision);
-  grantOnBehalf(
-    decision,
-    responder,
-    answers.map(({ id }) => id),
-  );
+  grantOnBehalf(decision, responder, answers);
 }
 
 function overflow(decision: DecisionBuilder, message: Held): void {
