@@ -215,8 +215,8 @@ const MAX_HELD_SHOWN = 20;
 const TITLE_LENGTH = 100;
 
 /**
- * Returns the obstacles to a grant that the first line of the status does not show. Leaves out a facilitator's open
- * choice, and limits that were not announced yet. If nothing else blocks a grant, says why the floor rests.
+ * Returns the obstacles to a grant that the first line of the status does not show. Leaves out limits that were not
+ * announced yet: the turn under way goes on. If nothing else blocks a grant, says why the floor rests.
  */
 function notices(view: FloorView, name: NameOf): readonly string[] {
   const unsaid = view.obstacles.filter(({ why }) => !SAID_FIRST.has(why));
@@ -224,7 +224,7 @@ function notices(view: FloorView, name: NameOf): readonly string[] {
   return (unsaid.length === 0 && first?.why === 'resting' ? [first] : unsaid).map((each) => obstacleWords(each, name));
 }
 
-const SAID_FIRST: ReadonlySet<Obstacle['why']> = new Set(['paused', 'taken', 'over-budget', 'facilitation', 'resting']);
+const SAID_FIRST: ReadonlySet<Obstacle['why']> = new Set(['paused', 'taken', 'over-budget', 'resting']);
 
 /**
  * Returns whether `/floor resume` would continue the floor: the floor is paused; or nobody holds it, a limit or a stop

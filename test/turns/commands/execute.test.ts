@@ -344,6 +344,12 @@ describe('status', () => {
     ]);
   });
 
+  test('says that the facilitator chooses the next agent', async () => {
+    const obstacles = [{ why: 'facilitation', agent: 'pm' }] as const;
+    const { run } = room({ view: view({ holder: null, condition: 'open', obstacles }) });
+    expect((await run('/floor status', ANN)).text).toContain('pm chooses the next agent.');
+  });
+
   test('shows a floor without agents', async () => {
     const { run } = room({
       view: view({ holder: null, condition: 'resting', next: [], seats: [], held: [], turns: null }),
