@@ -163,7 +163,7 @@ export function questionLines(view: FloorView, name: NameOf): readonly string[] 
 /** Returns the answer of `/floor status`. */
 export function statusText(view: FloorView, context: CommandContext): string {
   const name = context.names.agent;
-  const turns = view.turns === null ? [] : [`${view.turns.used} of ${view.turns.allowed} turns since the last message`];
+  const turns = view.turns === null ? [] : [`${view.turns.used} of ${view.turns.allowed} turns used`];
   const settings = [view.condition, `mode ${view.mode}`, `order ${view.order}`, ...turns];
   const suspended = context.suspended?.(view.channel) ?? null;
   return [

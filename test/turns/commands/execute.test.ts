@@ -299,7 +299,7 @@ describe('status', () => {
     expect((await room().run('/floor status', ANN)).text).toBe(
       [
         '🎤 Developer · 1:12 left · next: qa, pm',
-        'open · mode inject · order round-robin · 3 of 12 turns since the last message',
+        'open · mode inject · order round-robin · 3 of 12 turns used',
         '1 held message (/queue shows them)',
         'Seats: pm QUEUED · Developer ACTIVE · qa OFFLINE (disabled)',
       ].join('\n'),
@@ -343,6 +343,16 @@ describe('status', () => {
       'Conch reads the channel’s history; turns start after that.',
     ]);
   });
+
+  test.each(['tokens', 'cost', 'minutes'] as const)(
+    'says that a message continues after the limit of %s of an exchange',
+    async (budget) => {
+      const { run } = room({
+        view: view({ holder: null, condition: 'resting', obstacles: [{ why: 'limit', budget }] }),
+      });
+      expect((await run('/floor status', ANN)).text).toContain('To continue: write a message, or /floor resume.');
+    },
+  );
 
   test('says that the facilitator chooses the next agent', async () => {
     const obstacles = [{ why: 'facilitation', agent: 'pm' }] as const;
