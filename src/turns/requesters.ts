@@ -101,6 +101,7 @@ export const FLOOR_TEXTS: FactFields = {
   reported: ['text'],
   actRefused: ['text'],
   spent: ['use.requestedBy'],
+  seatMoved: ['cause'],
   settingsChanged: ['by'],
   seatMarked: ['by'],
   seatCreated: ['by'],
@@ -108,7 +109,7 @@ export const FLOOR_TEXTS: FactFields = {
   floorPaused: ['by'],
   turnExtended: ['by'],
   runBegun: ['requestedBy', 'prompt', 'output'],
-  runLeft: ['result'],
+  runLeft: ['result', 'error.message'],
   turnWaited: QUESTION.map((field) => `wait.question.${field}`),
   asideAsked: QUESTION.map((field) => `question.${field}`),
   questionClosed: ['by', 'reason'],
@@ -123,7 +124,7 @@ export const FLOOR_TEXTS: FactFields = {
   turnGranted: ['feedback.name', 'feedback.words'],
   trustAsked: ['detail'],
   trustAnswered: ['by'],
-  announced: [...QUESTION, 'by', 'reason', 'what', 'why', 'text', 'positions.words'].map(
+  announced: [...QUESTION, 'by', 'reason', 'what', 'why', 'text', 'positions.words', 'cause', 'lost.cause'].map(
     (field) => `announcement.${field}`,
   ),
 };
@@ -167,12 +168,15 @@ function tellingIn(fact: Fact): { readonly agent: AgentId; readonly question?: n
     case 'turnResumed':
     case 'runBegun':
     case 'runLeft':
+    case 'seatMoved':
       return { agent: fact.agent };
     case 'announced': {
       const { announcement } = fact;
       if (announcement.kind === 'approval') return { agent: announcement.agent, question: announcement.question };
+      if (announcement.kind === 'nobody') return { agent: announcement.lost?.agents.at(-1) ?? '' };
       const isOfWork = announcement.kind === 'aside' || announcement.kind === 'unasked';
-      return isOfWork || announcement.kind === 'forbidden' ? { agent: announcement.agent } : null;
+      const isLoss = announcement.kind === 'disconnect';
+      return isOfWork || isLoss || announcement.kind === 'forbidden' ? { agent: announcement.agent } : null;
     }
     default:
       return null;

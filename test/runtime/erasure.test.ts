@@ -129,6 +129,22 @@ describe('an erasure', () => {
     await bound.store.close();
   });
 
+  test('removes why the agent of a run was lost, from the floor too', async () => {
+    using place = folder();
+    const bound = new Bound(place.file());
+    await bound.floor(
+      { type: 'configure', settings: PLAIN_SETTINGS, seats: [seatOf('pm')] },
+      { type: 'join', agent: 'pm' },
+    );
+    await bound.hears('m1', 'ada');
+    await uses(bound, 'the work');
+    await bound.floor({ type: 'leave', agent: 'pm', cause: 'the server answered: cannot do word-ada-1' });
+    expect(left(place.file)).toEqual(['word-ada-1']);
+    await erase(bound, 'message', 'm1');
+    expect([left(place.file), bound.store.verify()]).toEqual([[], []]);
+    await bound.store.close();
+  });
+
   test('leaves a turn no steps to continue from when it cleared the steps of this turn', async () => {
     using place = folder();
     const bound = await worked(place.file());
