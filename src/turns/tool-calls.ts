@@ -13,7 +13,7 @@ export const DECISIONS = {
   'denied-person': 'denied',
   expired: 'nobody answered',
   void: 'no longer needed',
-  unasked: 'not asked, by the agent’s account',
+  unasked: 'run by the agent without asking',
   open: 'waiting for a decision',
 } as const;
 

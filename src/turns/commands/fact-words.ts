@@ -27,7 +27,11 @@ export function list(agents: readonly string[], name: NameOf): string {
 }
 
 /** What a waiting agent waits for, as words after "waits for". */
-export const WAITS_FOR = { answer: 'an answer', human: 'a person', approval: 'approval' } as const;
+export const WAITS_FOR = {
+  answer: 'an answer',
+  human: 'the answer to a message that interrupted it',
+  approval: 'approval',
+} as const;
 
 type Of<T extends Fact['type']> = Extract<Fact, { readonly type: T }>;
 type Words = { readonly [T in Fact['type']]: (fact: Of<T>, name: NameOf) => string };

@@ -16,7 +16,7 @@ export const REFUSALS = {
   'nothing-to-stop': () => 'Nobody holds the floor, so there is no turn to stop, skip or extend.',
   'nothing-to-resume': () => 'Nothing is paused here. To start the agents: write a message, or /floor start.',
   'task-open': () =>
-    'A review or a ticket decides who is next here. To see what it waits for: /review status or /crew ps.',
+    'A review or a crew’s ticket is open here and asks for the turns. To see what it waits for: /review status or /crew ps.',
   'no-facilitator': () => 'This channel has no facilitator: set "facilitator" in turnConfig.json.',
   'nothing-due': () => 'Nothing changed: no deadline has passed yet.',
   paused: () => 'The floor is paused. To continue: /floor resume.',

@@ -118,7 +118,7 @@ describe('a fact in words', () => {
     [{ type: 'turnExtended', agent: 'pm', ms: 60_000, by: 'ola' }, 'ola gave PM 1:00 more'],
     [
       { type: 'turnWaited', agent: 'pm', epoch: 2, wait: { reason: 'human', deadlineAt: 0, graceEndAt: 0 } },
-      'PM #2 waits for a person',
+      'PM #2 waits for the answer to a message that interrupted it',
     ],
     [{ type: 'questionClosed', agent: 'pm', epoch: 2, question: 3, choice: null, by: 'pm' }, 'PM withdrew request 3'],
     [
