@@ -128,7 +128,7 @@ export async function dropKept({ git }: Repository, { ref, commit }: KeptWork): 
 /** The result of committing a worktree. `leftOut`: files that stay out of the commit. */
 export type CommittedWork = {
   readonly leftOut: readonly { readonly path: string; readonly reason: string }[];
-  /** Why a hook or git refused the commit, in words; `null` when it was not refused. */
+  /** Why a hook, a filter or git refused the commit, in words; `null` when it was not refused. */
   readonly refused: string | null;
 };
 
@@ -136,8 +136,8 @@ export type CommittedWork = {
  * Commits the changes of tracked files and the new files that git does not ignore, on the worktree's branch. Some new
  * files stay out: links that leave the worktree, environment files, files over 5 MiB, dependency folders and nested
  * repositories. A tracked file counts as new when its type changed, such as a file that became a link. Runs the hooks
- * and filters of the repository. When files have conflicts, or `git commit` fails, `refused` says so. Throws `GitError`
- * when another command fails, such as `git add` for a filter.
+ * and filters of the repository. `refused` says when files have conflicts, or when git refuses to add or commit, such as
+ * for a filter that fails. Throws `GitError` when git cannot list the files.
  */
 export async function commitWork(
   { env }: Pick<Repository, 'env'>,
@@ -160,14 +160,14 @@ export async function commitWork(
   const out = new Set(leftOut.map(({ path }) => path));
   const paths = (names: readonly string[]) => ({ input: names.map((name) => `${name}\0`).join(''), hooks: true });
   const fromInput = ['--pathspec-from-file=-', '--pathspec-file-nul'];
-  await git(['add', '--update', '--', ':/'], { hooks: true });
-  const added = fresh.filter((path) => !out.has(path));
-  if (added.length > 0) await git(['--literal-pathspecs', 'add', ...fromInput], paths(added));
-  const unstaged = [...staged, ...changed].filter((path) => out.has(path));
-  if (unstaged.length > 0) await git(['--literal-pathspecs', 'reset', '--quiet', ...fromInput], paths(unstaged));
-  if ((await git(['diff', '--cached', '--name-only'])) === '') return { leftOut, refused: null };
   const scratch = await mkdtemp(join(tmpdir(), 'conch-commit-'));
   try {
+    await git(['add', '--update', '--', ':/'], { hooks: true });
+    const added = fresh.filter((path) => !out.has(path));
+    if (added.length > 0) await git(['--literal-pathspecs', 'add', ...fromInput], paths(added));
+    const unstaged = [...staged, ...changed].filter((path) => out.has(path));
+    if (unstaged.length > 0) await git(['--literal-pathspecs', 'reset', '--quiet', ...fromInput], paths(unstaged));
+    if ((await git(['diff', '--cached', '--name-only'])) === '') return { leftOut, refused: null };
     const set = { GIT_TRACE2_EVENT: join(scratch, 'events') };
     await git(['commit', '--quiet', '-m', message], { hooks: true, limitMs: HOOKS_LIMIT_MS, set });
   } catch (error) {

@@ -256,4 +256,14 @@ describe('the commit at DONE', () => {
       refused: 'Files with conflicts: a.txt',
     });
   });
+
+  test('fails with the words of git when a required filter fails', async () => {
+    const { git, open, tree, put } = withWorktree();
+    git('config', 'filter.bad.clean', 'echo "no smudge" >&2; false');
+    git('config', 'filter.bad.required', 'true');
+    put('.gitattributes', '* filter=bad\n');
+    put('a.txt', 'changed\n');
+    const { refused } = await commitWork(await open(), tree, 'Do it');
+    expect(refused).toMatch(/^git add failed: no smudge\n[^]*: clean filter 'bad' failed$/);
+  });
 });
