@@ -205,12 +205,21 @@ class CrewDecision {
     return this.record({ type: 'stepAsked', worker: name, kind, about });
   }
 
-  /** Lets the worker ask people, and ends its open meeting. `step`: the step that follows when they say "continue". */
+  /**
+   * Lets the worker ask people, and ends its open meeting. `step`: the step that follows when they say "continue". After
+   * a meeting this is the step that resolves the conflict.
+   */
   wait({ name }: Pick<Worker, 'name'>, reason: WorkerWait, why: string, step?: PlannedStep): null {
-    const { meeting } = this.now({ name });
-    if (meeting !== undefined)
-      this.record({ type: 'meetingOver', worker: name, agreed: meeting.agreed ?? '', why: 'people are asked' });
-    return this.record({ type: 'waited', worker: name, for: reason, why, ...defined({ step }) });
+    const after = this.endMeeting(name, 'people are asked') ?? step;
+    return this.record({ type: 'waited', worker: name, for: reason, why, ...defined({ step: after }) });
+  }
+
+  /** Ends an open meeting. Returns the step that resolves the conflict; `undefined` without a meeting. */
+  endMeeting(name: string, why: string): PlannedStep | undefined {
+    const { ticket, meeting } = this.now({ name });
+    if (meeting === undefined || ticket === null) return undefined;
+    this.record({ type: 'meetingOver', worker: name, agreed: meeting.agreed ?? '', why });
+    return { kind: 'conflict', about: `${meeting.conflict}${agreedWords(ticket, meeting)}` };
   }
 
   /** Lets the worker leave its ticket, and drops its merge. The worker is idle after the command `CLEARED`. */
@@ -760,11 +769,9 @@ function nextTurn(decision: CrewDecision, worker: Worker, { turns, agreed }: Non
 }
 
 /** Ends an open meeting, and asks for the step that resolves the conflict. Does nothing without a meeting. */
-function endMeeting(decision: CrewDecision, { name, ticket, meeting }: Worker, why: string): null {
-  if (meeting === undefined || ticket === null) return null;
-  const { agreed = '', conflict: about } = meeting;
-  decision.record({ type: 'meetingOver', worker: name, agreed, why });
-  return next(decision, { name }, 'conflict', `${about}${agreedWords(ticket, meeting)}`);
+function endMeeting(decision: CrewDecision, { name }: Worker, why: string): null {
+  const step = decision.endMeeting(name, why);
+  return step === undefined ? null : next(decision, { name }, step.kind, step.about);
 }
 
 /** Ends a meeting that has no agreement. A meeting with an agreement stays open for the command `NOTED`. */

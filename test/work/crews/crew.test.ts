@@ -1672,6 +1672,21 @@ describe('a meeting about a conflict', () => {
     expect(play.worker().meeting).toBeUndefined();
   });
 
+  test('keeps its conflict and its agreement when people are asked about their changed copy', () => {
+    const changed = work('1', { copy: 'HEAD moved from 1 to 2.' });
+    for (const [play, agreed] of [
+      [met().step('Mine.', changed, 8), /^(?!.*agreed)/s],
+      [met().step('Mine.', work('1'), 8).step('AGREED: both stay', changed, 9), /<<<agreed (\w+)\nboth stay\n/],
+    ] as const) {
+      expect(play.worker()).toMatchObject({ waiting: { for: 'copy' }, step: null });
+      expect(play.worker().meeting).toBeUndefined();
+      play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' });
+      expect(play.worker().step?.kind).toBe('conflict');
+      expect(play.worker().step?.about).toContain('Files in conflict: list.js.');
+      expect(play.worker().step?.about).toMatch(agreed);
+    }
+  });
+
   test('is held once for each ticket', () => {
     const play = agrees(met()).give({ type: 'NOTED', worker: 'A', ticket: 'c-1' }).step('DONE', work('1'), 10);
     conflicts(play);
