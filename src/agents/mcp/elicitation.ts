@@ -52,7 +52,7 @@ function callOf(
 ): GatedCall {
   const server = call.tool.split('__')[1] ?? '';
   return {
-    id: `${call.id}/1`,
+    id: `${call.id}/${number}`,
     tool: call.tool,
     definition: null,
     repeatable: false,

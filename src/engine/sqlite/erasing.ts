@@ -110,7 +110,7 @@ async function look(ports: ErasingPorts, doing: Doing): Promise<Looked> {
   for (const row of snapshot === null ? [] : rows.back(rows.end(snapshot))) {
     numbers.push(row.row);
     const cleaned = cleanedRow(ports, doing, row);
-    if (cleaned !== null) erasures.set(row.row, erasureOf(cleaned));
+    if (cleaned !== null) erasures.set(row.row, erasureOf(cleaned, row));
     if (numbers.length % LOOKED_AT === 0) await write(() => undefined);
   }
   return { numbers: numbers.toReversed(), erasures };
@@ -118,8 +118,9 @@ async function look(ports: ErasingPorts, doing: Doing): Promise<Looked> {
 
 type Cleaned = NonNullable<ReturnType<typeof withoutTexts>>;
 
-function erasureOf({ erased, body }: Cleaned): RowErasure {
-  return { texts: new Set(erased), isAll: body === null };
+/** A checkpoint has no body: its state may hold other texts. */
+function erasureOf({ erased, body }: Cleaned, row: JournalRow): RowErasure {
+  return { texts: new Set(erased), isAll: row.body !== null && body === null };
 }
 
 function cleanedRow(ports: ErasingPorts, { owner, isMeant }: Doing, row: JournalRow): Cleaned | null {
@@ -168,7 +169,7 @@ async function eraseIn(
     const state = foldOn(newer);
     const sql = erasing(ports.db);
     for (const each of changed) rewrite(sql, each);
-    const erasures = new Map(changed.slice(known).map(({ row, cleaned }) => [row.row, erasureOf(cleaned)]));
+    const erasures = new Map(changed.slice(known).map(({ row, cleaned }) => [row.row, erasureOf(cleaned, row)]));
     if (erasures.size > 0) reword(ports, sql.owed.all({ after: last, upto: Number.MAX_SAFE_INTEGER }), erasures);
     if (person !== null) sql.requester.run({ machine: owner.id, id: person, erased: ERASED_TEXT });
     rows.store(owner, { tail: end, ...state });

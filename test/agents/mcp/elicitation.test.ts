@@ -155,6 +155,7 @@ describe('a form from a server', () => {
       ...Array.from({ length: 10 }, () => undefined),
       'its server has asked 10 questions in this call',
     ]);
+    expect(new Set(calls.map(({ id }) => id)).size).toBe(calls.length);
   });
 
   test('is declined by a denial, and cancelled without a decision', async () => {
