@@ -117,7 +117,10 @@ export const answerSchema = z.strictObject({
   by: z.string().nullable(),
   /** The always-allow rule that the decision added. */
   always: z.string().exactOptional(),
-  /** The person's reason, or the answer to a request that is answered in words. */
+  /**
+   * The person's reason, or the answer to a request that is answered in words. With `reject` by nobody: why the request
+   * could not be shown.
+   */
   reason: z.string().exactOptional(),
   /** Set when the decision was about a paused run. */
   pause: z.enum(PAUSES).exactOptional(),

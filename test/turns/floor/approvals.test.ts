@@ -171,14 +171,18 @@ describe('T53 an approval', () => {
     expect(play.refused({ type: 'shown', question: 1 })).toBe('stale-question');
   });
 
-  test('is impossible when the platform never shows the question: it counts as denied, and people are told', () => {
+  test('is impossible when the platform never shows the question: it counts as denied, and its post says so', () => {
     const play = stage({ agents: ['pm', 'dev'] });
     play.person('m1');
     play.act({ type: 'request', agent: 'pm', epoch: 1, approval: APPROVAL });
     play.act({ type: 'shown', question: 1, why: 'Missing Access' });
     expect(factsOf('questionClosed', play.last)).toMatchObject([{ epoch: 1, question: 1, choice: 'reject' }]);
-    expect(factsOf('announced', play.last).map((fact) => fact.announcement)).toEqual([
-      { kind: 'unasked', agent: 'pm', title: 'run the tests', why: 'Missing Access' },
+    expect(factsOf('announced', play.last)).toMatchObject([
+      {
+        key: 'approval:1',
+        repeat: 2,
+        announcement: { kind: 'answered', agent: 'pm', choice: 'reject', by: null, reason: 'Missing Access' },
+      },
     ]);
     expect(play.seats).toBe('pm ACTIVE, dev QUEUED');
   });

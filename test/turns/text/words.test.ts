@@ -160,6 +160,10 @@ describe('T21 the announcement of a request', () => {
     [{ pause: 'turn_limit' }, '▶️ ann continued dev’s run · 12:03 UTC'],
     [{ choice: 'reject', pause: 'turn_limit' }, '⏹️ ann ended dev’s run · 12:03 UTC'],
     [{ completes: true }, '✅ ann completed dev’s run: clean up · 12:03 UTC'],
+    [
+      { choice: 'reject', by: null, reason: 'Missing Access' },
+      '⛔ Denied: dev wanted to run clean up, and nobody could be asked: “Missing Access” · 12:03 UTC',
+    ],
   ])('is replaced by the outcome: %j', (more, text) => {
     const at = Date.UTC(2026, 0, 2, 12, 3);
     const answer = { question: 8, title: 'clean up', choice: 'allow', by: 'ann', at } as const;

@@ -134,13 +134,18 @@ export function endAside(decision: DecisionBuilder, command: CommandOf<'endAside
   return null;
 }
 
+/** The decision about a request that the channel cannot show whole. */
+export const UNSHOWN = { choice: 'reject', by: null } as const;
+
 /** Marks a background run's request as shown. With `why`, denies the request. Refuses an unknown request. */
 export function shownAside(decision: DecisionBuilder, command: CommandOf<'shown'>): Refusal | null {
   const { question, why } = command;
   const aside = asideAsking(decision.floor, command);
   if (aside === undefined) return 'stale-question';
-  if (why !== undefined) rejectAside(decision, question, why);
-  else if (aside.question.shown) return 'already';
+  if (why !== undefined) {
+    closeQuestion(decision, question, UNSHOWN);
+    tellAnswer(decision, aside.question, { agent: aside.agent, aside: true, ...UNSHOWN, reason: why });
+  } else if (aside.question.shown) return 'already';
   else decision.record({ type: 'asideShown', agent: aside.agent, question });
   return null;
 }

@@ -3,7 +3,7 @@ import type { Refusal } from '../refusals.ts';
 import type { FactOf } from '../fact.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { tellAnswer } from './decision-builder.ts';
-import { answerAside, askedWords, decidedBeside, namedAs, questionOf, shownAside } from './asides.ts';
+import { UNSHOWN, answerAside, askedWords, decidedBeside, namedAs, questionOf, shownAside } from './asides.ts';
 import { comeBack } from './membership.ts';
 import { afterInterrupt, dispatch } from './turns.ts';
 import type { Turn } from '../floor.ts';
@@ -88,13 +88,15 @@ export function withdraw(decision: DecisionBuilder, command: CommandOf<'withdraw
   return null;
 }
 
-/** Marks the request as shown, or denies it when it cannot be shown whole. */
+/** Marks the request as shown. Denies it when it cannot be shown whole; the denial replaces its post. */
 export function shown(decision: DecisionBuilder, command: CommandOf<'shown'>): Refusal | null {
   const { turn } = decision.floor;
   const asked = openQuestion(decision.floor);
   if (turn === null || asked === null || !isAnswerTo(asked, command)) return shownAside(decision, command);
-  if (command.why !== undefined) rejectUnasked(decision, command.why);
-  else if (asked.shown) return 'already';
+  if (command.why !== undefined) {
+    decideQuestion(decision, UNSHOWN);
+    tellAnswer(decision, asked, { agent: turn.agent, ...UNSHOWN, reason: command.why });
+  } else if (asked.shown) return 'already';
   else decision.record({ type: 'questionShown', agent: turn.agent, epoch: turn.epoch, question: asked.question });
   return null;
 }
