@@ -321,8 +321,8 @@ function checkAnnouncements(step: Step): void {
       of(facts, 'turnWaited').filter((fact) => fact.wait.reason === 'approval').length -
       unasked(step) +
       cut(step).restarted,
-    unasked: of(facts, 'questionClosed').filter((fact) => fact.by === null).length,
-    answered: of(facts, 'questionClosed').filter((fact) => fact.by !== null).length + unanswered(step) + cut(step).over,
+    unasked: unasked(step),
+    answered: of(facts, 'questionClosed').length - unasked(step) + unanswered(step) + cut(step).over,
     timeout: moves.filter(({ trigger }) => trigger === 'TIMEOUT').length,
     waitTimeout: moves.filter(({ trigger }) => trigger === 'WAIT_TIMEOUT').length,
     disconnect: lost.length,
