@@ -1,6 +1,6 @@
 import { INTERRUPT_MODES, ORDERS } from '../../src/turns/floor/policies.ts';
 import type { AgentCommand, Command, OperatorCommand } from '../../src/turns/floor/command.ts';
-import type { AgentId, Approval } from '../../src/turns/floor/settings.ts';
+import type { AgentId } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import { isAsking, outstanding, turnOf, turnsOf } from './abstraction.ts';
 import type { Place } from './abstraction.ts';
@@ -24,7 +24,7 @@ const KEY = 'new';
 const OTHER_KEY = 'old';
 /** Digests of the files in an agent's folder. */
 const DIGESTS = ['a1', 'b2'] as const;
-const APPROVAL: Approval = { title: 'run the tests', detail: 'npm test' };
+const APPROVAL = { title: 'run the tests', detail: 'npm test' };
 const STRANGER: AgentId = 'eve';
 /** The time limit of the work in a move, in milliseconds. */
 const LIMIT_MS = 47;

@@ -94,8 +94,6 @@ export const askedApprovalSchema = z.strictObject({
     .exactOptional(),
 });
 
-export type Approval = Readonly<z.infer<typeof askedApprovalSchema>>;
-
 /** An open request for approval. */
 export const questionSchema = z.strictObject({
   /** The request's number, unique in its channel. People name the request by it. */

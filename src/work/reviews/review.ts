@@ -55,11 +55,6 @@ export const RUN_STATES: Readonly<Record<ReviewStatus, string>> = {
   failed: 'failed',
 };
 
-/** The state of a review for a stored run state; "failed" for a word that the specification does not list. */
-export function statusOfRunState(runState: string): ReviewStatus {
-  return REVIEW_STATUSES.find((status) => RUN_STATES[status] === runState) ?? 'failed';
-}
-
 const UNTILS = ['signal', 'review', 'consensus'] as const;
 const ON_FAILS = ['stop', 'revise'] as const;
 const SESSIONS = ['fresh', 'resume'] as const;

@@ -1,8 +1,11 @@
 import { describe, expect, test } from 'vitest';
+import type { CommandOf } from '../../../src/turns/floor/command.ts';
 import { openQuestion, waitOf } from '../../../src/turns/floor/seats.ts';
-import type { Approval, FloorSettings } from '../../../src/turns/floor/settings.ts';
+import type { FloorSettings } from '../../../src/turns/floor/settings.ts';
 import { factsOf, stage } from './stage.ts';
 import type { Act, Stage } from './stage.ts';
+
+type Approval = CommandOf<'request'>['approval'];
 
 const APPROVAL = { title: 'run the tests', detail: 'npm test' };
 const DANGER = { title: 'clean up', detail: 'rm -rf build' };
