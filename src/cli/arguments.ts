@@ -9,7 +9,7 @@ import type { Options, Row } from './program-commands.ts';
 export type ProgramCall = { readonly row: Row; readonly words: readonly string[]; readonly options: Options };
 
 /** A parsed call, a requested text (help, version), or a message with the error and the command's usage. */
-export type Understood =
+type Understood =
   | { readonly ok: true; readonly call: ProgramCall }
   | { readonly ok: true; readonly text: string }
   | { readonly ok: false; readonly message: string };

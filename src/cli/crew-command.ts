@@ -5,7 +5,7 @@ import { askBot, failed, harmless, notRunning, runCtl } from './ctl.ts';
 import type { CtlWorld } from './ctl.ts';
 
 /** A command to a crew of the running Conch. */
-export type CrewCall = {
+type CrewCall = {
   /** The words after "conch crew". */
   readonly words: readonly string[];
   /** The id of the crew; `null` for the only one. */

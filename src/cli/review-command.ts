@@ -32,7 +32,7 @@ export type ReviewCall = {
 };
 
 /** What `conch review` uses besides its arguments: the running Conch, the terminal, a signal to end, a timer. */
-export type ReviewWorld = CtlWorld & {
+type ReviewWorld = CtlWorld & {
   /** The configuration file; `null` for the demo. */
   readonly file: string | null;
   readonly signal: AbortSignal;

@@ -20,10 +20,10 @@ export const PARTS = {
 export type PartName = keyof typeof PARTS;
 
 /** All parts by name. */
-export const PART_NAMES = Object.keys(PARTS) as readonly PartName[];
+const PART_NAMES = Object.keys(PARTS) as readonly PartName[];
 
 /** A part that a configuration needs, and the first path in the configuration that needs the part. */
-export type NeededPart = { readonly part: PartName; readonly path: readonly PropertyKey[] };
+type NeededPart = { readonly part: PartName; readonly path: readonly PropertyKey[] };
 
 type Wanting = {
   readonly agents?: readonly { readonly backend: { readonly kind: string } }[];

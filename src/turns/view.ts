@@ -272,7 +272,7 @@ export type Line = {
 };
 
 /** Finds the latest version of a message of a person or a program; `null` for an unknown id. */
-export type MessageReader<Row = InboxRow> = { message(id: MessageId): Row | null };
+type MessageReader<Row = InboxRow> = { message(id: MessageId): Row | null };
 
 /**
  * The lines with numbers above `after`, up to `upto`, oldest first, with the latest texts of messages. Deleted messages

@@ -50,7 +50,7 @@ function withoutPrimary({ task }: Floor, apart: true | undefined): { readonly wi
 }
 
 /** Lines of a conversation that a prompt leaves out: the lines of `author` with a number above `after`. */
-export type LeftOut = { readonly author: AgentId; readonly after: number };
+type LeftOut = { readonly author: AgentId; readonly after: number };
 
 function amended({ id, change, holder, epoch }: FactOf<'messageAmended'>): readonly Effect[] {
   return holder === null ? [] : [{ type: 'inject', agent: holder, epoch, message: id, observed: true, change }];

@@ -167,7 +167,7 @@ const COMMANDS = {
 };
 
 /** The fields of each fact as stored. */
-export const CREW_FACTS = {
+const CREW_FACTS = {
   crewConfigured: COMMANDS.CONFIGURE,
   runnerSet: { running: z.boolean(), by, askedBy: text.exactOptional() },
   workerAdded: { worker, agent: text, touches: z.array(text).exactOptional() },
@@ -274,7 +274,7 @@ export const isCrewCommand = hasTagOf('type', COMMANDS);
 export const crewFactSchema = taggedUnion('type', CREW_FACTS);
 
 /** Why a command was refused. A refusal changes nothing. */
-export const CREW_REFUSALS = [
+const CREW_REFUSALS = [
   'UNCHANGED',
   'NO_WORKER',
   'NAME_TAKEN',

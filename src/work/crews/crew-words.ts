@@ -123,7 +123,7 @@ export function sizeWords({ files, added = 0, removed = 0 }: NonNullable<Worker[
 }
 
 /** A worker's question to people, with the commands that answer it; empty for no question. */
-export function workerQuestion(crew: Crew, worker: Worker): string {
+function workerQuestion(crew: Crew, worker: Worker): string {
   const { name, waiting, work } = worker;
   if (waiting === null) return '';
   const choices = CHOICES_FOR[waiting.for].map(

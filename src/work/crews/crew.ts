@@ -354,7 +354,7 @@ export const replySchema = z.strictObject({
 });
 
 /** What people can allow for a whole crew: the commands of a setup file, or the first of several test runners. */
-export const APPROVAL_SUBJECTS = ['setup', 'runner'] as const;
+const APPROVAL_SUBJECTS = ['setup', 'runner'] as const;
 
 /** A crew's question to people, with their answer. */
 export const crewApprovalSchema = z.strictObject({
@@ -448,7 +448,7 @@ export type Crew = Frozen<z.infer<typeof crewSchema>>;
 export type CrewApproval = NonNullable<Crew['approvals']>[number];
 export type TicketMessage = Frozen<z.infer<typeof sourceSchema>>;
 export type TicketReply = Frozen<z.infer<typeof replySchema>>;
-export type Discovery = NonNullable<Crew['discoveries']>[number];
+type Discovery = NonNullable<Crew['discoveries']>[number];
 export type Proposal = NonNullable<Crew['proposals']>[number];
 export type CrewSettings = NonNullable<Crew['settings']>;
 export type Worker = Crew['workers'][number];

@@ -183,7 +183,7 @@ export type MergeOrder = { readonly worker: string; readonly tip: string; readon
 export type MergeStarted = (main: string, lands?: true) => Promise<boolean>;
 
 /** Where a ticket is worked on. */
-export type TicketPlace = Pick<Assigned, 'worktree' | 'branch' | 'base' | 'from'>;
+type TicketPlace = Pick<Assigned, 'worktree' | 'branch' | 'base' | 'from'>;
 
 /** The ticket of a worktree that is stored and removed. `slot`: absent when its ports were given back before. */
 export type LeftTicket = Pick<Assigned, 'id' | 'session' | 'worktree' | 'branch'> & Partial<Pick<Assigned, 'slot'>>;
@@ -200,7 +200,7 @@ export type LeftWork = {
 };
 
 /** Dependencies of a crew. */
-export type CrewPorts = {
+type CrewPorts = {
   readonly key: string;
   readonly crews: CrewStore;
   readonly clock: Clock;

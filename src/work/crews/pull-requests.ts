@@ -23,7 +23,7 @@ export type PullState = {
 };
 
 /** A pull request to open: its branches, and its title and body for people. */
-export type PullOrder = {
+type PullOrder = {
   readonly branch: string;
   readonly base: string;
   readonly title: string;

@@ -1,5 +1,5 @@
 /** A way to run the tests of a repository. `file`: the file at the root of main by which Conch found it. */
-export type TestRunner = { readonly name: string; readonly file: string; readonly command: string };
+type TestRunner = { readonly name: string; readonly file: string; readonly command: string };
 
 /** Reads a file at the root of main; `null` when it is missing. */
 type ReadAtMain = (path: string) => string | null;

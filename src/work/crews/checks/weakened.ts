@@ -1,5 +1,5 @@
 /** A part of a diff that makes tests weaker. */
-export type WeakenedPart = { readonly file: string; readonly reason: string; readonly hunk: string };
+type WeakenedPart = { readonly file: string; readonly reason: string; readonly hunk: string };
 
 const TEST_FILE =
   /(?:^|\/)(?:tests?|__tests__|spec|specs)\/|[._-](?:test|spec)\.[cm]?[jt]sx?$|(?:^|\/)test_[^/]+\.py$|_test\.(?:py|go|rs|rb)$|Tests?\.(?:java|kt|cs|swift|scala)$|\.rs$/i;

@@ -10,7 +10,7 @@ import { DIFF, STATUS, treeOf, unless } from './repository.ts';
 import type { Repository } from './repository.ts';
 
 /** Work stored as a commit. `ref` is `null` when nothing differs from HEAD and nothing was stored. */
-export type StoredWork = { readonly ref: string | null; readonly commit: string; readonly tree: string };
+type StoredWork = { readonly ref: string | null; readonly commit: string; readonly tree: string };
 
 /** Thrown when work could not be stored or read. Remove nothing then. */
 export class KeepError extends Error {
@@ -75,7 +75,7 @@ export async function statusOf(repository: Repository, worktree: string): Promis
 }
 
 /** One ref of stored work. `parent` is `null` for work on no commit. `at`: milliseconds since 1970. */
-export type KeptWork = StoredWork & {
+type KeptWork = StoredWork & {
   readonly ref: string;
   readonly parent: string | null;
   readonly at: number;
@@ -126,7 +126,7 @@ export async function dropKept({ git }: Repository, { ref, commit }: KeptWork): 
 }
 
 /** The result of committing a worktree. `leftOut`: files that stay out of the commit. */
-export type CommittedWork = {
+type CommittedWork = {
   readonly leftOut: readonly { readonly path: string; readonly reason: string }[];
   /** Why a hook, a filter or git refused the commit, in words; `null` when it was not refused. */
   readonly refused: string | null;

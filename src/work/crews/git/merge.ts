@@ -14,7 +14,7 @@ import { isLinked, listWorktrees } from './worktrees.ts';
 const WAITING = 'refs/conch/main';
 
 /** Where main is. `tip`: the commit to build on. `hasDiverged`: main has commits that the waiting commit lacks. */
-export type MainState = { readonly main: string; readonly tip: string; readonly hasDiverged: boolean };
+type MainState = { readonly main: string; readonly tip: string; readonly hasDiverged: boolean };
 
 /** Returns where main is. Deletes the ref of the waiting commit when main has it. Throws when main is missing. */
 export async function mainState(repository: Repository): Promise<MainState> {
@@ -143,7 +143,7 @@ export async function isInConflict({ git }: Repository, one: string, other: stri
 const USAGE = 129;
 
 /** The parts of a pull request's next commit. `previous`: the commit that the pull request has now; `null` for none. */
-export type PullCommitRequest = Pick<MergeRequest, 'ticket' | 'ticketsDir' | 'marker' | 'message' | 'at'> & {
+type PullCommitRequest = Pick<MergeRequest, 'ticket' | 'ticketsDir' | 'marker' | 'message' | 'at'> & {
   /** The commit of the branch, and the newest commit of main that it contains. */
   readonly tip: string;
   readonly base: string;
@@ -300,7 +300,7 @@ async function writerOf(
 }
 
 /** The result of advancing main. `waiting`: the user's copy was not updated; the commit is at `refs/conch/main`. */
-export type AdvancedMain =
+type AdvancedMain =
   | { readonly kind: 'advanced' }
   | { readonly kind: 'moved'; readonly main: string }
   | { readonly kind: 'waiting'; readonly folder: string; readonly reason: string };

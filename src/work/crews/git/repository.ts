@@ -185,7 +185,7 @@ export async function blobsOf(
  * The result of fetching main. `remote`: `null` when the repository has none. `commit`: main of the remote; `null` when
  * main was not fetched. `problem`: why the fetch failed; `null` for no failure. "no branch": the remote has no main.
  */
-export type FetchedMain =
+type FetchedMain =
   | { readonly remote: string; readonly commit: string; readonly problem: null }
   | { readonly remote: string | null; readonly commit: null; readonly problem: string | null };
 

@@ -9,7 +9,7 @@ import { commitOf, tipOf, unless } from './repository.ts';
 import type { Repository } from './repository.ts';
 
 /** One worktree as git registers it. `branch` is `null` when HEAD is detached. */
-export type Worktree = { readonly folder: string; readonly head: string | null; readonly branch: string | null };
+type Worktree = { readonly folder: string; readonly head: string | null; readonly branch: string | null };
 
 /** Creations, registrations and removals by this file run one at a time for each repository. */
 const QUEUE = new KeyedQueue<string>();
@@ -181,7 +181,7 @@ export async function deleteBranch(repository: Repository, branch: string, expec
 }
 
 /** The ignored files that were copied into a worktree, and those that were not, with the reason. */
-export type CopiedFiles = {
+type CopiedFiles = {
   readonly copied: readonly string[];
   readonly skipped: readonly { readonly path: string; readonly reason: string }[];
 };

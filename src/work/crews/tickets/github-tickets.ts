@@ -5,7 +5,7 @@ import { GitHubRefusal, GitHubRequests, accountSchema } from '../github.ts';
 import type { AskGitHub } from '../github.ts';
 import type { NewTicket, Ticket, TicketSource } from './ticket.ts';
 
-export type GitHubPlan = {
+type GitHubPlan = {
   readonly owner: string;
   readonly repo: string;
   readonly label: string;

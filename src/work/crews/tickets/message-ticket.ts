@@ -3,7 +3,7 @@ import { isoTime } from '../../../lib/time.ts';
 import type { Instant } from '../../../lib/time.ts';
 
 /** A message of a person or an agent, as a ticket quotes it. */
-export type Quoted = { readonly author: string; readonly at: Instant; readonly text: string };
+type Quoted = { readonly author: string; readonly at: Instant; readonly text: string };
 
 /** A message from which a ticket is made. `after`: messages of its thread. `where`: a link, or the id in words. */
 export type Quotation = { readonly first: Quoted; readonly after: readonly Quoted[]; readonly where: string };

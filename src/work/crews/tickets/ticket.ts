@@ -71,7 +71,7 @@ export async function isClosed(source: TicketSource, ticket: string): Promise<bo
 }
 
 /** Tickets sorted into those that can start, and those that cannot. */
-export type SortedTickets = {
+type SortedTickets = {
   readonly ready: readonly Ticket[];
   /** How many wait for their dependencies, or for other tickets that change the same files. */
   readonly waiting: number;

@@ -1,7 +1,7 @@
 import type { TicketSource } from './ticket.ts';
 
 /** Runs the program tk with arguments. Resolves with its output, and rejects with words for people. */
-export type AskTk = (args: readonly string[]) => Promise<string>;
+type AskTk = (args: readonly string[]) => Promise<string>;
 
 /**
  * Tickets of the program tk, read from their files as in the kind "files". A ticket without dependencies starts only if
