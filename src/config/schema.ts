@@ -590,6 +590,7 @@ const mergeWindow = z.strictObject({
         .describe('The time zone of `from` and `to`.')
         .default('UTC'),
     })
+    .refine(({ from, to }) => from !== to, { path: ['to'], message: 'Expected another time than that of "from"' })
     .exactOptional()
     .describe('Hours of the day in which nothing is merged unless a person asks for it.'),
 });

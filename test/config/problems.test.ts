@@ -70,6 +70,7 @@ describe('the merges of a crew', () => {
     const quiet = (quietHours: object) => paths({ mergeWindow: { quietHours } });
     expect(quiet({ from: '22:00', to: '7:00' })).toEqual(['crews[0].mergeWindow.quietHours.to']);
     expect(quiet({ from: '24:00', to: '07:00' })).toEqual(['crews[0].mergeWindow.quietHours.from']);
+    expect(quiet({ from: '22:00', to: '22:00' })).toEqual(['crews[0].mergeWindow.quietHours.to']);
     expect(quiet({ from: '22:00', to: '07:00', timeZone: 'Mars/Olympus' })).toEqual([
       'crews[0].mergeWindow.quietHours.timeZone',
     ]);
