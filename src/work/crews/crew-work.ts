@@ -255,8 +255,9 @@ class RepositoryWork implements CrewWork {
 
   /** Calls during a fetch share its result, because fetches write the same ref. */
   fetch(): Promise<boolean> {
-    if (!this.#plan.fetch) return Promise.resolve(false);
-    this.#fetching ??= this.#fetchMain().finally(() => (this.#fetching = null));
+    this.#fetching ??= (this.#plan.fetch ? this.#fetchMain() : this.#pushAgain()).finally(
+      () => (this.#fetching = null),
+    );
     return this.#fetching;
   }
 
@@ -814,15 +815,17 @@ class RepositoryWork implements CrewWork {
 
   /** Pushes main. Tells people once of a refused push. The next merge tries again, and so does the next fetch. */
   async #push(commit: string): Promise<void> {
+    const { main } = this.#plan;
     const remote = await remoteOf(this.#repository);
-    const refused =
-      remote === null
-        ? 'there is no remote'
-        : await this.#byConch(() => pushTo(this.#repository, remote.name, { commit, branch: remote.branch }));
-    this.#tellOnce(
-      'push',
-      refused === null ? null : `the push of ${this.#plan.main} was refused, and is tried again: ${refused}`,
-    );
+    if (remote === null) return this.#tellOnce('push', `${main} is not pushed: there is no remote`);
+    const refused = await this.#byConch(() => pushTo(this.#repository, remote.name, { commit, branch: remote.branch }));
+    this.#tellOnce('push', refused === null ? null : `the push of ${main} was refused, and is tried again: ${refused}`);
+  }
+
+  /** Pushes main if the last push did not succeed. Fetches nothing. */
+  async #pushAgain(): Promise<boolean> {
+    if (this.#problems.has('push')) await this.#push((await mainState(this.#repository)).tip);
+    return false;
   }
 
   /** Pushes the commit that the pull request shows. Returns the commit, or why it was refused. */

@@ -49,12 +49,12 @@ const work = (folder: string): string => {
 };
 
 describe('the remote of a crew', () => {
-  test('that refuses a push is reported once, and gets the merge at a later fetch', async () => {
+  test.each([true, false])('that refuses a push gets the merge at a later fetch, with fetch %s', async (fetch) => {
     const { repo, bare } = cloned();
     const hook = join(bare, 'hooks/pre-receive');
     writeFileSync(hook, '#!/bin/sh\necho closed today >&2\nexit 1\n');
     chmodSync(hook, 0o755);
-    const room = await stage(repo, work, { push: true }, ':memory:', quick);
+    const room = await stage(repo, work, { push: true, fetch }, ':memory:', quick);
     const told = () => room.posts.filter((post) => post.includes('the push of main was refused'));
     await room.command('/crew run');
     await finished(room, 1);
@@ -62,6 +62,19 @@ describe('the remote of a crew', () => {
     expect(told()[0]).toContain('closed today');
     expect(git(bare, 'rev-parse', 'main')).not.toBe(git(repo, 'rev-parse', 'main'));
     rmSync(hook);
+    await until(() => git(bare, 'rev-parse', 'main') === git(repo, 'rev-parse', 'main'));
+    expect(told()).toHaveLength(1);
+  });
+
+  test('that is missing is reported as missing, and gets the merge when it is added', async () => {
+    const { repo, bare } = cloned();
+    git(repo, 'remote', 'remove', 'origin');
+    const room = await stage(repo, work, { push: true, fetch: false }, ':memory:', quick);
+    await room.command('/crew run');
+    await finished(room, 1);
+    const told = () => room.posts.filter((post) => post.includes('main is not pushed: there is no remote'));
+    await until(() => told().length > 0);
+    git(repo, 'remote', 'add', 'origin', bare);
     await until(() => git(bare, 'rev-parse', 'main') === git(repo, 'rev-parse', 'main'));
     expect(told()).toHaveLength(1);
   });
