@@ -74,6 +74,8 @@ class GitHubTickets implements TicketSource {
   #last: { readonly at: number; readonly listed: Listed } | null = null;
   /** Claims of other crews by issue, with the assignees of the issue at the next listing; `null` before that. */
   readonly #claims = new Map<number, Claim & { readonly assignees: string | null }>();
+  /** Issues that this crew has claimed and not assigned yet. */
+  readonly #unassigned = new Set<number>();
 
   constructor(ask: AskGitHub, plan: GitHubPlan) {
     this.#requests = new GitHubRequests(ask, plan);
@@ -118,23 +120,28 @@ class GitHubTickets implements TicketSource {
     const own = before?.by === this.#plan.claimant ? before : null;
     if (before !== null && own === null) return this.#leaveTo(before, number);
     const now = this.#plan.now();
-    if ((instantOf(own?.until ?? '') ?? 0) > now + LEASE_MS / 2) return null;
+    if ((instantOf(own?.until ?? '') ?? 0) > now + LEASE_MS / 2) return await this.#assignClaimed(number);
     const until = isoTime(now + LEASE_MS);
     const body = `<!-- conch claim by=${this.#plan.claimant} until=${until} -->\nA crew of Conch works on this issue.`;
     if (own !== null) {
       const order = { comment_id: own.comment, body };
       await this.#requests.send('PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}', order);
-      return null;
+      return await this.#assignClaimed(number);
     }
+    this.#unassigned.add(number);
     const route = '/repos/{owner}/{repo}/issues/{issue_number}/comments';
     const made = commentSchema.parse((await this.#requests.send(`POST ${route}`, { issue_number: number, body })).data);
     const after = await this.#holder(number);
-    if (after?.by === this.#plan.claimant) {
-      await this.#assign('POST', number);
-      return null;
-    }
+    if (after?.by === this.#plan.claimant) return await this.#assignClaimed(number);
     await this.#deleteComment(made.id);
     return after === null ? 'its claim was not kept by GitHub' : this.#leaveTo(after, number);
+  }
+
+  /** Assigns an issue that this crew has claimed, once. After a failure the next claim tries again. */
+  async #assignClaimed(number: number): Promise<null> {
+    if (this.#unassigned.has(number)) await this.#assign('POST', number);
+    this.#unassigned.delete(number);
+    return null;
   }
 
   /** Leaves an issue to another crew until the lease of `claim` ends or the assignees change. Returns why, in words. */

@@ -39,6 +39,8 @@ class FakeGitHub {
   setsLabels = true;
   /** Answers that replace the next answers of the server, in this order. */
   readonly refusals: Answer[] = [];
+  /** Answers before all others, by path. Each is given once. */
+  readonly refusalsAt = new Map<string, Answer>();
   #server: Server | null = null;
 
   async start(): Promise<string> {
@@ -92,7 +94,8 @@ class FakeGitHub {
     this.tokens.add(request.headers.authorization ?? '');
     const pieces: Buffer[] = [];
     for await (const piece of request) pieces.push(piece as Buffer);
-    const refusal = this.refusals.shift();
+    const refusal = this.refusalsAt.get(url.pathname) ?? this.refusals.shift();
+    this.refusalsAt.delete(url.pathname);
     if (refusal !== undefined) return refusal;
     const text = Buffer.concat(pieces).toString('utf8');
     const given = (text === '' ? {} : JSON.parse(text)) as Record<string, unknown>;
@@ -331,6 +334,18 @@ describe('issues of GitHub', () => {
     expect(hub.comments).toHaveLength(1);
     expect(hub.comments[0]?.body).toContain(new Date(NOW + 7 * DAY_MS).toISOString().slice(0, 10));
     expect(hub.issues[0]?.assignees).toEqual([{ login: 'conch-bot' }]);
+  });
+
+  test('are assigned by the next claim when a rate limit came after the comment', async () => {
+    const { hub, open } = await stage();
+    hub.issue(1);
+    const source = await open();
+    hub.refusalsAt.set('/user', { status: 429, headers: { 'retry-after': '120' }, body: { message: 'slow down' } });
+    await expect(source.claim?.('gh-1')).rejects.toThrow('GitHub asks to wait until');
+    expect([hub.comments.length, hub.issues[0]?.assignees]).toEqual([1, []]);
+    now += 120_000;
+    expect(await source.claim?.('gh-1')).toBeNull();
+    expect([hub.comments.length, hub.issues[0]?.assignees]).toEqual([1, [{ login: 'conch-bot' }]]);
   });
 
   test('keep their claim when the crew claims them again before it ends', async () => {
