@@ -124,6 +124,18 @@ test('a finished ticket is closed until that succeeds, and stays open when peopl
   await work.release();
 });
 
+test('a proposed ticket takes the next id when a file that cannot be read has its id', async () => {
+  const { open, git, write } = scene();
+  const tickets = filesTickets(await open(), '.tickets');
+  const order = { title: 'One', text: '', deps: [], touches: [], from: '', key: 'k', at: 0 };
+  const create = async () => (await tickets.create?.(order, git('rev-parse', 'main')))?.id;
+  const first = await create();
+  write(`.tickets/${first}.md`, 'no front matter');
+  const second = await create();
+  expect(second).toMatch(/^c-\w{4}$/);
+  expect(second).not.toBe(first);
+});
+
 test('clearing a worktree again after a crash returns the same stored work and branch', async () => {
   const { work, root, git, gitIn, commit } = await opened();
   const worktree = `${root}/agents/A-c-1`;

@@ -113,10 +113,14 @@ export function newTicketText(id: string, { key, title, text, deps, touches, at 
   return `---\n${front.join('\n')}\n---\n# ${title.replaceAll(/\s+/g, ' ')}\n${body === '' ? '' : `\n${body}\n`}`;
 }
 
-/** Whether a ticket's file was written for the proposal with this key. Throws `FrontMatterError`. */
+/** Whether a ticket's file was written for the proposal with this key. False for a file without front matter. */
 export function isOfProposal(text: string, key: string): boolean {
-  const { lines, end } = frontMatterOf(text);
-  return lines.slice(1, end).some((line) => line.trimEnd() === `${PROPOSAL}: ${key}`);
+  try {
+    const { lines, end } = frontMatterOf(text);
+    return lines.slice(1, end).some((line) => line.trimEnd() === `${PROPOSAL}: ${key}`);
+  } catch {
+    return false;
+  }
 }
 
 const PROPOSAL = 'proposal';
