@@ -55,7 +55,7 @@ class ScriptedSession implements AgentSession {
   /** Written texts and remaining steps of the last generation, in order. `null`: the generation reached its end. */
   #open: readonly Step[] | null = null;
   #notes: readonly string[] = [];
-  /** The steps of the agent's last turn in the open task. `null` without an open task, and before such a turn. */
+  /** The steps of the agent's turn in the open task. `null` for other turns. */
   #review: readonly Step[] | null = null;
   #observed: readonly Line[] = [];
   #roster: TurnPrompt['roster'] = [];
@@ -72,8 +72,9 @@ class ScriptedSession implements AgentSession {
     await this.ping();
     if (this.#generation) throw new Error(`impossible: ${this.#seat.agent} is prompted twice at a time`);
     this.#roster = turn.roster;
+    const { role } = turn.task ?? {};
     // A prompt that only asks for the verdict again has no line "Task: ": the steps of the last turn are repeated.
-    this.#review = turn.task === undefined ? null : (reviewSteps(turn) ?? this.#review);
+    this.#review = role === 'primary' || role === 'reviewer' ? (reviewSteps(turn) ?? this.#review) : null;
     const scene = sceneOf(turn, this.#seat.agent, this.#memory);
     const steps = [...this.#recalled(), ...this.#plan(turn, scene)];
     this.#memory = { request: scene.request ?? this.#memory.request, question: null };

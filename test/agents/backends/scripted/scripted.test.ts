@@ -413,6 +413,16 @@ describe('a turn of a review', () => {
     expect(ending).toEqual({ how: 'passed' });
   });
 
+  test('is not repeated when a person writes to its agent while the review waits for people', async () => {
+    const time = createTime();
+    const dev = await open('dev', time);
+    const work = (await turn(dev, time, asked('primary', 'stall'))).text();
+    const ordinary = { task: { role: 'member', signals } as const, text: '', messages: [person(1, '@dev hello')] };
+    const { text } = await turn(dev, time, ordinary);
+    expect(text()).not.toBe('');
+    expect(text()).not.toContain(work);
+  });
+
   test('is an ordinary turn for an agent that has no part in the review', async () => {
     const { text } = await once('pm', { task: { role: 'other', signals }, text: '\nTask: pass', messages: [m1] });
     expect(text).toContain('what we build for Anna');
