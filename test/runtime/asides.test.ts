@@ -25,13 +25,16 @@ const DONE = { status: 'complete', output: 'ok', code: null, durationMs: 1 } as 
 async function program(path = ':memory:', settable: AgentBackend['settable'] = ['model', 'steps', 'tools']) {
   const { backend, sessions, failures } = puppetry({ ...(settable && { settable }) });
   const time = createTime();
+  /** The seats whose next session begins without memory. */
+  const forgotten: string[] = [];
+  const forget: AgentBackend['forget'] = ({ channel, model }) => void forgotten.push(`${channel} ${model ?? ''}`);
   const store = open(path, { clock: time.clock, words: wordsOf });
   const { app, intake, queries, broken } = await startApp({
     config: CONFIG,
     store,
     time,
     adapter: { name: 'console' },
-    backendFor: () => backend,
+    backendFor: () => ({ ...backend, forget }),
   });
   await time.advance(1_000);
   const type = async (line: string) => {
@@ -53,7 +56,7 @@ async function program(path = ':memory:', settable: AgentBackend['settable'] = [
     if (found === undefined) throw new Error('nobody has a background run');
     return found;
   };
-  return { app, time, store, sessions, failures, intake, queries, broken, type, lines, told, worker };
+  return { app, time, store, sessions, forgotten, failures, intake, queries, broken, type, lines, told, worker };
 }
 
 type Program = Awaited<ReturnType<typeof program>>;
@@ -492,6 +495,23 @@ describe('a background run whose agent is lost', () => {
     worker().ends({ how: 'completed' });
     await time.advance(1_000);
     expect(lines()).toEqual(['dev: It builds.']);
+    await app.stop();
+  });
+});
+
+describe('the session of a background run', () => {
+  test('begins without the memory of the run before, and a retry keeps its memory', async () => {
+    const { type, worker, time, forgotten, app } = await program();
+    for (const model of ['', 'opus']) {
+      await type(`/run start dev ${model === '' ? '' : `--model=${model} `}fix the build`);
+      await worker().report?.gate?.step({ text: '', kept: null });
+      worker().ends(new Error('it fell over'));
+      await time.advance(1_000);
+      await type('/run retry dev+');
+      worker().ends({ how: 'completed' });
+      await time.advance(1_000);
+    }
+    expect(forgotten).toEqual([`${CHANNEL} + `, `${CHANNEL} + opus`]);
     await app.stop();
   });
 });

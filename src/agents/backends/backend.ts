@@ -199,7 +199,7 @@ export type AgentBackend = {
   readonly connectsItself?: boolean;
   open(seat: SeatContext): Promise<AgentSession>;
   /** Makes the next session of this seat start without memory. Absent: the backend cannot drop memory. */
-  forget?(seat: Pick<SeatContext, 'channel' | 'agent'>): void;
+  forget?(seat: Pick<SeatContext, 'channel' | 'agent' | 'model'>): void;
 };
 
 /** Details of a failure besides its message. */

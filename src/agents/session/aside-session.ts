@@ -14,6 +14,8 @@ import type { AgentSpec, SessionPorts } from './session-executor.ts';
 export type AsideOrder = {
   readonly channel: ChannelId;
   readonly session: number;
+  /** True before the first step of the run: its session begins without the memory of an earlier run. */
+  readonly isFirst: boolean;
   /** The person who requested the run. The prompt counts as this person's message. */
   readonly by: { readonly id: string; readonly name: string };
   readonly prompt: string;
@@ -60,6 +62,7 @@ export class AsideSession {
     this.#ports = ports;
     this.#listener = listener;
     const channel = besideOf(order.channel);
+    if (order.isFirst) spec.backend.forget?.({ channel, agent: spec.id, ...defined({ model }) });
     this.executor = new SessionExecutor({ spec: this.#spec, channel, record: null }, ports, {
       commands: {
         send: async (command) => {

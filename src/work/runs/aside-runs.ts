@@ -18,6 +18,8 @@ import { defined } from '../../lib/defined.ts';
 export type AsideTask = {
   readonly seat: RunSeat;
   readonly session: number;
+  /** True before the first step of the run: its session begins without the memory of an earlier run. */
+  readonly isFirst: boolean;
   /** Id of the person whose words the prompt is; `somebody` when unknown. */
   readonly by: string;
   readonly prompt: string;
@@ -147,11 +149,11 @@ export class AsideRuns {
       return;
     }
     this.#lastSession.set(key, run.session);
-    const { session, model, allowedTools: tools } = run;
+    const { session, turn, model, allowedTools: tools } = run;
     const seat = seatOfRuns(key);
     const isStill = (): boolean => this.#atWork.get(key)?.session === session;
     const set = { tools, ...defined({ model }), timeoutMs: this.#ports.timeoutMs(seat) };
-    const task = { seat, session: Number(session), ...set, ...this.#told(key, run) };
+    const task = { seat, session: Number(session), isFirst: turn === 0, ...set, ...this.#told(key, run) };
     // Reports are taken only from the worker that is in the map.
     const worker: AtWork = { session, worker: null, finished: null, openWork: 0, deadlineAt: null, stoodStillMs: 0 };
     this.#atWork.set(key, worker);
