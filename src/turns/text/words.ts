@@ -198,6 +198,11 @@ export function decisionDetails({ at, reason: why }: AnsweredNotice): string {
   return `${why === undefined ? '' : ` “${inline(excerpt(why, REASON_LENGTH))}”`} · ${utcTime(at)}`;
 }
 
+/** Returns words with a full stop at their end, unless they end a sentence already. */
+export function sentence(words: string): string {
+  return /[.!?…]$/.test(words) ? words : `${words}.`;
+}
+
 /** Returns the time in UTC: "14:05 UTC". */
 export function utcTime(at: Instant): string {
   return `${new Date(at).toISOString().slice(11, 16)} UTC`;

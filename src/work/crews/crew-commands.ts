@@ -3,7 +3,7 @@ import type { Answer, CrewCommands, CrewVerb, Request } from '../../turns/comman
 import type { CrewView } from '../../turns/crew-view.ts';
 import type { Line } from '../../turns/view.ts';
 import { isoTime } from '../../lib/time.ts';
-import { utcTime } from '../../turns/text/words.ts';
+import { sentence, utcTime } from '../../turns/text/words.ts';
 import type { StoredFact } from '../../engine/port.ts';
 import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
 import { dashboardText, buttonMark, commitMark, workersText } from './crew-shown.ts';
@@ -160,7 +160,7 @@ async function assign(runner: CrewRunner, { values }: Request): Promise<Answer> 
   if (refusal !== 'NO_TICKET' && (refusal !== 'TICKET_TAKEN' || listed === undefined))
     return { ok: false, text: REFUSED[refusal] };
   const why = listed ?? 'it is unknown, closed, in progress, or waits for another ticket';
-  return { ok: false, text: `${ticket} cannot start: ${why}.` };
+  return { ok: false, text: `${ticket} cannot start: ${sentence(why)}` };
 }
 
 function answer(runner: CrewRunner, { values, person }: Request): Answer | Promise<Answer> {
@@ -347,7 +347,7 @@ const REFUSED: Readonly<Record<CrewRefusal, string>> = {
   BASE_OUTDATED: 'Main changed during its tests. Conch tests it again.',
   BASE_RED: 'The tests of main are red, so no ticket starts. Mend main, or decide with /crew accept.',
   BASE_UNTESTED: 'Main is not tested yet. Try again when its tests have ended.',
-  NOT_ITS_STEP: 'Nothing changed: the worker is in another step. /crew ps shows it.',
+  NOT_ITS_STEP: 'Nothing changed: the worker has begun another step. /crew ps shows it.',
   INVALID_TRANSITION:
     '/crew kill needs a working or stuck worker, /crew merge a done worker, /crew retry a stuck worker.',
   NOT_WAITING: 'The worker has no open question. /crew ps shows what it waits for.',

@@ -794,7 +794,10 @@ test('stops a worker when the copy of the user changed during its step, and tell
     waiting: { for: 'copy', why: 'HEAD moved from 1 to 2.' },
   });
   play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' });
-  expect(play.worker().step?.kind).toBe('step');
+  expect(play.worker().step).toMatchObject({
+    kind: 'step',
+    about: 'People want you to go on: HEAD moved from 1 to 2.',
+  });
 });
 
 describe('a worker that is done', () => {
@@ -890,6 +893,9 @@ describe('a worker that is done', () => {
     }
     play.give({ type: 'CONFLICT', worker: 'A', tip: 'tip-1', files: ['list.js'], landed: ['c-2 by B'] });
     expect(play.worker().status).toBe('stuck');
+    const told = play.facts.slice(-2).map((fact) => ticketLineOf(play.crew, fact)?.text ?? '');
+    expect(told[0]).toMatch(/^⚔ c-1 conflicts with main in list\.js \(round 4\)$/);
+    expect(told[1]).toContain('"c-2 by B". /crew retry A tries again');
     expect(play.crew.merging).toBeNull();
     play.give({ type: 'RETRY', worker: 'A', by: 'ann', words: 'keep both lines' });
     expect(play.worker()).toMatchObject({ status: 'working', step: { kind: 'conflict', about: 'keep both lines' } });
