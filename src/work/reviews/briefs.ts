@@ -78,7 +78,7 @@ function reviewerBrief(review: Review): Lines {
   ];
 }
 
-/** Where the reviewer finds the work, and what changed since the last verdict. */
+/** Returns lines for the reviewer: where the work is and, if that is known, what changed since the last verdict. */
 function placeOfWork({ primary, work, reviewed }: Review): Lines {
   if (work === null || work.commit === null) return [`The work is what ${primary} wrote in the conversation.`];
   const { commit, folder, diff } = work;
@@ -88,7 +88,7 @@ function placeOfWork({ primary, work, reviewed }: Review): Lines {
   return [
     `The work is commit ${commit}.${place}`,
     `You saw commit ${since} last. The changes since then, as git shows them:`,
-    // Splits at line ends of every kind, so that no text of a file looks like a line of Conch.
+    // Indents each line of the diff, at line ends of every kind: no text of a file then looks like a line of Conch.
     ...(diff === '' ? ['(none)'] : diff.split(LINE_ENDS).map((line) => `    ${line}`)),
   ];
 }

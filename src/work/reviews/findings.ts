@@ -2,10 +2,10 @@ import { defined } from '../../lib/defined.ts';
 import type { Finding, Review, ReviewedWork } from './review.ts';
 import type { AnsweredFinding, ReportedFinding } from '../../turns/text/review-signals.ts';
 
-/** How often the primary agent may dispute a finding before a person decides. */
+/** A person decides about a finding when the primary agent has disputed it this often. */
 const MOST_DISPUTES = 2;
 
-/** The ledger after the primary agent's answers. An answer to an unknown finding changes nothing. */
+/** Returns the findings after the primary agent's answers. An answer to an unknown or fixed finding changes nothing. */
 export function answered(findings: readonly Finding[], answers: readonly AnsweredFinding[]): readonly Finding[] {
   return findings.map((finding) => {
     const given = answers.find(({ id }) => id === finding.id);
@@ -28,8 +28,9 @@ export function isDisputedAgain({ disputes, status }: Finding): boolean {
 }
 
 /**
- * The ledger after a report. A repeated finding persists, stays disputed, or has reappeared after it was fixed. A
- * finding reported twice is added once. `unnamed`: a finding that the report leaves out is fixed, or stays as it is.
+ * Returns the findings after a report. A reported finding of an earlier iteration persists, stays disputed, or, if it
+ * was fixed, has reappeared. A finding that one report has twice is added once. `unnamed`: findings that the report
+ * leaves out become fixed, or stay as they are.
  */
 export function ledgerAfter(
   { findings: before, iteration }: Pick<Review, 'findings' | 'iteration'>,
@@ -56,7 +57,9 @@ function repeated(finding: Finding, { severity, title, detail }: ReportedFinding
   return { ...finding, severity, title, ...defined({ detail }), status, blocks: severity !== 'note' };
 }
 
-/** The finding of the ledger that a report repeats: by its id, else by file and title. */
+/**
+ * Returns the finding with the id of a reported one, else with its file and the words of its title; `null` for none.
+ */
 function matchOf(findings: readonly Finding[], { id, file, title }: ReportedFinding): Finding | null {
   const named = findings.find((finding) => finding.id === id);
   const words = wordsOf(title);
@@ -70,7 +73,10 @@ function wordsOf(title: string): string {
     .trim();
 }
 
-/** In the first iteration, all findings except notes block. Later, blocker, major, and minor in changed lines block. */
+/**
+ * Whether a new finding blocks; a note never does. In the first iteration all others block. Later, a minor finding
+ * blocks only in changed lines, or in a changed file when its line or the changed lines are not known.
+ */
 function isBlocking({ severity, file, line }: ReportedFinding, iteration: number, { changed }: ReviewedWork): boolean {
   if (severity === 'note') return false;
   if (iteration <= 1 || severity === 'blocker' || severity === 'major') return true;
@@ -79,12 +85,12 @@ function isBlocking({ severity, file, line }: ReportedFinding, iteration: number
   return place.lines === undefined || line === undefined || place.lines.includes(line);
 }
 
-/** How many lines around a finding count as its place. */
+/** The most lines between two findings that count as findings about the same place. */
 const NEAR_LINES = 3;
 
 /**
- * A new finding in lines that the primary agent has just changed for another finding: mending the one would undo the
- * other. `undefined` when there is none.
+ * Returns a new blocking finding in a changed line near a fixed finding: work on the new one could undo the fix.
+ * `undefined` for none.
  */
 export function reversal({ findings, work }: Review): Finding | undefined {
   const fixed = findings.filter(

@@ -10,7 +10,7 @@ import { dropWork, hideWork, storedWork } from './work-tree.ts';
 export type StoredReviews = {
   /** The environment variables of git. */
   readonly env: GitEnvironment;
-  /** The id of the database. It keeps the work of two programs in one repository apart. */
+  /** The id of the database, a part of every ref: it keeps apart the work of two programs in one repository. */
   readonly owner: string;
   /** The folder for the files that reviewers read: an absolute path without links. */
   readonly scratch: string;
@@ -18,7 +18,7 @@ export type StoredReviews = {
   readonly states: () => Iterable<ReviewState>;
   /** Folders in which agents and crews work. */
   readonly folders: () => readonly string[];
-  /** Called with the error when the work in a folder could not be swept. */
+  /** Called with the error when stored work could not be deleted, or a review could not go on. */
   readonly failed: (error: unknown) => void;
 };
 
@@ -38,16 +38,16 @@ function ownRefs(owner: string): string {
   return `refs/conch/review/${pathOf(owner)}`;
 }
 
-/** The part of a ref or folder name that stands for a review. */
+/** Returns an id for use in a ref or folder name. All characters but letters, digits, `_` and `-` become `-`. */
 function pathOf(id: string): string {
   return id.replaceAll(/[^\w-]/g, '-');
 }
 
 /**
- * Deletes what ended reviews have left: folders for reviewers with their registrations; and the refs of a channel's
- * last review when it ended before `keptSince` of the channel (`null`: they stay), of earlier reviews and of tickets.
- * What other programs and people have there stays. Returns the number of reviews whose refs are deleted. `isDryRun`
- * only counts.
+ * Deletes leftovers of ended reviews in the repositories of `folders` and in `scratch`: the folders for reviewers with
+ * their registrations, and refs. The refs of a channel's last review are deleted if it ended before `keptSince`
+ * (`null`: never) or was of a ticket; the refs of earlier reviews always. Nothing of other programs is deleted. Returns
+ * the number of reviews whose refs are deleted. `isDryRun` only counts.
  */
 export async function sweepReviews(
   stored: StoredReviews,
@@ -72,13 +72,17 @@ export async function sweepReviews(
       failed(error);
     }
   }
-  // Also deletes folders without a registration, and those of repositories that no agent works in any more.
+  // Also deletes folders that no repository has registered, and folders of repositories in which no agent works any
+  // more.
   for (const name of isDryRun ? [] : await readdir(scratch).catch(() => []))
     if (isLeft('folder', name)) await rm(join(scratch, name), { recursive: true, force: true });
   return expired.size;
 }
 
-/** Returns a test: whether nobody needs the refs or the folder of the review with a path. Unknown reviews are kept. */
+/**
+ * Returns a function that tells whether the refs or the folder of a review may be deleted. `path`: the review's part of
+ * the name. False for an unknown review.
+ */
 function leftBehind(
   { states }: Pick<StoredReviews, 'states'>,
   keptSince: (channel: string) => Instant | null,

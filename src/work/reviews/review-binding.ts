@@ -96,7 +96,8 @@ function commandsOf(fact: Fact, floor: Floor, review: ReviewTask): readonly Revi
     case 'seatMarked':
       return isMember(review, fact.agent) ? attendance(floor, review, fact) : [];
     case 'taskTurnAsked':
-      // The floor refuses a fallback without a seat as its reviewer, but the review has asked for its turn.
+      // The floor takes no fallback without a seat as reviewer. The review has asked for the fallback's turn all the
+      // same.
       return lost(floor, isMember(review, fact.agent) ? review : { ...review, reviewer: fact.agent });
     case 'disconnected':
       return fact.restart ? lost(floor, review, 'Conch was restarted') : [];
@@ -129,12 +130,15 @@ function ended({ agent, epoch, outcome }: Extract<Fact, { type: 'turnEnded' }>):
   return { type: 'ENDED', agent, epoch, completed };
 }
 
-/** Whether the open task, a review, asked for an agent's turn. */
+/** Whether the floor's open review asked for an agent's present turn. */
 function isItsTurn(floor: Floor, agent: string): boolean {
   return findTurn(floor, agent)?.brief !== undefined;
 }
 
-/** The commands by which a review learns whether its agents are there. `fact`: how a seat changed, if one did. */
+/**
+ * Returns the command that tells a review whether its agents are present: READY, BACK or LOST. Returns none when the
+ * change of a seat does not matter. `fact`: how a seat changed, if one did.
+ */
 function attendance(
   floor: Floor,
   review: ReviewTask,
@@ -155,7 +159,10 @@ function attendance(
   return busy === undefined ? [{ type: 'READY' }] : [{ type: 'LOST', agent: busy, why: 'its turn goes on' }];
 }
 
-/** `why`: why an agent of the review is away; default: how its seat stands. */
+/**
+ * Returns LOST for the first absent agent of a review; nothing when none is absent. `why`: default: the reason by its
+ * seat.
+ */
 function lost(floor: Floor, { primary, reviewer, told }: ReviewTask, why?: string): readonly ReviewCommand[] {
   const away = [primary, reviewer].find((agent) => {
     const { status, present = false } = findSeat(floor, agent) ?? {};
@@ -171,7 +178,9 @@ function absenceOf(floor: Floor, agent: string): string {
   return seat.status === 'OFFLINE' || !seat.present ? 'it is offline' : 'it is not in the queue';
 }
 
-/** The review machine with its commands to floors. The floor grants the review's turns, and tells people about it. */
+/**
+ * The review machine with its commands to floors. The floor grants the turns of a review, and tells people its state.
+ */
 export const reviewOnFloor = {
   ...reviewMachine,
   causes: (fact: ReviewFact, { channel, review }: ReviewState): readonly CommandFor[] =>
@@ -189,7 +198,8 @@ function floorCommands(fact: ReviewFact, channel: string, review: Review): reado
     case 'reviewStarted':
       return [{ type: 'beginTask', kind: 'review', id, key: channel, primary, reviewer, signals, ...within }];
     case 'turnAsked':
-      // The last turn that a decision asks for counts: `review` is the state after all its facts.
+      // A decision may ask for several turns, and only the last counts: `review` is the state after all facts of the
+      // decision.
       if (review.turn === null || review.turn.agent !== fact.agent || review.turn.purpose !== fact.purpose) return [];
       return [{ type: 'askTaskTurn', id, agent: fact.agent, brief: '', ...promptingOf(fact, review) }];
     case 'reviewerReplaced':
@@ -207,8 +217,8 @@ function floorCommands(fact: ReviewFact, channel: string, review: Review): reado
 }
 
 /**
- * How an agent is prompted. A repair belongs to the review before it, so the session stays. A reviewer reads the work
- * without the primary agent's words; without a repository, these words are the work.
+ * Returns how an agent is prompted. `fresh`: in a new session; never for a repair, which continues a review. `apart`:
+ * without the primary agent's words. A reviewer without a commit gets these words, because they are the work.
  */
 function promptingOf(
   { purpose }: ReviewFactOf<'turnAsked'>,
@@ -250,7 +260,7 @@ function voidedWords(voided: number): string {
   return voided === 0 ? '' : `; ${counted(voided, 'verdict')} void, because the work changed during the review`;
 }
 
-/** The report of a review that has ended. */
+/** The report of a review that has ended. Throws while the review is open. */
 export function reportOf(review: Review): Omit<AnnouncementOf<'reviewOver'>, 'kind'> {
   const { id, outcome, iteration, startedAt, usage, iterations, reviewer, verdict: last } = review;
   if (outcome === null) throw new Error(`impossible: review ${id} is reported before its end`);

@@ -20,7 +20,7 @@ type ReviewCommandsPorts = {
   readonly now: () => number;
   /** The settings of a channel's reviews. */
   readonly settings: (channel: string) => ReviewSettings;
-  /** The agents of the reviews that messages open in a channel; `null` when the configuration names none. */
+  /** The agents of the reviews that messages open in a channel; `null` unless the configuration names both. */
   readonly agents: ReviewCommands['agents'];
   /** The newest lines of a channel with numbers above `after`, oldest first, at most `count`. */
   readonly lines: (channel: string, count: number, after: number) => readonly Line[];
@@ -68,7 +68,7 @@ export function createReviewCommands(ports: ReviewCommandsPorts): ReviewCommands
   };
 }
 
-/** The most lines of an export. `linesCut` in the export says that there are older ones. */
+/** The most lines of an export: the newest. `linesCut` in the export says that older lines are left out. */
 const MOST_LINES = 200;
 
 async function shown({ channel }: Request, { reviews, clean }: ReviewCommandsPorts): Promise<Answer> {
@@ -182,7 +182,7 @@ function reviewStatusText(
 
 const TASK_LENGTH = 300;
 
-/** How a review stands, as people see it. `clean` removes secrets from texts of agents. */
+/** The state of a review for people. `clean` redacts secrets in its reasons. */
 export function reviewStand(review: Review, clean: (text: string) => string): ReviewStand {
   const { primary, iteration, iterations, settings, turn, waiting, outcome, sameModel } = review;
   return {

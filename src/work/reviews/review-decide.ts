@@ -27,7 +27,7 @@ import { limitIn } from '../provider-limits.ts';
 import { shortDigest } from '../../lib/digest.ts';
 import { counted } from '../../turns/commands/clock-words.ts';
 
-/** Facts, or a refusal that changes nothing. */
+/** Decides a command: facts, or a refusal that changes nothing. */
 export function decideReview(
   state: ReviewState,
   command: ReviewCommand,
@@ -126,7 +126,7 @@ class ReviewDecision {
     this.record({ type: 'reviewMoved', from, to, trigger });
   }
 
-  /** `fault`: why the agent's turn before this one was of no use. */
+  /** Asks for an agent's turn. `fault`: why the reviewer's turn before this one gave no verdict that counts. */
   ask(agent: string, purpose: ReviewTurn['purpose'], fault?: string): void {
     this.record({ type: 'turnAsked', agent, purpose, retried: false, ...defined({ fault }) });
   }
@@ -210,8 +210,8 @@ function lose(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'LOST'>)
     const named = `${agent}: ${why}`;
     return named === waiting.why ? 'UNCHANGED' : decision.wait('agents', named, waiting.until, agent);
   }
-  // The floor may tell first that the agent is away, and later that its provider is the reason.
-  // Who is asked now may leave while the other agent is at its limit.
+  // The floor may report first that the agent is away, and later that its provider is the reason.
+  // The agent whose turn is awaited may leave while the other agent is at its limit.
   const isOthers = waiting?.for === 'provider' && waiting.away !== undefined && waiting.away !== agent;
   if (waiting !== null && !isOthers && (until === null || waiting.for !== 'agent')) return 'UNCHANGED';
   if (isOthers && turn?.agent !== agent) return 'UNCHANGED';
@@ -240,7 +240,10 @@ function granted(decision: ReviewDecision, { agent, epoch }: ReviewCommandOf<'GR
   return null;
 }
 
-/** Ends the awaited turn. A turn that failed is asked for once more. Refuses the end of a turn under an older epoch. */
+/**
+ * Ends the awaited turn. Asks once more for a turn that failed; a second failure fails the review. Refuses the end of
+ * any other turn, also of the same turn under another epoch.
+ */
 function ended(decision: ReviewDecision, command: ReviewCommandOf<'ENDED'>): ReviewRefusal | null {
   const { agent, epoch, completed } = command;
   const turn = awaited(decision, command);
@@ -262,7 +265,9 @@ function awaited(
   return turn?.agent === agent && turn.epoch === epoch && turn.ended === undefined ? turn : null;
 }
 
-/** Reads signals, findings and answers from a text. A signal counts as none when the turn's text before had another. */
+/**
+ * Reads signals, findings and answers from a text. A signal does not count when the turn's text before had another one.
+ */
 function said(decision: ReviewDecision, command: ReviewCommandOf<'SAID'>): ReviewRefusal | null {
   const turn = awaited(decision, command);
   const { agent, epoch, text } = command;
@@ -291,7 +296,7 @@ function said(decision: ReviewDecision, command: ReviewCommandOf<'SAID'>): Revie
 /** The longest reason that is kept of a text, in UTF-16 units. */
 const LONGEST_REASON = 2_000;
 
-/** The text before its last line, which is the signal. */
+/** Returns the text before its last line, which is the signal. Cuts it after `LONGEST_REASON`. */
 function reasonIn(text: string): string {
   const before = text.trimEnd().split('\n').slice(0, -1).join('\n').trim();
   return before.length <= LONGEST_REASON ? before : `${before.slice(0, LONGEST_REASON).toWellFormed()}…`;
@@ -454,8 +459,8 @@ function more(decision: ReviewDecision, { by, iterations }: ReviewCommandOf<'MOR
 }
 
 /**
- * Called when the provider takes work again. Asks for the refused turn again, which counts as no failure. A turn that
- * was over when its agent reached the limit is not asked for again.
+ * Called at the end of a wait for a provider. Asks again for the turn that the provider refused; this counts as no
+ * failure. A turn that was over when its agent reached the limit is not asked for again.
  */
 function askAgain(decision: ReviewDecision): null {
   const { turn, waiting } = decision.review;
@@ -469,7 +474,7 @@ function tick(decision: ReviewDecision): ReviewRefusal | null {
   const { waiting, reviewer, settings } = decision.review;
   if (waiting === null || waiting.until === null || decision.at < waiting.until) return 'NOT_DUE';
   if (waiting.for === 'provider') return askAgain(decision);
-  // The fallback replaces the reviewer only, once.
+  // The fallback replaces only the reviewer, and only once.
   if (waiting.away === reviewer && replaceReviewer(decision, waiting.why))
     return decision.wait('agents', waiting.why, decision.at + settings.waitMs);
   const kind = waiting.for === 'arbiter' ? 'stalled' : 'failed';

@@ -62,9 +62,12 @@ const COMMANDS = {
   GRANTED: { agent, epoch },
   /** The agent said a text in the turn with this epoch. A signal stands alone on the last line of its last text. */
   SAID: { agent, epoch, text },
-  /** The turn with this epoch has ended. `completed`: false when its agent failed, it timed out, or people ended it. */
+  /**
+   * The turn with this epoch has ended. `completed`: false when the agent failed, the turn timed out, or people ended
+   * it.
+   */
   ENDED: { agent, epoch, completed: z.boolean() },
-  /** The work after the turn with this epoch; `null` when the primary agent's folder is in no repository. */
+  /** The work after the turn with this epoch; `null` when the primary agent works in no repository. */
   MEASURED: { epoch, work: workSchema.nullable() },
   /** The tokens and the cost that a turn of the review used. `unpriced`: the price is unknown, so `costMicros` is 0. */
   SPENT: spent,
@@ -73,7 +76,7 @@ const COMMANDS = {
   /** The channel's budgets allow turns again. */
   RAISED: {},
   ACCEPT: { by },
-  /** The reviewer is right: the primary agent goes on. */
+  /** A person decides for the reviewer: the primary agent works on its findings. */
   UPHOLD: { by },
   /** Allows more iterations. Also ends a wait for a person's decision or for a budget. */
   MORE: { by, iterations: z.int().min(1).max(MOST_ITERATIONS) },
@@ -92,7 +95,7 @@ export const REVIEW_FACTS = {
     agent,
     purpose: z.enum(TURN_PURPOSES),
     retried: z.boolean(),
-    /** Why the agent's turn before this one was of no use. */
+    /** Why the reviewer's turn before this one gave no verdict that counts. */
     fault: text.exactOptional(),
   },
   turnGranted: { agent, epoch },

@@ -41,7 +41,7 @@ export function invalidTransition(from: ReviewStatus, to: ReviewStatus): Invalid
   return `InvalidTransition: ${from} to ${to}`;
 }
 
-/** Whether a refusal is one of a transition. */
+/** Whether a refusal is of a transition that the specification does not list. */
 export function isInvalidTransition(refusal: string): refusal is InvalidTransition {
   return refusal.startsWith('InvalidTransition: ');
 }
@@ -64,7 +64,7 @@ const SESSIONS = ['fresh', 'resume'] as const;
  */
 export const WAITS = ['agents', 'agent', 'provider', 'arbiter', 'fail', 'budget'] as const;
 
-/** The most iterations that a person may ask for. */
+/** The most iterations of a review, those that people added included. */
 export const MOST_ITERATIONS = 100;
 /** The longest task, in UTF-16 units. */
 export const LONGEST_TASK = 100_000;
@@ -119,7 +119,7 @@ export const settingsSchema = z.strictObject({
   waitMs: z.number(),
   /** Whether the reviewer remembers its earlier turns ("resume") or gets a new session for each review ("fresh"). */
   session: z.enum(SESSIONS).exactOptional(),
-  /** The agent that reviews when the reviewer's provider takes no work, or when the reviewer misses the start. */
+  /** The agent that reviews when the reviewer's provider takes no work, or when the reviewer is absent at the start. */
   fallback: text.exactOptional(),
 });
 
@@ -135,7 +135,7 @@ const iterationSchema = z.strictObject({
   fixed: count,
   disputed: count,
   reappeared: count,
-  /** Why the primary agent's last turn held no signal although it seemed to. The agent reads this in its next turn. */
+  /** Why a signal in the primary agent's last turn could not be used. The agent reads this in its next turn. */
   fault: text.exactOptional(),
   /** Verdicts that are void because the work changed during the review, 3 at most. Absent: none. */
   voided: count.exactOptional(),
@@ -146,26 +146,28 @@ const turnSchema = z.strictObject({
   agent,
   /** What the turn is for. `repair`: the agent gave no usable verdict. `answers`: it left findings unanswered. */
   purpose: z.enum(TURN_PURPOSES),
-  /** The epoch of the turn; `null` until the floor has granted it. A restart gives it another one. */
+  /**
+   * The epoch of the turn; `null` until the floor has granted it. The floor gives a turn that it continues a new epoch.
+   */
   epoch: z.number().nullable(),
   /** The turn was asked for again, because its agent failed the first time. */
   retried: z.boolean(),
-  /** Why the agent's turn before this one was of no use. */
+  /** Why the reviewer's turn before this one gave no verdict that counts. */
   fault: text.exactOptional(),
   /** What the agent has signalled in its texts under this epoch. */
   heard: z
     .strictObject({
       signal: z.enum(['done', ...REVIEW_VERDICTS]).nullable(),
-      /** Why its texts hold no usable signal. */
+      /** Why the last text has no usable signal. */
       broken: text.exactOptional(),
       reason: text.exactOptional(),
       findings: z.array(reportedFindingSchema),
       answers: z.array(answeredFindingSchema),
-      /** The digest of its texts: the work of agents without a repository. */
+      /** The digest of the primary agent's texts, which are the work without a repository; '' for the reviewer. */
       digest: text,
     })
     .exactOptional(),
-  /** Set when the turn is over. The review then waits for the digest of the work. */
+  /** Set when the turn is over. The review then waits until its work is measured. */
   ended: z.literal(true).exactOptional(),
 });
 
@@ -174,7 +176,7 @@ const waitingSchema = z.strictObject({
   why: text,
   /** The deadline of the wait; `null` for none. */
   until: instant.nullable(),
-  /** The agent that is away or at its limit, if both agents or a provider are waited for. Absent: it is not known. */
+  /** The agent that is absent or at its limit, in a wait for both agents or for a provider. Absent: it is not known. */
   away: agent.exactOptional(),
 });
 
@@ -201,11 +203,13 @@ const reviewSchema = z.strictObject({
   waiting: waitingSchema.nullable(),
   /** The work when it was last measured. */
   work: workSchema.nullable(),
-  /** The work that the reviewer last saw. */
+  /** The work of the newest verdict, without its `diff`; `null` before the first verdict. */
   reviewed: workSchema.nullable(),
-  /** The newest verdict. The verdict counts for its tree only. */
+  /** The newest verdict; `null` before it, and when the work has changed since or the verdict is void. */
   verdict: z.strictObject({ verdict: z.enum(REVIEW_VERDICTS), tree: text, reason: text }).nullable(),
-  /** The tree for which the primary agent signalled DONE. */
+  /**
+   * The tree for which the primary agent signalled DONE in this iteration; `null` when it did not, or the work changed.
+   */
   done: text.nullable(),
   findings: z.array(findingSchema),
   /** Iterations in a row with a tree that was reviewed before. A person's decision sets the number to 0. */

@@ -18,7 +18,7 @@ type ReviewsPorts = Omit<StoredReviews, 'states'> & {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly view: (channel: string) => FloorView | null;
-  /** Returns an agent's working folder; `null` when the agent has no tools, or works on another machine. */
+  /** Returns an agent's working folder; `null` for an unknown agent, one without tools, or one on another machine. */
   readonly folderOf: (agent: string) => string | null;
   /** Why an agent's session in a channel could not be opened; `null` when that is not known. */
   readonly lastCause: (channel: string, agent: string) => string | null;
@@ -99,12 +99,15 @@ export class Reviews {
     return review?.turn?.agent === agent ? briefOf(review) : '';
   }
 
-  /** The folder with the reviewer's files in a channel's last review; `null` for none. Deleted when the review ends. */
+  /**
+   * The path of the reviewer's files in a channel's last review; `null` for none. The folder is deleted at the review's
+   * end.
+   */
   shownIn(channel: string): string | null {
     return this.state(channel)?.review?.work?.folder ?? null;
   }
 
-  /** Starts a review. Returns why it cannot start, or `null`. */
+  /** Starts a review, and deletes the stored work of the channel's last one. Returns why it cannot start, or `null`. */
   async start(channel: string, order: ReviewOrder): Promise<StartRefusal | null> {
     const { seats = [], task } = this.#ports.view(channel) ?? {};
     if (task?.kind === 'ticket') return 'TICKET';
@@ -117,7 +120,10 @@ export class Reviews {
     return refusal;
   }
 
-  /** Starts a review for a message, at most once for each message. A refusal is not reported. */
+  /**
+   * Starts a review for a message, at most once for each message, and deletes the stored work of the channel's last
+   * review. A refusal is not reported.
+   */
   async startFor(message: string, channel: string, order: ReviewOrder): Promise<void> {
     const { count = 0, review = null } = this.state(channel) ?? {};
     const id = `${channel}-${count + 1}`;
@@ -134,7 +140,10 @@ export class Reviews {
     return seats.some(({ agent }) => agent === fallback) ? order : { ...order, settings };
   }
 
-  /** Work in no folder is measured by its text, in the transaction that ends the turn. */
+  /**
+   * Returns the command that starts a review, after it stored the commit at which the work begins. Without a folder, the
+   * primary agent's texts are the work, and are measured in the transaction that ends its turn.
+   */
   async #startOf(id: string, order: ReviewOrder): Promise<ReviewCommand> {
     await this.#markStart(id, order.primary, 'HEAD');
     const isText = this.#ports.folderOf(order.primary) === null;
@@ -144,8 +153,8 @@ export class Reviews {
   }
 
   /**
-   * Stores finished work of an agent as the first work of the review with this id, and shows it to reviewers. Throws
-   * when the agent works in no repository. `base`: the commit at which the work began.
+   * Stores finished work of an agent as the first work of the review with this id, and checks it out for reviewers.
+   * Throws when git fails, or the agent works in no repository. `base`: the commit at which the work began.
    */
   async finishedWork(id: string, agent: string, base: string): Promise<ReviewedWork> {
     await this.#markStart(id, agent, base);
@@ -155,9 +164,9 @@ export class Reviews {
   }
 
   /**
-   * The changes of the work since the reviewer looked last; before that, since the commit before the work.
-   * When that commit is not known, the changes that were not committed. `null` without stored work in a repository.
-   * Throws when git fails.
+   * Returns the changes of the work since the newest verdict; before the first verdict, since the commit at which the
+   * work began. When that commit is not known, returns the changes that were not committed. `null` without stored work
+   * in a repository. Throws when git fails.
    */
   async diff({ id, primary, work, reviewed }: Review): Promise<string | null> {
     const folder = this.#ports.folderOf(primary);
@@ -218,7 +227,10 @@ export class Reviews {
     return this.#storedWork(id, primary, name, reviewed);
   }
 
-  /** `name`: the last part of the ref. `before`: the work to compare with. */
+  /**
+   * Stores an agent's work under a ref that ends in `name`, and checks it out for reviewers. `before`: the work to
+   * compare with. Returns `null` without a repository.
+   */
   async #storedWork(
     id: string,
     agent: string,
@@ -245,8 +257,8 @@ export class Reviews {
   }
 
   /**
-   * Called when a review has ended: removes the folder that its reviewer read. The stored work stays. Only that of a
-   * ticket is deleted, because its commits are on the ticket's branch.
+   * Called when a review has ended: removes the folder that its reviewer read. The stored work stays, except that of a
+   * ticket's review, whose commits are on the ticket's branch.
    */
   #clear(review: Review): void {
     const { id, primary, ticket } = review;
@@ -262,7 +274,9 @@ export class Reviews {
     this.#clearing.add(cleared);
   }
 
-  /** Tells a review why an agent is not there. The floor does not know the reason for an agent that never connected. */
+  /**
+   * Tells a review that waits for its agents why one is offline. The floor does not know why an agent never connected.
+   */
   async #explain(key: string): Promise<void> {
     const { view, lastCause } = this.#ports;
     const review = this.state(key)?.review ?? null;

@@ -6,9 +6,9 @@ import { GitError, clearIndexFlags, copyIndex, gitIn, zeroSeparated } from '../.
 import type { Git, GitEnvironment } from '../../lib/git.ts';
 import type { ReviewedWork } from './review.ts';
 
-/** More changed files than this are not listed one by one. */
+/** With more changed files than this, the changed files are not listed at all. */
 const MOST_FILES = 2_000;
-/** The numbers of more new lines than this, in all files together, are not listed. */
+/** With more new lines than this in all files together, only the files are listed, without the numbers of lines. */
 const MOST_LINES = 20_000;
 
 /** Options of a diff that runs no program of the repository. */
@@ -25,10 +25,10 @@ const AUTHOR = {
 };
 
 /**
- * Stores the files of a git repository, committed or not, as a commit under `ref`, without files that git ignores.
- * Index, branch and files of the user stay as they are. Neither hooks nor filters of the repository run, because an
- * agent could have written them. `before`: the work to compare with. `without`: a folder whose files are no part of the
- * work. Returns `null` when the folder is in no repository, or git is missing. Throws when git fails.
+ * Stores the files of a git repository, committed or not, as a commit under `ref`, without untracked files that git
+ * ignores. Index, branch and files of the user stay as they are. Neither hooks nor filters of the repository run,
+ * because an agent could have written them. `before`: the work to compare with. `without`: a folder whose files are no
+ * part of the work. Returns `null` when the folder is in no repository, or git is missing. Throws when git fails.
  */
 export async function measureWork(
   environment: GitEnvironment,
@@ -96,7 +96,10 @@ export async function dropWork(environment: GitEnvironment, folder: string, patt
   for (const ref of refs) await git(['update-ref', '-d', ref]);
 }
 
-/** The top folder of a folder's repository; `null` for no repository, no folder or no git. Throws when git fails. */
+/**
+ * The top folder of a folder's repository; `null` for no repository, a bare one, no folder or no git. Throws when git
+ * fails.
+ */
 async function rootOf(environment: GitEnvironment, folder: string): Promise<string | null> {
   try {
     return (await gitIn(folder, environment)(['rev-parse', '--show-toplevel'])).trimEnd();
@@ -109,8 +112,8 @@ async function rootOf(environment: GitEnvironment, folder: string): Promise<stri
 const NO_REPOSITORY = /not a git repository|cannot change to|must be run in a work tree/;
 
 /**
- * The files that differ between two commits, with the numbers of their new lines; without these for too many lines,
- * `undefined` for too many files.
+ * Returns the files that differ between two commits, with the numbers of their new lines. Without the numbers above
+ * `MOST_LINES`; `undefined` above `MOST_FILES`.
  */
 async function changesOf(git: Git, before: string, after: string): Promise<ReviewedWork['changed']> {
   const diff = await git(['diff', ...PLAIN, '--no-renames', '--unified=0', before, after]);
@@ -140,7 +143,7 @@ export async function showWork(
   const root = await rootOf(environment, folder);
   if (root === null) throw new Error(`${folder} is in no git repository`);
   const git = gitIn(root, environment, AUTHOR);
-  // A folder in a repository of somebody else is no worktree: a checkout there would change their files.
+  // In a place that belongs to another repository, a checkout would change the files there.
   const isThere = (await worktreesOf(git)).includes(place) && (await rootOf(environment, place)) === place;
   if (isThere) {
     await gitIn(place, environment)(['checkout', '--quiet', '--force', '--detach', commit]);
@@ -161,7 +164,10 @@ export async function hideWork(environment: GitEnvironment, folder: string, plac
   if (places.includes(place)) await git(['worktree', 'remove', '--force', place]);
 }
 
-/** What Conch has stored in the repository of a folder: work below `refs`, and folders below `scratch`. */
+/**
+ * Returns what Conch has stored in a folder's repository: the refs below `refs`, and the worktrees directly in
+ * `scratch`.
+ */
 export async function storedWork(
   environment: GitEnvironment,
   folder: string,
