@@ -39,7 +39,8 @@ export type Platforms = {
   readonly localOperators: readonly string[];
   /**
    * Claims the tokens for this process. When another process on this machine uses one, throws an `AdapterError`; with a
-   * store in PostgreSQL, logs a warning. Throws a `StoreError` when the lock file of a token belongs to another user.
+   * store in PostgreSQL, logs a warning instead. Throws a `StoreError` when the lock file of a token belongs to another
+   * user.
    */
   readonly claim: () => void;
   /** Releases the tokens. */

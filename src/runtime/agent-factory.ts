@@ -290,7 +290,7 @@ async function acp(parts: SharedParts, doors: Doors): Promise<Maker> {
 }
 
 /**
- * The sandbox of an agent; `undefined` for none. It hides the data folder, the configuration and the files of
+ * The sandbox of an agent; `undefined` for none. It hides the data folder, the configuration file and the files of
  * variables.
  */
 function sandboxOf({ dataDir, file }: Config, agent: AgentId, wanted: SandboxWish): SandboxPlan | undefined {
@@ -325,7 +325,10 @@ async function command(parts: BackendsParts): Promise<Maker> {
   );
 }
 
-/** The gate before the folder of a local agent: open for the workers of a trusted crew; no gate without `trust`. */
+/**
+ * The gate before the folder of a local agent: open for the workers of a trusted crew. No gate without `trust`: the
+ * backend then refuses folders with files that agents obey.
+ */
 function gateOf({ trust }: BackendsParts, agent: AgentConfig): { readonly gate?: FolderGate } {
   if (agent.crew !== undefined && agent.trusted === true) return { gate: OPEN_GATE };
   const folder = folderOf(agent);

@@ -125,7 +125,7 @@ export class App {
     this.#show = createShowing(parts.adapters, this.#floors);
     this.#manager = new TurnManager({
       ...parts,
-      // The manager tries the deadline again after a failure that will pass. Another one ends the program.
+      // The manager tries the deadline again after a failure that will pass. Any other failure ends the program.
       failed: (error) => void (willPass(error) || parts.onBroken(error)),
       addressed: this.#floors.addressed,
       opensReview: (message) => this.reviews.arrived(message),
@@ -168,7 +168,9 @@ export class App {
     return createOperators(createCommandContext({ ...shared, ...own, runs, reviews, crews, people }));
   }
 
-  /** The id of the person who asked for the task of a channel's floor; `null` for none. */
+  /**
+   * The id of the person who asked for a channel's ticket or, without a ticket, for its last review; `null` for none.
+   */
   #askedFor(channel: ChannelId): string | null {
     const task = this.#manager.floor(channel)?.task;
     if (task?.kind === 'ticket') return this.crews.state(task.key)?.askedBy ?? null;
@@ -281,7 +283,8 @@ export class App {
   }
 
   /**
-   * Applies the present configuration. Catches up new channels before their first grant. Removed ones lose their seats.
+   * Applies the present configuration. Catches up new channels before their first grant. Removed channels lose their
+   * seats.
    */
   async #reconfigure(): Promise<void> {
     const known = new Set(this.#config.channels.map(({ id }) => id));

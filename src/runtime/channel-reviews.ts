@@ -30,7 +30,7 @@ type ChannelReviewsPorts = {
   readonly log: Log;
   /** Removes secrets from texts. */
   readonly clean: (text: string) => string;
-  /** Why an agent's session in a channel could not be opened. */
+  /** Why an agent's session in a channel could not be opened; `null` when that is not known. */
   readonly lastCause: (channel: ChannelId, agent: AgentId) => string | null;
 };
 
@@ -76,8 +76,8 @@ export class ChannelReviews extends Reviews {
   }
 
   /**
-   * Goes on with open reviews. Opens one for the first held message of each channel whose order is `review`, if a
-   * person wrote the message.
+   * Continues open reviews, and deletes the leftovers of ended ones. Opens a review for the first held message of each
+   * channel whose order is `review`, if a person wrote that message.
    */
   override begin(): void {
     super.begin();
@@ -146,7 +146,10 @@ function reviewViewOf(review: Review, clean: (text: string) => string): ReviewVi
   };
 }
 
-/** The task of a review that a message opens: its text, cut at `LONGEST_TASK` UTF-16 units. */
+/**
+ * The task of a review that a message opens: its text, cut at `LONGEST_TASK` UTF-16 units; words that say so when there
+ * is no text.
+ */
 function taskOf({ text }: Pick<HumanMessage, 'text'>): string {
   return text.trim() === '' ? '(the message has no text)' : text.slice(0, LONGEST_TASK).toWellFormed();
 }
@@ -161,8 +164,9 @@ function withoutLinks(folder: string): string {
 }
 
 /**
- * Deletes the stored work of reviews that ended before an instant, by channel (`null`: it stays). Returns the number of
- * these reviews. `isDryRun` only counts.
+ * Deletes the leftovers of ended reviews, as `sweepReviews` does. `keptSince`: by channel, the instant before which a
+ * last review must have ended for its stored work to be deleted; `null`: that work stays. Returns the number of reviews
+ * whose stored work is deleted. `isDryRun` only counts.
  */
 export function pruneReviews(
   { store, config, failed }: Pick<StoredReviews, 'failed'> & { readonly store: FloorStore; readonly config: Config },
@@ -180,13 +184,13 @@ function foldersOf(config: Config): readonly string[] {
   return [...own, ...config.crews.map(({ repo }) => resolve(repo))];
 }
 
-/** Returns an agent's working folder; `null` for an unknown agent, one without tools, or one on another machine. */
+/** Returns an agent's working folder; `null` for an unknown agent, one that only speaks, or one on another machine. */
 function folderOf(config: Config, agent: AgentId): string | null {
   const found = config.agents.find(({ id }) => id === agent);
   return found === undefined || onlySpeaks(found, config) ? null : (workPlaceOf(found, config)?.folder ?? null);
 }
 
-/** True for agents without tools: the demo's agents, and models without tool servers. */
+/** True for scripted agents, and for models without tool servers: their texts are their work. */
 function onlySpeaks({ backend: { kind } }: AgentConfig, { mcp }: Config): boolean {
   return kind === 'scripted' || (kind === 'llm' && Object.keys(mcp).length === 0);
 }

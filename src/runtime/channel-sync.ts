@@ -40,7 +40,7 @@ type Contact = {
   link: object | null;
   /** True when a read did not count, so that the next connection reads again. */
   isUnread: boolean;
-  /** Settles when all reads that have begun are over. */
+  /** Settles when the reads that have begun are over. The regular reads do not count. */
   reading: Promise<void>;
   sweep: Timer | null;
   /**
@@ -79,7 +79,7 @@ export class ChannelSync {
       if (!before.has(channel)) before.set(channel, this.#ports.store.lastSeen(channel));
   }
 
-  /** Called when the connection is lost. */
+  /** Called when the connection is lost: stops grants in all channels of the platform until they are read again. */
   lost(adapter: ChatAdapter): void {
     this.#contact(adapter).link = null;
     this.#ports.log.warn({ adapter: adapter.name }, 'connection lost; no turn is granted until it is restored');
@@ -146,7 +146,7 @@ export class ChannelSync {
     });
   }
 
-  /** Accepts the messages of the history. Resolves with the reason for a gap; `null` for none. */
+  /** Takes in the messages and changes of the history. Resolves with the reason for a gap; `null` for none. */
   async #readOn(adapter: ChatAdapter, channel: ChannelId): Promise<string | null> {
     const { manager, receive, retrying, store } = this.#ports;
     const contact = this.#contact(adapter);

@@ -43,8 +43,8 @@ const LED = {
 type SharedPlace = NonNullable<Config['store']>;
 
 /**
- * The store of this process. `isRefused`: its database has failed to take a request, and is asked again. `drainMs`: set
- * where another process delivers what this one leaves at its end.
+ * The store of this process. `isRefused`: its database has failed to take a request, and is asked again. `drainMs`: the
+ * longest delivery at the end, in milliseconds; set where another process delivers the rest.
  */
 export type OpenedStore = Led<FloorStore> & { readonly isRefused: () => boolean; readonly drainMs?: number };
 
@@ -193,7 +193,7 @@ function filesIn(dataDir: string): readonly string[] {
   return isRefused(dataDir) ? [] : readdirSync(dataDir).map((name) => join(dataDir, name));
 }
 
-/** Whether permissions forbid this process to read and write. False on a read-only file system. */
+/** Whether permissions forbid this process to read or to write. False on a read-only file system. */
 function isRefused(path: string): boolean {
   try {
     accessSync(path, constants.R_OK | constants.W_OK);

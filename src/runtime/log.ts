@@ -132,7 +132,7 @@ export function textCleaner({ config, secrets }: CleanerParts): (text: string) =
 
 type CleanerParts = { readonly config: Pick<Config, 'secrets'>; readonly secrets?: () => readonly string[] };
 
-/** Makes the redactor anew when the list of secrets changes. */
+/** Returns a redactor that is made anew when `secrets` returns another array. */
 function currentRedactor(
   secrets: () => readonly string[],
   make: (secrets: readonly string[]) => (text: string) => string,
@@ -277,7 +277,7 @@ const SHOWN = '[secret]';
 /** Shorter values are not redacted, because they would match plain words. */
 const SHORTEST = 6;
 
-/** Start of a word: not after a letter, unless that ends a JSON escape ("\n"). */
+/** Start of a word: not after a letter, digit, `_` or `-`, unless a letter there ends a JSON escape ("\n"). */
 const START = String.raw`(?<=^|[^\w-]|\\[bfnrt])`;
 
 /**

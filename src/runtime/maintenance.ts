@@ -103,7 +103,7 @@ async function done(order: MaintenanceOrder, parts: MaintenanceParts): Promise<s
   }
 }
 
-/** Counts of pruned entries; in a dry run, of entries to prune. `reviews`: reviews with stored work in repositories. */
+/** Counts of pruned entries; in a dry run, of entries to prune. `reviews`: reviews whose stored work is pruned. */
 type AllPruned = Pruned & { readonly reviews: number };
 
 /** Prunes the database, and then the work of reviews. `failed`: told why the work in a repository was not pruned. */

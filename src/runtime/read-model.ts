@@ -308,7 +308,10 @@ export function concerns(adapter: ChatAdapter, channel: ChannelId): boolean {
   return adapter.capabilities.oversees === true || isOwn(adapter, channel);
 }
 
-/** Shows adapters each channel that changed, once for each commit. */
+/**
+ * Shows adapters each channel that changed. Of several changes of a channel in one task of the event loop, shows only
+ * the last.
+ */
 export function createShowing(
   adapters: readonly ChatAdapter[],
   { committed }: Pick<ReadModel, 'committed'>,
@@ -329,7 +332,7 @@ export function createShowing(
   };
 }
 
-/** What an adapter may read. */
+/** The queries of one adapter. They tell nothing of channels that do not concern the adapter. */
 export function queriesFor(adapter: ChatAdapter, all: FloorQueries): FloorQueries {
   const own = foundOnce((places: readonly Place[]) => places.filter(({ id }) => concerns(adapter, id)));
   return {

@@ -120,7 +120,7 @@ export class CrewHost {
 
   /**
    * Returns the promise that an agent's prompt waits for; `null` for none. A turn can continue before the crews are
-   * open. Then its worker's prompt waits until they are open, and until the locks of an ended git are removed.
+   * open: its worker's prompt then waits until they are. The prompt also waits for `beforePrompt` of the worker's crew.
    */
   beforePrompt(agent: string): Promise<void> | null {
     if (this.#unopened !== null && this.#isOfCrew(agent))
@@ -158,8 +158,8 @@ export class CrewHost {
   }
 
   /**
-   * Returns the workers of a crew that ask people or are stuck. `channel`: of the crew, or a ticket's thread. `null`:
-   * no crew works there.
+   * Returns the workers of a crew that ask people or are stuck; empty when the crew is not open. `channel`: of the
+   * crew, or a ticket's thread. `null`: no crew works there.
    */
   asks(channel: string): readonly CrewAsk[] | null {
     const runner = this.#at(channel);
@@ -171,7 +171,7 @@ export class CrewHost {
 
   /**
    * The crew of a channel or of a ticket's thread, also of a finished ticket, as people see it; `null` for none, or
-   * when it is not open. `most`: tickets of each state; 0: no log either.
+   * when it is not open. `most`: the most tickets of each state; 0: also no log.
    */
   shown(channel: string, most: number): CrewView | null {
     const runner = this.#at(channel) ?? this.#pastAt(channel);
@@ -535,7 +535,7 @@ function minutesOf(time: string): number {
   return hours * 60 + minutes;
 }
 
-/** Only the reviewer's PASS completes the review of a ticket. */
+/** The settings of a ticket's review. The worker's DONE alone does not complete the review. */
 function reviewSettings(maxIterations: number, waitMs: number): ReviewSettings {
   const signals = CREW_SIGNALS;
   return { maxIterations, until: 'review', onFail: 'stop', signals, patience: 2, waitMs, session: 'fresh' };

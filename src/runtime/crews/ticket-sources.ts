@@ -87,7 +87,10 @@ const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {
 const LONGEST_MS = 30_000;
 const MOST_OUTPUT = 16_777_216;
 
-/** Runs the program of tickets in the repository, without a shell and without secrets of Conch. */
+/**
+ * Runs the program of tickets in the repository, without a shell and without secrets of Conch. Resolves with its
+ * output. Rejects when it is missing, fails, takes longer than `limitMs` or writes more than `MOST_OUTPUT`.
+ */
 export function askProgram(
   command: string,
   args: readonly string[],
@@ -113,7 +116,10 @@ export function askProgram(
   });
 }
 
-/** What messages are read from. `link`: a link to a message; `null` where its platform has none. */
+/**
+ * The store and the functions with which messages are read. `link`: a link to a message; `null` where its platform has
+ * none.
+ */
 type MessagePorts = {
   readonly store: Pick<FloorStore, 'message' | 'lastLines'>;
   readonly clean: (text: string) => string;
@@ -123,7 +129,9 @@ type MessagePorts = {
 /** The most lines of a thread that are read. */
 const LINES_READ = 200;
 
-/** Returns a message with its thread, for a ticket. Returns why no ticket can be made of it, in words. */
+/**
+ * Returns a message with the newest lines of its thread, for a ticket; or, as words, why no ticket can be made of it.
+ */
 export function messageAt(id: string, { store, clean, link }: MessagePorts): QuotedMessage | string {
   const found = store.message(id);
   if (found === null)

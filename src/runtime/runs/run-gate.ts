@@ -41,8 +41,8 @@ type RunGatePorts = {
 };
 
 /**
- * Makes gates between agents and their tools. Each call belongs to the run of its turn, and is recorded before it
- * starts and after it ends.
+ * Makes gates between agents and their tools. Each call belongs to the run of its turn. A call that asks the gate is
+ * recorded before it starts and after it ends; a call that an agent ran by itself, after it ends.
  */
 export function createRunGates(ports: RunGatePorts): (seat: RunSeat, epoch: number) => ToolGate {
   const watchers = new Map<string, Set<Watcher>>();
@@ -71,14 +71,14 @@ class RunGate implements ToolGate {
   readonly #epoch: number;
   readonly #session: string;
   readonly #queue = new KeyedQueue<'call'>();
-  /** Calls that wait for a decision about an earlier call. */
+  /** Calls that wait until the calls before them are decided and the run goes on. */
   readonly #waiting = new Set<Waiting>();
   /** Calls that may run: the agent's id of each, with its id in the run. */
   readonly #open = new Map<string, string>();
   #calls = 0;
   /** Ids of the calls that this generation requested. */
   readonly #asked = new Set<string>();
-  /** The text of the model's last answer. */
+  /** The text of the model's last answer; always '' for coding agents. */
   #said = '';
   /** Aborted when the generation is over. */
   readonly #over = new AbortController();
@@ -217,7 +217,7 @@ class RunGate implements ToolGate {
     return [{ type: 'KEEP', session: this.#session, said, calls }];
   }
 
-  /** Calls that an earlier generation of the turn requested and that have not started. */
+  /** Calls for Conch to run that an earlier generation of the turn requested and that have not started. */
   get #leftCalls(): readonly OpenCall[] {
     const calls = this.#state?.run?.calls ?? [];
     return calls.filter(({ id, source, status }) => source === 'conch' && status === 'pending' && !this.#asked.has(id));
@@ -330,7 +330,7 @@ class RunGate implements ToolGate {
     });
   }
 
-  /** Continues a call that was requested before a restart. A decision made since counts. */
+  /** Continues a call that an earlier generation requested, such as before a restart. A decision made since counts. */
   async #goOn(call: GatedCall, asked: AskedCall): Promise<GateVerdict> {
     const isCleared = this.#state?.run?.calls.some(({ id, cleared }) => id === asked.id && cleared) === true;
     if (isCleared) asked.outcome.hear([{ type: 'callCleared', call: asked.id }]);
@@ -375,7 +375,7 @@ class RunGate implements ToolGate {
   }
 }
 
-/** `id`: the call's id in the run; `null` until it is recorded. */
+/** A call that asks the gate. `id`: the call's id in the run; `null` until it is recorded. */
 type Waiting = { readonly call: GatedCall; readonly stopped: AbortSignal; id: string | null };
 
 type AskedCall = {

@@ -62,7 +62,10 @@ type RunsPorts = {
 type Asked = Parameters<EventSource>[0];
 type Sink = Parameters<EventSource>[1];
 
-/** The runs of all seats. The first answer of a turn that calls a tool, besides floor tools, begins a run. */
+/**
+ * The runs of all seats. A turn's run begins with its first call of a tool that is no floor tool, or at the agent's own
+ * step limit.
+ */
 export class Runs {
   readonly store: RunStore;
   readonly people: KnownPeople;
@@ -135,7 +138,7 @@ export class Runs {
     this.gateFor = this.#gates(failed);
   }
 
-  /** Continues the background runs that were open when the program ended. */
+  /** Continues the background runs that were open when the program ended. A failed run waits for a retry by people. */
   begin(agents: Pick<Supervisor, 'aside' | 'backend'>): Promise<void> {
     this.#agents = agents;
     return this.#asides.begin();
@@ -234,9 +237,7 @@ export class Runs {
     };
   }
 
-  /**
-   * Why the work may not be changed in the turn of a seat: it reviews, or speaks for another ticket. `null`: it may.
-   */
+  /** Why an agent may not change the work in its turn: it reviews, or speaks for another ticket. `null`: it may. */
   #readOnly({ channel, agent, aside }: RunSeat): ReadOnly | null {
     const floor = this.#ports.manager.floor(channel);
     if (aside === true || floor?.task === undefined || floor.task.primary === agent) return null;
@@ -348,7 +349,9 @@ export const NAMES = 'names';
 /** Number of channels whose last conversation lines are cached. */
 const CHANNELS = 100;
 
-/** Number of newest facts or conversation lines that are searched for requesters, decisions and authors. */
+/**
+ * Number of newest conversation lines that are searched for authors, and of newest facts searched for a closed request.
+ */
 const LOOKED_AT = 1_000;
 
 function closedQuestion(

@@ -54,7 +54,10 @@ export type CallJudgement = {
   readonly offers: readonly AlwaysOffer[];
   /** Why the call needs approval even if a rule allows it; `null` for no reason. */
   readonly caution: string | null;
-  /** Labels of the text that the agent reads by the call or has read before, with their sources. */
+  /**
+   * The labels that the call brings to the session: of the text that the agent reads by the call, with their sources.
+   * `untrusted` also when the session had read untrusted text before.
+   */
   readonly brings: { readonly untrusted?: string; readonly private?: string };
 };
 
@@ -186,7 +189,7 @@ export function recordedCall(
   const { id: agentCall, tool, input, repeatable, definition, accounts, program } = call;
   const source = accounts === undefined ? ('conch' as const) : ('agent' as const);
   const more = { ...(definition === null ? {} : { definition }), ...defined({ program }) };
-  // A call that could send data out, with untrusted text in the session, is decided alone.
+  // A call that could send private data out, with untrusted text in the session, is decided alone.
   const alone = about?.danger === true ? ({ alone: true } as const) : {};
   const why = verdict === 'deny' ? defined({ why: denied }) : {};
   const asked = { id, agentCall, tool, input: redactedInput(input, clean), digest: digestOf(call) };
@@ -258,7 +261,10 @@ function cautionsAbout(
   return { caution: reasons.length === 0 ? null : reasons.join('; '), isDanger };
 }
 
-/** Why a call that may reach Conch's page needs approval: whoever opens that page is an operator. */
+/**
+ * Why a call that may reach Conch's page needs approval: whoever opens that page is an operator. `null` for other
+ * calls, and without a page.
+ */
 export function pageCaution(
   { input, detail }: { readonly input: unknown; readonly detail: string },
   { adapters: { console: page } }: Pick<Config, 'adapters'>,

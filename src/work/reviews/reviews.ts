@@ -18,7 +18,10 @@ type ReviewsPorts = Omit<StoredReviews, 'states'> & {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly view: (channel: string) => FloorView | null;
-  /** Returns an agent's working folder; `null` for an unknown agent, one without tools, or one on another machine. */
+  /**
+   * Returns an agent's working folder; `null` for an unknown agent, one whose texts are its work, or one on another
+   * machine.
+   */
   readonly folderOf: (agent: string) => string | null;
   /** Why an agent's session in a channel could not be opened; `null` when that is not known. */
   readonly lastCause: (channel: string, agent: string) => string | null;

@@ -21,7 +21,10 @@ export class AgUiStream {
   #text: string | null = null;
   #texts = 0;
 
-  /** Returns the present state. For a new reader (`isNew`), a run that is in progress begins first. */
+  /**
+   * Returns the present state as an event. A new reader (`isNew`) of an open run also gets the start of the run before
+   * it, and the start of the open step after it.
+   */
   snapshot(
     now: { readonly at: number; readonly channel: string; readonly payload: object },
     isNew: boolean,
@@ -38,7 +41,7 @@ export class AgUiStream {
    * that this object follows the runs from their beginning.
    */
   tell({ message, state }: FeedItem): readonly AgUiEvent[] {
-    // Calls that an agent reports while its run is paused belong to no run of the protocol.
+    // Calls that an agent reports while its run is paused, failed or over belong to no run of the protocol.
     const isLate = message.type === 'tool:result' || (message.type === 'tool:start' && state.status !== 'running');
     if (!this.#isOpen && isLate) return [];
     const events = [...this.#closeText(message), ...this.#goOn(message, state), ...this.#events(message, state)];
@@ -68,7 +71,7 @@ export class AgUiStream {
     this.#run = { id: run, times: this.#run?.id === run ? this.#run.times + 1 : 1 };
     this.#isOpen = true;
     this.#isInterrupted = false;
-    // The end that a second pause has set.
+    // Drops the end that a second pause has set.
     this.#last = null;
     return [{ type: 'RUN_STARTED', threadId: channel, runId: this.#runId }];
   }
@@ -100,7 +103,7 @@ export class AgUiStream {
         return this.#called(message.callId, message.tool, JSON.stringify(message.input));
       case 'tool:result': {
         const { callId, tool, output } = message;
-        // A refused call never began, so it begins and ends here.
+        // A refused call never began: its start is sent now, before its result.
         const begun = this.#calls.has(callId) ? [] : this.#called(callId, tool, '{}');
         this.#calls.delete(callId);
         const result = { type: 'TOOL_CALL_RESULT', messageId: `${callId} result`, toolCallId: callId };
@@ -112,7 +115,10 @@ export class AgUiStream {
     }
   }
 
-  /** Returns a state change, then the event that ends the run: in the protocol, nothing follows the end. */
+  /**
+   * Returns a state change; at the end of a run also the end of its step, and then the event that ends the run. Returns
+   * nothing while no run is open, because in the protocol nothing follows the end.
+   */
   #updated(payload: { readonly status: RunState['status'] }, run: object): readonly AgUiEvent[] {
     if (!this.#isOpen) return [];
     const delta = Object.entries(payload).map(([key, value]) => ({ op: 'add', path: `/${key}`, value }));

@@ -27,11 +27,14 @@ export type AsideTask = {
   readonly model?: string;
   /** Rules of the only tools that the run may use; `null`: all allowed tools. */
   readonly tools: readonly string[] | null;
-  /** Time without a sign of work until the agent counts as lost, in milliseconds. */
+  /** Time without a `worked` report until the agent counts as lost, in milliseconds. */
   readonly timeoutMs: number;
 };
 
-/** Reports of the worker: each sign of work, its end with the whole text, or its loss. No reports come after `stop`. */
+/**
+ * Reports of a worker. `worked`: the agent is at work. `done`: it ended, with its whole text. `lost`: it failed. No
+ * reports come after `stop`.
+ */
 export type AsideReports = {
   worked(sign: Pick<CommandOf<'work'>, 'open' | 'limitMs'>): void;
   done(text: string): void;
@@ -49,7 +52,7 @@ type AsideRunsPorts = {
   readonly timers: Timers;
   /** Opens a session for the work; `null` when the agent does not exist. */
   readonly open: (task: AsideTask, reports: AsideReports) => AsideWorker | null;
-  /** Time without a sign of work until an agent counts as lost, as in its turns, in milliseconds. */
+  /** Time without a `worked` report until an agent counts as lost, in milliseconds; the same as in its turns. */
   readonly timeoutMs: (seat: RunSeat) => number;
   /** Announces the state of a background run in its channel. */
   readonly tell: (seat: RunSeat, run: number, what: string) => void;
@@ -69,8 +72,8 @@ type AtWork = {
 };
 
 /**
- * Carries out background runs. Each continues until it is over, also after a restart. The resumed agent is told what it
- * did. Calls that ran at the restart get an unknown outcome, and Conch never repeats them.
+ * Carries out background runs. Each continues until it is over, also after a restart. The resumed agent's prompt lists
+ * its calls so far. Calls that ran at the restart get an unknown outcome, and Conch never repeats them.
  */
 export class AsideRuns {
   readonly #ports: AsideRunsPorts;
@@ -86,7 +89,7 @@ export class AsideRuns {
     ports.runs.onChange(({ key, facts, state }) => this.#changed(key, facts, state));
   }
 
-  /** Continues the background runs that were open when the program ended. */
+  /** Continues the background runs that were open when the program ended. A failed run waits for a retry by people. */
   async begin(): Promise<void> {
     this.#running = true;
     for (const key of this.#ports.runs.awake().filter(isAside)) await this.#recover(key);
@@ -134,7 +137,7 @@ export class AsideRuns {
     if (status !== 'running' && status !== 'starting') return;
     if (at === undefined) this.#work(key);
     else if (at.finished !== null) this.#done(key, at.finished);
-    // The time without a sign of work begins anew.
+    // Restarts the time without a `worked` report.
     else if (at.openWork === 0 && at.deadlineAt !== null) this.#worked(key, { open: 0 });
   }
 
@@ -173,7 +176,9 @@ export class AsideRuns {
     else opened.stop().catch(this.#ports.failed);
   }
 
-  /** Records a sign of work, as for the holder of a floor. */
+  /**
+   * Records a `worked` report. Sets the deadline of the next one by the rule for the holder of a floor (`quietUntil`).
+   */
   #worked(key: string, sign: Parameters<AsideReports['worked']>[0]): void {
     const worker = this.#atWork.get(key);
     if (worker === undefined) return;
@@ -184,7 +189,10 @@ export class AsideRuns {
     this.#alarm.noLaterThan(worker.deadlineAt);
   }
 
-  /** Ends workers without a sign of work in time. Agents of paused runs are not ended. */
+  /**
+   * Ends each worker without a `worked` report by its deadline, as lost. Workers that are done, or whose run is paused,
+   * go on.
+   */
   #loseSilent(now: Instant): void {
     const total = stoodStillMs(this.#ports.clock);
     for (const [key, { deadlineAt: quietAt, finished, stoodStillMs: before }] of this.#atWork) {
@@ -218,7 +226,7 @@ export class AsideRuns {
       .catch(this.#ports.failed);
   }
 
-  /** Announces the text of a run that ended without a report. Announces nothing for an empty text. */
+  /** Announces that the text of a run that ended without a report is lost. Announces nothing for an empty text. */
   #tellLost(key: string, written: string): void {
     const lost = lostWords(written);
     const state = this.#ports.runs.state(key);
@@ -235,7 +243,10 @@ export class AsideRuns {
     return written;
   }
 
-  /** Returns the person and the prompt of a run. After the first step, the prompt lists calls and decisions so far. */
+  /**
+   * Returns the person and the prompt of a run. After the first step, the prompt also lists the last 30 calls, and
+   * people's decisions that were not used yet.
+   */
   #told(key: string, { turn, grants }: Run): Pick<AsideTask, 'by' | 'prompt'> {
     const entries: { seq: number; at: Instant; fact: RunFact }[] = [];
     for (const entry of this.#ports.runs.newest(key)) {
@@ -305,7 +316,7 @@ function grantWords(
   return decidedWords({ title, choice: choice === 'allow' ? 'allow' : 'reject', ...why });
 }
 
-/** Returns the words of the person who retried a run; empty for other facts. */
+/** Returns the words of the person who resumed a run, such as by a retry; empty for other facts, and without words. */
 function retriedIn(fact: RunFact): readonly string[] {
   if (fact.type !== 'resumed' || fact.feedback === null) return [];
   return [retriedWords({ name: fact.told?.name ?? fact.by ?? 'somebody', words: fact.feedback })];

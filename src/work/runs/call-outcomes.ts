@@ -3,9 +3,9 @@ import { ERASED_TEXT } from '../../engine/reading.ts';
 import type { RunFact } from './run-events.ts';
 
 /**
- * Returns the steps and call outcomes that the newest generation of a run stored, from the facts of the journal, newest
- * first. Call outcomes have the ids that the agent gave. `null` when no step was stored, when the last step was not
- * stored, or when a step was erased.
+ * Returns the steps that a run stored since its start, or since its turn last waited for an answer, oldest first; and
+ * the outcomes of their calls, by the ids that the agent gave. `newest`: the facts of the journal, newest first. `null`
+ * when no step was stored, when the last step was not stored, or when a step was erased.
  */
 export function unfinishedSteps(newest: Iterable<Pick<StoredFact<RunFact>, 'fact'>>): UnfinishedSteps | null {
   const facts: RunFact[] = [];
@@ -66,12 +66,12 @@ function resultOf(
 const CUT_SHORT =
   'The call was cut short by a restart: nobody knows what it did, and it may have done all of it. Conch does not repeat it.';
 
-/** Follows the facts of a run. `next` resolves each time the call is cleared, and when the call ends. */
+/** Follows one call in the facts of its run. `next` resolves each time the call is cleared, and when the call ends. */
 export class AskedOutcome {
   readonly #call: string;
   readonly #heard: ('cleared' | Ended)[] = [];
   #wake: (() => void) | null = null;
-  /** The last decision that was heard, with the person's words. */
+  /** The last decision in the facts since this object was made, with the person's words. */
   said: Decided = { by: null, reason: null };
 
   constructor(call: string) {

@@ -13,7 +13,7 @@ import { lastNumber } from './run.ts';
 import type { Run, RunState } from './run.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** The seat of a key's runs: of the agent's turns, or (`aside`) of its background runs. */
+/** An agent in a channel, for the runs of its turns or, with `aside`, for its background runs. */
 export type RunSeat = { readonly channel: ChannelId; readonly agent: AgentId; readonly aside?: true };
 
 /** The key of a seat's runs. */
@@ -21,7 +21,7 @@ export function runKeyOf({ channel, ...seat }: RunSeat): string {
   return `${channel} ${runName(seat)}`;
 }
 
-/** The name of a seat's runs in commands: of background runs with a "+". */
+/** The name of a seat's runs in commands: the agent's id, with a "+" for background runs. */
 export function runName({ agent, aside }: Omit<RunSeat, 'channel'>): string {
   return `${agent}${aside === true ? ASIDE : ''}`;
 }
@@ -42,8 +42,9 @@ export function seatOfRuns(key: string): RunSeat {
 }
 
 /**
- * Facts of a floor that cause commands in runs, in the same transaction. The run of a turn begins with the turn's first
- * tool. The session of such a run is the turn's epoch, so commands of an older generation are refused.
+ * Facts of a floor that cause commands in runs, in the same transaction. The run of a turn begins with the first call
+ * of a tool that is no floor tool, or at the agent's own step limit. The session of such a run is the turn's epoch, so
+ * commands of an older generation are refused.
  */
 export const RUN_CAUSES = {
   /** Types of the facts that may cause commands. */

@@ -28,7 +28,7 @@ type AuditPorts = {
   readonly nameOf: (id: AgentId) => string;
 };
 
-/** Reads the tool calls of all seats from their journals. */
+/** Reads the tool calls, open requests and always-allow rules of all seats. */
 export function createAudit({ runs, view, nameOf }: AuditPorts): AuditSource {
   const standing = new Map<string, AuditStanding>();
   const standingOf = (key: string): AuditStanding => {
@@ -135,7 +135,10 @@ function callsWith(key: string, ids: ReadonlySet<string>, newest: Iterable<Entry
   return [...found.values()];
 }
 
-/** A call, or `null` while its run is being read. No later call than `at` follows. */
+/**
+ * `row`: a call; `null` while its run is being read. No later call than `at` follows. `read`: entries of the journal
+ * read since the step before.
+ */
 type Step = { readonly at: Instant; readonly row: ToolCallRow | null; readonly read: number };
 
 /**
@@ -164,7 +167,7 @@ function* stepsOf(run: readonly Entry[], read: number): Generator<Step, void> {
     yield { at: row.askedAt, row, read: index === 0 ? read : 0 };
 }
 
-/** Number of journal entries read between two yields. */
+/** The most journal entries that are read between two yields. */
 const STRETCH = 200;
 
 /** Number of newest entries of a journal in which uses of a rule are counted. */

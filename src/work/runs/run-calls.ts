@@ -35,7 +35,7 @@ export class RunDecision {
   }
 }
 
-/** Requests calls in a step. A waiting call may be requested while people decide about another. */
+/** Requests calls in a step. While the run is paused, only waiting calls may be requested. */
 export function requestCalls(decision: RunDecision, command: Of<'REQUEST'>): RunRefusal | null {
   const { status } = decision.state;
   const { calls } = command;
@@ -124,7 +124,8 @@ function claim(decision: RunDecision, call: string, brings: NonNullable<Of<'CLAI
 
 /**
  * Marks the seat's session as having read text with this label, whatever the call's outcome: the agent may have read
- * it. Only the first time counts. Returns whether the mark is new.
+ * it. `from`: the source of the text; `undefined`: there was none. Only the first mark of a label counts. Returns
+ * whether the mark is new.
  */
 export function markSession(decision: RunDecision, label: (typeof LABELS)[number], from: string | undefined): boolean {
   const { taint, secret } = decision.state;
@@ -236,7 +237,7 @@ export function standStill(decision: RunDecision): void {
   decision.record({ type: 'paused', reason, context, until: null, approval, muted: true });
 }
 
-/** Whether the run is paused until a person continues it. */
+/** Whether the run is paused at its step limit, or for a confirmation, until a person continues it. */
 export function isForPeople({ type, pause }: Run): boolean {
   return type !== 'task' && (pause?.reason === 'turn_limit' || pause?.reason === 'confirmation');
 }
@@ -249,7 +250,7 @@ export function goOnAfterPause(decision: RunDecision, isMuted = false): void {
   else failRun(decision, lastError);
 }
 
-/** Adds a call. A denied call is answered at once, and the run continues. */
+/** Adds a requested call. Ends a denied call at once; the run continues. */
 export function takeCall(decision: RunDecision, call: RequestedCall): void {
   const { taint } = decision.state;
   decision.record({ type: 'callRequested', call, ...(taint === undefined ? {} : { taint: taint.from }) });
@@ -266,7 +267,10 @@ export function dropCalls(decision: RunDecision, code: string): void {
   }
 }
 
-/** Drops the calls of a lost agent. A request about one of them stays open for the next equal call. */
+/**
+ * Ends calls of a lost agent. Goes on with calls that Conch runs and, in a turn, with calls that Conch has yet to run.
+ * An open request about an ended call stays open for the next equal call.
+ */
 export function forgetAgent(decision: RunDecision): void {
   const approval = decision.run.pause?.approval ?? null;
   const { type, calls } = decision.run;
@@ -303,7 +307,7 @@ function approvalOf({ approval }: OpenCall): Pick<OpenCall, 'approval'> {
   return defined({ approval });
 }
 
-/** Pauses the run until people decide, or until the deadline (row 6, and the end of row 5, of the table). */
+/** Pauses the run, with the deadline for people's decision (row 6, and the end of row 5, of the table). */
 export function pauseRun(decision: RunDecision, reason: Of<'PAUSE'>['reason'], context: string | null): void {
   decision.record({ type: 'paused', reason, context, until: untilOf(decision), approval: null });
 }
@@ -322,7 +326,10 @@ function untilOf({ at, run: { waitMs } }: RunDecision): Instant | null {
 /** Code by which a result reports that the outcome of its call is unknown. */
 const UNKNOWN = 'UNKNOWN';
 
-/** Code of a call that was withdrawn, or that ended with its agent or its run. The agent gets no refusal. */
+/**
+ * Code of a call that was withdrawn, or that ended because its agent was lost, its run failed, or a new run began. The
+ * agent gets no refusal.
+ */
 export const LOST = 'LOST';
 
 /** Number of equal calls in a row after which people are asked. */

@@ -30,7 +30,7 @@ export type RunCommandPorts = {
   readonly clock: Clock;
   /** The name of an agent or person; the id when no name is known. */
   readonly nameOf: (id: string) => string;
-  /** How a request was closed; `null` when it is not in the newest facts. */
+  /** How a request was closed; `null` when none of the newest facts closed it. */
   readonly closed: (
     channel: ChannelId,
     named: { readonly question: number } | { readonly key: string },
@@ -114,7 +114,7 @@ type Doing = (agent: AgentId, request: Request, ports: RunCommandPorts) => Answe
 const DO: Readonly<Record<Verb, Doing>> = {
   revoke: async (agent, request, ports) => {
     const { words = '' } = request.values;
-    // A button names its rule by key, because numbers change.
+    // A button names its rule by the end of the rule's id, because list numbers change.
     const key = keyNamed(agent, request);
     const { remembered = [] } = ports.runs.state(key) ?? {};
     const stored = remembered.find(({ id }, index) => words === `${index + 1}` || `${key}${words}` === id);
@@ -315,7 +315,10 @@ function holderOf({ floors }: RunCommandPorts, channel: ChannelId): AgentId | nu
   return floors.view(channel)?.holder?.agent ?? floors.turns(channel, 1).at(-1)?.agent ?? null;
 }
 
-/** Returns the last tool calls of an agent in a channel; for `null`, those of all agents of the channel. */
+/**
+ * Returns the last tool calls of the agent's turns or of its background runs, by `keyFor`; for `null`, of all agents of
+ * the channel.
+ */
 function logText(agent: AgentId | null, request: Request, ports: RunCommandPorts): string {
   const { clock, nameOf, runs } = ports;
   const ofChannel = (key: string): boolean => seatOfRuns(key).channel === request.channel;

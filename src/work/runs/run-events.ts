@@ -25,8 +25,8 @@ const requestedCallSchema = z.strictObject({
   ...openCallSchema.omit({ status: true, cleared: true, approved: true, approval: true, verdict: true }).shape,
   verdict: z.enum(['allow', 'ask', 'deny']),
   /**
-   * Text of the rule behind the verdict. `null`: the default decided, or a limit such as a review. `unasked`: the agent
-   * ran the call without asking.
+   * Text of the rule behind the verdict. `null`: the default decided, or a limit such as a review; or the agent is no
+   * longer configured. `unasked`: the agent ran the call without asking.
    */
   rule: text.nullable(),
   /** Why the call is denied, for people. */
@@ -65,7 +65,7 @@ const settled = {
 /** Name of the person who continues a run. `completes`: the run ends at once with its results so far. */
 const resumedBy = z.strictObject({ name: text, completes: z.literal(true).exactOptional() }).exactOptional();
 
-/** Commands of a run: the specification's seven events, and those about calls, approvals, lost agents and restarts. */
+/** Commands of a run: the specification's seven events, and our own, such as those about calls and approvals. */
 const COMMANDS = {
   START: {
     cause,
@@ -84,7 +84,7 @@ const COMMANDS = {
     cause,
     by,
     feedback: words,
-    /** Number of steps to add at the limit. Absent: as many as the limit was. */
+    /** Number of steps to add at the limit. Absent: as many as the run could take at its start. */
     more: z.int().exactOptional(),
     told: resumedBy,
   },
@@ -103,9 +103,9 @@ const COMMANDS = {
     /** Set: aborts only a run in this state. A failed run stays failed. */
     while: z.enum(['paused', 'running']).exactOptional(),
   },
-  /** Requests calls in a step: the first call, and calls that wait for its decision. */
+  /** Requests calls in a step. A call with `waits` waits behind another call. */
   REQUEST: { cause, session, calls: z.array(requestedCallSchema) },
-  /** Claims a call right before it starts, under the rules in force. A call is claimed once, or not started. */
+  /** Claims a call right before it starts, under the rules in force. A call is claimed at most once. */
   CLAIM: { cause, call: id, digest: text, verdict: z.enum(['allow', 'ask', 'deny']), brings: brings.exactOptional() },
   SETTLE: { cause, ...settled, code: text.nullable() },
   /** Reports a call that an agent ran without asking. The run may be paused or over. */
@@ -194,8 +194,8 @@ export const RUN_FACTS = {
     reason: text.nullable(),
     always: text.nullable(),
     /**
-     * Set for a call that was lost with its session, and for one of several equal calls. The decision counts for equal
-     * calls until this instant. `null`: until the run ends.
+     * Set for a call that was lost with its session; and for one of several equal calls, if the decision adds no
+     * always-allow rule. The decision counts for equal calls until this instant. `null`: until the run ends.
      */
     until: z.number().nullable().exactOptional(),
   },

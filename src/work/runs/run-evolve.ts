@@ -58,8 +58,8 @@ export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState
 }
 
 /**
- * Clears the labels of what the session read. Labels of text that it wrote stay. A feed folds from the start of a run,
- * without labels from before it.
+ * Clears the labels of what the session read. Labels of text that it wrote stay, as time spans in `wrote`. The labels
+ * may be missing, because a feed folds only from the start of a run.
  */
 function cleansed({ taint, secret, wrote = [], ...state }: RunState, at: Instant): RunState {
   const spans = [
@@ -71,7 +71,7 @@ function cleansed({ taint, secret, wrote = [], ...state }: RunState, at: Instant
 
 type Spans = NonNullable<RunState['wrote']>;
 
-/** Adds a time span. When there are too many, joins the two oldest of one label. */
+/** Adds a time span. When there are too many with its label, joins the two oldest of them. */
 function withSpan(wrote: Spans, span: Spans[number]): Spans {
   const alike = wrote.filter((each) => each.private === span.private);
   const [first, second] = alike;
@@ -82,7 +82,7 @@ function withSpan(wrote: Spans, span: Spans[number]): Spans {
   return [...joined, span];
 }
 
-/** Number of time spans that the state keeps of each label. */
+/** The most time spans that the state keeps of each label. */
 const KEPT_SPANS = 20;
 
 /** The run with all deadlines later by `ms` milliseconds. */
@@ -198,7 +198,7 @@ function evolveCall(
   }
 }
 
-/** Adds a requested call. A call that waited replaces its earlier request. */
+/** Adds a requested call. The new request of a call that waited replaces its earlier one. */
 function requested(state: RunState, run: Run, fact: Of<'callRequested'>): RunState {
   const { rule: _rule, why: _why, remembered: _yes, verdict, ...call } = fact.call;
   if (call.source !== 'agent') expecting(state, call.waits === true ? ['running', 'paused'] : ['running'], fact);

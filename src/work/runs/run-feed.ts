@@ -15,8 +15,8 @@ import type { RunState } from './run.ts';
 type RunToken = { readonly type: 'stream:token'; readonly text: string };
 
 /**
- * An event of a seat's runs as sent to programs. `seq` grows with the seat's journal, with gaps. A token has the `seq`
- * of the newest fact.
+ * An event of a seat's runs as sent to programs. `seq` grows with the seat's journal, with gaps. A token has the number
+ * of the newest fact's first message.
  */
 export type RunMessage = {
   readonly v: 1;
@@ -43,7 +43,7 @@ export type Opening =
       readonly before: readonly FeedItem[];
       readonly missed: readonly FeedItem[];
       readonly state: RunState;
-      /** The highest number so far. */
+      /** The highest number that a message of the journal can have so far. */
       readonly last: number;
       readonly close: () => void;
     }
@@ -103,7 +103,10 @@ export class RunFeeds {
     };
   }
 
-  /** Shows an agent's draft to readers; `null` when it was posted or dropped. */
+  /**
+   * Sends readers the text that an agent's draft adds to the last draft; or the whole draft, when it does not begin
+   * with the last one. `null`: the draft was posted or dropped.
+   */
   drafted(seat: RunSeat, draft: string | null): void {
     const key = runKeyOf(seat);
     const readings = this.#readings.get(key);

@@ -4,7 +4,7 @@ import { behind } from './run-calls.ts';
 import type { OpenCall, Run, RunApproval, RunState } from './run.ts';
 import type { RunFact } from './run-events.ts';
 
-/** Events of runs for people and programs: the specification's union. `stream:token` is not stored. */
+/** Events of runs for people and programs: the specification's union without `stream:token`, which is not stored. */
 export type RunEvent =
   | {
       readonly type: 'state:update';
@@ -124,7 +124,7 @@ export function standingOf({ status, run }: RunState): Extract<RunEvent, { type:
   return update(status, { taskId: run.task, sessionId: run.session, ...at, ...failed });
 }
 
-/** The run's present tool; `null` for none. */
+/** The first of the run's running tools; `null` for none. */
 function toolOf({ calls }: Run): string | null {
   return calls.find((call) => call.status === 'running')?.tool ?? null;
 }
@@ -168,7 +168,10 @@ export function wordsAsked({ words, tool, input }: OpenCall): NonNullable<OpenCa
   return words ?? { title: tool, detail: JSON.stringify(input, null, 1) };
 }
 
-/** Further facts about a call for people: step, folder, reason, number of requests. */
+/**
+ * Further facts about a call for people: step, folder, reason, number of requests. None for a call recorded without
+ * them.
+ */
 export function aboutOf(
   { words, verdict, digest, source }: OpenCall,
   { others }: RunApproval,

@@ -61,8 +61,8 @@ export class RunTaints {
   }
 
   /**
-   * Clears the labels of what a session read, because it ended. Labels of text that it wrote stay. `after`: the next
-   * session reads lines after the line with this number.
+   * Clears the labels of what a session read, because the session ended. Labels of text that the session wrote stay.
+   * `after`: the next session reads lines after the line with this number.
    */
   forget(seat: RunSeat, after: number): void {
     const key = runKeyOf(seat);
@@ -72,7 +72,7 @@ export class RunTaints {
     if (ended.length > 0) this.#apply(key, { type: 'CLEANSE' }, { wrote: [...wrote, ...ended] });
   }
 
-  /** Marks a session as having read text from this source. Only the first time counts. */
+  /** Marks a session as having read text from this source. Only the first mark of each label counts. */
   mark(seat: RunSeat, from: string, label: Label = 'untrusted'): void {
     const key = runKeyOf(seat);
     const known = this.#of(key);
@@ -83,8 +83,8 @@ export class RunTaints {
   }
 
   /**
-   * Called before a session reads these lines. Gives the session the labels under which agents wrote their lines.
-   * Lines up to the number given to `forget` count as read from now on.
+   * Called before a session reads these lines. Gives the session the labels under which agents wrote their lines. When
+   * a line is older than those that `forget` named, that line and all after it count as read.
    */
   read(seat: RunSeat, lines: readonly Pick<Line, 'line' | 'author' | 'at' | 'aside'>[]): void {
     const [key, { channel }] = [runKeyOf(seat), seat];

@@ -35,7 +35,10 @@ export const openCallSchema = z.strictObject({
   agentCall: text.exactOptional(),
   /** Name and version that the agent's program reports. */
   program: text.exactOptional(),
-  /** Digest of the tool, its definition and the raw input. Approvals are bound to it. */
+  /**
+   * Digest of the tool, its definition and the raw input; for a call that the agent runs, also of its text for people.
+   * Approvals are bound to it.
+   */
   digest: text,
   /** Who runs the call: Conch, or the agent itself. */
   source: z.enum(['conch', 'agent']),
@@ -168,7 +171,10 @@ const runSchema = z.strictObject({
   pause: pauseSchema.nullable(),
   /** The last failure. In a paused run: the agent is lost, and the run fails when it continues. */
   lastError: runErrorSchema.nullable(),
-  /** Instant at which a failed run is aborted if nobody decides. */
+  /**
+   * Instant at which a failed run is aborted if nobody decides; `null` when the run has not failed, or has no such
+   * limit.
+   */
   errorUntil: instant.nullable(),
   calls: z.array(openCallSchema),
   /** The digest of the last call, and how often in a row equal calls were requested; `null` for none. */
