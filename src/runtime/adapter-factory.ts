@@ -102,7 +102,7 @@ function openConsole(parts: PlatformsParts): ConsoleAdapter {
   const { config, clock, log, store, database, waiting } = parts;
   const maintenance = (order: MaintenanceOrder): Promise<Answer> => {
     const work = (): Promise<Answer> => carryOut(order, { store, clock, config: parts.current });
-    // An erasure writes the whole database anew, and nothing else happens meanwhile.
+    // An erasure rewrites the whole database and blocks this process, so it must not count as a hang.
     return order.act === 'erase' ? parts.service.withoutWatchdog(work) : work();
   };
   const platform = new Platform(store.tables, clock);

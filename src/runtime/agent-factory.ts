@@ -42,7 +42,9 @@ export type BackendsParts = {
   readonly texts?: Pick<KeptTexts, 'recall' | 'remember'>;
   /** Logins at MCP servers; absent: no logins. */
   readonly logins?: ServerLogins;
-  /** Called for every session of a local coding agent, with the release that it reports, or `null`. */
+  /**
+   * Called for every session of a local coding agent, with the release that it reports; `null` when it reports none.
+   */
   readonly opened?: (agent: AgentConfig, program: string | null) => void;
   /** Decides whether agents may start in their folders. Absent: folders with files that agents obey are refused. */
   readonly trust?: FolderTrust;
@@ -70,7 +72,7 @@ export type Backends = {
   load(config: Config): Promise<void>;
   /** Starts the server for remote agents, if there are any. Rejects when its port is not available. */
   start(): Promise<void>;
-  /** Stops all servers and processes. Call it after the sessions have ended. */
+  /** Stops the servers for agents, and the MCP servers. Call it after the sessions have ended. */
   stop(): Promise<void>;
 };
 
@@ -114,8 +116,8 @@ export function agentSpecs({ agents }: Config, backendFor: Backends['backendFor'
 }
 
 /**
- * Returns the plan of each floor, its settings and seats. `config` has the threads, too. Floors of remote agents are
- * always checked, because a remote agent may be gone.
+ * Returns the plan of each floor, its settings and seats. `config` has the threads, too. With remote agents the hash is
+ * `null`, so that each start checks all floors: a remote agent may be gone.
  */
 export function plansOf(
   { configured, config }: { readonly configured: Config; readonly config: Config },
@@ -161,7 +163,10 @@ type Kind = AgentConfig['backend']['kind'];
 type Maker = (agent: AgentConfig) => AgentBackend;
 type Of<Wanted extends Kind> = Extract<AgentConfig['backend'], { kind: Wanted }>;
 
-/** What several agents share: the server for remote agents, the pool of MCP servers, and how both are closed. */
+/**
+ * What several agents share: the server for remote agents, and the pool of MCP servers; each `null` until an agent
+ * needs it. `closing`: functions that `stop` calls.
+ */
 type Doors = { host: RemoteHost | null; serverTools: ServerTools | null; readonly closing: (() => Promise<void>)[] };
 
 function makerOf(kind: Kind, parts: SharedParts, doors: Doors): Promise<Maker> {
@@ -222,7 +227,7 @@ async function llm(parts: SharedParts, doors: Doors): Promise<Maker> {
   );
 }
 
-/** The pool of MCP servers for all agents whose tools Conch runs. No server is started by this. */
+/** The pool of MCP servers for all agents whose tools Conch runs. Starts no server. */
 async function serverToolsOf(parts: SharedParts, doors: Doors): Promise<ServerTools> {
   const { clock, timers, log, logins, inForce, agentOf, texts } = parts;
   const { McpPool } = await import('../agents/mcp/mcp-pool.ts');

@@ -274,7 +274,7 @@ export class App {
     await store.close();
   }
 
-  /** Applies a changed configuration to floors and agents. Turns in progress continue. */
+  /** Applies a changed configuration to floors, agents and crews. Turns in progress continue. */
   async reload(next: Config): Promise<void> {
     this.#configured = next;
     await this.#reconfigure();
@@ -476,8 +476,8 @@ export class App {
 type Manager = Pick<TurnManager, 'apply'>;
 
 /**
- * Marks a request, or the question about an agent's files, as shown, so that people can decide it. Its text was
- * delivered before, in the same lane. If the platform refused the text, a request is closed already.
+ * Marks a request, or the question about an agent's files, as shown, so that people can decide it. The outbox entry
+ * with its text was settled before. If the platform refused that text, a request is closed already.
  */
 export async function openToAnswers(
   manager: Manager,

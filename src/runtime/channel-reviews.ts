@@ -100,7 +100,8 @@ export class ChannelReviews extends Reviews {
   }
 
   /**
-   * Opens a review for a person's message, if the channel's order is `review`, its agents are named and it has no task.
+   * Opens a review for a person's message, if the channel's order is `review`, its configuration names both agents, and
+   * its floor has no open task.
    */
   async arrived(message: HumanMessage): Promise<void> {
     const { channel, author } = message;

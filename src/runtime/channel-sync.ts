@@ -51,8 +51,8 @@ type Contact = {
 };
 
 /**
- * Keeps floors in step with their platforms: from a lost connection until the history is read, or its gap announced,
- * nothing is granted.
+ * Keeps floors in step with their platforms: from a lost connection until the history is read, or its gap announced, no
+ * turn is granted.
  */
 export class ChannelSync {
   readonly #ports: ChannelSyncPorts;
@@ -89,7 +89,10 @@ export class ChannelSync {
     });
   }
 
-  /** Called when the connection is back. */
+  /**
+   * Called when the connection is back. Reads the channels if messages may be missed, or an earlier read did not count.
+   * Then grants continue.
+   */
   back(adapter: ChatAdapter, missed: 'nothing' | 'perhaps'): void {
     this.#ports.log.info({ adapter: adapter.name, missed }, 'connection restored');
     const contact = this.#contact(adapter);
@@ -102,7 +105,8 @@ export class ChannelSync {
   }
 
   /**
-   * Stores that a thread is read from `since` on, if that is after the first read of its channel. Else does nothing.
+   * Stores that a thread is read from `since` on, if `since` is after the position at which Conch first read the
+   * parent. Otherwise does nothing.
    */
   async mark(thread: ChannelId, parent: ChannelId, since: Position): Promise<void> {
     const known = this.#mark(parent);
@@ -110,7 +114,7 @@ export class ChannelSync {
     await this.#ports.store.keyValues.remember(MARKS, thread, JSON.stringify(since));
   }
 
-  /** Catches up one channel: a new thread, or a channel that can be read again. */
+  /** Catches up one channel: a new thread, or a channel that the configuration added. */
   async catchUp(adapter: ChatAdapter, channel: ChannelId): Promise<void> {
     const contact = this.#contact(adapter);
     const reading = this.#lift(channel, this.#readOn(adapter, channel), { contact, link: contact.link });
@@ -182,8 +186,8 @@ export class ChannelSync {
   }
 
   /**
-   * Continues grants after the read, unless contact was lost since this connection. `reading`: resolves with the reason
-   * for a gap; `null` when nothing is read.
+   * Continues grants in a channel after its read, unless the connection `link` was lost meanwhile. `reading`: resolves
+   * with the reason for a gap; `null` when nothing is read.
    */
   async #lift(channel: ChannelId, reading: Promise<string | null> | null, { contact, link }: Since): Promise<void> {
     const gap = await reading;

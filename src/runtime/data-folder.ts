@@ -43,8 +43,8 @@ const LED = {
 type SharedPlace = NonNullable<Config['store']>;
 
 /**
- * The store of this process. `isRefused`: its database has failed to take a request, and is asked again. `drainMs`: the
- * longest delivery at the end, in milliseconds; set where another process delivers the rest.
+ * The store of this process. `isRefused`: true while its database refuses a request, which is tried again. `drainMs`:
+ * the longest delivery at the end, in milliseconds; set where another process delivers the rest.
  */
 export type OpenedStore = Led<FloorStore> & { readonly isRefused: () => boolean; readonly drainMs?: number };
 

@@ -31,7 +31,7 @@ export type ReadModel = FloorQueries & {
   committed(change: Change): FloorView;
   /** The holder; `null` when the floor is free, `undefined` when there is no floor. */
   holder(channel: ChannelId): FloorView['holder'] | undefined;
-  /** The lines after one and up to another, oldest first. */
+  /** The lines with numbers above `after`, up to `upto`, oldest first. */
   linesBetween(channel: ChannelId, after: number, upto: number): readonly Line[];
   /** A person's message in its latest wording; `null` when unknown. */
   message(id: MessageId): Line | null;
@@ -97,7 +97,10 @@ export function createReadModel(
       return linesBetween(channel, Math.max(0, last - limit), last);
     },
     message: (id) => lineOf(reader.message(id)),
-    /** A floor that is not opened yet has the agents of its configuration. */
+    /**
+     * The agents that a text addresses, of those with a seat; while no agent has one, of those in the channel's
+     * configuration.
+     */
     addressed(channel, text) {
       const seated = seatsIn(channel);
       const here = seated.length === 0 ? (names.channel(channel)?.agents ?? []) : seated;
@@ -190,7 +193,7 @@ const UNKNOWN: Pick<Capabilities, 'textLimit' | 'fileAbove' | 'questionLimit'> =
   fileAbove: null,
 };
 
-/** The text limits of a channel's platform. */
+/** The text limits of a channel's platform; those of the page when the platform has no adapter. */
 export function lengthsOf(
   channel: ChannelId,
   adapters: readonly ChatAdapter[],

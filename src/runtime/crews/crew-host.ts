@@ -53,7 +53,7 @@ type CrewHostPorts = {
   readonly openThread: (channel: string, name: string, key: string) => Promise<string>;
   /** Applies the configuration anew, with the workers that have tickets now. */
   readonly reseat: () => Promise<void>;
-  /** Stores the work of an agent since `base` for a review, and shows it to reviewers. */
+  /** Stores the work of an agent since `base` for a review, and checks it out for reviewers. */
   readonly finishedWork: (review: string, agent: string, base: string) => Promise<ReviewedWork>;
   readonly restart: (agent: string) => Promise<unknown>;
   /** The tool steps of an agent's open run in a channel; `null` for none. */
@@ -110,7 +110,7 @@ export class CrewHost {
     });
   }
 
-  /** Shows the channel of a crew, and the threads of tickets with news. */
+  /** Shows the channel of a crew, and the tickets' threads of the workers that the facts name. */
   #show({ settings, workers }: Crew, facts: readonly CrewFact[]): void {
     const names = new Set(facts.flatMap((fact) => ('worker' in fact ? [fact.worker] : [])));
     const threads = workers.flatMap(({ name, ticket }) => (names.has(name) && ticket !== null ? [ticket.thread] : []));
@@ -375,8 +375,8 @@ export class CrewHost {
   }
 
   /**
-   * Whether the session of a worker began before this process seated the worker. The first answer for a session is
-   * kept, because another answer would restart the agent.
+   * Whether a worker's session is one to resume: the ticket has had a step, and the session was not replaced since. The
+   * first answer for a session is kept, because another answer would restart the agent.
    */
   #resumes(worker: Worker): boolean {
     const session = sessionOf(worker);

@@ -80,7 +80,7 @@ async function gitHubAt(
   return { owner, repo, now: () => clock.now(), ask };
 }
 
-/** The client's own warnings go nowhere: every refusal is told as an error. */
+/** Drops the client's own log lines. Refusals reach the crew as errors. */
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 /** The longest that the program of tickets may take, in milliseconds, and the most that it may write, in bytes. */

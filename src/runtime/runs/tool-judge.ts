@@ -43,7 +43,7 @@ export type CallJudgement = {
   readonly verdict: ToolVerdict['verdict'];
   /** Facts about the call for people; `null` when the agent is no longer configured. */
   readonly about: Pick<AboutCall, 'tool' | 'call' | 'folder' | 'why' | 'who' | 'danger'> | null;
-  /** Text of the rule that decided; `null` for none. */
+  /** Text of the rule behind the verdict; `null` for none. */
   readonly rule: string | null;
   /** Why the call is denied, for people; absent when it is not. */
   readonly denied?: string;
@@ -392,7 +392,8 @@ export function workPlaceOf(
   const folder = resolve('cwd' in backend && backend.cwd !== undefined ? backend.cwd : '.');
   const both = (path: string): readonly string[] => [path, realpath(path) ?? path];
   const isInside = both(dataDir).some((data) => both(folder).some((each) => `${each}/`.startsWith(`${data}/`)));
-  // All of the data folder but the part in which the agent works, also files that are made later.
+  // For an agent in a subfolder of the data folder: all its entries but the agent's own. In the data folder itself:
+  // only `DATA_FILES`. `DATA_FILES` count also before they exist.
   const isSame = both(dataDir).some((at) => both(folder).includes(at));
   const parts = [...DATA_FILES, ...(isSame ? [] : namesIn(dataDir))].map((name) => join(dataDir, name));
   const isAround = (path: string): boolean =>
@@ -403,10 +404,10 @@ export function workPlaceOf(
   return { folder, home: homedir(), realpath: (path) => realpath(path), namesIn, own };
 }
 
-/** The files of environment variables of Conch: its own, and that of its service. In the folder of its start. */
+/** The files of environment variables of Conch and of its service, in the folder in which Conch was started. */
 export const VARIABLE_FILES: readonly string[] = ['.env', 'conch.env'];
 
-/** Names in the data folder that hold tokens, logins or the database. */
+/** Names in the data folder that hold tokens, logins, records of checks or the database. */
 const DATA_FILES = ['console-token', 'agent-tokens.json', 'mcp-logins', 'agent-checks.json'].concat(
   ['conch.db', 'shared.db'].flatMap((name) => [name, `${name}-wal`, `${name}-shm`]),
 );

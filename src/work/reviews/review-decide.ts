@@ -226,7 +226,7 @@ function replaceReviewer(decision: ReviewDecision, why: string): boolean {
   if (by === undefined || by === primary || by === reviewer) return false;
   decision.record({ type: 'reviewerReplaced', reviewer: by, why });
   if (waiting?.for === 'agent') decision.record({ type: 'waitOver', by: null });
-  // Also instead of a repair: the fallback has given no review that it could repair.
+  // Asks for a review also in place of a repair: the fallback has given no review that it could repair.
   if (turn?.agent === reviewer) decision.ask(by, 'review');
   return true;
 }

@@ -20,7 +20,7 @@ export type AsideTask = {
   readonly session: number;
   /** True before the first step of the run: its session begins without the memory of an earlier run. */
   readonly isFirst: boolean;
-  /** Id of the person whose words the prompt is; `somebody` when unknown. */
+  /** Id of the person who wrote the prompt; `somebody` when unknown. */
   readonly by: string;
   readonly prompt: string;
   /** Model of the run. Absent: the agent's model. */

@@ -204,7 +204,10 @@ export const runStateSchema = z.strictObject({
   taint: z.strictObject(mark).exactOptional(),
   /** When the session first read private data, with its source; absent: it has not. */
   secret: z.strictObject(mark).exactOptional(),
-  /** Times after earlier sessions had read untrusted text or private data. Text that they then wrote has the label. */
+  /**
+   * Time spans in which earlier sessions had read untrusted text or private data. Text that they wrote in a span has
+   * its label.
+   */
   wrote: z.array(z.strictObject({ ...mark, until: instant, private: z.literal(true).exactOptional() })).exactOptional(),
   /** Ids of facts in other machines whose commands were carried out. */
   causes: z.array(text),
