@@ -116,7 +116,7 @@ export function transitionLine(fact: Extract<Fact, { readonly type: 'seatMoved' 
 
 /**
  * Returns a function that redacts a line of JSON: the given values of at least six characters, in plain, escaped,
- * URL-encoded and base64 form, and tokens of known services. The line stays JSON.
+ * URL-encoded and base64 form, long lines of keys, and tokens of known services. The line stays JSON.
  */
 export function redactor(secrets: readonly string[]): (line: string) => string {
   const redact = textRedactor(secrets);
@@ -146,7 +146,7 @@ function currentRedactor(
   };
 }
 
-/** Returns a function that redacts secrets and tokens of known services in any text. */
+/** Returns a function that redacts secrets of at least six characters, and tokens of known services, in any text. */
 function textRedactor(secrets: readonly string[]): (text: string) => string {
   const values = [...new Set(secrets)].filter((secret) => secret.length >= SHORTEST);
   const forms = [...new Set(values.flatMap(secretForms))].sort((a, b) => b.length - a.length);

@@ -132,8 +132,8 @@ export function judgeCall(
 
 /**
  * The request for a call in words for people: the whole input, with invisible characters spelled out and secrets
- * redacted. `said`: the agent's last words. No always-allow rules are offered when the input is not shown as it is. A
- * text longer than `LONGEST_DETAIL` is left out, and `unaskable` says so.
+ * redacted. `said`: the agent's last words. No always-allow rules are offered when people cannot be asked, or the input
+ * is not shown as it is. A text longer than `LONGEST_DETAIL` is left out, and `unaskable` says so.
  */
 export function callAsked(
   call: GatedCall,
@@ -295,7 +295,8 @@ function toolWords(tool: string, { parts }: ToolUse): string {
 }
 
 /**
- * The call in short: a whole command, else the tool with its first path, host or short input. Not yet redacted or cut.
+ * The call in short: a whole command, else the tool with its first path, host or short input. Empty for a question to
+ * people. Not yet redacted or cut.
  */
 function shortCall({ tool, input, answer }: GatedCall, uses: readonly ToolUse[]): Pick<AboutCall, 'call'> {
   const [use] = uses;

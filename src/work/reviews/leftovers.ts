@@ -45,9 +45,9 @@ function pathOf(id: string): string {
 
 /**
  * Deletes leftovers of ended reviews in the repositories of `folders` and in `scratch`: the folders for reviewers with
- * their registrations, and refs. The refs of a channel's last review are deleted if it ended before `keptSince`
- * (`null`: never) or was of a ticket; the refs of earlier reviews always. Nothing of other programs is deleted. Returns
- * the number of reviews whose refs are deleted. `isDryRun` only counts.
+ * their registrations in git, and refs. Deletes the refs of a channel's last review if it ended before `keptSince`
+ * (`null`: never) or was of a ticket. Always deletes the refs of earlier reviews, except those of tickets. Nothing of
+ * other programs is deleted. Returns the number of reviews whose refs are deleted. `isDryRun` only counts.
  */
 export async function sweepReviews(
   stored: StoredReviews,
@@ -81,7 +81,7 @@ export async function sweepReviews(
 
 /**
  * Returns a function that tells whether the refs or the folder of a review may be deleted. `path`: the review's part of
- * the name. False for an unknown review.
+ * the name. False for a review that it cannot find, such as an earlier review of a ticket.
  */
 function leftBehind(
   { states }: Pick<StoredReviews, 'states'>,
