@@ -27,12 +27,12 @@ export type AsideTask = {
   readonly model?: string;
   /** Rules of the only tools that the run may use; `null`: all allowed tools. */
   readonly tools: readonly string[] | null;
-  /** Time without a `worked` report until the agent counts as lost, in milliseconds. */
+  /** The longest time without a report of work, in milliseconds. After it, the agent counts as lost. */
   readonly timeoutMs: number;
 };
 
 /**
- * Reports of a worker. `worked`: the agent is at work. `done`: it ended, with its whole text. `lost`: it failed. No
+ * Reports of a worker. `worked`: a report of work. `done`: the worker ended, with its whole text. `lost`: it failed. No
  * reports come after `stop`.
  */
 export type AsideReports = {
@@ -52,7 +52,10 @@ type AsideRunsPorts = {
   readonly timers: Timers;
   /** Opens a session for the work; `null` when the agent does not exist. */
   readonly open: (task: AsideTask, reports: AsideReports) => AsideWorker | null;
-  /** Time without a `worked` report until an agent counts as lost, in milliseconds; the same as in its turns. */
+  /**
+   * The longest time without a report of work, in milliseconds, as in the agent's turns. After it, the agent counts as
+   * lost.
+   */
   readonly timeoutMs: (seat: RunSeat) => number;
   /** Announces the state of a background run in its channel. */
   readonly tell: (seat: RunSeat, run: number, what: string) => void;
@@ -137,7 +140,7 @@ export class AsideRuns {
     if (status !== 'running' && status !== 'starting') return;
     if (at === undefined) this.#work(key);
     else if (at.finished !== null) this.#done(key, at.finished);
-    // Restarts the time without a `worked` report.
+    // Restarts the time without a report of work.
     else if (at.openWork === 0 && at.deadlineAt !== null) this.#worked(key, { open: 0 });
   }
 
@@ -177,7 +180,7 @@ export class AsideRuns {
   }
 
   /**
-   * Records a `worked` report. Sets the deadline of the next one by the rule for the holder of a floor (`quietUntil`).
+   * Records a report of work. Sets the deadline of the next one by the rule for the holder of a floor (`quietUntil`).
    */
   #worked(key: string, sign: Parameters<AsideReports['worked']>[0]): void {
     const worker = this.#atWork.get(key);
@@ -190,7 +193,7 @@ export class AsideRuns {
   }
 
   /**
-   * Ends each worker without a `worked` report by its deadline, as lost. Workers that are done, or whose run is paused,
+   * Ends each worker without a report of work by its deadline, as lost. Workers that are done, or whose run is paused,
    * go on.
    */
   #loseSilent(now: Instant): void {

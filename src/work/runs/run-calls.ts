@@ -269,8 +269,8 @@ export function dropCalls(decision: RunDecision, code: string): void {
 }
 
 /**
- * Ends calls of a lost agent. Goes on with calls that Conch runs and, in a turn, with calls that Conch has yet to run.
- * An open request about an ended call stays open for the next equal call.
+ * Ends calls of a lost agent. Keeps calls that Conch runs and, in a turn, calls for Conch that have not started and do
+ * not wait behind others. An open request about an ended call stays open for the next equal call.
  */
 export function forgetAgent(decision: RunDecision): void {
   const approval = decision.run.pause?.approval ?? null;
