@@ -85,7 +85,7 @@ const QUESTION_TEXTS = {
   pause: '✋ {agent}’s run is paused ({question}): {title}',
 };
 
-/** Templates in the configuration file, by kind; `false` switches a kind off. */
+/** Templates in the configuration file, by kind; `false` switches a kind off, except `approval`. */
 export type OwnTexts = { readonly [Changed in ChangeableKind]?: string | false };
 
 /** The template of each kind of announcement; `false` for a kind that is off. Requests cannot be switched off. */

@@ -75,8 +75,8 @@ export type Config = DeepReadonly<FromFile> & {
 type Surround = Environment['settings'] & Pick<Config, 'file' | 'secrets' | 'warnings'>;
 
 /**
- * Completes a checked file: adds the demo's agents or channel where the file has none, applies the environment and the
- * channels' overrides, and freezes the result.
+ * Completes a checked file: adds the demo's agents, channel and tools where the file has none, applies the environment
+ * and the channels' overrides, and freezes the result.
  */
 export const completeConfig = (file: ConfigFile, surround: Surround): Config => {
   const { $schema: _, ...settings } = file;
@@ -100,7 +100,10 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
   return freeze(Object.defineProperty({ ...complete, secrets, warnings: unwise }, 'secrets', { enumerable: false }));
 };
 
-/** Returns the tool servers and the general rules: the demo's when the file names neither agents nor servers. */
+/**
+ * Returns the tool servers and the general rules. When the file names neither agents nor servers, the demo's server is
+ * returned, and the demo's rules unless the file has rules.
+ */
 const toolsOf = (file: ConfigFile, dataDir: string): Pick<Config, 'mcp' | 'tools'> => {
   const isDemo = file.agents === undefined && Object.keys(file.mcp).length === 0;
   const tools: ToolLists | undefined = file.tools ?? (isDemo ? DEMO_TOOLS : undefined);
@@ -124,7 +127,7 @@ export const toolRulesOf = (
     only,
   );
 
-/** Returns `members` of the channel, else of the agent, else the general one, else "ask". */
+/** Returns `tools.members` of the channel, else of the agent, else the general one, else "ask". */
 export const membersOf = (
   config: Pick<Config, 'tools' | 'agents' | 'channels'>,
   seat: { readonly agent: string; readonly channel: string },
@@ -256,7 +259,7 @@ const completeAgent = (agent: FileAgent, keys: Surround['keys']): AgentConfig =>
   return { ...agent, name, backend: withKey(backend, keys) };
 };
 
-/** Adds the key of the environment to a model that has none of its own. */
+/** Adds the key of the environment to a model of OpenAI or Anthropic that has no key in the file. */
 const withKey = (backend: FileAgent['backend'], keys: Surround['keys']): FileAgent['backend'] => {
   if (backend.kind !== 'llm' || backend.provider === 'openai-compatible') return backend;
   const apiKey = backend.apiKey ?? keys[backend.provider];

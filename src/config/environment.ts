@@ -189,7 +189,7 @@ const MIX_UPS: Readonly<Record<string, readonly { readonly is: RegExp; readonly 
 
 const PLATFORM_VARIABLES = Object.keys(MIX_UPS).filter((name) => name !== 'OPENAI_BASE_URL');
 
-/** Warns of variables whose names are typing mistakes of Conch's variables. */
+/** Warns of variables whose names are typing mistakes of Conch's variables, unless the right variable is set, too. */
 const mistyped = (env: Env): readonly string[] => {
   const names: readonly string[] = VARIABLES.map(({ name }) => name);
   return Object.keys(env).flatMap((name) => {

@@ -12,8 +12,8 @@ export type Found = {
   readonly path: readonly PropertyKey[];
   readonly message: string;
   /**
-   * `absent`: missing on this machine for now. `unwise`: allowed but probably a mistake. Without a weight
-   * Conch cannot start.
+   * `absent`: missing on this machine for now. `unwise`: allowed but probably a mistake. A problem without a weight
+   * keeps Conch from starting.
    */
   readonly weight?: 'absent' | 'unwise' | undefined;
 };

@@ -16,7 +16,7 @@ type JsonReading =
 
 /**
  * Reads JSON. Comments, and a comma after the last key or element, are allowed. A syntax error has its line and the
- * text there. A key that appears twice is a problem.
+ * text there. Nesting deeper than 64 levels is a syntax error. A key that appears twice is a problem.
  */
 export const readJson = (source: string): JsonReading => {
   const text = source.replace(/^\u{FEFF}/u, '');
@@ -106,7 +106,7 @@ class Survey {
     if (!this.lines.has(text)) this.lines.set(text, this.line);
   }
 
-  /** Keeps an error that does not name what is expected, until a later error names it, or the text ends. */
+  /** Records the first unexpected token. Throws a `SyntaxError` for the first error that names what JSON expects. */
   #failed(code: string, offset: number, at: { readonly line: number; readonly column: number }): void {
     if (this.#fault === null) {
       this.line = at.line + 1;

@@ -1,4 +1,4 @@
-/** The fields without those whose value is undefined; a field that may be undefined becomes optional. */
+/** The type of an object without its undefined fields: a field that may be undefined becomes optional. */
 type Defined<T> = { readonly [K in keyof T as undefined extends T[K] ? never : K]: T[K] } & {
   readonly [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined>;
 };
@@ -19,7 +19,10 @@ export function jsonOrNull(text: string): unknown {
   }
 }
 
-/** Parses a JSON text by a schema of zod. Returns `null` when the text does not match. */
+/**
+ * Parses a JSON text by a schema of zod. A text that is not JSON is checked as `null`. Returns `null` when the value
+ * does not match.
+ */
 export function parsedJson<T>(
   text: string,
   schema: { safeParse(value: unknown): { readonly data?: T | undefined } },

@@ -15,7 +15,7 @@ type GitObject = {
 
 /** The longest that git may take for one request, in milliseconds. */
 const LIMIT_MS = 60_000;
-/** How long git stays without a request, in milliseconds. */
+/** The process of git ends after this time without a request, in milliseconds. */
 const REST_MS = 60_000;
 /** The most bytes of one object. */
 const MOST_BYTES = 64 * 1_048_576;
@@ -24,7 +24,8 @@ const STDERR_TAIL = 4_096;
 
 /**
  * Reads refs and objects of a repository through one process, `git cat-file --batch`, which answers all requests. This
- * saves a start of git for each request. The process ends after a minute without a request, and when Conch ends.
+ * saves a start of git for each request. The process ends after a minute without a request, and when Conch ends. When
+ * git's settings or the packed refs have changed, a new process replaces it.
  */
 export class GitObjects {
   readonly #folder: string;
@@ -38,9 +39,10 @@ export class GitObjects {
   }
 
   /**
-   * Returns the present object of each name, in the order of the names; `null` for a name without an object. A name is
-   * an id, a full ref or `<commit>:<path>`. A name that ends with `^{commit}` follows tags. A name with a newline has
-   * no object, because git would read two names. Rejects when git does not answer, or for an object over 64 MiB.
+   * Returns the object that each name has now, in the order of the names; `null` for a name without an object. A name
+   * is an id, a full ref or `<commit>:<path>`. A name that ends with `^{commit}` follows tags. A name with a newline
+   * gives `null`, because git would read two names. Rejects when git fails or does not answer within 60 s, for an
+   * object over 64 MiB, and when `gitCommand` throws.
    */
   async read(names: readonly string[]): Promise<readonly (GitObject | null)[]> {
     const asked = names.filter((name) => !name.includes('\n'));
@@ -90,7 +92,7 @@ class BatchProcess {
   /** The output that belongs to no complete answer yet. */
   #chunks: Buffer[] = [];
   #bytes = 0;
-  /** How many bytes the next answer has at least. */
+  /** The output is read again when it has this many bytes. */
   #needed = 1;
   #request: { readonly count: number; readonly found: (GitObject | null)[]; end(error?: Error): void } | null = null;
 

@@ -26,11 +26,14 @@ export type GitEnd = {
   readonly limit: string | null;
 };
 
-/** The answer to the call with the same id. Only `stderr` and `isMissing` are known when git could not be started. */
+/**
+ * The answer to the call with the same id. When git could not be started, `stderr` says why, and at most `isMissing` is
+ * given, too.
+ */
 export type GitAnswer = Partial<GitEnd> & { readonly id: number };
 
 const STDERR_TAIL = 4_096;
-/** Time between SIGTERM and SIGKILL, and between the end of git and its answer at the latest, in milliseconds. */
+/** The time from SIGTERM to SIGKILL, and the longest time from the end of git to its answer, in milliseconds. */
 const GRACE_MS = 2_000;
 
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined);

@@ -27,7 +27,7 @@ type GitOptions = {
   readonly set?: Readonly<Record<string, string>>;
   /** The timeout in milliseconds. Default: 60 s. */
   readonly limitMs?: number;
-  /** The most bytes of output. Default: 64 MiB. */
+  /** The most bytes of standard output. Default: 64 MiB. */
   readonly mostOutput?: number;
   /** Returns one character for each byte of output. Default: the output is read as UTF-8. */
   readonly bytes?: true;
@@ -128,13 +128,16 @@ export async function gitCommand(
   return { args: ['-C', folder, ...safe.flatMap((one) => ['-c', one]), ...args], env };
 }
 
-/** Returns the folder of git that belongs to a worktree alone, without links in its path. Throws `GitError`. */
+/**
+ * Returns the path of a worktree's git folder, without links. A linked worktree has a git folder of its own. Throws
+ * `GitError` when there is none.
+ */
 export async function gitDirOf(folder: string, git: Git): Promise<string> {
   const [own] = gitFoldersOf(folder) ?? [];
   return own === undefined ? (await git(['rev-parse', '--absolute-git-dir'])).trimEnd() : await realpath(own);
 }
 
-/** Returns the records of an output whose records end with NUL. */
+/** Returns the records of an output whose records end with NUL. Empty records are left out. */
 export function zeroSeparated(output: string): readonly string[] {
   return output.split('\0').filter((record) => record !== '');
 }
@@ -145,7 +148,7 @@ export type GitSetting = { readonly scope: string; readonly name: string; readon
 /**
  * Returns the values of git's configuration for a folder, in the order in which git reads them; the last one of a name
  * counts. Runs git when a file of the configuration has changed, and each time when files include others or cannot be
- * compared. Returns an empty list when git cannot read one.
+ * compared. Returns an empty list when git cannot read a file. Throws the errors of `Git`.
  */
 export async function gitSettings(folder: string, environment: GitEnvironment): Promise<readonly GitSetting[]> {
   return (await settingsOf(folder, safeEnvironment(environment))).all;
@@ -171,7 +174,7 @@ function safeEnvironment(environment: GitEnvironment): Record<string, string | u
   };
 }
 
-/** What replaces a program that any configuration names. */
+/** The values that replace settings for programs, whichever configuration sets them. */
 const REPLACED: readonly (readonly [RegExp, string])[] = [
   [/^filter\..*\.(?:clean|smudge|process)$/s, ''],
   [/^filter\..*\.required$/s, 'false'],
@@ -179,7 +182,7 @@ const REPLACED: readonly (readonly [RegExp, string])[] = [
   [/^merge\..*\.driver$/s, 'git merge-file --marker-size=%L %A %O %B'],
   [/^core\.alternaterefscommand$/, 'true'],
 ];
-/** What replaces a program for remotes that the repository's own configuration names. */
+/** The values that replace settings for programs for remotes, if the repository's own configuration sets them. */
 const REPLACED_LOCAL: readonly (readonly [RegExp, string])[] = [
   [/^credential\.(?:.*\.)?helper$/s, ''],
   [/^core\.gitproxy$/, ''],
@@ -195,7 +198,7 @@ const KNOWN = new BoundedMap<string, Settings>(200);
  * could have changed for a moment while git read them.
  */
 const RACY_MS = 1_000;
-/** Bytes of a file of the configuration that are compared. Settings of larger files are read each time. */
+/** The most bytes of a configuration file that is compared. Settings of larger files are read each time. */
 const MOST_TEXT = 1_048_576;
 
 /**
@@ -246,8 +249,8 @@ function configFiles(folder: string, env: GitEnvironment): string | null {
 }
 
 /**
- * The folders of git for a worktree: its own, and the one that all worktrees share, if this is another one. `null` when
- * the folder has none.
+ * The git folders of a worktree: its own, then the folder that all worktrees share, if that is another folder. `null`
+ * when the folder has no usable `.git`.
  */
 export function gitFoldersOf(folder: string): readonly string[] | null {
   const place = join(folder, '.git');
@@ -287,7 +290,10 @@ export function isLocalSetting({ scope }: GitSetting): boolean {
   return scope === 'local' || scope === 'worktree';
 }
 
-/** Returns what switches off the programs that a configuration names. */
+/**
+ * Returns the settings and the command for ssh that switch off a configuration's programs. Throws an `Error` for a
+ * program whose setting has a name with "=".
+ */
 function programsOff(all: readonly GitSetting[]): Pick<Settings, 'off' | 'ssh'> {
   const off: string[] = [];
   const helpers: string[] = [];
@@ -330,7 +336,7 @@ function ended(args: readonly string[], env: GitEnvironment, options: GitOptions
 type Runner = { readonly child: ChildProcess; readonly waiting: Map<number, (end: Partial<GitEnd>) => void> };
 
 const PROGRAM = programBeside('git-runner', import.meta.url);
-/** How long the process that starts git stays without a command, in milliseconds. */
+/** The process that starts git ends after this time without a command, in milliseconds. */
 const REST_MS = 60_000;
 /** The process that starts git. `null`: the next command starts the process. */
 let runner: Runner | null = null;
@@ -377,9 +383,9 @@ function startRunner(): Runner {
 }
 
 /**
- * Copies an index of git with its time of change, in whole seconds. git compares that time with those of the files: a
- * newer copy would take a file for unchanged that was changed in the second in which the index was written, with the
- * same size. Rejects when there is no index.
+ * Copies an index of git. The copy gets the index's time of change, in whole seconds. Danger: with a newer time, git
+ * would overlook a file that changed in the second in which the index was written and kept its size. Rejects when there
+ * is no index.
  */
 export async function copyIndex(from: string, to: string): Promise<void> {
   const { mtimeMs } = await stat(from);

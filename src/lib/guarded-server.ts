@@ -21,7 +21,7 @@ export type UpgradeRefusal = {
   readonly headers?: Readonly<Record<string, string>>;
 };
 
-/** Receives the events of a stream. An event without an `id` cannot be requested again. */
+/** Receives the events of a stream. An event whose `id` is `null` cannot be requested again. */
 export type EventSink = (event: { readonly id: number | null; readonly name: string; readonly data: object }) => void;
 
 /**
@@ -229,7 +229,10 @@ async function attempt(run: () => unknown, fail: (error: unknown) => void): Prom
   }
 }
 
-/** True when the caller disconnected before its request was complete. Errors after that are not ours. */
+/**
+ * True when the caller disconnected before its request was complete. Later errors of this request are not faults of
+ * Conch.
+ */
 function isGone(request: IncomingMessage): boolean {
   return request.destroyed && !request.complete;
 }

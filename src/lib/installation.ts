@@ -6,8 +6,8 @@ import type { Timer, Timers } from './time.ts';
 
 /**
  * How this Conch is installed. `repository`: its source, run by Node as it is. `project`: a package in the folder of a
- * project. `npx`: a package in npm's folder for programs that are run once. `global`: another package, as for the whole
- * machine.
+ * project. `npx`: a package in npm's folder for programs that are run once. `global`: any other folder, such as npm's
+ * folder for the whole machine.
  */
 type InstallationKind = 'repository' | 'project' | 'npx' | 'global';
 
@@ -27,7 +27,10 @@ export function installationOf(file: string = import.meta.url): Installation {
 
 const HERE = installationOf();
 
-/** The command line that runs a command of Conch here: `npx conch open`. `start` without words. */
+/**
+ * Returns the command line that runs a command of Conch in this installation, such as `npx conch open`. Default: the
+ * command `start`.
+ */
 export function conchCommand(words = 'start', { kind }: Pick<Installation, 'kind'> = HERE): string {
   if (kind === 'global') return `conch ${words}`;
   if (kind !== 'repository') return `npx conch ${words}`;
@@ -105,7 +108,7 @@ export function watchVersion(
 
 const LOOK_MS = 60_000;
 
-/** The version on disk; `null` while npm replaces the files. */
+/** The version on disk; `null` when it cannot be read, as while npm replaces the files. */
 function installedVersion(here: Installation): string | null {
   try {
     const version = versionIn(readManifest(here));

@@ -2,9 +2,9 @@ import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, stat
 import { dirname, join } from 'node:path';
 
 /**
- * Makes a folder that only this user can enter, if it is missing. A new folder gets a `.gitignore` for all its files,
- * because it may lie in a repository and holds tokens. An existing folder is not changed. Throws the file system's
- * error.
+ * Makes a folder and the folders above it, if they are missing. Only this user can enter new folders. If the folder is
+ * new, it gets a `.gitignore` for all its files, because it may lie in a repository and holds tokens. An existing
+ * folder is not changed. Throws the file system's error.
  */
 export function makePrivateFolder(path: string): void {
   if (makeFolders(path)) writeFileSync(join(path, '.gitignore'), '*\n');

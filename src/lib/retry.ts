@@ -40,8 +40,8 @@ export function backoffMs({ firstMs, longestMs }: RetryPolicy, failures: number)
 }
 
 /**
- * Repeats work until it succeeds, is given up, or the signal aborts. Rejects with the last failure, or with the
- * signal's reason. A wait is never shorter than the policy's.
+ * Repeats work until it succeeds, `judge` gives up, the attempts are used up, or the signal aborts. Rejects with the
+ * last failure, the signal's reason, or an error of `judge`. A wait is never shorter than the policy's.
  */
 export async function retry<T>(work: () => Promise<T>, policy: RetryPolicy, ports: RetryPorts): Promise<T> {
   const { judge = () => 'again', waiting, signal } = ports;
@@ -79,7 +79,10 @@ export async function delay(ms: number, { timers, signal }: WaitPorts): Promise<
 /** What `withinMs` resolves with when the time is over. */
 export const LATE: unique symbol = Symbol('late');
 
-/** Resolves with the result of the work, or with `LATE` after this many milliseconds. The work goes on then. */
+/**
+ * Resolves with the result of the work, or with `LATE` after this many milliseconds. Rejects when the work fails
+ * earlier. The work is not stopped.
+ */
 export async function withinMs<T>(ms: number, work: Promise<T>, timers: Timers): Promise<T | typeof LATE> {
   const late = Promise.withResolvers<typeof LATE>();
   const timer = timers.after(ms, () => late.resolve(LATE));

@@ -12,16 +12,16 @@ export type Clock = {
   stoodStillMs?(): number;
 };
 
-/** A timer that has not run yet. */
+/** A timer of `Timers`. `cancel` prevents its call. */
 export type Timer = { cancel(): void };
 
 /** Calls a function once, after this many milliseconds. */
 export type Timers = { after(ms: number, run: () => void): Timer };
 
-/** The longest delay of a Node timer, in milliseconds. Longer delays of `Timers` are split. */
+/** The longest delay of a Node timer, in milliseconds. `systemTimers` splits longer delays. */
 export const LONGEST_TIMER_MS = 2_147_483_647;
 
-/** A smaller difference to the machine's clock is drift, not a change by somebody. */
+/** A smaller difference to the machine's clock, in milliseconds, is drift, not a change by somebody. */
 const SET_MS = 1_000;
 
 /** The machine's wall clock and its monotonic clock, both in milliseconds since 1970. */
@@ -105,13 +105,16 @@ export function stoodStillMs(clock: Clock): number {
   return clock.stoodStillMs?.() ?? 0;
 }
 
-/** Timers of this process, with delays of any length. Time does not pass while the process stands still. */
+/**
+ * Timers of this process, with delays of any length. A standstill of the process delays them, as `pausedTimer` says.
+ */
 export const systemTimers: Timers = {
   after: (ms, run) => pausedTimer(ms, { run, look: lookAtThisProcess, timers: longTimers }),
 };
 
 /**
- * A timer that each standstill delays, by at most `ms`, so that data waiting in sockets and pipes is read first.
+ * A timer that each standstill delays by its own length, at most by `ms`. So data waiting in sockets and pipes is read
+ * before the timer runs.
  */
 export function pausedTimer(
   ms: number,
@@ -145,7 +148,8 @@ const longTimers: Timers = {
 };
 
 /**
- * One timer for the earliest of many deadlines. It never rings early. A standstill of the process delays it by as much.
+ * One timer for the earliest of many deadlines. It never rings early. A standstill of the process delays it by the
+ * length of the standstill.
  */
 export class Alarm {
   readonly #clock: Clock;
@@ -162,7 +166,7 @@ export class Alarm {
     this.#ring = ring;
   }
 
-  /** Sets the alarm for this instant, unless it is set for an earlier one. `null` changes nothing. */
+  /** Sets the alarm for this instant, unless it is set for the same or an earlier one. `null` changes nothing. */
   noLaterThan(at: Instant | null): void {
     if (at === null || (this.#at !== null && this.#at <= at)) return;
     this.#timer?.cancel();
@@ -187,7 +191,7 @@ export class Alarm {
   }
 }
 
-/** Keys that are due, earliest first, and the next deadline. */
+/** Keys that are due, earliest first. `next`: the first deadline after theirs; `null` for none. */
 export type Due = { readonly keys: readonly string[]; readonly next: Instant | null };
 
 type Deadline = { readonly key: string; readonly at: Instant };

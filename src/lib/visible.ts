@@ -1,16 +1,16 @@
 /**
- * Replaces every character that is invisible, changes the text direction or imitates a space by its code, so that
- * nobody approves a text they cannot see. Printable ASCII, line feeds, tabs, letters with their marks, numbers,
- * punctuation and symbols stay. Every third backtick of a run is replaced too, so that the text cannot end a code
- * block.
+ * Replaces hidden characters by their codes, such as `\u{200B}`, so that nobody approves a text they cannot see. Hidden
+ * characters are invisible, change the text direction or look like a space. Printable ASCII, line feeds, tabs, letters
+ * with up to four marks, numbers, punctuation and symbols stay. Every third backtick of a run is replaced too, so that
+ * the text cannot end a code block.
  */
 export function visible(text: string): string {
   return text.replaceAll(HIDDEN, spelled).replaceAll('```', `\`\`${spelled('`')}`);
 }
 
 /**
- * True when a text has an invisible character or one that changes the text direction. Other spaces, line ends and whole
- * emoji do not count.
+ * True when a text has an invisible character or one that changes the text direction. Spaces of all kinds, line ends
+ * and whole emoji do not count.
  */
 export function hasHidden(text: string): boolean {
   const seen = text
@@ -20,7 +20,10 @@ export function hasHidden(text: string): boolean {
   return seen.search(HIDDEN) !== -1;
 }
 
-/** Words, hosts and path parts that mix letters of look-alike alphabets. */
+/**
+ * Returns each word with a part that mixes Latin, Cyrillic, Greek or Armenian letters. `_`, `.` and digits separate
+ * parts.
+ */
 export function mixedWords(text: string): readonly string[] {
   const words = new Set(text.match(/[\p{L}\p{M}\p{N}_.]+/gu));
   return [...words].filter((word) =>
@@ -28,7 +31,7 @@ export function mixedWords(text: string): readonly string[] {
   );
 }
 
-/** The text in one line, without control characters. */
+/** Returns the text in one line: each run of white space and control characters becomes one space. */
 export function oneLine(text: string): string {
   return text.replaceAll(/[\p{C}\s]+/gu, ' ').trim();
 }

@@ -35,7 +35,10 @@ export const checkAgents = (draft: Draft, around: Around, tell: Tell): void => {
   }
 };
 
-/** Reports agents among the approvers. Warns of "other" without operators: only the person at this machine approves. */
+/**
+ * Reports agents among the approvers. Warns of `approvers: "other"` without operators: then only the person at this
+ * machine can approve.
+ */
 const checkApprovers = (
   { approvers = [] }: AgentDraft,
   { ids, canApprove }: { readonly ids: readonly AgentDraft['id'][]; readonly canApprove: boolean },
@@ -51,7 +54,9 @@ const checkApprovers = (
     if (ids.includes(id)) tell([index], `"${id}" is an agent, and agents cannot approve: remove it`);
 };
 
-/** Variables that Conch sets so that an agent asks, and arguments that would stop it from asking. */
+/**
+ * By profile: variables that Conch sets so that the agent asks, and arguments that would stop the agent from asking.
+ */
 const KEPT: Readonly<
   Record<string, { readonly variables?: readonly string[]; readonly switches?: readonly string[] }>
 > = {

@@ -138,7 +138,10 @@ const SHAPES = {
   },
 } as const;
 
-/** Checks that operators are named by id, because anybody could take a name. */
+/**
+ * Checks that operators are named by id, because anybody could take a name. Without a channel on Discord or Slack, a
+ * name of letters, digits, `_` and `-` passes.
+ */
 const checkOperators = (file: ConfigFile, tell: Tell): void => {
   const isSomewhere = has(file, 'discord', 'slack');
   for (const list of ['users', 'roles'] as const) {

@@ -9,7 +9,7 @@ import type { AgentDraft, ChannelDraft, Draft, TurnConfigDraft } from './draft.t
 
 type Id = string | null | undefined;
 
-/** A channel with the general settings and all agents. */
+/** A channel, the general settings, and the ids of all agents. */
 type Site = { readonly channel: ChannelDraft; readonly general: TurnConfigDraft; readonly agents: readonly Id[] };
 
 /** Checks relations between keys: names exist and are unique, times fit together. */
@@ -159,7 +159,10 @@ const checkFacilitator = (site: Site, tell: Tell, at: Tell): void => {
   if (isMissing) tellIt(['order'], `"facilitator" needs the key facilitator, with the id of an agent of ${where}`);
 };
 
-/** Checks that a channel's reviews name agents with seats there, and that worker and reviewer are two agents. */
+/**
+ * Checks that a channel's reviews name agents with seats there, that worker and reviewer are two agents, and that the
+ * order `review` has both.
+ */
 const checkReview = ({ channel, general }: Site, tell: Tell): void => {
   const { review, agents, id = 'the channel' } = channel;
   for (const role of ['primary', 'reviewer', 'fallback'] as const) {
@@ -187,7 +190,7 @@ const TIME_KEYS = [
 
 type Times = Pick<TurnConfig, (typeof TIME_KEYS)[number]>;
 
-/** Relations between times. A fault is reported in `turnConfig`, and at each channel that sets one of the keys. */
+/** Rules between times. A broken rule is reported in `turnConfig`, and at each channel that sets one of the keys. */
 const RELATIONS: readonly {
   readonly keys: readonly [keyof Times, ...(keyof Times | 'autoDetectTurnEnd')[]];
   readonly fault: (times: Times, endsSilent: boolean) => string | null;

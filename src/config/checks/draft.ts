@@ -4,8 +4,8 @@ import type { ToolLists } from '../../rules/verdict.ts';
 import { backendSchema } from '../schema.ts';
 
 /**
- * Reads the keys of an object that have the right type and skips the others. Any other value is read as `{}`. Every
- * schema of the shape must accept undefined.
+ * Reads the keys of an object that have the right type and skips the others. A value that is no object is read as `{}`.
+ * Every schema of the shape must accept undefined.
  */
 const lenient = <Shape extends z.core.$ZodLooseShape>(shape: Shape) => {
   const schema = z.object(shape);
@@ -54,7 +54,7 @@ const backend = z.unknown().transform((given) => ({
   started: started.parse(given),
 }));
 
-/** What agents and crews share. */
+/** The keys that agents and crews share. */
 const worker = {
   id: text,
   tools: lists,

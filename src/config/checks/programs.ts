@@ -25,8 +25,8 @@ const SHELLS = /(?:^|[\\/])(?:ba|z|da|k|fi)?sh(?:\.exe)?$/;
 const SHELL_WORD = /^(?:\||\|\||&&|;|>>?|<|2>&1)$/;
 
 /**
- * Checks a program, its arguments and its folder. A missing program or folder is `absent`: it may appear while Conch
- * runs.
+ * Checks a program, its arguments and its folder. A missing program or folder is reported as `absent`, because it may
+ * appear while Conch runs. For the purpose `look`, neither is looked for.
  */
 export const checkProgram = (started: Started, around: Around, tell: Tell): void => {
   const { command, cwd } = started;
