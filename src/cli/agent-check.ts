@@ -49,8 +49,8 @@ const INSTEAD = {
 
 /**
  * Starts an agent, trusted, in a new Git repository, asks it to make files there, denies all its requests, and looks
- * for new files. Before it resolves, the agent's processes and the folder are removed. Resolves with `null` when
- * `signal` aborted.
+ * for new files. Ends the agent's processes and removes the folder before the promise settles. Resolves with `null`
+ * when `signal` aborted.
  */
 export async function checkAgent(agent: CheckedAgent, parts: CheckParts): Promise<AgentCheck | null> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'conch-check-')));
@@ -69,7 +69,7 @@ export async function checkAgent(agent: CheckedAgent, parts: CheckParts): Promis
   }
 }
 
-/** Formats a check. */
+/** Formats the result of a check for people. */
 export function checkText({ agent, profile, program, verdict, attempts }: AgentCheck): string {
   const lines = attempts.map((each) => `${SIGNS[each.verdict]} ${each.way}: ${each.words}`);
   const todo = REMEDIES[verdict];
@@ -219,7 +219,7 @@ function promptFor({ id, name }: CheckedAgent, way: Way, folder: string): TurnPr
   };
 }
 
-/** Returns a function that returns the files added since its last call. */
+/** Returns a function that returns the files added since its last call, without those that match `OWN`. */
 function newIn(folder: string): () => readonly string[] {
   const known = new Set<string>();
   const look = () => {

@@ -75,7 +75,10 @@ export async function listTrust(config: Config, json: boolean): Promise<string> 
   ].join('\n');
 }
 
-/** Does what `/agent distrust` does while Conch runs: revokes all trust in an agent's folder, and refuses its files. */
+/**
+ * Does the same as the command `/agent distrust` of a running Conch: revokes all trust in an agent's folder, and
+ * refuses its files.
+ */
 export async function revokeTrust(agent: AgentConfig, store: TrustStore): Promise<Answer> {
   const { CONSOLE_PERSON } = await import('../adapters/console/adapter.ts');
   const trust = new FolderTrust({ store, clock: systemClock(), timers: systemTimers });

@@ -205,7 +205,7 @@ function shown(data: string, { json }: RunWatch): string {
   return `${words.filter((word) => word !== '').join(' ')}\n`;
 }
 
-/** The fields of an event without its envelope, in one line. */
+/** The fields of an event without its envelope, in one line. Longer lines are cut after 400 characters. */
 function detailOf({ payload, ...own }: Message): string {
   const told = Object.entries(own).filter(([key]) => !TOLD_APART.has(key));
   const all = { ...Object.fromEntries(told), ...(typeof payload === 'object' ? payload : {}) };

@@ -101,8 +101,8 @@ export async function restored(file: string, path: string): Promise<Done> {
 }
 
 /**
- * What each column counts of one call. `…Micros` are millionths of a dollar. `unpricedTokens`: tokens with an unknown
- * cost.
+ * What each column counts of one call. A call without an outcome counts as answered. `…Micros` are millionths of a
+ * dollar. `unpricedTokens`: tokens with an unknown cost.
  */
 const COLUMNS = {
   calls: () => 1,
@@ -167,7 +167,7 @@ export function costText({ by, groups, total }: Costs): string {
   return [...table, sourcesOf(total)].join('\n');
 }
 
-/** Formats costs as comma-separated values, one line for each group. */
+/** Formats costs as comma-separated values, one line for each group after the line of column names. */
 export function costCsv({ by, groups }: Costs): string {
   const lines = groups.map(({ name, ...sum }) => [inQuotes(name ?? ''), ...Object.values(sum)]);
   return [[by, ...Object.keys(COLUMNS)], ...lines].map((line) => line.join(',')).join('\n');

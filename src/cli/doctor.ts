@@ -321,8 +321,8 @@ function missing(name: string, page: string): CheckResult {
 /**
  * Checks that each agent with a seat can start: sends a model one short prompt, opens and closes a session of a coding
  * agent, looks for a command's program, looks for a remote agent's token. Of agents with the same backend and the same
- * decision about the folder, only the first is tried; its finding counts for all. Each
- * remote agent is tried, and each agent in a folder that is not trusted.
+ * decision about the folder, only the first is tried; its finding counts for all. Each remote agent is tried, and each
+ * agent whose folder has files that take effect and are not trusted. Scripted agents are skipped.
  */
 async function tryAgents(parts: BackendsParts): Promise<readonly CheckResult[]> {
   const { agents, channels } = parts.config;

@@ -33,8 +33,8 @@ type LoginCallPorts = LoginPorts & {
 };
 
 /**
- * Signs Conch in or out at a tool server, or lists the logins. An unfit server or a `LoginError` is printed as one
- * line, and gives an exit code. Rejects with other errors.
+ * Signs Conch in or out at a tool server, or lists the logins. An unknown server, a server that takes no login, and a
+ * `LoginError` are each printed as one line, and give an exit code. Rejects with other errors.
  */
 export async function runLoginCall(call: LoginCall, ports: LoginCallPorts): Promise<ExitCode> {
   try {

@@ -106,7 +106,7 @@ export type Row = {
   readonly command: string;
   readonly summary: string;
   readonly options?: readonly (keyof typeof OPTIONS)[];
-  /** Given the arguments; required arguments are present. */
+  /** Carries out the command with its arguments. Required arguments are present. */
   readonly run: (words: readonly string[], options: Options) => ExitCode | Promise<ExitCode>;
 };
 
@@ -392,7 +392,7 @@ function database(): string {
   return resolve(databaseIn(look()));
 }
 
-/** Returns an `AbortSignal` for SIGINT, SIGTERM and SIGHUP. A second signal of any kind ends the program at once. */
+/** Returns an `AbortSignal` for SIGINT, SIGTERM and SIGHUP. The second of these signals ends the program at once. */
 export function endSignal(): AbortSignal {
   const ending = new AbortController();
   const end = () => {
@@ -412,7 +412,7 @@ async function logTo({ level, pretty }: Config['log'], secrets: readonly string[
 
 const QUIET: Config['log'] = { level: 'fatal', pretty: false };
 
-/** Starts the bot. Only here the whole runtime is loaded, because its libraries are large. */
+/** Starts the bot. Only this command loads the whole runtime, because its libraries are large. */
 async function start(): Promise<ExitCode> {
   const config = look('start');
   const { runBot } = await import('../runtime/process.ts');
@@ -423,7 +423,7 @@ async function start(): Promise<ExitCode> {
 export function ctlCall(words: readonly string[], { channel, json, help }: Options): CtlCall {
   if (help || words.length === 0) return { line: 'help', channel: null, json };
   const line = operatorLine(words);
-  // A command with an own `--json` answers in JSON, which is printed as it is.
+  // A command with a `--json` of its own answers in JSON, which is printed unchanged.
   const own = parseLine(`${line} --json`);
   const hasOwn = json && own.ok && own.invocation.values.json === true;
   return hasOwn ? { line: `${line} --json`, channel, json: false } : { line, channel, json };
@@ -496,7 +496,8 @@ async function maintenance(order: MaintenanceOrder): Promise<ExitCode> {
 
 /**
  * Opens the database, which one process owns. While the running bot owns the database, or the store is in PostgreSQL,
- * the bot gets `inBot` instead. Without `inBot`, throws a `StoreError` then.
+ * the bot gets `inBot` instead. Throws a `StoreError` in these cases when `inBot` is `null`, and when there is no
+ * database.
  */
 async function withStore(
   use: (store: FloorStore) => ExitCode | Promise<ExitCode>,

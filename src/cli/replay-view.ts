@@ -23,8 +23,8 @@ export const FLOOR_WORDS = { fact: factWords, state: floorShort } as const;
 export const SESSION_WORDS = { fact: moveWords, state: sessionShort } as const;
 
 /**
- * Replays the journals of a machine and prints a line for each fact. Returns whether all are intact; `null` when no key
- * matches.
+ * Replays the journals of a machine. Prints a line for each fact that `isShown` selects, and a verdict for each
+ * journal. Returns whether all journals are intact; `null` when no key matches.
  */
 export function replayAll<State, Fact>(
   machine: Replayable<State, Fact>,
@@ -56,7 +56,7 @@ export function isShown(step: Pick<ReplayStep<unknown, unknown>, 'seq' | 'hashOk
   return step.seq >= from || !step.hashOk;
 }
 
-/** Formats the result: whether the journal is intact and gives the stored state. */
+/** Formats the result: whether the journal is intact, gives the stored state and matches the ledger. */
 export function verdictLine(key: string, found: Omit<Replayed, 'folded' | 'stored'>): string {
   const about = `${key}: ${found.steps === 1 ? '1 entry' : `${found.steps} entries`} replayed`;
   const faults = [

@@ -116,7 +116,7 @@ async function followed(call: ReviewCall, world: ReviewWorld): Promise<Ended> {
   return { code: await follower.end(), id: follower.id };
 }
 
-/** How a review ended, and its id. */
+/** The exit code of a review, and its id; the id is '' when it is not known. */
 type Ended = { readonly code: ExitCode; readonly id: string };
 
 /** Prints how to go on with a review that waits for a person. Returns `code`. */
@@ -129,7 +129,10 @@ const POLL_MS = 500;
 /** Most tries in a row, `POLL_MS` apart, while Conch does not answer or is still ending. */
 const MOST_SILENT = 25;
 
-/** Prints what is said in a review until the review ends or waits for people; with `json`, only the last state. */
+/**
+ * Prints what is said in a review until the review ends or waits for people; with `json`, prints only the last state.
+ * Cancels the review when `signal` aborts.
+ */
 class Follower {
   readonly #call: ReviewCall;
   readonly #world: ReviewWorld;
@@ -168,7 +171,10 @@ class Follower {
     return failed(text, EXIT_CODES.notRunning, this.#world);
   }
 
-  /** Reads the review. Returns why Conch does not show the review, or `null` when Conch does not answer. */
+  /**
+   * Reads the review. Returns why Conch does not show the review. Returns `null` when Conch does not answer, or the
+   * answer is no review.
+   */
   async #read(): Promise<Manifest | string | null> {
     const after = this.#line === 0 ? '' : ` ${this.#line}`;
     const answer = await ask(`review export${after}`, this.#call.channel, this.#world);

@@ -23,7 +23,7 @@ export type ServiceCall = {
 /** The machine that `conch service` works on. */
 export type ServiceWorld = {
   readonly uid: number;
-  /** Node and the launcher that runs this command. */
+  /** Node, the launcher that runs this command, and the argument `start`. */
   readonly command: readonly string[];
   /** The folder in which the command was typed. */
   readonly cwd: string;
@@ -37,7 +37,7 @@ export type ServiceWorld = {
   readonly systemctl: (args: readonly string[]) => Promise<{ readonly code: number; readonly text: string }>;
 };
 
-/** Installs, shows or removes the service. Refuses with a reason. */
+/** Installs, shows or removes the service. Returns the reason when this is not possible. */
 export async function runService(call: ServiceCall, world: ServiceWorld): Promise<Done> {
   const refusal = refusalOf(call, world);
   if (refusal !== null) return refused(refusal);

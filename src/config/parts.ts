@@ -19,7 +19,7 @@ export const PARTS = {
 /** The name of a part. */
 export type PartName = keyof typeof PARTS;
 
-/** All parts by name. */
+/** The names of all parts. */
 const PART_NAMES = Object.keys(PARTS) as readonly PartName[];
 
 /** A part that a configuration needs, and the first path in the configuration that needs the part. */

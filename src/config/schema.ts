@@ -355,7 +355,10 @@ const slackSchema = z.strictObject({
   userGroups: textMap('Slack user groups whose mention means an agent: the id of the group, then the id of the agent.'),
 });
 
-/** An https address, Slack's name of an emoji (`:tada:`), or up to 16 characters with an emoji. */
+/**
+ * An https address, Slack's name of an emoji (`:tada:`), or 1 to 16 non-ASCII characters with an emoji or a symbol
+ * among them.
+ */
 const PICTURE = /^https:\/\/\S+$|^:[\w+-]{1,100}:$|^(?=.*(?:\p{Extended_Pictographic}|\p{RI}|\p{So}))\P{ASCII}{1,16}$/u;
 
 const rules = (meaning: string) => z.array(z.string().max(1_000)).max(10_000).exactOptional().describe(meaning);
@@ -577,7 +580,7 @@ function isTimeZone(name: string): boolean {
   }
 }
 
-/** The time before a merge in which people can hold it. */
+/** The time before a merge in which people can hold the merge, and the hours without merges. */
 const mergeWindow = z.strictObject({
   seconds: integer(1, 86_400, 'Seconds between the announcement of a merge and the merge.').default(60),
   quietHours: z

@@ -49,7 +49,8 @@ type TextPlace = { readonly path: readonly PropertyKey[]; readonly before: unkno
 
 /**
  * Returns secrets written in a text of the file: tokens of known services, values of fields and options with secret
- * names, passwords and keys in addresses. The value of a `${NAME}` does not count.
+ * names, passwords and keys in addresses. Values of fields and options, except `clientSecret`, count only if they look
+ * secret. The value of a `${NAME}` does not count.
  */
 const writtenSecrets = (text: string, { path, before }: TextPlace): readonly string[] => {
   const written = text.replaceAll(/\$\{[^{}]*\}/g, '');
@@ -96,7 +97,7 @@ const isNoPlaceholder = (value: string): boolean =>
     value,
   );
 
-/** True for a value of a secret name that is neither a number, a path nor a placeholder: such values are settings. */
+/** False for a number, a path or a placeholder. Such a value is a setting, also under a secret name. */
 const isNoSetting = (value: string): boolean => isNoPlaceholder(value) && !/^(?:\d+$|[~/.])/.test(value);
 
 /** True for a text of at least 10 characters with a digit. Redacting other texts would spoil the log. */
@@ -109,7 +110,7 @@ const queryKeys = (text: string): readonly string[] =>
       )
     : [];
 
-/** A JSON value with every `${NAME}` replaced. */
+/** A JSON value with every `${NAME}` replaced, and the problems and secrets that were found. */
 export type Filled = ReturnType<typeof fillReferences>;
 
 /**
@@ -117,8 +118,8 @@ export type Filled = ReturnType<typeof fillReferences>;
  * variable is a problem.
  */
 export const fillReferences = (value: unknown, env: Env) => {
-  // `secrets`: values of referenced variables with secret names, and of those in fields for secrets. `written`: secrets in the file. `tokens`: warnings of
-  // these.
+  // `secrets`: values of variables with secret names, and of variables that fill a field for a secret. `written`:
+  // secrets in the file. `tokens`: a warning for each text with a written secret.
   const found = { problems: [] as Found[], secrets: [] as Secret[], written: [] as Secret[], tokens: [] as Found[] };
   const fill = (part: unknown, path: readonly PropertyKey[], before: unknown = null): unknown => {
     if (typeof part === 'string') return text(part, path, before);
@@ -132,7 +133,8 @@ export const fillReferences = (value: unknown, env: Env) => {
     const written = writtenSecrets(part, { path, before }).map((token) => new Secret(token));
     found.written.push(...written);
     if (written.length > 0) found.tokens.push({ path, weight: 'unwise', message: WRITTEN });
-    // A variable that fills a field for a secret holds one, whatever its name is.
+    // The value of a variable that fills a field for a secret is secret, unless it looks like a setting or a
+    // placeholder.
     const isWhole = isSecretPlace({ path, before }) && /^\$\{[^{}]*\}$/.test(part.replace(SCHEME, ''));
     const mayBeSecret = isKeyField(path) ? isNoPlaceholder : isNoSetting;
     return part.replaceAll(/(\$?)\$\{([^{}]*)\}/g, (whole: string, escape: string, name: string) => {

@@ -103,7 +103,10 @@ function backendOf(agents: StarterAnswers['agents'], index: number): object {
     : { kind: 'acp', profile: agents, cwd: '.' };
 }
 
-/** Returns JSON on one line with spaces for people. The texts must contain no brace, and no quotes after `:` or `,`. */
+/**
+ * Returns JSON on one line with spaces for people. Danger: texts with braces, brackets or quotes could get additional
+ * spaces.
+ */
 function spaced(value: object): string {
   return JSON.stringify(value)
     .replaceAll(/":(?=["{[\d])/g, '": ')

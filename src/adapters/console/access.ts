@@ -36,9 +36,9 @@ function digest(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }
 
-/** How long an unused link is valid. */
+/** How long an unused link is valid, in milliseconds. */
 const KEY_MS = 3_600_000;
-/** How long a page session is valid. */
+/** How long a page session is valid, in milliseconds. */
 const SESSION_MS = 30 * 86_400_000;
 /** The most unused keys of links. A further key replaces the oldest. */
 const MOST_KEYS = 32;
