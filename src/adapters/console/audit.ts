@@ -7,10 +7,14 @@ import type { AuditRow, AuditSource, AuditStanding, AuditWanted } from '../../tu
 import { auditWantedSchema } from './protocol.ts';
 import type { ServerFrame, ShownCall } from './protocol.ts';
 
-/** A frame of calls ends at this many calls or characters. A longer call is sent without input and output. */
+/** A frame of calls ends at this many calls. */
 const MOST_CALLS = 100;
+/** A frame of calls ends at this many characters. A call with more characters is sent without input and output. */
 const MOST_CHARACTERS = 1024 * 1024;
-/** The reading for one frame stops after about this many journal entries. The frame then says how far it came. */
+/**
+ * The reading for one frame stops after about this many journal entries. The frame then has the time of the oldest call
+ * that was read (`upto`).
+ */
 const MOST_READ = 20_000;
 /** Changes within this time are sent in one frame. */
 const GATHER_MS = 250;

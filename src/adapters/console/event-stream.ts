@@ -46,7 +46,10 @@ const STREAM_LIMIT = 64;
 type StreamRequest = { readonly request: IncomingMessage; readonly response: ServerResponse; readonly query: string };
 type StreamParts = { readonly events: EventSource; readonly timers: Timers; readonly streams: Set<ServerResponse> };
 
-/** Answers `GET /runs/events?agent=…` with a stream of server-sent events, after `Last-Event-ID` if given. */
+/**
+ * Answers `GET /runs/events?agent=…` with a stream of server-sent events: the events after `Last-Event-ID` if it is
+ * given, the present states, then new events. Returns a refusal, or `null` when the stream has begun.
+ */
 export function streamEvents({ request, response, query }: StreamRequest, parts: StreamParts): Reply | null {
   const { events, timers, streams } = parts;
   const parsed = querySchema.safeParse(Object.fromEntries(new URLSearchParams(query)));

@@ -26,7 +26,7 @@ export type Client = {
   channel: ChannelId | null;
   /** Newest journal entry that the page has; `null` while it does not watch the journal. */
   journalSeq: number | null;
-  /** Sent after the next batch, so that an acknowledgement never overtakes its message. */
+  /** Frames to send after the next batch, so that an acknowledgement never overtakes its message. */
   later: ServerFrame[];
   answered: boolean;
 };
@@ -61,7 +61,10 @@ export class Hub {
   readonly #channels = new Map<ChannelId, ChannelState>();
   readonly #timers: NodeJS.Timeout[] = [];
   #flushing: NodeJS.Timeout | null = null;
-  /** Channels as pages know them: ids, names and agents as one JSON text, and each entry's JSON. */
+  /**
+   * Channels as pages know them. `of`: ids, names, `writable` and agents as one JSON text. `entries`: the JSON of each
+   * entry.
+   */
   #channelsSent: { readonly of: string; readonly entries: ReadonlyMap<ChannelId, string> } | null = null;
 
   constructor(parts: Parts) {
@@ -126,7 +129,10 @@ export class Hub {
     return channelsOf(this.#parts.queries);
   }
 
-  /** Sends the newest entries of a journal that the page lacks, or with `before` the entries before that number. */
+  /**
+   * Sends the newest entries of a journal that the page lacks, or with `before` the entries before that number; at most
+   * 100.
+   */
   journal(client: Client, channel: ChannelId, before?: number): void {
     const page = this.#parts.queries.journal(channel, JOURNAL_PAGE, before);
     const more = page.length === JOURNAL_PAGE && (page[0]?.seq ?? 0) > 1;
@@ -247,8 +253,8 @@ export class Hub {
   }
 
   /**
-   * Returns the delivery preview, turns and answers of a channel. Reads them again when the turn, mode, order,
-   * obstacles or seats have changed; otherwise at most once a second.
+   * Returns the delivery preview, turns and answers of a channel. Reads them again when the turn, condition, mode,
+   * order, obstacles or states of seats have changed; otherwise at most once a second.
    */
   #readOnce(pending: ChannelState, view: FloorView | null): FloorRead {
     if (view === null) return NOTHING_READ;

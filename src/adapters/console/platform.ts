@@ -112,7 +112,7 @@ export class Platform {
     return this.#all(() => this.#statement.written.all(channel, after, limit)).toReversed();
   }
 
-  /** Channels with people's messages that are not in the inbox. */
+  /** Channels with messages of people that are neither in the inbox nor deleted. */
   unheard(): readonly ChannelId[] {
     return this.#tables.read(() => this.#statement.unheard.all(heardUpTo(this.#statement)));
   }
@@ -137,7 +137,7 @@ export class Platform {
   }
 }
 
-/** Seq up to which all messages of people are known to be in the inbox. */
+/** Seq up to which all messages of people are known to be in the inbox or deleted. */
 function heardUpTo({ heard }: Statements): number {
   return Number(heard.get() ?? 0);
 }

@@ -161,7 +161,10 @@ export type ServerFrame =
     })
   /** The holder, the open request or the crew of these channels changed. */
   | { readonly type: 'holders'; readonly channels: readonly ChannelEntry[] }
-  /** All channels and agents. Sent when one was added, removed or renamed, and after a page opened a channel. */
+  /**
+   * All channels and agents. Sent when the agents, or the id, name or `writable` of a channel changed, and after a page
+   * opened a channel.
+   */
   | ({ readonly type: 'channels' } & Pick<PageState, 'channels' | 'agents'>)
   /** Number of new messages in a channel that is not open. */
   | { readonly type: 'activity'; readonly channel: ChannelId; readonly count: number }

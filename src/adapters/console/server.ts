@@ -101,7 +101,7 @@ type ServerParts = {
   readonly welcome: (socket: WebSocket) => void;
   /** Runs a command line of `conch ctl`; `channel` is `null` when the caller named none. */
   readonly command: (channel: string | null, line: string) => Promise<Answer>;
-  /** For `conch backup`, `conch prune` and `conch erase`. */
+  /** Carries out the orders of `conch backup`, `conch prune` and `conch erase`. */
   readonly maintenance: (order: MaintenanceOrder) => Promise<Answer>;
   /** Returns the sources of run events and tool calls; `null` when there are no runs. */
   readonly runs: () => RunsTold | null;

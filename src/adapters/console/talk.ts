@@ -126,7 +126,10 @@ export class Talk {
     this.hub.changed(channel, changed);
   }
 
-  /** Returns the newest 100,000 messages of people after a position; with `null`, 500. Omits deleted messages. */
+  /**
+   * Returns at most the newest 100,000 messages of people after a position; with `null`, the newest 500. Omits deleted
+   * messages.
+   */
   readBack(channel: ChannelId, after: { readonly order: string } | null): History {
     const limit = after === null ? FIRST_CATCH_UP : CATCH_UP_LIMIT;
     const found = this.#parts.platform.written(channel, limit + 1, Number(after?.order ?? 0));

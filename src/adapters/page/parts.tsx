@@ -80,8 +80,8 @@ export function SignButton({ label, kind = '', ...rest }: SignButtonProps): JSX.
 type LineButtonProps = ButtonProps & { readonly line: string; readonly drawnFor?: string };
 
 /**
- * A small button that runs a command line for one question or turn. `drawnFor`: its word; by default the turn that the
- * page shows.
+ * A small button that runs a command line for one question or turn. `drawnFor`: names the question or turn; by default
+ * the turn that the page shows.
  */
 export function LineButton({ line, drawnFor, ...rest }: LineButtonProps): JSX.Element {
   const run = (): void => (drawnFor === undefined ? pressButton(line) : sendCommand(line, { drawnFor }));
@@ -135,7 +135,7 @@ export function Block({
   );
 }
 
-/** A time of day, with the date as its title. */
+/** An instant, by default as the time of day. Its title is the date and the time. */
 export function Time({
   at,
   shown = timeOfDay,

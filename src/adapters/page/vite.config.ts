@@ -17,7 +17,7 @@ export default defineConfig({
   },
 });
 
-/** Quality 11 takes ten times as long and saves a few percent. */
+/** Brotli's quality 11 takes ten times as long and saves a few percent. */
 const FAST = { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } };
 
 /** Writes compressed copies of each text file, which the server sends instead. */

@@ -23,7 +23,10 @@ const wanted = computed<AuditWanted>(() => {
   return since === undefined ? rest : { ...rest, since: Math.floor(now.peek()) - Number(since) };
 });
 
-/** Every tool call of every agent, the newest first, with the open requests and the always-allow rules above. */
+/**
+ * Draws the tool calls of all agents that match the filters, the newest first. Above them are the open requests and the
+ * always-allow rules.
+ */
 export function AuditView(): JSX.Element {
   useSignalEffect(() => {
     if (connection.value !== 'open') return;

@@ -36,7 +36,7 @@ export function takeCalls(frame: Extract<ServerFrame, { readonly type: 'audit' }
 
 /**
  * Returns the calls with the changed ones replaced and the removed ones removed. Leaves out changed calls that are
- * older than the oldest call read, while older ones may still be read.
+ * older than the oldest call of the page, while older calls may still be read.
  */
 function renewed(changed: readonly ShownCall[], removed: readonly string[]): readonly ShownCall[] {
   const replaced = new Set([...removed, ...changed.map(({ key }) => key)]);

@@ -264,7 +264,7 @@ function isPlain(fate: Fate): boolean {
   return fate.state !== 'unrouted' || fate.why !== NOBODY;
 }
 
-/** The agents that the text names, after the agent whose message it replies to. */
+/** The agent whose message the text replies to, then the agents that the text names. */
 function addressed(): readonly string[] {
   const { text, replyTo } = unfinished.value;
   const seated = (view.value?.seats ?? []).map(({ agent }) => agentOf(agent));

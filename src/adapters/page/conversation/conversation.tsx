@@ -177,8 +177,8 @@ function hold(element: HTMLElement, anchor: Place['anchor']): void {
 }
 
 /**
- * Called on each scroll. At the end, asks for later messages, or follows if there are none. Scrolling up by hand stops
- * following; a change of sizes does not.
+ * Called on each scroll. At the end, follows new messages. If later messages are not loaded, asks for them, or shows
+ * the newest when more than `SHOWN` are unread. Scrolling up by hand stops following; a change of sizes does not.
  */
 function scrolled(element: HTMLElement, before: Place): void {
   const { scrollTop: top, scrollHeight: height, clientHeight: seen } = element;

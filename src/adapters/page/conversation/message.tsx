@@ -213,7 +213,10 @@ type Deletion = {
 
 const deletions = signal<ReadonlyMap<string, Deletion>>(new Map());
 
-/** Deletes a message of one's own after `UNDO_MS`, or when the page is left before that. */
+/**
+ * Deletes a message of the page's person after `UNDO_MS`, or when the page is left earlier. Without a connection,
+ * deletes nothing.
+ */
 function deleteSoon(id: string): void {
   const where = channel.peek();
   if (where === null) return;

@@ -7,8 +7,9 @@ import { toneOf } from '../parts.tsx';
 import { CodeBlock, focusableIfCut } from './code-block.tsx';
 import { agents } from '../state.ts';
 
-/** Beyond these limits a text is shown as typed: the lexer would take too long or recurse too deep. */
+/** A text with more UTF-16 units is shown as typed, because the lexer would take too long. */
 const LONGEST = 100_000;
+/** A text with quotes or lists at this depth is shown as typed, because the lexer would recurse too deep. */
 const DEEPEST = 20;
 const TOO_DEEP = new RegExp(
   `^(?:[ \\t]*(?:>|[-*+][ \\t]|\\d{1,9}[.)][ \\t])){${DEEPEST},}|^(?:\\t| {2}){${DEEPEST},}(?:[-*+]|\\d{1,9}[.)])[ \\t]`,

@@ -12,12 +12,15 @@ import { channel, channels, drawerOpen, openView, toggleView } from '../state.ts
 import '../audit/audit.css';
 import './crew.css';
 
-/** The crew of the open channel. `none`: Conch has not opened the crew. `lost`: the server does not answer. */
+/**
+ * The crew of the open channel. `reading`: no answer came yet. `none`: Conch has not opened the crew. `lost`: the
+ * server did not answer, or refused.
+ */
 const crew = signal<CrewView | 'reading' | 'none' | 'lost'>('reading');
 /** The server's clock at the last answer. */
 const asOf = signal(0);
 const chosen = signal<TicketState>('in work');
-/** How many tickets of each state the page asks for. */
+/** How many tickets of each state the dashboard asks for. */
 const most = signal(20);
 /** The worker whose log is shown; empty for all. */
 const logOf = signal('');
@@ -197,7 +200,9 @@ type WorkersProps = {
   readonly none: string;
 };
 
-/** A list of workers. No row moves while the pointer or the focus is in the list. */
+/**
+ * A list of workers. While the pointer or the focus is in the list, the rows keep their order, and new rows come last.
+ */
 function Workers({ id, title, workers, shown, none }: WorkersProps): JSX.Element {
   const held = useRef<readonly string[] | null>(null);
   const hold = (): void => {

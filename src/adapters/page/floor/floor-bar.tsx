@@ -73,10 +73,10 @@ function Ring(): JSX.Element {
   );
 }
 
-/** The deadline that the ring shows, and when it was set. */
+/** The deadline that the ring shows, and the time since which the ring shows it. */
 let countdown = { end: 0, since: 0 };
 
-/** The share of the holder's time that is left, 0 to 1: 1 whenever the deadline moves. */
+/** The share of the holder's time that is left, 0 to 1: 1 without a deadline, and whenever the deadline moves. */
 function shareLeft(end: number | null): number {
   if (end === null) return 1;
   if (countdown.end !== end) countdown = { end, since: now.peek() };
@@ -152,7 +152,7 @@ function Detail(holding: Holder): JSX.Element {
   );
 }
 
-/** What the open review asks people while nobody holds the floor; `null` for nothing. */
+/** What the open review asks people while nobody holds the floor; `null` for nothing, and without a connection. */
 function questionOfReview(): string | null {
   const waiting = holder.value === null ? review.value?.waiting : null;
   return waiting?.asksPeople === true && connection.value !== 'lost' ? waiting.why : null;

@@ -13,7 +13,10 @@ import { AskInConversation, Avatar, Block, Button, Select, LineButton, toneOf } 
 import { pressButton } from '../sending.ts';
 import { agentOf, agents, channel, crewAsks, messages, nameOf, outlook, review, view } from '../state.ts';
 
-/** The floor in full: its seats, background runs and held messages, how it works, and what operators can do. */
+/**
+ * The floor in full: its review, crew, seats, background runs and held messages, how it works, and what operators can
+ * do.
+ */
 export function FloorTab(): JSX.Element {
   return (
     <>

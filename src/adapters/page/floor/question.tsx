@@ -27,7 +27,10 @@ import { Button, Time } from '../parts.tsx';
 import { sendCommand } from '../sending.ts';
 import { channel, nameOf, view } from '../state.ts';
 
-/** Keys pressed within this time after a question is drawn are ignored: they were meant for what stood there before. */
+/**
+ * The keys "a" and "r" are ignored for this time, in milliseconds, after a question is drawn. They may be meant for
+ * what the page showed before.
+ */
 const SETTLED_MS = 500;
 
 /** An open question with its answers; nothing once it is answered. */
@@ -106,7 +109,7 @@ function Title({ asked: { agent, isAside, question } }: RequestProps): JSX.Eleme
   return <p class="asked-title">{[`${who} wants to run `, title, ` ${number}`]}</p>;
 }
 
-/** The whole input; above it stands a form unless `folded` is undefined. */
+/** Draws the whole input. `folded`: whether it is folded, below a form; undefined without a form. */
 function Detail({ text, folded }: { readonly text: string; readonly folded: boolean | undefined }): JSX.Element | null {
   if (text === '') return null;
   const whole = <CodeBlock code={text} language={isDiff(text) ? 'diff' : ''} closed={true} />;
@@ -175,7 +178,10 @@ type AnswersProps = {
   readonly below?: ComponentChildren;
 };
 
-/** The buttons that answer a question at once. Buttons that open a form elsewhere are left out: the page shows the form itself. */
+/**
+ * The buttons that answer a question at once. Buttons that open a form on other platforms are left out, because the
+ * page shows the form itself.
+ */
 function Answers({ buttons, shown, answer, isForm, children, below }: AnswersProps): JSX.Element {
   return (
     <div role="group" aria-label="Your answer">
