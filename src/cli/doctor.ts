@@ -42,9 +42,9 @@ type ExaminationParts = Omit<BackendsParts, 'config'>;
 type Examination = { readonly findings: readonly CheckResult[]; readonly code: ExitCode };
 
 /**
- * Checks everything that a start needs, and changes nothing. Of agents with a seat, opens and closes a session of each
- * program, and sends each model one short prompt. While packages are missing, checks only the configuration and the
- * database. `load` reads the configuration.
+ * Checks everything that a start of the bot needs, without starting the bot. Of agents with a seat, opens and closes a
+ * session of each program, and sends each model one short prompt. While packages are missing, checks only the
+ * configuration and the database. `load` reads the configuration.
  */
 export async function examine(load: () => Config, parts: ExaminationParts): Promise<Examination> {
   const found = readConfig(load);

@@ -23,7 +23,7 @@ export type InitFlags = { readonly [Key in keyof StarterAnswers]: string | null 
 
 /** What `conch init` uses besides its arguments: files, the terminal, the installed packages. */
 export type InitWorld = {
-  /** The folder that gets the files. */
+  /** The folder for `.env`. */
   readonly cwd: string;
   /** The path of the configuration. */
   readonly file: string;

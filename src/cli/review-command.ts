@@ -217,7 +217,7 @@ const PEOPLE: ReadonlySet<string> = new Set(['arbiter', 'fail', 'budget']);
 /** The file with the folder in which a private Conch began. Its agents work there after a resumption, too. */
 const STARTED_IN = 'started-in';
 
-/** Runs a Conch of its own for one review: the agents of the configuration in one channel, without chat platforms. */
+/** Runs a private Conch for one review: the agents of the configuration in one channel, without chat platforms. */
 async function inPrivate(call: ReviewCall, world: ReviewWorld): Promise<ExitCode> {
   const dataDir = absolute(call.resume ?? mkdtempSync(join(tmpdir(), 'conch-review-')));
   const config = join(dataDir, 'review.json');
@@ -269,7 +269,10 @@ async function forget(dataDir: string, file: string): Promise<void> {
   rmSync(dataDir, { recursive: true, force: true });
 }
 
-/** Waits for a private Conch whose own `conch review` was killed a moment ago. Returns false when it does not end. */
+/**
+ * Waits until no Conch uses a data folder, because a private Conch outlives its killed `conch review` for a moment.
+ * Returns false after 12.5 s.
+ */
 async function untilFree(dataDir: string, world: ReviewWorld): Promise<boolean> {
   for (let tries = 0; tries < MOST_SILENT; tries += 1) {
     const lock = lockFile(lockOf(databaseIn({ dataDir })));
@@ -287,7 +290,7 @@ async function untilRunning(world: ReviewWorld, bot: { readonly exitCode: number
   }
 }
 
-/** Settings that a private Conch does not take over: it serves one channel, with a store of its own. */
+/** Settings that a private Conch does not take over, because it serves one channel, with a store of its own. */
 const LEFT_OUT: ReadonlySet<string> = new Set(['channels', 'adapters', 'crews', 'store', '$schema']);
 
 function privateConfig({ primary, reviewer }: ReviewCall, file: string | null): object {

@@ -59,7 +59,7 @@ function refused(text: string): Done {
   return { ok: false, text, code: EXIT_CODES.refused };
 }
 
-/** Returns why the call cannot be carried out here; `null` when it can. */
+/** Returns why the call cannot be carried out on this machine; `null` when it can. */
 function refusalOf(call: ServiceCall, world: ServiceWorld): string | null {
   if (call.printsOnly) return problemOfPlan(call, world);
   if (!world.isSystemd)
@@ -98,7 +98,7 @@ function problemOfPlan(call: ServiceCall, world: ServiceWorld): string | null {
     : `The user that systemd makes for Conch cannot enter ${closed}. Install Node and Conch where all users may read, run the command in a folder such as /etc/conch, or name a user: --run-as ann`;
 }
 
-/** Returns the first folder above one of the paths that other users cannot enter; `null` for none. */
+/** Returns the first of the folders above the paths that other users cannot enter; `null` for none. */
 function closedTo(paths: readonly string[]): string | null {
   const folders = paths.flatMap((path) => foldersAbove(path));
   return folders.find((folder) => existsSync(folder) && (statSync(folder).mode & 0o001) === 0) ?? null;

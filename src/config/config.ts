@@ -41,7 +41,7 @@ export type ChannelConfig = DeepReadonly<Pick<FileChannel, 'id' | 'topic' | 'age
     /** The part of the id before the colon. */
     readonly adapter: (typeof ADAPTERS)[number];
     readonly name: string;
-    /** For a thread with its own floor: the id of the channel whose settings it uses. */
+    /** For a thread with its own floor: the id of the channel whose settings the thread uses. */
     readonly parent?: string;
     readonly seats: readonly SeatConfig[];
   };

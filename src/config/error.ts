@@ -21,7 +21,7 @@ export type Found = {
 /** Reports a problem: its path below the checked value, the message, and the weight. */
 export type Tell = (path: Found['path'], message: string, weight?: Found['weight']) => void;
 
-/** Returns a `Tell` for a value inside the checked one. */
+/** Returns a `Tell` that reports problems of a value inside the checked value. */
 export const below =
   (tell: Tell, ...place: Found['path']): Tell =>
   (path, message, weight) =>

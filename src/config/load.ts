@@ -48,7 +48,9 @@ export const loadConfig = (world: World, purpose: Purpose = 'start'): Config => 
   return completeConfig(checked.file, { ...environment.settings, file: where, secrets, warnings });
 };
 
-/** Loads one given file, to start with it. Throws a `ConfigError` when the file is missing or has problems. */
+/**
+ * Loads the file at `path` for the purpose `start`. Throws a `ConfigError` when the file is missing or has problems.
+ */
 export const loadConfigFrom = (world: World, path: string): Config =>
   loadConfig({ ...world, env: { ...world.env, CONCH_CONFIG: path } });
 

@@ -69,7 +69,9 @@ const writtenSecrets = (text: string, { path, before }: TextPlace): readonly str
 /** The scheme before a key in a header. */
 const SCHEME = /^(?:Bearer|Basic|Token|Bot) /i;
 
-/** True for fields that hold keys, for secret names in `env`, `set` and `headers`, and after an option of such a name. */
+/**
+ * True for fields that hold keys, for secret names in `env`, `set` and `headers`, and after an option of such a name.
+ */
 const isSecretPlace = ({ path, before }: TextPlace): boolean => {
   const [group, field = ''] = path.slice(-2).map(String);
   const isNamed = group === 'env' || group === 'set' || group === 'headers';

@@ -16,7 +16,7 @@ export type GitCall = {
   readonly mostOutput: number;
 };
 
-/** How git ended. */
+/** How one command of git ended. `code`: the exit code; `null` after a signal, or when git did not run. */
 export type GitEnd = {
   readonly code: number | null;
   readonly stdout: Buffer;

@@ -174,7 +174,7 @@ function safeEnvironment(environment: GitEnvironment): Record<string, string | u
   };
 }
 
-/** The values that replace settings for programs, whichever configuration sets them. */
+/** The values that replace settings that name programs, whichever configuration sets them. */
 const REPLACED: readonly (readonly [RegExp, string])[] = [
   [/^filter\..*\.(?:clean|smudge|process)$/s, ''],
   [/^filter\..*\.required$/s, 'false'],
@@ -182,7 +182,7 @@ const REPLACED: readonly (readonly [RegExp, string])[] = [
   [/^merge\..*\.driver$/s, 'git merge-file --marker-size=%L %A %O %B'],
   [/^core\.alternaterefscommand$/, 'true'],
 ];
-/** The values that replace settings for programs for remotes, if the repository's own configuration sets them. */
+/** The values that replace settings that name programs for remotes, if the repository's own configuration sets them. */
 const REPLACED_LOCAL: readonly (readonly [RegExp, string])[] = [
   [/^credential\.(?:.*\.)?helper$/s, ''],
   [/^core\.gitproxy$/, ''],
@@ -191,7 +191,7 @@ const REPLACED_LOCAL: readonly (readonly [RegExp, string])[] = [
   [/^remote\..*\.vcs$/s, ''],
 ];
 
-/** Settings by the folder, the environment, and the files of the configuration. */
+/** Cached settings. The key is of the folder, the environment, and the files of the configuration. */
 const KNOWN = new BoundedMap<string, Settings>(200);
 /**
  * In milliseconds. Settings of files that changed less than this long ago are read once more later, because the files
@@ -203,7 +203,7 @@ const MOST_TEXT = 1_048_576;
 
 /**
  * Returns the settings of a folder. Keeps them until a file of the configuration changes, unless files include others
- * or cannot be compared.
+ * or cannot be compared. Returns no settings when git cannot read the configuration.
  */
 async function settingsOf(folder: string, env: GitEnvironment): Promise<Settings> {
   const files = configFiles(folder, env);

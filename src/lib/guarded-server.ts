@@ -25,8 +25,8 @@ export type UpgradeRefusal = {
 export type EventSink = (event: { readonly id: number | null; readonly name: string; readonly data: object }) => void;
 
 /**
- * Timeouts in milliseconds. `headMs`: for the head of a request, and for an idle connection. `wholeMs`: from the end of
- * the head to the end of the request.
+ * Timeouts in milliseconds. `headMs`: for the head of a request, and for an idle connection, which Node may close
+ * earlier. `wholeMs`: from the end of the head to the end of the request.
  */
 type RequestLimits = { readonly headMs: number; readonly wholeMs: number };
 
@@ -129,8 +129,8 @@ export async function readBody(request: IncomingMessage, limit: number): Promise
 
 /**
  * Attaches listeners to a server so that a fault in them cannot end the program. A fault is logged and answered with
- * 500 (400 for an upgrade). If an answer was begun, the connection is closed. Not logged: faults of
- * requests that the caller broke off.
+ * 500 (400 for an upgrade). If an answer was begun, the connection is closed. Not logged: faults of requests that the
+ * caller broke off before their end.
  */
 export function guardServer(server: Server, { request: answer, upgrade }: Listeners, log: FaultLog): void {
   server.on('error', (error) => {

@@ -89,7 +89,7 @@ export function versionIn(manifest: string): string {
 }
 
 /**
- * Looks once a minute whether another version was installed in the place of the running one. Calls `told` once, with
+ * Checks once a minute whether another version was installed in the place of the running one. Calls `told` once, with
  * both versions. Cancel the timer to stop.
  */
 export function watchVersion(

@@ -94,8 +94,8 @@ export async function withinMs<T>(ms: number, work: Promise<T>, timers: Timers):
 }
 
 /**
- * Returns the wait that a text asks for, such as "try again in 523ms" or "retry after 6m0s", in milliseconds; `null` for
- * none. Other times in the text do not count.
+ * Returns the wait that a text asks for, such as "try again in 523ms" or "retry after 6m0s", in milliseconds; `null`
+ * for none. Other times in the text do not count.
  */
 export function waitIn(text: string): number | null {
   const [, wait] = WAIT.exec(text) ?? [];

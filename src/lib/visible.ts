@@ -9,8 +9,8 @@ export function visible(text: string): string {
 }
 
 /**
- * True when a text has an invisible character or one that changes the text direction. Spaces of all kinds, line ends
- * and whole emoji do not count.
+ * True when a text has a hidden character, such as an invisible one or one that changes the text direction. Spaces of
+ * all kinds, line ends and whole emoji do not count.
  */
 export function hasHidden(text: string): boolean {
   const seen = text

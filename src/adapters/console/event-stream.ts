@@ -14,7 +14,10 @@ export type EventRequest = {
   readonly format: 'conch' | 'ag-ui';
 };
 
-/** Opens a stream of run events: missed events go to the sink at once, new ones as they happen, until `close`. */
+/**
+ * Opens a stream of run events: missed events and the present states go to the sink at once, new events as they happen,
+ * until `close`.
+ */
 export type EventSource = (
   request: EventRequest,
   sink: EventSink,

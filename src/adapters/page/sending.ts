@@ -193,7 +193,7 @@ const NOTHING: Unfinished = { text: '', replyTo: null };
 
 const allUnfinished = signalOfTab<Readonly<Record<string, Unfinished>>>('conch-unfinished', {});
 
-/** Unsent text of the open channel. Each channel has its own, kept over a reload. */
+/** The unsent text of the open channel. Each channel has an unsent text of its own, which a reload keeps. */
 export const unfinished = computed<Unfinished>(() => allUnfinished.value[channel.value ?? ''] ?? NOTHING);
 
 /** Whether a channel has unsent text. */

@@ -125,7 +125,7 @@ const checkModel = (backend: Llm, around: Around, tell: Tell): void => {
     tell(['model'], `"${model}" is not a model of ${provider}: set provider to ${instead}, or choose another model`);
 };
 
-/** How the names of each provider's models begin. */
+/** Patterns of the names of models, each with the provider of these models. */
 const MODELS: readonly (readonly [RegExp, Llm['provider']])[] = [
   [/^claude\b/i, 'anthropic'],
   [/^(?:gpt-(?!oss)|o\d\b|chatgpt\b|codex\b)/i, 'openai'],

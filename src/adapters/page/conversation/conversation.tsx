@@ -95,7 +95,7 @@ function drawMessage(message: ChatMessage, place: number, all: readonly ChatMess
       {!isOpen && !isFurther && <Message message={message} goesOn={!beginsDay && goesOn(before, message)} />}
       {answersBetween(seq, next?.seq)}
       {
-        // In a channel of another platform, the messages lack Conch's own, so decisions are inserted here by time.
+        // The messages of another platform's channel lack Conch's messages, so decisions are inserted by time.
         (writable.value ? [] : answered.value)
           .filter(({ at }) => at >= sentAt && at < (next?.sentAt ?? Infinity))
           .map((one) => (

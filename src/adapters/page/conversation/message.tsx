@@ -36,7 +36,7 @@ const RECEIPT_WORDS: Readonly<Record<Exclude<Receipt, 'held'>, string>> = {
   unrouted: 'reached no agent',
 };
 
-/** Id of the own message that is being edited. */
+/** The id of the message that the person edits; `null` for none. */
 const editing = signal<string | null>(null);
 
 type Shown = {
