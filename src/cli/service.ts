@@ -33,7 +33,7 @@ export type ServiceWorld = {
   readonly unitFolders: Readonly<Record<UnitPlan['scope'], string>>;
   /** Whether systemd manages this machine. */
   readonly isSystemd: boolean;
-  /** Runs `systemctl`. Resolves with its output and exit code; never rejects. */
+  /** Runs `systemctl`. Resolves with its output and `code`: 0, or 1 after any failure. Never rejects. */
   readonly systemctl: (args: readonly string[]) => Promise<{ readonly code: number; readonly text: string }>;
 };
 

@@ -61,7 +61,7 @@ export type Config = DeepReadonly<FromFile> & {
   readonly credentials: Credentials;
   /** Servers of tools, by their ids. */
   readonly mcp: Readonly<Record<string, McpServerConfig>>;
-  /** The text of every announcement. */
+  /** The texts of all announcements; `false` for announcements that are off. */
   readonly announcements: AnnouncementTexts;
   /** Values to redact. The field is not enumerable, so that copies of the configuration lack this list. */
   readonly secrets: readonly Secret[];

@@ -93,7 +93,7 @@ const isKeyField = (path: readonly PropertyKey[]): boolean => {
 const looksKey = (value: string): boolean =>
   value.length >= 10 && isNoPlaceholder(value) && !/^[A-Z]+(?:_[A-Z]+)+$/.test(value);
 
-/** True for a value that is no word such as "ollama", which servers without keys take. */
+/** False for words such as "ollama", which people write as the key for a server without keys. */
 const isNoPlaceholder = (value: string): boolean =>
   !/^(?:ollama|lm-?studio|no-?(?:api-?)?key|not-?(?:needed|required|used)|dummy-?key|placeholder|sk-no-key-required)$/i.test(
     value,

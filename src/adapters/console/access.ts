@@ -51,7 +51,10 @@ const MOST_KEYS = 32;
 type PageSession = {
   /** Value of the HttpOnly cookie. */
   readonly cookie: string;
-  /** The session secret in the page's storage. The page's script sends it with each request. */
+  /**
+   * The session secret in the page's storage. The page's script sends it with each request. All sessions have the same
+   * one.
+   */
   readonly part: string;
 };
 

@@ -29,11 +29,15 @@ export type EventSource = (
 const COMMENT_MS = 15_000;
 /** Delay before a reader reconnects, sent as `retry`. */
 const RETRY_MS = 2_000;
-/** A reader that reads nothing for this long while events wait is disconnected. It reconnects and continues. */
+/**
+ * A reader that reads nothing for this long while events wait is disconnected. The reader can reconnect and continue.
+ */
 const STALL_MS = 60_000;
-/** Size of one write to the socket, in bytes. */
+/** The most bytes of one write to the socket. */
 const PIECE_BYTES = 16 * 1024;
-/** A reader with more waiting bytes than this is disconnected at the next event. It reconnects and continues. */
+/**
+ * A reader with more waiting bytes than this is disconnected at the next event. The reader can reconnect and continue.
+ */
 const MOST_WAITING = 64 * 1024 * 1024;
 
 const querySchema = z.strictObject({

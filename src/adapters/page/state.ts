@@ -39,7 +39,7 @@ export const messages = signal<readonly ChatMessage[]>([]);
 export const hasEarlier = signal(false);
 /** Whether the open channel has messages newer than `messages`. */
 export const hasLater = signal(false);
-/** How many messages came while the reader was not at the end. */
+/** How many new messages the reader has not reached: they came while the reader was not at the end. */
 export const unread = signal(0);
 /** Whether the reader is at the end and follows new messages. */
 export const following = signal(true);
