@@ -26,7 +26,10 @@ type ToolTestResult =
   | { readonly ok: true; readonly verdict: ToolVerdict; readonly text: string }
   | { readonly ok: false; readonly message: string };
 
-/** Judges a tool call by an agent's rules, without always-allow rules. Labels assume that a tool makes no claims. */
+/**
+ * Judges a tool call by an agent's rules, without always-allow rules. The labels are those of a tool that says nothing
+ * about itself, such as that it only reads.
+ */
 export function testTool(test: ToolTest, config: Config): ToolTestResult {
   const agent = config.agents.find(({ id }) => id === test.agent);
   if (agent === undefined) return unknown('agent', test.agent, config.agents);

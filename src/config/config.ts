@@ -137,7 +137,7 @@ export const membersOf = (
   config.tools?.members ??
   'ask';
 
-/** Lists agents, and crews whose workers are agents, each with its place in the file. */
+/** Lists the agents and the crews, each with its place in the file. */
 export const agentsAndCrews = <Agent, Crew>({ agents = [], crews = [] }: Listed<Agent, Crew>) => [
   ...agents.map((agent, index) => ({ ...agent, place: ['agents', index] as const })),
   ...crews.map((crew, index) => ({ ...crew, place: ['crews', index] as const })),
