@@ -42,7 +42,7 @@ export function checkable(
 
 const INSTEAD = {
   scripted: 'it is scripted and runs nothing.',
-  llm: 'it is a model with only the tools of the floor, which change nothing on this machine.',
+  llm: 'it is a model, and Conch runs its tools by the rules under "tools".',
   remote: 'it connects from elsewhere, so Conch cannot set it up or see its files. It may act without asking.',
   command: 'it is a program that runs with your rights. It acts without asking.',
 } as const satisfies Record<Exclude<BackendConfig['kind'], 'acp'>, string>;

@@ -237,7 +237,7 @@ test('T52 a signal ends the agent and the check, which leaves no file and no rec
 test.each([
   ['scout', 'it connects from elsewhere, so Conch cannot set it up or see its files. It may act without asking.'],
   ['clock', 'it is a program that runs with your rights. It acts without asking.'],
-  ['writer', 'it is a model with only the tools of the floor, which change nothing on this machine.'],
+  ['writer', 'it is a model, and Conch runs its tools by the rules under "tools".'],
   ['pm', 'it is scripted and runs nothing.'],
 ])('T52 the check of %s says why it is not a coding agent', async (id, words) => {
   const given = await config();

@@ -539,6 +539,24 @@ describe('/run retry', () => {
     await next.app.stop();
   });
 
+  test('is not told of after a restart when people only gave a reason for a denial', async () => {
+    using place = folder();
+    const path = place.file();
+    const { type, worker, time, app } = await program(path);
+    await type('/run start dev fix the build');
+    await worker().report?.gate?.step({ text: '', kept: null });
+    const asked = worker().report?.gate?.ask(call('npm publish'), never);
+    await time.advance(1_000);
+    await type('/reject 1 use staging');
+    expect(await asked).toMatchObject({ verdict: 'refused', code: 'DENIED' });
+    await app.stop();
+    const next = await program(path);
+    await until(() => next.sessions.some(({ turn }) => turn !== null && turn.channel !== CHANNEL));
+    expect(next.worker().turn?.text).toContain('were interrupted');
+    expect(next.worker().turn?.text).not.toContain('Your last run failed');
+    await next.app.stop();
+  });
+
   test('T61 by its button retries only the failed run it was drawn for, as Discard does', async () => {
     const { type, worker, time, store, told, app, intake } = await program();
     const press = async (line: string) => (await intake().command(CHANNEL, ADA, line, `t${store.id}.1`)).text;

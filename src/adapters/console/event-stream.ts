@@ -67,7 +67,7 @@ export function streamEvents({ request, response, query }: StreamRequest, parts:
   if (after?.success === false)
     return {
       status: 400,
-      body: 'Last-Event-ID is not the number of an event. Leave the header out to start from the beginning.\n',
+      body: 'Last-Event-ID is not the number of an event. Leave the header out to start with the present state.\n',
     };
   if (streams.size >= STREAM_LIMIT) return { status: 503, body: 'Too many streams are open: close one.\n' };
   const { agent, channel = null, format } = parsed.data;

@@ -68,8 +68,8 @@ function ownChannel(floor: ChannelId): ChannelId {
 type Found = z.output<typeof infoSchema>['channel'];
 
 function whyAway({ is_archived: isArchived, is_member: isMember, is_im: isDirect }: Found): string | null {
-  if (isArchived === true) return 'it is archived';
-  return isMember === false && isDirect !== true ? 'Conch is not in it' : null;
+  if (isArchived === true) return 'the channel is archived';
+  return isMember === false && isDirect !== true ? 'Conch is not in the channel' : null;
 }
 
 /** Returns Slack's description of a floor's channel. Rejects with a `ChatError`. */

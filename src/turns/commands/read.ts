@@ -168,7 +168,7 @@ export function statusText(view: FloorView, context: CommandContext): string {
   const suspended = context.suspended?.(view.channel) ?? null;
   return [
     floorLine(view, name, context.clock.now()),
-    ...(suspended === null ? [] : [`⏸ ${suspended}. Conch retries every minute and continues by itself.`]),
+    ...(suspended === null ? [] : [`⏸ ${suspended}. Conch checks the channel again by itself and then continues.`]),
     ...notices(view, name),
     ...questionLines(view, name),
     settings.join(' · '),

@@ -200,7 +200,7 @@ export type LeftWork = {
 };
 
 /** Dependencies of a crew. */
-type CrewPorts = {
+export type CrewPorts = {
   readonly key: string;
   readonly crews: CrewStore;
   readonly clock: Clock;

@@ -259,7 +259,7 @@ export class AsideRuns {
     const start = entries[0]?.fact;
     if (start?.type !== 'runStarted') throw new Error(`impossible: ${key} has a run that never began`);
     const { prompt, requestedBy = 'somebody' } = start;
-    const retried = entries.flatMap(({ fact }) => retriedIn(fact));
+    const retried = retriesIn(entries);
     if (turn === 0) return { by: requestedBy, prompt: [prompt, ...retried].join('\n\n') };
     const calls = toolCallRows(entries).slice(-CALLS_TOLD);
     const did = calls.map(({ tool, input, status, outcome, startedAt }) => {
@@ -319,10 +319,16 @@ function grantWords(
   return decidedWords({ title, choice: choice === 'allow' ? 'allow' : 'reject', ...why });
 }
 
-/** Returns the words of the person who resumed a run, such as by a retry; empty for other facts, and without words. */
-function retriedIn(fact: RunFact): readonly string[] {
-  if (fact.type !== 'resumed' || fact.feedback === null) return [];
-  return [retriedWords({ name: fact.told?.name ?? fact.by ?? 'somebody', words: fact.feedback })];
+/** Returns the words of people who retried the run after a failure. A decision about a call resumes a run, too. */
+function retriesIn(entries: readonly Pick<StoredFact<RunFact>, 'fact'>[]): readonly string[] {
+  let hasFailed = false;
+  return entries.flatMap(({ fact }) => {
+    if (fact.type === 'errored') hasFailed = true;
+    if (fact.type !== 'resumed' || !hasFailed) return [];
+    hasFailed = false;
+    if (fact.feedback === null) return [];
+    return [retriedWords({ name: fact.told?.name ?? fact.by ?? 'somebody', words: fact.feedback })];
+  });
 }
 
 function failed(message: string): RunError {

@@ -64,7 +64,7 @@ function resultOf(
 }
 
 const CUT_SHORT =
-  'The call was cut short by a restart: nobody knows what it did, and it may have done all of it. Conch does not repeat it.';
+  'The outcome of the call is unknown: it may have done all, a part or nothing. Check before you repeat it; Conch does not.';
 
 /** Follows one call in the facts of its run. `next` resolves each time the call is cleared, and when the call ends. */
 export class AskedOutcome {

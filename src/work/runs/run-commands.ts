@@ -353,7 +353,7 @@ function listed(
   const lines = states.flatMap((state) =>
     verb === 'status' ? statusLines(state, ports) : [...ruleLines(state, ports), ...habitLines(state, ports)],
   );
-  const none = verb === 'status' ? 'No tool calls here yet.' : 'No open requests, no rules.';
+  const none = verb === 'status' ? 'No runs here yet.' : 'No open requests, no rules.';
   return { ok: true, text: lines.join('\n') || none };
 }
 

@@ -157,8 +157,11 @@ describe('any other event', () => {
       kind: 'reopened',
       channel: 'C1',
     });
-    expect(hear({ type: 'channel_archive', channel: 'C1' })).toMatchObject({ kind: 'closed', why: 'it was archived' });
-    expect(hear({ type: 'channel_deleted', channel: 'C1' })).toMatchObject({ kind: 'closed', why: 'it was deleted' });
+    expect(hear({ type: 'channel_archive', channel: 'C1' })).toMatchObject({
+      kind: 'closed',
+      why: 'the channel was archived',
+    });
+    expect(hear({ type: 'channel_deleted', channel: 'C1' })).toMatchObject({ kind: 'closed', why: 'the channel was deleted' });
     expect(hear({ type: 'tokens_revoked', tokens: { oauth: ['U1'] } })).toEqual({ kind: 'nothing' });
     expect(hear({ type: 'reaction_removed' })).toEqual({ kind: 'nothing' });
     const reaction = {
@@ -341,12 +344,15 @@ describe('a channel on Slack', () => {
       await until('the thread', () => ears.threads.length === 1);
       slack.archive(slack.ids.channel);
       await until('suspended', () => ears.told.length === 2);
-      expect(ears.told).toEqual([`suspend ${floor}: it is archived`, `suspend ${floor}/${root}: it is archived`]);
+      expect(ears.told).toEqual([
+        `suspend ${floor}: the channel is archived`,
+        `suspend ${floor}/${root}: the channel is archived`,
+      ]);
       slack.unarchive(slack.ids.channel);
       await until('restored', () => ears.told.length === 4);
       slack.kickBot(slack.ids.channel);
       await until('suspended', () => ears.told.length >= 6);
-      expect(ears.told[4]).toBe(`suspend ${floor}: Conch is not in it`);
+      expect(ears.told[4]).toBe(`suspend ${floor}: Conch is not in the channel`);
       slack.inviteBot(slack.ids.channel);
       await until(
         'restored',
@@ -364,7 +370,7 @@ describe('a channel on Slack', () => {
       ears.told.length = 0;
       await expect(adapter.post(floor, post)).rejects.toMatchObject({ fault: 'refused' });
       await until('suspended', () => ears.told.length > 0);
-      expect(ears.told).toEqual([`suspend ${floor}: Conch is not in it`]);
+      expect(ears.told).toEqual([`suspend ${floor}: Conch is not in the channel`]);
       slack.inviteBot(slack.ids.channel);
       await adapter.catchUp(floor, null);
       expect(ears.told.at(-1)).toBe(`restore ${floor}`);
@@ -415,7 +421,7 @@ describe('a channel on Slack', () => {
     const first: StandOptions['first'] = (slack) => slack.archive(slack.ids.channel);
     await hearing({ first, slack: { retryDelaysMs: [] } }, async ({ ears, adapter, floor }) => {
       await adapter.catchUp(floor, null);
-      expect(ears.told).toContain(`suspend ${floor}: it is archived`);
+      expect(ears.told).toContain(`suspend ${floor}: the channel is archived`);
     });
   });
 

@@ -101,7 +101,7 @@ function reading(where: string | null, tickets: number): { readonly stop: () => 
   const read = async (): Promise<void> => {
     const query = new URLSearchParams({ channel: where ?? '', most: `${tickets}` });
     const answer = await fetch(`/crew?${query}`, { headers: { 'Conch-Page': pagePart() } }).catch(() => null);
-    const body = answer?.ok === true ? ((await answer.json()) as Answer) : null;
+    const body = answer?.ok === true ? ((await answer.json().catch(() => null)) as Answer | null) : null;
     if (isOver) return;
     const text = JSON.stringify(body?.crew);
     asOf.value = body?.now ?? asOf.peek();
