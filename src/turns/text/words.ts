@@ -199,7 +199,7 @@ export function decisionDetails({ at, reason: why }: AnsweredNotice): string {
 }
 
 /** Returns words with a full stop at their end, unless they end a sentence already. */
-export function sentence(words: string): string {
+export function withFullStop(words: string): string {
   return /[.!?…]$/.test(words) ? words : `${words}.`;
 }
 

@@ -3,7 +3,7 @@ import type { Answer, CrewCommands, CrewVerb, Request } from '../../turns/comman
 import type { CrewView } from '../../turns/crew-view.ts';
 import type { Line } from '../../turns/view.ts';
 import { isoTime } from '../../lib/time.ts';
-import { sentence, utcTime } from '../../turns/text/words.ts';
+import { withFullStop, utcTime } from '../../turns/text/words.ts';
 import type { StoredFact } from '../../engine/port.ts';
 import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
 import { dashboardText, buttonMark, commitMark, workersText } from './crew-shown.ts';
@@ -160,7 +160,7 @@ async function assign(runner: CrewRunner, { values }: Request): Promise<Answer> 
   if (refusal !== 'NO_TICKET' && (refusal !== 'TICKET_TAKEN' || listed === undefined))
     return { ok: false, text: REFUSED[refusal] };
   const why = listed ?? 'it is unknown, closed, in progress, or waits for another ticket';
-  return { ok: false, text: `${ticket} cannot start: ${sentence(why)}` };
+  return { ok: false, text: `${ticket} cannot start: ${withFullStop(why)}` };
 }
 
 function answer(runner: CrewRunner, { values, person }: Request): Answer | Promise<Answer> {

@@ -2,7 +2,7 @@ import type { MachineDecision } from '../../engine/machine.ts';
 import { defined } from '../../lib/defined.ts';
 import type { Instant } from '../../lib/time.ts';
 import { ownLines, signalOfPrimary } from '../../turns/text/review-signals.ts';
-import { sentence } from '../../turns/text/words.ts';
+import { withFullStop } from '../../turns/text/words.ts';
 import {
   CHOICES_FOR,
   MOST_CONFLICTS,
@@ -989,7 +989,7 @@ function answered(
 function goOnAfter(decision: CrewDecision, worker: Worker, waiting: NonNullable<Worker['waiting']>): null {
   const { why, step: { kind, about } = { kind: 'step', about: '' } } = waiting;
   const words =
-    waiting.for === 'budget' ? 'People extended the budget. Go on.' : `People want you to go on: ${sentence(why)}`;
+    waiting.for === 'budget' ? 'People extended the budget. Go on.' : `People want you to go on: ${withFullStop(why)}`;
   return decision.ask(worker, kind, about === '' ? words : `${words}\n${about}`);
 }
 

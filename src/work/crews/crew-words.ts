@@ -3,7 +3,7 @@ import { counted } from '../../turns/commands/clock-words.ts';
 import { isoTime } from '../../lib/time.ts';
 import { hasHidden, visible } from '../../lib/visible.ts';
 import { announcementKey } from '../../turns/floor/announcement.ts';
-import { sentence, utcSecond, utcTime } from '../../turns/text/words.ts';
+import { withFullStop, utcSecond, utcTime } from '../../turns/text/words.ts';
 import { CHOICES_FOR, MOST_PROPOSALS, approvalId, findApproval, findWorker } from './crew.ts';
 import type { CrewApproval, WorkerChoice, Crew, Proposal, WorkerWait, Worker } from './crew.ts';
 import type { CrewFact, CrewFactOf } from './crew-events.ts';
@@ -82,7 +82,7 @@ export function waitWords({ settings, asked = [] }: Crew, { waiting, ticket, vot
   const names = votes.map(({ by }) => by).join(', ');
   const isVoted = CHOICES_FOR[waiting.for].includes('merge') && most > 1;
   const voted = isVoted ? ` ${votes.length} of ${most} want it merged${names === '' ? '' : `: ${names}`}.` : '';
-  return `${asker === undefined ? '' : `${asker}: `}${QUESTIONS[waiting.for]} ${sentence(waiting.why)}${voted}`;
+  return `${asker === undefined ? '' : `${asker}: `}${QUESTIONS[waiting.for]} ${withFullStop(waiting.why)}${voted}`;
 }
 
 /** The part of a question's key between the ticket's key and the tip of the branch. */
@@ -283,7 +283,7 @@ function wordsOf(crew: Crew, worker: Worker, fact: CrewFact): readonly [about: s
       return fact.to === 'stuck'
         ? [
             'stuck',
-            `! ${name} is stuck on ${ticket}: ${sentence(fact.trigger)} /crew retry ${name} tries again, /crew kill ${name} resets it`,
+            `! ${name} is stuck on ${ticket}: ${withFullStop(fact.trigger)} /crew retry ${name} tries again, /crew kill ${name} resets it`,
           ]
         : null;
     default:

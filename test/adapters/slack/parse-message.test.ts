@@ -161,7 +161,10 @@ describe('any other event', () => {
       kind: 'closed',
       why: 'the channel was archived',
     });
-    expect(hear({ type: 'channel_deleted', channel: 'C1' })).toMatchObject({ kind: 'closed', why: 'the channel was deleted' });
+    expect(hear({ type: 'channel_deleted', channel: 'C1' })).toMatchObject({
+      kind: 'closed',
+      why: 'the channel was deleted',
+    });
     expect(hear({ type: 'tokens_revoked', tokens: { oauth: ['U1'] } })).toEqual({ kind: 'nothing' });
     expect(hear({ type: 'reaction_removed' })).toEqual({ kind: 'nothing' });
     const reaction = {
