@@ -320,7 +320,7 @@ function grantWords(
 }
 
 /** Returns the words of people who retried the run after a failure. A decision about a call resumes a run, too. */
-function retriesIn(entries: readonly Pick<StoredFact<RunFact>, 'fact'>[]): readonly string[] {
+function retriesIn(entries: readonly { readonly fact: RunFact }[]): readonly string[] {
   let hasFailed = false;
   return entries.flatMap(({ fact }) => {
     if (fact.type === 'errored') hasFailed = true;
