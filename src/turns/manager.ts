@@ -382,8 +382,12 @@ type DraftPorts = {
 class ShownDrafts {
   readonly #ports: DraftPorts;
   readonly #alarm: Alarm;
-  /** Channels whose shown draft is newer than the stored one, with their drafts; and channels with a stored draft. */
+  /** Channels whose shown draft is not stored yet. The function returns the draft; `null` when the draft is gone. */
   readonly #shown = new Map<ChannelId, () => TurnDraft | null>();
+  /**
+   * Channels whose draft is stored or being stored. Each stored draft has its own object, so that the end of an earlier
+   * deletion does not remove the entry of a newer draft.
+   */
   readonly #kept = new Map<ChannelId, object>();
   #running = true;
 

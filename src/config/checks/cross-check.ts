@@ -39,8 +39,8 @@ export const crossCheck = (draft: Draft, tell: Tell): void => {
 };
 
 /**
- * Checks that a crew has a channel and a repository that no other crew has, votes that people can reach, and a reviewer
- * that exists.
+ * Checks each crew: its channel exists, no other crew has its channel or repository, and its reviewer exists. Reports
+ * more votes for a merge than there are people who can vote, and several votes without `merge: "ask"`.
  */
 const checkCrews = (
   { crews = [], operators }: Draft,

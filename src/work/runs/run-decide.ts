@@ -242,8 +242,10 @@ function attach(decision: RunDecision, { session }: Of<'ATTACH'>): RunRefusal | 
 }
 
 /**
- * Returns why a run cannot resume now; `null` when it can. A run on a floor resumes with its turn. After a failure,
- * another turn begins another run. People retry a failed background run.
+ * Returns why a run outside tasks cannot resume now; `null` when it can. A failed background run resumes only when a
+ * person retries it. A failed run of a turn never resumes: another turn begins another run. A run that is paused at its
+ * step limit or for a confirmation resumes only when a person continues it. A run that waits for an answer, or for its
+ * turn to resume, cannot be continued by a person.
  */
 function floorRefusal({ status }: RunState, run: Run, { by }: Of<'RESUME'>): RunRefusal | null {
   if (run.type === 'task') return null;

@@ -163,7 +163,7 @@ function showFloorTab(): void {
   drawerOpen.value = true;
 }
 
-/** Why nobody holds the floor and how to continue; without a connection, since when that is unknown. */
+/** Why nobody holds the floor and how to continue. Without a connection: since when the page has none. */
 function whyNobody(): string {
   if (connection.value === 'lost') return `Not connected since ${timeToTheSecond(now.value)}: this may have changed`;
   if (view.value === null) return 'The state of this floor is not known yet';

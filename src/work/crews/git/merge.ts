@@ -85,8 +85,9 @@ type SideCommit = { readonly commit: string; readonly ticket: string };
 type ConflictFile = { readonly path: string; readonly main: readonly SideCommit[] };
 
 /**
- * The result of a merge. `dropped`: tickets' files whose changes are not in the merge commit. `hunks`: the lines in
- * conflict. `nothing`: `tip` has the commit already.
+ * The result of a merge. `dropped`: files in `ticketsDir`, without the ticket's own file, whose changes are not in the
+ * merge commit. `hunks`: the lines in conflict. `nothing`: `tip` has the commit already. `refused`: `files` add the
+ * marker.
  */
 export type MergeResult =
   | { readonly kind: 'merged'; readonly commit: string; readonly dropped: readonly string[] }
@@ -341,7 +342,10 @@ export async function advanceMain(
   return { kind: 'waiting', folder: holder.folder, reason: refusal };
 }
 
-/** The worktree with main checked out; `null` for none. `reason`: why it cannot be updated now; `null` when it can. */
+/**
+ * Returns the worktree with main checked out; `null` for none. During a rebase of main in any worktree, returns the
+ * repository's root, with the `reason` why main cannot be updated now. Otherwise `reason` is `null`.
+ */
 async function holderOfMain(
   repository: Repository,
 ): Promise<{ readonly folder: string; readonly reason: string | null } | null> {
