@@ -137,12 +137,15 @@ export class Platform {
   }
 }
 
-/** Seq up to which all messages of people are known to be in the inbox or deleted. */
+/** Returns the stored seq up to which all messages of people are known to be in the inbox or deleted; 0 for none. */
 function heardUpTo({ heard }: Statements): number {
   return Number(heard.get() ?? 0);
 }
 
-/** Advances the seq of `heardUpTo`. Called for each message of a person, so that a start checks few rows. */
+/**
+ * Advances the stored seq that `heardUpTo` returns, by at most 1,000 messages of people. Called for each new message of
+ * a person. At a start, `unheard` then searches only the few rows after this seq.
+ */
 function noteHeard(statement: Statements): void {
   const before = heardUpTo(statement);
   const { last, missing } = statement.heardAfter.get(before) ?? { last: null, missing: null };

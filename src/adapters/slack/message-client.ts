@@ -324,7 +324,10 @@ class Statuses {
     this.#ports = ports;
   }
 
-  /** Updates the status and the session of a channel to its floor's view. */
+  /**
+   * Shows a floor's view at Slack: who is writing, and for a thread the state of its agent session. Does nothing in a
+   * channel that is neither a thread nor a direct message.
+   */
   show(channel: ChannelId, view: FloorView): void {
     const { status, agentSessions } = this.#ports.settings;
     if (!status && !agentSessions) return;
@@ -350,7 +353,7 @@ class Statuses {
     this.#arm(line, AFTER_POST_MS);
   }
 
-  /** Removes all statuses and suspends running sessions. Resolves when all calls have ended, also failed ones. */
+  /** Removes all statuses and suspends running agent sessions. Resolves when all calls have ended, also failed ones. */
   async stop(): Promise<void> {
     for (const line of this.#lines.values()) {
       line.timer?.cancel();
@@ -394,7 +397,10 @@ class Statuses {
     this.#call(line, STATUS, args);
   }
 
-  /** Sends the state of a thread's session if the state changed. A session begins as `processing` or `suspended`. */
+  /**
+   * Sends the state of a thread's agent session to Slack, if the state changed. A session begins as `processing` or
+   * `suspended`.
+   */
   #tell(line: Line, session: Session): void {
     const hasSession = this.#ports.settings.agentSessions && platformChannel(line.channel).thread !== null;
     if (!hasSession || session === line.session) return;
@@ -423,7 +429,7 @@ class Statuses {
   }
 }
 
-/** Returns the session state of a floor. Slack shows its Stop button while the session is `processing`. */
+/** Returns the state of a floor's agent session. Slack shows its Stop button while the session is `processing`. */
 function sessionOf({ holder, condition }: FloorView): Session {
   if (holder !== null) return holder.status === 'ACTIVE' ? 'processing' : 'suspended';
   if (condition === 'paused') return 'suspended';

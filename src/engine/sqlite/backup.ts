@@ -73,8 +73,8 @@ async function copySound(file: string, fresh: string): Promise<void> {
 }
 
 /**
- * Keeps a database under another name. Moves its log first: after a crash in between, a start notices that the log is
- * missing. A log beside the new file could damage that file.
+ * Keeps a database under another name. Moves its write-ahead log first: after a crash in between, a start notices that
+ * the log is missing. The old log beside the new file could damage that file.
  */
 function putAside(path: string): string | null {
   if (!existsSync(path)) return null;

@@ -173,7 +173,7 @@ export class Commits {
       this.#hooks.beforeCommit();
       const shared = this.#sharing?.publish() ?? null;
       if (shared !== null) {
-        // Undoes the rows until the log has taken them. Readers of the copy would see rows that can still be lost.
+        // Undoes the rows until the shared log has them. Readers of the copy would see rows that can still be lost.
         this.#db.exec('ROLLBACK');
         return this.#wait(
           shared.then(
@@ -366,7 +366,7 @@ export class WalSync implements DiskSync {
 
 const inPool = promisify(fdatasync);
 
-/** Opens the log that SQLite created, and syncs its name in the folder, because SQLite does not. */
+/** Opens the write-ahead log that SQLite created. Syncs its name in the folder, because SQLite does not. */
 function openLog(path: string): number {
   const folder = openSync(dirname(path), 'r');
   try {
@@ -418,7 +418,7 @@ export function markOf(database: string): string {
 
 /**
  * Throws a `StoreError` when the journal ends before the row in the database's mark file. Accepts a restored backup and
- * another database's mark. Without a mark, only a missing log is an error (`checkLog`).
+ * another database's mark. Without a mark, only a missing write-ahead log is an error (`checkLog`).
  */
 export function checkMark(db: Database, database: string): void {
   const noted = /^(?<storeId>\S+) (?<row>\d+) *$/u.exec(readMark(database))?.groups;
@@ -432,8 +432,8 @@ export function checkMark(db: Database, database: string): void {
 }
 
 /**
- * Without a mark, only a missing log can be noticed. A start writes to the log, and only a clean end removes it and
- * records that in the file.
+ * Throws when the write-ahead log is missing, although the database was not closed cleanly. Called without a mark: then
+ * nothing else shows a loss. A start writes to the log. Only a clean end removes the log, and records that in the file.
  */
 function checkLog(db: Database, known: Statement<[string], string>, database: string): void {
   const isCopy = known.get('backup') !== undefined || known.get('owner') === undefined;

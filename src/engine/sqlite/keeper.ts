@@ -384,7 +384,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     return 'facts' in record ? record.facts : [];
   }
 
-  /** Returns the newest committed state of a key. In a shared store, the log has taken this state. */
+  /** Returns the newest committed state of a key. In a shared store, the shared log has taken this state. */
   #stored(key: string): Head<State> {
     return this.#replaced.get(key) ?? this.#shared.reading(() => this.#head(key));
   }

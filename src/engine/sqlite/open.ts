@@ -115,7 +115,7 @@ const SETTINGS = [
 /** A database that releases its lock when it is closed. Other processes may read it meanwhile. */
 class OwnDatabase extends Database {
   readonly #lock: FileLock;
-  /** True when the log existed before the database was opened. */
+  /** True when the write-ahead log (`-wal`) existed before the database was opened. */
   readonly hadLog: boolean;
 
   constructor(path: string, lock: FileLock) {
@@ -132,7 +132,7 @@ class OwnDatabase extends Database {
   }
 }
 
-/** True when the log was missing when the owner opened the database. Always false for readers. */
+/** True when the write-ahead log was missing when the owner opened the database. Always false for readers. */
 export function wasWithoutLog(db: Database.Database): boolean {
   return db instanceof OwnDatabase && !db.hadLog;
 }

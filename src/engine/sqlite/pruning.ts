@@ -81,7 +81,7 @@ export async function prune(
   return { entries, messages, posts, calls, configs: entries > 0 ? await ofConfigs() : 0 };
 }
 
-/** Returns free pages to the disk and empties the log. Returns `false` when a reader keeps the log in use. */
+/** Gives free pages to the disk and empties the write-ahead log. Returns `false` when a reader keeps the log in use. */
 export async function giveBack({ db, write }: Pick<RetentionPorts, 'db' | 'write'>): Promise<boolean> {
   const free = (): number => Number(db.pragma('freelist_count', { simple: true }));
   for (let left = free(), before = Infinity; left > 0 && left < before; before = left, left = free())
@@ -90,9 +90,9 @@ export async function giveBack({ db, write }: Pick<RetentionPorts, 'db' | 'write
 }
 
 /**
- * Writes the file anew and empties the log. Returns `false` when a reader keeps the log in use. SQLite moves rows
- * between pages and does not overwrite each place that they leave, not even with `secure_delete`: an erased text can
- * stay there until the page is written anew. Nothing else runs meanwhile: about 9 s for 1 GB.
+ * Writes the file anew and empties the write-ahead log. Returns `false` when a reader keeps the log in use. SQLite
+ * moves rows between pages and does not overwrite each place that they leave, not even with `secure_delete`: an erased
+ * text can stay there until the page is written anew. Nothing else runs meanwhile: about 9 s for 1 GB.
  */
 export async function writeAnew({ db, write }: Pick<RetentionPorts, 'db' | 'write'>): Promise<boolean> {
   await write(() => undefined);

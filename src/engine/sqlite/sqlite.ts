@@ -55,7 +55,7 @@ export type StoreOptions = {
   readonly ids?: () => string;
   /** Makes the salts of texts; random by default. */
   readonly salts?: () => string;
-  /** How commits are synced; by default the store syncs its log itself. */
+  /** How commits are synced; by default the store syncs its write-ahead log itself. */
   readonly disk?: DiskSync;
   /** Called with a sentence for operators. */
   readonly say?: (line: string) => void;
@@ -160,7 +160,7 @@ export class SqliteStore implements Store {
     const newId = member === null ? (options.ids ?? newStoreId) : () => member.logId;
     const { storeId, isNew, isRestored, endedWell, owner, former } = readMarks(db, newId);
     [this.id, this.owner, this.#former] = [storeId, member?.worker ?? owner, former];
-    // Moves the marks from the log into the file: even without its log, the file shows its owner and that it is in use.
+    // Moves the marks from the write-ahead log into the file. Without the log, the file still shows who uses it.
     db.pragma('wal_checkpoint(TRUNCATE)');
     this.#isRestored = isRestored;
     this.#endedWell = endedWell;
@@ -485,7 +485,8 @@ export class SqliteStore implements Store {
   }
 
   /**
-   * Drops states from memory, then calls `emptied`. Resolves with `true` when the log holds no erased text any more.
+   * Drops states from memory, then calls `emptied`. Resolves with `true` when the write-ahead log holds no erased text
+   * any more.
    */
   async #forgetTexts(emptied: typeof giveBack): Promise<boolean> {
     await this.tables.write(() => this.#forgetStates());

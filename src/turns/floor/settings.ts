@@ -106,7 +106,10 @@ export const questionSchema = z.strictObject({
   approval: askedApprovalSchema.shape.id,
 });
 
-/** The decision about a request, as it is announced. `choice` is `null` when nobody decided. */
+/**
+ * The end of a request, as it is announced. `choice`: `null` when the request ended without a decision; `reject` also
+ * when the request could not be shown, with `by: null`.
+ */
 export const answerSchema = z.strictObject({
   question: z.number(),
   title: z.string(),

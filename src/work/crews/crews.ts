@@ -165,7 +165,10 @@ export type CrewWork = {
    * claimed, or its source has no claims.
    */
   claim(ticket: string): Promise<string | null>;
-  /** Adds a note to each of these tickets that does not have it. `note`: a line with its time, and a text. */
+  /**
+   * Adds a note to each of these tickets that does not have it. Does nothing in a source without notes. `note`: a line
+   * with its time, and a text.
+   */
   note(tickets: readonly string[], note: string): Promise<void>;
   /** Marks a ticket as closed in its source, where Conch can write. `commit`: its merge; `null` for no change. */
   closed(ticket: string, commit: string | null): Promise<void>;
