@@ -882,7 +882,7 @@ const DOORS: readonly Mistake[] = [
     files: { 'cert.pem': CERTIFICATE },
     path: 'remote.tlsKey',
     at: 'tlsKey',
-    next: '/work/cert.pem is in another format: give the path of a private key in PEM format, without a password',
+    next: '/work/cert.pem is not in the expected format: give the path of a private key in PEM format, without a password',
   },
   {
     kind: 'the key of another certificate',

@@ -351,13 +351,13 @@ const ANSWERS: readonly Planted[] = [
 const TIME: readonly Planted[] = [
   {
     name: 'a deadline is met a millisecond early',
-    file: 'decide/deadlines.ts',
+    file: 'decide/tick.ts',
     find: 'due.at > decision.at',
     replace: 'due.at > decision.at + 1',
   },
   {
     name: 'a deadline is met a millisecond late',
-    file: 'decide/deadlines.ts',
+    file: 'decide/tick.ts',
     find: 'due.at > decision.at',
     replace: 'due.at >= decision.at',
   },
@@ -430,7 +430,7 @@ const HANGS: readonly Planted[] = [
   {
     name: 'an agent that is cut off at work counts as hung',
     near: 'everything',
-    file: 'decide/deadlines.ts',
+    file: 'decide/tick.ts',
     find: "if (turn.status !== 'active' || turn.deadlineAt === null) return false;",
     replace: "if (turn.status !== 'active') return false;",
   },
@@ -444,7 +444,7 @@ const HANGS: readonly Planted[] = [
   {
     name: 'a hung agent may have the next turn while its session cools down',
     near: 'everything',
-    file: 'decide/deadlines.ts',
+    file: 'decide/tick.ts',
     find: "  if (hung) decision.record({ type: 'seatMarked', agent, mark: 'present', on: false });\n",
     replace: '',
   },
@@ -453,7 +453,7 @@ const HANGS: readonly Planted[] = [
 const WORLD: readonly Planted[] = [
   {
     name: 'a timeout is announced twice',
-    file: 'decide/deadlines.ts',
+    file: 'decide/tick.ts',
     find: "  decision.announce({ kind: 'timeout', agent });\n",
     replace: "  decision.announce({ kind: 'timeout', agent });\n".repeat(2),
   },

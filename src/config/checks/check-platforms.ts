@@ -109,7 +109,7 @@ const pem = <Read>(path: string, world: World, read: (text: string) => Read): Re
   try {
     return read(reading);
   } catch {
-    return `${place} is in another format`;
+    return `${place} is not in the expected format`;
   }
 };
 

@@ -32,8 +32,8 @@ export const trustAnswered = {
 export const REVIEW_OUTCOMES = ['passed', 'passed with notes', 'stalled', 'limit', 'failed', 'cancelled'] as const;
 
 /**
- * A review waits for people. `positions`: the reviewer's last verdict, and the primary agent's reason for a dispute, of
- * the last finding that has such a reason, even when the finding is fixed now. Each is left out if there is none.
+ * A review waits for people. `positions`: the reviewer's last verdict, and the primary agent's reason of the last finding
+ * that is disputed. Each is left out if there is none.
  */
 const reviewAsks = z.strictObject({
   kind: z.literal('reviewAsks'),

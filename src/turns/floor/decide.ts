@@ -20,7 +20,7 @@ import {
 } from './decide/waits.ts';
 import { answerTrust, askTrust, dropTrust, trustShown } from './decide/trust.ts';
 import { askTaskTurn, beginTask, endTask, holdTask, setReviewer, tellTask } from './decide/task-turns.ts';
-import { tick } from './decide/deadlines.ts';
+import { tick } from './decide/tick.ts';
 import { catchUp, disconnect, raiseEpoch, restart, standstill, undelivered } from './decide/recovery.ts';
 import type { Fact } from './fact.ts';
 import type { Floor } from './floor.ts';

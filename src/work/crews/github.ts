@@ -112,10 +112,11 @@ const STATUS_WORDS: Readonly<Record<number, string>> = {
   404: 'GitHub knows no such repository or issue, or the token may not see it',
 };
 
-/** An error in an answer of GraphQL has no status. Such an answer refuses the query. */
+/** An error in an answer of GraphQL has `errors` and no status. It counts as a refusal, with GitHub's own words. */
 const errorSchema = z.looseObject({
   status: z.number().default(403),
   message: z.string().default(''),
+  errors: z.array(z.unknown()).optional(),
   response: z.looseObject({ headers: z.record(z.string(), z.unknown()).default({}) }).optional(),
 });
 
@@ -125,7 +126,7 @@ function refusalOf(error: unknown, route: string): GitHubRefusal {
   // The client reports a lost connection as status 500 without a response.
   if (!success || data.response === undefined)
     return new GitHubRefusal(0, `GitHub could not be reached: ${cause.slice(0, 200)}`);
-  const words = STATUS_WORDS[data.status] ?? data.message.slice(0, 200);
+  const words = (data.errors === undefined ? STATUS_WORDS[data.status] : undefined) ?? data.message.slice(0, 200);
   return new GitHubRefusal(data.status, `${route} failed with ${data.status}: ${words}`);
 }
 

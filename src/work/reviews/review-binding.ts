@@ -236,7 +236,7 @@ function asked(
   { why, until }: ReviewFactOf<'waited'>,
   waits: 'arbiter' | 'fail',
 ): AnnouncementOf<'reviewAsks'> {
-  const disputes = findings.flatMap(({ reason }) => reason ?? []);
+  const disputes = findings.flatMap(({ status, reason }) => (status === 'disputed' ? (reason ?? []) : []));
   const positions = [
     {
       agent: reviewer,

@@ -295,7 +295,7 @@ async function placesOf(
   try {
     const isInside = (await git(['rev-parse', '--is-inside-work-tree'])).trim() === 'true';
     if (!isInside) {
-      const how = 'Set the folder of a clone with files: git clone';
+      const how = 'Clone it, and set the folder of the clone: git clone';
       throw new RepositoryError(`${given} is a bare repository, without files. ${how} "${given}"`);
     }
     const root = (await git(['rev-parse', '--show-toplevel'])).trimEnd();

@@ -90,7 +90,7 @@ describe('a repository that a crew cannot use', () => {
     const { home, root, git, open } = scene();
     git('clone', '--quiet', '--bare', root, join(home, 'bare.git'));
     expect(await problem(open({}, join(home, 'bare.git')))).toEqual(
-      `${home}/bare.git is a bare repository, without files. Set the folder of a clone with files: git clone "${home}/bare.git"`,
+      `${home}/bare.git is a bare repository, without files. Clone it, and set the folder of the clone: git clone "${home}/bare.git"`,
     );
   });
 

@@ -278,7 +278,7 @@ describe('issues of GitHub', () => {
   });
 
   test.each([
-    ['Resource not accessible by personal access token', 'the token may not do this'],
+    ['Resource not accessible by personal access token', 'Resource not accessible by personal access token'],
     ['API rate limit already exceeded', 'GitHub asks to wait until'],
   ])('whose changes GitHub does not tell are an error: %s', async (message, words) => {
     const { hub, open } = await stage();
