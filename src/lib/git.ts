@@ -147,8 +147,8 @@ export type GitSetting = { readonly scope: string; readonly name: string; readon
 
 /**
  * Returns the values of git's configuration for a folder, in the order in which git reads them; the last one of a name
- * counts. Runs git when a file of the configuration has changed, and each time when files include others or cannot be
- * compared. Returns an empty list when git cannot read a file. Throws the errors of `Git`.
+ * counts. Runs git when a file of the configuration has changed. Runs git each time when the settings cannot be
+ * cached, as `settingsOf` says. Returns an empty list when git cannot read a file. Throws the errors of `Git`.
  */
 export async function gitSettings(folder: string, environment: GitEnvironment): Promise<readonly GitSetting[]> {
   return (await settingsOf(folder, safeEnvironment(environment))).all;
@@ -198,12 +198,12 @@ const KNOWN = new BoundedMap<string, Settings>(200);
  * could have changed for a moment while git read them.
  */
 const RACY_MS = 1_000;
-/** The most bytes of a configuration file that is compared. Settings of larger files are read each time. */
+/** Size limit of a configuration file, in bytes. Settings are not cached when one of the files is larger. */
 const MOST_TEXT = 1_048_576;
 
 /**
- * Returns the settings of a folder. Keeps them until a file of the configuration changes, unless files include others
- * or cannot be compared. Returns no settings when git cannot read the configuration.
+ * Returns the settings of a folder. Caches them until a file of the configuration changes. Caches nothing when files
+ * include others, or when `configFiles` returns `null`. Returns no settings when git cannot read the configuration.
  */
 async function settingsOf(folder: string, env: GitEnvironment): Promise<Settings> {
   const files = configFiles(folder, env);
@@ -221,7 +221,7 @@ async function settingsOf(folder: string, env: GitEnvironment): Promise<Settings
 /**
  * Returns a key that changes when the text or the time of a file of git's configuration changes. Of the system's files,
  * only `/etc/gitconfig` counts. Returns `null` when the folder has no `.git`, or when one of these files cannot be read
- * or is too large to compare.
+ * or is larger than `MOST_TEXT`.
  */
 function configFiles(folder: string, env: GitEnvironment): string | null {
   const places = gitFoldersOf(folder);

@@ -77,7 +77,7 @@ export class TurnManager {
   readonly #signs: Signs;
   readonly #drafts: ShownDrafts;
   readonly #plans: KnownPlans;
-  /** Floors that must be told of a restart or a disconnection before their next command. */
+  /** By floor: `restart` or `disconnect`, which must be applied before the floor's next command. */
   readonly #untold = new Map<ChannelId, 'restart' | 'disconnect'>();
   #running = true;
   #meeting = false;
@@ -173,7 +173,7 @@ export class TurnManager {
 
   /**
    * Applies the configured settings and seats of each channel (its plan) to its floor. A floor without a plan loses its
-   * seats. Before that, a floor is told of a restart or a disconnection that it does not know of.
+   * seats. First applies `restart` or `disconnect` to a floor that has not had this command yet.
    */
   async bringBack(channels: readonly ChannelId[], plans: Pick<Plans, 'of'>): Promise<void> {
     for (let from = 0; from < channels.length && this.#running; from += AT_ONCE) {
@@ -193,7 +193,7 @@ export class TurnManager {
     await this.settle(plans);
   }
 
-  /** Called when the platform of these channels is unreachable. A resting floor is told with its next command. */
+  /** Called when these channels' platform is unreachable. Resting floors get `disconnect` with their next command. */
   async lose(channels: readonly ChannelId[]): Promise<void> {
     const awake = new Set(this.#ports.store.floors.awake());
     const others = channels.filter((channel) => !this.#untold.has(channel));
@@ -213,8 +213,7 @@ export class TurnManager {
   }
 
   /**
-   * The state of a floor; `null` for none. A floor that is yet to be told of a disconnection is returned as catching
-   * up.
+   * The state of a floor; `null` for none. A floor to which `disconnect` is not yet applied is returned as catching up.
    */
   floor(channel: ChannelId): Floor | null {
     const floor = this.#ports.store.floors.state(channel);
@@ -228,7 +227,7 @@ export class TurnManager {
     this.#alarm.cancel();
   }
 
-  /** Tells each floor that is not resting of a standstill, before its next command. */
+  /** Applies `standstill` to each floor that is not resting, before its next command. */
   #tellStandstill(): void {
     const total = stoodStillMs(this.#ports.clock);
     const ms = total - this.#stoodStillMs;
@@ -266,7 +265,10 @@ export class TurnManager {
     else await this.apply(channel, { type: 'configure', settings: plan.settings, seats: plan.seats });
   }
 
-  /** Tells a floor and applies the command, in one commit. A floor is told again when that failed. */
+  /**
+   * Applies the command `type`, then `command`, to a floor in one commit. If the first one fails, it is applied again
+   * before the floor's next command.
+   */
   async #applyAfter(type: 'restart' | 'disconnect', channel: ChannelId, command: Command): Promise<Applied> {
     this.#untold.delete(channel);
     const telling = this.apply(channel, { type });

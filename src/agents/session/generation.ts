@@ -40,7 +40,10 @@ type GenerationPorts = {
   readonly propose?: (agent: AgentId, ticket: ProposedTicket) => Promise<string>;
 };
 
-/** One generation of one turn. Turns the session's stream into a draft, signs of work, and messages for the floor. */
+/**
+ * One generation: the agent's answer to one prompt of a turn. Converts the session's stream into a draft, signs of
+ * work, and messages for the floor.
+ */
 export class Generation {
   readonly epoch: number;
   readonly report: Report;

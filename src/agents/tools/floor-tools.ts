@@ -106,9 +106,9 @@ export function isFloorTool(name: string): name is FloorToolName {
 }
 
 /**
- * The floor tools of one generation: passes texts and proposed tickets to the report, and decides how the turn ends.
- * Drops text after `pass`, `wait_for`, `ask`, `done` or `review`. Posts a text once that the agent writes and then also
- * gives to `say`.
+ * The floor tools of one generation (an agent's answer to one prompt). Passes texts and proposed tickets to the report,
+ * and decides how the turn ends. Drops text after `pass`, `wait_for`, `ask`, `done` or `review`. Posts a text once that
+ * the agent writes and then also gives to `say`.
  */
 export class FloorTools {
   readonly #report: Report;

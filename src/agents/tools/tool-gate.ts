@@ -81,7 +81,7 @@ export type CallResult = {
   readonly durationMs: number | null;
 };
 
-/** The gate between an agent and its tools, for one generation. */
+/** The gate between an agent and its tools, for one generation: the agent's answer to one prompt. */
 export type ToolGate = {
   /**
    * Called for each step. For a language model: with each answer before its calls run, from the first answer on that

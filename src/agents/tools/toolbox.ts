@@ -52,8 +52,8 @@ type UnfinishedTurn = {
 };
 
 /**
- * The tools of one generation: the floor tools, and those of servers. Each call of a server's tool goes through the
- * gate.
+ * The tools of one generation (an agent's answer to one prompt): floor tools, and tools of MCP servers. Each call of an
+ * MCP server's tool goes through the gate.
  */
 export class Toolbox {
   readonly #parts: ToolboxParts;

@@ -101,7 +101,7 @@ export class Outbox {
   #settling: readonly Settled[] = [];
   #n = 0;
   readonly #reliedOn = new Set<string>();
-  /** The last confirmed text of each channel, if it is newer than the one in the table `posted`. */
+  /** By channel: the platform id of the last confirmed text, if newer than the one in the table `posted`. */
   readonly #posted = new Map<string, string>();
   #unnoted = 0;
 
@@ -451,8 +451,8 @@ export class Outbox {
   }
 
   /**
-   * Loads the highest row number, and the last confirmed text of each channel in rows above the number `settled`. After
-   * a rollback or a start, the number of a deleted row may be used again.
+   * Loads the highest row number, and the platform id of each channel's last confirmed text in rows above the number
+   * `settled`. After a rollback or a start, the number of a deleted row may be used again.
    */
   #loadNumbers(): void {
     this.#n = Math.max(this.#sql.last.get() ?? 0, Number(this.#sql.settled.get() ?? 0));
@@ -486,7 +486,7 @@ function statements(db: Database) {
   return {
     last: db.prepare<[], number | null>('SELECT max(n) FROM outbox').pluck(),
     open: db.prepare<[], Stored>(`SELECT * FROM outbox WHERE ${OPEN} ORDER BY n`),
-    /** The last confirmed text of each channel in rows above the number `settled`. */
+    /** The platform id of each channel's last confirmed text in rows above the number `settled`. */
     posted: db.prepare<[], { channel: string; id: string }>(
       `SELECT channel, platform_id AS id, max(n) FROM outbox
        WHERE n > ${SETTLED} AND state = 'confirmed' AND text IS NOT NULL AND platform_id IS NOT NULL GROUP BY channel`,

@@ -63,7 +63,10 @@ export function createRunGates(ports: RunGatePorts): (seat: RunSeat, epoch: numb
 type Watcher = (facts: readonly RunFact[]) => void;
 type GatePorts = RunGatePorts & { readonly watch: (key: string, watcher: Watcher) => () => void };
 
-/** The gate of one generation. Its run is the run of the seat; the run's session is the epoch of the generation. */
+/**
+ * The gate of one generation (an agent's answer to one prompt). Its run is the run of the seat; the run's session is
+ * the epoch of the generation.
+ */
 class RunGate implements ToolGate {
   readonly #ports: GatePorts;
   readonly #seat: RunSeat;
@@ -337,7 +340,10 @@ class RunGate implements ToolGate {
     return await this.#decided(call, asked);
   }
 
-  /** Claims a cleared call under the rules in force. By these rules the call may need another approval. */
+  /**
+   * Claims the call under the rules in force each time the call may be claimed. These rules may ask for one more
+   * approval. Resolves when the call was claimed, or ended unclaimed.
+   */
   async #decided(call: GatedCall, { id, digest, outcome, words }: AskedCall): Promise<GateVerdict> {
     for (;;) {
       await this.#listed();

@@ -483,8 +483,8 @@ function explained(decision: CrewDecision, { worker, why }: CrewCommandOf<'CAUSE
 }
 
 /**
- * Records the reason for the error that was counted last. Resets the worker when resuming its session has failed twice
- * in a row.
+ * Records the reason for the error that was counted last. Resets the worker when its session could not be resumed twice
+ * since the last measured step, also with other errors between.
  */
 function errorOf(decision: CrewDecision, { name }: Worker, why: string): null {
   const unresumed = SESSION_GONE.test(why) ? { unresumed: true as const } : {};

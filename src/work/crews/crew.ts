@@ -31,7 +31,7 @@ const BACKOFF_SECONDS = [2, 4, 8, 16, 32];
 const LONGEST_BACKOFF_SECONDS = 60;
 /** A working worker is stuck after this many errors in a row. After `retry`, it is stuck again after as many more. */
 export const STUCK_AT = 5;
-/** After this many failures in a row to resume its session, a worker is reset. */
+/** A worker is reset when its session could not be resumed this many times since the last measured step. */
 export const MOST_UNRESUMED = 2;
 /**
  * After this many resets of its workers, a ticket starts only when a person assigns it. Resets by people do not count.
@@ -237,7 +237,7 @@ const workerSchema = z.strictObject({
   /** When the last error was counted. */
   errorAt: instant.nullable(),
   lastError: text,
-  /** How often in a row the session could not be resumed; absent for never. */
+  /** How often the session could not be resumed since the last measured step; absent for never. */
   unresumed: count.exactOptional(),
   /** The number of replaced sessions on the ticket. `timedOut`: a session was replaced since the last finished step. */
   renewals: count,

@@ -96,7 +96,10 @@ export class GitHubRequests {
   }
 }
 
-/** An answer of GitHub that is no success. `status`: its HTTP status, or 0 when there was no answer. */
+/**
+ * An answer of GitHub that is no success. `status`: its HTTP status; 403 for an error of GraphQL, 0 when there was no
+ * answer.
+ */
 export class GitHubRefusal extends Error {
   readonly status: number;
 

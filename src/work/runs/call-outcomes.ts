@@ -66,7 +66,10 @@ function resultOf(
 const CUT_SHORT =
   'The outcome of the call is unknown: it may have done all, a part or nothing. Check before you repeat it; Conch does not.';
 
-/** Follows one call in the facts of its run. `next` resolves each time the call is cleared, and when the call ends. */
+/**
+ * Follows one call in the facts of its run. `next` resolves with `cleared` each time the call may be claimed: its turn
+ * has come, and it needs no further approval. Resolves with the code and the decision when the call ends.
+ */
 export class AskedOutcome {
   readonly #call: string;
   readonly #heard: ('cleared' | Ended)[] = [];
