@@ -210,14 +210,14 @@ const MESSAGES: readonly Planted[] = [
   {
     name: 'a grant forgets the held messages',
     file: 'decide/decision-builder.ts',
-    find: 'const messages = deliver(decision, agent, pending(decision), asked);',
+    find: 'const messages = deliver(decision, agent, ready, asked);',
     replace: 'const messages = deliver(decision, agent, decision.unplaced, asked);',
   },
   {
     name: 'a message that the agent could not take is lost when its turn expires',
     file: 'evolve.ts',
-    find: "      ...missed.map((message): Held => ({ ...message, order: '', until: 'prompt' })),\n",
-    replace: '',
+    find: ".map((message): Held => ({ ...message, order: '', until: 'prompt' }))",
+    replace: '.flatMap(() => [])',
   },
   {
     name: 'a change of the mode drops what is held',

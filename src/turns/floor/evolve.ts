@@ -415,9 +415,12 @@ function reported(floor: Floor, fact: Reported): Floor {
 /** A message that is being injected, or a message that did not fit into the prompt; `undefined` for any other. */
 function beingGiven(floor: Floor, turn: Turn, { id, outcome }: Reported): Turn['unseen'][number] | undefined {
   if (outcome !== 'no-room') return turn.injecting.find((message) => message.id === id);
-  const given = turn.given.find((message) => message.id === id);
-  const { addressed = [], fromProgram } = given ?? {};
-  return given && { id, line: floor.lines, addressed, ...defined({ fromProgram }) };
+  return turn.given.some((message) => message.id === id) ? givenBack(floor, turn, id) : undefined;
+}
+
+function givenBack({ lines }: Floor, { given }: Turn, id: MessageId): Turn['unseen'][number] {
+  const { addressed = [], fromProgram } = given.find((message) => message.id === id) ?? {};
+  return { id, line: lines, addressed, ...defined({ fromProgram }) };
 }
 
 function amended(before: Floor, fact: FactOf<'messageAmended'>): Floor {
@@ -749,8 +752,11 @@ function ended(floor: Floor, fact: FactOf<'turnEnded'>, at: Instant): Floor {
       .filter((parked) => parked.agent !== fact.agent)
       .map((parked) => (askOf(parked)?.is === 'granted' ? askAdvanced(parked, fact.agent, outcome) : parked)),
     held: [
-      ...fact.returned.map((id): Held => ({ id, line: floor.lines, addressed: [], order: '', until: 'next' })),
-      ...missed.map((message): Held => ({ ...message, order: '', until: 'prompt' })),
+      ...fact.returned.map((id): Held => ({ ...givenBack(floor, turn, id), order: '', until: 'next' })),
+      // Another turn that ended may have given back the same message.
+      ...missed
+        .filter(({ id }) => !floor.held.some((held) => held.id === id))
+        .map((message): Held => ({ ...message, order: '', until: 'prompt' })),
       ...floor.held,
     ],
     day: { ...day, ms: day.ms + Math.max(0, at - turn.startedAt - (turn.stoodStillMs ?? 0)) },

@@ -69,7 +69,7 @@ const agents: fc.Arbitrary<Draft> = fc.oneof(
     agent,
     epoch: behind,
     id: message,
-    outcome: fc.constantFrom('injected' as const, 'next-prompt' as const, 'refused' as const),
+    outcome: fc.constantFrom('injected' as const, 'next-prompt' as const, 'refused' as const, 'no-room' as const),
   }),
   { weight: 2, arbitrary: fc.record({ type: fc.constant('interrupted' as const), agent, epoch: behind }) },
   fc.record({
@@ -177,6 +177,10 @@ function perform({ settings: chosen, agents: seats, drafts }: Story): Stage {
 
 /** Replaces relative epochs and relative numbers of facilitator questions with real ones. */
 function aimed(command: Command, play: Stage): Command {
+  if (command.type === 'injected' && command.outcome === 'no-room' && play.floor.turn !== null) {
+    const { agent: holder, epoch, given } = play.floor.turn;
+    return { ...command, agent: holder, epoch, id: given[0]?.id ?? command.id };
+  }
   if (command.type === 'choose') return { ...command, ask: (play.floor.facilitation?.ask ?? 0) - command.ask };
   return 'epoch' in command && command.epoch !== undefined
     ? { ...command, epoch: play.floor.epoch - command.epoch }
@@ -218,8 +222,12 @@ describe('any events in any order', () => {
             fact.type === 'messageAmended' && fact.change === 'deleted' ? [fact.id] : [],
           ),
         );
+        const naming = new Set<string>();
         for (const { fact } of play.journal) {
           if (fact.type !== 'messageRouted') continue;
+          if (fact.addressed.length > 0) naming.add(fact.id);
+          const isNameless = fact.fate.state === 'unrouted' && fact.fate.why === 'nobody addressed';
+          assert(!isNameless || !naming.has(fact.id), `${fact.id} named an agent`);
           const fate = play.fate(fact.id);
           const isTold = fate?.state === 'ignored' || fate?.state === 'unrouted' || deleted.has(fact.id);
           assert(isTold || waiting.has(fact.id) || given.has(fact.id), `${fact.id} is lost`);

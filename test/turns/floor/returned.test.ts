@@ -21,6 +21,13 @@ describe('a turn that ends before any text', () => {
     expect(effects).not.toContainEqual({ type: 'receipt', message: 'm1', receipt: 'done' });
   });
 
+  test('answers its message in the order mention when its agent crashed and comes back', () => {
+    const play = stage({ agents: [{ agent: 'pm', rejoin: 'auto' }], settings: { order: 'mention' } });
+    play.person('m1', 'pm');
+    play.leaves('pm', 'exited with code 137');
+    expect(effectsOf('prompt', play.joins('pm'))).toMatchObject([{ agent: 'pm', messages: ['m1'] }]);
+  });
+
   test('keeps its message held when it is stopped, and reports that', () => {
     const play = silent();
     const { effects } = play.act({ type: 'stop', by: 'ada' });
@@ -114,6 +121,16 @@ describe('a message without room in the prompt', () => {
       expect(play.floor.turn?.unseen).toMatchObject([{ id: 'm1', addressed: expect.arrayContaining(['dev']) }]);
     },
   );
+
+  test('is held once when another stopped turn lacks it too', () => {
+    const play = stage({ settings: { waitPolicy: 'release' } });
+    play.person('m1');
+    play.person('m2', 'dev');
+    play.waits('pm');
+    play.reports('dev', 'm2', 'no-room');
+    play.act({ type: 'stop', by: 'ada' });
+    expect(play.floor.held.filter(({ id }) => id === 'm2')).toHaveLength(1);
+  });
 
   test('still comes from its program', () => {
     const play = stage();

@@ -40,7 +40,8 @@ export class DecisionBuilder {
 
   /**
    * Records the fate of a message. `line`: the line, if the message joins the conversation now; else `null`. When an
-   * agent gets the message, calls the other agents that the message addresses.
+   * agent gets the message, calls the other agents that the message addresses, unless an agent was prompted with it and
+   * said nothing.
    */
   route(message: Held, fate: Fate, line: number | null): void {
     const { id, addressed, order, fromProgram } = message;
@@ -62,7 +63,7 @@ export class DecisionBuilder {
     const isGiven =
       fate.state === 'held' ? fate.until === 'exchange' : fate.state === 'delivered' && fate.via !== 'observe';
     const to = fate.state === 'delivered' ? fate.to : [];
-    for (const agent of isGiven ? addressed : [])
+    for (const agent of isGiven && message.until !== 'next' ? addressed : [])
       if (!to.includes(agent) && !isCalledFor(this.floor, agent, id))
         prioritise(this, agent, 'person', { message: id });
   }
