@@ -106,7 +106,9 @@ describe('a ticket of a message', () => {
     writeFileSync(join(repo, 'issues.jsonl'), '');
     const first = await stage(repo, works, { tickets: { kind: 'beads', file: 'issues.jsonl' } }, path);
     const id = await first.write(CHANNEL, 'More of it');
-    expect((await react(first, id, 'ticket'))?.text).toContain('The ticket was not written: tickets of this kind');
+    expect((await react(first, id, 'ticket'))?.text).toContain(
+      'The ticket was not written: Conch only reads tickets of this kind',
+    );
     for (let number = 2; number <= 100; number += 1)
       await react(first, await first.write(CHANNEL, `More ${number}`), 'ticket');
     expect((await react(first, await first.write(CHANNEL, 'Even more'), 'ticket'))?.text).toBe(
