@@ -176,15 +176,20 @@ function callsOf(agent: string, before: Floor, facts: readonly Fact[]): readonly
   return [...earlier, ...now];
 }
 
-/** I5: a queued agent that a message names is called when another agent gets the message. */
+/**
+ * I5: a queued agent that a message names is called when another agent gets the message. A message that a prompted agent
+ * left unanswered calls nobody.
+ */
 function checkNamed({ before, after, facts }: Step): void {
   if (['manual', 'review'].includes(after.settings.order) || after.exchange === null) return;
   const queued = (floor: Floor): ReadonlySet<string> =>
     new Set(floor.seats.filter((seat) => seat.status === 'QUEUED').map((seat) => seat.agent));
   const granted = new Set(of(facts, 'turnGranted').map((fact) => fact.agent));
   const [was, is] = [queued(before), queued(after)];
+  const left = new Set(of(facts, 'turnEnded').flatMap((fact) => fact.returned));
+  for (const { id, until } of before.held) if (until === 'next') left.add(id);
   for (const { id, fate, addressed } of of(facts, 'messageRouted')) {
-    if (fate.state !== 'delivered' || fate.via === 'observe') continue;
+    if (fate.state !== 'delivered' || fate.via === 'observe' || left.has(id)) continue;
     const named = addressed.filter(
       (agent) => was.has(agent) && is.has(agent) && !granted.has(agent) && !fate.to.includes(agent),
     );
