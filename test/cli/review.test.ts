@@ -156,7 +156,7 @@ describe('conch review without a running Conch', () => {
     const { code, err } = await conch(folder, 'review', '--resume', 'console:x-1').ended();
     expect([code, err]).toEqual([
       9,
-      'No running Conch has the review console:x-1, and it is no data folder of an earlier one.\n',
+      'No running Conch has the review console:x-1, and no folder with this path is the data folder of a review.\n',
     ]);
   });
 
@@ -187,7 +187,7 @@ describe('conch review with a running Conch', () => {
       const other = await run('review', '--resume', 'console:x-7');
       expect([other.code, other.err]).toEqual([
         10,
-        'console:x-7 is not the last review of console:x, which is console:x-1.\n',
+        'console:x-7 is not the last review of console:x. To resume the last one: conch review --resume console:x-1\n',
       ]);
       const none = await run('review', '--resume', 'console:y-1');
       expect([none.code, none.err]).toEqual([10, expect.stringContaining('console:y')]);

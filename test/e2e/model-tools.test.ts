@@ -227,7 +227,7 @@ describe('a tool server that asks people a question', () => {
         const again = start();
         const later = await readyPage(again);
         await later.until(
-          () => later.texts('agent').some((text) => text.includes('nobody knows')),
+          () => later.texts('agent').some((text) => text.includes('outcome of the call is unknown')),
           'the end of the call',
         );
         expect(await later.command(CHANNEL, '/answer 1 blue')).toMatchObject({ ok: false });

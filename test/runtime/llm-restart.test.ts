@@ -190,7 +190,7 @@ describe('a model whose program is killed', () => {
     const second = await start();
     await second.rests();
     expect([calls(), bodies.length]).toEqual([['hang'], 2]);
-    expect(bodies[1]).toContain('nobody knows what it did');
+    expect(bodies[1]).toContain('The outcome of the call is unknown');
   });
 
   test('after a result receives that result, and repeats neither this call nor earlier ones', async () => {
