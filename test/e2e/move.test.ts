@@ -109,7 +109,7 @@ describe.skipIf(server === null)('conch move', () => {
         await other.ready();
         expect((await move(place)).err).toMatch(/is in use by .*Stop that Conch first/);
         await other.end('SIGTERM');
-        expect((await move(place)).err).toMatch(/is another one/);
+        expect((await move(place)).err).toMatch(/holds another store already/);
       });
 
       configure(place, inPostgres());
