@@ -127,7 +127,7 @@ describe('T74 "anything more" behind', () => {
   ])('other words is obeyed, reported, and counts as outward and as writing: %s and "%s"', (rule, command) => {
     expect(by(rule, command)).toBe('allow by allow');
     expect(lintRules({ allow: [rule] }).map(({ message }) => message)).toEqual([
-      expect.stringContaining('It can run any program'),
+      expect.stringContaining('This rule can run any program'),
     ]);
     const labels = labelsOf(bash(command), uniteRules([]), { open: true, isHarmless: false });
     expect(labels).toMatchObject({ outward: true, acts: true });

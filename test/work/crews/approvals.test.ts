@@ -183,7 +183,7 @@ test('starts no worker while main has several test runners, until an operator ac
   await room.command('/crew run');
   await until(() => asked(room, 'runner') !== undefined);
   const id = `runner-${asked(room, 'runner')?.digest.slice(0, 8)}`;
-  await until(() => told(room).includes(`/crew accept ${id} to use the first`));
+  await until(() => told(room).includes(`/crew accept ${id} to use only this command`));
   expect(told(room)).toContain(
     'main has tests of several kinds (npm test --silent, cargo test). Use npm test --silent',
   );
