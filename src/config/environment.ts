@@ -26,7 +26,7 @@ export const VARIABLES = [
   {
     name: 'CONCH_LOG_LEVEL',
     byDefault: 'info',
-    meaning: 'fatal, error, warn, info, debug or trace; overrides the configuration.',
+    meaning: 'fatal, error, warn, info, debug, trace; overrides turnConfig.json.',
   },
   { name: 'OPENAI_API_KEY', byDefault: '', meaning: "OpenAI's key; the demo's agents speak through its model." },
   { name: 'ANTHROPIC_API_KEY', byDefault: '', meaning: "Anthropic's key; the demo's agents speak through its model." },

@@ -118,7 +118,7 @@ export const COMMANDS = [
     '120',
   ),
   changes('floor pause', 'Grant no new turns until /floor resume'),
-  changes('floor resume', 'Continue after a pause, a limit or a stop'),
+  changes('floor resume', 'Continue after a pause, limit or stop'),
   changes(
     'floor order',
     'Show or change the order in which agents get the floor',
@@ -137,7 +137,7 @@ export const COMMANDS = [
     SHOWS_WITHOUT_ARGUMENTS,
   ),
   changes('floor add', "Add an agent at the end of this channel's queue", [AGENT], 'qa'),
-  changes('floor remove', 'Remove an agent from this channel; its turn and its background run end', [AGENT], 'qa'),
+  changes('floor remove', 'Remove an agent from the channel; ends its turns and background runs', [AGENT], 'qa'),
   shows(
     'floor log',
     'Show the last turns and how they ended',
@@ -147,7 +147,7 @@ export const COMMANDS = [
   shows('agent list', 'Show every agent, its state and its channels'),
   shows('agent status', 'Show one agent in detail', [AGENT], 'dev'),
   changes('agent enable', 'Enable an agent in all its channels', [AGENT], 'dev'),
-  changes('agent disable', 'Disable an agent in all its channels; its turns and background runs end', [AGENT], 'dev'),
+  changes('agent disable', 'Disable an agent in all its channels; ends its turns and background runs', [AGENT], 'dev'),
   changes('agent restart', 'Stop an agent and start it again', [AGENT], 'dev'),
   changes(
     'agent trust',
@@ -156,7 +156,7 @@ export const COMMANDS = [
     'dev 3f9a2c1b0e77d410',
   ),
   changes('agent distrust', 'Do not trust the files in an agent’s folder; stops the agent', [AGENT, FILES], 'dev'),
-  changes('stop', 'End every turn and background run now; messages stay; the floor rests until somebody writes'),
+  changes('stop', 'End all turns and background runs now; messages stay; the floor rests until somebody writes'),
   changes(
     'allow',
     'Allow a request, once or always; without a number, show the open requests',

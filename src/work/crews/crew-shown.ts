@@ -191,7 +191,7 @@ function workerButtons(crew: Crew, worker: Worker): readonly CrewButton[] {
     return valid(crew, [...answersOf(crew, worker, waiting), ...(isHoldable ? [hold] : [])]);
   }
   if (status === 'done')
-    return valid(crew, [[{ type: 'MERGE', ...given }, button('Merge', 'to merge it without waiting', 'plain')], hold]);
+    return valid(crew, [[{ type: 'MERGE', ...given }, button('Merge', 'to merge it now', 'plain')], hold]);
   return valid(crew, [
     [{ type: 'RETRY', ...given, words: '' }, button('Retry', 'to let it try again', 'good')],
     [

@@ -302,7 +302,9 @@ test('/crew cleanup while a merge is tested keeps the work off main', async () =
 test('/crew clean asks first, then stops the crew and resets its workers, whose work is stored', async () => {
   const { room, release, worker } = await held();
   writeFileSync(join(room.repo, 'agents/A-c-1/half.txt'), 'half\n');
-  expect(await room.command('/crew clean')).toMatchObject({ text: expect.stringContaining('This stops the crew and resets A.') });
+  expect(await room.command('/crew clean')).toMatchObject({
+    text: expect.stringContaining('This stops the crew and resets A.'),
+  });
   expect(worker()?.status).toBe('working');
   expect(await room.command('/crew clean yes')).toMatchObject({ text: expect.stringContaining('1 worker reset') });
   await until(() => worker()?.status === 'idle');

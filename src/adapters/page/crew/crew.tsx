@@ -100,8 +100,9 @@ function reading(where: string | null, tickets: number): { readonly stop: () => 
   readOf = where;
   const read = async (): Promise<void> => {
     const query = new URLSearchParams({ channel: where ?? '', most: `${tickets}` });
-    const answer = await fetch(`/crew?${query}`, { headers: { 'Conch-Page': pagePart() } }).catch(() => null);
-    const body = answer?.ok === true ? ((await answer.json().catch(() => null)) as Answer | null) : null;
+    const body = await fetch(`/crew?${query}`, { headers: { 'Conch-Page': pagePart() } })
+      .then((answer) => (answer.ok ? (answer.json() as Promise<Answer>) : null))
+      .catch(() => null);
     if (isOver) return;
     const text = JSON.stringify(body?.crew);
     asOf.value = body?.now ?? asOf.peek();
