@@ -66,7 +66,7 @@ describe('the tables of the README', () => {
   test('have a row for every key, with its default and its meaning', () => {
     const table = configTable();
     expect(table).toContain('| `turnConfig.defaultTimeoutSeconds` | `60` | Seconds without a sign');
-    expect(table).toContain('| `agents[].id` | required | Its id in channels');
+    expect(table).toContain('| `agents[].id` | required | The id of the agent in channels');
     expect(table).toContain('| `agents[].backend.script` | required | Which');
     expect(table).toContain('| `adapters.console.port` | `7420` | The port');
     const rows = new Set(table.split('\n').map((line) => line.split('`')[1]));

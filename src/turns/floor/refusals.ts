@@ -15,8 +15,7 @@ export const REFUSALS = {
   'still-stopping': (agent) => `${agent} is still stopping: try again in a moment.`,
   'nothing-to-stop': () => 'Nobody holds the floor, so there is no turn to stop, skip or extend.',
   'nothing-to-resume': () => 'Nothing is paused here. To start the agents: write a message, or /floor start.',
-  'task-open': () =>
-    'A review or a crew’s ticket is open here and asks for the turns. To see what it waits for: /review status or /crew ps.',
+  'task-open': () => 'An open review or ticket asks for the turns here. What it waits for: /review status or /crew ps.',
   'no-facilitator': () => 'This channel has no facilitator: set "facilitator" in turnConfig.json.',
   'nothing-due': () => 'Nothing changed: no deadline has passed yet.',
   paused: () => 'The floor is paused. To continue: /floor resume.',

@@ -80,7 +80,7 @@ describe.skipIf(server === null)('with a PostgreSQL server', () => {
       });
       await log.leave(worker);
       await log.close();
-      await expect(fillPostgres(where)(moved('store', 10))).rejects.toThrow(/is another one/);
+      await expect(fillPostgres(where)(moved('store', 10))).rejects.toThrow(/holds another store already/);
     });
   });
 
