@@ -258,7 +258,8 @@ export class Webhooks {
 
   /** Called when permissions may have changed: `of` looks for a webhook again. */
   reopen(channel: ChannelId): void {
-    for (const state of this.#states.values()) if (state.users.has(channel)) state.withoutUntil = 0;
+    const own = platformChannel(channel);
+    for (const [id, state] of this.#states) if (id === own || state.users.has(channel)) state.withoutUntil = 0;
   }
 
   isOwn(webhookId: string): boolean {

@@ -138,8 +138,8 @@ export class SessionExecutor {
   #generation: Generation | null = null;
   /** Resolves when the running attempt to open a session has ended. */
   #attempt: PromiseWithResolvers<void> | null = null;
-  /** Resolves when no session is being opened, and each that opened too late is closed. */
-  #opening: Promise<unknown> = Promise.resolve();
+  /** The openings under way. Each ends when its session is open, or was closed because it opened too late. */
+  readonly #openings = new Set<Promise<void>>();
   /** Resolves when the previous session of the seat is closed, or took longer than `CLOSE_MS`. Never rejects. */
   #closing: Promise<void>;
   #absence: Timer | null = null;
@@ -308,7 +308,7 @@ export class SessionExecutor {
     this.#absence?.cancel();
     this.#attempt?.resolve();
     this.#drop();
-    const rest = Promise.all([this.#opening, this.#record?.settled]);
+    const rest = Promise.allSettled([...this.#openings, this.#record?.settled]);
     await Promise.all([this.#closing, withinMs(CLOSE_MS, rest, this.#ports.timers)]);
   }
 
@@ -417,8 +417,10 @@ export class SessionExecutor {
 
   #carryOut(effect: SessionEffect): void {
     switch (effect.type) {
-      case 'OpenSession':
-        return void (this.#opening = Promise.all([this.#opening, this.#open()]));
+      case 'OpenSession': {
+        const opening: Promise<void> = this.#open().finally(() => this.#openings.delete(opening));
+        return void this.#openings.add(opening);
+      }
       case 'StorePrompt':
         return void this.#generate(effect.prompt);
       case 'CancelSession':

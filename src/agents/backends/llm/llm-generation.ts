@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { BackendError, retryWithinTurn } from '../backend.ts';
 import type { Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import type { Timers } from '../../../lib/time.ts';
+import { excerpt } from '../../../turns/commands/clock-words.ts';
 import { LlmCall, NO_USAGE, failureOf, stepTimedOut, takesNoTools } from './llm-models.ts';
 import type { CallSize, LlmPrices } from './llm-models.ts';
 import { FLOOR_TOOLS, FloorTools, isFloorTool, offeredFloorTools } from '../../tools/floor-tools.ts';
@@ -183,8 +184,12 @@ export class LlmGeneration {
     const left = await this.#toolbox.unfinished();
     if (left === null) return;
     const said = z.array(modelMessageSchema).parse(left.said);
-    if (!isWhole(said)) return;
     this.#steps = left.steps;
+    const lost = callsIfBroken(said);
+    if (lost !== null) {
+      this.#since.push({ role: 'user', content: `${CUT_APART}\n${lost.join('\n')}` });
+      return;
+    }
     this.#since.push(...said);
     this.#storedCount = this.#since.length;
     this.#since.push(...(await this.#toolbox.resume(left, turn.saidSoFar)));
@@ -355,18 +360,26 @@ function withObjects(message: ModelMessage): ModelMessage {
 }
 
 /**
- * Tells whether each tool result in the messages follows its call. Providers refuse other messages. A result lacks its
- * call when the step with the call was not stored: it was too long, or had a secret in its calls.
+ * Returns the calls in the messages, one line each, when a tool result lacks its call; else `null`. Providers refuse
+ * such messages. A result lacks its call when the step with the call was not stored: it was too long, or had a secret in
+ * its calls.
  */
-function isWhole(messages: readonly ModelMessage[]): boolean {
-  const calls = new Set<string>();
+function callsIfBroken(messages: readonly ModelMessage[]): readonly string[] | null {
+  const calls = new Map<string, string>();
+  let isBroken = false;
   for (const { content } of messages)
     for (const part of typeof content === 'string' ? [] : content) {
-      if (part.type === 'tool-call') calls.add(part.toolCallId);
-      if (part.type === 'tool-result' && !calls.has(part.toolCallId)) return false;
+      if (part.type === 'tool-call')
+        calls.set(part.toolCallId, `- ${part.toolName} ${excerpt(JSON.stringify(part.input), 200)}`);
+      if (part.type !== 'tool-result' || calls.has(part.toolCallId)) continue;
+      isBroken = true;
+      calls.set(part.toolCallId, `- ${part.toolName}`);
     }
-  return true;
+  return isBroken ? [...calls.values()] : null;
 }
+
+const CUT_APART =
+  'Conch was restarted in this turn, and the conversation about these calls of yours is lost. Check what a call did before you repeat it:';
 
 /**
  * Shortens tool results, oldest first, so that the messages fit into `room` characters if possible. Keeps at least 200

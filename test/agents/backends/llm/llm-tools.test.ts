@@ -183,7 +183,7 @@ describe('a model with MCP tools', () => {
 
   test.each([
     ['resumes with the messages of all steps', 0, 2],
-    ['begins anew when the step with the call of a stored result was not stored', 1, 0],
+    ['begins anew, told of its calls, when the step with the call of a stored result was not stored', 1, 0],
   ])('%s', async (_, missing, rounds) => {
     const first = await begun();
     first.rig.answer(calling(['raw__echo', {}]), calling(['raw__echo', {}]), saying('Done.'));
@@ -193,6 +193,7 @@ describe('a model with MCP tools', () => {
     await ask(rig, { reason: 'resume' }, { left: first.kept.slice(missing, 2) }).over;
     const roles = requests(rig)[0]?.messages.map(({ role }) => role) ?? [];
     expect(['assistant', 'tool'].map((role) => roles.filter((each) => each === role).length)).toEqual([rounds, rounds]);
+    expect(rig.bodies[0]?.includes('Check what a call did before you repeat it:\\n- raw__echo')).toBe(rounds === 0);
   });
 
   test('gets a tool that its server adds from the next round on', async () => {
