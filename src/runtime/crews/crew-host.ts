@@ -411,6 +411,7 @@ export class CrewHost {
           },
         },
       );
+      if (this.#isStopped) return await work.release();
       const runner = new CrewRunner({
         key: id,
         crews: this.#crews,

@@ -154,7 +154,7 @@ type AnsweredNotice = AnnouncementOf<'answered'>;
 export function outcomeWords(notice: AnsweredNotice, agent: string): string {
   const { choice, by, pause, completes, inWords } = notice;
   const title = heading(notice.title);
-  if (choice === 'reject' && by === null)
+  if (choice === 'reject' && by === null && pause === undefined && inWords !== true)
     return `⛔ Denied: ${agent} wanted to run ${title}, and nobody could be asked:`;
   if (choice === null || by === null) {
     if (pause !== undefined) return `⌛ No longer needed: a decision about ${agent}’s paused run`;

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { shortDigest } from '../../../lib/digest.ts';
 import { instantOf, isoTime } from '../../../lib/time.ts';
@@ -239,8 +240,9 @@ class GitHubTickets implements TicketSource {
   }
 
   /** Why an issue is not taken, in words; `null` when people who may write labelled it and wrote all later changes. */
-  async #whyNotTaken({ number, updated_at: changed }: Issue): Promise<string | null> {
-    const key = `${number} ${changed}`;
+  async #whyNotTaken({ number, title, body, updated_at: changed }: Issue): Promise<string | null> {
+    // GitHub's times have whole seconds, so two texts can have one time.
+    const key = hash('sha256', JSON.stringify([number, changed, title, body]));
     const known = this.#labelled.get(key);
     if (known !== undefined) return known;
     const route = 'GET /repos/{owner}/{repo}/issues/{issue_number}/events';
