@@ -345,8 +345,8 @@ export const PLANTED_CLICKS: readonly Planted[] = [
   {
     name: 'whoever is no approver decides when he operates',
     file: EXECUTE,
-    find: 'return mayOperate(person, named, agents) ? null :',
-    replace: 'return operates(person, context) || mayOperate(person, named, agents) ? null :',
+    find: 'return mayOperate(person, named, agents)\n',
+    replace: 'return operates(person, context) || mayOperate(person, named, agents)\n',
   },
   {
     name: 'an agent that is named among the approvers decides',
