@@ -6,8 +6,8 @@ import type { Timer, Timers } from './time.ts';
 
 /**
  * How this Conch is installed. `repository`: its source, run by Node as it is. `project`: a package in the folder of a
- * project. `npx`: a package in npm's folder for programs that are run once. `global`: any other folder, such as npm's
- * folder for the whole machine.
+ * project. `npx`: a package in the cache from which `npx` runs programs. `global`: a package in any other folder, such
+ * as npm's folder for the whole machine.
  */
 type InstallationKind = 'repository' | 'project' | 'npx' | 'global';
 

@@ -3,7 +3,10 @@ import type { Fact } from '../../src/turns/floor/fact.ts';
 /** The prompts of completed generations, by agent. Agents without a process of their own have no entry. */
 export type Witnesses = ReadonlyMap<string, readonly string[]>;
 
-/** A person's message. `text`: words that stay in the message over its edits. `null`: any prompt counts. */
+/**
+ * A message of a person. `text`: words that each edit of the message keeps, and that a prompt must hold. `null`: the
+ * words of the prompts are not checked.
+ */
 export type Asked = { readonly id: string; readonly text: string | null };
 
 /** `witnessed`: messages that witnesses answered completely. `mostAtOnce`: the most of them in one turn. */

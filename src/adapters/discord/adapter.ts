@@ -35,7 +35,7 @@ import type { Identities } from './identity.ts';
 import { createMessageClient, createStatuses } from './message-client.ts';
 import { createThreadOpener } from './threads.ts';
 
-/** Token, address and settings of the Discord adapter. */
+/** What the Discord adapter needs: the bot's token, the API's address, settings, and ports for time, log and memory. */
 export type AdapterOptions = Pick<AdapterParts, 'clock' | 'timers' | 'log' | 'memory'> & {
   readonly token: string;
   /** Base URL of Discord's API without a version; `null` for Discord itself. */

@@ -72,8 +72,8 @@ export type Call<Answer> = {
 };
 
 /**
- * Calls Slack once. Rejects with a `ChatError`, or with an error that is a bug of this program. An answer that does not
- * match the schema has the fault `unclear`.
+ * Calls Slack once. Rejects with a `ChatError` when the call fails; an answer that does not match the schema has the
+ * fault `unclear`. An error that shows a bug in this program, such as a `TypeError`, stays as it is.
  */
 export async function call<Answer>(web: WebClient, request: Call<Answer>): Promise<Answer> {
   const { method, channel, args, answer } = request;

@@ -28,8 +28,9 @@ export const MEMORY = ':memory:';
 
 /**
  * Opens the database for this process alone, sets its settings and migrates its schema. Creates the file if missing.
- * Throws a `StoreError` within a second when another process owns the file, and before any write when the schema is
- * newer. Each migration is applied whole or not at all. `say` is called when the file was copied before a migration.
+ * Throws a `StoreError` within a second when another process owns the file. Throws one, and writes nothing, when the
+ * file has a newer schema than this version. Each migration is applied whole or not at all. `say` is called when the
+ * file was copied before a migration.
  * `isNew`: first deletes the database file at `path`, with its `-wal` and `-shm` files.
  */
 export function openDatabase(

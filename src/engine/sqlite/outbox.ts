@@ -273,9 +273,9 @@ export class Outbox {
   }
 
   /**
-   * Takes over the open entries of workers that are gone. The entries of a channel go to the living worker that has
-   * other open entries of the channel, else to this worker. Of those that this worker gets, the first entry of each
-   * lane becomes uncertain, because it may have been in flight. The entries can be handed out after `committed`, so
+   * Takes over the open entries of workers that are gone. A living worker with other open entries of a channel gets the
+   * channel's entries; if there is none, this worker gets them. The first entry of each lane that this worker gets
+   * becomes uncertain, because it may have been in flight. The entries can be handed out after `committed`, so
    * that no new entry of the same transaction comes first.
    */
   takeOver(gone: readonly string[]): void {

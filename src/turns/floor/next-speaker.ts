@@ -14,7 +14,10 @@ export type Next =
   | { readonly kind: 'rest' }
   | { readonly kind: 'later' };
 
-/** The next speaker by the open task or the channel's order, for a free floor with an open exchange. */
+/**
+ * Returns who speaks next when nobody holds the floor and an exchange is open. First come an agent that another one
+ * asked, then called agents, then the open task's choice, then the channel's order.
+ */
 export function nextUp(floor: Floor): Next {
   const asked = nextAsked(floor);
   if (asked !== null) return isGrantable(floor, asked) ? { kind: 'agent', agent: asked } : { kind: 'later' };

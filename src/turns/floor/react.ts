@@ -166,7 +166,7 @@ export type Receipt = keyof typeof RECEIPTS;
 
 /** An effect. Each becomes outbox entries until it is done; `cancel` removes entries. */
 export type Effect =
-  /** Prompts the holder with the lines after `afterLine` up to `uptoLine`, to answer `messages`. */
+  /** Asks the holder to answer `messages`. The prompt has the lines after `afterLine`, up to `uptoLine` included. */
   | {
       readonly type: 'prompt';
       readonly agent: AgentId;

@@ -59,8 +59,8 @@ export function isAllowed(from: Status, to: Status, trigger: Trigger): boolean {
 }
 
 /**
- * How far the first prompt of a new session reaches back, in lines; further if the agent was not given older lines. For
- * a new seat, older lines count as given.
+ * How many of the newest lines the first prompt of a new session has. It also has all older lines that the agent was
+ * not given. A new seat counts as given all lines before these.
  */
 export const LINES_FOR_NEWCOMERS = 50;
 
@@ -228,8 +228,8 @@ export function cutWait(wait: Wait): Wait {
 }
 
 /**
- * The wait that a decision about its request ends after a restart; `null` when the generation continues. Keeps the
- * decision (`decided`) when the agent was restarted, for the agent's next prompt.
+ * Returns the ended wait of a turn that a restart interrupted, after a decision about its request. `null` for other
+ * waits, whose generation continues. `decided`: the decision, for the next prompt of an agent that was restarted.
  */
 export function answeredWait(
   wait: Wait,

@@ -208,7 +208,7 @@ const workerSchema = z.strictObject({
   name: text,
   /** The id of the worker's agent. */
   agent: text,
-  /** File patterns. Unless a person assigns it, a ticket's `touches` must overlap them. Absent: any ticket fits. */
+  /** File patterns. The worker gets tickets whose `touches` overlap them, and those that people assign. Absent: all. */
   touches: z.array(text).exactOptional(),
   status: z.enum(STATUSES),
   startedAt: instant,

@@ -85,7 +85,7 @@ function isBlocking({ severity, file, line }: ReportedFinding, iteration: number
   return place.lines === undefined || line === undefined || place.lines.includes(line);
 }
 
-/** The most lines between two findings that count as findings about the same place. */
+/** Two findings in a file are near each other when their line numbers differ by at most this many. */
 const NEAR_LINES = 3;
 
 /**

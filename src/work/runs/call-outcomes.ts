@@ -74,7 +74,7 @@ export class AskedOutcome {
   readonly #call: string;
   readonly #heard: ('cleared' | Ended)[] = [];
   #wake: (() => void) | null = null;
-  /** The last decision in the facts since this object was made, with the person's words. */
+  /** The newest decision of a person among the facts given to `hear`, with the person's words. */
   said: Decided = { by: null, reason: null };
 
   constructor(call: string) {

@@ -238,7 +238,7 @@ export function standStill(decision: RunDecision): void {
   decision.record({ type: 'paused', reason, context, until: null, approval, muted: true });
 }
 
-/** Whether the run is paused at its step limit, or for a confirmation, until a person continues it. */
+/** Whether only people can continue the run: it is paused at its step limit or for a confirmation. Never for tasks. */
 export function isForPeople({ type, pause }: Run): boolean {
   return type !== 'task' && (pause?.reason === 'turn_limit' || pause?.reason === 'confirmation');
 }

@@ -19,7 +19,7 @@ export const BASE_SLOTS = 10;
 /** The slot of a command, and the session in the mark of its processes. */
 export type RunPlace = Pick<Assigned, 'slot' | 'session'>;
 
-/** Stands for a session in the mark of the processes that test main. */
+/** The name in the marks of processes that test main. Marks of other processes have a session's id in its place. */
 export const BASE_RUN = 'main';
 
 /** The mark of the processes of a run. `marks`: the prefix of all marks of a crew. */
