@@ -100,7 +100,7 @@ export class Heart {
     if (this.#isRunning) this.#timer = timers.after(BEAT_MS, () => void this.#beat());
   }
 
-  /** Calls `onSilent` later, unless a beat is answered first. After a pause of this process, an answer may still come. */
+  /** Calls `onSilent` later, unless a beat is answered first. After a pause of this process, it may still come. */
   #listen(): void {
     const { onSilent, timers } = this.#ports;
     this.#silence = timers.after(SILENT_MS - DEAD_MS, onSilent);
