@@ -149,6 +149,22 @@ describe('a message that the holder has yet to get', () => {
     for (const type of ['edit', 'delete'] as const)
       expect(effectsOf('inject', play.act({ type, id: 'm2' }))).toEqual([]);
   });
+
+  test.each(['edit', 'delete'] as const)('is told to a holder that read it when people %s it', (type) => {
+    const play = stage({ settings: { waitPolicy: 'release' } });
+    play.person('m1');
+    for (const agent of ['pm', 'dev']) {
+      const { epoch } = play.floor;
+      play.act({ type: 'wait', agent, epoch, reason: 'answer' });
+    }
+    expect(play.holder).toBe('qa #3');
+    play.act({ type: 'receive', id: 'm2', addressed: ['dev'], order: '0002' });
+    play.act({ type: 'receive', id: 'm3', addressed: ['pm'], order: '0003' });
+    expect(effectsOf('prompt', play.speaks('qa'))).toMatchObject([{ agent: 'pm', messages: ['m1', 'm3'] }]);
+    const { lines } = play.floor;
+    expect(effectsOf('inject', play.act({ type, id: 'm2' }))).toMatchObject([{ agent: 'pm', message: 'm2' }]);
+    expect(play.floor.lines).toBe(lines + 1);
+  });
 });
 
 describe('mode queue', () => {

@@ -20,7 +20,7 @@ import {
 } from './decision-builder.ts';
 import { isNewFromPerson } from '../evolve.ts';
 import type { FactOf, Fate } from '../fact.ts';
-import type { Floor, Held, Turn } from '../floor.ts';
+import type { Floor, Held, Seat, Turn } from '../floor.ts';
 import { gate, NOBODY, OVERFLOW } from '../gate.ts';
 import { isGrantable, nextUp, policyOf } from '../next-speaker.ts';
 import {
@@ -353,9 +353,9 @@ export function receive(decision: DecisionBuilder, command: CommandOf<'receive'>
 
 /**
  * Records an edit or a deletion. The change is a new line: the active turn gets the line now, other agents with their
- * next prompt. A message that a turn has yet to get goes there with its change, so the active turn is told nothing. No
- * line: a held message outside the conversation, and the deletion of a message that no turn got. A deleted message that
- * is held is ignored.
+ * next prompt. A message that a turn has yet to get goes there with its change. If an agent without the floor misses
+ * the message, the active turn is told only when its agent read the message. No line: a held message outside the
+ * conversation, and the deletion of a message that no agent got. A deleted message that is held is ignored.
  */
 export function amend(decision: DecisionBuilder, { type, id }: CommandOf<'edit' | 'delete'>): null {
   const change = type === 'edit' ? 'edited' : 'deleted';
@@ -364,9 +364,13 @@ export function amend(decision: DecisionBuilder, { type, id }: CommandOf<'edit' 
   const { lines, epoch } = floor;
   const held = floor.held.find(isIt);
   const turn = speaking(floor);
-  const isMissed = turnsOf(floor).some((each) => missedBy(each).some(isIt)) && turn?.injecting.some(isIt) !== true;
-  const line = held?.line === null || (isMissed && change === 'deleted') ? null : lines + 1;
-  const holder = line === null || isMissed ? null : (turn?.agent ?? null);
+  const missing = turn?.injecting.some(isIt) ? [] : turnsOf(floor).filter((each) => missedBy(each).some(isIt));
+  const missed = missing.flatMap(missedBy).find(isIt);
+  const isReader = ({ agent, seenLine }: Seat): boolean =>
+    missed === undefined || (seenLine >= missed.line && !missing.some((other) => other.agent === agent));
+  const isUnread = missed !== undefined && !floor.seats.some(isReader);
+  const line = held?.line === null || (isUnread && change === 'deleted') ? null : lines + 1;
+  const holder = line === null || turn === null || !isReader(seatOf(floor, turn.agent)) ? null : turn.agent;
   decision.record({ type: 'messageAmended', id, change, line, holder, epoch });
   if (held !== undefined && change === 'deleted')
     routed(decision, held, { state: 'ignored', rule: 'deleted by its author' });
