@@ -88,7 +88,7 @@ export const crewMachine = {
 export const CREW_CAUSES = {
   types: ['turnGranted', 'turnResumed', 'said', 'turnEnded', 'seatMoved', 'spent', 'messageRouted'],
   within: 'task',
-  /** The commands that a fact causes in the crew. `floor`: the floor after the decision. */
+  /** `floor`: the floor after the decision. */
   commands: (fact: Fact, floor: Floor): readonly CommandFor[] => {
     const { task } = floor;
     if (task?.kind !== 'ticket') return [];
@@ -158,7 +158,6 @@ export const crewOnFloor = {
   },
 } satisfies Machine<Crew, CrewCommand, CrewFact, never, CrewRefusal>;
 
-/** The commands that write a line in the ticket's thread, in the crew's channel, or in both. */
 function linesFor(
   { key, settings }: Crew,
   { ticket, thread, about, text, only, goesOn }: TicketLine,
@@ -174,7 +173,6 @@ function linesFor(
   return only === 'channel' ? [inChannel] : [tell(thread), inChannel];
 }
 
-/** The commands that start a ticket's review, and that cancel it when people do not wait or the worker leaves. */
 function reviewCommands(fact: CrewFact, crew: Crew, { ticket, agent, review }: Worker): readonly ReviewCommand[] {
   const { settings, key } = crew;
   switch (fact.type) {

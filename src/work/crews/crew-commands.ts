@@ -13,7 +13,6 @@ import type { Crew, Worker } from './crew.ts';
 import type { CrewRunner, QuotedMessage } from './crews.ts';
 import { sessionOf } from './crews.ts';
 
-/** Dependencies of commands about crews. */
 type CrewCommandsPorts = {
   /** The crew of a channel or of a ticket's thread; why it cannot work, in words; `null` when there is none. */
   readonly crewAt: (channel: string) => CrewRunner | string | null;
@@ -30,7 +29,6 @@ type CrewCommandsPorts = {
 
 type Run = (runner: CrewRunner, request: Request, ports: CrewCommandsPorts) => Answer | Promise<Answer>;
 
-/** The most lines that `peek` shows, and the most that `logs` shows. */
 const PEEK_LINES = 40;
 const LOG_LINES = 1_000;
 /** The most characters of each proposed ticket's text in a list. */
@@ -97,7 +95,6 @@ const RUNS: Readonly<Record<CrewVerb, Run>> = {
     give(runner, { type: 'DROP', proposal: values.words ?? '', by: person.name }, 'Dropped. Nothing was written.'),
 };
 
-/** Gives a command about the named worker. */
 function aboutWorker(type: 'HOLD' | 'KILL' | 'CLEANUP', done: string): Run {
   return (runner, { values, person }) => give(runner, { type, worker: values.worker ?? '', by: person.name }, done);
 }
@@ -170,7 +167,6 @@ function answer(runner: CrewRunner, { values, person }: Request): Answer | Promi
   return decide(runner, { type: 'ANSWER', worker, by: person.name, voter: person.id, choice });
 }
 
-/** Gives a person's answer. If the merge does not begin now, tells why: votes, a question or a pull request. */
 async function decide(
   runner: CrewRunner,
   command: Extract<CrewCommand, { readonly type: 'ANSWER' | 'MERGE' }>,
@@ -208,7 +204,6 @@ async function clean(runner: CrewRunner, { values, person }: Request): Promise<A
   };
 }
 
-/** Answers the question about the whole crew whose id the person wrote. A changed question has another id. */
 function approve(runner: CrewRunner, { values, person }: Request, allowed: boolean): Answer | Promise<Answer> {
   const asked = findApproval(runner.state(), values.words ?? '');
   if (asked === undefined) return { ok: false, text: REFUSED.NO_APPROVAL };
@@ -218,7 +213,6 @@ function approve(runner: CrewRunner, { values, person }: Request, allowed: boole
   return give(runner, { type: 'APPROVE', about, digest, allowed, by: person.name }, done);
 }
 
-/** Shows the proposed tickets with their texts: all, or the one whose id the person wrote. */
 function proposed(runner: CrewRunner, { values }: Request): Answer {
   const { proposals = [] } = runner.state();
   const wanted = values.words === undefined ? null : findProposal(runner.state(), values.words);
@@ -228,7 +222,6 @@ function proposed(runner: CrewRunner, { values }: Request): Answer {
   return { ok: true, text: all || 'No ticket is proposed.' };
 }
 
-/** Makes a ticket of a proposal or of a message, whose id the person wrote. */
 async function admit(runner: CrewRunner, { values, person }: Request, { message }: CrewCommandsPorts): Promise<Answer> {
   const { words = '' } = values;
   const wanted = findProposal(runner.state(), words);
@@ -246,7 +239,6 @@ async function admit(runner: CrewRunner, { values, person }: Request, { message 
   }
 }
 
-/** Tells the ticket that brought a line or a commit to main, and the message or worker that asked for the ticket. */
 async function traced(runner: CrewRunner, { values }: Request, ports: CrewCommandsPorts): Promise<Answer> {
   const { words = '' } = values;
   const [, file, line] = /^(?:\.\/)?(.+):(\d+)$/.exec(words) ?? [];
@@ -269,7 +261,6 @@ async function traced(runner: CrewRunner, { values }: Request, ports: CrewComman
   return { ok: true, text: `${head}\nIt is the work on the ticket ${id}${who}. ${originOf(runner, id, ports)}` };
 }
 
-/** Tells who asked for a ticket and in which message, or which worker proposed it. */
 function originOf(runner: CrewRunner, ticket: string, { message, facts }: CrewCommandsPorts): string {
   const { asked = [] } = runner.state();
   const source = asked.find((each) => each.ticket === ticket);
@@ -287,16 +278,11 @@ function originOf(runner: CrewRunner, ticket: string, { message, facts }: CrewCo
     : 'No message asked for this ticket. Its own text may say more.';
 }
 
-/** Tells the differences between git and the state of the crew. Repairs nothing. */
 async function doctor(runner: CrewRunner): Promise<Answer> {
   const found = await runner.work.check(runner.state());
   return { ok: true, text: found.length === 0 ? 'git and the crew agree.' : found.join('\n') };
 }
 
-/**
- * Lists stored work and the branches from which tickets go on. "show" and "drop" are followed by a ref, "apply" by a
- * ref and a worker with a ticket.
- */
 async function keptWork(runner: CrewRunner, { values }: Request): Promise<Answer> {
   const [verb = '', ref = '', name = ''] = (values.words ?? '').trim().split(/\s+/);
   if (verb === '' || verb === 'list') {
@@ -362,7 +348,6 @@ const REFUSED: Readonly<Record<CrewRefusal, string>> = {
   TOO_MANY_PROPOSALS: PROPOSALS_FULL,
 };
 
-/** The last lines of what was said and done for a worker's ticket, oldest first. Without a ticket: for its last one. */
 function logOf(runner: CrewRunner, { values }: Request, ports: CrewCommandsPorts, limit: number): Answer {
   const worker = findWorker(runner.state(), values.worker ?? '');
   if (worker === undefined) return { ok: false, text: REFUSED.NO_WORKER };

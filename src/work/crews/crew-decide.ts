@@ -155,7 +155,6 @@ function carryOut<T extends CrewCommand['type']>(
   return DECIDERS[type](decision, command);
 }
 
-/** The facts of one command, and the state that they lead to. */
 class CrewDecision {
   readonly facts: CrewFact[] = [];
   readonly at: Instant;
@@ -178,7 +177,6 @@ class CrewDecision {
     return null;
   }
 
-  /** Returns the present state of a worker. Throws when the crew has no such worker. */
   now({ name }: Pick<Worker, 'name'>): Worker {
     const worker = findWorker(this.crew, name);
     if (worker === undefined) throw new Error(`impossible: crew ${this.crew.key} lost the worker ${name}`);
@@ -190,7 +188,6 @@ class CrewDecision {
     return worker === undefined ? 'NO_WORKER' : then(worker);
   }
 
-  /** Calls `then` while the work of this worker is being merged. Otherwise refuses. */
   merging(name: string, then: (worker: Worker) => CrewRefusal | null): CrewRefusal | null {
     return this.of(name, (worker) => (this.crew.merging?.worker === worker.name ? then(worker) : 'NOT_MERGING'));
   }
@@ -206,10 +203,6 @@ class CrewDecision {
     return this.record({ type: 'stepAsked', worker: name, kind, about });
   }
 
-  /**
-   * Lets the worker ask people, and ends its open meeting. `step`: the step that follows when they say "continue". After
-   * a meeting this is the step that resolves the conflict.
-   */
   wait({ name }: Pick<Worker, 'name'>, reason: WorkerWait, why: string, step?: PlannedStep): null {
     const after = this.endMeeting(name, 'people are asked') ?? step;
     return this.record({ type: 'waited', worker: name, for: reason, why, ...defined({ step: after }) });
@@ -233,7 +226,6 @@ class CrewDecision {
     return this.record({ type: 'leaving', worker: name, why, words: `${words}${how}` });
   }
 
-  /** Records the state of the work. Votes for another commit no longer count. */
   measured({ name }: Pick<Worker, 'name'>, found: Omit<CrewFactOf<'workMeasured'>, 'type' | 'worker'>): void {
     const { votes = [] } = this.now({ name });
     this.record({ type: 'workMeasured', worker: name, ...found });
@@ -266,7 +258,6 @@ function run(decision: CrewDecision, { by, askedBy }: CrewCommandOf<'RUN'>): Cre
   return decision.record({ type: 'runnerSet', running: true, by, ...(askedBy === undefined ? {} : { askedBy }) });
 }
 
-/** Stops the crew. Current steps end as usual; `now` cuts them. A cut step runs again later, and is counted once. */
 function stop(decision: CrewDecision, { by, now }: CrewCommandOf<'STOP'>): CrewRefusal | null {
   if (decision.crew.running) decision.record({ type: 'runnerSet', running: false, by });
   const cut = now === true ? decision.crew.workers.filter(isStepping) : [];
@@ -274,10 +265,6 @@ function stop(decision: CrewDecision, { by, now }: CrewCommandOf<'STOP'>): CrewR
   return decision.facts.length === 0 ? 'UNCHANGED' : null;
 }
 
-/**
- * Asks floors for the queued steps of a running crew, so that at most `maxWorkers` workers step. A paused crew waits.
- * When a budget of the crew or the day is used up, pauses or stops the crew instead.
- */
 function sendSteps(decision: CrewDecision): void {
   const { running, paused, workers, settings } = decision.crew;
   if (!running || paused !== null || settings === null) return;
@@ -299,7 +286,6 @@ function sendSteps(decision: CrewDecision): void {
   }
 }
 
-/** Pauses or stops the crew, because a budget is used up. Steps under way end as usual. */
 function stopForBudget(decision: CrewDecision, { why, until }: NonNullable<ReturnType<typeof budgetUsed>>): void {
   const words = `${why}; /crew run allows as much again`;
   if (until !== null) return void decision.record({ type: 'paused', until, why: words, budget: true });
@@ -368,7 +354,6 @@ function next(decision: CrewDecision, { name }: Pick<Worker, 'name'>, kind: Work
   return decision.wait(worker, 'budget', 'the budget of the ticket is used up', { kind, about });
 }
 
-/** Queues a step of the kind `init` before the first step of a ticket, else of the kind `step`. */
 function goOn(decision: CrewDecision, worker: Worker, about = ''): null {
   return next(decision, worker, worker.stepCount === 0 ? 'init' : 'step', about);
 }
@@ -403,7 +388,6 @@ function said(decision: CrewDecision, { worker, epoch, text }: CrewCommandOf<'SA
   });
 }
 
-/** Records a discovery, unless the ticket has the same one already. */
 function discover(decision: CrewDecision, { name, ticket }: Worker, text: string): void {
   const { discoveries = [] } = decision.crew;
   if (ticket === null || discoveries.some((known) => known.ticket === ticket.id && known.text === text)) return;
@@ -431,7 +415,6 @@ function endStep(
     case 'completed':
       return decision.record({ type: 'stepOver', worker: worker.name, epoch });
     case 'stopped':
-      // People ended the turn. A floor that they stopped grants the next turn when they write again.
       return decision.record({ type: 'stepPutBack', worker: worker.name, why });
     case 'timedOut':
       return worker.timedOut ? failed(decision, worker, why) : renew(decision, worker, why);
@@ -445,15 +428,12 @@ const SESSION_IN_USE = /session\b.*\b(?:in use|already)/i;
 const SESSION_GONE =
   /\bno (?:conversation|(?:saved )?session)s?\b.*\bfound\b|\b(?:session|conversation)\b.*\b(?:not found|does not exist|(?:cannot|could not) be (?:resumed|loaded))\b/i;
 
-/** Tries the step again with a new session after `RENEWAL_MS`. Counts no error. */
 function renew(decision: CrewDecision, { name }: Worker, why: string): null {
   return decision.record({ type: 'sessionRenewed', worker: name, retryAt: decision.at + RENEWAL_MS, why });
 }
 
-/** Time until a step is tried with a new session, in milliseconds. */
 const RENEWAL_MS = 1_000;
 
-/** Counts an error. After the fifth in a row, and after every fifth from then on, a working worker is stuck. */
 function failed(decision: CrewDecision, worker: Worker, why: string): null {
   const { name } = worker;
   const errors = worker.errors + 1;
@@ -464,10 +444,6 @@ function failed(decision: CrewDecision, worker: Worker, why: string): null {
   return null;
 }
 
-/**
- * Handles why a turn failed. A provider at its limit pauses the whole crew, and counts as no error. A session in use is
- * replaced, and counts as an error only if the session was replaced since the last finished step.
- */
 function explained(decision: CrewDecision, { worker, why }: CrewCommandOf<'CAUSE'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
     if (found.errorAt !== decision.at) return 'UNCHANGED';
@@ -482,10 +458,6 @@ function explained(decision: CrewDecision, { worker, why }: CrewCommandOf<'CAUSE
   });
 }
 
-/**
- * Records the reason for the error that was counted last. Resets the worker when its session could not be resumed twice
- * since the last measured step, also with other errors between.
- */
 function errorOf(decision: CrewDecision, { name }: Worker, why: string): null {
   const unresumed = SESSION_GONE.test(why) ? { unresumed: true as const } : {};
   decision.record({ type: 'errorExplained', worker: name, why, ...unresumed });
@@ -494,7 +466,6 @@ function errorOf(decision: CrewDecision, { name }: Worker, why: string): null {
   return decision.leave(now, 'lost', `its session could not be resumed twice: ${why}`);
 }
 
-/** Pauses the crew until `until`. Changes nothing when `until` is past, or the crew is paused at least as long. */
 function pause(
   decision: CrewDecision,
   { until, why }: Pick<CrewCommandOf<'PAUSE'>, 'until' | 'why'>,
@@ -504,7 +475,6 @@ function pause(
   return decision.record({ type: 'paused', until, why });
 }
 
-/** Takes back the error that was counted last. A worker that became stuck by this error works on. */
 function forgive(decision: CrewDecision, worker: Worker): void {
   decision.record({ type: 'errorForgiven', worker: worker.name });
   if (worker.status !== 'stuck') return;
@@ -551,7 +521,6 @@ function notDone(decision: CrewDecision, worker: Worker, step: WorkerStep): null
   return goOn(decision, worker, step.broken === undefined ? '' : `Not a signal: ${step.broken}.`);
 }
 
-/** Asks a worker once about DONE without a commit. The second time, or after the last step, asks people. */
 function nothingDone(decision: CrewDecision, worker: Worker, step: WorkerStep, isLast: boolean): null {
   const how = step.signalled === true ? 'it says that it is done' : 'its steps are used up';
   if (step.kind === 'nothing' || isLast) return decision.wait(worker, 'nothing', `${how}, and nothing was committed`);
@@ -579,7 +548,6 @@ function isTestDue({ status, next: due, leaving, waiting }: Worker): boolean {
   return status === 'done' && due === 'test' && leaving === null && waiting === null;
 }
 
-/** Asks people about an earlier hold, else asks them `question`. Without both, makes the merge the next stage. */
 function conclude(decision: CrewDecision, worker: Worker, question: WorkerQuestion | null): null {
   const { held } = decision.now(worker);
   if (held !== undefined) return decision.wait(worker, 'held', heldWords(held, question?.why));
@@ -587,7 +555,6 @@ function conclude(decision: CrewDecision, worker: Worker, question: WorkerQuesti
   return land(decision, worker);
 }
 
-/** Makes the merge the next stage. With a merge window, sets the time at which the merge may begin. */
 function land(decision: CrewDecision, { name }: Worker): null {
   const at = landingOf(decision.at, decision.settings.window);
   return decision.record({ type: 'mergeAsked', worker: name, ...(at === null ? {} : { at }) });
@@ -597,10 +564,6 @@ function heldWords(by: string, why: string | undefined): string {
   return `held by ${by}${why === undefined ? '' : `; ${why}`}`;
 }
 
-/**
- * Holds a merge. When the merge is the next stage, or people are asked about the merge, asks people now. Otherwise asks
- * them when the merge would be the next stage. Refuses while the merge runs, and once a pull request is open.
- */
 function hold(decision: CrewDecision, { worker, by }: CrewCommandOf<'HOLD'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
     const { waiting, held, next: due, status, ticket, leaving, pull } = found;
@@ -643,7 +606,6 @@ function reviewing(decision: CrewDecision, command: CrewCommandOf<'REVIEWING'>):
   });
 }
 
-/** Ends a review. The work is measured next, because the review may have changed it. */
 function reviewed(decision: CrewDecision, command: CrewCommandOf<'REVIEWED'>): CrewRefusal | null {
   const { worker, review, passed, why, tree } = command;
   return decision.of(worker, (found) => {
@@ -654,11 +616,6 @@ function reviewed(decision: CrewDecision, command: CrewCommandOf<'REVIEWED'>): C
   });
 }
 
-/**
- * Goes on after a review. Work that passed unchanged goes on to the waiting question or the merge. Changed work is
- * tested again. People decide after a review that did not pass, and about conflicts, a refused commit or nothing to
- * merge.
- */
 function rechecked(decision: CrewDecision, worker: Worker, work: WorktreeState): CrewRefusal | null {
   const { next: due, leaving, review } = worker;
   if (due !== 'recheck' || leaving !== null) return 'NOT_ITS_STEP';
@@ -759,17 +716,12 @@ function sideIn({ settings, finished }: Crew, { name, met = [] }: Worker, { side
   return null;
 }
 
-/**
- * Asks for the next turn of a meeting: the other side speaks first. Ends the meeting when its turns are used up. Does
- * nothing after an agreement.
- */
 function nextTurn(decision: CrewDecision, worker: Worker, { turns, agreed }: NonNullable<Worker['meeting']>): null {
   if (agreed !== undefined) return null;
   if (turns >= (decision.settings.meetingTurns ?? 0)) return endMeeting(decision, worker, `${turns} turns are used`);
   return next(decision, worker, turns % 2 === 0 ? 'side' : 'meet');
 }
 
-/** Ends an open meeting, and asks for the step that resolves the conflict. Does nothing without a meeting. */
 function endMeeting(decision: CrewDecision, { name }: Worker, why: string): null {
   const step = decision.endMeeting(name, why);
   return step === undefined ? null : next(decision, { name }, step.kind, step.about);
@@ -852,7 +804,6 @@ function pulled(decision: CrewDecision, command: CrewCommandOf<'PULLED'>): CrewR
   });
 }
 
-/** Gives new comments, red checks and conflicts to the worker, each once. After three rounds asks people. */
 function pullReturned(decision: CrewDecision, command: CrewCommandOf<'PULL_RETURNED'>): CrewRefusal | null {
   const { worker, number, kind, told, about } = command;
   return decision.of(worker, (found) => {
@@ -886,7 +837,6 @@ function pullClosed(decision: CrewDecision, { worker, number, why }: CrewCommand
   });
 }
 
-/** Records that a worktree was stored. A leaving worker becomes idle. Other workers keep their status. */
 function cleared(decision: CrewDecision, command: CrewCommandOf<'CLEARED'>): CrewRefusal | null {
   const { worker, ticket, kept, branch } = command;
   return decision.of(worker, (found) => {
@@ -907,8 +857,8 @@ function canLeave({ status, leaving }: Worker): boolean {
 }
 
 /**
- * Resets a worker whose worktree is gone or whose ticket was closed. Does not reset a worker that is done: its work is
- * on its branch. Asks people about that branch when tests, a review or a recheck are due. Refused otherwise.
+ * Does not reset a worker that is done: its work is on its branch. Asks people about that branch when tests, a review
+ * or a recheck are due. Refused otherwise.
  */
 function lost(decision: CrewDecision, { worker, why }: CrewCommandOf<'LOST'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
@@ -985,7 +935,6 @@ function answered(
   }
 }
 
-/** Queues the step after the choice `continue`. The text of the step first tells the worker of this choice. */
 function goOnAfter(decision: CrewDecision, worker: Worker, waiting: NonNullable<Worker['waiting']>): null {
   const { why, step: { kind, about } = { kind: 'step', about: '' } } = waiting;
   const words =
@@ -993,7 +942,6 @@ function goOnAfter(decision: CrewDecision, worker: Worker, waiting: NonNullable<
   return decision.ask(worker, kind, about === '' ? words : `${words}\n${about}`);
 }
 
-/** Proposes a ticket during a worker's step. Ignores a copy of an open proposal of the worker. */
 function propose(decision: CrewDecision, { type: _type, ...wanted }: CrewCommandOf<'PROPOSE'>): CrewRefusal | null {
   return decision.of(wanted.worker, (found) => {
     const { proposals = [], proposed = 0 } = decision.crew;
@@ -1008,7 +956,6 @@ function propose(decision: CrewDecision, { type: _type, ...wanted }: CrewCommand
   });
 }
 
-/** Proposes a ticket made from a message. Refuses a message that has a ticket or a proposal. */
 function proposeMessage(
   decision: CrewDecision,
   { type: _type, ...wanted }: CrewCommandOf<'PROPOSE_MESSAGE'>,
@@ -1019,7 +966,6 @@ function proposeMessage(
   return decision.record({ type: 'messageProposed', ...wanted, id: `p-${proposed + 1}` });
 }
 
-/** Stores a reply. Its ticket is not assigned before the answer. Declines the reply when 100 replies wait. */
 function replied(decision: CrewDecision, { type: _type, ...reply }: CrewCommandOf<'REPLY'>): CrewRefusal | null {
   const { replies = [] } = decision.crew;
   if (replies.length < MOST_PROPOSALS) return decision.record({ type: 'ticketReplied', ...reply });
@@ -1033,9 +979,6 @@ function replyRead(decision: CrewDecision, { message, why }: CrewCommandOf<'REPL
   return reply === undefined ? 'UNCHANGED' : answerReply(decision, reply, why);
 }
 
-/**
- * Answers a reply. Declines it for `why`, when its author may not decide, or its ticket has a worker or is finished.
- */
 function answerReply(decision: CrewDecision, reply: TicketReply, why: string): null {
   const { workers, finished } = decision.crew;
   const { about, refused: mayNot, ...read } = reply;
@@ -1047,7 +990,6 @@ function answerReply(decision: CrewDecision, reply: TicketReply, why: string): n
   return decision.record({ type: 'replyAnswered', ...read, ticket, why: refusal });
 }
 
-/** Lets a merge begin when its window is over. During quiet hours, moves the merge to their end. */
 function endWindow(decision: CrewDecision, { name }: Worker): void {
   const at = afterQuiet(decision.at, decision.settings.window?.quiet);
   if (at > decision.at) decision.record({ type: 'mergeAsked', worker: name, at });

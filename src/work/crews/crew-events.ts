@@ -39,7 +39,7 @@ const ticket = assignedSchema.omit({ at: true }).shape;
 
 const COMMANDS = {
   CONFIGURE: { settings: crewSettingsSchema },
-  /** Adds idle workers. `agent`: the id of the worker's agent. `touches`: as in the worker's state. */
+  /** Adds idle workers. `touches`: as in the worker's state. */
   SPAWN: { workers: z.array(z.strictObject({ name: text, agent: text, touches: z.array(text).exactOptional() })) },
   /** Starts the crew. `by`: the name of a person. `askedBy`: the person's id. */
   RUN: { by, askedBy: text.exactOptional() },
@@ -52,7 +52,7 @@ const COMMANDS = {
   BASE: { since: text.nullable(), tip: text, verdict: z.enum(['green', 'red', 'none']), why: text },
   /** A commit of Conch that changes only tickets moved main. The test result of the commit `from` holds for `to`. */
   BASE_CARRIED: { from: text, to: text },
-  /** An operator accepts main with red tests or without tests. Only red tests keep tickets from starting. */
+  /** An operator accepts main with red tests or without tests. */
   ACCEPT_BASE: { by },
   /** Asks people something about the whole crew. Replaces an earlier question about the same subject. */
   ASK: crewApprovalSchema.pick({ about: true, digest: true, what: true }).shape,
@@ -60,7 +60,6 @@ const COMMANDS = {
   APPROVE: { ...crewApprovalSchema.pick({ about: true, digest: true }).shape, allowed: z.boolean(), by },
   /** Gives a ticket to an idle worker. `deps`: the known dependencies of the ticket, each merged or closed. */
   ASSIGN: { worker, ticket: z.strictObject(ticket), deps: z.array(text).exactOptional() },
-  /** The worktree of the ticket is made and prepared. */
   PREPARED: { worker, ticket: text },
   /** The agent has a seat on the ticket's floor; in a meeting, the agent of the other side has one, too. */
   SEATED: { worker, ticket: text },
@@ -68,11 +67,10 @@ const COMMANDS = {
   UNSTARTED: { worker, ticket: text, why: text },
   /** The floor granted the turn of the step, or resumed the turn under a new epoch. */
   GRANTED: { worker, epoch },
-  /** The agent said a text in the turn with this epoch. */
   SAID: { worker, epoch, text },
   /** The turn with this epoch is over. `why`: empty when it completed. */
   ENDED: { worker, epoch, how: z.enum(['completed', 'failed', 'timedOut', 'stopped']), why: text },
-  /** Usage of the worker's agent or review. `unpriced`: the price is unknown, so `costMicros` is 0. */
+  /** Usage of the worker's agent or review. `unpriced`: the price is unknown. */
   SPENT: { worker, ...spent },
   /** Why a session ended. Refused unless an error of the worker was counted at the same instant. */
   CAUSE: { worker, why: text },
@@ -83,7 +81,7 @@ const COMMANDS = {
   REVIEWING: { worker, review: text, tip: text, work: workSchema },
   /** The review is over. `tree`: the digest of the files that the review saw last; `null` for none. */
   REVIEWED: { worker, review: text, passed: z.boolean(), why: text, tree: text.nullable() },
-  /** A merge begins. `lands`: the tested merge is about to become main. */
+  /** A merge begins. `lands`: the tested merge is about to become main, or is main already. */
   MERGE_STARTED: { worker, tip: text, main: text, lands: z.literal(true).exactOptional() },
   MERGED: { worker, ticket: text, commit: text },
   /**
@@ -139,11 +137,8 @@ const COMMANDS = {
    */
   MERGE: { worker, by, voter: text.exactOptional() },
   ANSWER: { worker, by, voter: text.exactOptional(), choice: z.enum(WORKER_CHOICES) },
-  /** A person holds the merge of the work. */
   HOLD: { worker, by },
-  /** A person wrote in the thread of the worker's ticket. */
   PERSON_WROTE: { worker },
-  /** A worker proposes a ticket. */
   PROPOSE: { worker, ...proposalSchema.omit({ id: true, from: true }).shape },
   /** A person makes a ticket of a message. */
   PROPOSE_MESSAGE: { ...sourceSchema.shape, ...proposalSchema.omit({ id: true, from: true }).shape },
@@ -156,7 +151,6 @@ const COMMANDS = {
   REPLY_READ: { message: text, why: text },
   /** The proposed ticket is written. `ticket`: its id. */
   ADMITTED: { proposal: text, by, ticket: text },
-  /** A person deleted stored work. */
   KEPT_DROPPED: { ref: text },
   DROP: { proposal: text, by },
   /** Tells people something about the repository, or (`ticket`) about the work on one ticket. */
@@ -185,7 +179,6 @@ const CREW_FACTS = {
   stepCut: { worker, epoch: epoch.nullable(), by },
   stepBegun: { worker, epoch },
   stepHeard: { worker, epoch, signalled: z.boolean(), broken: text.exactOptional() },
-  /** A worker found something out that others should know. */
   discovered: { worker, ticket: text, text },
   stepOver: { worker, epoch },
   /** A turn ended that counts as no step: the step is asked again. */
@@ -194,7 +187,6 @@ const CREW_FACTS = {
   errorCounted: { worker, errors: z.int(), retryAt: instant.nullable(), why: text },
   /** The reason for the error that was counted last. `unresumed`: the session could not be resumed. */
   errorExplained: { worker, why: text, unresumed: z.literal(true).exactOptional() },
-  /** The error that was counted last no longer counts. */
   errorForgiven: { worker },
   /** `budget`: the crew waits for the next day, not for the agents' provider. */
   paused: { until: instant, why: text, budget: z.literal(true).exactOptional() },
@@ -224,7 +216,6 @@ const CREW_FACTS = {
   /** `unaccepted`: the choice `merge` accepts no weaker tests. Facts of earlier versions lack it and accept them. */
   waitOver: { worker, by, choice: z.enum(WORKER_CHOICES), unaccepted: z.literal(true).exactOptional() },
   stepsAdded: { worker, maxSteps: z.int() },
-  /** An operator voted to merge the commit `tip`. */
   voted: { worker, voter: text, by, tip: text },
   /** Votes for an earlier commit no longer count. */
   votesVoided: { worker, tip: text, votes: z.int() },
@@ -239,7 +230,6 @@ const CREW_FACTS = {
   conflicted: { worker, round: z.int(), files: z.array(text) },
   /** A meeting about the conflict begins before the worker resolves it. */
   meetingCalled: { worker, ...meetingSchema.shape },
-  /** The worker wrote what the meeting agrees on. */
   agreed: { worker, text },
   /** A meeting ended. `agreed`: the agreement; empty for none. `why`: the reason; empty after the command `NOTED`. */
   meetingOver: { worker, agreed: text, why: text },

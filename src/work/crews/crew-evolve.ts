@@ -16,7 +16,6 @@ import {
 import type { CrewApproval, COUNTED, Crew, Proposal, Worker, WorkerStep } from './crew.ts';
 import type { CrewFact, CrewFactOf } from './crew-events.ts';
 
-/** Facts about one worker. */
 type WorkerFact = Extract<CrewFact, { readonly worker: string }>;
 type CrewWideFact = Exclude<CrewFact, WorkerFact>;
 
@@ -102,7 +101,7 @@ function withApproval({ approvals = [] }: Crew, asked: CrewApproval): readonly C
   return [...approvals.filter(({ about }) => about !== asked.about), asked];
 }
 
-/** Stores an answer. When people allow something, forgets a red result of main, so that its tests run again. */
+/** When people allow something, forgets a red result of main, so that its tests run again. */
 function approved(crew: Crew, { about, digest, allowed, by }: CrewFactOf<'approvalGiven'>): Crew {
   const asked = findApproval(crew, { about, digest });
   if (asked === undefined) throw new Error(`impossible: nobody was asked for ${about} in ${crew.key}`);
@@ -114,7 +113,6 @@ function pauseOf({ until, why, budget }: CrewFactOf<'paused'>): Crew['paused'] {
   return { until, why, ...(budget === true ? { budget } : {}) };
 }
 
-/** Starts or stops the crew. A start begins the budgets of the crew and of the day anew. */
 function runnerSet(crew: Crew, { running, askedBy }: CrewFactOf<'runnerSet'>, at: Instant): Crew {
   const { costMicros } = crew.usage;
   const budget = { from: costMicros, day: dayOf(at), dayFrom: costMicros };
@@ -178,7 +176,6 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
   }
 }
 
-/** Adds a discovery to the crew, and to the workers whose tickets the discovery may concern, for later prompts. */
 function discovered(crew: Crew, { name, ticket }: Worker, { text }: CrewFactOf<'discovered'>): Crew {
   if (ticket === null) throw new Error(`impossible: ${name} found something out on no ticket`);
   const found = { worker: name, ticket: ticket.id, text, ...defined({ touches: ticket.touches }) };
@@ -204,7 +201,6 @@ function counted(crew: Crew, what: (typeof COUNTED)[number]): Crew {
   return { ...crew, counts: { ...crew.counts, [what]: (crew.counts?.[what] ?? 0) + 1 } };
 }
 
-/** Ends a merge of the crew, and updates the test result of main. Does nothing for a merge by a service. */
 function mergedInto(crew: Crew, fact: CrewFactOf<'merged'>): Crew {
   return fact.pull === undefined ? { ...crew, merging: null, base: baseAfter(crew, fact) } : crew;
 }
@@ -385,12 +381,10 @@ function workerAfter<T extends WorkerFact['type']>(
   return EVOLUTION[type](worker, fact, at);
 }
 
-/** Returns the worker without its hold, which a question to people replaces. */
 function withoutHold({ held: _held, ...worker }: Worker): Worker {
   return worker;
 }
 
-/** Returns the worker without the discoveries that its last prompt told. */
 function withoutTold({ heard: known = [], telling = 0, ...worker }: Worker): Worker {
   const left = known.slice(telling);
   return left.length === 0 ? worker : { ...worker, heard: left };
@@ -406,10 +400,6 @@ function changeReview(
   return { ...worker, review: change(worker.review) };
 }
 
-/**
- * Applies an answer of people. An answer to the question `budget` begins the ticket's budget anew. The choice `merge`
- * accepts weaker tests, except with `unaccepted`.
- */
 function answered(worker: Worker, { choice, unaccepted }: CrewFactOf<'waitOver'>): Worker {
   const { waiting, usage, work } = worker;
   return {
@@ -421,10 +411,7 @@ function answered(worker: Worker, { choice, unaccepted }: CrewFactOf<'waitOver'>
   };
 }
 
-/**
- * Returns the worker's step as queued again, without a turn. A step whose turn was granted is subtracted from
- * `stepCount`, except a meeting, which never counts.
- */
+/** Returns the worker's step as queued again, without a turn. */
 function again({ step, stepCount }: Worker): Pick<Worker, 'step' | 'stepCount'> {
   if (step === null) return { step, stepCount };
   const { kind, about, epoch } = step;
@@ -432,7 +419,6 @@ function again({ step, stepCount }: Worker): Pick<Worker, 'step' | 'stepCount'> 
   return { step: { kind, about, queued: true, epoch: null }, stepCount: isCounted ? stepCount - 1 : stepCount };
 }
 
-/** The kinds of steps whose prompts tell the discoveries of other workers. */
 const TELLS_NOTES: ReadonlySet<WorkerStep['kind']> = new Set(['init', 'step']);
 
 function sent(worker: Worker): Worker {

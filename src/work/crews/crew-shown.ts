@@ -21,7 +21,6 @@ import type { SeenTickets } from './crews.ts';
 
 /** Input for the views of a crew, besides its state. */
 export type CrewSurroundings = SeenTickets & {
-  /** The id of the store. */
   readonly store: string;
   /** Why the last search for tickets failed, in words; `null` when it did not. */
   readonly problem: string | null;
@@ -37,7 +36,7 @@ export type CrewSurroundings = SeenTickets & {
   readonly most: number;
 };
 
-/** Returns a crew as people see it, from its state and `around`. The view is not stored. */
+/** Returns a crew as people see it, from its state and `around`. */
 export function crewViewOf(crew: Crew, around: CrewSurroundings): CrewView {
   const { key, settings, running, paused, usage, base, counts, kept, finished } = crew;
   const merged = finished.filter(({ commit }) => commit !== null).length;
@@ -123,7 +122,6 @@ function workerViewOf(crew: Crew, worker: Worker, { whyHeld, runSteps, clean }: 
   };
 }
 
-/** The subject of the worker's last commit, and how much its branch changes; empty before the first commit. */
 function workWords({ work }: Worker): string {
   if (work?.subject === undefined) return '';
   return `"${excerpt(work.subject, 60)}" · ${sizeWords(work)}${work.dirty ? ', and files that are not committed' : ''}`;
@@ -151,7 +149,6 @@ function waitOf(crew: Crew, worker: Worker, whyHeld: CrewSurroundings['whyHeld']
   return isStepping(worker) ? (whyHeld(ticket.thread, worker.agent) ?? conflictWait(worker)) : null;
 }
 
-/** What a worker does about a conflict in a meeting or a step; `null` for no conflict. */
 function conflictWait({ meeting, step }: Worker): Wait | null {
   if (meeting !== undefined)
     return { words: `met a conflict, and discusses it with ${meeting.otherWorker}, who wrote ${meeting.ticket}` };
@@ -172,10 +169,8 @@ const LABELS: Readonly<Record<WorkerChoice, string>> = {
 };
 const STYLES: Partial<Readonly<Record<WorkerChoice, CrewButton['style']>>> = { merge: 'good', unchanged: 'good' };
 
-/** A button with the command that it gives. */
 type Offer = readonly [command: CrewCommand, button: CrewButton];
 
-/** The buttons of a worker. Their commands would be accepted now. */
 function workerButtons(crew: Crew, worker: Worker): readonly CrewButton[] {
   const { name, ticket, status, waiting, leaving } = worker;
   const { votes: most = 1 } = crew.settings ?? {};
@@ -201,7 +196,6 @@ function workerButtons(crew: Crew, worker: Worker): readonly CrewButton[] {
   ]);
 }
 
-/** The buttons that answer a worker's question, with their commands. */
 function answersOf(crew: Crew, worker: Worker, asked: NonNullable<Worker['waiting']>): readonly Offer[] {
   const { name, stepCount, maxSteps } = worker;
   const { votes: most = 1, maxSteps: further = 0 } = crew.settings ?? {};
@@ -235,12 +229,11 @@ export function buttonMark({ ticket, waiting, work }: Worker, of: ButtonSubject)
   return (of === 'ticket' ? ticket?.at : waiting?.since) ?? 0;
 }
 
-/** The number in buttons about a commit. Other commits have other numbers. */
+/** The number in buttons about a commit. */
 export function commitMark(commit = ''): number {
   return Number.parseInt(shortDigest(commit).slice(0, 12), 16);
 }
 
-/** Makes a button of a crew. Unless `more` has another line, its command is `/crew` with the label in lower case. */
 function crewButton(label: string, what: string, more: Partial<CrewButton> = {}): CrewButton {
   return { label, line: `/crew ${label.toLowerCase()}`, what, style: 'plain', mark: 0, ...more };
 }
@@ -310,7 +303,6 @@ function groupsOf(crew: Crew, { ready, listed, waiting, most, clean }: CrewSurro
   }));
 }
 
-/** The title of a finished ticket, before its other words; empty for tickets that were stored without it. */
 function titled(title: string | undefined): string {
   return title === undefined ? '' : `${title} · `;
 }
@@ -336,7 +328,6 @@ export function workersText({ workers, running, problems, store: _store, ...crew
   ].join('\n');
 }
 
-/** The proposed tickets, with the commands that admit or drop them. */
 function proposedLines(groups: CrewView['groups']): readonly string[] {
   const { tickets = [], count = 0 } = groups.find(({ state }) => state === 'proposed') ?? {};
   const lines = tickets.map(({ id, words, buttons = [] }) => {
@@ -376,7 +367,6 @@ export function dashboardText(view: CrewView): string {
   ].join('\n');
 }
 
-/** The cost in words. Says so when some or all prices are unknown. */
 function costWords({ unpriced, costMicros }: CrewView): string {
   if (!unpriced) return dollars(costMicros);
   return costMicros === 0
@@ -384,7 +374,6 @@ function costWords({ unpriced, costMicros }: CrewView): string {
     : `${dollars(costMicros)} and more: some prices are not known`;
 }
 
-/** The tickets of a state that start only after people act, with the reasons; empty for other states. */
 function reasonsOf({ state, count, tickets }: TicketGroup): readonly string[] {
   if (count === 0 || (state !== 'cannot start' && state !== 'only by hand')) return [];
   const title = state === 'cannot start' ? 'Cannot start:' : 'Started only by /crew assign:';

@@ -8,7 +8,10 @@ import { CHOICES_FOR, MOST_PROPOSALS, approvalId, findApproval, findWorker } fro
 import type { CrewApproval, WorkerChoice, Crew, Proposal, WorkerWait, Worker } from './crew.ts';
 import type { CrewFact, CrewFactOf } from './crew-events.ts';
 
-/** A line that people read about a ticket. Lines with the same `about` replace each other. */
+/**
+ * A line that people read about a ticket. It edits the ticket's last line with the same `about`, if no message or other
+ * announcement came between.
+ */
 export type TicketLine = {
   readonly ticket: string;
   readonly thread: string;
@@ -20,10 +23,6 @@ export type TicketLine = {
   readonly goesOn?: true;
 };
 
-/**
- * Facts whose lines edit the ticket's first message in the crew's channel. Lines of other facts there are messages of
- * their own.
- */
 const GOES_ON: ReadonlySet<CrewFact['type']> = new Set([
   'stepBegun',
   'errorCounted',
@@ -39,12 +38,8 @@ const GOES_ON: ReadonlySet<CrewFact['type']> = new Set([
 /** The `about` of the ticket's first message in the crew's channel. */
 export const COURSE = 'course';
 
-/**
- * The first words of `about` of lines that stand only in the ticket's thread, so that the crew's channel stays short.
- */
 const ONLY_THREAD = new Set(['meeting', 'agreed', 'tests', 'review', 'question', 'votes', 'proposal', 'note']);
 
-/** The question to people for each reason to wait for them. */
 const QUESTIONS: Readonly<Record<WorkerWait, string>> = {
   merge: 'Merge it?',
   weakened: 'The changes make tests weaker. Merge them anyway?',
@@ -85,10 +80,8 @@ export function waitWords({ settings, asked = [] }: Crew, { waiting, ticket, vot
   return `${asker === undefined ? '' : `${asker}: `}${QUESTIONS[waiting.for]} ${withFullStop(waiting.why)}${voted}`;
 }
 
-/** The part of a question's key between the ticket's key and the tip of the branch. */
 const QUESTION = 'question ';
 
-/** The part `about` in the key of a question's announcement. Each question has a message of its own. */
 function questionAbout({ work, waiting }: Pick<Worker, 'work' | 'waiting'>): string {
   return `${QUESTION}${work?.tip ?? ''} ${waiting?.since ?? ''}`;
 }
@@ -122,7 +115,6 @@ export function sizeWords({ files, added = 0, removed = 0 }: NonNullable<Worker[
   return files === undefined ? '' : `${counted(files, 'file')} changed, +${added} −${removed}`;
 }
 
-/** A worker's question to people, with the commands that answer it; empty for no question. */
 function workerQuestion(crew: Crew, worker: Worker): string {
   const { name, waiting, work } = worker;
   if (waiting === null) return '';
@@ -166,7 +158,6 @@ function isKnownInThread({ meeting }: Worker, fact: CrewFact): boolean {
   return fact.type === 'merged' || (fact.type === 'leaving' && fact.why === 'merged');
 }
 
-/** The line of a note: in the thread of its ticket, while a worker has the ticket; else in the crew's channel. */
 function notedLine({ settings, workers }: Crew, { text, ticket }: CrewFactOf<'noted'>): TicketLine | null {
   if (settings === null) return null;
   const line = { about: shortDigest(text), text: `· ${text}` };
@@ -188,7 +179,6 @@ function admittedLine(
   return settings === null ? null : { ticket: 'crew', thread: settings.channel, about: `proposal ${proposal}`, text };
 }
 
-/** The answer to a reply, in the channel of the reply. */
 function replyLine({ message, channel, ticket, deps, by, why }: CrewFactOf<'replyAnswered'>): TicketLine {
   const wanted = `for ${deps.join(', ')}`;
   const text =
@@ -198,7 +188,6 @@ function replyLine({ message, channel, ticket, deps, by, why }: CrewFactOf<'repl
   return { ticket: 'crew', thread: channel, only: 'thread', about: `reply ${message}`, text };
 }
 
-/** The line in the crew's channel: the question, and later the answer in its place. */
 function approvalLine(crew: Crew, fact: CrewFactOf<'approvalAsked' | 'approvalGiven'>): TicketLine | null {
   const { settings } = crew;
   const asked = findApproval(crew, fact);
@@ -291,7 +280,6 @@ function wordsOf(crew: Crew, worker: Worker, fact: CrewFact): readonly [about: s
   }
 }
 
-/** Words for facts about merges, void votes, conflicts and meetings; `null` for other facts. */
 function mergeWords(worker: Worker, fact: CrewFact): readonly [about: string, text: string] | null {
   const { name, work } = worker;
   const ticket = worker.ticket?.id ?? '';
@@ -343,7 +331,6 @@ export function mergedWords({ ticket, stepCount }: Pick<Worker, 'ticket' | 'step
   return `✓ ${ticket?.id ?? ''} is merged as ${commit.slice(0, 10)} (${counted(stepCount, 'step')})`;
 }
 
-/** Words for pull requests, and for a worker that leaves its ticket. */
 function endWords({ name, ticket, pull }: Worker, fact: CrewFact): readonly [about: string, text: string] | null {
   const id = ticket?.id ?? '';
   switch (fact.type) {
@@ -451,7 +438,6 @@ export function factLine(fact: CrewFact): string | null {
   }
 }
 
-/** A fact about a merge, or a vote for a merge, as a line of the log; `null` for other facts. */
 function mergeLine(fact: CrewFact): string | null {
   switch (fact.type) {
     case 'voted':

@@ -12,7 +12,6 @@ export type WorkerStatus = keyof typeof WORKER_SYMBOLS;
 
 const STATUSES = ['idle', 'ready', 'working', 'done', 'stuck'] as const satisfies readonly WorkerStatus[];
 
-/** The states that a worker can change to, by its present state: those of the specification, resets, and `retry`. */
 const WORKER_TRANSITIONS: Readonly<Record<WorkerStatus, readonly WorkerStatus[]>> = {
   idle: ['ready'],
   ready: ['working', 'idle'],
@@ -26,16 +25,13 @@ export function isTransition(from: WorkerStatus, to: WorkerStatus): boolean {
   return WORKER_TRANSITIONS[from].includes(to);
 }
 
-/** Seconds until the next try after the first, second, … error in a row. */
 const BACKOFF_SECONDS = [2, 4, 8, 16, 32];
 const LONGEST_BACKOFF_SECONDS = 60;
-/** A working worker is stuck after this many errors in a row. After `retry`, it is stuck again after as many more. */
+/** A working worker is stuck when its errors in a row reach this number or a multiple of the number. */
 export const STUCK_AT = 5;
 /** A worker is reset when its session could not be resumed this many times since the last measured step. */
 export const MOST_UNRESUMED = 2;
-/**
- * After this many resets of its workers, a ticket starts only when a person assigns it. Resets by people do not count.
- */
+/** After this many resets of its workers, a ticket starts only when a person assigns it. */
 export const MOST_LOST = 3;
 /** With more rounds of conflicts than this, a worker is stuck. */
 export const MOST_CONFLICTS = 3;
@@ -102,7 +98,6 @@ export const worktreeSchema = z.strictObject({
   tip: text,
   /** The number of commits in `tip` that main lacks, without merge commits. */
   ahead: count,
-  /** Whether files differ from the commit `tip`. */
   dirty: z.boolean(),
   /** Files with unresolved conflicts, or with committed conflict markers. */
   unmerged: z.array(text),
@@ -123,12 +118,9 @@ export const plannedStepSchema = z.strictObject({ kind: z.enum(STEP_KINDS), abou
 
 const stepSchema = z.strictObject({
   ...plannedStepSchema.shape,
-  /**
-   * Set until the floor is asked for the turn of the step: while the crew is stopped or paused, `maxWorkers` other
-   * workers step, or a retry is not due.
-   */
+  /** Set until the floor is asked for the turn of the step. */
   queued: z.literal(true).exactOptional(),
-  /** The epoch of the turn of the step; `null` until the floor has granted the turn. A restart changes the epoch. */
+  /** The epoch of the turn of the step; `null` until the floor has granted the turn. */
   epoch: z.number().nullable(),
   /** The last text of the turn ended with DONE alone on its last line. `broken`: DONE was followed by more text. */
   signalled: z.literal(true).exactOptional(),
@@ -165,7 +157,6 @@ export const LEAVING_REASONS = ['merged', 'unchanged', 'killed', 'removed', 'kep
 /** A worker's question to people, with the reason. */
 export const workerQuestionSchema = z.strictObject({ for: z.enum(WORKER_WAITS), why: text });
 
-/** The reviews of a worker's ticket. */
 const ticketReviewSchema = z.strictObject({
   /** The number of reviews that began, and the id of the open review; `null` for none. */
   number: count,
@@ -176,7 +167,6 @@ const ticketReviewSchema = z.strictObject({
   question: workerQuestionSchema.nullable(),
 });
 
-/** The pull request of a worker's ticket. */
 const pullSchema = z.strictObject({
   number: count,
   url: text,
@@ -206,14 +196,12 @@ export const meetingSchema = z.strictObject({ ...sideSchema.shape, otherWorker: 
 
 const workerSchema = z.strictObject({
   name: text,
-  /** The id of the worker's agent. */
   agent: text,
   /** File patterns. The worker gets tickets whose `touches` overlap them, and those that people assign. Absent: all. */
   touches: z.array(text).exactOptional(),
   status: z.enum(STATUSES),
   startedAt: instant,
   ticket: assignedSchema.nullable(),
-  /** True after the worktree of the ticket was made and prepared. */
   prepared: z.boolean(),
   stepCount: count,
   /** The most steps on the ticket. People, conflicts and pull requests add some. */
@@ -234,7 +222,6 @@ const workerSchema = z.strictObject({
   /** Errors in a row, and when the next try is due. */
   errors: count,
   retryAt: instant.nullable(),
-  /** When the last error was counted. */
   errorAt: instant.nullable(),
   lastError: text,
   /** How often the session could not be resumed since the last measured step; absent for never. */
@@ -284,13 +271,12 @@ const workerSchema = z.strictObject({
 const quietHoursSchema = z.strictObject({ from: count, to: count, zone: text });
 
 export const crewSettingsSchema = z.strictObject({
-  /** The crew's channel. */
   channel: text,
   maxWorkers: z.int().min(1).max(100),
   maxSteps: z.int().min(1).max(1_000),
   /**
    * The number of steps in a row without a changed file or commit after which people are asked: when the work is not
-   * done, its tests are red or its commit is refused. Nobody is asked while conflicts are unresolved.
+   * done, its tests are red or its commit is refused. Before the last step, unresolved conflicts prevent this question.
    */
   patience: z.int().min(1),
   merge: z.enum(['auto', 'ask', 'pr']),
@@ -373,7 +359,7 @@ export const crewApprovalSchema = z.strictObject({
 export const MOST_DISCOVERIES = 50;
 export const MOST_TOLD = 5;
 
-/** The most open proposals, and the most replies without an answer. A crew takes no more of them. */
+/** The most open proposals, and the most replies without an answer. */
 export const MOST_PROPOSALS = 100;
 
 /** What a crew counts: results of tests, conflicts, and merges that began and were not made. */
@@ -436,11 +422,9 @@ export const crewSchema = z.strictObject({
   budget: z.strictObject({ from: z.number(), day: count, dayFrom: z.number() }).exactOptional(),
   /** The number of pauses for a limit of the provider since the last finished step. */
   limits: count,
-  /** Usage of all tickets. */
   usage: z.strictObject({ steps: count, input: z.number(), output: z.number(), costMicros: z.number() }),
   /** Set when a part of `usage` has no known price. */
   unpriced: z.literal(true).exactOptional(),
-  /** How often each of `COUNTED` happened, over all tickets. */
   counts: z.partialRecord(z.enum(COUNTED), count).exactOptional(),
 });
 
@@ -625,7 +609,6 @@ export function dayOf(at: number): number {
   return Math.floor(at / DAY_MS);
 }
 
-/** The rest of each budget that is set, in millionths of a dollar. `ticket`: only with `worker`. */
 function budgetsLeft({ settings, usage, budget }: Crew, at: number, worker?: Worker) {
   const { ticketCostMicros: ticket, costMicros: crew, dayCostMicros: day } = settings ?? {};
   const today = budget?.day === dayOf(at) ? usage.costMicros - budget.dayFrom : 0;

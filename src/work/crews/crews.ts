@@ -83,22 +83,20 @@ export type PullEnd =
   | { readonly how: 'refused'; readonly why: string }
   | { readonly how: 'waiting' };
 
-/**
- * The repository and the tickets of a crew: all that happens outside the store. Every method can be repeated after a
- * crash. A promise rejects with an error whose message is for people.
- */
+/** The repository and the tickets of a crew. Methods can be repeated after a crash. */
 export type CrewWork = {
   /**
-   * Fetches main if the crew's settings say so, and then pushes commits that an earlier push could not. Resolves with
-   * true when main moved. Tells people once of a failure. Rejects when the fetch failed.
+   * Fetches main if the crew's settings say so, and tries a refused push again. Resolves with true when main moved.
+   * Tells people once of a failure. Rejects when the fetch failed.
    */
   fetch(): Promise<boolean>;
   look(crew: Crew): Promise<Seen>;
   /** Runs the tests of main at a commit. */
   testBase(tip: string): Promise<{ readonly verdict: 'green' | 'red' | 'none'; readonly why: string }>;
   /**
-   * Chooses the worktree and branch of a worker for a ticket. No other ticket of the crew has these names. The result
-   * has `base`, or the newest commit that `base` and the branch of an earlier attempt have in common.
+   * Chooses the worktree and branch of a worker for a ticket. No other ticket with a worktree or a waiting branch has
+   * these names. The result has `base`, or the newest commit that `base` and the branch of an earlier attempt have in
+   * common.
    */
   place(worker: string, ticket: string, crew: Crew, base: string): Promise<TicketPlace>;
   /** Takes the ports of a slot. Resolves with false when the ports cannot be locked, or a program uses one of them. */
@@ -185,7 +183,6 @@ export type MergeOrder = { readonly worker: string; readonly tip: string; readon
 /** Records that a merge into main begins, or (`lands`) that main gets it. Resolves with false when it may not go on. */
 export type MergeStarted = (main: string, lands?: true) => Promise<boolean>;
 
-/** Where a ticket is worked on. */
 type TicketPlace = Pick<Assigned, 'worktree' | 'branch' | 'base' | 'from'>;
 
 /** The ticket of a worktree that is stored and removed. `slot`: absent when its ports were given back before. */
@@ -224,7 +221,7 @@ export type CrewPorts = {
   readonly finishedWork: (review: string, agent: string, base: string) => Promise<ReviewedWork>;
   /** Starts the sessions of an agent anew. */
   readonly restart: (agent: string) => Promise<unknown>;
-  /** Closes the sessions of an agent, and ends their processes. Its next turn opens its session again. */
+  /** Closes the sessions of an agent, and ends their processes. */
   readonly rest: (agent: string) => Promise<void>;
   /** Called with an error that is no result of the work. `words`: the error's message. */
   readonly failed: (error: unknown, words: string) => void;
@@ -243,13 +240,10 @@ const SHOWS_TICKETS: ReadonlySet<CrewFact['type']> = new Set([
   'replyAnswered',
   'approvalGiven',
 ]);
-/** Time until a job that broke off is tried again, in milliseconds. */
 const AGAIN_MS = 5_000;
 /** The most attempts to answer a reply whose ticket is not written: about a minute. */
 const MOST_TRIES = 12;
-/** Time between two checks of a pull request, in milliseconds. */
 const PULL_MS = 60_000;
-/** Time between two renewals of the claims of tickets under way, in milliseconds. */
 const CLAIM_MS = 24 * 3_600_000;
 /** Time between two fetches that no ticket and no merge asks for, in milliseconds. */
 const FETCH_MS = 60_000;
@@ -267,13 +261,10 @@ export function sessionOf({ ticket, renewals }: Pick<Worker, 'ticket' | 'renewal
 export class CrewRunner {
   readonly #ports: CrewPorts;
   readonly #alarm: Alarm;
-  /** Jobs under way, by worker. */
   readonly #jobs = new Map<string, Promise<void>>();
   /** By worker: resolves when the processes of its last step that failed or was put back have ended. */
   readonly #endings = new Map<string, Promise<void>>();
-  /** Functions that end waits at once: of jobs tried again later, and for pull requests. */
   readonly #again = new Set<() => void>();
-  /** Functions that end the wait for a pull request, by worker. */
   readonly #pulls = new Map<string, () => void>();
   #looking: Promise<void> | null = null;
   /** Answers one reply after the other, because an answer may change the next one. */
@@ -284,7 +275,6 @@ export class CrewRunner {
   #seen: SeenTickets = { listed: [], waiting: 0, ready: [] };
   /** Why the last search for tickets failed, in words; `null` when it did not. */
   problem: string | null = null;
-  /** Set when tickets may have become ready since the last search began. */
   #isLookDue = false;
   #isRunning = false;
   #isStopped = false;
@@ -331,11 +321,7 @@ export class CrewRunner {
     return state;
   }
 
-  /**
-   * Goes on after a start, and adds missing workers. Resets a ready or working worker whose worktree is gone or whose
-   * ticket was closed. Asks people about finished work without a worktree that was not tested and reviewed. Starts
-   * nothing once the runner was stopped.
-   */
+  /** Goes on after a start, and adds missing workers. Starts nothing once the runner was stopped. */
   async begin(): Promise<void> {
     const { settings, workers, work } = this.#ports;
     await this.give({ type: 'CONFIGURE', settings });
@@ -361,7 +347,6 @@ export class CrewRunner {
     this.#round(this.state());
   }
 
-  /** Renews the claims of tickets with workers, now and then daily. Tells people of each claim that failed. */
   #renewClaims(): void {
     for (const { ticket, leaving } of this.state().workers)
       if (ticket !== null && leaving === null) this.#do(this.#renewClaim(ticket.id));
@@ -446,10 +431,6 @@ export class CrewRunner {
     return asked.find((each) => each.message === message)?.ticket ?? '';
   }
 
-  /**
-   * Answers a person's reply that names tickets to wait for. Tries again after a failure. After `MOST_TRIES` failures,
-   * declines the reply if its ticket was not written.
-   */
   async #answer(reply: TicketReply, tries = 1): Promise<void> {
     const { message, about, deps } = reply;
     const answered = this.#answers.run('reply', async () => {
@@ -499,10 +480,6 @@ export class CrewRunner {
     return this.#assign(worker, ticket);
   }
 
-  /**
-   * Starts the jobs that workers wait for. In a running crew with an idle worker, also starts a search for tickets,
-   * unless a search is under way or planned.
-   */
   #round(crew: Crew): void {
     if (!this.#isRunning) return;
     this.#alarm.noLaterThan(crewDeadline(crew));
@@ -525,7 +502,6 @@ export class CrewRunner {
     this.#jobs.set(name, done);
   }
 
-  /** Reports an error, and waits `AGAIN_MS` before the next attempt. */
   async #brokeOff(why: unknown): Promise<void> {
     this.#failed(why);
     await this.#pause(AGAIN_MS);
@@ -589,7 +565,6 @@ export class CrewRunner {
     return { type: 'SEATED', worker: name, ticket: id };
   }
 
-  /** Notes the agreement of a meeting on both tickets. Tells people of a failure; the worker goes on. */
   async #note({ name, meeting }: Worker, { id }: Assigned): Promise<CrewCommand> {
     if (meeting !== undefined)
       try {
@@ -631,7 +606,6 @@ export class CrewRunner {
     return { type: 'TESTED', worker: name, tip: work.tip, ...result };
   }
 
-  /** Seats the reviewer, and stores the tested work for the review. */
   async #review(worker: Worker, { base }: Assigned): Promise<CrewCommand | null> {
     const { name, agent, work } = worker;
     if (work === null) return null;
@@ -712,7 +686,6 @@ export class CrewRunner {
     return { type: 'CLEARED', worker: name, ticket: ticket.id, ...cleared };
   }
 
-  /** Searches for tickets at the next round, without waiting for the rest of `LOOK_MS`. */
   #lookSoon(): void {
     this.#lookLater?.cancel();
     this.#lookLater = null;
@@ -738,7 +711,6 @@ export class CrewRunner {
       });
   }
 
-  /** Searches for tickets, and gives them to idle workers. Tests main first, if its commit has no test result. */
   async #looked(): Promise<void> {
     const { work } = this.#ports;
     let seen = await work.look(this.state());
@@ -773,7 +745,6 @@ export class CrewRunner {
     });
   }
 
-  /** Whether one of the tickets could be given now, and the tests of main do not forbid it. */
   #givesOneOf({ tip, ready }: Seen): boolean {
     const { base } = this.state();
     const isRed = base?.verdict === 'red' && base.tip === tip;
@@ -789,9 +760,6 @@ export class CrewRunner {
     return fits.find(({ touches }) => touches !== undefined) ?? fits[0];
   }
 
-  /**
-   * Tests main at the commit at which tickets were found ready, unless that commit is tested or the crew is stopped.
-   */
   async #testBase(tip: string): Promise<void> {
     const since = this.state().base?.tip ?? null;
     if (since === tip || !this.state().running) return;
@@ -821,7 +789,6 @@ export class CrewRunner {
     return this.give({ ...order, ticket: { ...order.ticket, ...place, slot, thread } });
   }
 
-  /** Takes the first slot that no worker has and whose ports are free. */
   async #freeSlot(workers: readonly Worker[]): Promise<number> {
     const taken = new Set(workers.map((each) => each.ticket?.slot));
     for (let slot = 0; slot < FIRST_BASE_SLOT; slot += 1)
@@ -829,9 +796,6 @@ export class CrewRunner {
     throw new Error('the ports of every slot are in use by other programs');
   }
 
-  /**
-   * Ends the processes of a step that failed or was put back. The worker's next prompt waits until they have ended.
-   */
   #endStep(crew: Crew, fact: EndOfStep): void {
     const { name, agent, ticket } = findWorker(crew, fact.worker) ?? {};
     if (name === undefined || agent === undefined || ticket == null) return;
@@ -862,7 +826,6 @@ export class CrewRunner {
   }
 }
 
-/** Facts that end a turn of a step without a result. */
 type EndOfStep = CrewFactOf<'errorCounted' | 'sessionRenewed' | 'stepPutBack'>;
 
 function isEndOfStep(fact: CrewFact): fact is EndOfStep {

@@ -20,7 +20,6 @@ const MOST_PAGES = 20;
 /** How long requests wait after a refusal that names no time, in milliseconds. */
 const PAUSE_MS = 60_000;
 
-/** How long the right of an account to write counts without asking again, in milliseconds. */
 const RIGHTS_MS = 600_000;
 
 /** A repository on GitHub, and the clock. */
@@ -31,7 +30,6 @@ export class GitHubRequests {
   readonly #ask: AskGitHub;
   readonly #place: GitHubPlace;
   #pause: { readonly until: number; readonly why: string } | null = null;
-  /** The known rights, by account. */
   readonly #rights = new Map<string, { readonly may: boolean; readonly until: number }>();
 
   constructor(ask: AskGitHub, place: GitHubPlace) {
@@ -133,7 +131,6 @@ function refusalOf(error: unknown, route: string): GitHubRefusal {
   return new GitHubRefusal(data.status, `${route} failed with ${data.status}: ${words}`);
 }
 
-/** Returns the instant until which GitHub takes no requests, if the error says so; `null` for other errors. */
 function waitIn(error: unknown, now: number): number | null {
   const { success, data } = errorSchema.safeParse(error);
   if (!success || (data.status !== 403 && data.status !== 429)) return null;

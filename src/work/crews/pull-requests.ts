@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { GitHubRefusal, GitHubRequests, accountSchema } from './github.ts';
 import type { AskGitHub, GitHubPlace } from './github.ts';
 
-/** A remark of a reviewer who may write. `id` never changes. `place`: the file, with the line if known; or empty. */
+/** A remark of a reviewer who may write. `place`: the file, with the line if known; or empty. */
 export type Remark = {
   readonly id: string;
   readonly author: string;
@@ -14,7 +14,7 @@ export type Remark = {
 export type PullState = {
   readonly state: 'open' | 'closed' | 'merged';
   readonly base: string;
-  /** The commit as which the pull request was merged; `null` before. */
+  /** The commit as which the pull request was merged; `null` before, or when the service does not tell. */
   readonly commit: string | null;
   readonly conflicts: boolean;
   readonly remarks: readonly Remark[];
@@ -22,7 +22,6 @@ export type PullState = {
   readonly red: readonly string[];
 };
 
-/** A pull request to open: its branches, and its title and body for people. */
 type PullOrder = {
   readonly branch: string;
   readonly base: string;
@@ -30,7 +29,7 @@ type PullOrder = {
   readonly body: string;
 };
 
-/** A service with pull requests. Methods reject with words for people. */
+/** A service with pull requests. */
 export type PullRequests = {
   /** Opens a pull request for a branch, or finds the open one. */
   open(order: PullOrder): Promise<{ readonly number: number; readonly url: string }>;

@@ -5,8 +5,8 @@ import { jsonOrNull } from '../../../lib/defined.ts';
 
 /**
  * Commands of a repository that prepare a worktree. `digest`: of the file that names them, and of the files of main
- * that a command names by their path. `unbound`: the path of a script that stands for the commands and that main lacks,
- * so that the digest leaves its text out; `null` for none.
+ * that a command names by their path. `unbound`: the path of a script that stands for the commands and that cannot be
+ * read at main, so that the digest leaves its text out; `null` for none.
  */
 export type SetupFile = {
   readonly file: string;
@@ -60,7 +60,6 @@ export async function findSetup(read: ReadAtMain): Promise<SetupFile | null> {
   return null;
 }
 
-/** The words of a command that may be paths in the repository, without `./`. */
 function pathsOf(command: string): readonly string[] {
   const words = command.split(/[\s;&|<>()'"`$={},]+/u).map((word) => posix.normalize(word));
   return words.filter((word) => !/^(?:\.\.?(?:$|\/)|\/)/.test(word));

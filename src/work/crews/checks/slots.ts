@@ -5,7 +5,6 @@ import { shortDigest } from '../../../lib/digest.ts';
 import { RUN_MARK } from '../../../lib/marked-processes.ts';
 import type { Assigned } from '../crew.ts';
 
-/** The number of ports of one slot. */
 const PORTS = 20;
 /** The range of all slots: below the ports of outgoing connections, by default from 32,768 on Linux. */
 const FIRST_PORT = 12_000;
@@ -43,13 +42,12 @@ export function slotEnvironment(crew: string, slot: number) {
   };
 }
 
-/** The first port of a slot. It depends only on the crew and the slot. */
 function portBase(crew: string, slot: number): number {
   const first = Number.parseInt(shortDigest(crew).slice(0, 8), 16) % BLOCKS;
   return FIRST_PORT + ((first + slot) % BLOCKS) * PORTS;
 }
 
-/** The slots that a crew has taken. Lock files in the temporary folder keep their ports from all other crews. */
+/** The slots that a crew has taken. Lock files in the temporary folder keep other crews from their ports. */
 export class TakenSlots {
   readonly #crew: string;
   readonly #locks = new Map<number, FileLock>();
@@ -83,7 +81,6 @@ export class TakenSlots {
   }
 }
 
-/** Locks a block of ports; `null` when another crew has it, or the lock file cannot be used. */
 function lockPorts(first: number): FileLock | null {
   try {
     return lockInstance(`ports from ${first}`);
@@ -92,7 +89,7 @@ function lockPorts(first: number): FileLock | null {
   }
 }
 
-/** The ports of a slot that cannot be opened on 127.0.0.1 now, because a program listens there. */
+/** The ports of a slot that cannot be opened on 127.0.0.1 now. */
 export async function portsInUse(crew: string, slot: number): Promise<readonly number[]> {
   const base = portBase(crew, slot);
   const ports = Array.from({ length: PORTS }, (_, index) => base + index);

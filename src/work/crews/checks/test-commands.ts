@@ -1,7 +1,6 @@
 /** A way to run the tests of a repository. `file`: the file at the root of main by which Conch found it. */
 type TestRunner = { readonly name: string; readonly file: string; readonly command: string };
 
-/** Reads a file at the root of main; `null` when it is missing. */
 type ReadAtMain = (path: string) => string | null;
 
 const PLACEHOLDER = /no test specified/i;
@@ -40,7 +39,7 @@ export const RUNNER_FILES: readonly string[] = [
   ...RULES.map(({ file }) => file),
 ];
 
-/** The test runners whose files are at the root of main, one for each name. With several, people are asked. */
+/** The test runners whose files are at the root of main, one for each name. */
 export function findRunners(read: ReadAtMain): readonly TestRunner[] {
   const found: TestRunner[] = [];
   const script = packageScript(read);

@@ -1,4 +1,3 @@
-/** A part of a diff that makes tests weaker. */
 type WeakenedPart = { readonly file: string; readonly reason: string; readonly hunk: string };
 
 const TEST_FILE =
@@ -34,14 +33,12 @@ export function weakenedParts(diff: string): readonly WeakenedPart[] {
   });
 }
 
-/** Whether a hunk changes how tests are run. In a Makefile, also lines under a target for tests count. */
 function changesCommand(file: string, hunk: string): boolean {
   if ([...changed(hunk, '-'), ...changed(hunk, '+')].some((line) => SCRIPT.test(line))) return true;
   if (!MAKEFILE.test(file)) return false;
   return /^[ +-]?\w*tests?\s*:(?!=)[^]*^[+-]\t/im.test(hunk) || /^@@[^\n]*@@ \w*tests?\s*:(?!=)/i.test(hunk);
 }
 
-/** Why a hunk in a file of tests makes the tests weaker; `null` when it does not. */
 function reasonOf(hunk: string): string | null {
   const [less, more] = [changed(hunk, '-'), changed(hunk, '+')];
   const count = (lines: readonly string[], pattern: RegExp): number =>

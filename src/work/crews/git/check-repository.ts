@@ -64,7 +64,6 @@ export async function checkRepository(
   return problems;
 }
 
-/** Describes a process of no open ticket: left by an ended ticket, or started by a Conch with another database. */
 function strayWords({ pid, command, folder }: MarkedProcess): string {
   return `A process belongs to no ticket: ${pid} (${command.slice(0, 80)}) in ${folder}. To end it: kill ${pid}`;
 }

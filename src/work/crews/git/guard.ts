@@ -68,7 +68,6 @@ const SENTENCES: Readonly<Record<CopyPart, (change: Change) => string>> = {
 /** Number of fields before the path in an entry of `git status`: `1` a changed file, `u` a conflict, `?` a new file. */
 const FIELDS: Readonly<Record<string, number>> = { 1: 8, u: 10, '?': 1 };
 
-/** HEAD, and the files that differ from it, with their state, size, time of change and mode. */
 async function statusIn(root: string, status: string): Promise<Pick<CopyPicture, 'head' | 'files'>> {
   const head = new Map([['branch', 'no branch']]);
   const files = new Map<string, string>();
@@ -86,13 +85,11 @@ async function statusIn(root: string, status: string): Promise<Pick<CopyPicture,
   return { head, files };
 }
 
-/** A digest of the list of stashes. */
 async function stashesIn({ git, commonDir }: Repository): Promise<string> {
   const log = await readFile(join(commonDir, 'logs/refs/stash'), 'latin1').catch(() => null);
   return shortDigest(log ?? (await git(['log', '--walk-reflogs', '--format=%H', 'refs/stash'])));
 }
 
-/** The folder of hooks that the configuration of git sets; `null` for none. */
 async function hooksPathIn({ git }: Repository, settings: readonly GitSetting[]): Promise<string | null> {
   const set = settings.findLast(({ name }) => name === 'core.hookspath');
   if (set === undefined) return null;
@@ -103,7 +100,6 @@ async function hooksPathIn({ git }: Repository, settings: readonly GitSetting[])
     : path;
 }
 
-/** Cuts a commit id to 10 digits. Returns any other value as it is; empty for `undefined`. */
 function short(value = ''): string {
   return /^[0-9a-f]{40,}$/.test(value) ? value.slice(0, 10) : value;
 }

@@ -27,8 +27,8 @@ const DURABLE = ['-c', 'core.fsync=all'];
 
 /**
  * Stores all files of a worktree that git does not ignore, staged, unstaged and new, as a commit under the next number
- * of `refPrefix`. Index, files and branch stay as they are. An index that differs from the files and from HEAD is the
- * second parent. Does not store work that the newest ref already holds. Stores nothing when files and index are as in
+ * of `refPrefix`. Index, files and branch stay as they are. An index that differs from the files and from HEAD becomes
+ * the last parent. Does not store work that the newest ref already holds. Stores nothing when files and index are as in
  * HEAD, and HEAD is in a branch or another ref. With `always`, stores also then. Throws `KeepError`.
  */
 export async function storeWork(
@@ -236,9 +236,8 @@ async function reasonAgainst(worktree: string, path: string): Promise<string | n
 
 type Look = Awaited<ReturnType<typeof lookAt>>;
 
-/** The entries of indexes, by the digest of the index file. Entries depend on nothing else. */
+/** The entries of indexes, by the digest of the index file. */
 const ENTRIES = new BoundedMap<string, readonly string[]>(40);
-/** The longest list of entries that is remembered. */
 const MOST_REMEMBERED = 10_000;
 
 /**
@@ -283,9 +282,6 @@ async function lookAt(repository: Repository, worktree: string, keep: string | n
 /** The trees of files, index and HEAD. `indexTree`: `null` during conflicts. `headTree`: `null` before a commit. */
 type Snapshot = { readonly tree: string; readonly indexTree: string | null; readonly headTree: string | null };
 
-/**
- * `keep`: the prefix of the refs that keep commits of submodules; `null` keeps none. `seen`: what `lookAt` returned.
- */
 type SnapshotOrder = { readonly keep: string | null; readonly seen: Look };
 
 /** Writes the files of a worktree as a tree, through a copy of its index. Writes nothing for a clean worktree. */
@@ -359,7 +355,6 @@ async function keepSubmodule(
   return commit;
 }
 
-/** Makes a commit of the files of a submodule. Returns HEAD when no file differs from HEAD. */
 async function commitOfSubmodule(repository: Repository, folder: string, order: SnapshotOrder): Promise<string> {
   const { head } = order.seen;
   const { tree, headTree } = await snapshot(repository, folder, order);

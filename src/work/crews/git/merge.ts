@@ -64,7 +64,6 @@ export type MergeRequest = {
   readonly folder: string;
   /** The commit to merge into. */
   readonly tip: string;
-  /** The commit to merge. */
   readonly commit: string;
   /** The text that the ticket's file has in the merge commit. */
   readonly ticket?: FileText;
@@ -74,7 +73,7 @@ export type MergeRequest = {
   readonly marker?: string;
   readonly message: string;
   readonly trailers: readonly (readonly [name: string, value: string])[];
-  /** The time of the merge commit, in milliseconds. A repeat with the same time gives the same commit. */
+  /** The time of the merge commit, in milliseconds. */
   readonly at: number;
 };
 
@@ -195,7 +194,6 @@ export async function fileCommit(
   });
 }
 
-/** Calls a function with git and an index of its own. `at`: the time of commits; `null` for now. */
 async function withIndex<Result>(
   { root, env }: Repository,
   at: number | null,
@@ -215,7 +213,6 @@ async function setFile(git: Git, { path, text }: FileText): Promise<void> {
   await git(['update-index', '--add', '--cacheinfo', `100644,${blob},${path}`]);
 }
 
-/** Sets the ticket's file in the index. Removes other changes of tickets from the index, and returns their paths. */
 async function dropTickets(
   git: Git,
   { tip, ticket, ticketsDir }: Pick<MergeRequest, 'tip' | 'ticket' | 'ticketsDir'>,
@@ -244,7 +241,6 @@ async function addedMarkers(git: Git, tip: string, marker: string): Promise<read
   return added;
 }
 
-/** The newest commits of `tip`, at most five, that changed a file and that `without` lacks. */
 async function sideOf(git: Git, without: string, tip: string, path: string): Promise<readonly SideCommit[]> {
   const format = '--format=%H%x1f%(trailers:key=Conch-Ticket,valueonly,separator=%x2C)';
   const listing = ['--literal-pathspecs', 'log', '-z', '--show-pulls', '--max-count=5', format];
@@ -272,7 +268,7 @@ export type LineOrCommit = { readonly file: string; readonly line: number } | { 
  */
 export type Landing = Readonly<Record<'commit' | 'landed' | 'subject' | 'ticket', string>>;
 
-/** Finds how a line or a commit came to main. `null`: neither main nor work that waits for the user's copy has it. */
+/** Finds how a line or a commit came to main. `null`: the commit `tip` of `mainState` does not have it. */
 export async function findLanding(repository: Repository, place: LineOrCommit): Promise<Landing | null> {
   const { git } = repository;
   const { tip } = await mainState(repository);
@@ -289,7 +285,6 @@ export async function findLanding(repository: Repository, place: LineOrCommit): 
   return { commit, landed, subject, ticket };
 }
 
-/** The commit that last changed a line of a file in `tip`; `null` when there is no such line. */
 async function writerOf(
   git: Git,
   tip: string,
@@ -342,10 +337,6 @@ export async function advanceMain(
   return { kind: 'waiting', folder: holder.folder, reason: refusal };
 }
 
-/**
- * Returns the worktree with main checked out; `null` for none. During a rebase of main in any worktree, returns the
- * repository's root, with the `reason` why main cannot be updated now. Otherwise `reason` is `null`.
- */
 async function holderOfMain(
   repository: Repository,
 ): Promise<{ readonly folder: string; readonly reason: string | null } | null> {

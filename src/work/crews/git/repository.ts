@@ -23,12 +23,10 @@ export type Repository = {
   readonly root: string;
   /** The folder of git that all worktrees of the repository share. */
   readonly commonDir: string;
-  /** The branch that work is merged into. */
   readonly main: string;
   readonly env: GitEnvironment;
   /** Runs git in the user's copy. */
   readonly git: Git;
-  /** Reads refs and objects. */
   readonly objects: Pick<GitObjects, 'read'>;
   /** Unlocks the repository. */
   release(): void;
@@ -252,7 +250,6 @@ export async function unless(exitCode: number, running: Promise<string>): Promis
   }
 }
 
-/** Returns the git operation under way in a worktree, by its command; `null` for none. */
 function operationIn(gitDir: string): 'rebase' | 'am' | 'merge' | 'cherry-pick' | 'revert' | null {
   const has = (name: string): boolean => existsSync(join(gitDir, name));
   if (has('rebase-merge') || has('rebase-apply')) return has('rebase-apply/applying') ? 'am' : 'rebase';
@@ -321,10 +318,6 @@ async function mainMissing(git: Git, root: string, main: string): Promise<Reposi
   return new RepositoryError(message);
 }
 
-/**
- * Locks the repository and excludes paths. Returns the function that unlocks. The file `conch-owner.json` names the
- * owner of the lock for people. Throws `RepositoryError`.
- */
 function lockRepository(root: string, commonDir: string, excluded: readonly string[]): () => void {
   const owner = join(commonDir, 'conch-owner.json');
   let lock: FileLock | null = null;

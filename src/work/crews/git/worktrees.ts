@@ -88,7 +88,6 @@ export async function isLinked({ commonDir }: Repository, folder: string): Promi
   return (await readFile(join(gitDir, 'gitdir'), 'utf8').catch(() => '')).trimEnd() === join(folder, '.git');
 }
 
-/** The folder of git that the file `.git` of a worktree names; `undefined` without such a file. */
 async function linkIn(folder: string): Promise<string | undefined> {
   return /^gitdir: (.*)$/m.exec(await readFile(join(folder, '.git'), 'utf8').catch(() => ''))?.[1];
 }
@@ -100,7 +99,6 @@ async function hasUnfinishedFiles({ commonDir }: Repository, folder: string): Pr
   return (await readFile(join(gitDir, 'locked'), 'utf8').catch(() => '')).trim() === 'initializing';
 }
 
-/** Removes the registration and the folder that a failed creation left. */
 async function undo({ git }: Repository, folder: string): Promise<void> {
   await git(['worktree', 'remove', '--force', '--force', folder]).catch(() => undefined);
   await rm(folder, { recursive: true, force: true });
@@ -125,7 +123,6 @@ export async function repairWorktree(repository: Repository, folder: string, bra
   return await QUEUE.run(repository.commonDir, async () => await register(repository, folder, branch));
 }
 
-/** Registers a folder with files as the worktree of a branch. Returns false when the branch is gone or git refuses. */
 async function register(repository: Repository, folder: string, branch: string): Promise<boolean> {
   if ((await tipOf(repository, branch)) === null) return false;
   const scratch = await mkdtemp(join(tmpdir(), 'conch-worktree-'));
@@ -163,7 +160,6 @@ export async function removeWorktree(
   });
 }
 
-/** True when git lists the folder as a worktree other than the main one, also when the folder is missing. */
 async function isRegistered(repository: Repository, folder: string): Promise<boolean> {
   const [, ...linked] = await listWorktrees(repository);
   return linked.some((one) => one.folder === folder);
@@ -180,7 +176,6 @@ export async function deleteBranch(repository: Repository, branch: string, expec
   await repository.git(['update-ref', '-d', `refs/heads/${branch}`, expected]);
 }
 
-/** The ignored files that were copied into a worktree, and those that were not, with the reason. */
 type CopiedFiles = {
   readonly copied: readonly string[];
   readonly skipped: readonly { readonly path: string; readonly reason: string }[];
@@ -217,7 +212,6 @@ export async function copyIncludes(
   return { copied, skipped };
 }
 
-/** Returns why a file or folder was not copied; `null` when it was. */
 async function copyOne(root: string, worktree: string, path: string): Promise<string | null> {
   const to = join(worktree, path);
   if ((await lstat(to).catch(() => null)) !== null) return 'exists in the worktree';
@@ -245,10 +239,6 @@ async function copyOne(root: string, worktree: string, path: string): Promise<st
   }
 }
 
-/**
- * Returns the bytes below a path, or why the path may not be copied: an absolute link, a path outside the repository or
- * in `.git`, or neither file nor folder.
- */
 async function measureFiles(root: string, path: string): Promise<number | string> {
   const [place, top] = [join(root, path), await realpath(root)];
   const real = `${(await realpath(place).catch(() => null)) ?? ''}/`;

@@ -6,7 +6,6 @@ import type { ListedTicket, Ticket, TicketSource } from './ticket.ts';
 
 const text = z.string().nullish().catch(null);
 
-/** The fields of a beads issue that Conch reads. */
 const issueSchema = z.looseObject({
   id: z.string(),
   title: z.string(),
@@ -28,8 +27,7 @@ type Issue = z.infer<typeof issueSchema>;
 const BLOCKERS: ReadonlySet<string> = new Set(['blocks', 'conditional-blocks', 'waits-for']);
 
 /**
- * Tickets in a file of beads issues, one JSON object on each line. The file is only read. People close finished issues;
- * the crew does not start them again.
+ * Tickets in a file of beads issues, one JSON object on each line. The file is only read. People close finished issues.
  */
 export function beadsTickets(path: string, now: () => number): TicketSource {
   return {
@@ -92,14 +90,12 @@ function headed(heading: string, words: string | null | undefined): string {
   return words == null || words === '' ? '' : `## ${heading}\n${words}`;
 }
 
-/** The status of an issue. Deferred open issues, and statuses other than open and closed, count as in progress. */
 function statusOf({ status, defer_until: until }: Issue, now: number): Ticket['status'] {
   if (status === 'closed') return 'closed';
   const isDeferred = until != null && (instantOf(until) ?? now) > now;
   return status === 'open' && !isDeferred ? 'open' : 'in_progress';
 }
 
-/** Returns the ids of an issue's blockers, and of the blockers of its parent issues. */
 function blockersOf(issue: Issue, issues: ReadonlyMap<string, Issue>): readonly string[] {
   const found = new Set<string>();
   const seen = new Set<string>();

@@ -67,7 +67,6 @@ export function filesTickets(repository: Repository, dir: string): TicketSource 
   };
 }
 
-/** A ticket from the user's copy, or from main if only main has it. Closed if it is closed in either. */
 function ticketIn(id: string, mine: Buffer | null, text: string | undefined): Ticket {
   const main = text === undefined ? null : Buffer.from(text);
   const ticket = parseTicket(id, mine ?? main ?? new Uint8Array());
@@ -75,7 +74,6 @@ function ticketIn(id: string, mine: Buffer | null, text: string | undefined): Ti
   return isClosed ? { ...ticket, status: 'closed' } : ticket;
 }
 
-/** Changes a file, if it is there. */
 async function changeFile(path: string, change: (text: string) => string): Promise<void> {
   const text = await readFile(path, 'utf8').catch(() => null);
   if (text !== null) await writeAnew(path, change(text));
@@ -90,7 +88,6 @@ export async function isClosedInCopy({ root }: Repository, dir: string, id: stri
   }
 }
 
-/** An id in the style of tk: the prefix of the ticket `from`, or "c"; then a dash and four letters or digits. */
 function newIdFor({ key, from }: NewTicket, attempt: number): string {
   const [letters = 'c'] = /^[A-Za-z0-9]+(?=-)/.exec(from) ?? [];
   const number = Number.parseInt(shortDigest(key, `${attempt}`).slice(0, 10), 16) % 36 ** 4;
@@ -102,7 +99,6 @@ async function namesIn(folder: string): Promise<readonly string[]> {
   return names.filter((name) => name.endsWith('.md'));
 }
 
-/** The texts of the tickets' files at a commit, by file name. */
 async function ticketsAt(repository: Repository, commit: string, dir: string): Promise<ReadonlyMap<string, string>> {
   const listed = zeroSeparated(await repository.git(['ls-tree', '-z', commit, '--', `${dir}/`]));
   const files = listed.flatMap((entry) => {

@@ -10,7 +10,7 @@ type GitHubPlan = {
   readonly owner: string;
   readonly repo: string;
   readonly label: string;
-  /** The name of this crew in claims. No other crew has it. */
+  /** The name of this crew in claims. Other crews must have other names. */
   readonly claimant: string;
   readonly now: () => number;
 };
@@ -56,10 +56,10 @@ type Claim = { readonly comment: number; readonly by: string; readonly until: st
 const CLAIM = /<!-- conch claim by=(\S+) until=(\S+) -->/;
 
 /**
- * Issues of a repository on GitHub that have a label, if somebody who may write set it, and nobody else changed the
- * title or the text since. A ticket is claimed by a comment with a lease of seven days. Of several unexpired claims by
- * accounts that may write, the one with the lowest comment id counts. A line that begins with "Depends on #12" or
- * "Blocked by #12" is a dependency.
+ * Issues of a repository on GitHub that have a label, if somebody who may write set it, and nobody without this right
+ * changed the title or the text since. A ticket is claimed by a comment with a lease of seven days. Of several
+ * unexpired claims by accounts that may write, the one with the lowest comment id counts. A line that begins with
+ * "Depends on #12" or "Blocked by #12" is a dependency.
  */
 export function gitHubTickets(ask: AskGitHub, plan: GitHubPlan): TicketSource {
   return new GitHubTickets(ask, plan);
@@ -75,7 +75,6 @@ class GitHubTickets implements TicketSource {
   #last: { readonly at: number; readonly listed: Listed } | null = null;
   /** Claims of other crews by issue, with the assignees of the issue at the next listing; `null` before that. */
   readonly #claims = new Map<number, Claim & { readonly assignees: string | null }>();
-  /** Issues that this crew has claimed and not assigned yet. */
   readonly #unassigned = new Set<number>();
 
   constructor(ask: AskGitHub, plan: GitHubPlan) {
@@ -138,21 +137,18 @@ class GitHubTickets implements TicketSource {
     return after === null ? 'its claim was not kept by GitHub' : this.#leaveTo(after, number);
   }
 
-  /** Assigns an issue that this crew has claimed, once. After a failure the next claim tries again. */
   async #assignClaimed(number: number): Promise<null> {
     if (this.#unassigned.has(number)) await this.#assign('POST', number);
     this.#unassigned.delete(number);
     return null;
   }
 
-  /** Leaves an issue to another crew until the lease of `claim` ends or the assignees change. Returns why, in words. */
   #leaveTo(claim: Claim, number: number): string {
     this.#claims.set(number, { ...claim, assignees: null });
     this.#last = null;
     return claimWords(claim);
   }
 
-  /** The known unexpired claim of another crew, in words; `null` for none. */
   #claimOf({ number, assignees }: Issue): string | null {
     const claim = this.#claims.get(number);
     const now = assignees.map(({ login }) => login).join(' ');
@@ -162,7 +158,7 @@ class GitHubTickets implements TicketSource {
     return claim === undefined || !lasts ? null : claimWords(claim);
   }
 
-  /** Creates an issue, or finds it by its marker. Rejects if GitHub left out the label: the issue would never start. */
+  /** Creates an issue, or finds it by its marker. Rejects if GitHub left out the label. */
   async create({ key, title, text, deps, from }: NewTicket): Promise<{ readonly id: string; readonly file: null }> {
     const { label: name } = this.#plan;
     const marker = `<!-- conch proposal=${key} -->`;
@@ -207,7 +203,6 @@ class GitHubTickets implements TicketSource {
     return null;
   }
 
-  /** Writes a comment, unless the issue has one with this marker. */
   async #comment(id: string, marker: string, words: string): Promise<void> {
     const number = numberOf(id);
     if ((await this.#comments(number)).some(({ body }) => body?.includes(marker) === true)) return;
@@ -215,7 +210,6 @@ class GitHubTickets implements TicketSource {
     await this.#requests.send(route, { issue_number: number, body: `${marker}\n${words}` });
   }
 
-  /** The dependencies of tickets that are not among the tickets: issues that are closed or may not be started. */
   async #others(tickets: readonly Ticket[]): Promise<readonly Ticket[]> {
     const known = new Set(tickets.map(({ id }) => id));
     const missing = new Set(tickets.flatMap(({ deps }) => deps).filter((id) => !known.has(id)));
@@ -239,7 +233,6 @@ class GitHubTickets implements TicketSource {
     }
   }
 
-  /** Why an issue is not taken, in words; `null` when people who may write labelled it and wrote all later changes. */
   async #whyNotTaken({ number, title, body, updated_at: changed }: Issue): Promise<string | null> {
     // GitHub's times have whole seconds, so two texts can have one time.
     const key = hash('sha256', JSON.stringify([number, changed, title, body]));
@@ -259,7 +252,6 @@ class GitHubTickets implements TicketSource {
     return why;
   }
 
-  /** Why an issue whose label counts is not the one that was labelled; `events` begin with the label. */
   async #whyChanged(number: number, events: readonly IssueEvent[]): Promise<string | null> {
     const { data } = await this.#requests.send('POST /graphql', { query: EDITS, number });
     const { totalCount, nodes } = editsSchema.parse(data).repository.issue.userContentEdits ?? NO_VERSIONS;
@@ -275,7 +267,6 @@ class GitHubTickets implements TicketSource {
     return null;
   }
 
-  /** The claim that counts: the first unexpired one of an author who may write; `null` for none. */
   async #holder(number: number): Promise<Claim | null> {
     const comments = (await this.#comments(number)).toSorted((a, b) => a.id - b.id);
     for (const { id: comment, body, user } of comments) {

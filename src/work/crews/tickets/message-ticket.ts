@@ -2,7 +2,6 @@ import { excerpt } from '../../../turns/commands/clock-words.ts';
 import { isoTime } from '../../../lib/time.ts';
 import type { Instant } from '../../../lib/time.ts';
 
-/** A message of a person or an agent, as a ticket quotes it. */
 type Quoted = { readonly author: string; readonly at: Instant; readonly text: string };
 
 /** A message from which a ticket is made. `after`: messages of its thread. `where`: a link, or the id in words. */

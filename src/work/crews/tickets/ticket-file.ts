@@ -71,9 +71,6 @@ export function withNote(text: string, note: string): string {
   return withNotes(text, null, `${NOTES}\n\n${note}`).text;
 }
 
-/**
- * The parts of a ticket's text. `rest`: without notes and status. `end`: the index after the notes; `null` for none.
- */
 function partsOf(text: string): {
   readonly notes: readonly string[];
   readonly rest: string;
@@ -140,7 +137,6 @@ function textOf(bytes: Uint8Array): string {
 /** Thrown for a ticket whose file has no front matter, or one without an end. */
 export class FrontMatterError extends Error {}
 
-/** The lines of a ticket, and the index of the line that ends its front matter. Throws without a front matter. */
 function frontMatterOf(text: string): { readonly lines: readonly string[]; readonly end: number } {
   const lines = text.split('\n');
   if (lines[0]?.trimEnd() !== '---') throw new FrontMatterError('it does not begin with a line "---"');

@@ -10,7 +10,7 @@ export type Ticket = {
   readonly deps: readonly string[];
   /** 0 is the highest, 4 the lowest. */
   readonly priority: number;
-  /** Patterns of the files that the ticket changes. Tickets whose patterns overlap do not run at once. */
+  /** Patterns of the files that the ticket changes. */
   readonly touches: readonly string[];
 };
 
@@ -27,7 +27,7 @@ export type NewTicket = Pick<Ticket, 'title' | 'text' | 'deps' | 'touches'> & {
   readonly at: number;
 };
 
-/** A source of tickets. Every method rejects with an error whose message is for people. */
+/** A source of tickets. */
 export type TicketSource = {
   list(): Promise<{ readonly tickets: readonly Ticket[]; readonly unreadable: readonly ListedTicket[] }>;
   /** Whether a ticket is closed. Absent: `list` has the closed tickets, too. */
@@ -57,8 +57,8 @@ export type TicketSource = {
    */
   note?(id: string, note: string, commit: string): Promise<FileText | null>;
   /**
-   * Called after a ticket was merged, or with `commit` `null` when no change was needed. Called until it resolves, while
-   * `list` has the ticket as not closed. People may open the ticket again later.
+   * Called after a ticket was merged, or with `commit` `null` when no change was needed. Called until it resolves,
+   * while `list` has the ticket as not closed.
    */
   closed(id: string, commit: string | null): Promise<void>;
 };
@@ -70,7 +70,6 @@ export async function isClosed(source: TicketSource, ticket: string): Promise<bo
   return tickets.some(({ id, status }) => id === ticket && status === 'closed');
 }
 
-/** Tickets sorted into those that can start, and those that cannot. */
 type SortedTickets = {
   readonly ready: readonly Ticket[];
   /** How many wait for their dependencies, or for other tickets that change the same files. */
@@ -129,7 +128,6 @@ function problemOf(ticket: Ticket, byId: ReadonlyMap<string, Ticket>, isEndless 
   return cycle === null ? null : `it waits for itself: ${cycle.join(' → ')}`;
 }
 
-/** The shortest way from a ticket back to itself through its dependencies; `null` when there is none. */
 function cycleFrom({ id }: Ticket, byId: ReadonlyMap<string, Ticket>): readonly string[] | null {
   const cameFrom = new Map<string, string>();
   const reached = [id];
