@@ -131,7 +131,7 @@ export type CrewWorkPorts = {
   readonly ticketsDir: string | null;
   /** Tells people in the crew's channel, or (`ticket`) in the thread of a ticket. */
   readonly say: (words: string, ticket?: string) => void;
-  /** Called when a commit of Conch that changes only tickets moved main. Tests have the same result at both commits. */
+  /** Called when a commit of Conch that changes only tickets moved main. */
   readonly carried: (from: string, to: string) => Promise<unknown>;
   /** Values that outlast a restart, by their names; `null` for none. */
   readonly memory: {
@@ -140,7 +140,6 @@ export type CrewWorkPorts = {
   };
 };
 
-/** The most lines of output that people and workers read: the last ones. */
 const LINES_SHOWN = 200;
 /** The most characters of output that people and workers read: the last ones. */
 const LONGEST_OUTPUT = 20_000;
@@ -192,21 +191,15 @@ class RepositoryWork implements CrewWork {
    * while Conch itself changes it.
    */
   readonly #queue = new KeyedQueue<'merges' | 'copy'>();
-  /** The test commands that people were told of last, as one text; `null` before. */
   #told: string | null = null;
-  /** Problems that people were told of, by what they are about. */
   readonly #problems = new Map<string, string>();
-  /** What the worktree for merges was prepared for last: the inode of `.git`, the commands, the dependency files. */
   #dependencies = '';
-  /** The state of the user's copy when `#guard` ran last; `null` before. */
   #picture: CopyPicture | null = null;
   #fetching: Promise<boolean> | null = null;
   /** By worker: the user's copy before its step or after the last change by Conch; and the changes found earlier. */
   readonly #before = new Map<string, { readonly picture: CopyPicture; readonly changes: readonly string[] }>();
 
-  /** Returns the setup file at a commit; `null` for none. Remembers the last result. */
   readonly #setupAt: (tip: string) => Promise<SetupFile | null>;
-  /** Returns the texts of the files of test runners at a commit, by path. Remembers the last result. */
   readonly #runnersAt: (tip: string) => Promise<ReadonlyMap<string, string>>;
 
   constructor(repository: Repository, sources: Sources, plan: CrewPlan, ports: CrewWorkPorts) {
@@ -239,7 +232,7 @@ class RepositoryWork implements CrewWork {
     );
     for (const { id, status } of listed.tickets) {
       const commit = merged.get(id);
-      // A merge under way closes the ticket's file first, and moves main after it.
+      // A merge under way can close the ticket's file in the user's copy before main moves.
       if (commit === undefined && running.includes(id)) continue;
       if (commit === undefined ? status === 'closed' : commit === null || !missing.has(commit)) inBase.add(id);
     }
@@ -465,7 +458,7 @@ class RepositoryWork implements CrewWork {
     } else if (!stays) {
       rmSync(worktree, { recursive: true, force: true });
       await removeWorktree(repository, worktree);
-      // After a crash, the worktree may be removed already. The newest ref then has its work.
+      // After a crash, the worktree may be removed already, and its work stored.
       kept = (await newestKept(repository, prefix))?.ref ?? null;
     }
     if (why !== 'merged' && why !== 'unchanged' && why !== 'over') await this.#giveBack(id);
@@ -599,7 +592,6 @@ class RepositoryWork implements CrewWork {
     repository.release();
   }
 
-  /** All tickets. Each has the dependencies of its source, and those from people's replies. */
   async #listed(asked: Crew['asked'] = []): ReturnType<TicketSource['list']> {
     const listed = await this.#tickets.list();
     const added = new Map(asked.map(({ ticket, after = [] }) => [ticket, after.map(({ id }) => id)]));
@@ -607,7 +599,6 @@ class RepositoryWork implements CrewWork {
     return { ...listed, tickets };
   }
 
-  /** Releases the claim of a ticket. Tells people of a failure; the claim then expires by itself. */
   async #giveBack(ticket: string): Promise<void> {
     try {
       await this.#tickets.released?.(ticket);
@@ -618,7 +609,6 @@ class RepositoryWork implements CrewWork {
     }
   }
 
-  /** Closes the file of a ticket that needed no change. Asks people to close it if that fails, or for pull requests. */
   async #closeOnMain(ticket: string): Promise<void> {
     const closing = async (tip: string) => await this.#tickets.closingFile(ticket, tip);
     try {
@@ -634,9 +624,8 @@ class RepositoryWork implements CrewWork {
   }
 
   /**
-   * Changes a file of tickets in a commit of its own on main. The user's files change only by a fast-forward that git
-   * accepts. `file`: returns the new text at a tip; `null` for none. Does nothing when main has the text. Rejects when
-   * main diverged or moved three times.
+   * Changes a file of tickets in a commit of its own on main. `file`: returns the new text at a tip; `null` for none.
+   * Does nothing when main has the text. Rejects when main diverged or moved three times.
    */
   #commitOnMain(file: (tip: string) => Promise<FileText | null>, message: string): Promise<void> {
     return this.#queue.run('merges', async () => {
@@ -671,7 +660,6 @@ class RepositoryWork implements CrewWork {
     await this.#ports.memory.remember(closedName(id), 'told');
   }
 
-  /** Tells the program of tickets once that a ticket is finished. Rejects when the program fails. */
   async #tellFinished(id: string): Promise<void> {
     const { memory } = this.#ports;
     const name = `finished/${id}`;
@@ -730,7 +718,6 @@ class RepositoryWork implements CrewWork {
     }
   }
 
-  /** Builds a conflict. With meetings, adds up to three tickets of main in conflict, with their texts and changes. */
   async #conflictOf(
     { files, hunks }: Extract<MergeResult, { kind: 'conflict' }>,
     { id: conflicting, base }: Assigned,
@@ -760,7 +747,7 @@ class RepositoryWork implements CrewWork {
     return found;
   }
 
-  /** Advances main, or lets the commit wait for the user's copy. Pushes it if configured. False: main has moved. */
+  /** Advances main, or lets the commit wait for the user's copy. False: main has moved. */
   async #advance(
     about: string,
     { from, to, count }: { readonly from: string; readonly to: string; readonly count: number | null },
@@ -779,8 +766,7 @@ class RepositoryWork implements CrewWork {
 
   /**
    * Returns what a merge or a pull request changes besides the branch: its ticket is closed and gets the notes of the
-   * branch. Files of other tickets do not change. `cut`: the ticket's file, if the branch changes more than notes and
-   * status in it.
+   * branch. `cut`: the ticket's file, if the branch changes more than notes and status in it.
    */
   async #changesOf({ id }: Assigned, from: string, tip: string) {
     const { ticketsDir } = this.#ports;
@@ -801,19 +787,16 @@ class RepositoryWork implements CrewWork {
     };
   }
 
-  /** Remembers how many tests a commit of main reports, also over a restart. Does nothing for `null`. */
   async #countedTests(commit: string, count: number | null): Promise<void> {
     if (count !== null) await this.#ports.memory.remember('tests', `${commit} ${count}`);
   }
 
-  /** Why a merged tree reports fewer tests than main, or no number; `null` otherwise, or without a number of main. */
   #fewerTests(tip: string, count: number | null): string | null {
     const [commit, known] = (this.#ports.memory.recall('tests') ?? '').split(' ');
     if (commit !== tip || known === undefined || (count !== null && count >= Number(known))) return null;
     return `the merged tree reports ${count ?? 'no number of'} tests, and ${this.#plan.main} reports ${known}`;
   }
 
-  /** Pushes main. Tells people once of a refused push. The next merge tries again, and so does the next fetch. */
   async #push(commit: string): Promise<void> {
     const { main } = this.#plan;
     const remote = await remoteOf(this.#repository);
@@ -822,13 +805,11 @@ class RepositoryWork implements CrewWork {
     this.#tellOnce('push', refused === null ? null : `the push of ${main} was refused, and is tried again: ${refused}`);
   }
 
-  /** Pushes main if the last push did not succeed. Fetches nothing. */
   async #pushAgain(): Promise<boolean> {
     if (this.#problems.has('push')) await this.#push((await mainState(this.#repository)).tip);
     return false;
   }
 
-  /** Pushes the commit that the pull request shows. Returns the commit, or why it was refused. */
   async #pushPull(
     ticket: Assigned,
     tip: string,
@@ -860,9 +841,6 @@ class RepositoryWork implements CrewWork {
       : { how: 'refused', why: `the push of ${ticket.branch} was refused: ${refused}` };
   }
 
-  /**
-   * The trailers of a merge commit: ticket, worker, session, and authors of the branch that the merge does not name.
-   */
   async #trailers(
     { ticket, worker }: { readonly ticket: Assigned; readonly worker: string },
     tip: string,
@@ -927,7 +905,6 @@ class RepositoryWork implements CrewWork {
       await deleteBranch(this.#repository, branch, tip);
   }
 
-  /** Changed files of a commit that have lines like those that git leaves in conflicts. */
   async #withMarkers(tip: string, changed: readonly ChangedLines[]): Promise<readonly string[]> {
     if (changed.length === 0) return [];
     const listing = ['--literal-pathspecs', 'grep', '-l', '-z', '-I', '-E', '-e', '^(<{7}|>{7}) ', tip, '--'];
@@ -940,10 +917,6 @@ class RepositoryWork implements CrewWork {
     return found.map((path) => path.slice(tip.length + 1));
   }
 
-  /**
-   * Runs the test command: of the settings, or with "auto" the one found at the commit `main`. Runs it again when it
-   * fails, unless it timed out.
-   */
   async #testIn(folder: string, place: RunPlace, main: string): Promise<CountedResult> {
     const line = await this.#testCommand(main);
     if (line === null) return { verdict: 'none', output: '', count: null };
@@ -964,7 +937,6 @@ class RepositoryWork implements CrewWork {
     return FIRST_BASE_SLOT;
   }
 
-  /** Tests the integration worktree. First prepares the worktree if its dependencies or the commands have changed. */
   async #testIntegration(place: RunPlace, main: string): Promise<CountedResult> {
     const folder = this.#integration;
     const listed = zeroSeparated(await gitIn(folder, this.#repository.env)(['ls-files', '--stage', '-z']));
@@ -982,7 +954,7 @@ class RepositoryWork implements CrewWork {
     return this.#testIn(folder, place, main);
   }
 
-  /** Runs the commands that prepare a worktree. Resolves with the first failure in words; `null` for none. */
+  /** Resolves with the first failure in words; `null` for none. */
   async #runPrepare(folder: string, place: RunPlace, commands: readonly string[]): Promise<string | null> {
     const { prepareTimeoutSeconds: seconds } = this.#plan;
     for (const line of commands) {
@@ -1045,7 +1017,6 @@ class RepositoryWork implements CrewWork {
     return this.#ports.run(line, folder, { set, limitMs: seconds * 1_000 });
   }
 
-  /** Fetches main. Ignores a failure, of which `fetch` told people: the caller goes on with the local main. */
   async #fetchIfPossible(): Promise<void> {
     await this.fetch().catch(() => undefined);
   }
@@ -1087,7 +1058,6 @@ class RepositoryWork implements CrewWork {
     return true;
   }
 
-  /** Folders of dependencies that the user's copy has, that git ignores, and that the worktree lacks. */
   async #missingFolders(worktree: string): Promise<readonly string[]> {
     const { root, git } = this.#repository;
     const found = DEPENDENCIES.filter((name) => existsSync(join(root, name)) && !existsSync(join(worktree, name)));
@@ -1096,7 +1066,6 @@ class RepositoryWork implements CrewWork {
     return (ignored ?? '').split('\n').filter((line) => line !== '');
   }
 
-  /** Tells people which changed files match no pattern of the ticket's `touches`. The merge goes on. */
   #noteOutside(ticket: Assigned, changed: readonly ChangedLines[]): void {
     const { touches = [] } = ticket;
     const outside = changed.map(({ path }) => path).filter((path) => !touches.some((glob) => matchesGlob(path, glob)));
@@ -1104,10 +1073,7 @@ class RepositoryWork implements CrewWork {
       this.#say(ticket, `its work changes files that its "touches" do not name: ${shortList(outside)}`);
   }
 
-  /**
-   * Returns what changed in the user's copy since the picture of the step's first prompt; `null` for nothing. Without a
-   * picture, as for agents that ask before they write, returns `null` and calls `#guard`.
-   */
+  /** Returns what changed in the user's copy since the picture of the step's first prompt; `null` for nothing. */
   async #copyChanges(worker: string, worktree: string): Promise<string | null> {
     const before = this.#before.get(worker);
     if (before === undefined) {
@@ -1150,9 +1116,8 @@ class RepositoryWork implements CrewWork {
   }
 
   /**
-   * Writes instruction files, equal for all tickets, for agents that read such files. Leaves tracked files alone. With
-   * a tracked one, writes CLAUDE.local.md, because CLAUDE.md would hide a tracked AGENTS.md. The ticket goes into
-   * `.conch/ticket.md`, which git ignores.
+   * Leaves tracked files alone. With a tracked instruction file, writes CLAUDE.local.md, because CLAUDE.md would hide a
+   * tracked AGENTS.md.
    */
   async #instruct({ worktree, id, title, text, branch }: Assigned, worker: string): Promise<void> {
     const repository = this.#repository;
@@ -1241,25 +1206,19 @@ function sum(rows: readonly ChangedLines[], field: 'added' | 'removed'): number 
   return rows.reduce((total, row) => total + row[field], 0);
 }
 
-/** The prefix of the names of workers' branches. */
 const BRANCHES = 'agent/';
 
-/** The branch of a worker for a ticket: a name that is not taken. */
 function branchOf(worker: string, ticket: string, isTaken: (branch: string) => boolean = () => false): string {
   return `${BRANCHES}${worktreeName(`${worker}-${ticket}`, (name) => isTaken(`${BRANCHES}${name}`))}`;
 }
 
-/** The most characters of a remark that a worker reads. */
 const LONGEST_REMARK = 4_000;
-/** The most paths of one command of git. */
 const MOST_PATHS = 400;
 
-/** The most merged tickets that a conflict names. */
 const MOST_SIDES = 3;
 /** The most characters of each text about a conflict or weaker tests: a message on Discord has 2,000. */
 const LONGEST_PART = 1_500;
 
-/** The lines in conflict for people: with the names of main and of the ticket, and without ids of git. */
 function namedSides(hunks: string, main: string, ticket: string): string {
   return hunks
     .replaceAll(/^(diff --cc .*\n)(?:(?:index|---|\+\+\+) .*\n)+(?=@@@)/gm, '$1')
@@ -1267,7 +1226,6 @@ function namedSides(hunks: string, main: string, ticket: string): string {
     .replaceAll(/^(\+\+>{7}) [0-9a-f]{40,64}$/gm, `$1 ${ticket}`);
 }
 
-/** A text, cut to `LONGEST_PART` characters, where possible at the end of a line. Says how many lines follow. */
 function shortened(text: string): string {
   if (text.length <= LONGEST_PART) return text.trim();
   const kept = text.slice(0, LONGEST_PART);
@@ -1275,7 +1233,6 @@ function shortened(text: string): string {
   return `${end === 0 ? kept : kept.slice(0, end)}\n… ${text.slice(end).trim().split('\n').length} more lines`;
 }
 
-/** Folders in which package managers install a project's dependencies. */
 const DEPENDENCIES = ['node_modules', '.venv', 'venv', 'vendor'];
 /** Index entries that change a project's dependencies: submodules, manifests and lock files. */
 const DEPENDENCY_FILE =
@@ -1283,7 +1240,6 @@ const DEPENDENCY_FILE =
 /** The longest setup commands that people are asked about, in UTF-16 units. */
 const LONGEST_ASKED = 1_500;
 
-/** The most items that are named; more are only counted. */
 const MOST_NAMED = 10;
 
 function shortList(items: readonly string[], between = ', '): string {
@@ -1298,13 +1254,11 @@ function lastLines(output: string, lines = LINES_SHOWN): string {
   return more > 0 ? `… ${more} characters before this\n${last.slice(more).toWellFormed()}` : last;
 }
 
-/** Returns the refusal for a ticket's file that cannot be closed, a `FrontMatterError`. Throws every other error. */
 function refusedForFile(error: unknown): { readonly how: 'refused'; readonly why: string } {
   if (!(error instanceof FrontMatterError)) throw error;
   return { how: 'refused', why: `the ticket's file on main cannot be closed: ${error.message}. Mend the file first` };
 }
 
-/** The name under which Conch remembers that a finished ticket was closed. */
 function closedName(ticket: string): string {
   return `closed/${ticket}`;
 }
