@@ -857,8 +857,8 @@ function canLeave({ status, leaving }: Worker): boolean {
 }
 
 /**
- * Does not reset a worker that is done: its work is on its branch. Asks people about that branch when tests, a review
- * or a recheck are due. Refused otherwise.
+ * Does not reset a worker that is done: its work is on its branch. Such a worker asks people when tests, a review or a
+ * recheck are due.
  */
 function lost(decision: CrewDecision, { worker, why }: CrewCommandOf<'LOST'>): CrewRefusal | null {
   return decision.of(worker, (found) => {

@@ -9,8 +9,8 @@ import type { CrewApproval, WorkerChoice, Crew, Proposal, WorkerWait, Worker } f
 import type { CrewFact, CrewFactOf } from './crew-events.ts';
 
 /**
- * A line that people read about a ticket. It edits the ticket's last line with the same `about`, if no message or other
- * announcement came between.
+ * A line that people read about a ticket. Without `goesOn`, it edits the ticket's last line with the same `about`, if
+ * no message or other announcement came between.
  */
 export type TicketLine = {
   readonly ticket: string;

@@ -1073,7 +1073,10 @@ class RepositoryWork implements CrewWork {
       this.#say(ticket, `its work changes files that its "touches" do not name: ${shortList(outside)}`);
   }
 
-  /** Returns what changed in the user's copy since the picture of the step's first prompt; `null` for nothing. */
+  /**
+   * Returns what changed in the user's copy since the picture of the step's first prompt; `null` for nothing, or
+   * without a picture.
+   */
   async #copyChanges(worker: string, worktree: string): Promise<string | null> {
     const before = this.#before.get(worker);
     if (before === undefined) {

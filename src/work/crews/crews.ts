@@ -122,7 +122,9 @@ export type CrewWork = {
    * `started` resolves with false, the merge stops, and tries again at most twice.
    */
   merge(ticket: Assigned, order: MergeOrder, started: MergeStarted): Promise<MergeEnd>;
-  /** Opens a pull request for a commit of the branch. With `pull`, checks that one, and pushes new commits to it. */
+  /**
+   * Opens a pull request for a commit of the branch. With `pull`, checks that request, and pushes new commits to it.
+   */
   pull(ticket: Assigned, tip: string, pull: PullRequest | null): Promise<PullEnd>;
   /**
    * Stores uncommitted work under a private ref; also unmerged commits, when no next worker goes on from them. Then
@@ -507,7 +509,7 @@ export class CrewRunner {
     await this.#pause(AGAIN_MS);
   }
 
-  /** Resolves after this time, or earlier when the crew stops. `ends` gets the function that ends the wait. */
+  /** Resolves after this time, or earlier when the runner stops. `ends` gets the function that ends the wait. */
   async #pause(ms: number, ends: (resume: () => void) => void = () => undefined): Promise<void> {
     if (!this.#isRunning) return;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -594,7 +596,7 @@ export class CrewRunner {
     return isThere ? null : { type: 'LOST', worker, why: `its worktree ${ticket.worktree} is gone` };
   }
 
-  /** Tests the work. Work that conflicts with main is not tested, because resolving the conflict changes it. */
+  /** Tests the work. A conflict that `conflict` finds is resolved first, because this changes the work. */
   async #test({ name, agent, work, unfinished }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
     if (work === null) return null;
     // A program that the worker left running could hold a port of its slot, or change files under the tests.
@@ -775,7 +777,7 @@ export class CrewRunner {
     const more = touches.length === 0 ? {} : { touches: [...touches] };
     const unplaced = { worktree: '', branch: '', base: base.tip, slot: -1, thread: '', session: randomUUID() };
     const order = { type: 'ASSIGN', worker, ticket: { ...words, ...more, ...unplaced }, deps: [...deps] } as const;
-    // A ticket that does not start gets no claim and no thread.
+    // The crew is asked before the ticket gets a claim and a thread.
     const decided = decideCrew(this.state(), order, clock.now());
     if (!decided.ok) return decided.refusal;
     const why = await work.claim(ticket.id);

@@ -23,7 +23,7 @@ const issueSchema = z.looseObject({
 
 type Issue = z.infer<typeof issueSchema>;
 
-/** Dependencies that keep an issue from being started. All others, such as "related", do not. */
+/** Types of dependencies that keep an issue from being started. */
 const BLOCKERS: ReadonlySet<string> = new Set(['blocks', 'conditional-blocks', 'waits-for']);
 
 /**
