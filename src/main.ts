@@ -36,7 +36,6 @@ function endWithReader(): void {
   });
 }
 
-/** Returns the exit code of an error whose message explains it; `null` for any other error. */
 function codeOf(error: unknown): ExitCode | null {
   if (error instanceof ConfigError) return EXIT_CODES.configuration;
   if (error instanceof AdapterError) return EXIT_CODES.platformRefused;
@@ -50,7 +49,7 @@ function codeOf(error: unknown): ExitCode | null {
 const MAKE_ROOM = 'free disk space, or set CONCH_DATA_DIR to a folder that you can write to.';
 const NOT_WRITTEN: ReadonlySet<string> = new Set(['EACCES', 'EDQUOT', 'EISDIR', 'ENOSPC', 'ENOTDIR', 'EPERM', 'EROFS']);
 
-/** True when a server could not listen, for example because its port is taken. The message of the error says why. */
+/** True when a server could not listen, for example because its port is taken. */
 function isAboutListening(error: Error): boolean {
   return [error, error.cause].some((each) => each instanceof Error && 'syscall' in each && each.syscall === 'listen');
 }

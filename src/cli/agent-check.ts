@@ -19,7 +19,7 @@ import { oneLine } from '../lib/visible.ts';
 
 type AcpConfig = Extract<BackendConfig, { kind: 'acp' }>;
 
-/** A coding agent on this machine. Only such agents can be checked. */
+/** A coding agent on this machine. */
 type CheckedAgent = AgentConfig & { readonly backend: AcpConfig };
 
 /** `signal` ends the check early. `limitMs`: the timeout of each prompt, 2 minutes by default. */
@@ -148,7 +148,6 @@ async function attemptAll(
   });
 }
 
-/** Sends one prompt and denies all requests. */
 async function attempt(
   session: AgentSession,
   prompt: TurnPrompt,

@@ -47,7 +47,6 @@ function usageOf({ command, options = [] }: Row): string {
   return whole.length > LONGEST_USAGE ? `${command} [options]` : whole;
 }
 
-/** Returns the parser. Parsing calls `onCall`, or throws a `CommanderError`; `write` gets errors, help and version. */
 function programOf(onCall: (call: ProgramCall) => void, write: (text: string) => void): Command {
   const program = new Command('conch')
     .version(versionIn(readManifest()), '-v, --version')

@@ -138,7 +138,6 @@ export function harmless(text: string): string {
   return text.replaceAll(/[\p{Cc}--[\n\t]]/gv, '');
 }
 
-/** The runs to follow. */
 type RunWatch = { readonly agent: string; readonly channel: string | null; readonly json: boolean };
 
 const messageSchema = z.looseObject({ type: z.string(), at: z.number(), run: z.string() });
@@ -205,7 +204,6 @@ function shown(data: string, { json }: RunWatch): string {
   return `${words.filter((word) => word !== '').join(' ')}\n`;
 }
 
-/** The fields of an event without its envelope, in one line. Longer lines are cut after 400 characters. */
 function detailOf({ payload, ...own }: Message): string {
   const told = Object.entries(own).filter(([key]) => !TOLD_APART.has(key));
   const all = { ...Object.fromEntries(told), ...(typeof payload === 'object' ? payload : {}) };

@@ -122,7 +122,6 @@ const COLUMNS = {
   unpricedTokens: ({ source, costMicros, tokens }) => (costMicros === null || source === 'unpriced' ? tokens : 0),
 } as const satisfies Readonly<Record<string, (call: LedgerRow) => number>>;
 
-/** The sums of some calls, by column. */
 type CostSum = Readonly<Record<keyof typeof COLUMNS, number>>;
 
 /** The sums of all calls, and of each group; `name`: `null` when it is not known. */

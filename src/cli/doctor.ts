@@ -32,7 +32,6 @@ import { systemClock } from '../lib/time.ts';
 import { folderStanding, recallFrom, recordedTrust } from './agent-trust.ts';
 import { oneLine } from '../lib/visible.ts';
 
-/** Everything that backends need except the configuration. */
 type ExaminationParts = Omit<BackendsParts, 'config'>;
 
 /**
@@ -42,9 +41,9 @@ type ExaminationParts = Omit<BackendsParts, 'config'>;
 type Examination = { readonly findings: readonly CheckResult[]; readonly code: ExitCode };
 
 /**
- * Checks everything that a start of the bot needs, without starting the bot. Of agents with a seat, opens and closes a
- * session of each program, and sends each model one short prompt. While packages are missing, checks only the
- * configuration and the database. `load` reads the configuration.
+ * Checks what a start of the bot needs, without starting the bot. Opens and closes sessions of programs that have a
+ * seat, and sends models with a seat a short prompt. While packages are missing, checks only the configuration and the
+ * database. `load` reads the configuration.
  */
 export async function examine(load: () => Config, parts: ExaminationParts): Promise<Examination> {
   const found = readConfig(load);
@@ -108,7 +107,6 @@ function readConfig(load: () => Config): { readonly config: Config | null; reado
   }
 }
 
-/** Returns a finding for each configured part whose packages are missing. */
 function missingParts(config: Config): readonly CheckResult[] {
   return neededParts(config).flatMap(({ part }) => {
     const absent = missingPackages(part, isInstalled);
@@ -118,10 +116,7 @@ function missingParts(config: Config): readonly CheckResult[] {
   });
 }
 
-/**
- * Starts a sandbox to see whether it works here. Returns no finding when there is no coding agent, and no other agent
- * or crew with `sandbox`.
- */
+/** Starts a sandbox to see whether it works here. */
 async function sandbox(config: Config): Promise<readonly CheckResult[]> {
   const agents = agentsAndCrews(config);
   const wanting = agents.filter(
@@ -138,10 +133,6 @@ async function sandbox(config: Config): Promise<readonly CheckResult[]> {
 
 type Kept = { readonly finding: CheckResult; readonly isRunning: boolean };
 
-/**
- * Returns the last check of the database, and whether Conch runs. A database in use is read without its lock. Without a
- * database, `finding` says whether the data folder can be written.
- */
 function database(config: Config): Kept {
   const { dataDir } = config;
   const path = databaseIn(config);
@@ -158,7 +149,6 @@ function database(config: Config): Kept {
   }
 }
 
-/** Checks the database in PostgreSQL that processes share: its version and settings. */
 async function postgres({ postgres: url, schema }: NonNullable<Config['store']>): Promise<readonly CheckResult[]> {
   const { examinePostgres } = await import('../engine/postgres/examine.ts');
   try {
@@ -190,7 +180,6 @@ function checked(path: string, isRunning: boolean): CheckResult {
   }
 }
 
-/** Checks that the data folder can be made: makes and removes a temporary folder in the nearest existing folder. */
 function dataFolder(dataDir: string): CheckResult {
   let existing = dataDir;
   while (!existsSync(existing) && dirname(existing) !== existing) existing = dirname(existing);
@@ -203,7 +192,6 @@ function dataFolder(dataDir: string): CheckResult {
   }
 }
 
-/** Checks that the configured ports are free. Not called while Conch runs. */
 async function ports(config: Config): Promise<readonly CheckResult[]> {
   const findings: CheckResult[] = [];
   for (const { host, port, key } of openPorts(config)) {
@@ -227,7 +215,6 @@ function refusedAt(host: string, port: number): Promise<string | null> {
 
 const SOON_MS = 14 * 86_400_000;
 
-/** Checks the validity of the certificate for remote agents. */
 function certificate(config: Config, now: number): readonly CheckResult[] {
   const { tlsCert } = config.remote;
   if (tlsCert === null || !hasRemote(config)) return [];
@@ -266,7 +253,6 @@ function tokenInUse(what: string, token: string): CheckResult {
   return warning(what, 'a running Conch on this machine uses it', 'Do not start a second Conch with the same token.');
 }
 
-/** Returns the newest recorded check of each coding agent: good or a warning, never a fault. */
 function checks({ agents: all, dataDir }: Config): readonly CheckResult[] {
   const known = readChecks(dataDir);
   return all.flatMap(({ id, backend }) => {
@@ -319,10 +305,9 @@ function missing(name: string, page: string): CheckResult {
 }
 
 /**
- * Checks that each agent with a seat can start: sends a model one short prompt, opens and closes a session of a coding
- * agent, looks for a command's program, looks for a remote agent's token. Of agents with the same backend and the same
- * decision about the folder, only the first is tried; its finding counts for all. Each remote agent is tried, and each
- * agent whose folder has files that take effect and are not trusted. Scripted agents are skipped.
+ * Checks that agents with a seat can start. Of agents with the same backend and the same decision about the folder,
+ * only the first is tried; its finding counts for all. Not so for remote agents, and for agents whose folder has
+ * untrusted files that take effect.
  */
 async function tryAgents(parts: BackendsParts): Promise<readonly CheckResult[]> {
   const { agents, channels } = parts.config;
@@ -370,7 +355,6 @@ async function tryOne(agent: AgentConfig, parts: BackendsParts, backends: Backen
   }
 }
 
-/** Returns the finding about an agent that started. Warns when only another release was checked. */
 function started({ id, backend }: AgentConfig, program: string | null | undefined, dataDir: string): CheckResult {
   if (program === undefined) return good(START, 'its program was found');
   const text = `it starts: ${program ?? 'its release is unknown'}`;
@@ -386,7 +370,6 @@ function tokenOf(agent: string, dataDir: string): CheckResult {
   return bad(START, 'it has no token, so it cannot connect', `Run: conch agent add ${agent}`);
 }
 
-/** Checks that each tool server works: starts or reaches it, lists its tools, and closes it. */
 async function tryServers({ config, ...parts }: BackendsParts): Promise<readonly CheckResult[]> {
   const logins = new ServerLogins(new LoginStore(config.dataDir), parts);
   return await Promise.all(

@@ -147,7 +147,6 @@ const QUESTIONS: Readonly<Record<keyof StarterAnswers, Question>> = {
 
 const ORDER = ['platform', 'channel', 'agents', 'names', 'mode'] as const;
 
-/** Returns all answers, or a text that says which answer is wrong or missing. */
 async function askAll(flags: InitFlags, world: InitWorld): Promise<StarterAnswers | string> {
   const known: Record<keyof StarterAnswers, string> = { platform: '', channel: '', agents: '', names: '', mode: '' };
   for (const key of ORDER) {
@@ -166,10 +165,6 @@ async function askAll(flags: InitFlags, world: InitWorld): Promise<StarterAnswer
 
 type Answer = { readonly answer: string } | { readonly wrong: string };
 
-/**
- * Takes the flag. Without a flag, asks until the answer fits. Where nobody can be asked, takes the default. `wrong`:
- * the flag does not fit, the input ended, or there is no default.
- */
 async function answerTo(question: Question, flag: string | null, known: Known, world: InitWorld): Promise<Answer> {
   const { flag: name, text, byDefault, fault } = question;
   const preset = byDefault(known);
@@ -200,7 +195,6 @@ function choice(flag: string, text: string, options: readonly [string, ...string
   };
 }
 
-/** Returns what remains to be done after `conch init`, one step each. */
 function nextSteps(answers: StarterAnswers, { isInstalled, cwd }: InitWorld): readonly string[] {
   const parts = starterParts(answers).filter((part) => missingPackages(part, isInstalled).length > 0);
   const labels = parts.map((part) => PARTS[part].label).join(', ');

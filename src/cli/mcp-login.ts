@@ -116,7 +116,6 @@ async function logout({ id, url }: Place, { store, timers, out }: LoginCallPorts
   return EXIT_CODES.ok;
 }
 
-/** Returns the stored login, which a new sign-in replaces; `null` when there is none or it cannot be read. */
 function earlierOf({ url }: Place, store: LoginStore): Login | null {
   try {
     return store.read(url);
@@ -143,7 +142,6 @@ function invitation({ id, url }: Place, { address, issuer }: SignIn): string {
 /** The query of the redirect, and how to answer the browser. */
 type Answer = { readonly answer: URLSearchParams; readonly tell: (text: string) => void };
 
-/** Waits for the redirect, or for its pasted address. Rejects with a `LoginError` after 10 minutes or when stopped. */
 async function firstAnswer(signIn: SignIn, browser: Browser, ports: LoginCallPorts): Promise<Answer> {
   const { timers, signal, lines, err } = ports;
   const found = Promise.withResolvers<Answer>();
@@ -181,7 +179,6 @@ const NO_ADDRESS = 'Wrong address: it begins with "http://127.0.0.1" and contain
 const OTHER_SIGN_IN =
   'That address belongs to another sign-in. Open the address above, and paste the address at which it ends.\n';
 
-/** The local server for the redirect. */
 type Browser = {
   readonly redirectUrl: string;
   /** Offers each redirect to `take`, until `take` returns true for the expected answer. */
@@ -222,7 +219,6 @@ function finish(response: ServerResponse, status: number, text: string): void {
   reply(response, { status, body: text, headers: { Connection: 'close' } });
 }
 
-/** Lists the tool servers with their logins, and those that need one. */
 function list(json: boolean, { config, store, out }: LoginCallPorts): ExitCode {
   const waiting = new Map(waitingServers(store, config.mcp).map(({ server, why }) => [server, why]));
   const rows = Object.entries(config.mcp).map(([server, each]) => {

@@ -40,7 +40,7 @@ export async function checkModel(backend: Llm, parts: BackendsParts): Promise<Ch
 const LIMIT_MS = 30_000;
 const LATER = 'Check that the service is running, and try again.';
 
-/** Returns the advice for a model that does not answer. The demo's model is configured by variables. */
+/** The demo's model is configured by variables. */
 async function remedyFor(failure: BackendError, backend: Llm, { config }: BackendsParts): Promise<string> {
   const { cause } = failure;
   const isDemo = config.demoModel !== null;
@@ -94,7 +94,6 @@ async function remedyForMissing({ baseUrl, apiKey, model }: Llm, names: Names): 
 const SHOWN_MODELS = 8;
 const LIST_LIMIT_MS = 10_000;
 
-/** Reads the models of an endpoint; `null` when no list can be read. */
 async function modelsAt(baseUrl: string, apiKey: string | undefined): Promise<readonly string[] | null> {
   try {
     const headers = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };

@@ -412,7 +412,6 @@ async function logTo({ level, pretty }: Config['log'], secrets: readonly string[
 
 const QUIET: Config['log'] = { level: 'fatal', pretty: false };
 
-/** Starts the bot. Only this command loads the whole runtime, because its libraries are large. */
 async function start(): Promise<ExitCode> {
   const config = look('start');
   const { runBot } = await import('../runtime/process.ts');
@@ -480,7 +479,6 @@ async function backup(name: string): Promise<ExitCode> {
   return printError(`There is no folder ${dirname(file)}: create it, or choose another file.`);
 }
 
-/** Carries out an order on a stopped bot's database. A running bot, or one with a shared store, gets the order. */
 async function maintenance(order: MaintenanceOrder): Promise<ExitCode> {
   const { carryOut } = await import('../runtime/maintenance.ts');
   const config = look();
@@ -524,7 +522,7 @@ async function withStore(
   }
 }
 
-/** Returns store options for commands that run while Conch is stopped. With these options, the store posts nothing. */
+/** Returns store options for commands that run while Conch is stopped. */
 function offline(dataDir: string) {
   return {
     dataDir,
@@ -619,7 +617,6 @@ async function checkAgent(id: string, json: boolean): Promise<ExitCode> {
   return done.verdict === 'asks' ? EXIT_CODES.ok : EXIT_CODES.mustBeMended;
 }
 
-/** Revokes the trust in an agent's folder. A running bot gets the command `agent distrust` instead. */
 async function revokeTrust(id: string): Promise<ExitCode> {
   const trust = await import('./agent-trust.ts');
   const agent = look().agents.find((each) => each.id === id);

@@ -10,7 +10,6 @@ type Replayable<State, Fact> = {
   replay(key: string, onStep: (step: ReplayStep<State, Fact>) => void): Replayed;
 };
 
-/** Formats the facts and states of a machine. */
 type MachineWords<State, Fact> = { readonly fact: (fact: Fact) => string; readonly state: (state: State) => string };
 
 /** `key`: a key, or its end after a colon; `null` for all. `from`: the first entry to print; all are checked. */

@@ -36,7 +36,6 @@ type ReviewWorld = CtlWorld & {
   /** The configuration file; `null` for the demo. */
   readonly file: string | null;
   readonly signal: AbortSignal;
-  /** Resolves after `ms` milliseconds. */
   sleep(ms: number): Promise<void>;
 };
 
@@ -97,10 +96,6 @@ function ask(line: string, channel: string | null, world: CtlWorld): ReturnType<
   return askBot({ line, channel, json: false }, world);
 }
 
-/**
- * Starts a review, or gives an open review a decision (`task`), or only follows a review. Resolves when the review ends
- * or waits for people, or when it cannot be followed.
- */
 async function followed(call: ReviewCall, world: ReviewWorld): Promise<Ended> {
   const { channel, task, primary, reviewer, iterations } = call;
   if (call.resume === null || task !== null) {
@@ -204,7 +199,6 @@ class Follower {
   }
 }
 
-/** The exit code of a review that ended or waits for people; `null` for every other review. */
 function codeOf({ outcome, waiting }: Manifest): ExitCode | null {
   if (outcome === null) return waiting !== null && PEOPLE.has(waiting.for) ? EXIT_CODES.personNeeded : null;
   if (outcome.kind === 'cancelled') return EXIT_CODES.cancelled;
@@ -299,7 +293,6 @@ function privateConfig({ primary, reviewer }: ReviewCall, file: string | null): 
   return { ...Object.fromEntries(kept), channels: [{ id: PRIVATE_CHANNEL, agents: [primary, reviewer] }] };
 }
 
-/** Returns a port on which nobody listens at the moment. */
 async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

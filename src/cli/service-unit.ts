@@ -25,7 +25,7 @@ const SYSTEM_HOME = '/var/lib/conch-home';
 
 /**
  * Times of a unit, in seconds: limits for the watchdog, a start and a stop, and the pause before a restart. A start may
- * bring a large database up to date. A stop takes up to 10 s in Conch, then its agents are ended.
+ * bring a large database up to date.
  */
 const SECONDS = { watchdog: 30, start: 600, stop: 30, restart: 10 };
 

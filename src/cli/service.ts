@@ -27,11 +27,10 @@ export type ServiceWorld = {
   readonly command: readonly string[];
   /** The folder in which the command was typed. */
   readonly cwd: string;
-  /** The data folder of a service of this user. Used only by `install`. */
+  /** The data folder of a service of this user. */
   readonly dataDir: string;
   /** Folders of the units of the machine and of this user. */
   readonly unitFolders: Readonly<Record<UnitPlan['scope'], string>>;
-  /** Whether systemd manages this machine. */
   readonly isSystemd: boolean;
   /** Runs `systemctl`. Resolves with its output and `code`: 0, or 1 after any failure. Never rejects. */
   readonly systemctl: (args: readonly string[]) => Promise<{ readonly code: number; readonly text: string }>;
@@ -59,7 +58,6 @@ function refused(text: string): Done {
   return { ok: false, text, code: EXIT_CODES.refused };
 }
 
-/** Returns why the call cannot be carried out on this machine; `null` when it can. */
 function refusalOf(call: ServiceCall, world: ServiceWorld): string | null {
   if (call.printsOnly) return problemOfPlan(call, world);
   if (!world.isSystemd)
@@ -73,7 +71,6 @@ function refusalOf(call: ServiceCall, world: ServiceWorld): string | null {
   return call.verb === 'install' ? problemOfPlan(call, world) : null;
 }
 
-/** Returns the program of a unit that starts another Conch; `null` without a unit, or for a unit of this Conch. */
 function otherInstallation(path: string, world: ServiceWorld): string | null {
   if (!existsSync(path)) return null;
   const line = /^ExecStart=.*$/m.exec(readFileSync(path, 'utf8'))?.[0] ?? '';
@@ -139,7 +136,6 @@ function hints({ scope }: ServiceCall): readonly string[] {
   return scope === 'user' ? ['The service ends when you log out, unless you run: loginctl enable-linger'] : [];
 }
 
-/** Returns the nearest existing folder at or above a path if this process may not write there; else `null`. */
 function firstUnwritable(path: string): string | null {
   if (!existsSync(path)) return firstUnwritable(dirname(path));
   try {
@@ -183,7 +179,6 @@ async function status(call: ServiceCall, world: ServiceWorld): Promise<Done> {
   return isActive ? done(answer) : { ok: false, text: answer, code: EXIT_CODES.notRunning };
 }
 
-/** Returns how the last process ended, in the words of `conch --help`. */
 function endOf(code: number): string {
   const meaning = exitMeanings().find(([each]) => each === code)?.[1];
   return `The last process ended with code ${code}${meaning === undefined ? '' : ` (${meaning})`}.`;

@@ -66,7 +66,6 @@ const PLACES: Readonly<Record<RuleScope, string>> = {
   run: 'of this run',
 };
 
-/** Returns a line for each label of a call, and a line if earlier untrusted text does not matter for the call. */
 function labelLines({ untrusted, private: secret, outward, acts }: CallLabels): readonly string[] {
   return [
     ...(untrusted === null ? [] : [`untrusted: it reads untrusted text (${untrusted})`]),

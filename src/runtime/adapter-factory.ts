@@ -23,7 +23,6 @@ type PlatformsParts = {
   readonly store: FloorStore;
   /** The present configuration; `config` is the one at the start. */
   readonly current: () => Config;
-  /** The state of the database. */
   readonly database: NonNullable<ConsoleOptions['database']>;
   /** The MCP servers that need a login. */
   readonly waiting?: NonNullable<ConsoleOptions['waiting']>;
@@ -47,7 +46,7 @@ export type Platforms = {
   readonly release: () => void;
 };
 
-/** Makes the adapters. Nothing connects or listens yet. Libraries of platforms without a channel are not loaded. */
+/** Makes the adapters. Libraries of platforms without a channel are not loaded. */
 export async function createPlatforms(parts: PlatformsParts): Promise<Platforms> {
   const { config } = parts;
   const page = config.adapters.console.enabled ? openConsole(parts) : null;
@@ -60,7 +59,6 @@ export async function createPlatforms(parts: PlatformsParts): Promise<Platforms>
 
 type Opener = (parts: PlatformsParts) => Promise<ChatAdapter>;
 
-/** Makes the adapter of each platform except the page. */
 const OPENERS: Readonly<Record<Exclude<ChannelConfig['adapter'], 'console'>, Opener>> = {
   discord: openDiscord,
   slack: openSlack,

@@ -76,7 +76,7 @@ export type Backends = {
   stop(): Promise<void>;
 };
 
-/** Prepares the backends. No server listens and no process starts before it is needed. */
+/** Prepares the backends. */
 export async function createBackends(parts: BackendsParts): Promise<Backends> {
   const makers = new Map<string, Maker>();
   const doors: Doors = { host: null, serverTools: null, closing: [] };
@@ -116,7 +116,7 @@ export function agentSpecs({ agents }: Config, backendFor: Backends['backendFor'
 }
 
 /**
- * Returns the plan of each floor, its settings and seats. `config` has the threads, too. With remote agents the hash is
+ * Returns the plan of each floor, its settings and seats. `config` has the threads, too. With remote agents `word` is
  * `null`, so that each start checks all floors: a remote agent may be gone.
  */
 export function plansOf(
@@ -184,7 +184,6 @@ function makerOf(kind: Kind, parts: SharedParts, doors: Doors): Promise<Maker> {
   }
 }
 
-/** Makes backends of one kind. */
 function makerFor<Wanted extends Kind>(
   kind: Wanted,
   make: (backend: Of<Wanted>, agent: AgentConfig) => AgentBackend,
@@ -227,7 +226,6 @@ async function llm(parts: SharedParts, doors: Doors): Promise<Maker> {
   );
 }
 
-/** The pool of MCP servers for all agents whose tools Conch runs. Starts no server. */
 async function serverToolsOf(parts: SharedParts, doors: Doors): Promise<ServerTools> {
   const { clock, timers, log, logins, inForce, agentOf, texts } = parts;
   const { McpPool } = await import('../agents/mcp/mcp-pool.ts');
@@ -294,10 +292,6 @@ async function acp(parts: SharedParts, doors: Doors): Promise<Maker> {
   );
 }
 
-/**
- * The sandbox of an agent; `undefined` for none. It hides the data folder, the configuration file and the files of
- * variables.
- */
 function sandboxOf({ dataDir, file }: Config, agent: AgentId, wanted: SandboxWish): SandboxPlan | undefined {
   if (wanted === undefined || wanted === false) return undefined;
   const hidden = [dataDir, ...VARIABLE_FILES, ...(file === null ? [] : [file])].map((path) => resolve(path));
@@ -330,10 +324,7 @@ async function command(parts: BackendsParts): Promise<Maker> {
   );
 }
 
-/**
- * The gate before the folder of a local agent: open for the workers of a trusted crew. No gate without `trust`: the
- * backend then refuses folders with files that agents obey.
- */
+/** The gate before the folder of a local agent: open for the workers of a trusted crew. */
 function gateOf({ trust }: BackendsParts, agent: AgentConfig): { readonly gate?: FolderGate } {
   if (agent.crew !== undefined && agent.trusted === true) return { gate: OPEN_GATE };
   const folder = folderOf(agent);
@@ -345,7 +336,6 @@ function lastWordsTo(log: Log): (seat: SeatContext, stderr: string) => void {
     log.warn({ channel, agent, stderr }, 'the standard error of an agent that ended');
 }
 
-/** Makes remote backends. Each one starts the server for remote agents, unless the server runs already. */
 async function remote(parts: SharedParts, doors: Doors): Promise<Maker> {
   const { createRemoteBackend } = await import('../agents/backends/remote/remote-backend.ts');
   const { config, inForce, log, timers } = parts;

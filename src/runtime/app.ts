@@ -61,7 +61,7 @@ export type AppParts = Pick<CommandContextPorts, 'waiting'> & {
   readonly trust?: FolderTrust;
 };
 
-/** The most rounds of delivery at a shutdown, and their limit in milliseconds. The next start delivers what is left. */
+/** The most rounds of delivery at a shutdown, and their limit in milliseconds. */
 const DRAIN_ROUNDS = 20;
 const DRAIN_MS = 7_000;
 
@@ -84,11 +84,8 @@ const SEATING_MS = 5_000;
 export class App {
   readonly #parts: AppParts;
   readonly #floors: ReadModel;
-  /** Runs of agents with tools. */
   readonly runs: Runs;
-  /** Reviews of agents' work by other agents. */
   readonly reviews: ChannelReviews;
-  /** Crews that work on tickets. */
   readonly crews: CrewHost;
   readonly #show: (change: Change) => void;
   readonly #manager: TurnManager;
@@ -168,9 +165,6 @@ export class App {
     return createOperators(createCommandContext({ ...shared, ...own, runs, reviews, crews, people }));
   }
 
-  /**
-   * The id of the person who asked for a channel's ticket or, without a ticket, for its last review; `null` for none.
-   */
   #askedFor(channel: ChannelId): string | null {
     const task = this.#manager.floor(channel)?.task;
     if (task?.kind === 'ticket') return this.crews.state(task.key)?.askedBy ?? null;
@@ -197,7 +191,6 @@ export class App {
     });
   }
 
-  /** What adapters may read: the floors, the reviews and the crews. */
   #queries(): FloorQueries {
     const clean = textCleaner(this.#parts);
     return {
@@ -210,7 +203,6 @@ export class App {
     };
   }
 
-  /** Sets the channels in which people are asked to trust an agent's folder. */
   #connectTrust(): void {
     const { trust, onBroken } = this.#parts;
     trust?.connect({
@@ -242,8 +234,8 @@ export class App {
   }
 
   /**
-   * Connects the other platforms, with retries, then opens the crews. Resolves when all are connected, all floors have
-   * resumed and the crews are opened. Rejects with an `AdapterError` when a platform refuses for good.
+   * Connects the other platforms, with retries, then opens the crews. Rejects with an `AdapterError` when a platform
+   * refuses for good.
    */
   async connect(): Promise<void> {
     const connected = this.#startUp.connect();
@@ -255,10 +247,7 @@ export class App {
     this.#parts.log.info({ channels: this.#config.channels.length, agents: this.#config.agents.length }, 'ready');
   }
 
-  /**
-   * Stops in good order: posts shown drafts, delivers pending entries, then stops the adapters. Messages that come in
-   * until then are stored. Open turns resume after the next start.
-   */
+  /** Stops in good order: delivers pending entries, then stops the adapters. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     this.#manager.stop();
@@ -274,7 +263,7 @@ export class App {
     await store.close();
   }
 
-  /** Applies a changed configuration to floors, agents and crews. Turns in progress continue. */
+  /** Applies a changed configuration to floors, agents and crews. */
   async reload(next: Config): Promise<void> {
     this.#configured = next;
     await this.#reconfigure();
@@ -282,10 +271,6 @@ export class App {
     if (this.#hasCrews) void this.crews.begin().catch(this.#parts.onBroken);
   }
 
-  /**
-   * Applies the present configuration. Catches up new channels before their first grant. Removed channels lose their
-   * seats.
-   */
   async #reconfigure(): Promise<void> {
     const known = new Set(this.#config.channels.map(({ id }) => id));
     this.#config = this.#complete();
@@ -308,7 +293,6 @@ export class App {
     return (await adapter.openThread(channel, name, key)).id;
   }
 
-  /** Returns the plan of each floor, its settings and seats, by the present configuration. */
   #plans(): Plans {
     const channelOf = (id: ChannelId) => this.#floors.channel(id);
     return plansOf({ configured: this.#configured, config: this.#config }, channelOf, this.#backendFor);
@@ -341,7 +325,7 @@ export class App {
     });
   }
 
-  /** Takes in a message. Crews get it before it is stored: after a crash in between, it is delivered or read again. */
+  /** Crews get a message before it is stored: after a crash in between, it is delivered or read again. */
   async #receive(adapter: ChatAdapter, message: HumanMessage): Promise<void> {
     await this.crews.heard(message, async () => {
       const { author } = message;
@@ -352,7 +336,6 @@ export class App {
     await this.#manager.receive(message);
   }
 
-  /** Opens a thread's floor. The thread is remembered after that, so a crash in between opens it again. */
   async #thread(thread: Thread): Promise<void> {
     const { id, parent, since } = thread;
     if (!this.#threads.admit(thread)) return;
@@ -427,7 +410,6 @@ export class App {
     });
   }
 
-  /** Delivers outbox entries to platforms and agents. Tells a floor what its platform refused for good. */
   #createOutbox(clean: (text: string) => string): Delivery<Effect> {
     const { store, clock, timers, log, onBroken, mayAct = () => true } = this.#parts;
     const manager = this.#manager;

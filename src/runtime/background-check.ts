@@ -25,7 +25,6 @@ export type BackgroundCheckParts = {
   readonly examine?: (path: string) => CheckUnderWay;
 };
 
-/** The result of the last check, as stored. */
 type LastCheck = { readonly at: Instant; readonly problems: readonly string[] };
 
 const lastCheck = z.object({ at: z.number(), problems: z.array(z.string()) });

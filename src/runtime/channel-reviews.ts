@@ -147,10 +147,6 @@ function reviewViewOf(review: Review, clean: (text: string) => string): ReviewVi
   };
 }
 
-/**
- * The task of a review that a message opens: its text, cut at `LONGEST_TASK` UTF-16 units; words that say so when there
- * is no text.
- */
 function taskOf({ text }: Pick<HumanMessage, 'text'>): string {
   return text.trim() === '' ? '(the message has no text)' : text.slice(0, LONGEST_TASK).toWellFormed();
 }
@@ -165,9 +161,8 @@ function withoutLinks(folder: string): string {
 }
 
 /**
- * Deletes the leftovers of ended reviews, as `sweepReviews` does. `keptSince`: by channel, the instant before which a
- * last review must have ended for its stored work to be deleted; `null`: that work stays. Returns the number of reviews
- * whose stored work is deleted. `isDryRun` only counts.
+ * Deletes the leftovers of ended reviews, as `sweepReviews` does. Returns the number of reviews whose stored work is
+ * deleted. `isDryRun` only counts.
  */
 export function pruneReviews(
   { store, config, failed }: Pick<StoredReviews, 'failed'> & { readonly store: FloorStore; readonly config: Config },
@@ -179,7 +174,6 @@ export function pruneReviews(
   return sweepReviews({ ...at, ...known }, keptSince, isDryRun);
 }
 
-/** The folders in which agents and crews of a configuration work. */
 function foldersOf(config: Config): readonly string[] {
   const own = config.agents.flatMap(({ id }) => folderOf(config, id) ?? []);
   return [...own, ...config.crews.map(({ repo }) => resolve(repo))];
@@ -196,13 +190,11 @@ function onlySpeaks({ backend: { kind } }: AgentConfig, { mcp }: Config): boolea
   return kind === 'scripted' || (kind === 'llm' && Object.keys(mcp).length === 0);
 }
 
-/** The model that an agent uses, with its provider; `null` when it is not known. */
 function modelOf(config: Config, agent: AgentId): string | null {
   const backend = config.agents.find(({ id }) => id === agent)?.backend;
   return backend?.kind === 'llm' ? `${backend.provider} ${backend.model}` : null;
 }
 
-/** The agents of the reviews that messages open in a channel; `null` unless its configuration names both. */
 function agentsOf(config: Config, channel: ChannelId): ReturnType<ReviewCommands['agents']> {
   const { primary, reviewer } = reviewConfigOf(config, channel);
   return primary === undefined || reviewer === undefined ? null : { primary, reviewer };

@@ -50,10 +50,7 @@ type Contact = {
   readonly before: Map<ChannelId, Position | null>;
 };
 
-/**
- * Keeps floors in step with their platforms: from a lost connection until the history is read, or its gap announced, no
- * turn is granted.
- */
+/** Keeps floors in step with their platforms. */
 export class ChannelSync {
   readonly #ports: ChannelSyncPorts;
   readonly #contacts = new Map<ChatAdapter, Contact>();
@@ -79,7 +76,7 @@ export class ChannelSync {
       if (!before.has(channel)) before.set(channel, this.#ports.store.lastSeen(channel));
   }
 
-  /** Called when the connection is lost: stops grants in all channels of the platform until they are read again. */
+  /** Called when the connection is lost: stops grants in all channels of the platform. */
   lost(adapter: ChatAdapter): void {
     this.#contact(adapter).link = null;
     this.#ports.log.warn({ adapter: adapter.name }, 'connection lost; no turn is granted until it is restored');
@@ -105,8 +102,8 @@ export class ChannelSync {
   }
 
   /**
-   * Stores that a thread is read from `since` on, if `since` is after the position at which Conch first read the
-   * parent. Otherwise does nothing.
+   * Stores that a thread is read after the position `since`, if `since` is after the position at which Conch first read
+   * the parent. Otherwise does nothing.
    */
   async mark(thread: ChannelId, parent: ChannelId, since: Position): Promise<void> {
     const known = this.#mark(parent);
@@ -127,9 +124,6 @@ export class ChannelSync {
     for (const { sweep } of this.#contacts.values()) sweep?.cancel();
   }
 
-  /**
-   * Reads the channels after earlier reads have ended. If contact is lost meanwhile, the next connection reads again.
-   */
   async #read(adapter: ChatAdapter, channels = this.#ports.channelsOf(adapter)): Promise<void> {
     const contact = this.#contact(adapter);
     const { link, reading: before } = contact;

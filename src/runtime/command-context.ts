@@ -71,10 +71,6 @@ export function createCommandContext(ports: CommandContextPorts): CommandContext
   };
 }
 
-/**
- * The seat that an agent would have if the channel's configuration named it; `null` for an unknown agent or channel,
- * and for an agent that cannot be added.
- */
 function seatFor(config: Config, channel: ChannelId, agent: AgentId): SeatSettings | null {
   const place = channelIn(config, channel);
   const known = config.agents.find(({ id }) => id === agent);

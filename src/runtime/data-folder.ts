@@ -39,7 +39,6 @@ const LED = {
   leads: 'this Conch leads on the store in PostgreSQL',
 } as const;
 
-/** Where a store is that processes share. */
 type SharedPlace = NonNullable<Config['store']>;
 
 /**
@@ -94,7 +93,6 @@ export async function openSharedFolder(
   }
 }
 
-/** Throws a `StoreError` when the shared store is empty and a store in a file waits to be moved there. */
 async function refuseUnmoved(file: string, shared: SharedLog): Promise<void> {
   if (!existsSync(file) || (await shared.pull(0)).rows.length > 0) return;
   throw new StoreError(
@@ -157,10 +155,6 @@ export async function doubtSharedFolder({ dataDir, ...options }: DataFolderOptio
   }
 }
 
-/**
- * Makes the folder if it is missing. Throws a `StoreError` when this user cannot make or use the folder. `say` gets a
- * sentence when other users can look into the folder.
- */
 function makeDataFolder(dataDir: string, say: (line: string) => void): void {
   try {
     makePrivateFolder(dataDir);
@@ -189,7 +183,6 @@ function refuseForeignFolder(dataDir: string): void {
 }
 
 function filesIn(dataDir: string): readonly string[] {
-  // `refuseForeignFolder` checks the folder itself, too.
   return isRefused(dataDir) ? [] : readdirSync(dataDir).map((name) => join(dataDir, name));
 }
 

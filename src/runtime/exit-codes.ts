@@ -50,10 +50,7 @@ const MEANINGS: Readonly<Record<keyof typeof EXIT_CODES, string>> = {
   cancelled: 'a review was cancelled',
 };
 
-/**
- * Exit codes after which a service manager must not start Conch again: a person has to change something first. After
- * all other codes a later start can succeed.
- */
+/** Exit codes after which a service manager must not start Conch again: a person has to change something first. */
 export const RESTART_CANNOT_HELP: readonly ExitCode[] = [
   EXIT_CODES.usage,
   EXIT_CODES.configuration,

@@ -146,7 +146,6 @@ function currentRedactor(
   };
 }
 
-/** Returns a function that redacts secrets of at least six characters, and tokens of known services, in any text. */
 function textRedactor(secrets: readonly string[]): (text: string) => string {
   const values = [...new Set(secrets)].filter((secret) => secret.length >= SHORTEST);
   const forms = [...new Set(values.flatMap(secretForms))].sort((a, b) => b.length - a.length);
@@ -158,10 +157,7 @@ function textRedactor(secrets: readonly string[]): (text: string) => string {
   };
 }
 
-/**
- * Redacts the texts of `say`, `leave` and `tellTools`, so that they can be stored. The senders of `use` and `request`
- * redact their texts themselves.
- */
+/** Redacts the texts of `say`, `leave` and `tellTools`, so that they can be stored. */
 export function redactedReport(report: AgentCommand, redact: (text: string) => string): AgentCommand {
   if (report.type === 'say') return { ...report, text: redact(report.text) };
   if (report.type === 'leave') return { ...report, cause: redact(report.cause) };
@@ -196,7 +192,7 @@ function writeTo(destination: LogDestination, line: string): void {
 
 const require = createRequire(import.meta.url);
 
-/** Returns a formatter of log lines for people. Loads `pino-pretty` here, because JSON logs do not need it. */
+/** Loads `pino-pretty` here, because JSON logs do not need it. */
 function forPeople(): (line: string) => string {
   const pretty = require('pino-pretty') as typeof PinoPretty;
   return pretty.prettyFactory({

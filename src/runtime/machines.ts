@@ -10,7 +10,7 @@ import { runOnFloor } from '../work/runs/floor-binding.ts';
 
 /** The parts of a machine that commands on a whole database need. */
 export type MachineEntry = Fold & {
-  /** Adds the machine to a store. Journals of machines that a store does not have are neither pruned nor replayed. */
+  /** Adds the machine to a store. */
   readonly hostIn: (store: FloorStore) => void;
 };
 

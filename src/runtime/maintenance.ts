@@ -106,7 +106,7 @@ async function done(order: MaintenanceOrder, parts: MaintenanceParts): Promise<s
 /** Counts of pruned entries; in a dry run, of entries to prune. `reviews`: reviews whose stored work is pruned. */
 type AllPruned = Pruned & { readonly reviews: number };
 
-/** Prunes the database, and then the work of reviews. `failed`: told why the work in a repository was not pruned. */
+/** `failed`: told why the work in a repository was not pruned. */
 async function pruneAll(
   { failed, ...parts }: MaintenanceParts & { readonly failed: (error: unknown) => void },
   isDryRun: boolean,
@@ -233,7 +233,6 @@ const SPEECH: ReadonlySet<string> = new Set([
   'callSettled',
 ]);
 
-/** Texts that a person gave with a decision, in this fact or in its announcement. */
 function saidIn(fact: Fact | RunFact): readonly (string | null)[] {
   switch (fact.type) {
     case 'questionClosed':
@@ -252,7 +251,7 @@ function saidIn(fact: Fact | RunFact): readonly (string | null)[] {
   }
 }
 
-/** The instant since which a channel's messages are kept; `null`: all. A thread has its channel's retention. */
+/** The instant since which a channel's messages are kept; `null`: all. A known thread has its channel's retention. */
 function keptSince({ store, config, clock }: MaintenanceParts): (channel: ChannelId) => Instant | null {
   const now = clock.now();
   const threads = new Threads(store);

@@ -107,7 +107,6 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
   return ended(code, await stopWithin(opened.mayAct() ? DRAIN_MS : REPLACED_DRAIN_MS, stop, log), unlisten);
 }
 
-/** The exit code, when all has stopped. Otherwise ends the process at once. */
 function ended(code: ExitCode, inOrder: boolean, unlisten: () => void): ExitCode {
   unlisten();
   return inOrder ? code : process.exit(code);
@@ -118,7 +117,6 @@ function ready({ page }: Platforms, tell: () => void): void {
   tell();
 }
 
-/** The service manager of this process, which gets reports and may restart it. */
 function serviceOf(log: Log): ServiceManager {
   const { env, pid } = process;
   return serviceManager({
@@ -138,7 +136,6 @@ type Known = {
   readonly secrets: () => readonly string[];
 };
 
-/** Opens the log, the logins whose tokens it redacts, and the way to the service manager. */
 function openLog(current: () => Config, clock: Clock): Known {
   const store = new LoginStore(current().dataDir);
   const secrets = secretsOf(current, store);
@@ -161,14 +158,12 @@ function secretsOf(current: () => Config, logins: LoginStore): Known['secrets'] 
   };
 }
 
-/** Stops the parts of the program one after the other. */
 function stopper(parts: readonly { stop(): void | Promise<void> }[]): () => Promise<void> {
   return async () => {
     for (const part of parts) await part.stop();
   };
 }
 
-/** The exit code for a failure after which the floors cannot be kept. */
 function broken(error: unknown, log: Log): ExitCode {
   if (error instanceof AdapterError) {
     log.fatal({ adapter: error.adapter }, error.message);
@@ -195,7 +190,6 @@ function printLink(link: string, { demoModel }: Config): void {
   process.stdout.on('error', () => undefined).write(`${who}Open the page: ${link}\n${ONE_BROWSER}\n`);
 }
 
-/** Reports that the lock file of the data folder was deleted or replaced. Returns the exit code. */
 function lockLost(path: string, log: Log): ExitCode {
   const words = `${path} was deleted or replaced while Conch ran. Conch ends, so that no second one writes to the same database. Leave that file alone, and start Conch again.`;
   log.fatal({ file: path }, words);
@@ -203,7 +197,6 @@ function lockLost(path: string, log: Log): ExitCode {
   return EXIT_CODES.lockLost;
 }
 
-/** Releases the platforms and the store after a failed start. Rejects with its error. */
 async function letGo(error: unknown, platforms: Platforms, { store, stop }: Led<FloorStore>): Promise<never> {
   platforms.release();
   await store.close();
@@ -265,9 +258,8 @@ async function openStore(parts: StoreParts): Promise<OpenedStore | null> {
 }
 
 /**
- * Serves health checks and browsers over HTTP while this Conch stands by, and stops it at a signal. `waits` starts the
- * server and listens for signals. `served` ends both, and resolves when the server's port is free for the page. Ends
- * this program when another one has the port: it could not serve the page after a take-over.
+ * Serves health checks and browsers over HTTP while this Conch stands by. Ends this program when another one has the
+ * port: it could not serve the page after a take-over.
  */
 function standby({ current, log, service, stopping }: Pick<StoreParts, 'current' | 'log' | 'service' | 'stopping'>) {
   let close: Promise<() => Promise<void>> | null = null;
@@ -303,11 +295,10 @@ type WatchParts = {
   readonly log: Log;
   /** Imports the code of the configured backends, then makes the configuration the current one. */
   readonly load: (next: Config) => Promise<void>;
-  /** Applies the configuration to floors and agents. Takes long where agents start. */
+  /** Applies the configuration to floors and agents. */
   readonly apply: (next: Config) => Promise<void>;
 };
 
-/** Watches the file of the configuration. Changes are loaded one after the other: the newest stays in force. */
 function watch({ config, text, log, load, apply }: WatchParts): Timer | null {
   const path = config.file;
   if (path === null) return null;
@@ -344,11 +335,6 @@ function tellReload(log: Log, file: string, atStart: readonly string[]): void {
 /** What stops the program: signals, and the end of a program that started it with a channel between processes. */
 const STOPS = ['SIGTERM', 'SIGINT', 'disconnect'] as const;
 
-/**
- * Listens for signals, uncaught errors, the end of a program that started it with a channel between processes, and the
- * loss of the lock file. Each ends the program; after an uncaught error, a supervisor can start it anew. Logs an update
- * of the installed files.
- */
 function listen(ports: {
   readonly log: Log;
   readonly end: (code: ExitCode) => void;
@@ -379,7 +365,7 @@ function listen(ports: {
   };
 }
 
-/** Resolves with whether `stop` succeeded in time. Otherwise the caller ends the process. */
+/** Resolves with whether `stop` succeeded in time. */
 async function stopWithin(ms: number, stop: () => Promise<void>, log: Log): Promise<boolean> {
   const late = Promise.withResolvers<false>();
   const timer = systemTimers.after(ms, () => {

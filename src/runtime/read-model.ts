@@ -27,7 +27,7 @@ import { addressedIn } from '../turns/text/recognition.ts';
 
 /** Reads the stored floors for the page, cards, agents and operators. */
 export type ReadModel = FloorQueries & {
-  /** The view of a floor after its last commit. `view` and `holder` read it until the floor changes again. */
+  /** The view of a floor after its last commit. */
   committed(change: Change): FloorView;
   /** The holder; `null` when the floor is free, `undefined` when there is no floor. */
   holder(channel: ChannelId): FloorView['holder'] | undefined;
@@ -41,7 +41,6 @@ export type ReadModel = FloorQueries & {
   seatedIn(channel: ChannelId): readonly AgentId[];
   /** The agents of `seatedIn` that the floor does not count as connected. */
   missingIn(channel: ChannelId): readonly AgentId[];
-  /** A channel of the configuration. */
   channel(channel: ChannelId): ChannelConfig | undefined;
   /** The channels in which an agent has a seat. */
   seatsOf(agent: AgentId): readonly ChannelId[];
@@ -97,10 +96,6 @@ export function createReadModel(
       return linesBetween(channel, Math.max(0, last - limit), last);
     },
     message: (id) => lineOf(reader.message(id)),
-    /**
-     * The agents that a text addresses, of those with a seat; while no agent has one, of those in the channel's
-     * configuration.
-     */
     addressed(channel, text) {
       const seated = seatsIn(channel);
       const here = seated.length === 0 ? (names.channel(channel)?.agents ?? []) : seated;
@@ -153,7 +148,6 @@ function lineOf(row: InboxRow | null): Line | null {
   return { line: 0, at: sentAt, author: { kind: 'person', ...author }, ...said, message: id, change };
 }
 
-/** Looks threads up only where they share their channel's floor. */
 function threadsIn(reader: Readers['store'], channelOf: ReadModel['channel']): Pick<ReadModel, 'thread' | 'threadOf'> {
   const share = (channel: ChannelId): boolean => channelOf(channel)?.turnConfig.threads === 'parent';
   return {
@@ -255,7 +249,7 @@ export type KnownPeople = {
   commanded(person: Parameters<KnownPeople['met']>[0]): void;
   /** The name of a person at the last meeting since the start, or of an earlier command; else the id. */
   nameOf(id: string): string;
-  /** Forgets the names that are not stored. Called when texts were erased. */
+  /** Forgets the names that are not stored. */
   forgetNames(): void;
   /** The people and roles that may operate now. */
   operators(): OperatorSet;
@@ -311,10 +305,7 @@ export function concerns(adapter: ChatAdapter, channel: ChannelId): boolean {
   return adapter.capabilities.oversees === true || isOwn(adapter, channel);
 }
 
-/**
- * Shows adapters each channel that changed. Of several changes of a channel in one task of the event loop, shows only
- * the last.
- */
+/** Shows adapters each channel that changed. Of several synchronous changes of a channel, shows only the last. */
 export function createShowing(
   adapters: readonly ChatAdapter[],
   { committed }: Pick<ReadModel, 'committed'>,

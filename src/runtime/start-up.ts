@@ -28,10 +28,7 @@ type StartUpPorts = {
   readonly onBroken: (error: unknown) => void;
 };
 
-/**
- * Starts the program over the floors of an earlier one. Only floors with work in progress, or with a changed plan, are
- * resumed, after the adapters of this machine are started.
- */
+/** Starts the program over the floors of an earlier one. */
 export class StartUp {
   readonly #ports: StartUpPorts;
   /** The floors to resume, and their plans. */
@@ -57,14 +54,17 @@ export class StartUp {
     this.#left = { awake, plans };
   }
 
-  /** Resolves when the floors with work in progress have resumed and their agents are started. Never rejects. */
+  /**
+   * Resolves when the floors with work in progress have resumed and their agents are started, or when this failed.
+   * Never rejects.
+   */
   get back(): Promise<void> {
     return this.#back;
   }
 
   /**
-   * Resumes the floors and connects the other platforms. Nothing is granted on a floor before it has its plan.
-   * Resolves when all are connected; rejects with an `AdapterError` when a platform refuses for good.
+   * Resumes the floors and connects the other platforms. Resolves when all are connected; rejects with an
+   * `AdapterError` when a platform refuses for good.
    */
   async connect(): Promise<void> {
     const { adapters, begin, sync } = this.#ports;
@@ -96,10 +96,6 @@ export class StartUp {
     await retrying(() => manager.settle(plans));
   }
 
-  /**
-   * Catches up floors with messages written while Conch was down, on platforms that lose no events. Then opens sessions
-   * for all `awake` floors, and removes old threads.
-   */
   async #comeBack(awake: readonly ChannelId[], plans: Plans): Promise<void> {
     const { adapters, adapterOf, agents, clock, forgotten, manager, retrying, sync, threads } = this.#ports;
     for (const adapter of adapters) {

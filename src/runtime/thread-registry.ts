@@ -11,7 +11,7 @@ type ThreadsStore = Pick<FloorStore, 'lastSeen'> & {
   readonly keyValues: Pick<KeptTexts, 'forget' | 'remember' | 'remembered'>;
 };
 
-/** A thread without messages for this time loses its floor. Its next message opens the floor again. */
+/** A thread at rest without messages for this time loses its floor. */
 const FORGET_AFTER_MS = 7 * 86_400_000;
 const OWNER = 'threads';
 const keptSchema = z.object({ parent: z.string(), name: z.string() });
@@ -25,7 +25,6 @@ export class Threads {
     this.#store = store;
   }
 
-  /** Reads the stored threads. */
   load(): void {
     for (const [id, value] of this.#store.keyValues.remembered(OWNER))
       this.#known.set(id, { id, ...keptSchema.parse(JSON.parse(value)) });

@@ -6,8 +6,7 @@ import { RUN_CAUSES } from './runs/floor-binding.ts';
 
 /**
  * The floor machine as Conch hosts it. Facts of a floor command its run, its review and its crew in the same
- * transaction. Another machine that must react to floors is one more entry of the list, and one of
- * MACHINES_BESIDE_FLOORS in runtime.
+ * transaction.
  */
 export const floorWithWork = withCauses(floorMachine, [RUN_CAUSES, REVIEW_CAUSES, CREW_CAUSES]);
 

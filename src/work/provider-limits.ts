@@ -27,7 +27,6 @@ export function limitIn(
   return at + Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(limits, 10));
 }
 
-/** Returns the instant that a text states as Unix seconds, as an ISO time or as a wait; `null` for none. */
 function statedIn(why: string, at: Instant): Instant | null {
   const [, epoch] = /\b(1[5-9]\d{8}|[2-9]\d{9})\b/.exec(why) ?? [];
   if (epoch !== undefined) return Number(epoch) * SECOND;

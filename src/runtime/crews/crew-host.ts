@@ -67,7 +67,7 @@ const THREADS = 'crew-threads';
 const MEMORY = 'crew-memory';
 /** The most tickets of each state in the answer of a command. */
 const TICKETS_TOLD = 50;
-/** How many of a crew's newest facts are searched for its log. Not every fact gives a line. */
+/** How many of a crew's newest facts are searched for its log. */
 const FACTS_SHOWN = 200;
 const MICROS = 1_000_000;
 /** How many of a thread's last lines are searched for the question of its worker. */
@@ -110,7 +110,6 @@ export class CrewHost {
     });
   }
 
-  /** Shows the channel of a crew, and the tickets' threads of the workers that the facts name. */
   #show({ settings, workers }: Crew, facts: readonly CrewFact[]): void {
     const names = new Set(facts.flatMap((fact) => ('worker' in fact ? [fact.worker] : [])));
     const threads = workers.flatMap(({ name, ticket }) => (names.has(name) && ticket !== null ? [ticket.thread] : []));
@@ -120,7 +119,7 @@ export class CrewHost {
 
   /**
    * Returns the promise that an agent's prompt waits for; `null` for none. A turn can continue before the crews are
-   * open: its worker's prompt then waits until they are. The prompt also waits for `beforePrompt` of the worker's crew.
+   * open: its worker's prompt then waits until they are.
    */
   beforePrompt(agent: string): Promise<void> | null {
     if (this.#unopened !== null && this.#isOfCrew(agent))
@@ -180,14 +179,13 @@ export class CrewHost {
     return this.#viewOf(runner, { clean: this.#ports.clean, most, facts });
   }
 
-  /** The id of the finished ticket of a thread, as the thread's name; `null` for other channels. */
+  /** The id of the finished ticket of a thread; `null` for other channels. */
   pastThread(channel: string): string | null {
     const finished = this.#ports.config().crews.flatMap(({ id }) => this.#crews.state(id)?.finished ?? []);
     const found = finished.find(({ thread }) => thread === channel);
     return found?.id ?? null;
   }
 
-  /** Returns the crew that had a ticket in this thread which is finished now; `null` for none. */
   #pastAt(channel: string): CrewRunner | null {
     const isHere = ({ key }: CrewRunner): boolean =>
       this.#crews.state(key)?.finished.some(({ thread }) => thread === channel) === true;
@@ -207,10 +205,6 @@ export class CrewHost {
     });
   }
 
-  /**
-   * What keeps a worker from its step: its question or request to people, another agent that holds the floor, or an
-   * obstacle of `STOPS`. `null` for nothing.
-   */
   readonly #whyHeld: CrewSurroundings['whyHeld'] = (channel, agent) => {
     const { floors, store } = this.#ports;
     const view = floors.view(channel);
@@ -243,8 +237,7 @@ export class CrewHost {
 
   /**
    * Opens the crews that the configuration has added or changed and those that could not be opened before. Closes those
-   * that it no longer has. A changed crew goes on with its workers when its jobs under way have ended. Commands and the
-   * log say why a crew cannot be opened.
+   * that it no longer has. A changed crew goes on with its workers when its jobs under way have ended.
    */
   begin(): Promise<void> {
     this.#opening = this.#opening.then(() => this.#openChanged()).finally(() => this.#endWaits());
@@ -258,7 +251,6 @@ export class CrewHost {
     await this.#opening;
   }
 
-  /** Lets the prompts go on that wait until the crews are open. */
   #endWaits(): void {
     this.#unopened?.resolve();
     this.#unopened = null;
@@ -349,7 +341,7 @@ export class CrewHost {
     const isHeard = crews.length > 0 && bot !== true && ignore === undefined;
     const deps = isHeard ? wantedDeps([clean(text)]) : [];
     if (deps.length === 0 || store.message(id) !== null) return;
-    // The id of a thread ends with the id of its first message.
+    // On Discord and Slack, the id of a thread ends with the id of its first message.
     const first = thread.slice(thread.indexOf(':') + 1);
     for (const crew of crews) {
       const state = this.#crews.state(crew.id) ?? {};
@@ -361,7 +353,6 @@ export class CrewHost {
     }
   }
 
-  /** The crew of a channel or of a thread; why it is not open, in words; `null` for none. */
   #at(channel: string): CrewRunner | string | null {
     const crew = this.#ports.config().crews.find((each) => each.channel === channel || this.#hasThread(each, channel));
     if (crew === undefined) return null;
@@ -374,10 +365,7 @@ export class CrewHost {
     return this.#crews.state(id)?.workers.some(({ ticket }) => ticket?.thread === channel) === true;
   }
 
-  /**
-   * Whether a worker's session is one to resume: the ticket has had a step, and the session was not replaced since. The
-   * first answer for a session is kept, because another answer would restart the agent.
-   */
+  /** The first answer for a session is kept, because another answer would restart the agent. */
   #resumes(worker: Worker): boolean {
     const session = sessionOf(worker);
     const known = this.#begun.get(session);
@@ -448,13 +436,11 @@ export class CrewHost {
     await endMarked((mark) => mark.startsWith(`${this.#ports.store.id}/`));
   }
 
-  /** Tells people in the crew's channel, or in the thread of a ticket. */
   #note(crew: string, text: string, ticket?: string): void {
     this.#ports.log.info({ crew }, text);
     this.#give(crew, { type: 'NOTE', text, ...defined({ ticket }) }, 'a note could not be stored');
   }
 
-  /** Gives a crew a command. Logs `words` when it cannot be stored. */
   #give(crew: string, command: CrewCommand, words: string): void {
     const { log, clock } = this.#ports;
     const failed = (error: unknown): void => log.error({ crew, err: error }, words);
@@ -476,7 +462,6 @@ export class CrewHost {
     return seated;
   }
 
-  /** The thread of a ticket. A thread that was opened before is used again. */
   async #thread({ id, channel }: CrewConfig, ticket: StartableTicket): Promise<string> {
     const { keyValues } = this.#ports.store;
     const key = `${id}/${ticket.id}`;
@@ -492,7 +477,6 @@ export class CrewHost {
   }
 }
 
-/** The program or service that runs the workers of a crew. */
 function providerOf(crew: CrewConfig | undefined): string {
   if (crew === undefined) return '';
   const { backend } = crew;
@@ -542,12 +526,10 @@ function reviewSettings(maxIterations: number, waitMs: number): ReviewSettings {
   return { maxIterations, until: 'review', onFail: 'stop', signals, patience: 2, waitMs, session: 'fresh' };
 }
 
-/** The agent that reviews the worker's work now; `undefined` for none. */
 function reviewerOf({ agents }: Config, { review }: CrewConfig, { next }: Worker): AgentConfig | undefined {
   return next === 'review' ? agents.find(({ id }) => id === review?.by) : undefined;
 }
 
-/** Builds the agents of a worker and the channel of its ticket. The agents work in the worktree of the ticket. */
 function seatOf(
   crew: CrewConfig,
   worker: Worker,
@@ -625,7 +607,6 @@ const ANSWER_WITHIN_SECONDS = 604_800;
 /** Whether a worker's session is resumed, and the prefix of the marks of its crew's processes. */
 type WorkerPlace = { readonly resumes: boolean; readonly marks: string };
 
-/** What runs a worker. Programs get the ticket, the slot and the session as variables of the environment. */
 function backendOf(
   crew: CrewConfig,
   worker: Pick<Worker, 'ticket' | 'renewals'>,
@@ -644,7 +625,6 @@ function backendOf(
   return { ...backend, cwd: resolve(ticket.worktree), set };
 }
 
-/** The worker for whom an agent speaks: on its ticket, or for the other side of a meeting. */
 function workerWith({ workers }: Crew, agent: string): Worker | undefined {
   return workers.find((each) => [each.agent, sideAgentOf(each.agent)].includes(agent));
 }

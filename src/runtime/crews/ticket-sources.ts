@@ -40,7 +40,6 @@ export async function ticketsOf(
   }
 }
 
-/** The tickets of a GitHub repository. The official client is loaded only where it is configured. */
 async function gitHubTicketsOf(
   crew: string,
   tickets: Extract<CrewConfig['tickets'], { kind: 'github' }>,
@@ -116,10 +115,7 @@ export function askProgram(
   });
 }
 
-/**
- * The store and the functions with which messages are read. `link`: a link to a message; `null` where its platform has
- * none.
- */
+/** `link`: a link to a message; `null` where its platform has none. */
 type MessagePorts = {
   readonly store: Pick<FloorStore, 'message' | 'lastLines'>;
   readonly clean: (text: string) => string;
@@ -140,7 +136,7 @@ export function messageAt(id: string, { store, clean, link }: MessagePorts): Quo
   if (deleted) return 'This message was deleted, so it cannot become a ticket.';
   if (bot === true || ignore !== undefined)
     return 'A program wrote this message. Only messages of people can become tickets.';
-  // The id of a thread ends with the id of its first message.
+  // On Discord and Slack, the id of a thread ends with the id of its first message.
   const thread = `${channel.slice(0, channel.indexOf(':'))}:${id}`;
   const after = store
     .lastLines(thread, LINES_READ)

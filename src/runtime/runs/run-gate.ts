@@ -41,8 +41,8 @@ type RunGatePorts = {
 };
 
 /**
- * Makes gates between agents and their tools. Each call belongs to the run of its turn. A call that asks the gate is
- * recorded before it starts and after it ends; a call that an agent ran by itself, after it ends.
+ * Makes gates between agents and their tools. A call that asks the gate is recorded before it starts and after it ends;
+ * a call that an agent ran by itself, after it ends.
  */
 export function createRunGates(ports: RunGatePorts): (seat: RunSeat, epoch: number) => ToolGate {
   const watchers = new Map<string, Set<Watcher>>();
@@ -81,7 +81,7 @@ class RunGate implements ToolGate {
   #calls = 0;
   /** Ids of the calls that this generation requested. */
   readonly #asked = new Set<string>();
-  /** The text of the model's last answer; always '' for coding agents. */
+  /** The text of the model's last answer. */
   #said = '';
   /** Aborted when the generation is over. */
   readonly #over = new AbortController();
@@ -181,7 +181,6 @@ class RunGate implements ToolGate {
     return this.#ports.runs.state(this.#key);
   }
 
-  /** Whether the run of this generation is open. */
   get #isOpen(): boolean {
     const state = this.#state;
     return state?.run?.session === this.#session && (state.status === 'running' || state.status === 'paused');
@@ -191,7 +190,6 @@ class RunGate implements ToolGate {
     return this.#ports.runs.apply(this.#key, command, this.#ports.clock.now());
   }
 
-  /** Records a step. Returns `false` when there is no run. */
   async #step(kept: ModelStep['kept']): Promise<boolean> {
     if (this.#over.signal.aborted) return false;
     const keeping = this.#keeping(kept);
@@ -207,7 +205,6 @@ class RunGate implements ToolGate {
     return true;
   }
 
-  /** The model's answer in the step being recorded, redacted. No field for an empty answer. */
   get #output(): { readonly output?: string } {
     return this.#said === '' ? {} : { output: this.#ports.clean(this.#said) };
   }
@@ -230,10 +227,6 @@ class RunGate implements ToolGate {
     for (const { id } of this.#leftCalls) await this.#apply({ type: 'WITHDRAW', call: id });
   }
 
-  /**
-   * Begins the run if there is none. Returns whether there is a run. The first step of a background run is recorded
-   * here.
-   */
   async #begin(): Promise<boolean> {
     if (this.#isOpen) return true;
     const { channel, agent, aside } = this.#seat;
@@ -307,20 +300,12 @@ class RunGate implements ToolGate {
     }
   }
 
-  /**
-   * Records in a paused run the agent's calls that wait. Does nothing when the run is not paused. Resolves when the
-   * calls are stored or refused.
-   */
   async #listed(): Promise<void> {
     if (!this.#isOpen || this.#state?.status !== 'paused') return;
     const calls = this.#unlisted();
     if (calls.length > 0) await this.#apply({ type: 'REQUEST', session: this.#session, calls });
   }
 
-  /**
-   * Gives an id to each waiting call that is not recorded and not denied by a rule. Returns these calls with the
-   * present verdict of the rules.
-   */
   #unlisted(): RequestedCall[] {
     return [...this.#waiting].flatMap((one): RequestedCall[] => {
       if (one.id !== null || one.stopped.aborted) return [];

@@ -62,16 +62,13 @@ type RunsPorts = {
 type Asked = Parameters<EventSource>[0];
 type Sink = Parameters<EventSource>[1];
 
-/**
- * The runs of all seats. A turn's run begins with its first call of a tool that is no floor tool, or at the agent's own
- * step limit.
- */
+/** The runs of all seats. */
 export class Runs {
   readonly store: RunStore;
   readonly people: KnownPeople;
   /** The commands of the group "run". */
   readonly commands: RunCommands;
-  /** Makes the gate between an agent and its tools, for the holder's epoch. */
+  /** Makes the gate between an agent and its tools. */
   readonly gateFor: (seat: RunSeat, epoch: number) => ToolGate;
 
   /** Labels of what sessions have read. */
@@ -138,7 +135,7 @@ export class Runs {
     this.gateFor = this.#gates(failed);
   }
 
-  /** Continues the background runs that were open when the program ended. A failed run waits for a retry by people. */
+  /** Continues the background runs that were open when the program ended. */
   begin(agents: Pick<Supervisor, 'aside' | 'backend'>): Promise<void> {
     this.#agents = agents;
     return this.#asides.begin();
@@ -245,7 +242,7 @@ export class Runs {
     return floor.task.kind === 'review' ? 'review' : 'meeting';
   }
 
-  /** The people who caused a seat's work. A background run has its requester on record. */
+  /** The people who caused a seat's work. */
   #requesters(seat: RunSeat): readonly Requester[] {
     const { channel, agent, aside } = seat;
     const { store, manager } = this.#ports;
@@ -272,7 +269,6 @@ export class Runs {
     return this.#member(seat)?.id ?? this.#requesters(seat)[0]?.id ?? null;
   }
 
-  /** The text of a seat's turn or background run so far. */
   #writtenBy(seat: RunSeat): string {
     if (seat.aside === true) return this.#asides.written(seat);
     const floor = this.#ports.manager.floor(seat.channel);
@@ -292,7 +288,6 @@ export class Runs {
     return this.#requesters(seat).find((requester) => !this.people.operates(requester)) ?? null;
   }
 
-  /** The newest lines of a channel. Only lines after the known ones are read. */
   #said(channel: ChannelId): readonly Line[] {
     const last = this.#ports.manager.floor(channel)?.lines ?? 0;
     const known = this.#lines.get(channel) ?? [];
@@ -325,12 +320,10 @@ export class Runs {
   }
 }
 
-/** The options of a run that an agent's backend supports. */
 function settableOf(backend: AgentBackend | null): ReturnType<RunCommandPorts['settable']> {
   return backend === null ? null : { backend: backend.kind, options: backend.settable ?? [] };
 }
 
-/** Logs the end of each run. */
 function logCleanups(runs: Pick<RunStore, 'onChange'>, log: Log): void {
   runs.onChange(({ facts, state }) => {
     for (const { type } of facts.flatMap((fact) => publishedOf(fact, state)))

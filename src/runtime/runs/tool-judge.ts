@@ -219,10 +219,6 @@ const UNJUDGED: CallJudgement = {
   brings: {},
 };
 
-/**
- * Returns the labels to record with a call: those of the text that the agent reads by it. `untrusted` also counts when
- * the session had read untrusted text before.
- */
 function broughtBy(labels: CallLabels, session: SessionLabels | undefined): CallJudgement['brings'] {
   const untrusted = session?.untrusted?.from ?? labels.untrusted;
   return {
@@ -231,7 +227,6 @@ function broughtBy(labels: CallLabels, session: SessionLabels | undefined): Call
   };
 }
 
-/** The labels of all accounts of a call. */
 function labelsOfAll(uses: readonly ToolUse[], rules: LabelRules, { server, repeatable }: GatedCall): CallLabels {
   const facts = { open: server?.open ?? true, isHarmless: repeatable };
   return joinedLabels(uses.map((use) => labelsOf(use, rules, facts)));
@@ -273,7 +268,6 @@ export function pageCaution(
   return isNamed ? 'it may reach Conch’s own page, where people decide' : null;
 }
 
-/** The texts, numbers and names of fields in an input, at any depth. */
 function leavesOf(input: unknown): readonly string[] {
   if (typeof input === 'string' || typeof input === 'number') return [String(input)];
   return typeof input === 'object' && input !== null
@@ -287,17 +281,13 @@ function titleWords(title: string, about: Pick<AboutCall, 'call'> | null, shown:
   return mcp === null ? shown(title) : `${about?.call ?? shown(mcp.name)} (${shown(mcp.server)})`;
 }
 
-/** The kind of a call and its tool, for people; a server's tool with its server. */
 function toolWords(tool: string, { parts }: ToolUse): string {
   const [{ kind, mcp }] = parts;
   if (mcp !== null) return `${mcp.name} (${mcp.server})`;
   return tool === kind ? kind : `${kind} (${tool})`;
 }
 
-/**
- * The call in short: a whole command, else the tool with its first path, host or short input. Empty for a question to
- * people. Not yet redacted or cut.
- */
+/** The call in short, not yet redacted or cut. */
 function shortCall({ tool, input, answer }: GatedCall, uses: readonly ToolUse[]): Pick<AboutCall, 'call'> {
   const [use] = uses;
   if (use === undefined || answer !== undefined) return {};

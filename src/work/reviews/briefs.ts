@@ -78,7 +78,6 @@ function reviewerBrief(review: Review): Lines {
   ];
 }
 
-/** Returns lines for the reviewer: where the work is and, if that is known, what changed since the last verdict. */
 function placeOfWork({ primary, work, reviewed }: Review): Lines {
   if (work === null || work.commit === null) return [`The work is what ${primary} wrote in the conversation.`];
   const { commit, folder, diff } = work;

@@ -57,9 +57,6 @@ function repeated(finding: Finding, { severity, title, detail }: ReportedFinding
   return { ...finding, severity, title, ...defined({ detail }), status, blocks: severity !== 'note' };
 }
 
-/**
- * Returns the finding with the id of a reported one, else with its file and the words of its title; `null` for none.
- */
 function matchOf(findings: readonly Finding[], { id, file, title }: ReportedFinding): Finding | null {
   const named = findings.find((finding) => finding.id === id);
   const words = wordsOf(title);
@@ -74,8 +71,8 @@ function wordsOf(title: string): string {
 }
 
 /**
- * Whether a new finding blocks; a note never does. In the first iteration all others block. Later, a minor finding
- * blocks only in changed lines, or in a changed file when its line or the changed lines are not known.
+ * In later iterations, a minor finding blocks only in changed lines, or in a changed file when its line or the changed
+ * lines are not known.
  */
 function isBlocking({ severity, file, line }: ReportedFinding, iteration: number, { changed }: ReviewedWork): boolean {
   if (severity === 'note') return false;

@@ -14,7 +14,6 @@ export type StoredReviews = {
   readonly owner: string;
   /** The folder for the files that reviewers read: an absolute path without links. */
   readonly scratch: string;
-  /** The reviews of every channel. */
   readonly states: () => Iterable<ReviewState>;
   /** Folders in which agents and crews work. */
   readonly folders: () => readonly string[];
@@ -38,7 +37,7 @@ function ownRefs(owner: string): string {
   return `refs/conch/review/${pathOf(owner)}`;
 }
 
-/** Returns an id for use in a ref or folder name. All characters but letters, digits, `_` and `-` become `-`. */
+/** Returns an id for use in a ref or folder name. */
 function pathOf(id: string): string {
   return id.replaceAll(/[^\w-]/g, '-');
 }
@@ -46,8 +45,8 @@ function pathOf(id: string): string {
 /**
  * Deletes leftovers of ended reviews in the repositories of `folders` and in `scratch`: the folders for reviewers with
  * their registrations in git, and refs. Deletes the refs of a channel's last review if it ended before `keptSince`
- * (`null`: never) or was of a ticket. Always deletes the refs of earlier reviews, except those of tickets. Nothing of
- * other programs is deleted. Returns the number of reviews whose refs are deleted. `isDryRun` only counts.
+ * (`null`: never) or was of a ticket. Also deletes the refs of earlier reviews, except those of tickets. Returns the
+ * number of reviews whose refs are deleted. `isDryRun` only counts.
  */
 export async function sweepReviews(
   stored: StoredReviews,
@@ -79,10 +78,7 @@ export async function sweepReviews(
   return expired.size;
 }
 
-/**
- * Returns a function that tells whether the refs or the folder of a review may be deleted. `path`: the review's part of
- * the name. False for a review that it cannot find, such as an earlier review of a ticket.
- */
+/** The function returns false for a review that it cannot find, such as an earlier review of a ticket. */
 function leftBehind(
   { states }: Pick<StoredReviews, 'states'>,
   keptSince: (channel: string) => Instant | null,

@@ -58,7 +58,6 @@ export const reviewMachine = {
 
 /** The facts of a floor that become commands of the channel's review. */
 export const REVIEW_CAUSES = {
-  /** Types of these facts. */
   types: [
     'taskBegun',
     'taskTurnAsked',
@@ -75,7 +74,6 @@ export const REVIEW_CAUSES = {
     'disconnected',
   ],
   within: 'task',
-  /** The commands that a fact causes in the channel's review. `floor`: the floor after the decision. */
   commands: (fact: Fact, floor: Floor): readonly CommandFor[] => {
     const { task, channel } = floor;
     if (task?.kind !== 'review' || task.reviewer === undefined) return [];
@@ -84,7 +82,6 @@ export const REVIEW_CAUSES = {
   },
 } as const satisfies Causes<Floor, Fact> & { readonly types: readonly Fact['type'][] };
 
-/** A task with a reviewer. */
 type ReviewTask = FloorTask & { readonly reviewer: string };
 
 function commandsOf(fact: Fact, floor: Floor, review: ReviewTask): readonly ReviewCommand[] {
@@ -130,7 +127,6 @@ function ended({ agent, epoch, outcome }: Extract<Fact, { type: 'turnEnded' }>):
   return { type: 'ENDED', agent, epoch, completed };
 }
 
-/** Whether the floor's open review asked for an agent's present turn. */
 function isItsTurn(floor: Floor, agent: string): boolean {
   return findTurn(floor, agent)?.brief !== undefined;
 }
@@ -159,10 +155,6 @@ function attendance(
   return busy === undefined ? [{ type: 'READY' }] : [{ type: 'LOST', agent: busy, why: 'its turn goes on' }];
 }
 
-/**
- * Returns LOST for the first absent agent of a review; nothing when none is absent. `why`: default: the reason by its
- * seat.
- */
 function lost(floor: Floor, { primary, reviewer, told }: ReviewTask, why?: string): readonly ReviewCommand[] {
   const away = [primary, reviewer].find((agent) => {
     const { status, present = false } = findSeat(floor, agent) ?? {};
@@ -247,7 +239,6 @@ function asked(
   return { kind: 'reviewAsks', id, iteration, waits, why, positions, until };
 }
 
-/** The newest of the reviewed commits with the fewest blocking findings; `null` when no commit has a verdict. */
 function bestOf(iterations: Review['iterations']): { readonly commit: string; readonly number: number } | null {
   const stored = iterations.flatMap(({ commit, blocking, verdict }, index) =>
     commit === null || verdict === null ? [] : [{ commit, blocking, number: index + 1 }],

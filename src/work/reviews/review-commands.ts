@@ -18,7 +18,6 @@ type ReviewCommandsPorts = {
   readonly clean: (text: string) => string;
   readonly nameOf: (agent: AgentId) => string;
   readonly now: () => number;
-  /** The settings of a channel's reviews. */
   readonly settings: (channel: string) => ReviewSettings;
   /** The agents of the reviews that messages open in a channel; `null` unless the configuration names both. */
   readonly agents: ReviewCommands['agents'];
@@ -120,8 +119,8 @@ async function start(
 }
 
 /**
- * A review as `/review status --json`, `/review export` and `conch review --json` show it. `runState`: the
- * specification's word for the state.
+ * Returns a review as an object for JSON, with these lines of its channel. `runState`: the specification's word for the
+ * state.
  */
 export function manifestOf(review: Review, lines: readonly Line[]) {
   const { status, settings, work, turn, waiting, ...rest } = review;
@@ -140,7 +139,6 @@ export function manifestOf(review: Review, lines: readonly Line[]) {
 /** How many iterations `/review more` adds without a number. */
 const MORE_ITERATIONS = 5;
 
-/** Why a command was refused, for people. */
 function refusalWords(refusal: ReviewRefusal): string {
   if (!isInvalidTransition(refusal)) return REFUSED[refusal];
   const why = refusal.startsWith('InvalidTransition: init ')
@@ -160,7 +158,6 @@ const REFUSED: Readonly<Record<Exclude<ReviewRefusal, InvalidTransition>, string
   UNCHANGED: 'Nothing changed: the command asks for what is already the case.',
 };
 
-/** The state of a review in a few lines. */
 function reviewStatusText(
   review: Review,
   { nameOf, now, clean }: Pick<ReviewCommandsPorts, 'nameOf' | 'now' | 'clean'>,

@@ -85,7 +85,6 @@ const WANTED: { readonly [T in ReviewCommand['type']]?: ReviewStatus } = {
   MORE: 'working',
 };
 
-/** The refusal of a command while no review is open. */
 function refusedAtRest(type: ReviewCommand['type'], { state: { review } }: ReviewDecision): ReviewRefusal {
   const to = WANTED[type];
   return review === null || to === undefined ? 'NO_REVIEW' : invalidTransition(review.status, to);
@@ -102,12 +101,10 @@ class ReviewDecision {
     this.at = at;
   }
 
-  /** The review that is open; `null` when none is. */
   get open(): Review | null {
     return isOpen(this.state.review) ? this.state.review : null;
   }
 
-  /** The open review. Throws when none is. */
   get review(): Review {
     const { open } = this;
     if (open === null) throw new Error(`impossible: no review is open in ${this.state.channel}`);
@@ -126,7 +123,7 @@ class ReviewDecision {
     this.record({ type: 'reviewMoved', from, to, trigger });
   }
 
-  /** Asks for an agent's turn. `fault`: why the reviewer's turn before this one gave no verdict that counts. */
+  /** `fault`: why the reviewer's turn before this one gave no verdict that counts. */
   ask(agent: string, purpose: ReviewTurn['purpose'], fault?: string): void {
     this.record({ type: 'turnAsked', agent, purpose, retried: false, ...defined({ fault }) });
   }
@@ -170,7 +167,6 @@ function ifWaitingFor(
   return null;
 }
 
-/** Asks the primary agent for its first turn. A review of finished work asks the reviewer instead. */
 function begin(decision: ReviewDecision): void {
   const { work, reviewer } = decision.review;
   if (work === null) return beginIteration(decision);
@@ -180,7 +176,6 @@ function begin(decision: ReviewDecision): void {
   decision.ask(reviewer, 'review');
 }
 
-/** Counts the next iteration and asks the primary agent for its turn. At the limit the review fails instead. */
 function beginIteration(decision: ReviewDecision): void {
   if (decision.review.status !== 'working') decision.move('working');
   const { iteration, settings, primary } = decision.review;
@@ -197,10 +192,6 @@ function unable(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'UNABL
   return decision.end('failed', 'failed', `${agent}: ${why}`, null);
 }
 
-/**
- * Waits for an absent agent. A reviewer at its provider's limit is replaced by the fallback, if there is one. Otherwise
- * the turn that the provider refused is asked for again when the limit ends.
- */
 function lose(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'LOST'>): ReviewRefusal | null {
   const { waiting, settings, turn, reviewer } = decision.review;
   if (!isMember(decision.review, agent)) return 'UNCHANGED';
@@ -240,10 +231,6 @@ function granted(decision: ReviewDecision, { agent, epoch }: ReviewCommandOf<'GR
   return null;
 }
 
-/**
- * Ends the awaited turn. Asks once more for a turn that failed; a second failure fails the review. Refuses the end of
- * any other turn, also of the same turn under another epoch.
- */
 function ended(decision: ReviewDecision, command: ReviewCommandOf<'ENDED'>): ReviewRefusal | null {
   const { agent, epoch, completed } = command;
   const turn = awaited(decision, command);
@@ -257,7 +244,6 @@ function ended(decision: ReviewDecision, command: ReviewCommandOf<'ENDED'>): Rev
   return null;
 }
 
-/** The turn that the review waits for, if it has this agent and epoch and is not over; else `null`. */
 function awaited(
   { review: { turn } }: ReviewDecision,
   { agent, epoch }: { readonly agent: string; readonly epoch: number },
@@ -265,9 +251,6 @@ function awaited(
   return turn?.agent === agent && turn.epoch === epoch && turn.ended === undefined ? turn : null;
 }
 
-/**
- * Reads signals, findings and answers from a text. A signal does not count when the turn's text before had another one.
- */
 function said(decision: ReviewDecision, command: ReviewCommandOf<'SAID'>): ReviewRefusal | null {
   const turn = awaited(decision, command);
   const { agent, epoch, text } = command;
@@ -296,7 +279,7 @@ function said(decision: ReviewDecision, command: ReviewCommandOf<'SAID'>): Revie
 /** The longest reason that is kept of a text, in UTF-16 units. */
 const LONGEST_REASON = 2_000;
 
-/** Returns the text before its last line, which is the signal. Cuts it after `LONGEST_REASON`. */
+/** Returns the text before its last line, which is the signal. */
 function reasonIn(text: string): string {
   const before = text.trimEnd().split('\n').slice(0, -1).join('\n').trim();
   return before.length <= LONGEST_REASON ? before : `${before.slice(0, LONGEST_REASON).toWellFormed()}…`;
@@ -384,12 +367,10 @@ function keepFindings(decision: ReviewDecision, findings: readonly Finding[]): v
 const MOST_REPEATED = 2;
 const VOIDED_AGAIN = 'the work changed during each of 3 reviews. Something besides the agents may be changing files';
 
-/** Whether the reviewer has given a verdict on this tree, in the iteration before or an earlier one. */
 function wasReviewed({ reviewed, iterations }: Review, tree: string): boolean {
   return reviewed?.tree === tree || iterations.some((each) => each.verdict !== null && each.tree === tree);
 }
 
-/** Why a review has no usable verdict; `null` when it has one. A pass beside a blocker or major finding is unusable. */
 function faultOf({ signal, broken, findings }: Heard, { settings }: Review): string | null {
   if (broken !== undefined) return broken;
   if (signal === null || signal === 'done') return 'no verdict: you wrote nothing';
@@ -436,7 +417,6 @@ function uphold(decision: ReviewDecision, { by }: ReviewCommandOf<'UPHOLD'>): Re
   return asksPeople(decision.review.waiting) ? goOnFor(decision, by) : 'NOT_WAITING';
 }
 
-/** Goes on after a person's decision: repeated disputes and unchanged iterations count from 0 again. */
 function goOnFor(decision: ReviewDecision, by: string): null {
   const { findings, unchanged } = decision.review;
   decision.record({ type: 'waitOver', by });

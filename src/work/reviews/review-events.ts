@@ -26,7 +26,6 @@ const agent = z.string();
 const epoch = z.number();
 const by = text;
 
-/** What an agent signals in one text. */
 const signalled = {
   signal: z.enum(['done', ...REVIEW_VERDICTS]).nullable(),
   broken: text.exactOptional(),
@@ -60,7 +59,7 @@ const COMMANDS = {
   BACK: {},
   /** The floor granted the turn that the review asked for, or goes on with it under a new epoch. */
   GRANTED: { agent, epoch },
-  /** The agent said a text in the turn with this epoch. A signal stands alone on the last line of its last text. */
+  /** The agent said a text in the turn with this epoch. */
   SAID: { agent, epoch, text },
   /**
    * The turn with this epoch has ended. `completed`: false when the agent failed, the turn timed out, or people ended
@@ -105,10 +104,7 @@ export const REVIEW_FACTS = {
   signalIgnored: { agent, epoch, signal: text },
   turnOver: { agent, epoch },
   workMeasured: { work: workSchema },
-  /**
-   * The work changed while it was reviewed, so the verdict counts for nothing. `last`: the review is not repeated.
-   * Otherwise the verdict is counted as void when the review is asked for again.
-   */
+  /** The work changed while it was reviewed, so the verdict counts for nothing. `last`: the review is not repeated. */
   verdictVoided: { tree: text, last: z.literal(true).exactOptional() },
   /** `reason`: absent when it is the reason in the reviewer's turn. */
   verdictGiven: { verdict: z.enum(REVIEW_VERDICTS), tree: text, reason: text.exactOptional() },

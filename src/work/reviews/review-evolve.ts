@@ -88,7 +88,7 @@ function moved(review: Review, { from, to }: ReviewFactOf<'reviewMoved'>, at: In
   return { ...review, status: to, iterations: isLeft ? closed(review, at) : review.iterations };
 }
 
-/** Requests a turn. A review requested with a fault after a finished turn counts that turn's verdict as void. */
+/** A review requested with a fault after a finished turn counts that turn's verdict as void. */
 function asked(review: Review, { agent, purpose, retried, fault }: ReviewFactOf<'turnAsked'>): Review {
   const isVoided = purpose === 'review' && fault !== undefined && review.turn?.ended === true;
   const turn = { agent, purpose, retried, epoch: null };
@@ -141,7 +141,7 @@ function granted(review: Review, { agent, epoch }: ReviewFactOf<'turnGranted'>):
   return { ...review, turn: { ...turn, epoch } };
 }
 
-/** Each text adds its findings and answers; the newest 50 of each are kept. Only the signal of the last text counts. */
+/** Only the signal of the last text counts. */
 function heard(review: Review, fact: ReviewFactOf<'turnHeard'>): Review {
   const { agent, epoch, signal, digest, broken, reason, findings = [], answers = [] } = fact;
   const turn = turnOf(review, agent, epoch);
@@ -164,7 +164,6 @@ function over(review: Review, { agent, epoch }: ReviewFactOf<'turnOver'>): Revie
   return { ...review, turn: { ...turn, ended: true }, usage, iterations };
 }
 
-/** Returns the turn that the review waits for. Throws when no turn of this agent and epoch is awaited. */
 function turnOf({ id, turn }: Review, agent: string, epoch: number): ReviewTurn {
   if (turn?.agent !== agent || turn.epoch !== epoch)
     throw new Error(`impossible: review ${id} does not wait for turn ${epoch} of ${agent}`);

@@ -46,7 +46,7 @@ export function isInvalidTransition(refusal: string): refusal is InvalidTransiti
   return refusal.startsWith('InvalidTransition: ');
 }
 
-/** The specification's run state for each state of a review, as `/review status --json` shows it. */
+/** The specification's run state for each state of a review. */
 export const RUN_STATES: Readonly<Record<ReviewStatus, string>> = {
   init: 'submitted',
   working: 'working',
@@ -85,7 +85,10 @@ export const findingSchema = z.strictObject({
   blocks: z.boolean(),
   /** The iteration in which the finding was first reported. */
   opened: count,
-  /** Disputes by the primary agent since a person last decided about them, and the agent's last reason. */
+  /**
+   * Disputes by the primary agent, and its last reason. A person's decision about repeated disputes sets `disputes` to
+   * 0.
+   */
   disputes: count,
   reason: text.exactOptional(),
 });
@@ -97,11 +100,11 @@ export const findingSchema = z.strictObject({
 export const workSchema = z.strictObject({
   tree: text,
   commit: text.nullable(),
-  /** Files, with lines, that differ from the work that the reviewer saw last; absent when that is not known. */
+  /** Files, with lines, that differ from the work of the newest verdict; absent when they are not known. */
   changed: z.array(z.strictObject({ file: text, lines: z.array(z.int()).exactOptional() })).exactOptional(),
   /** A folder with the files of the commit, for the reviewer to read. */
   folder: text.exactOptional(),
-  /** The changes since the work that the reviewer saw last, as git shows them; cut when they are long. */
+  /** The changes since the work of the newest verdict, as git shows them; cut when they are long. */
   diff: text.exactOptional(),
 });
 
@@ -176,7 +179,7 @@ const waitingSchema = z.strictObject({
   why: text,
   /** The deadline of the wait; `null` for none. */
   until: instant.nullable(),
-  /** The agent that is absent or at its limit, in a wait for both agents or for a provider. Absent: it is not known. */
+  /** The agent that is absent or at its limit, in a wait for both agents or for a provider. */
   away: agent.exactOptional(),
 });
 
@@ -196,7 +199,7 @@ const reviewSchema = z.strictObject({
   settings: settingsSchema,
   status: z.enum(REVIEW_STATUSES),
   startedAt: instant,
-  /** The number of the iteration under way; 0 before the first. The number never falls. */
+  /** The number of the iteration under way; 0 before the first. */
   iteration: count,
   iterations: z.array(iterationSchema),
   turn: turnSchema.nullable(),
@@ -223,7 +226,6 @@ export const reviewStateSchema = z.strictObject({ channel: text, count, review: 
 
 export type Review = Frozen<z.infer<typeof reviewSchema>>;
 export type ReviewState = Frozen<z.infer<typeof reviewStateSchema>>;
-/** A review that is neither complete nor failed. */
 type RunningReview = Review & { readonly status: 'init' | 'working' | 'reviewing' };
 export type ReviewSettings = Review['settings'];
 export type ReviewTurn = NonNullable<Review['turn']>;

@@ -50,7 +50,6 @@ export class Reviews {
   readonly #alarm: Alarm;
   /** The measurement under way of each channel. Measurements of a channel come one after the other. */
   readonly #measuring = new Map<string, Promise<void>>();
-  /** Deletions under way of stored work and folders of reviews. */
   readonly #clearing = new Set<Promise<void>>();
   #isRunning = false;
 
@@ -143,10 +142,6 @@ export class Reviews {
     return seats.some(({ agent }) => agent === fallback) ? order : { ...order, settings };
   }
 
-  /**
-   * Returns the command that starts a review, after it stored the commit at which the work begins. Without a folder, the
-   * primary agent's texts are the work, and are measured in the transaction that ends its turn.
-   */
   async #startOf(id: string, order: ReviewOrder): Promise<ReviewCommand> {
     await this.#markStart(id, order.primary, 'HEAD');
     const isText = this.#ports.folderOf(order.primary) === null;
@@ -182,7 +177,6 @@ export class Reviews {
     return await changesShown(this.#ports.env, folder, reviewed?.commit ?? (await start), work.commit);
   }
 
-  /** Stores the commit before the work of a review. Does nothing outside a repository and before its first commit. */
   async #markStart(id: string, agent: string, commit: string): Promise<void> {
     const folder = this.#ports.folderOf(agent);
     if (folder !== null)
@@ -210,7 +204,6 @@ export class Reviews {
     this.#measuring.set(channel, measured);
   }
 
-  /** Measures the work of the turn that has ended. The review fails when git fails, or no longer finds the repository. */
   async #measured(channel: string): Promise<void> {
     const review = this.state(channel)?.review ?? null;
     if (!isOpen(review) || review.turn?.ended !== true || review.turn.epoch === null) return;
@@ -250,10 +243,7 @@ export class Reviews {
     return { ...work, folder: place };
   }
 
-  /**
-   * Deletes the stored work of a review. Called for the earlier review when a command or a message has started the next
-   * one, and for the review of a ticket when that review has ended.
-   */
+  /** Deletes the stored work of a review. */
   #forget({ id, primary }: Review): void {
     const folder = this.#ports.folderOf(primary);
     if (folder !== null) this.#clearWith(dropWork(this.#ports.env, folder, `${refsOf(this.#ports, id)}/*`));

@@ -14,7 +14,10 @@ const MOST_LINES = 20_000;
 /** Options of a diff that runs no program of the repository. */
 const PLAIN = ['--no-ext-diff', '--no-textconv', '--no-color'];
 
-/** The author of the commits that hold work under review. Fixed, so that equal work gives equal commits. */
+/**
+ * The author of the commits that hold work under review. Fixed, so that equal files on the same HEAD give the same
+ * commit.
+ */
 const AUTHOR = {
   GIT_AUTHOR_NAME: 'Conch',
   GIT_AUTHOR_EMAIL: 'conch@localhost',
@@ -111,10 +114,6 @@ async function rootOf(environment: GitEnvironment, folder: string): Promise<stri
 
 const NO_REPOSITORY = /not a git repository|cannot change to|must be run in a work tree/;
 
-/**
- * Returns the files that differ between two commits, with the numbers of their new lines. Without the numbers above
- * `MOST_LINES`; `undefined` above `MOST_FILES`.
- */
 async function changesOf(git: Git, before: string, after: string): Promise<ReviewedWork['changed']> {
   const diff = await git(['diff', ...PLAIN, '--no-renames', '--unified=0', before, after]);
   const changed: { file: string; lines: number[] }[] = [];
@@ -154,7 +153,7 @@ export async function showWork(
   await git(['worktree', 'add', '--quiet', '--force', '--detach', place, commit]);
 }
 
-/** Removes the folder that `showWork` made, and its registration. Other worktrees of the user stay. */
+/** Removes the folder that `showWork` made, and its registration. */
 export async function hideWork(environment: GitEnvironment, folder: string, place: string): Promise<void> {
   await rm(place, { recursive: true, force: true });
   const root = await rootOf(environment, folder);
