@@ -25,7 +25,7 @@ if (isTooOld(found)) {
   Promise.all([import('module'), import('url'), import('fs'), import('path'), import('v8')])
     .then(function (loaded) {
       // With hundreds of channels, V8 would allocate floors among long-lived objects, where it seldom collects garbage.
-      // Replaced floors would stay in memory, and collecting would take three times as long.
+      // Replaced floors would stay in memory.
       loaded[4].setFlagsFromString('--no-allocation-site-pretenuring');
       var packages = loaded[1].fileURLToPath(new URL(isPackage ? '../..' : '../node_modules', import.meta.url));
       // The cache is run as code. It is in this installation, because other users can write to the temporary folder.

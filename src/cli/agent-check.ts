@@ -19,7 +19,6 @@ import { oneLine } from '../lib/visible.ts';
 
 type AcpConfig = Extract<BackendConfig, { kind: 'acp' }>;
 
-/** A coding agent on this machine. */
 type CheckedAgent = AgentConfig & { readonly backend: AcpConfig };
 
 /** `signal` ends the check early. `limitMs`: the timeout of each prompt, 2 minutes by default. */
@@ -83,7 +82,6 @@ const SIGNS: Readonly<Record<CheckVerdict, string>> = { asks: 'âœ“', unasked: 'â
 
 type Attempt = AgentCheck['attempts'][number];
 type Way = { readonly name: string; readonly text: (file: string) => string };
-/** The result of one prompt: requests, the failure, and new files in the folder. */
 type Seen = { readonly asked: readonly string[]; readonly failure: unknown; readonly made: readonly string[] };
 
 const WAYS: readonly Way[] = [

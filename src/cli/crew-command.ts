@@ -4,20 +4,16 @@ import type { ExitCode } from '../runtime/exit-codes.ts';
 import { askBot, failed, harmless, notRunning, runCtl } from './ctl.ts';
 import type { CtlWorld } from './ctl.ts';
 
-/** A command to a crew of the running Conch. */
 type CrewCall = {
-  /** The words after "conch crew". */
   readonly words: readonly string[];
   /** The id of the crew; `null` for the only one. */
   readonly crew: string | null;
   readonly json: boolean;
 };
 
-/** What `conch crew` uses besides its arguments: the running Conch, the terminal, a signal to end, a timer. */
 type CrewWorld = CtlWorld & {
   readonly signal: AbortSignal;
   sleep(ms: number): Promise<void>;
-  /** Whether the output is a terminal, so that a dashboard can be drawn anew. */
   readonly isTerminal: boolean;
 };
 

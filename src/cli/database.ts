@@ -124,7 +124,7 @@ const COLUMNS = {
 
 type CostSum = Readonly<Record<keyof typeof COLUMNS, number>>;
 
-/** The sums of all calls, and of each group; `name`: `null` when it is not known. */
+/** `name`: `null` when it is not known. */
 type Costs = {
   readonly by: CostGroup;
   readonly groups: readonly (CostSum & { readonly name: string | null })[];

@@ -41,9 +41,9 @@ type ExaminationParts = Omit<BackendsParts, 'config'>;
 type Examination = { readonly findings: readonly CheckResult[]; readonly code: ExitCode };
 
 /**
- * Checks what a start of the bot needs, without starting the bot. Opens and closes sessions of programs that have a
- * seat, and sends models with a seat a short prompt. While packages are missing, checks only the configuration and the
- * database. `load` reads the configuration.
+ * Checks what a start of the bot needs, without starting the bot. Opens and closes sessions of seated programs, and
+ * sends seated models a short prompt. While packages are missing, checks only the configuration and the database.
+ * `load` reads the configuration.
  */
 export async function examine(load: () => Config, parts: ExaminationParts): Promise<Examination> {
   const found = readConfig(load);
@@ -116,7 +116,6 @@ function missingParts(config: Config): readonly CheckResult[] {
   });
 }
 
-/** Starts a sandbox to see whether it works here. */
 async function sandbox(config: Config): Promise<readonly CheckResult[]> {
   const agents = agentsAndCrews(config);
   const wanting = agents.filter(
@@ -306,8 +305,8 @@ function missing(name: string, page: string): CheckResult {
 
 /**
  * Checks that agents with a seat can start. Of agents with the same backend and the same decision about the folder,
- * only the first is tried; its finding counts for all. Not so for remote agents, and for agents whose folder has
- * untrusted files that take effect.
+ * only the first is tried; its finding counts for all. Remote agents, and agents whose folder has untrusted files that
+ * take effect, are each tried.
  */
 async function tryAgents(parts: BackendsParts): Promise<readonly CheckResult[]> {
   const { agents, channels } = parts.config;

@@ -20,13 +20,11 @@ export type LoginCall =
   | { readonly verb: 'mcp login' | 'mcp logout'; readonly server: string }
   | { readonly verb: 'mcp list'; readonly json: boolean };
 
-/** The terminal, the configuration and the stored logins. */
 type LoginCallPorts = LoginPorts & {
   readonly config: Pick<Config, 'mcp'>;
   readonly store: LoginStore;
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
-  /** Typed or pasted lines. */
   readonly lines: AsyncIterable<string>;
   /** When aborted, a login fails at once and stores nothing. */
   readonly signal: AbortSignal;
@@ -50,7 +48,7 @@ export async function runLoginCall(call: LoginCall, ports: LoginCallPorts): Prom
   }
 }
 
-/** Reads lines. Reading begins with the first request for a line and ends with the signal. */
+/** Reads lines. Reading begins with the first request for a line, and ends with the input or the signal. */
 export async function* typedLines(input: NodeJS.ReadableStream, signal: AbortSignal): AsyncGenerator<string> {
   yield* createInterface({ input, signal });
 }
@@ -139,7 +137,6 @@ function invitation({ id, url }: Place, { address, issuer }: SignIn): string {
   ].join('\n');
 }
 
-/** The query of the redirect, and how to answer the browser. */
 type Answer = { readonly answer: URLSearchParams; readonly tell: (text: string) => void };
 
 async function firstAnswer(signIn: SignIn, browser: Browser, ports: LoginCallPorts): Promise<Answer> {

@@ -4,7 +4,6 @@ import { factWords, list, WAITS_FOR } from '../turns/commands/fact-words.ts';
 import type { KeptSession, RecordedMove } from '../agents/session/session-journal.ts';
 import type { Replayed, ReplayStep } from '../engine/replay.ts';
 
-/** A machine whose journals can be replayed. */
 type Replayable<State, Fact> = {
   keys(): readonly string[];
   replay(key: string, onStep: (step: ReplayStep<State, Fact>) => void): Replayed;

@@ -31,7 +31,6 @@ export type ReviewCall = {
   readonly resume: string | null;
 };
 
-/** What `conch review` uses besides its arguments: the running Conch, the terminal, a signal to end, a timer. */
 type ReviewWorld = CtlWorld & {
   /** The configuration file; `null` for the demo. */
   readonly file: string | null;
@@ -51,7 +50,6 @@ const manifestSchema = z.looseObject({
 
 type Manifest = z.output<typeof manifestSchema>;
 
-/** The channel of a review in a private Conch. */
 const PRIVATE_CHANNEL = 'console:review';
 
 /**
@@ -208,10 +206,9 @@ function codeOf({ outcome, waiting }: Manifest): ExitCode | null {
 /** Kinds of waiting for a decision of people. */
 const PEOPLE: ReadonlySet<string> = new Set(['arbiter', 'fail', 'budget']);
 
-/** The file with the folder in which a private Conch began. Its agents work there after a resumption, too. */
+/** The file with the folder in which a private Conch began. A resumed private Conch starts there, too. */
 const STARTED_IN = 'started-in';
 
-/** Runs a private Conch for one review: the agents of the configuration in one channel, without chat platforms. */
 async function inPrivate(call: ReviewCall, world: ReviewWorld): Promise<ExitCode> {
   const dataDir = absolute(call.resume ?? mkdtempSync(join(tmpdir(), 'conch-review-')));
   const config = join(dataDir, 'review.json');

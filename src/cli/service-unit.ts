@@ -4,7 +4,6 @@ import { RESTART_CANNOT_HELP } from '../runtime/exit-codes.ts';
 export type UnitPlan = {
   /** The unit belongs to the machine, or to one user. */
   readonly scope: 'system' | 'user';
-  /** The program that runs, with its arguments. */
   readonly command: readonly string[];
   /** The folder with `turnConfig.json`. */
   readonly folder: string;

@@ -21,7 +21,6 @@ export type ToolTest = {
   readonly channel: string | null;
 };
 
-/** The verdict, or a message about a wrong argument. */
 type ToolTestResult =
   | { readonly ok: true; readonly verdict: ToolVerdict; readonly text: string }
   | { readonly ok: false; readonly message: string };

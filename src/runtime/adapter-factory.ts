@@ -14,7 +14,6 @@ import type { FloorStore } from '../turns/floor-store.ts';
 import type { ServiceManager } from '../lib/service-manager.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 
-/** What the chat platforms share. */
 type PlatformsParts = {
   readonly config: Config;
   readonly clock: Clock;

@@ -45,7 +45,6 @@ export type AppParts = Pick<CommandContextPorts, 'waiting'> & {
   readonly timers: Timers;
   readonly log: Log;
   readonly adapters: readonly ChatAdapter[];
-  /** Makes the backend of a configured agent. */
   readonly backendFor: (agent: AgentConfig) => AgentBackend;
   /** Ids of operators without an entry in the configuration: the user of this machine's page. */
   readonly localOperators: readonly string[];

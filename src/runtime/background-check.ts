@@ -10,7 +10,6 @@ import type { Log } from './log.ts';
 export type CheckUnderWay = {
   /** The problems, one sentence each. Rejects when the check itself failed. */
   readonly found: Promise<readonly string[]>;
-  /** Stops the check at once. */
   readonly stop: () => void;
 };
 

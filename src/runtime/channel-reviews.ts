@@ -20,7 +20,6 @@ import type { Log } from './log.ts';
 import type { ReadModel } from './read-model.ts';
 import { workPlaceOf } from './runs/tool-judge.ts';
 
-/** Dependencies of the reviews of a program's channels. */
 type ChannelReviewsPorts = {
   readonly store: Pick<FloorStore, 'host' | 'id' | 'floors' | 'lastLines' | 'message'>;
   readonly floors: Pick<ReadModel, 'view' | 'speaker'>;
@@ -28,9 +27,7 @@ type ChannelReviewsPorts = {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Log;
-  /** Removes secrets from texts. */
   readonly clean: (text: string) => string;
-  /** Why an agent's session in a channel could not be opened; `null` when that is not known. */
   readonly lastCause: (channel: ChannelId, agent: AgentId) => string | null;
 };
 

@@ -8,7 +8,6 @@ import type { TurnManager } from '../turns/manager.ts';
 import type { FloorStore, KeptTexts } from '../turns/floor-store.ts';
 import type { Timer, Timers } from '../lib/time.ts';
 
-/** Dependencies of keeping channels in step with their platforms. */
 type ChannelSyncPorts = {
   readonly manager: Pick<TurnManager, 'amend' | 'heard' | 'lose'>;
   /** Takes in a missed message like a new message. */
@@ -215,7 +214,6 @@ export class ChannelSync {
   }
 }
 
-/** Dependencies of suspending channels. */
 type SuspensionsPorts = {
   readonly texts: Pick<KeptTexts, 'remember' | 'recall' | 'forget'>;
   readonly manager: Pick<TurnManager, 'apply'>;

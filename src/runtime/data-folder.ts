@@ -12,7 +12,6 @@ import type { SharedLog } from '../engine/shared/shared-log.ts';
 import type { Log } from './log.ts';
 import { MACHINES_BESIDE_FLOORS } from './machines.ts';
 
-/** Options for the store of a data folder. */
 type DataFolderOptions = Omit<FloorStoreOptions, 'path'> & {
   readonly dataDir: string;
   /** Called with a sentence that operators should read about the folder. */

@@ -23,7 +23,6 @@ import type { Log } from './log.ts';
 import { NAMES } from './runs/runs.ts';
 import { Threads } from './thread-registry.ts';
 
-/** What maintenance works on. */
 type MaintenanceParts = {
   readonly store: FloorStore;
   readonly config: () => Config;

@@ -42,7 +42,6 @@ const DRAIN_MS = 10_000;
  */
 const REPLACED_DRAIN_MS = 1_000;
 
-/** Called while the bot starts. */
 type Callbacks = {
   /** Gets the one-time link to the page. Default: prints it. */
   readonly greet?: (link: string, config: Config) => void;
@@ -212,7 +211,6 @@ type StoreParts = {
   readonly health: StoreHealth;
   /** Called when the database can no longer be used. */
   readonly lost: (error: unknown) => void;
-  /** Aborted when the program stops. */
   readonly stopping: AbortController;
   readonly service: Pick<ServiceManager, 'ready' | 'watch' | 'stop'>;
 };

@@ -50,7 +50,7 @@ export type ReadModel = FloorQueries & {
   readonly threadOf: (owed: Pick<OutboxRow, 'channel' | 'effect'>) => ChannelId | null;
 };
 
-/** What the floors are read from: the store. `floor`: the present state of a floor; `null` for none. */
+/** `floor`: the present state of a floor; `null` for none. */
 type Readers = {
   readonly store: Pick<FloorStore, 'id' | 'lines' | 'message' | 'thread'> & {
     readonly floors: Pick<FloorStore['floors'], 'awake' | 'journal'>;

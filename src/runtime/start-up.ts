@@ -8,7 +8,6 @@ import type { TurnManager } from '../turns/manager.ts';
 import type { ChannelSync } from './channel-sync.ts';
 import type { Threads } from './thread-registry.ts';
 
-/** Dependencies of a start. */
 type StartUpPorts = {
   readonly adapters: readonly ChatAdapter[];
   readonly config: () => Config;
@@ -23,7 +22,6 @@ type StartUpPorts = {
   readonly begin: (adapter: ChatAdapter) => Promise<void>;
   /** Called when threads were removed. */
   readonly forgotten: () => void;
-  /** Retries work while the disk is full or another process uses the database. Rejects with other errors. */
   readonly retrying: <Result>(work: () => Promise<Result>) => Promise<Result>;
   readonly onBroken: (error: unknown) => void;
 };
@@ -31,7 +29,6 @@ type StartUpPorts = {
 /** Starts the program over the floors of an earlier one. */
 export class StartUp {
   readonly #ports: StartUpPorts;
-  /** The floors to resume, and their plans. */
   #left: { readonly awake: readonly ChannelId[]; readonly plans: Plans } | null = null;
   #back: Promise<void> = Promise.resolve();
   #isStopping = false;

@@ -5,7 +5,6 @@ import type { ChannelId } from '../turns/floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
 import type { FloorStore, KeptTexts } from '../turns/floor-store.ts';
 
-/** Where threads are stored. */
 type ThreadsStore = Pick<FloorStore, 'lastSeen'> & {
   readonly floors: Pick<FloorStore['floors'], 'awake'>;
   readonly keyValues: Pick<KeptTexts, 'forget' | 'remember' | 'remembered'>;

@@ -36,7 +36,6 @@ import type { Obstacle } from '../../turns/floor/gate.ts';
 import type { Log } from '../log.ts';
 import type { ReadModel } from '../read-model.ts';
 
-/** Dependencies of the crews of a program. */
 type CrewHostPorts = {
   readonly store: Pick<FloorStore, 'host' | 'id' | 'keyValues' | 'lastLines' | 'message' | 'announcementAt'>;
   readonly floors: Pick<ReadModel, 'view' | 'speaker'>;
@@ -45,7 +44,6 @@ type CrewHostPorts = {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Log;
-  /** Removes secrets from a text of people and agents. */
   readonly clean: (text: string) => string;
   /** Shows people a channel anew, because its crew or ticket changed. */
   readonly show: (channel: string) => void;
@@ -131,7 +129,6 @@ export class CrewHost {
     return null;
   }
 
-  /** Whether an agent is a worker of a crew, also of one that is not open. */
   #isOfCrew(agent: string): boolean {
     return this.#ports.config().crews.some(({ id }) => {
       const crew = this.#crews.state(id);
@@ -431,7 +428,9 @@ export class CrewHost {
     return `${this.#ports.store.id}/${id}/`;
   }
 
-  /** Ends the processes that crews left running, also in an earlier program. Call it while no session is open. */
+  /**
+   * On Linux, ends the processes that crews left running, also in an earlier program. Call it while no session is open.
+   */
   async endProcesses(): Promise<void> {
     await endMarked((mark) => mark.startsWith(`${this.#ports.store.id}/`));
   }
@@ -455,7 +454,6 @@ export class CrewHost {
     return null;
   }
 
-  /** Applies the configuration with the present workers. Calls run one after the other. */
   #seat(): Promise<void> {
     const seated = this.#seating.then(() => this.#ports.reseat());
     this.#seating = seated.catch(() => undefined);
@@ -604,7 +602,6 @@ function sideOf(
 /** How long a worker waits for an answer of people. Nobody else needs the floor of its ticket, so it is a week. */
 const ANSWER_WITHIN_SECONDS = 604_800;
 
-/** Whether a worker's session is resumed, and the prefix of the marks of its crew's processes. */
 type WorkerPlace = { readonly resumes: boolean; readonly marks: string };
 
 function backendOf(

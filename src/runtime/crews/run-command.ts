@@ -11,8 +11,8 @@ const MOST_OUTPUT = 1_048_576;
 const GRACE_MS = 5_000;
 
 /**
- * Ends processes by their mark, also those outside their process group. Spares the sessions and commands that this
- * program has open, and their descendants in the same process group. A process whose parent has ended is no
+ * On Linux, ends processes by their mark, also those outside their process group. Spares the sessions and commands that
+ * this program has open, and their descendants in the same process group. A process whose parent has ended is no
  * descendant. `isMeant` returns true for the marks whose processes are ended.
  */
 export async function endMarked(isMeant: (mark: string) => boolean): Promise<void> {

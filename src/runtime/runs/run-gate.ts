@@ -21,7 +21,6 @@ import { callAsked, digestOf, recordedCall } from './tool-judge.ts';
 import type { CallJudgement } from './tool-judge.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** Dependencies of gates. */
 type RunGatePorts = {
   readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'onChange' | 'newest'>;
   readonly manager: Pick<TurnManager, 'apply'>;
@@ -29,11 +28,13 @@ type RunGatePorts = {
   readonly judge: (seat: RunSeat, call: GatedCall, remembered: RunState['remembered']) => CallJudgement;
   /** The first step limit of a run; `undefined`: the specification's default. */
   readonly maxTurns: (seat: RunSeat) => number | undefined;
-  /** Id of the person who caused the turn or run; `null` when an operator granted the turn, '' when nobody is known. */
+  /**
+   * Id of the person who caused the turn or run; `null` when an operator granted the turn without messages, '' when
+   * nobody is known.
+   */
   readonly requestedBy: (seat: RunSeat) => string | null;
   /** Text of the messages that the turn was given; `null` for none. */
   readonly prompt: (seat: RunSeat) => string | null;
-  /** Redacts secrets in a text. */
   readonly clean: (text: string) => string;
   readonly failed: (error: unknown) => void;
   /** True while the program ends. Requests then stay open. */
@@ -79,7 +80,7 @@ class RunGate implements ToolGate {
   /** Calls that may run: the agent's id of each, with its id in the run. */
   readonly #open = new Map<string, string>();
   #calls = 0;
-  /** Ids of the calls that this generation requested. */
+  /** Ids of the calls that this generation requested or continued. */
   readonly #asked = new Set<string>();
   /** The text of the model's last answer. */
   #said = '';

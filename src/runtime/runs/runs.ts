@@ -40,7 +40,6 @@ import { createRunGates } from './run-gate.ts';
 import { judgeCall, reachesServer, readToolList } from './tool-judge.ts';
 import type { CallCircumstances } from './tool-judge.ts';
 
-/** The parts of the program that runs need. */
 type RunsPorts = {
   readonly store: Pick<FloorStore, 'host' | 'floors' | 'message' | 'lines' | 'keyValues' | 'onErased'>;
   readonly floors: Pick<RunCommandPorts['floors'], 'view' | 'turns'> & Pick<ReadModel, 'seatsOf'>;
@@ -55,7 +54,6 @@ type RunsPorts = {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Log;
-  /** Redacts secrets in a text. */
   readonly clean: (text: string) => string;
 };
 
@@ -66,7 +64,6 @@ type Sink = Parameters<EventSource>[1];
 export class Runs {
   readonly store: RunStore;
   readonly people: KnownPeople;
-  /** The commands of the group "run". */
   readonly commands: RunCommands;
   /** Makes the gate between an agent and its tools. */
   readonly gateFor: (seat: RunSeat, epoch: number) => ToolGate;

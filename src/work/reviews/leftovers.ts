@@ -8,7 +8,6 @@ import { dropWork, hideWork, storedWork } from './work-tree.ts';
 
 /** Where reviews store work, and which reviews there were. */
 export type StoredReviews = {
-  /** The environment variables of git. */
   readonly env: GitEnvironment;
   /** The id of the database, a part of every ref: it keeps apart the work of two programs in one repository. */
   readonly owner: string;
@@ -78,7 +77,7 @@ export async function sweepReviews(
   return expired.size;
 }
 
-/** The function returns false for a review that it cannot find, such as an earlier review of a ticket. */
+/** The returned function answers false for a review that it cannot find, such as an earlier review of a ticket. */
 function leftBehind(
   { states }: Pick<StoredReviews, 'states'>,
   keptSince: (channel: string) => Instant | null,

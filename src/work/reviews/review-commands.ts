@@ -11,7 +11,6 @@ import type { ReviewOrder, Reviews } from './reviews.ts';
 import { MOST_ITERATIONS, RUN_STATES, asksPeople, isInvalidTransition, openFindings } from './review.ts';
 import type { InvalidTransition, Review, ReviewSettings } from './review.ts';
 
-/** Dependencies of commands about reviews. */
 type ReviewCommandsPorts = {
   readonly reviews: Pick<Reviews, 'start' | 'give' | 'state' | 'diff'>;
   /** Redacts secrets in texts. The work may contain a secret that no agent has said. */

@@ -90,7 +90,6 @@ function refusedAtRest(type: ReviewCommand['type'], { state: { review } }: Revie
   return review === null || to === undefined ? 'NO_REVIEW' : invalidTransition(review.status, to);
 }
 
-/** The facts of one command, and the state that they lead to. */
 class ReviewDecision {
   readonly facts: ReviewFact[] = [];
   readonly at: Instant;

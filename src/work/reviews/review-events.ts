@@ -68,7 +68,9 @@ const COMMANDS = {
   ENDED: { agent, epoch, completed: z.boolean() },
   /** The work after the turn with this epoch; `null` when the primary agent works in no repository. */
   MEASURED: { epoch, work: workSchema.nullable() },
-  /** The tokens and the cost that a turn of the review used. `unpriced`: the price is unknown, so `costMicros` is 0. */
+  /**
+   * The tokens and the cost that an agent of the review used. `unpriced`: the price is unknown, so `costMicros` is 0.
+   */
   SPENT: spent,
   /** A budget of the channel is used up. */
   BUDGET: { why: text },

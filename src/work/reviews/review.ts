@@ -144,7 +144,6 @@ const iterationSchema = z.strictObject({
   voided: count.exactOptional(),
 });
 
-/** The turn that the review waits for. */
 const turnSchema = z.strictObject({
   agent,
   /** What the turn is for. `repair`: the agent gave no usable verdict. `answers`: it left findings unanswered. */
@@ -194,7 +193,6 @@ const reviewSchema = z.strictObject({
   textOnly: z.literal(true).exactOptional(),
   /** The model that both agents used at the start. Absent: they used two, or a model is not known. */
   sameModel: text.exactOptional(),
-  /** The crew and the task of the floor that the review is a part of. */
   ticket: ticketSchema.exactOptional(),
   settings: settingsSchema,
   status: z.enum(REVIEW_STATUSES),

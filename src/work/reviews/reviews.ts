@@ -12,7 +12,6 @@ import { folderForReviewer, refsOf, sweepReviews } from './leftovers.ts';
 import type { StoredReviews } from './leftovers.ts';
 import { changesShown, dropWork, hideWork, measureWork, showWork } from './work-tree.ts';
 
-/** Dependencies of the reviews of a program. */
 type ReviewsPorts = Omit<StoredReviews, 'states'> & {
   readonly reviews: ReviewStore;
   readonly clock: Clock;
@@ -135,7 +134,6 @@ export class Reviews {
     if (review !== null && this.state(channel)?.review?.id === id) this.#forget(review);
   }
 
-  /** The order without a fallback that has no seat in the channel. */
   #seatedOrder(channel: string, order: ReviewOrder): ReviewOrder {
     const { fallback, ...settings } = order.settings;
     const seats = this.#ports.view(channel)?.seats ?? [];
