@@ -74,7 +74,6 @@ export class ChangeLog {
     this.#log = log;
   }
 
-  /** `channel`: the channel's name, without its adapter. */
   add({ facts, at }: Change, channel: string): void {
     for (const fact of facts) {
       const isArrival = fact.type === 'seatMoved' && ARRIVALS.has(fact.trigger);
@@ -96,10 +95,7 @@ export class ChangeLog {
 
 const ARRIVALS: ReadonlySet<Trigger> = new Set(['AGENT_STARTED', 'ASSIGNED']);
 
-/**
- * The line of a transition, in the specification's log format. `at`: its instant. `channel`: the channel's name,
- * without its adapter.
- */
+/** The line of a transition, in the specification's log format. `at`: its instant. `channel`: the channel's name. */
 export function transitionLine(fact: Extract<Fact, { readonly type: 'seatMoved' }>, at: Instant, channel: string) {
   const { agent, from, to, trigger, cause } = fact;
   return {
