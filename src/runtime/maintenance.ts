@@ -250,7 +250,10 @@ function saidIn(fact: Fact | RunFact): readonly (string | null)[] {
   }
 }
 
-/** The instant since which a channel's messages are kept; `null`: all. A known thread has its channel's retention. */
+/**
+ * The instant since which a channel's messages are kept; `null`: all. A thread of `Threads` has its channel's
+ * retention.
+ */
 function keptSince({ store, config, clock }: MaintenanceParts): (channel: ChannelId) => Instant | null {
   const now = clock.now();
   const threads = new Threads(store);

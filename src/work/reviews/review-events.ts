@@ -62,8 +62,8 @@ const COMMANDS = {
   /** The agent said a text in the turn with this epoch. */
   SAID: { agent, epoch, text },
   /**
-   * The turn with this epoch has ended. `completed`: false when the agent failed, the turn timed out, or people ended
-   * it.
+   * The turn with this epoch has ended. `completed`: false when, for example, the agent failed, the turn timed out, or
+   * a person skipped it.
    */
   ENDED: { agent, epoch, completed: z.boolean() },
   /** The work after the turn with this epoch; `null` when the primary agent works in no repository. */
