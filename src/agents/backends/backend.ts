@@ -7,26 +7,21 @@ import type { Line } from '../../turns/view.ts';
 import { retry } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
 
-/**
- * The content of one prompt. ACP agents and text commands get `text`. LLM backends send `system` and `parts`. JSON
- * commands get every field except `parts` and `longest`.
- */
+/** The content of one prompt. */
 export type TurnPrompt = {
   readonly channel: ChannelId;
   readonly epoch: number;
   /**
-   * Why the agent is prompted. `grant`: a new turn. `resume`: the same turn after a wait, an interrupt or a restart.
-   * `again`: the same turn, for messages that could not be injected or had no room in the last prompt.
+   * Why the agent is prompted. `grant`: a new turn, or a background run. `resume`: the same turn after a wait, an
+   * interrupt or a restart. `again`: the same turn, for messages that could not be injected or had no room in the last
+   * prompt.
    */
   readonly reason: 'grant' | 'resume' | 'again';
-  /**
-   * The lines of the conversation that the session lacks, oldest first. A session without memory also gets earlier
-   * lines.
-   */
+  /** The lines of the conversation that the session lacks, oldest first. */
   readonly lines: readonly Line[];
   /**
-   * The messages of people that this prompt must answer. `lines` may lack some of these messages, such as the order of
-   * a background run.
+   * The messages that this prompt must answer. `lines` may lack some of these messages, such as the order of a
+   * background run.
    */
   readonly messages: readonly Line[];
   /** The ids from `messages` that an earlier prompt of this turn held and no generation answered. */
@@ -51,10 +46,7 @@ export type TurnPrompt = {
     /** Set for the `primary` or `reviewer` of a task that is a ticket of a crew. */
     readonly isTicket?: true;
   };
-  /**
-   * The system prompt: who the agent is, the rules, and the roster. Unchanged between prompts until one of these
-   * changes.
-   */
+  /** The system prompt: who the agent is, the rules, and the roster. */
   readonly system: string;
   /**
    * The prompt without `system`, in the order of the conversation, with the instructions last. `own: true`: messages of
@@ -64,13 +56,13 @@ export type TurnPrompt = {
   /** Maximum length of a whole request in characters, including the session's history. */
   readonly longest: number;
   /**
-   * The whole prompt as one text with speakers' names. The oldest lines that need no answer are cut to keep a request
-   * within `longest`. Leaves `system` out when the session keeps history and its last prompt had this `system`.
+   * The whole prompt as one text. Leaves `system` out when the session keeps history and its last prompt had this
+   * `system`.
    */
   readonly text: string;
 };
 
-/** Usage of one model call, or usage that an agent reports for a generation. */
+/** Usage of one model call or of one generation. */
 export type Usage = {
   readonly tokens: number;
   /** Cost in millionths of a dollar. 0 when `use.source` is `unpriced`. */
@@ -80,25 +72,23 @@ export type Usage = {
 
 /** Callbacks through which a session reports its work on one prompt. */
 export type Report = {
-  /** Reports a chunk of generated text. */
   text(chunk: string): void;
   /** Ends the current message: later text is a new message. During an approval later text stays in the same message. */
   flush(): void;
   /**
-   * Reports how many silent operations (tool calls, permission requests) are open now. A report of the agent extends
-   * the turn. `host`: Conch reports an operation of Conch, which extends the turn only when `open` changes. `limitMs`:
-   * the turn times out when the operation takes longer.
+   * Reports how many silent operations (tool calls, permission requests) are open now. The report is a sign of work.
+   * `host`: an operation of Conch, a sign of work only when `open` changes. `limitMs`: the turn times out when the
+   * operation takes longer.
    */
   work(open: number, by?: 'host', limitMs?: number): void;
-  /** Decides about the agent's tool calls and records them. */
   readonly gate: ToolGate;
   usage(usage: Usage): void;
   now(): Instant;
   /** Proposes a ticket to the agent's crew. Resolves with the answer in words, also when the agent is in no crew. */
   propose?(ticket: ProposedTicket): Promise<string>;
   /**
-   * Returns in milliseconds how long the turn lasts without another sign of work. `Infinity`: no deadline. 0 or less:
-   * the turn is over or times out now.
+   * Returns in milliseconds how long the turn lasts without another sign of work. For a background run: its timeout.
+   * `Infinity`: no deadline. 0 or less: the turn is over or times out now.
    */
   leftMs(): number;
 };
@@ -120,8 +110,8 @@ export type SeatContext = {
   /** The model for this session. Default: the backend's model. */
   readonly model?: string;
   /**
-   * Returns whether the rules and the limits of a background run can allow the tool. `tool` `null` asks for any tool of
-   * the server. Absent: all tools can be allowed.
+   * Returns whether the rules, and in a background run its limits, can allow the tool. `tool` `null` asks for any tool
+   * of the server. Absent: all tools can be allowed.
    */
   readonly reaches?: (server: string, tool: string | null) => boolean;
   /** Tells people that a server's tools are unavailable and why. `null`: the tools are available again. */
@@ -129,14 +119,14 @@ export type SeatContext = {
 };
 
 /**
- * The result of injecting a message into a running turn. `next-prompt`: the generation did not get the message.
+ * The result of injecting a message into a running turn. `next-prompt`: the generation did not confirm the message.
  * `refused`: the message is not stored any more.
  */
 export type InjectOutcome = 'injected' | 'next-prompt' | 'refused';
 
 /** A conversation with one agent at one floor. At most one prompt runs at a time. */
 export type AgentSession = {
-  /** Resolves when the generation ends. Rejects with a `BackendError` when the session failed. */
+  /** Resolves when the generation ends. Rejects when the session failed or must end. */
   prompt(turn: TurnPrompt, report: Report): Promise<Ending>;
   /** Injects a message into the running generation. `observed`: the message is not addressed to the agent. */
   inject(message: Line, observed: boolean): Promise<InjectOutcome>;
@@ -151,8 +141,8 @@ export type AgentSession = {
     report: Pick<Report, 'usage' | 'now'>,
   ): Promise<AgentId | null>;
   /**
-   * Liveness check. Resolves when the agent answers, or when its backend has nothing to check. Each heartbeat while the
-   * promise is pending counts as missed. Rejects when the session is lost.
+   * Liveness check. Resolves when the agent answers, or when its backend has nothing to check. Rejects when the session
+   * is lost or must end.
    */
   ping(): Promise<void>;
   close(): Promise<void>;
@@ -183,38 +173,33 @@ export type AgentBackend = {
   readonly kind: string;
   /** True when the model must print a signal at the end of its turn, because the backend has no other way to end it. */
   readonly needsSignal: boolean;
-  /**
-   * True when its agents ask Conch before they change anything on the machine. The session of an ACP agent ends when
-   * the agent breaks this promise.
-   */
+  /** True when its agents ask Conch before they change anything on the machine. */
   readonly promisesToAsk: boolean;
   /**
-   * What its agents do without asking, although Conch sets every option that makes them ask. Words that follow the
-   * agent's name. Absent or `null`: no such act is known.
+   * What its agents do without asking in any mode. Words that follow the agent's name. Absent or `null`: no such act is
+   * known.
    */
   readonly actsUnasked?: string | null;
   /** What a background run can set: the model, a limit of steps, the tools that it may use. Absent: nothing. */
   readonly settable?: readonly ('model' | 'steps' | 'tools')[];
-  /** True when its agents connect to Conch. Idle sessions of such agents are not closed. */
+  /** True when its agents connect to Conch. */
   readonly connectsItself?: boolean;
   open(seat: SeatContext): Promise<AgentSession>;
-  /** Makes the next session of this seat start without memory. Absent: the backend cannot drop memory. */
+  /** Makes the next session of this seat start without memory. */
   forget?(seat: Pick<SeatContext, 'channel' | 'agent' | 'model'>): void;
 };
 
-/** Details of a failure besides its message. */
 type FailureParts = {
   readonly terminal?: boolean;
   readonly retryAfterMs?: number | null;
   readonly cause?: unknown;
-  /** The code of the `BackendError`. Default: the first code in `cause` and its causes, else `EXECUTION_ERROR`. */
   readonly code?: string;
 };
 
 /** Why a session was lost, in one line. `final`: no session is reopened automatically. */
 export type SessionFailure = {
   readonly message: string;
-  /** A status such as "HTTP_401", a system error such as "ENOENT", else "AGENT_EXECUTION_ERROR". */
+  /** A code such as "HTTP_401" or "ENOENT". Default: "AGENT_EXECUTION_ERROR". */
   readonly code: string;
   readonly final: boolean;
 };
@@ -241,12 +226,11 @@ export class BackendError extends Error {
   }
 }
 
-/** Returns the code of a failure, for programs that read Conch's output. Default: `EXECUTION_ERROR`. */
+/** Returns the code of a failure, for programs that read Conch's output. */
 export function codeOf(error: unknown): string {
   return error instanceof BackendError ? error.code : codeIn(error);
 }
 
-/** Returns the first code in an error and its causes, up to five errors deep. Default: `EXECUTION_ERROR`. */
 function codeIn(error: unknown): string {
   let inner = error;
   for (let depth = 0; depth < DEEPEST && typeof inner === 'object' && inner !== null; depth += 1) {
@@ -286,11 +270,9 @@ export class AbsentError extends BackendError {
  */
 export class UntrustedError extends AbsentError {}
 
-/** Dependencies of `retryWithinTurn`. */
 type RetryPorts = {
   readonly report: Pick<Report, 'leftMs'>;
   readonly timers: Timers;
-  /** Aborted when somebody stops the generation. */
   readonly signal: AbortSignal;
   readonly failureOf: (error: unknown) => BackendError;
   /** Called after each failure that is retried, before the wait. */

@@ -44,10 +44,7 @@ export const REMEDIES: Readonly<Record<CheckVerdict, string | null>> = {
     'Make sure that the agent’s program starts, is signed in, and has a model that uses tools. Then check again.',
 };
 
-/**
- * Returns the recorded checks of a data folder, oldest first. Returns `[]` when the file cannot be read or parsed: a
- * new check is quick.
- */
+/** Returns the recorded checks of a data folder, oldest first. Returns `[]` when the file cannot be read or parsed. */
 export function readChecks(dataDir: string): readonly AgentCheck[] {
   try {
     return z.array(agentCheck).parse(JSON.parse(readFileSync(join(dataDir, FILE), 'utf8')));

@@ -7,7 +7,6 @@ import type { BridgeRelay } from './bridge-relay.ts';
 import { REPLACED, HEARTBEAT_HEADER, REVOKED } from '../backends/remote/remote-host.ts';
 import { messageIn } from '../backends/acp/acp-stream.ts';
 
-/** Dependencies of one connection. */
 type ConnectionParts = {
   readonly url: string;
   readonly token: string;
@@ -17,7 +16,10 @@ type ConnectionParts = {
   readonly say: (line: string) => void;
 };
 
-/** How a connection ended. `connected`: the host had accepted it. `final`: the bridge must not connect again. */
+/**
+ * How a connection ended. `connected`: the host had accepted the connection. `final`: the bridge must not connect
+ * again.
+ */
 type ConnectionEnd = { readonly connected: boolean; readonly why: string; readonly final: boolean };
 
 /**
@@ -91,7 +93,7 @@ class Connection {
     this.#restartTimeout();
   }
 
-  /** Restarts the timeout for pings. The connection is closed when no ping comes for three ping intervals. */
+  /** The connection is closed when no ping comes for three ping intervals. */
   #restartTimeout(): void {
     this.#watch?.cancel();
     this.#watch = systemTimers.after(this.#beatMs * SILENT_BEATS, () => this.#socket.terminate());

@@ -81,7 +81,6 @@ export class BridgeRelay {
     await this.#host?.(message);
   }
 
-  /** Queues a prompt behind a cancelled prompt. Calls `stuck` when the cancelled prompt does not end in time. */
   #wait(next: { readonly message: Request; readonly to: Send }): void {
     this.#waiting.push(next);
     const { timers, graceMs, stuck } = this.#patience;
@@ -110,10 +109,6 @@ export class BridgeRelay {
     for (const { message: waited, to } of next) this.#ask(waited, to);
   }
 
-  /**
-   * Returns the agent's answer with the host's request id. Adds the capability `resume` to an answer to `initialize`,
-   * and stores this answer for the next connections.
-   */
   #withHostId(message: Response, { id, method }: Asked): AnyMessage {
     if (!('result' in message) || method !== 'initialize') return { ...message, id };
     const greeting = greetingOf.safeParse(message.result);
@@ -140,10 +135,6 @@ export class BridgeRelay {
     return method === 'session/prompt' && before.some((asked) => asked.method === method);
   }
 
-  /**
-   * Passes a notification on, except `$/cancel_request` for an unknown request. A cancellation also ends the waiting
-   * prompts that it names.
-   */
   #notify(message: Exclude<AnyMessage, Response>, to: Send): void {
     if (message.method === 'session/cancel')
       this.#cancelWaiting(({ params }) => sessionIn(params) === sessionIn(message.params));

@@ -16,7 +16,6 @@ type BridgeOptions = {
   readonly token: string;
   readonly command: string;
   readonly args: readonly string[];
-  /** The agent's environment variables. */
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   /** Ends the bridge. */
@@ -88,10 +87,7 @@ export async function runBridge(options: BridgeOptions): Promise<number> {
   return 0;
 }
 
-/**
- * Keeps one process connected until the process ends, is stuck or closes its output, or the bridge ends. Resolves with
- * true after a final refusal of the host.
- */
+/** Resolves with true after a final refusal of the host. */
 async function serve(group: ProcessGroup, options: BridgeOptions): Promise<boolean> {
   const { signal, say, waitMs: waitAfter = reconnectMs } = options;
   const over = new AbortController();
@@ -135,10 +131,8 @@ const CANCEL_GRACE_MS = 10_000;
 const STEADY_MS = 60_000;
 
 const RETRY: RetryPolicy = { firstMs: 1_000, longestMs: 30_000 };
-/** Number of failures with a wait of at most 3 s: about five minutes. */
 const SOON = 100;
 
-/** Resolves after the time, or when the signal aborts. */
 async function waited(ms: number, signal: AbortSignal): Promise<void> {
   await delay(ms, { timers: systemTimers, signal }).catch(() => undefined);
 }
@@ -154,7 +148,6 @@ Example: CONCH_AGENT_TOKEN=... conch-agent --url ws://127.0.0.1:7421/agent --tok
 
 type Parsed = Pick<BridgeOptions, 'url' | 'token' | 'command' | 'args'> & { readonly tokenEnv: string };
 
-/** Returns the parsed command line. Returns the error, or the usage for `--help`, as a string. */
 function parse(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Parsed | string {
   let given;
   try {
@@ -190,7 +183,6 @@ function unsafeAddress(url: string): string | null {
   return `"${url}" is not encrypted: the token would be read on the way. Use wss://`;
 }
 
-/** Returns the environment without the token's variable. */
 function withoutToken(env: Readonly<Record<string, string | undefined>>, without: string): Record<string, string> {
   const entries = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined);
   return Object.fromEntries(entries.filter(([name]) => name !== without));

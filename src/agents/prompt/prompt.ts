@@ -13,7 +13,6 @@ import type { FloorView, Line } from '../../turns/view.ts';
 import type { AgentSession, SeatContext, TurnPrompt } from '../backends/backend.ts';
 import type { FloorPort } from '../session/floor-port.ts';
 
-/** The inputs of a prompt that do not come from the floor. */
 type PromptSettings = {
   readonly describe: (agent: AgentId) => { readonly name: string; readonly description: string };
   /** The channel's name and topic; '' without a topic. */
@@ -24,7 +23,6 @@ type PromptSettings = {
   readonly passWord: string;
   readonly contextTokens: number;
   readonly at: Instant;
-  /** What the session already knows. */
   readonly knowledge: SessionKnowledge;
 };
 
@@ -37,27 +35,19 @@ export class SessionKnowledge {
   boundary = '';
   /** True when the last answer was stopped, failed, or could not be written to the floor. */
   cut = false;
-  /**
-   * How the session keeps history. `posted`: only posted text. `own`: the agent itself stores all that it received and
-   * answered. `undefined`: no history, each prompt stands alone.
-   */
   history: AgentSession['history'];
-  /** Size of a request apart from its prompt, in characters. */
   overhead = 0;
   #memory: object | null = null;
-  /**
-   * True for the first prompt of the session's memory. `lackedLines` then begins at least 50 lines before `uptoLine`.
-   */
+  /** True for the first prompt of the session's memory. */
   fresh = true;
   /**
-   * True for the first prompt of a session that remembers no earlier conversation. The seat's taint from reading is
-   * then cleared. For the first session of a seat: true only with `resumed: false`.
+   * True for the first prompt of a session that remembers no earlier conversation. For the first session of a seat:
+   * true only with `resumed: false`.
    */
   replacesLostSession = false;
   /** The number of the last conversation line that the last prompt covered; 0 before the first prompt. */
   upto = 0;
   #system = '';
-  /** The newest messages that the session received, at most `MESSAGES_KNOWN`. */
   readonly #messages = new BoundedMap<MessageId, true>(MESSAGES_KNOWN);
 
   /**
@@ -108,13 +98,10 @@ export class SessionKnowledge {
 export type Work = {
   readonly epoch: number;
   readonly reason: TurnPrompt['reason'];
-  /** The lines that the session lacks, oldest first. */
   readonly lines: readonly Line[];
   /** The number of the last conversation line that the prompt covers. */
   readonly uptoLine: number;
-  /** The messages to answer. */
   readonly messages: readonly Line[];
-  /** The ids in `messages` that an earlier prompt of this turn held and no generation answered. */
   readonly open: readonly MessageId[];
   /** The agent's messages in this turn so far. */
   readonly said: readonly Line[];
@@ -183,7 +170,6 @@ export function turnPrompt(work: Work, seat: SeatContext, settings: PromptSettin
   return { turn: { ...turn, ...defined({ task: part }) }, left };
 }
 
-/** The agent's part in the open task; `undefined` when none is open. */
 function taskRole({ view, ask }: Work, agent: AgentId): TurnPrompt['task'] {
   const open = view?.task;
   if (open === undefined) return undefined;
@@ -202,7 +188,6 @@ export type PromptParts = Omit<PromptSettings, 'describe'> &
     readonly view: Pick<FloorView, 'order' | 'next' | 'turns' | 'task'> | null;
   };
 
-/** A prompt's texts, and the messages to answer that did not fit: the floor must hand them over again. */
 type BuiltPrompt = Pick<TurnPrompt, 'text' | 'system' | 'parts'> & { readonly left: readonly MessageId[] };
 
 /**
@@ -343,14 +328,12 @@ function joined(texts: readonly string[], by: string): string {
 
 let today = { day: NaN, date: '' };
 
-/** The date in UTC, in words. Each day is formatted once. */
 function dateOf(at: Instant): string {
   const day = Math.floor(at / DAY_MS);
   if (today.day !== day) today = { day, date: DATE.format(at) };
   return today.date;
 }
 
-/** Returns the facts that change with every turn: date, next agents, absent agents, remaining turns. */
 function now({ at, view, roster, seat }: PromptParts): string {
   const away = roster.filter(({ id, status }) => status === 'OFFLINE' && id !== seat.agent).map(({ id }) => id);
   const after = (view?.next ?? []).filter((id) => id !== seat.agent).slice(0, SHOWN_NEXT);
@@ -388,10 +371,6 @@ function resumed({ messages, open, ask: { asked, decided } }: PromptParts, answe
   return `${from}Your turn goes on. First answer ${answer}, then finish what was open.${known}`;
 }
 
-/**
- * Returns the blocks in order: messages that an earlier prompt left open, the lines with the agent's texts of this turn
- * that the session lacks, then the other messages to answer. A message that is among the lines is not repeated.
- */
 function conversation(parts: PromptParts): readonly Block[] {
   const told = new Set(parts.lines.map(({ message }) => message));
   const { history, fresh, upto } = parts.knowledge;
@@ -408,9 +387,6 @@ function conversation(parts: PromptParts): readonly Block[] {
   return all.map((line) => block(line, parts, asked.has(line.message) && newest.get(line.message) === line));
 }
 
-/**
- * Returns the block of a line. `asked`: the message must be answered now; of an edited message, only its newest line.
- */
 function block(line: Line, parts: PromptParts, asked: boolean): Block {
   const { author, change } = line;
   const { boundary } = parts.knowledge;
@@ -427,7 +403,6 @@ function block(line: Line, parts: PromptParts, asked: boolean): Block {
   return { own: false, ...attributed(line, boundary, marks.join('')), answers };
 }
 
-/** Returns a message for a prompt. `head`: the host's line with the author. `text`: the escaped text with its files. */
 function attributed(line: Line, boundary: string, marks: string): Pick<Block, 'head' | 'text'> {
   const { author, attachments } = line;
   const isDeleted = line.change === 'deleted';
@@ -443,15 +418,11 @@ function described(file: Attachment, boundary: string): string {
   return `(attached: ${name}, ${oneLine(file.contentType ?? 'unknown type')}, ${size}, ${oneLine(file.url).replaceAll(boundary, '')})`;
 }
 
-/** Returns a text on one line, without brackets, with a space for control characters, cut to `longest` characters. */
 function oneLine(text: string, longest = 500): string {
   const plain = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').replace(/[\p{Ps}\p{Pe}]/gu, '');
   return plain.length > longest ? `${plain.slice(0, longest)}…` : plain.trim();
 }
 
-/**
- * Joins the blocks to parts: blocks with `own` as plain text, other blocks and the number of cut ones in the boundary.
- */
 function piecesOf({ blocks, cut }: Fitted, { boundary }: SessionKnowledge): TurnPrompt['parts'] {
   const note = cut === 0 ? [] : [`(${cut} older ${cut === 1 ? 'message was' : 'messages were'} cut)`];
   const runs: { own: boolean; texts: string[] }[] = [{ own: false, texts: note }];

@@ -48,7 +48,7 @@ export function idOf(digest: string): string {
 /**
  * Searches for these files in the folders where an agent would. `home`: the folder of the agent's own settings. As a
  * parent, `home` is not searched, because the repository does not control it. Names match in any letter case and
- * Unicode form, links are followed, and an unreadable file counts as present. Never rejects.
+ * Unicode form, links are followed, and an unreadable file counts as present.
  */
 export async function scanFolder(
   cwd: string,
@@ -106,7 +106,6 @@ function digestOf(folder: string, found: readonly Found[]): string {
 
 type Places = Readonly<Record<RepositoryFile['searched'], readonly string[]>>;
 
-/** The folders that an agent searches, with every folder that the agent could take for the repository's root. */
 async function placesOf(starts: readonly string[], home: string): Promise<Places> {
   const own = await real(home);
   const isForeign = (folder: string): boolean => folder !== own && folder !== resolve(home);
@@ -120,7 +119,6 @@ async function placesOf(starts: readonly string[], home: string): Promise<Places
   };
 }
 
-/** The folders with their links resolved, each once. */
 async function distinct(folders: readonly string[]): Promise<readonly string[]> {
   return [...new Set(await Promise.all(folders.map(real)))];
 }
@@ -198,7 +196,6 @@ type Hit = { readonly at: string; readonly remark: string | null };
 /** The entries of a folder with their folded names; `null` when the folder cannot be listed. */
 type Listing = readonly { readonly entry: Dirent; readonly plain: string }[] | null;
 
-/** The folders listed during one scan. Each folder is read once for all patterns. */
 type Listings = Map<string, Promise<Listing>>;
 
 /** One search for one pattern. Below a `**`, each folder is visited once, also when several links lead to it. */
@@ -229,10 +226,6 @@ class Walk {
     return rest.length === 0 ? [{ at: path, remark: null }] : await this.find(path, rest);
   }
 
-  /**
-   * Returns the matches in a folder and below it; every file when `rest` is empty. A folder that cannot be listed is a
-   * match, as is the start of the search when there are more than `MOST_ENTRIES`.
-   */
   async #below(folder: string, rest: Pattern): Promise<readonly Hit[]> {
     const at = await real(folder);
     if (this.#seen.has(at)) return [];
@@ -259,7 +252,6 @@ class Walk {
     return listing;
   }
 
-  /** Looks for a literal name in a folder that cannot be listed. Without a literal name, the folder is the match. */
   async #unlisted(folder: string, literal: string | undefined, rest: Pattern): Promise<readonly Hit[]> {
     if (literal === undefined) return [{ at: folder, remark: 'cannot be listed' }];
     const path = join(folder, literal);
@@ -339,7 +331,6 @@ function signatureOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string 
   return [dev, ino, size, mtimeNs, ctimeNs].join(' ');
 }
 
-/** Hashes a file. The mark of a file over 16 MiB also includes `by`: its device, inode, size and times. */
 async function read(
   path: string,
   { by, link }: { readonly by: string; readonly link: string | null },

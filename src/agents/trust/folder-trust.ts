@@ -22,24 +22,20 @@ export type AgentFolder = {
   readonly home?: string | undefined;
 };
 
-/** The seat that wants to start its agent. */
 type Seat = { readonly agent: AgentId; readonly channel: ChannelId };
 
-/** The trust check of one agent: before each start and each prompt, and with each heartbeat. */
+/** The trust check of one agent. */
 export type FolderGate = {
   /**
    * Resolves when the agent may work in its folder. Otherwise rejects with an `UntrustedError`, and asks the people of
    * the channel, unless an operator refused these files.
    */
   admit(seat: Seat): Promise<void>;
-  /**
-   * Like `admit`, but resolves without a check when the last scan ended less than 50 times its duration ago. Cheap
-   * enough for frequent calls.
-   */
+  /** Like `admit`, but resolves without a check when the last check ended less than 50 times its duration ago. */
   glance(seat: Seat): Promise<void>;
 };
 
-/** The channels in which people are asked. Available once floors exist. */
+/** The channels in which people are asked. */
 type TrustChannels = {
   /** Sends a command to the floor of a channel. */
   readonly tell: (channel: ChannelId, command: TrustCommand) => void;
@@ -65,7 +61,6 @@ export class FolderTrust implements TrustCommands {
   readonly book: TrustBook;
   readonly #ports: FolderTrustPorts;
   readonly #folders = new Map<AgentId, WatchedFolder>();
-  /** The id under which decisions about an agent's folder are stored, by agent. Agents of one crew share an id. */
   readonly #owners = new Map<AgentId, string>();
   #channels: TrustChannels | null = null;
   #poll: Timer | null = null;
@@ -102,9 +97,7 @@ export class FolderTrust implements TrustCommands {
     };
   }
 
-  /**
-   * Scans an agent's folder and finds the decision about it; `null` when the agent runs in no folder of this machine.
-   */
+  /** Scans an agent's folder and finds the decision about it; `null` for an agent without a call of `gateFor`. */
   async standing(agent: AgentId): Promise<FolderStanding | null> {
     const folder = this.#folders.get(agent);
     if (folder === undefined) return null;
@@ -112,9 +105,7 @@ export class FolderTrust implements TrustCommands {
     return { scan, decision: this.#decisionOn(agent, scan) };
   }
 
-  /**
-   * The line of `/agent status` about an agent's folder; `null` for an agent that runs in no folder of this machine.
-   */
+  /** The line of `/agent status` about an agent's folder; `null` for an agent without a call of `gateFor`. */
   async status(agent: AgentId): Promise<string | null> {
     const known = await this.standing(agent);
     return known === null ? null : standingWords(agent, known);
@@ -181,7 +172,6 @@ export class FolderTrust implements TrustCommands {
     return this.#owners.get(agent) ?? agent;
   }
 
-  /** Refuses an answer about other files than the present ones. Asks again, unless the present files are decided. */
   #refusal(seat: Seat, { id, known }: { readonly id: string; readonly known: FolderStanding }): Answer {
     if (known.decision === null) this.#ask(seat, known.scan);
     const text = `Not done: ${id} does not match the files now in ${seat.agent}'s folder. Run /agent trust ${seat.agent} to see them.`;
@@ -207,7 +197,6 @@ export class FolderTrust implements TrustCommands {
     throw new UntrustedError(untrustedWords(agent, scan, decision), { returns: folder.changed, graceMs: 0 });
   }
 
-  /** Asks in one channel, and withdraws the questions about former files in all channels. */
   #ask({ agent, channel }: Seat, scan: FolderScan): void {
     const id = idOf(scan.digest ?? '');
     this.#tellAll(agent, { type: 'dropTrust', agent, keeps: id });
@@ -229,7 +218,6 @@ export class FolderTrust implements TrustCommands {
     return this.#channels?.clean ?? ((text) => text);
   }
 
-  /** Scans the folders of waiting agents every 5 s, slow ones less often, because their files may change. */
   #watch(): void {
     if (this.#poll !== null || this.#isStopped || this.#channels === null) return;
     this.#poll = this.#ports.timers.after(POLL_MS, () => {
@@ -262,10 +250,8 @@ export function closedGate(folder: AgentFolder): FolderGate {
 /** A check that every folder passes: for workers of a crew whose repository the configuration trusts. */
 export const OPEN_GATE: FolderGate = { admit: async () => {}, glance: async () => {} };
 
-/** Who decides, and where. */
 type Asked = { readonly channel: ChannelId; readonly person: Person };
 
-/** One agent's folder, with its file hashes and the cost of the last scan. */
 class WatchedFolder {
   /** The digest that was refused; `null` for none. */
   refused: string | null = null;
@@ -318,7 +304,6 @@ const POLL_MS = 5_000;
 const RARER = 50;
 const MOST_NAMES = 100;
 
-/** Why a folder cannot be trusted, and what to do. */
 function unseenWords({ incomplete = '' }: Pick<FolderScan, 'incomplete'>): string {
   const why = 'Conch could not see everything that the agent would obey';
   return `${why} (${shown(incomplete)}). Make it readable to Conch's user, or take it out of the folder`;
@@ -387,7 +372,6 @@ function powersOf({ can, note }: FoundFile): string {
   return `can ${can.map((power) => POWERS[power]).join(', ')}: ${note}`;
 }
 
-/** Returns the longest length of a shown text with which texts of these lengths together fit into `MOST_SHOWN`. */
 function evenShare(lengths: readonly number[]): number {
   let left = MOST_SHOWN;
   for (const [at, length] of lengths.toSorted((one, other) => one - other).entries()) {
@@ -398,7 +382,6 @@ function evenShare(lengths: readonly number[]): number {
   return MOST_OF_ONE;
 }
 
-/** A file's text for operators, cut to `most` characters; `null` when the text is unknown. */
 function cut({ path, text, size }: FoundFile, clean: (text: string) => string, most: number): string | null {
   if (text === null) return null;
   const whole = visible(clean(withoutValues(path, text.replaceAll('\r\n', '\n'))));
@@ -419,7 +402,6 @@ function withoutValues(path: string, text: string): string {
   return names.length === 0 ? '(values are not shown)' : `${names.join(', ')} (values are not shown)`;
 }
 
-/** Returns a name on one line, cut to 160 characters. */
 function shown(name: string): string {
   const plain = visible(name).replaceAll(/\s+/g, ' ');
   return plain.length > MOST_NAME ? `${plain.slice(0, MOST_NAME)}…` : plain;

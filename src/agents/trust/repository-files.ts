@@ -7,7 +7,7 @@ import { defined } from '../../lib/defined.ts';
  */
 export type FilePower = 'run' | 'load' | 'redirect' | 'allow';
 
-/** A file in the agent's folder that its program obeys. */
+/** Files that an agent's program obeys, by a path pattern. */
 export type RepositoryFile = {
   /**
    * The path from a searched folder, with `/`. `*` stands for any characters of a name. `**` as a whole name stands for
@@ -23,7 +23,7 @@ export type RepositoryFile = {
   readonly can: readonly FilePower[];
   /** What the file does, in words for the operator who decides: "runs apiKeyHelper when the session opens". */
   readonly note: string;
-  /** How Conch makes the agent ignore the file, tested in a real run. Nobody is asked then. Absent: the agent obeys. */
+  /** How Conch makes the agent ignore the file. Nobody is asked then. Absent: the agent obeys. */
   readonly offBy?: string;
 };
 
@@ -85,7 +85,7 @@ export const CLAUDE_FILES: RepositoryFiles = {
 
 const CODEX_CONFIG = 'sets tool servers, a program for notices, the host of the model, the sandbox and what is asked';
 
-/** From Codex's documentation of configuration, hooks and rules, and the ACP adapter, which trusts every folder. */
+/** From Codex's documentation of configuration, hooks and rules, and the ACP adapter. */
 export const CODEX_FILES: RepositoryFiles = {
   release: '@agentclientprotocol/codex-acp 2.6.0',
   files: rows([

@@ -19,7 +19,7 @@ const decisionSchema = z.strictObject({
  */
 export type TrustDecision = Readonly<z.infer<typeof decisionSchema>>;
 
-/** Where decisions are stored; in the program, the store of floors. */
+/** Where decisions are stored. */
 export type TrustStore = {
   recall(owner: string, name: string): string | null;
   remember(owner: string, name: string, text: string): Promise<void>;
@@ -86,7 +86,6 @@ export const OWNER = 'trust';
 /** Most decisions that are kept for one agent. Older ones are deleted: people are asked again about their files. */
 const MOST_KEPT = 100;
 
-/** Returns the decisions of a stored entry; none when the entry cannot be parsed. */
 function readDecisions(text: string): readonly TrustDecision[] {
   return parsedJson(text, z.array(decisionSchema)) ?? [];
 }

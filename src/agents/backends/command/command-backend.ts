@@ -25,9 +25,9 @@ export type CommandOptions = {
   /** A name looked up on the PATH, or a path relative to `cwd`. No shell is used. */
   readonly command: string;
   /**
-   * The arguments. An argument `{session}` becomes `--session-id <id>` for the first prompt of that session, and
-   * `--resume <id>` for later prompts or when `set` has `CONCH_SESSION_RESUMES`. The id is `CONCH_SESSION` of `set`.
-   * Without an id the argument is left out.
+   * The arguments. An argument `{session}` becomes `--session-id <id>` for the first prompt with this id, and `--resume
+   * <id>` for later prompts or when `set` has `CONCH_SESSION_RESUMES`. The id is `CONCH_SESSION` of `set`. Without an
+   * id the argument is left out.
    */
   readonly args: readonly string[];
   /** The command's working folder. Default: the working folder of Conch. */
@@ -55,9 +55,9 @@ export type CommandOptions = {
 };
 
 /**
- * Runs an agent that is a command: one process for each prompt. Exit code 0 ends the turn. In JSON the process receives
- * the fields of the prompt, except `parts` and `longest`, and answers with `{ text?, pass?, hand_to?, wait_for?, ask?
- * }`. Messages that arrive during a turn wait for the next prompt.
+ * Runs an agent that is a command: one process for each prompt. In JSON the process receives the fields of the prompt,
+ * except `parts` and `longest`, and answers with `{ text?, pass?, hand_to?, wait_for?, ask? }`. Messages that arrive
+ * during a turn wait for the next prompt.
  */
 export function createCommandBackend(options: CommandOptions): AgentBackend {
   const gate = options.gate ?? closedGate({ cwd: options.cwd ?? '.', files: ALL_FILES.files });
@@ -79,7 +79,7 @@ export function createCommandBackend(options: CommandOptions): AgentBackend {
   };
 }
 
-/** The options and the state that all sessions share. `begun`: ids of the program's sessions that exist already. */
+/** `begun`: ids of the program's sessions that exist already. */
 type SharedOptions = CommandOptions & { readonly gate: FolderGate; readonly begun: Set<string> };
 
 type Place = { readonly env: Readonly<Record<string, string>>; readonly cwd: string };
@@ -122,7 +122,6 @@ class CommandSession implements AgentSession {
     }
   }
 
-  /** Returns the arguments in place of `{session}`; none without `CONCH_SESSION`. */
   #sessionArguments(): readonly string[] {
     const { CONCH_SESSION: id, CONCH_SESSION_RESUMES: resumes } = this.#options.set ?? {};
     if (id === undefined) return [];
@@ -151,7 +150,6 @@ class CommandSession implements AgentSession {
   }
 }
 
-/** The argument that stands for the session. */
 const SESSION = '{session}';
 
 /** Returns the prompt as an argument, without NUL, which no argument can hold. Throws when it reaches 128 KiB. */
@@ -178,16 +176,12 @@ const CLOSE_GRACE_MS = 2_000;
 /** Linux's limit for one argument: 128 KiB. */
 const LONGEST_ARGUMENT = 131_072;
 
-/** The process to start for one prompt, with its input and limits. */
 type CommandCall = Parameters<typeof startProcessGroup>[0] &
   Pick<CommandOptions, 'output' | 'timeoutMs' | 'maxOutputBytes'> & {
-    /** Text written to the standard input. */
     readonly stdin: string;
-    /** Called with the end of standard error, unless empty, when the command exits with an error. */
     readonly lastWords: (stderr: string) => void;
   };
 
-/** Runs a command for one prompt. Its output is the answer; its exit ends the generation. */
 class CommandGeneration {
   readonly #call: CommandCall;
   readonly #floorTools: FloorTools;
@@ -206,25 +200,18 @@ class CommandGeneration {
     this.#reader = READERS[call.output](floorTools);
   }
 
-  /** True once the process was started. */
   get hasStarted(): boolean {
     return this.#group !== null;
   }
 
-  /** Resolves when the process group has ended and its output was read, or when no process could be started. */
   get over(): Promise<void> {
     return this.#over.promise;
   }
 
-  /** Ends the command's process group by SIGTERM, and by SIGKILL if it still runs after `graceMs` milliseconds. */
   stop(graceMs: number): void {
     this.#end('interrupted', graceMs);
   }
 
-  /**
-   * Runs the command. Rejects with a `BackendError` when the command fails, writes too much or writes an invalid
-   * answer. The turn times out when the command runs longer than `timeoutMs`.
-   */
   async perform(): Promise<Ending> {
     try {
       const group = await startProcessGroup(this.#call);
@@ -290,13 +277,10 @@ const GRACE_MS = 2_000;
 /** How long output is still read after the process ended, in milliseconds. */
 const DRAIN_MS = 1_000;
 
-/**
- * Reads a command's output in chunks and applies the answer to the floor. The readers of JSON throw a `BackendError` on
- * a wrong format.
- */
+/** The readers of JSON throw a `BackendError` on a wrong format. */
 type OutputReader = { push(piece: string): void; end(): void };
 
-/** The reader of each format: plain text, one JSON object, or one JSON object per line. Posts through `floorTools`. */
+/** The reader of each format: plain text, one JSON object, or one JSON object per line. */
 const READERS = { text: textReader, json: jsonReader, jsonl: linesReader };
 
 const answer = z.object({

@@ -25,20 +25,14 @@ export type LlmOptions = ModelSettings &
     readonly serverTools?: ServerTools | undefined;
     /** Whether the model accepts images returned by tools. Default: false. */
     readonly images?: boolean | undefined;
-    /**
-     * Whether any tools are offered to the model. Default: true. Turned off when the service answers that the model
-     * takes no tools.
-     */
+    /** Whether any tools are offered to the model. Default: true. */
     readonly tools?: boolean | undefined;
     /** Timeout of one step in milliseconds. */
     readonly stepTimeoutMs: number;
     readonly timers?: Timers;
   };
 
-/**
- * Runs agents that are a model behind an API. The model's plain answer is posted; the floor's actions are offered as
- * tools.
- */
+/** Runs agents that are a model behind an API. */
 export function createLlmBackend(options: LlmOptions): AgentBackend {
   const tools = { offered: options.tools ?? true };
   return {
@@ -73,9 +67,6 @@ class LlmSession implements AgentSession {
   #history: readonly ModelMessage[] = [];
   #run: LlmGeneration | null = null;
 
-  /**
-   * Summary of the turn's calls of servers' tools, for the turn's next generation: at most the last 8,000 characters.
-   */
   #callSummary = '';
   #definitions = 0;
 
@@ -118,7 +109,6 @@ class LlmSession implements AgentSession {
     }
   }
 
-  /** Returns a message with the calls of servers' tools in earlier generations of the turn, or `[]` without calls. */
   #recalled(): readonly ModelMessage[] {
     if (this.#callSummary === '') return [];
     return [
@@ -183,7 +173,7 @@ function bounded(
 ): readonly ModelMessage[] {
   const added = parts.map(({ own, text }): ModelMessage => ({ role: own ? 'assistant' : 'user', content: text }));
   const size = (messages: readonly ModelMessage[]) => messages.reduce((sum, message) => sum + sizeOf(message), 0);
-  // Providers require that a user's message comes first.
+  // Some providers require that a user's message comes first.
   if (before.length === 0) return [...(added[0]?.role === 'assistant' ? [HEAD] : []), ...added];
   const room = longest - system.length - overhead - size(added);
   if (size(before) <= room) return [...before, ...added];
@@ -192,7 +182,6 @@ function bounded(
   return [HEAD, ...before.slice(first + 1), ...added];
 }
 
-/** Returns the first candidate whose id a text contains as a word, in any case, or `null`. */
 function firstNamed(text: string, candidates: readonly AgentId[]): AgentId | null {
   const words = text.toLowerCase().match(/[\p{L}\p{N}_-]+/gu) ?? [];
   const found = words.map((word) => candidates.find((id) => id.toLowerCase() === word));

@@ -18,7 +18,7 @@ import type { ModelCall, ModelTool } from '../../tools/toolbox.ts';
 export type GenerationSettings = LlmPrices & {
   readonly model: LanguageModel;
   readonly maxOutputTokens: number | undefined;
-  /** Limit of model calls in one generation that calls no tool of a server. Other generations have the run's limit. */
+  /** Limit of model calls in one generation that calls no tool of a server. */
   readonly maxSteps: number;
   /** Whether any tools are offered. Set to false when the service answers that the model takes no tools. */
   readonly tools: { offered: boolean };
@@ -26,7 +26,6 @@ export type GenerationSettings = LlmPrices & {
   readonly timers: Timers;
 };
 
-/** The inputs of one generation. */
 type GenerationParts = {
   readonly settings: GenerationSettings;
   readonly seat: SeatContext;
@@ -48,14 +47,12 @@ export class LlmGeneration {
   readonly #abort = new AbortController();
   readonly #stopped = Promise.withResolvers<void>();
   readonly #over = Promise.withResolvers<void>();
-  /** Injected messages that wait for the next request. `taken(true)` reports that the request holds the message. */
   readonly #injected: { readonly text: string; readonly taken: (taken: boolean) => void }[] = [];
   /** Messages after the prompt: answers, tool results and injected messages. */
   #since: ModelMessage[] = [];
   /** How many entries of `#since` are not stored again with the run's next step. */
   #storedCount = 0;
   #isResumed = false;
-  /** Text written in this round. */
   #roundText = '';
   #steps = 0;
   readonly #call: LlmCall;
@@ -147,10 +144,6 @@ export class LlmGeneration {
     });
   }
 
-  /**
-   * Calls the model and runs its tool calls. Ends when the model calls no tool and no injected message waits, a floor
-   * tool ends the turn, the gate stops the run, a limit is reached, or the generation is stopped.
-   */
   async #rounds(): Promise<void> {
     const { maxSteps } = this.#parts.settings;
     await this.#resumeStep();
@@ -176,7 +169,6 @@ export class LlmGeneration {
     }
   }
 
-  /** Continues a turn that a restart interrupted: runs the calls of the last stored step that had not run. */
   async #resumeStep(): Promise<void> {
     const { resumes, turn } = this.#parts;
     if (!resumes || this.#isResumed) return;
@@ -195,13 +187,11 @@ export class LlmGeneration {
     this.#since.push(...(await this.#toolbox.resume(left, turn.saidSoFar)));
   }
 
-  /** Posts Conch's remark about an answer, in parentheses, as a separate message after the agent's text. */
   #note(text: string): void {
     this.#floorTools.apart();
     this.#floorTools.text(`(${text})`);
   }
 
-  /** Posts a note when the provider cut the answer off, with the reason. */
   #noteCut(): void {
     const { maxOutputTokens } = this.#parts.settings;
     if (this.#finishReason === 'content-filter')
@@ -211,10 +201,6 @@ export class LlmGeneration {
     this.#note(`My answer is cut off: it reached ${limit}.`);
   }
 
-  /**
-   * Calls the model. When the service answers that the model takes no tools, calls again without tools, and offers
-   * none from then on.
-   */
   async #askWithFallback(): Promise<Round> {
     const { tools } = this.#parts.settings;
     try {
@@ -297,7 +283,6 @@ export class LlmGeneration {
     return calls.length === 0 ? this.#roundText.trim() === '' : calls.some(({ name }) => name === 'pass');
   }
 
-  /** Ends the record of a call. A call that failed before any text counts no usage. */
   #endFailedCall(outcome: 'failed' | 'retried'): void {
     this.#call.end(outcome, null, this.#roundText === '' ? NO_USAGE : this.#size);
   }
@@ -308,7 +293,6 @@ export class LlmGeneration {
   }
 }
 
-/** The model's answer in one round. */
 type Round = { readonly text: string; readonly calls: readonly ModelCall[] };
 
 /**
@@ -332,8 +316,7 @@ function sizeOfAll(messages: readonly ModelMessage[]): number {
 }
 
 /**
- * Returns the tools in the form of the `ai` library. The tools have no `execute` function: Conch runs each call itself,
- * a server's tool only after the gate allowed the call.
+ * Returns the tools in the form of the `ai` library. The tools have no `execute` function: Conch runs each call itself.
  */
 function toolSetOf(offered: Readonly<Record<string, ModelTool>>): ToolSet {
   return Object.fromEntries(Object.entries(offered).map(([name, each]) => [name, toolOf(each)]));
@@ -348,7 +331,7 @@ function callOf({ toolCallId: id, toolName: name, input }: TypedToolCall<ToolSet
   return { id, key: randomUUID(), name, input };
 }
 
-/** Replaces tool inputs that are no objects by `{}`: providers reject a history with any other input. */
+/** Replaces tool inputs that are no objects by `{}`: some providers reject a history with any other input. */
 function withObjects(message: ModelMessage): ModelMessage {
   if (message.role !== 'assistant' || typeof message.content === 'string') return message;
   const content = message.content.map((part) =>
@@ -360,9 +343,8 @@ function withObjects(message: ModelMessage): ModelMessage {
 }
 
 /**
- * Returns the calls in the messages, one line each, when a tool result lacks its call; else `null`. Providers refuse
- * such messages. A result lacks its call when the step with the call was not stored: it was too long, or had a secret in
- * its calls.
+ * Returns the calls in the messages, one line each, when a tool result lacks its call; else `null`. Some providers
+ * refuse such messages.
  */
 function callsIfBroken(messages: readonly ModelMessage[]): readonly string[] | null {
   const calls = new Map<string, string>();
@@ -424,7 +406,7 @@ const ON_TOOLS =
   'Use the tools only for what they say: several messages (say), a question to people (wait_for) or to another agent (ask), giving the floor to another ' +
   'agent (hand_to), nothing to add (pass).';
 
-/** Asks Anthropic to cache the prompt up to this point. Other providers cache without being asked. */
+/** Asks Anthropic to cache the prompt up to this point. */
 const CACHED = { providerOptions: { anthropic: { cacheControl: { type: 'ephemeral' } } } } as const;
 
 /**

@@ -21,7 +21,10 @@ export type ModelSettings = {
   readonly model: string;
   /** The API key. Default: `OPENAI_API_KEY` or `ANTHROPIC_API_KEY`; for `openai-compatible` no key is sent. */
   readonly apiKey?: string | undefined;
-  /** The URL with the version, such as `https://api.openai.com/v1`. Default: the provider's own. */
+  /**
+   * The URL with the version, such as `https://api.openai.com/v1`. Default: `OPENAI_BASE_URL` or `ANTHROPIC_BASE_URL`,
+   * else the provider's own.
+   */
   readonly baseUrl?: string | undefined;
   readonly fetch?: typeof globalThis.fetch | undefined;
 };
@@ -90,10 +93,6 @@ function ofCall(error: APICallError, model: string): BackendError {
   return failure(`the request was refused (${status}): ${reason}`, false);
 }
 
-/**
- * Returns whether a failure is temporary: a broken connection, or an overload, rate limit, timeout or internal error
- * that the provider reports during an answer.
- */
 function isTemporary(error: unknown): boolean {
   if (error instanceof Error)
     return error instanceof TypeError || BROKEN.test(`${error.name} ${error.message} ${innermost(error)}`);
@@ -160,7 +159,6 @@ const DEEPEST = 5;
 /** Provider, model and prices used to record calls. */
 export type LlmPrices = {
   readonly provider: string;
-  /** The model's name at the provider. */
   readonly modelName: string;
   readonly prices: ModelPrices;
 };

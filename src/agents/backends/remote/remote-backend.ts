@@ -26,8 +26,7 @@ export type RemoteBackendOptions = AcpSettings & {
 
 /**
  * Runs an agent on another machine that connects to Conch. The agent has one connection, and one session per channel
- * and model. While the agent is disconnected, `open` rejects with an `AbsentError`, which says when to retry and counts
- * as no failure.
+ * and model. While the agent is disconnected, `open` rejects with an `AbsentError`.
  */
 export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend {
   const { host, agentId, reconnectGraceMs: graceMs, timers = systemTimers } = options;
@@ -81,7 +80,6 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
   }
 }
 
-/** A seat with its MCP tools, which outlive single connections, and the key of its session. */
 type Seated = { readonly seat: SeatContext; readonly tools: SessionTools | null; readonly key: string };
 
 /** A conversation to continue. Behind a bridge the agent keeps using the first token and name of the floor's tools. */

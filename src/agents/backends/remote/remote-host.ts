@@ -30,7 +30,10 @@ export type RemoteHostOptions = {
   readonly port: number;
   readonly host: string;
   readonly tokens: TokenBook;
-  /** Whether an agent may connect before it has a seat, such as a worker of a crew. Default: no agent may. */
+  /**
+   * Whether an agent without a connection slot may connect, such as a worker of a crew without a ticket. Default:
+   * false.
+   */
   readonly expects?: (agent: AgentId) => boolean;
   /** Origins of browser pages that may connect, such as "https://example.org". All other pages are refused. */
   readonly origins: readonly string[];
@@ -136,7 +139,8 @@ export class RemoteHost {
   }
 
   /**
-   * Returns whether the token of the agent's newest connection allows the channel. True for a token for all channels.
+   * Returns whether the token of the agent's newest connection allows the channel. True for a token for all channels,
+   * and before the first connection.
    */
   mayServe(agent: AgentId, channel: ChannelId): boolean {
     return this.#scopes.get(agent)?.includes(channel) ?? true;
@@ -207,7 +211,6 @@ export class RemoteHost {
     return { status: 403, why: `the configuration has no remote agent ${caller.agent}` };
   }
 
-  /** Returns the refusal. Counts a wrong token against the client's address. */
   #refused({ wrong, ...refusal }: Stranger, address: string): UpgradeRefusal {
     if (wrong !== undefined && this.#limiter.wrong(address, wrong)) {
       this.#options.log.warn({ address }, 'locked out after too many wrong tokens');
@@ -410,7 +413,6 @@ function secondsUntil(at: number, now: number): number {
   return Math.max(1, Math.ceil((at - now) / 1_000));
 }
 
-/** How clients reach this server: whether it encrypts connections itself, or a proxy in front of it does. */
 type Ingress = { readonly tls?: object } & Pick<RemoteHostOptions, 'behindProxy'>;
 
 type Headers = Pick<IncomingMessage, 'headers'>;
@@ -424,15 +426,14 @@ function isEncrypted({ headers }: Headers, { behindProxy }: Ingress): boolean {
   return behindProxy !== true || /^(?:https|wss)$/i.test(lastOf(headers['x-forwarded-proto']) ?? '');
 }
 
-/** Returns the client's address; behind a proxy the last one in X-Forwarded-For, if there is one. */
 function callerOf({ headers, socket }: IncomingMessage, { behindProxy }: Ingress): string {
   const forwarded = behindProxy === true ? headers['x-forwarded-for'] : undefined;
   return lastOf(forwarded) ?? socket.remoteAddress ?? 'unknown';
 }
 
 /**
- * Returns the URL of the floor's tools: the host and port that the client connected to. `null` when its headers name
- * no valid host. A false host header misleads only its sender.
+ * Returns the URL of the floor's tools: the host and port that the client connected to. `null` when its headers name no
+ * valid host.
  */
 export function toolsUrlOf({ headers }: Headers, { tls, behindProxy }: Ingress): string | null {
   const forwarded = behindProxy === true ? lastOf(headers['x-forwarded-host']) : undefined;
@@ -441,7 +442,6 @@ export function toolsUrlOf({ headers }: Headers, { tls, behindProxy }: Ingress):
   return HOST.test(host) && URL.canParse(url) ? url : null;
 }
 
-/** A host name or address with an optional port. */
 const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d{1,5})?$/i;
 
 /** Returns the last value of a header, which the nearest proxy added. */

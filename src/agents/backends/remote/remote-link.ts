@@ -21,13 +21,11 @@ export const LINK_LIMITS: LinkLimits = { frameBytes: 1_048_576, messagesPerSecon
 /** Why a connection ended. `final`: the session is lost, even if the agent reconnects within the grace period. */
 export type LinkEnd = { readonly why: string; readonly final: boolean };
 
-/** Dependencies of a connection. */
 type LinkParts = {
   readonly limits: LinkLimits;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: FaultLog;
-  /** The URL of the floor's tools for this agent. `null`: unknown. */
   readonly toolsUrl: string | null;
 };
 
@@ -46,7 +44,6 @@ export class RemoteLink {
   #open = true;
   #hasHeard = true;
   #missed = 0;
-  /** The timer of a pause in which nothing is read from an agent that sends too fast. `null`: no pause. */
   #pauseTimer: Timer | null = null;
 
   constructor(socket: WebSocket, { limits, clock, timers, log, toolsUrl }: LinkParts) {

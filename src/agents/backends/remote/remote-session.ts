@@ -8,7 +8,6 @@ import type { AgentSession, Ending, InjectOutcome, Report, TurnPrompt } from '..
 import type { ConnectionSlot } from './remote-host.ts';
 import type { LinkEnd, RemoteLink } from './remote-link.ts';
 
-/** Dependencies of a remote session. */
 type RemoteSessionPorts = {
   readonly slot: ConnectionSlot;
   readonly timers: Timers;
@@ -22,7 +21,6 @@ type RemoteSessionPorts = {
   readonly closed: () => Promise<void>;
 };
 
-/** An ACP session and the connection that carries it. */
 type AttachedSession = {
   readonly link: RemoteLink;
   readonly session: AcpSession;
@@ -47,13 +45,11 @@ export async function openRemoteSession(ports: RemoteSessionPorts, link: RemoteL
 class RemoteSession implements AgentSession {
   readonly history = 'own';
   readonly #ports: RemoteSessionPorts;
-  /** Resolves with the current session, or with the next one while the agent is disconnected. */
   #attached: Promise<AttachedSession>;
   /** The current session. `null` while the agent is disconnected. */
   #current: AttachedSession | null;
   #lost: BackendError | null = null;
   #stop: PromiseWithResolvers<'stopped'> | null = null;
-  /** The record of the last prompt. */
   #record: PromptRecord | null = null;
   #pinging = false;
   #closed = false;
@@ -174,9 +170,6 @@ class RemoteSession implements AgentSession {
     }
   }
 
-  /**
-   * Opens a session over the agent's next connection. Retries with the following connection when a connection breaks.
-   */
   async #next(late: Promise<never>): Promise<AttachedSession> {
     for (;;) {
       const link = await Promise.race([this.#ports.slot.arrival(), late]);

@@ -38,8 +38,8 @@ export function addAgentToken(dataDir: string, agent: AgentId, making: TokenMaki
 }
 
 /**
- * Replaces the agent's token, keeps its channels, and returns the new token. A running Conch closes the agent's
- * connection at its next heartbeat. Throws a `TokenError` when the agent has no token.
+ * Replaces the agent's token, keeps its channels, and returns the new token. Throws a `TokenError` when the agent has
+ * no token, or the file cannot be read or written.
  */
 export function rotateAgentToken(dataDir: string, agent: AgentId, at: number): string {
   const entries = readTokens(dataDir);
@@ -48,8 +48,7 @@ export function rotateAgentToken(dataDir: string, agent: AgentId, at: number): s
 }
 
 /**
- * Deletes the agent's token. A running Conch closes the agent's connection at its next heartbeat. Throws a `TokenError`
- * when the agent has no token.
+ * Deletes the agent's token. Throws a `TokenError` when the agent has no token, or the file cannot be read or written.
  */
 export function revokeAgentToken(dataDir: string, agent: AgentId): void {
   const entries = readTokens(dataDir);
@@ -71,8 +70,7 @@ export function listAgentTokens(
 /** The tokens of a running Conch. Reads the file again when it changed. */
 export type TokenBook = {
   /**
-   * Returns the agent of a token, or `null` for an unknown token. Compares digests in constant time. Throws when the
-   * file cannot be read or is damaged.
+   * Returns the agent of a token, or `null` for an unknown token. Throws when the file cannot be read or is damaged.
    */
   holderOf(token: string): { readonly agent: AgentId; readonly entry: TokenEntry } | null;
   /** Returns the digest of an agent's present token, or `null`. Throws when the file cannot be read or is damaged. */

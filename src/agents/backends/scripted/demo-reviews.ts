@@ -22,7 +22,6 @@ export const DEMO_REVIEWS = [
   },
 ] as const;
 
-/** What a demo agent reads in the prompt of its turn in a review. */
 type ReviewScene = { readonly course: Course; readonly findings: readonly (readonly [id: string, status: string])[] };
 type Course = (typeof DEMO_REVIEWS)[number]['task'];
 

@@ -2,13 +2,13 @@ import type { Ending } from '../backend.ts';
 
 /** One action of a scripted agent. */
 export type Step =
-  /** Writes a text word by word, with a pause of `wordMs` milliseconds (default: typing speed) before each word. */
+  /** Writes a text word by word. `wordMs`: the pause before each word, which the typing speed scales. */
   | { readonly do: 'say'; readonly text: string; readonly wordMs?: number }
   /** Ends the message: the next text starts a new one. */
   | { readonly do: 'flush' }
-  /** Waits silently for `ms` milliseconds, as during a tool call. */
+  /** Waits silently for `ms` milliseconds, which the typing speed scales. */
   | { readonly do: 'work'; readonly ms: number }
-  /** Calls a tool of the demo's MCP server and posts its result. */
+  /** Calls a tool of an MCP server and writes its result or its refusal. */
   | { readonly do: 'call'; readonly tool: string; readonly input: Readonly<Record<string, string>> }
   /** From this step on, injected messages wait for the next prompt. */
   | { readonly do: 'deafen' }

@@ -8,7 +8,6 @@ import type { Step } from './demo-words.ts';
 /** A person's message, parsed for the scripts. */
 type Wish = {
   readonly by: string;
-  /** The text without leading names of agents. */
   readonly text: string;
   readonly to: readonly AgentId[];
   /**
@@ -16,7 +15,6 @@ type Wish = {
    * left. Cut to about 90 characters.
    */
   readonly title: string;
-  /** The first five different words in lower case, without filler words and single characters. */
   readonly words: readonly string[];
   readonly kind: 'greeting' | 'question' | 'request';
   /** The two options of a message such as "A or B"; `null` for other messages. */
@@ -29,18 +27,18 @@ export type ScriptMemory = { readonly request: Wish | null; readonly question: W
 /** What a script gets to choose its steps for one prompt. */
 export type Scene = ScriptMemory & {
   readonly me: AgentId;
-  /** The new messages of people to this agent, joined into one request. `null`: none. */
+  /** The new messages to this agent or to no agent, joined into one request. `null`: none. */
   readonly asked: Wish | null;
   /** The last message of another agent among the new lines, and whether it mentions this agent. `null`: none. */
   readonly heard: { readonly name: string; readonly text: string; readonly callsMe: boolean } | null;
 };
 
-/** A demo agent. Its steps are a pure function of the conversation. */
+/** A demo agent. */
 export type Persona = {
   readonly reply: (scene: Scene) => readonly Step[];
   /** The text posted when a message arrives during the agent's answer. */
   readonly note: (request: Wish) => string;
-  /** The answer to a new message in a turn that has begun. The rest of the turn follows. */
+  /** The answer to a new message in a turn that has begun. */
   readonly answer: (request: Wish) => string;
 };
 
@@ -94,7 +92,6 @@ const OPENING =
   /^(?:(?:hi|hello|hey|ok|okay|so|well|team|all|everyone|please|now)\b[\s,!.]*)*(?:(?:can|could|would|will) (?:you|we|someone) |(?:i|we) (?:want|need|would like|'d like) (?:you )?(?:to (?:have )?)?|let'?s |help (?:me|us) (?:to )?)?(?:please )?(?:(?:build|make|create|add|write|design|implement|develop|plan|do) (?!(?:it|this|that|them|sure)\b)(?:me |us )?)?/i;
 const KINDS = [
   ['greeting', /^(?:hi|hello|hey|good (?:morning|evening|afternoon)|moin|yo)\b[^.?!]{0,20}[.?!]?$/i],
-  // Thanks count as a greeting.
   ['greeting', /^(?:thanks?|thank you|thx|great|nice|perfect|cool|well done|ok|okay)\b[^?]{0,30}$/i],
   ['request', /^(?:please |hey |hi |hello )?(?:can|could|would|will) (?:you|we|someone|anybody) /i],
   ['question', /\?\s*$|^(?:what|why|how|who|when|where|which|is|are|does|do|should)\b/i],
@@ -125,9 +122,6 @@ function subjectOf(text: string): Pick<Wish, 'title' | 'words' | 'kind' | 'choic
   };
 }
 
-/**
- * The product manager: asks when a request leaves a choice open, writes a short specification and hands over to dev.
- */
 const pm: Persona = {
   reply: ({ asked, question, heard }) => {
     if (question) return specified(question, asked?.title ?? null);
@@ -172,7 +166,6 @@ function specified({ title, words, by }: Wish, answer?: string | null): readonly
   return sayAndEnd(text.join('\n'), { how: 'completed', handTo: 'dev' });
 }
 
-/** The developer: for a request, waits 1.5 s, posts code made of the request's words and hands over to qa. */
 const dev: Persona = {
   reply: (scene) => {
     const { asked, heard } = scene;
@@ -213,7 +206,6 @@ function code({ words: [first = 'feature', second = '', ...rest] }: Wish): strin
   ].join('\n');
 }
 
-/** Joins words to a camelCase identifier: "login", "page" becomes `loginPage`. */
 function identifier(...words: readonly string[]): string {
   const ascii = words.map((word) =>
     word
@@ -227,7 +219,6 @@ function identifier(...words: readonly string[]): string {
 
 const capital = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
-/** The tester: lists checks of the code in another agent's last message, else answers the request, else passes. */
 const qa: Persona = {
   reply: ({ asked, heard }) => {
     const [, name, list] = /export function (\w+)\(([^)]*)\)/.exec(heard?.text ?? '') ?? [];

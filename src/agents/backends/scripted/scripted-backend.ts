@@ -52,7 +52,6 @@ class ScriptedSession implements AgentSession {
   readonly #tools: SessionTools | null;
   #memory: ScriptMemory = { request: null, question: null };
   #generation: Generation | null = null;
-  /** Written texts and remaining steps of the last generation, in order. `null`: the generation reached its end. */
   #open: readonly Step[] | null = null;
   #notes: readonly string[] = [];
   /** The steps of the agent's turn in the open task. `null` for other turns. */
@@ -73,7 +72,7 @@ class ScriptedSession implements AgentSession {
     if (this.#generation) throw new Error(`impossible: ${this.#seat.agent} is prompted twice at a time`);
     this.#roster = turn.roster;
     const { role } = turn.task ?? {};
-    // A prompt that only asks for the verdict again has no line "Task: ": the steps of the last turn are repeated.
+    // A prompt that only asks again for a verdict or for answers has no line "Task: ". The last steps are repeated.
     this.#review = role === 'primary' || role === 'reviewer' ? (reviewSteps(turn) ?? this.#review) : null;
     const scene = sceneOf(turn, this.#seat.agent, this.#memory);
     const steps = [...this.#recalled(), ...this.#plan(turn, scene)];
@@ -167,10 +166,6 @@ class ScriptedSession implements AgentSession {
     return asked === null ? left : [{ do: 'say', text: this.#script.answer(asked) }, { do: 'flush' }, ...left];
   }
 
-  /**
-   * Returns the steps of the turn whose text is not posted yet. After an interrupt the steps come from memory; after a
-   * restart the reply is generated again.
-   */
   #remaining(turn: TurnPrompt, { request, ...scene }: Scene): readonly Step[] {
     const again = () =>
       (request && demoSteps(request.text)) ?? this.#script.reply({ ...scene, request, asked: request });
@@ -187,12 +182,10 @@ class ScriptedSession implements AgentSession {
   }
 }
 
-/** One generation of a scripted agent. Performs steps until an end, an interrupt or a crash. */
 class Generation {
   readonly over = Promise.withResolvers<void>();
-  /** Written texts and remaining steps, in order. `null` when the steps have reached an end. */
+  /** Written texts and remaining steps, in order. `null` before the start, and when the steps have reached an end. */
   open: readonly Step[] | null = null;
-  /** False when injected messages must wait for the next prompt. */
   isListening = true;
   /** Answers to injected messages, not yet posted. */
   readonly notes: string[];
@@ -202,7 +195,6 @@ class Generation {
   readonly #abort = new AbortController();
   #isHanging = false;
   #posted: readonly Step[] = [];
-  /** The text of the current message so far. */
   #streamed = '';
   #spent = 0;
 
@@ -247,7 +239,6 @@ class Generation {
     }
   }
 
-  /** Reports 1 output token per 4 written characters, rounded up, at no cost. */
   #tellUsage(ms: number): void {
     const output = Math.ceil(this.#spent / 4);
     const free = { model: null, input: null, cached: null, source: 'computed' } as const;
@@ -291,7 +282,6 @@ class Generation {
     }
   }
 
-  /** Sleeps for `ms`, or without end when the agent was told to hang. Rejects when the generation is stopped. */
   async #sleep(ms: number): Promise<void> {
     const { signal } = this.#abort;
     await this.#speed.sleep(ms, signal);
@@ -300,9 +290,6 @@ class Generation {
     await new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('interrupted'))));
   }
 
-  /**
-   * Calls a tool through the gate, as a model does, and writes the result. Without tools writes that there are none.
-   */
   async #call({ tool: name, input }: Extract<Step, { do: 'call' }>): Promise<void> {
     const session = this.#tools;
     if (session === null) return this.#emit('I have no tools here.');
@@ -377,7 +364,6 @@ function isInFence(text: string): boolean {
   return (text.match(/^```/gm)?.length ?? 0) % 2 === 1;
 }
 
-/** The error message of a session that was told to crash. */
 const CRASH = 'exited with code 137';
 const TYPIST_WORD_MS = 75;
 const THINKING_MS = 700;
