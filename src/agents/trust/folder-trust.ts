@@ -97,7 +97,9 @@ export class FolderTrust implements TrustCommands {
     };
   }
 
-  /** Scans an agent's folder and finds the decision about it; `null` for an agent without a call of `gateFor`. */
+  /**
+   * Scans an agent's folder and finds the decision about it; `null` for an agent without a trust check of `gateFor`.
+   */
   async standing(agent: AgentId): Promise<FolderStanding | null> {
     const folder = this.#folders.get(agent);
     if (folder === undefined) return null;
@@ -105,7 +107,7 @@ export class FolderTrust implements TrustCommands {
     return { scan, decision: this.#decisionOn(agent, scan) };
   }
 
-  /** The line of `/agent status` about an agent's folder; `null` for an agent without a call of `gateFor`. */
+  /** The line of `/agent status` about an agent's folder; `null` for an agent without a trust check of `gateFor`. */
   async status(agent: AgentId): Promise<string | null> {
     const known = await this.standing(agent);
     return known === null ? null : standingWords(agent, known);

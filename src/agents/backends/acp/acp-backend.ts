@@ -89,8 +89,7 @@ export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
 
 /**
  * A session that outlives its process. When this or another session ended the process by force, the next prompt starts
- * a new process. A prompt that another session broke off is sent again, at most twice. An agent that cannot load its
- * old session gets the text of the last prompt again, in front of the next prompt.
+ * a new process. A prompt that another session broke off is sent again, at most twice.
  */
 class LastingSession implements AgentSession {
   readonly history = 'own';
@@ -98,14 +97,11 @@ class LastingSession implements AgentSession {
   readonly #processes: Processes;
   readonly #gate: FolderGate;
   #opened: Opened | null = null;
-  /** The last start of a session, or `null` before the first. */
   #opening: Promise<Opened> | null = null;
   #ending: Promise<void> = Promise.resolve();
   #interrupted = false;
   #closed = false;
-  /** Text of the last prompt. */
   #last = '';
-  /** The record of the last prompt. */
   #record: PromptRecord | null = null;
 
   constructor(seat: SeatContext, processes: Processes, gate: FolderGate) {
@@ -169,7 +165,6 @@ class LastingSession implements AgentSession {
     await opened?.session.close();
   }
 
-  /** Waits for the gate. When the gate rejects, ends the process with all its sessions, and rejects with its error. */
   async #unlessUntrusted(admitted: Promise<void>): Promise<void> {
     try {
       await admitted;
@@ -188,10 +183,6 @@ class LastingSession implements AgentSession {
     return this.#opened?.session.program ?? null;
   }
 
-  /**
-   * True when the process was ended by force, so that the next prompt starts a new process. False before the session is
-   * open, and for an agent that acted without asking.
-   */
   get #isEnded(): boolean {
     if (this.#opened === null) return false;
     const { session, process } = this.#opened;
@@ -214,7 +205,6 @@ type Kind = {
   readonly gate: FolderGate;
 };
 
-/** The one process of an agent, started when a session needs it. */
 class Processes {
   readonly #kind: Kind;
   /** Name of the floor's tool server. A process learns the name at its start, so all sessions share the name. */
@@ -222,14 +212,12 @@ class Processes {
   /** Port of the tool server, which a sandboxed process must reach. `null`: no tool server. */
   #toolPort: number | null = null;
   #current: Promise<AgentProcess> | null = null;
-  /** Id of the agent's last session for each seat and model. */
   readonly #sessions = new Map<string, string>();
 
   constructor(kind: Kind) {
     this.#kind = kind;
   }
 
-  /** Opens a session. Loads the previous session if the agent can. */
   async open(seat: SeatContext): Promise<Opened> {
     const { starts = (work) => work() } = this.#kind.options;
     const previous = this.#sessions.get(sessionKeyOf(seat)) ?? null;
@@ -238,7 +226,6 @@ class Processes {
     return opened;
   }
 
-  /** Makes the next session of this seat and model a new one. */
   forget(seat: Pick<SeatContext, 'channel' | 'agent' | 'model'>): void {
     this.#sessions.delete(sessionKeyOf(seat));
   }
@@ -303,7 +290,7 @@ function sessionKeyOf({ channel, agent, model = '' }: Pick<SeatContext, 'channel
   return `${channel}\n${agent}\n${model}`;
 }
 
-/** Starts the agent with the settings that make it ask. These settings override those of the configuration. */
+/** Starts the agent with the settings that make it ask. */
 async function startAsking(
   { options, profile, command, args }: Kind,
   server: string | null,
@@ -337,7 +324,6 @@ async function startAsking(
   }
 }
 
-/** Returns the sandbox plan of one process, which can also read the private folder and reach the tool server. */
 function sandboxWith(plan: SandboxPlan, folder: string, toolPort: number | null): SandboxPlan {
   const { readable, network } = plan;
   const ports = [...(network?.ports ?? []), ...(toolPort === null ? [] : [toolPort])];
@@ -362,16 +348,14 @@ function asTrusted(profile: AcpProfile): AcpProfile {
 const MOST_LOSSES = 2;
 const STOP_GRACE_MS = 2_000;
 
-/** A started agent process with its parts. */
 type StartedAgent = {
   readonly group: ProcessGroup;
   /** `_meta` of the requests that open a session. */
   readonly meta: object | undefined;
-  /** Deletes the private folder. Called after the process was stopped. */
+  /** Deletes the private folder. */
   readonly removeFolder: () => void;
 };
 
-/** Options of a process. Durations are in milliseconds. */
 type ProcessPorts = {
   readonly timers: Timers;
   readonly stopGraceMs: number;
@@ -379,10 +363,6 @@ type ProcessPorts = {
   readonly lastWords?: ((seat: SeatContext, stderr: string) => void) | undefined;
 };
 
-/**
- * One process of an agent, with all its sessions. The process ends with its last session. A session that ends the
- * process by force ends it for all sessions.
- */
 class AgentProcess {
   readonly meta: object | undefined;
   readonly #started: StartedAgent;
@@ -408,7 +388,6 @@ class AgentProcess {
     void this.#watch();
   }
 
-  /** True when no further session can be opened in this process. */
   get over(): boolean {
     return this.#over;
   }
@@ -418,7 +397,6 @@ class AgentProcess {
     return this.#isForced;
   }
 
-  /** Returns a connection to the process for one more session. */
   peer(seat: SeatContext): AcpPeer {
     this.#sessions += 1;
     return {
@@ -428,7 +406,6 @@ class AgentProcess {
     };
   }
 
-  /** Called when a session ends. Ends the process after its last session, or at once when `byForce` is true. */
   async #leave(byForce: boolean): Promise<void> {
     this.#sessions -= 1;
     this.#isForced ||= byForce && !this.#over;

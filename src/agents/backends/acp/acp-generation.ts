@@ -5,7 +5,6 @@ import { gatedCall, optionFor, outputSoFar, resultOf } from './acp-permission.ts
 import type { Permission, PermissionOption, ToolCall, Update } from './acp-wire.ts';
 import { FloorTools, FLOOR_TOOLS } from '../../tools/floor-tools.ts';
 
-/** The protocol's answer to a request for permission. */
 type PermissionOutcome =
   | { readonly outcome: 'cancelled' }
   | { readonly outcome: 'selected'; readonly optionId: string };
@@ -27,15 +26,11 @@ export class AcpGeneration {
   readonly #tools = new Map<string, number>();
   /** All known fields of each tool call that has not ended. Later updates of a call hold changed fields only. */
   readonly #calls = new Map<string, ToolCall>();
-  /** True after the agent was asked to stop because its run is paused. */
   #isHeld = false;
-  /** Asks the agent to stop. */
   readonly #cancel: () => void;
   /** True at the start, and when the agent wrote text since the last step. */
   #isAnswering = true;
-  /** Resolves with whether the agent may continue after the last step. */
   #stepped: Promise<boolean> = Promise.resolve(true);
-  /** The allowed calls that are still running. */
   readonly #running = new Map<string, GatedCall>();
   /** Ids of calls that were requested and not allowed. */
   readonly #stopped = new Set<string>();
@@ -51,7 +46,6 @@ export class AcpGeneration {
   #ended = false;
   #updates = 0;
   #restarts: { readonly text: string; readonly taken: (taken: boolean) => void }[] = [];
-  /** The agent's text so far. */
   #written = '';
 
   /** `program`: the agent's name and version. `cancel`: asks the agent to stop. */
@@ -220,7 +214,6 @@ export class AcpGeneration {
     return this.#program === null ? call : { ...call, program: this.#program };
   }
 
-  /** Lets the gate decide about a call. An allowed call is settled when the agent reports its end. */
   async #gated(
     updates: readonly ToolCall[],
     options: readonly PermissionOption[],
@@ -338,7 +331,6 @@ export class AcpGeneration {
     this.#calls.set(call.toolCallId, { ...call, ...known, ...Object.fromEntries(fields), ...output });
   }
 
-  /** Forgets a call that has ended, and withdraws its requests for approval. */
   #close(id: string): void {
     this.#tools.delete(id);
     this.#calls.delete(id);
@@ -346,7 +338,6 @@ export class AcpGeneration {
   }
 }
 
-/** The newest title of a tool call. Default: "use a tool". */
 function titleOf(updates: readonly ToolCall[]): string {
   return updates.findLast(({ title }) => title)?.title ?? 'use a tool';
 }

@@ -92,7 +92,6 @@ async function again(parts: HandshakeParts, agent: Agent, common: Common): Promi
   }
 }
 
-/** Opens a session. Signs in by the profile's method when the agent asks for a login and offers that method. */
 async function signedIn(parts: HandshakeParts, agent: Agent, open: () => Promise<NewSession>): Promise<NewSession> {
   try {
     return await open();
@@ -105,10 +104,6 @@ async function signedIn(parts: HandshakeParts, agent: Agent, open: () => Promise
   }
 }
 
-/**
- * Selects one of the agent's models for the session. Rejects with a terminal `BackendError` when the agent does not
- * offer the model or keeps another model, and with the agent's error when the agent refuses.
- */
 async function withModel(
   { link, profile, limitMs }: HandshakeParts,
   session: NewSession,
@@ -141,12 +136,10 @@ function serversOf(floorTools: ToolEndpoint | null): readonly object[] {
   return [{ type: 'http', name: floorTools.name, url: floorTools.url, headers }];
 }
 
-/** The modes of an opened session. `resumed`: an earlier session was loaded. */
 type ModesOf = Pick<z.output<typeof newSession>, 'sessionId' | 'modes' | 'configOptions'> & {
   readonly resumed: boolean;
 };
 
-/** Parts for setting modes. `limitMs` is the timeout of each request. */
 type ModeParts = { readonly link: AcpLink; readonly profile: AcpProfile; readonly limitMs: number };
 
 /**
@@ -223,10 +216,8 @@ function isMode({ id, category }: Option): boolean {
 }
 
 /**
- * Returns the setting that keeps the session in a mode of its profile; empty for a profile without modes. Uses the
- * session's mode option if it has one, because the agent confirms a changed option with its value. A loaded session may
- * list no modes: all modes of the profile then count as offered. Throws when the agent offers none of the profile's
- * modes.
+ * Uses the session's mode option if it has one, because the agent confirms a changed option with its value. A loaded
+ * session may list no modes: all modes of the profile then count as offered.
  */
 function modeHolds(profile: AcpProfile, { modes, configOptions, resumed }: ModesOf): readonly Hold[] {
   if (profile.modes.length === 0) return [];
@@ -246,7 +237,6 @@ function optionHolds({ holds = {} }: AcpProfile, { configOptions }: ModesOf): re
   return held.map(([option, value]) => ({ option, isMode: false, values: [value] }));
 }
 
-/** The value of a held setting that an update reports; `undefined` when it reports none. */
 function valueIn(update: Update, hold: Hold): string | undefined {
   if ('currentModeId' in update) return hold.isMode ? update.currentModeId : undefined;
   if (!('configOptions' in update)) return undefined;
@@ -254,7 +244,6 @@ function valueIn(update: Update, hold: Hold): string | undefined {
   return configOptions.find((option) => (hold.isMode ? isMode(option) : option.id === hold.option))?.currentValue;
 }
 
-/** Whether an agent answered that a login is needed. */
 function wantsSignIn(error: unknown): boolean {
   return error instanceof RequestError && error.code === SIGN_IN;
 }
@@ -304,10 +293,6 @@ function reasonOf(error: RequestError): string {
   return `${error.message}: ${reason.data}`;
 }
 
-/**
- * Usage of one session as its agent reports it: tokens in the answer to a prompt, or the size of the context and the
- * cost of the session.
- */
 class AcpUsage {
   readonly #backend: string;
   #model: string | null;
@@ -329,7 +314,6 @@ class AcpUsage {
     this.#counted = null;
   }
 
-  /** Reads the model, the context size or the cost from an update. */
   update(update: Update): void {
     if (update.sessionUpdate === 'config_option_update' && 'configOptions' in update)
       this.#model = modelIn(update.configOptions) ?? this.#model;

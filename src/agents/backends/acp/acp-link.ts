@@ -7,7 +7,7 @@ import { BackendError } from '../backend.ts';
 /** The other end of a connection: a process on this machine, or a remote agent. */
 export type AcpPeer = {
   readonly stream: Stream;
-  /** Returns why the connection is closed, in one line for people. Called at most once, after a request failed. */
+  /** Returns why the connection is closed, in one line for people. */
   cause(error: unknown): Promise<string>;
   /**
    * Called when this session needs the peer no longer. `by force` ends a process for all its sessions. The connection
@@ -16,7 +16,6 @@ export type AcpPeer = {
   close(how: 'in order' | 'by force'): Promise<void>;
 };
 
-/** Handlers for an agent's requests and updates. */
 type AcpListener = {
   update(params: unknown): void;
   /** `withdrawn` is aborted when the agent no longer wants the answer. */

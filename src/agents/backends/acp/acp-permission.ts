@@ -10,9 +10,8 @@ import { OMIT_HEADERS, formatPatch, structuredPatch } from 'diff';
 import type { StructuredPatch } from 'diff';
 
 /**
- * Returns a tool call for the gate. `updates`: the updates of the call and the request. People are shown every part
- * that says what would run, because some agents shorten the request. `options`: the answers that the agent offers.
- * Without an option that allows once, nobody can be asked.
+ * Returns a tool call for the gate. `updates`: the updates of the call and the request. `options`: the answers that the
+ * agent offers. Without an option that allows once, nobody can be asked.
  */
 export function gatedCall(
   title: string,
@@ -32,7 +31,7 @@ export function gatedCall(
     title: title.length > LONGEST_TITLE ? `${title.slice(0, LONGEST_TITLE)}…` : title,
     detail,
     accounts,
-    // Nobody can allow the call, so it is denied even where a rule allows it, and people are told.
+    // Nobody can allow the call, so it is denied even where a rule allows it.
     ...(sent('allow', options) === null ? { caution: NO_ALLOW_ONCE, unaskable: NO_ALLOW_ONCE } : { caution: null }),
   };
 }
@@ -156,10 +155,6 @@ function sent(choice: Choice, options: readonly PermissionOption[]): PermissionO
 
 const LONGEST_TITLE = 300;
 
-/**
- * Returns a request in words without repetitions: titles, file changes, other parts, and the agent's answers. File
- * changes come before other parts, because people decide about the changes.
- */
 function detailOf(title: string, updates: readonly ToolCall[], options: readonly PermissionOption[]): string {
   const titles = updates.flatMap((call) => (call.title ? [call.title] : []));
   const blocks = updates.flatMap(({ content }) => blocksIn(content));
@@ -178,7 +173,6 @@ function detailOf(title: string, updates: readonly ToolCall[], options: readonly
 
 const NOTHING_SHOWN = '⚠ Its agent shows nothing of what it would do.';
 
-/** Returns the input with a reference in place of each text that is shown as a file change. */
 function referring(input: unknown, changed: ReadonlySet<string>): unknown {
   if (!isRecord(input)) return input;
   const isChanged = (value: unknown): boolean => typeof value === 'string' && changed.has(value);
@@ -201,7 +195,6 @@ function toolNames(meta: unknown): readonly string[] {
   );
 }
 
-/** A part of a request in words. For a change also the texts before and after it. */
 type Block = { readonly words: string; readonly texts: readonly string[] };
 
 function blocksIn(content: unknown): readonly Block[] {
@@ -229,9 +222,6 @@ function placeWords({ locations }: ToolCall): string {
   return (locations ?? []).map(({ path, line }) => `at ${path}${line == null ? '' : `:${line}`}`).join('\n');
 }
 
-/**
- * Returns the agent's words for the options that stand for allow and deny, quoted. These words never label a button.
- */
 function answerWords(options: readonly PermissionOption[]): string {
   const words = (choice: Choice): string => {
     const option = sent(choice, options);

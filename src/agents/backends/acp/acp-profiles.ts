@@ -198,7 +198,6 @@ export const ACP_PROFILES = {
 
 export type AcpProfileName = keyof typeof ACP_PROFILES;
 
-/** Input for the settings that make an agent ask. */
 type AskingContext = {
   /** Name of Conch's tool server, whose tools the agent may call without asking; `null` when the agent has none. */
   readonly server: string | null;

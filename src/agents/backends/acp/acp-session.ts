@@ -39,10 +39,8 @@ export type AcpSettings = {
   readonly timers?: Timers;
 };
 
-/** Options of one session over the Agent Client Protocol. */
 type AcpSessionOptions = {
   readonly seat: SeatContext;
-  /** The backend's kind, for the records of usage. */
   readonly kind: string;
   readonly profile: AcpProfile;
   readonly settings: AcpSettings;
@@ -66,12 +64,9 @@ export class AcpSession implements AgentSession {
   readonly #timers: Timers;
   #handshake: Handshake | null = null;
   #run: AcpGeneration | null = null;
-  /** Second prompts of the turn in progress. */
   readonly #secondPrompts = new Set<Promise<unknown>>();
-  /** True while a ping has no answer. */
   #pinging = false;
   readonly #tripwire: Tripwire | null;
-  /** True while a mode is being set back. */
   #settingBack = false;
   /** The kinds of update in which the agent reported a changed mode. */
   readonly #told = new Set<string>();
@@ -187,10 +182,7 @@ export class AcpSession implements AgentSession {
     }
   }
 
-  /**
-   * Cancels the prompt in progress before closing, because the process may serve other sessions. Ends an agent by force
-   * that does not stop within 1 s, or has not answered a ping.
-   */
+  /** Cancels the prompt in progress before closing, because the process may serve other sessions. */
   async close(): Promise<void> {
     if (this.#link.open && !this.#pinging) await this.interrupt(CLOSE_GRACE_MS);
     this.#options.floorTools?.close();
@@ -258,10 +250,6 @@ export class AcpSession implements AgentSession {
     return outcome === 'injected' || outcome === 'startedNewTurn' ? 'injected' : 'next-prompt';
   }
 
-  /**
-   * Sends a second prompt into the turn in progress, which ends when both prompts have ended. Resolves with
-   * `next-prompt` when the agent refuses or the generation ends within 0.5 s, else with `injected`.
-   */
   async #promptBeside(run: AcpGeneration, text: string): Promise<InjectOutcome> {
     const second: Promise<InjectOutcome> = this.#ask(text)
       .then(() => 'injected' as const)
@@ -282,7 +270,6 @@ export class AcpSession implements AgentSession {
     this.#run?.update(update);
   }
 
-  /** Ends the session of an agent that ran a tool without asking. Sets back a mode that changed. */
   #watch(update: Update): void {
     const ran = 'toolCallId' in update ? this.#tripwire?.seen(update, update.sessionUpdate) : null;
     if (typeof ran === 'string') this.#distrust(`ran ${quoted(ran)} without asking`);
@@ -312,7 +299,6 @@ export class AcpSession implements AgentSession {
     void this.#link.close(why, 'by force');
   }
 
-  /** Returns the function that runs the agent's calls of server tools. `undefined`: the agent has no server tools. */
   #callsOf(run: AcpGeneration, { gate }: Report): ToolCalls | undefined {
     const { tools: session } = this.#options;
     if (session === null) return undefined;
@@ -344,7 +330,6 @@ export class AcpSession implements AgentSession {
   }
 }
 
-/** Text of an agent as one quoted line for people. */
 function quoted(text: string): string {
   return `"${text.replace(/[\p{C}\p{Zl}\p{Zp}\s]+/gu, ' ').slice(0, LONGEST_QUOTE)}"`;
 }
@@ -369,10 +354,7 @@ type Call = {
   ended: boolean;
 };
 
-/**
- * Detects a tool that ran without its approval, or with another command than the approved command. Watches all updates
- * of one session.
- */
+/** Detects a tool that ran without its approval, or with another command than the approved command. */
 class Tripwire {
   readonly #asks: AcpPromise;
   readonly #calls = new Map<string, Call>();
@@ -388,7 +370,6 @@ class Tripwire {
     call.asked = true;
   }
 
-  /** Records that the call was allowed as requested. */
   allow(id: string): void {
     const call = this.#call(id);
     call.allowed = true;

@@ -13,9 +13,8 @@ type Asked = { readonly conversation: Conversation; readonly id: Id; readonly me
 type Answer = { readonly result: unknown } | { readonly error: { readonly code: number; readonly message: string } };
 
 /**
- * Runs several conversations of the Agent Client Protocol over one connection. Each request gets a new id, and its
- * answer goes back to the conversation that sent the request. Other messages of the agent go to the conversation with
- * their `sessionId`. `initialize` is sent once, or again after an error; all conversations get its answer.
+ * Runs several conversations of the Agent Client Protocol over one connection. `initialize` is sent once, or again
+ * after an error.
  */
 export class AcpMultiplexer {
   readonly #send: (message: AnyMessage) => void;
@@ -83,7 +82,6 @@ export class AcpMultiplexer {
     }
   }
 
-  /** Returns the conversation of the request that the agent cancels; `undefined` for other messages. */
   #takenBack(message: AnyMessage): Conversation | undefined {
     if (!('method' in message) || message.method !== '$/cancel_request') return undefined;
     const params = cancelParams.safeParse(message.params);
@@ -127,10 +125,6 @@ export class AcpMultiplexer {
     this.#number(conversation, message);
   }
 
-  /**
-   * Returns a cancellation with the id under which the agent knows the request. Other messages, and cancellations of
-   * unknown requests, stay unchanged.
-   */
   #cancelling(conversation: Conversation, message: AnyMessage): AnyMessage {
     if (!('method' in message) || message.method !== '$/cancel_request') return message;
     const { requestId } = cancelParams.parse(message.params);
@@ -194,7 +188,6 @@ export function sessionIn(params: unknown): string | null {
   return withSession.safeParse(params).data?.sessionId ?? null;
 }
 
-/** Limits on an agent's messages. */
 type LineLimits = {
   /** Maximum size of one message, in bytes. */
   readonly messageBytes: number;
@@ -232,7 +225,6 @@ export class MessageRate {
   readonly #now: () => Instant;
   #credit: number;
   #creditAt: Instant;
-  /** Start of the current period of rate limiting; `null` while the agent keeps to the rate. */
   #slowedSince: Instant | null = null;
 
   constructor(perSecond: number, now: () => Instant) {

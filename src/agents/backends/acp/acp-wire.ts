@@ -125,7 +125,7 @@ const chunk = z.object({
 
 const tool = toolCall.extend({ sessionUpdate: z.enum(['tool_call', 'tool_call_update']) });
 
-/** Updates that only show activity. Their text is shown to nobody. */
+/** Updates that only show activity. */
 const thinking = z.object({ sessionUpdate: z.enum(['agent_thought_chunk', 'plan', 'plan_update']) });
 
 const usage = z.object({

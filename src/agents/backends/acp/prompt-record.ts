@@ -5,7 +5,7 @@ import { withSystem } from './acp-generation.ts';
 
 /**
  * Records the text and the injected messages of one prompt. An agent whose process or connection was lost gets the same
- * prompt again with this record, so that the agent repeats no text and misses no message.
+ * prompt again with this record.
  */
 export class PromptRecord {
   readonly report: Report;
@@ -29,10 +29,7 @@ export class PromptRecord {
     this.#injected = [...this.#injected, message];
   }
 
-  /**
-   * Ends the message of the lost generation and reports that no call is open. Resolves when no approval is open: until
-   * then the floor accepts no output.
-   */
+  /** Ends the message of the lost generation and reports that no call is open. Resolves when no approval is open. */
   async breakOff(): Promise<void> {
     this.report.flush();
     this.report.work(0, 'host');

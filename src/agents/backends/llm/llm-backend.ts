@@ -66,7 +66,6 @@ class LlmSession implements AgentSession {
   /** The conversation as messages of the model: the `parts` of all prompts, without those that were cut. */
   #history: readonly ModelMessage[] = [];
   #run: LlmGeneration | null = null;
-
   #callSummary = '';
   #definitions = 0;
 
