@@ -173,7 +173,7 @@ export type AgentBackend = {
   readonly kind: string;
   /** True when the model must print a signal at the end of its turn, because the backend has no other way to end it. */
   readonly needsSignal: boolean;
-  /** True when its agents ask Conch before they change anything on the machine. */
+  /** True when its agents promise to ask Conch before they change anything. Exceptions are in `actsUnasked`. */
   readonly promisesToAsk: boolean;
   /**
    * What its agents do without asking in any mode. Words that follow the agent's name. Absent or `null`: no such act is
@@ -226,7 +226,7 @@ export class BackendError extends Error {
   }
 }
 
-/** Returns the code of a failure, for programs that read Conch's output. */
+/** Returns the code of a failure, for programs that read Conch's output. Default: `EXECUTION_ERROR`. */
 export function codeOf(error: unknown): string {
   return error instanceof BackendError ? error.code : codeIn(error);
 }
@@ -265,8 +265,8 @@ export class AbsentError extends BackendError {
 }
 
 /**
- * The agent is not started or prompted: its folder holds files that act before anybody is asked, and no operator trusts
- * these files.
+ * The agent is not started or prompted: its folder holds files that act before anybody is asked, and these files are
+ * not trusted.
  */
 export class UntrustedError extends AbsentError {}
 

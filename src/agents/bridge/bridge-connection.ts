@@ -11,7 +11,6 @@ type ConnectionParts = {
   readonly url: string;
   readonly token: string;
   readonly relay: BridgeRelay;
-  /** Closes the connection when aborted. */
   readonly signal: AbortSignal;
   readonly say: (line: string) => void;
 };

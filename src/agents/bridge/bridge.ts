@@ -18,9 +18,7 @@ type BridgeOptions = {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
-  /** Ends the bridge. */
   readonly signal: AbortSignal;
-  /** Writes one line for people. */
   readonly say: (line: string) => void;
   /** Returns the wait after this many failures in a row, in milliseconds. Default: `reconnectMs`. */
   readonly waitMs?: (failures: number) => number;

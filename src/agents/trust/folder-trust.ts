@@ -37,7 +37,6 @@ export type FolderGate = {
 
 /** The channels in which people are asked. */
 type TrustChannels = {
-  /** Sends a command to the floor of a channel. */
   readonly tell: (channel: ChannelId, command: TrustCommand) => void;
   readonly channelsOf: (agent: AgentId) => readonly ChannelId[];
   /** Redacts secrets. */

@@ -350,9 +350,7 @@ const STOP_GRACE_MS = 2_000;
 
 type StartedAgent = {
   readonly group: ProcessGroup;
-  /** `_meta` of the requests that open a session. */
   readonly meta: object | undefined;
-  /** Deletes the private folder. */
   readonly removeFolder: () => void;
 };
 

@@ -179,7 +179,10 @@ export class AcpGeneration {
     return held === null ? null : Promise.race([held, stopOf(this.stopping)]);
   }
 
-  /** Returns the ending for a stop reason. Posts an explanation of an answer without text, if the reason is known. */
+  /**
+   * Returns the ending for a stop reason. Posts an explanation, if the reason is known, when the answer has no text or
+   * no text follows a denied call.
+   */
   ending(stopReason: string): Ending {
     if (this.#interrupted) return { how: 'interrupted' };
     const { over, ending } = this.floorTools;

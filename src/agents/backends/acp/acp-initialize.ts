@@ -34,7 +34,6 @@ type HandshakeParts = {
   readonly cwd: string;
   readonly floorTools: ToolEndpoint | null;
   readonly previous: string | null;
-  /** `_meta` of the requests that open the session. */
   readonly meta?: object | undefined;
   /** The model to use; `null` for the agent's default. */
   readonly model: string | null;

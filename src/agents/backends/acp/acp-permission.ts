@@ -104,7 +104,7 @@ export function isForOwnTool(
 export function toolRequestsOf(updates: readonly ToolCall[]): readonly ToolRequest[] {
   const names = new Set(updates.flatMap(({ name, _meta }) => [...(name ? [name] : []), ...toolNames(_meta)]));
   const kinds = new Set(updates.flatMap(({ kind }) => TOOL_KINDS.filter((each) => each === kind)));
-  // A title can make a verdict stricter. A title never allows a call.
+  // A title can make a verdict stricter.
   const isVague = [...kinds].every((kind) => VAGUE.has(kind));
   if (isVague && updates.some(({ title, toolCallId }) => OF_THE_WEB.test(`${toolCallId} ${title ?? ''}`)))
     kinds.add('fetch');
@@ -121,8 +121,8 @@ export function toolRequestsOf(updates: readonly ToolCall[]): readonly ToolReque
 }
 
 /**
- * Some agents report a web search under these kinds. A call of only these kinds also counts as `fetch` when its title
- * or id matches `OF_THE_WEB`.
+ * Some agents report a web search under these kinds. A call of only these kinds, or of no kind, also counts as `fetch`
+ * when its title or id matches `OF_THE_WEB`.
  */
 const VAGUE: ReadonlySet<string> = new Set(['search', 'other', 'think']);
 const OF_THE_WEB =

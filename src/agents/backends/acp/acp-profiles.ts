@@ -37,10 +37,7 @@ export type AcpProfile = {
   readonly holds?: Readonly<Record<string, string>>;
   /** Returns settings besides the mode that make the agent ask. */
   readonly asking?: (context: AskingContext) => Asking;
-  /**
-   * Files in a working folder that configure the agent, some of which Conch switches off. A folder with any other of
-   * these files must be trusted before a local agent starts there.
-   */
+  /** Files in a working folder that configure the agent, some of which Conch switches off. */
   readonly repositoryFiles: RepositoryFiles;
   /** The calls for which the agent promises to ask with these settings; `null` for none. */
   readonly asks: AcpPromise | null;
@@ -205,7 +202,7 @@ type AskingContext = {
   readonly folder: string;
   /** The agent's working folder; `null` when it runs elsewhere. */
   readonly cwd: string | null;
-  /** Environment variables that the agent will get. */
+  /** Environment variables of the agent without these settings. Empty when the agent runs elsewhere. */
   readonly env: Readonly<Record<string, string>>;
   /** Kinds of tools that the agent's settings must deny. */
   readonly denied: readonly ToolKind[];
@@ -213,7 +210,7 @@ type AskingContext = {
   readonly asked: readonly ToolKind[];
 };
 
-/** Settings that make an agent ask, besides its mode. These settings override the agent's configuration. */
+/** Settings that make an agent ask, besides its mode. */
 export type Asking = {
   /** Arguments, added after all other arguments. */
   readonly args?: readonly string[];
@@ -381,10 +378,7 @@ const GEMINI_READS = [
   'invoke_agent',
 ];
 
-/**
- * The last matching rule decides. Tools with a name in OpenCode are listed, so that no older rule takes precedence
- * over "*".
- */
+/** The last matching rule decides. */
 const OPENCODE_PERMISSIONS = {
   '*': 'ask',
   bash: 'ask',

@@ -52,7 +52,6 @@ type AcpSessionOptions = {
   readonly tools: SessionTools | null;
   /** Id of an earlier session, which is loaded if the agent can; `null` for a new session. */
   readonly previous: string | null;
-  /** `_meta` of the requests that open the session. */
   readonly meta?: object | undefined;
 };
 

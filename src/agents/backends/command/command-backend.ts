@@ -140,7 +140,9 @@ class CommandSession implements AgentSession {
     await run?.over;
   }
 
-  /** Rejects when the folder is no longer trusted. Between prompts no process runs that could fail. */
+  /**
+   * Rejects when a check shows that the folder is no longer trusted. Between prompts no process runs that could fail.
+   */
   async ping(): Promise<void> {
     await this.#options.gate.glance(this.#seat);
   }

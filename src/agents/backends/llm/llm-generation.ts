@@ -33,7 +33,6 @@ type GenerationParts = {
   readonly tools: SessionTools | null;
   readonly turn: TurnPrompt;
   readonly report: Report;
-  /** The conversation, this prompt included. */
   readonly history: readonly ModelMessage[];
   /** True when the generation may continue a turn that a restart interrupted. */
   readonly resumes: boolean;

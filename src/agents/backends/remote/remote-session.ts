@@ -13,7 +13,6 @@ type RemoteSessionPorts = {
   readonly timers: Timers;
   /** How long the agent may be disconnected before the session is lost, in milliseconds. */
   readonly graceMs: number;
-  /** Opens an ACP session with the agent. Continues the earlier session if the agent can. */
   readonly open: (peer: AcpPeer, link: RemoteLink) => Promise<AcpSession>;
   /** Makes the next session start a new conversation, after a prompt that the agent failed. */
   readonly forget: () => void;
