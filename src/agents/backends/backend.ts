@@ -13,8 +13,7 @@ export type TurnPrompt = {
   readonly epoch: number;
   /**
    * Why the agent is prompted. `grant`: a new turn, or a background run. `resume`: the same turn after a wait, an
-   * interrupt or a restart. `again`: the same turn, for messages that could not be injected or had no room in the last
-   * prompt.
+   * interrupt or a restart. `again`: the same turn, with messages that the agent may lack.
    */
   readonly reason: 'grant' | 'resume' | 'again';
   /** The lines of the conversation that the session lacks, oldest first. */
