@@ -31,7 +31,6 @@ export type ButtonOpens =
   | { readonly what: 'reason' }
   | { readonly what: 'input' };
 
-/** The floor's state in one line, with buttons. */
 type Card = {
   /** Such as "🎤 dev · about 2 min left · next: qa, pm". The time can be the markup of the platform's own clock. */
   readonly text: string;
@@ -40,7 +39,6 @@ type Card = {
   readonly buttons: readonly CardButton[];
 };
 
-/** How many names the card lists after "next:". */
 const NEXT_SHOWN = 5;
 
 /** Returns the card of a floor. `timeLeft` returns the remaining time in words, or as the platform's own clock. */
@@ -64,7 +62,6 @@ export function cardOf(
   return { text: parts.filter((part) => part !== null).join(' · '), endsAt, buttons: buttonsOf(view, nameOf) };
 }
 
-/** Returns why a resting floor grants no turn, and how the floor continues; `null`: nothing to show. */
 function whyResting({ condition, obstacles }: FloorView, nameOf: (agent: AgentId) => string): string | null {
   const [first] = obstacles;
   if (condition !== 'resting' || first === undefined || first.why === 'catching-up') return null;
@@ -113,7 +110,6 @@ function heldWords({ held }: FloorView): string | null {
   return `${held.length} ${held.length === 1 ? 'message' : 'messages'} held`;
 }
 
-/** Returns the words about background runs, with the numbers of their open questions; `null` for no run. */
 function asideWords({ asides = [] }: FloorView, nameOf: (agent: AgentId) => string): string | null {
   if (asides.length === 0) return null;
   const named = asides.map(
@@ -123,7 +119,6 @@ function asideWords({ asides = [] }: FloorView, nameOf: (agent: AgentId) => stri
   return `🏃 background: ${named.join(', ')}`;
 }
 
-/** Returns the words about agents that are not started because their folder is untrusted; `null` for none. */
 function trustWords({ trust = [] }: FloorView, nameOf: (agent: AgentId) => string): string | null {
   if (trust.length === 0) return null;
   return `🔐 not started, folder not trusted: ${trust.map(({ agent }) => nameOf(agent)).join(', ')}`;
@@ -132,10 +127,7 @@ function trustWords({ trust = [] }: FloorView, nameOf: (agent: AgentId) => strin
 /** The key for buttons of a question without a key. Their commands are refused: people answer by number. */
 const NO_KEY = '-';
 
-/**
- * The most buttons that fit on every platform. Questions and runs without a button are answered and stopped by
- * commands.
- */
+/** The most buttons of a card. Questions and runs without a button are answered and stopped by commands. */
 export const MOST_BUTTONS = 24;
 
 function buttonsOf(view: FloorView, nameOf: (agent: AgentId) => string): readonly CardButton[] {
@@ -156,7 +148,6 @@ function buttonsOf(view: FloorView, nameOf: (agent: AgentId) => string): readonl
   return [...answers, ...trust, ...floor, ...fitting(stops, room)];
 }
 
-/** Returns a function that makes buttons for one question or turn. `suffix`: the end of each label. */
 function drawnWith(drawnFor: string, suffix = '') {
   return (label: string, line: string, style: CardButton['style'] = 'plain'): CardButton => {
     return { label: `${label}${suffix}`, line, drawnFor, style };
@@ -230,7 +221,6 @@ export function fitting(groups: readonly (readonly CardButton[])[], room: number
   return all;
 }
 
-/** Returns the questions that can be answered: the open ones whose whole text is in the channel. */
 function shownOn(view: FloorView): readonly FloorQuestion[] {
   return askedOn(view).filter(({ question }) => question.shown);
 }
@@ -299,7 +289,7 @@ export function openingButton(
   return null;
 }
 
-/** Returns what the pressed button shows. Returns `null` when no open question has that button. */
+/** Returns what a pressed `rules` or `input` button shows. Returns `null` when no open question has that button. */
 export function questionOpened(...button: Parameters<typeof openingButton>): OpenedQuestion | null {
   const found = openingButton(...button);
   return found === null ? null : openedBy(found.opens, found.asked);
@@ -346,15 +336,13 @@ export function ruleLabel(words: string, index: number, length: number): string 
   return `${head}…${whole.slice(head.length + 1 - length).toWellFormed()}`;
 }
 
-/** Returns the words of a rule, then the rule as `/run approvals` lists it. At most 400 characters. */
 function ruleText({ rule, words }: { readonly rule: string; readonly words: string }): string {
   return excerpt(`${words} · \`${rule.replaceAll('`', "'")}\``, RULE_LENGTH);
 }
 
-/** A platform's limits for forms. */
 type FormLimits = { readonly fields: number; readonly options: number; readonly valueLength: number };
 
-/** Returns whether a platform can draw the form. Otherwise the question is answered by a command. */
+/** Returns whether a platform can draw the form. */
 export function isDrawable(fields: readonly AskedField[], limits: FormLimits): boolean {
   const fits = ({ options }: AskedField): boolean =>
     options.length <= limits.options &&

@@ -27,9 +27,8 @@ const REFUSALS_TO_CLOSE = 3;
 const CHECKS_TO_TRIAL = 10;
 
 type Closed = { readonly why: string; readonly isByRefusals: boolean };
-/** Why a channel is checked. Each field holds the newest such reason. */
+/** Why a channel is checked. */
 type Causes = { reported?: string; refusal?: string };
-/** A check that waits for the platform's answer. Causes that arrive meanwhile are added to `causes`. */
 type Check = { readonly causes: Causes; done: Promise<void> | null };
 
 /**
@@ -40,7 +39,6 @@ type Check = { readonly causes: Causes; done: Promise<void> | null };
 export class ChannelAccess {
   readonly #ports: ChannelAccessPorts;
   readonly #closed = new Map<ChannelId, Closed>();
-  /** How many calls an open channel has refused since its last successful post. */
   readonly #refusals = new Map<ChannelId, number>();
   readonly #checks = new Map<ChannelId, Check>();
   readonly #awaited = new Set<ChannelId>();

@@ -31,17 +31,15 @@ export type OpenPlatform = {
   readonly sender: MessageSender;
   /** Resolves when messages come in. Rejects with an `AdapterError` when the platform refuses Conch for good. */
   connect(): Promise<void>;
-  /** Stops listening. Drops incoming events that are not stored yet; the next start gets or reads them again. */
+  /** Stops listening. Drops incoming events that are not stored yet. */
   disconnect(): Promise<void>;
   readonly readHistory: ChatAdapter['catchUp'];
   readonly access: Pick<ChannelAccess, 'failed' | 'written'>;
-  /** Returns a link to a message; `null` for none. */
   readonly link: (channel: ChannelId, message: string) => string | null;
   /** Opens the thread under a message of Conch, or finds the one that is there. Resolves with the thread's id. */
   readonly threadUnder: (message: MessageRef, name: string) => Promise<ChannelId>;
 };
 
-/** The parts of a platform's adapter. */
 type PlatformOptions = {
   readonly name: string;
   /** The platform's name as written in messages. */
@@ -57,7 +55,6 @@ type PlatformOptions = {
   }) => Promise<OpenPlatform>;
 };
 
-/** A call that came before Conch signed in is retried after this many milliseconds, not after its own backoff. */
 const CONNECTING_MS = 1_000;
 
 /**
@@ -107,10 +104,6 @@ export function createChatAdapter(options: PlatformOptions): ChatAdapter {
   };
 }
 
-/**
- * Opens a thread under a message that shows the thread's name. Uses the message of an earlier call if the search finds
- * that message.
- */
 async function openThreadIn(
   { sender, threadUnder }: OpenPlatform,
   { channel, name, key }: { readonly channel: ChannelId; readonly name: string; readonly key: string },
@@ -122,7 +115,6 @@ async function openThreadIn(
 
 type State = {
   platform: OpenPlatform | null;
-  /** Channels with a failed call since their last successful post. Receipts do not count. */
   readonly failing: Set<ChannelId>;
 };
 
@@ -147,18 +139,13 @@ function platformCalls({ title }: PlatformOptions, state: State) {
   return { connected, call };
 }
 
-/** Dependencies of a sender. */
 type MessageSenderPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log' | 'memory'> & {
   readonly client: MessageClient;
   readonly queries: Pick<FloorQueries, 'agents' | 'thread' | 'review' | 'crew' | 'pastThread'>;
-  /** `streaming`: show text while it is generated. `cards`: show floor cards. */
   readonly settings: { readonly streaming: boolean; readonly cards: boolean };
 };
 
-/**
- * Creates the sender of one platform's messages. Posts of one channel are sent one after another. A repeated post that
- * may have replaced its draft edits the same message.
- */
+/** Creates the sender of one platform's messages. Posts of one channel are sent one after another. */
 export function createMessageSender(ports: MessageSenderPorts): MessageSender {
   const { lanes, posts, drafts, cards, stale, rates } = assemble(ports);
   const { streaming, cards: hasCards } = ports.settings;
@@ -221,13 +208,11 @@ export function adapterOf<Named extends Pick<ChatAdapter, 'name'>>(
   return adapters.find(({ name }) => channel.startsWith(`${name}:`)) ?? null;
 }
 
-/** Dependencies of the delivery of outbox rows. */
 type OutboxSenderPorts = {
   readonly adapterOf: (channel: ChannelId) => ChatAdapter | null;
   readonly speakerOf: (agent: AgentId) => Speaker;
   /** Returns the thread of the row's post, or of the message with its receipt. `null`: the channel itself. */
   readonly threadOf: (row: OutboxRow) => ChannelId | null;
-  /** Returns the buttons under an announcement. Default: none. */
   readonly buttonsOf?: (row: OutboxRow) => readonly PostButton[];
   readonly now: () => Instant;
   /** Redacts secrets. */
@@ -253,7 +238,6 @@ export function createOutboxSender(ports: OutboxSenderPorts): Carrier<Effect> {
 
 class OutboxSender {
   readonly #ports: OutboxSenderPorts;
-  /** How often a row of unknown outcome was searched, by row id. */
   readonly #scans = new Map<string, number>();
   readonly #refusals = new Map<string, Refusals>();
   /** The epoch of each channel's last turn with a post that failed for good. The turn's ✅ receipts are not shown. */
@@ -302,7 +286,7 @@ class OutboxSender {
     if (row.editsId !== null && adapter.edit !== undefined) {
       const edited = await adapter.edit(channel, row.editsId, clean(row.text ?? ''));
       await collapse(adapter, row);
-      // An answer is posted anew when its question was deleted, so that the decision is in the channel.
+      // An answer is posted anew when its question cannot be edited, so that the decision is in the channel.
       if (edited === 'changed' || !endsQuestion(row)) return { state: 'confirmed', platformId: row.editsId };
     }
     const plain = postOf(row, this.#ports);
@@ -319,10 +303,6 @@ class OutboxSender {
     return { state: 'confirmed', platformId: await adapter.post(channel, post) };
   }
 
-  /**
-   * Settles a row whose outcome cannot be determined. An agent's text is posted again with a mark. Any other text is
-   * dropped.
-   */
   async #postBlindly(
     row: OutboxRow,
     post: OutgoingPost,
@@ -339,7 +319,6 @@ class OutboxSender {
   }
 }
 
-/** How often the channel refused a row, and since when. */
 type Refusals = { readonly count: number; readonly since: Instant };
 
 /** How long a row with a refusal that may pass is retried, in milliseconds: 24 hours. */
@@ -351,7 +330,6 @@ function isRetried(error: ChatError): boolean {
   return error.fault === 'refused' && error.retryAfterMs !== null;
 }
 
-/** Returns the mark of a late text. Empty when it is not late. */
 function lateWords(refusals: Refusals | undefined): string {
   if (refusals === undefined || refusals.count < LATE_AFTER) return '';
   const time = new Date(refusals.since).toISOString().slice(11, 16);
@@ -383,7 +361,7 @@ async function searchFor(adapter: ChatAdapter, post: OutgoingPost, channel: Chan
   try {
     return { id: await adapter.find(channel, post) };
   } catch (error) {
-    // A missing channel holds no post. The platform's answer ends the row without another attempt.
+    // A missing channel holds no post.
     if (error instanceof ChatError && error.channelIsGone) throw error;
     if (error instanceof ChatError && error.fault === 'refused' && !isRetried(error))
       return { unreadable: error.message };

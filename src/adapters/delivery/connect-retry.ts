@@ -6,7 +6,6 @@ import { AdapterError } from '../port.ts';
 /** Backoff between calls to a platform that cannot be reached. */
 export const CONNECT_RETRY = { firstMs: 1_000, longestMs: 60_000 };
 
-/** Dependencies of the retries. Aborting the signal ends the retries. */
 type ConnectPorts = { readonly timers: Timers; readonly log: Logger; readonly signal: AbortSignal };
 
 /** Judges a failure. Returns an error when a retry is pointless, else the minimum wait in milliseconds. */
@@ -14,8 +13,8 @@ export type Judgement = (error: unknown) => Error | number;
 
 /**
  * Creates a retry for one platform. The retry repeats work until the work succeeds, rejects with an `AdapterError`, or
- * the judgement returns an error. Waits 1 s, doubling to 60 s, or longer by the judgement. Logs each failure before a
- * wait. Rejects with the `AdapterError`, the judgement's error, or the signal's reason.
+ * the judgement returns an error. Waits 1 s, doubling to 60 s, or longer by the judgement. Rejects with the
+ * `AdapterError`, the judgement's error, or the signal's reason.
  */
 export function createConnectRetry(platform: string, ports: ConnectPorts) {
   return <T>(work: () => Promise<T>, judge: Judgement): Promise<T> =>
@@ -58,7 +57,6 @@ export function networkFailure(error: unknown): { readonly code: string; readonl
   return code === undefined ? null : { code, isUnsent: unsent !== undefined };
 }
 
-/** Returns the codes of an error, its causes and its combined errors. */
 function networkCodes(error: unknown, depth = 0): readonly string[] {
   if (!(error instanceof Error) || depth > DEPTH) return [];
   const code =

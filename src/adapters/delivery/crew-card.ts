@@ -9,9 +9,9 @@ import type { CardButton } from './card.ts';
 /** What a channel's card shows of its crew, or of the ticket whose thread the channel is. */
 export type CrewCard = {
   readonly text: string;
-  /** Groups of buttons, each for one worker, one proposed ticket, or the whole crew. A group is never split. */
+  /** Groups of buttons, each for one worker, one proposed ticket, or the whole crew. */
   readonly buttons: readonly (readonly CardButton[])[];
-  /** Keys of the workers that wait for people: name and time. A new key moves the card to the end of its channel. */
+  /** Keys of the workers that wait for people: name and time. */
   readonly asks: readonly string[];
   /** Whether the crew runs or has tickets in work. */
   readonly isBusy: boolean;
@@ -47,7 +47,6 @@ export function crewCard(crew: CrewView, channel: ChannelId): CrewCard | null {
   };
 }
 
-/** Returns the first three proposed tickets. Further ones appear when these are decided. */
 function proposedTickets({ groups }: CrewView): readonly TicketView[] {
   return (groups.find(({ state }) => state === 'proposed')?.tickets ?? []).slice(0, PROPOSED_SHOWN);
 }

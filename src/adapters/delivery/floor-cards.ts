@@ -15,7 +15,6 @@ import type { Content, MessageClient } from './message-client.ts';
 import { createThrottle } from './rate-limits.ts';
 import type { RateLimits, Throttle } from './rate-limits.ts';
 
-/** Dependencies of floor cards. */
 type FloorCardsPorts = {
   readonly client: MessageClient;
   readonly rates: RateLimits;
@@ -25,12 +24,8 @@ type FloorCardsPorts = {
   readonly timers: Timers;
   readonly memory: Memory;
   readonly log: Logger;
-  /**
-   * Returns whether a post to the channel is being sent, edited or searched, or will be retried. While the floor is
-   * free, the card is not drawn before that is over.
-   */
   readonly isPosting: (channel: ChannelId) => boolean;
-  /** Called when a card of unknown id may be in the channel. The channel's history is then searched. */
+  /** Called when a card of unknown id may be in the channel. */
   readonly requestSearch: (channel: ChannelId) => void;
 };
 
@@ -57,22 +52,19 @@ type Drawing = {
   readonly content: Content;
   readonly endsAt: Instant | null;
   readonly withoutTime: string;
-  /** What the card shows of a crew or ticket; `null` for nothing. */
   readonly crew: CrewCard | null;
-  /** The shortest time until the next edit, in milliseconds. */
   readonly gapMs: number;
 };
 
 type State = {
   readonly throttle: Throttle;
-  /** When the platform answered the last edit, which may take effect only then. `-Infinity`: no edit to wait for. */
+  /** When the platform answered the last edit. `-Infinity`: no edit to wait for. */
   answeredAt: Instant;
-  /** The current card first, then older cards to remove. */
+  /** The current card first, then other cards to remove. */
   ids: readonly MessageId[];
   view: FloorView | null;
   /** When the floor lost its last holder; `-Infinity` when no view showed that. */
   freeAt: Instant;
-  /** The workers that waited for people when the card was drawn last, as keys of `CrewCard.asks`. */
   crewAsks: readonly string[];
   /**
    * True when one of these happened since the state was created: an exchange was open, there was a background run, a
@@ -80,11 +72,10 @@ type State = {
    */
   hasBegun: boolean;
   shown: Drawing | null;
-  /** How many messages came after the card. */
   below: number;
   /** True when the card must be posted again at the end. */
   isMoving: boolean;
-  /** True when a card of unknown id may be in the channel. No card is posted until the history was searched. */
+  /** True when a card of unknown id may be in the channel. */
   isUnclear: boolean;
   isRefused: boolean;
   /** True while drawing waits until `isPosting` is false. */
@@ -95,8 +86,7 @@ type State = {
 
 /**
  * Shows each floor as one message with buttons near the end of its channel. A channel gets its first card when
- * `hasBegun` becomes true. To move a card, the new one is posted before the old one is removed. The ids of both are
- * stored meanwhile. A search of the history finds cards whose id was lost. Errors are logged and retried, never thrown.
+ * `hasBegun` becomes true. Errors are logged and retried, never thrown.
  */
 export class FloorCards {
   readonly #ports: FloorCardsPorts;
@@ -116,7 +106,6 @@ export class FloorCards {
     const after = questionsOf(view);
     const asks = after.some((question) => !before.includes(question));
     const isOver = before.some((question) => !after.includes(question));
-    // Moves the card below the newest messages when an exchange begins or ends, and below a new question.
     if ((begins || rests || asks) && state.below > 0) state.isMoving = true;
     if (view.holder === null && state.view !== null && state.view.holder !== null)
       state.freeAt = this.#ports.clock.now();
@@ -138,7 +127,10 @@ export class FloorCards {
     state.throttle.kick();
   }
 
-  /** Redraws a card that waited for a post or an edit of one. `isWritable`: the channel takes messages; redraws a refused card, too. */
+  /**
+   * Redraws a card that waited while a post was sent, edited or searched. `isWritable`: the channel takes messages, so
+   * a refused card is redrawn, too.
+   */
   resume(channel: ChannelId, { isWritable }: { readonly isWritable: boolean }): void {
     const state = this.#stateOf(channel);
     if (state.isWaiting || (isWritable && state.isRefused)) state.throttle.hurry();
@@ -202,7 +194,6 @@ export class FloorCards {
     return state;
   }
 
-  /** Drops the state of one channel without pending work, if there is one. The id of the card stays in the store. */
   #forgetOne(): void {
     for (const [channel, state] of this.#states) {
       if (!this.#isSettled(state)) continue;
@@ -237,7 +228,7 @@ export class FloorCards {
     }
   }
 
-  /** Edits or posts a changed card. Resolves with the wait in milliseconds if the edit must wait, else with `null`. */
+  /** Resolves with the wait in milliseconds if the edit must wait, else with `null`. */
   async #show(channel: ChannelId, state: State, view: FloorView): Promise<number | null> {
     const { rates } = this.#ports;
     const drawing = this.#drawingOf(view);
@@ -260,7 +251,6 @@ export class FloorCards {
     return null;
   }
 
-  /** Moves the card to the end when another worker waits for people, so that people see the card. */
   #considerCrew(state: State, crew: CrewCard | null): void {
     const asks = crew?.asks ?? [];
     if (state.below > 0 && asks.some((each) => !state.crewAsks.includes(each))) state.isMoving = true;
@@ -309,7 +299,6 @@ export class FloorCards {
     return error.retryAfterMs ?? backoffMs(AGAIN, state.failures);
   }
 
-  /** Schedules the next update of the remaining time while the card shows a deadline. */
   #countDown(state: State): void {
     const { timeLeftEveryMs } = this.#ports.client.limits;
     state.timer?.cancel();
@@ -339,7 +328,6 @@ export class FloorCards {
     };
   }
 
-  /** Returns the floor's part of a card. For the thread of a finished ticket, which has no agents: without buttons. */
   #floorCard(view: FloorView, timeLeft: Parameters<typeof cardOf>[2]): ReturnType<typeof cardOf> {
     const { nameOf, queries } = this.#ports;
     const past = view.seats.length > 0 ? null : (queries.pastThread?.(view.channel) ?? null);
@@ -348,7 +336,6 @@ export class FloorCards {
       : { text: `✓ ${past} is finished.`, buttons: [], endsAt: null };
   }
 
-  /** The open review of a channel; `null` for none. */
   #reviewIn(channel: ChannelId): ReviewView | null {
     const review = this.#ports.queries.review?.(channel) ?? null;
     return review?.outcome === null ? review : null;

@@ -10,7 +10,6 @@ import type { AdapterParts, FloorQueries, Place, Memory } from '../port.ts';
 import { parsedJson } from '../../lib/defined.ts';
 import { isAfter } from './message-client.ts';
 
-/** The most actions of one channel that wait or run: a slow disk stores them in a few seconds. */
 const WAITING_LIMIT = 500;
 const AGAIN = { firstMs: 250, longestMs: 15_000 };
 
@@ -24,11 +23,10 @@ export type InboundQueue = {
   push(channel: ChannelId, act: () => Promise<void>): Promise<boolean>;
   /** Resolves when all actions pushed so far were stored or dropped. */
   settled(): Promise<void>;
-  /** Drops actions not yet stored. The platform sends them again, or the next start reads them from the history. */
+  /** Drops actions not yet stored. */
   stop(): void;
 };
 
-/** Dependencies of a queue. */
 type InboundQueuePorts = Pick<AdapterParts, 'log' | 'timers'> & {
   /** Called once for each action whose first attempt failed. */
   readonly delayed?: (channel: ChannelId, why: string) => void;
@@ -193,8 +191,8 @@ export function whyLine(line: string, about: string | null): string {
 }
 
 /**
- * Resolves with `true` the first time that a message is seen, and with `false` later, also after a restart. The result
- * is durable when the promise resolves. Rejects when storing failed: the message then counts as not seen.
+ * Resolves with `true` for a new message, and with `false` for a remembered message, also after a restart. A `true` is
+ * stored when the promise resolves. Rejects when storing failed: the message then counts as not seen.
  */
 export type FirstTime = (channel: ChannelId, message: string) => Promise<boolean>;
 
@@ -207,7 +205,6 @@ const keptSchema = z.array(z.string());
  */
 export function createFirstTime(memory: Memory): FirstTime {
   const known = new Map<ChannelId, readonly string[]>();
-  /** The commands that were stored before this start, by channel. */
   const started = new Map<ChannelId, readonly string[]>();
   return async (channel, message) => {
     const key = `typed:${channel}`;

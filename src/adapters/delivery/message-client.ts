@@ -5,9 +5,9 @@ import type { FloorView } from '../../turns/view.ts';
 import type { ChatAdapter, Speaker } from '../port.ts';
 import type { CardButton } from './card.ts';
 
-/** The content of one message by Conch. Each platform maps it to its own shape. Mentions in the text ping nobody. */
+/** The content of one message by Conch. Mentions in the text ping nobody. */
 export type Content = {
-  /** `draft`: text that is still being generated; of a long draft only the end is shown. `card`: the floor's state. */
+  /** `draft`: text that is still being generated. `card`: the floor's state. */
   readonly kind: 'post' | 'draft' | 'card';
   /** The agent that is shown as author; `null`: Conch itself. */
   readonly speaker: Speaker;
@@ -82,9 +82,9 @@ export type MessageClient = {
   timeLeft(endsAt: Instant): string;
 };
 
-/** The sending half of a chat adapter. Methods that `ChatAdapter` also has keep its contract. Posts are not retried. */
+/** The sending half of a chat adapter. Methods that `ChatAdapter` also has keep its contract. */
 export type MessageSender = Required<Pick<ChatAdapter, 'post' | 'find' | 'edit' | 'receipt' | 'draft' | 'card'>> & {
-  /** Removes drafts and finds cards of earlier processes. Called after a channel's history was read. Never rejects. */
+  /** Removes drafts and finds cards of earlier processes. Never rejects. */
   tidy(channel: ChannelId): Promise<void>;
   /** Called when a message by somebody other than Conch appears in the channel. */
   readonly seen: (channel: ChannelId) => void;

@@ -11,12 +11,10 @@ import type { RateLimits, Throttle } from './rate-limits.ts';
 import { delay, retry, withinMs } from '../../lib/retry.ts';
 import type { FloorCards } from './floor-cards.ts';
 
-/** Dependencies of drafts. */
 type DraftsPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly client: MessageClient;
   readonly rates: RateLimits;
   readonly queries: Pick<FloorQueries, 'thread'>;
-  /** Called when a draft of unknown id, or one that was not removed, may be in the channel. Searches the history. */
   readonly requestSearch: (channel: ChannelId) => void;
 };
 
@@ -29,7 +27,6 @@ const STOP_MS = 2_000;
 const IDS_KEPT = 2_000;
 
 type Draft = {
-  /** The channel or thread in which the draft is shown. */
   readonly place: ChannelId;
   readonly speaker: NonNullable<Speaker>;
   readonly epoch: number;
@@ -37,21 +34,18 @@ type Draft = {
   text: string;
   shown: string | null;
   id: MessageId | null;
-  /** True when the draft can no longer be shown. Its turn continues without a draft. */
   isBroken: boolean;
   linger: Timer | null;
 };
 
 /**
  * Shows text that is still being generated as one message per channel. The message is edited as the text grows and
- * becomes the post where possible. Errors are never thrown. A failed write is repeated only after a rate limit. Each
- * write shows the newest text.
+ * becomes the post where possible. Errors are never thrown.
  */
 export class Drafts {
   readonly #ports: DraftsPorts;
   readonly #open = new Map<ChannelId, Draft>();
   readonly #ending = new Set<Promise<unknown>>();
-  /** Ids of messages that this process sent as drafts and did not remove. */
   readonly #ownDrafts = new BoundedMap<MessageId, true>(IDS_KEPT);
   #isStopped = false;
 
@@ -61,7 +55,7 @@ export class Drafts {
 
   /**
    * Shows a turn's newest text: first after 0.5 s, then at most every 1.5 s. A blank text or `null` removes the turn's
-   * draft, unless its post or more text follows within 3 s. Ignores a text of a turn before the shown one.
+   * draft, unless its post or more text follows within 3 s. Ignores a text of an earlier turn than the open draft's.
    */
   show(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void {
     if (this.#isStopped) return;
@@ -94,7 +88,7 @@ export class Drafts {
     return null;
   }
 
-  /** Removes a draft. If that fails, requests a search that removes the draft later. Never rejects. */
+  /** Removes a draft. If that fails, requests a search. Never rejects. */
   async drop(draft: MessageRef): Promise<void> {
     const { client, log, requestSearch } = this.#ports;
     this.#ownDrafts.delete(draft.id);
@@ -106,10 +100,7 @@ export class Drafts {
     }
   }
 
-  /**
-   * Returns whether a draft found in a channel must be removed: an earlier process sent the draft, its removal failed,
-   * or its send got no answer.
-   */
+  /** Returns whether a draft found in a channel must be removed: this process does not know the draft. */
   isStale(id: MessageId): boolean {
     return !this.#ownDrafts.has(id);
   }
@@ -188,7 +179,6 @@ export class Drafts {
   }
 }
 
-/** Dependencies of posts. */
 type PostsPorts = Pick<DraftsPorts, 'client' | 'rates' | 'log'> & {
   readonly drafts: Drafts;
   /** Called when a post goes to a thread. */
@@ -204,22 +194,17 @@ const PLACES_KEPT = 10_000;
  */
 export class Posts {
   readonly #ports: PostsPorts;
-  /** The newest post that this process sent or found, by channel or thread. */
   readonly #newest = new BoundedMap<ChannelId, MessageId>(PLACES_KEPT);
-  /**
-   * Drafts that a post may have replaced, by outbox id. The edit failed or its answer was lost, so the retry edits the
-   * same message.
-   */
+  /** Drafts that a post may have replaced, by outbox id. */
   readonly #adopted = new BoundedMap<string, MessageRef>(ADOPTED_KEPT);
 
-  /** Channels with a post that is being sent or will be retried. */
   readonly #sending = new Set<ChannelId>();
 
   constructor(ports: PostsPorts) {
     this.#ports = ports;
   }
 
-  /** Returns whether a post to the channel is being sent or will be retried. */
+  /** Returns whether the channel's last post is being sent, or failed with a `ChatError` other than a refusal. */
   isSending(channel: ChannelId): boolean {
     return this.#sending.has(channel);
   }
@@ -237,7 +222,6 @@ export class Posts {
     return this.#untilSettled(channel, () => this.#publish(channel, post));
   }
 
-  /** Runs `work`. The channel no longer counts as sending once its post was found, sent or refused. */
   async #untilSettled<T extends MessageRef | null>(channel: ChannelId, work: () => Promise<T>): Promise<T> {
     try {
       const standing = await work();
@@ -296,10 +280,7 @@ export class Posts {
     return message;
   }
 
-  /**
-   * Returns the draft that the post may replace. The draft must be in the post's channel or thread, with no post below
-   * the draft, and the post must need no file. Otherwise removes the draft and returns `null`.
-   */
+  /** Returns the draft that the post may replace. Otherwise removes the draft and returns `null`. */
   async #takeOver(channel: ChannelId, post: OutgoingPost): Promise<MessageRef | null> {
     const { client, drafts } = this.#ports;
     const place = post.thread ?? channel;
@@ -313,7 +294,6 @@ export class Posts {
     return null;
   }
 
-  /** Writes a post into its draft. Resolves with `false` when the draft is gone, or when the edit is refused. */
   async #intoDraft(draft: MessageRef, post: OutgoingPost): Promise<boolean> {
     const { rates, drafts } = this.#ports;
     this.#adopted.delete(post.outboxId);
@@ -350,7 +330,7 @@ function contentOf({ speaker, text, epoch, outboxId, buttons = [] }: OutgoingPos
   return { kind: 'post', speaker, text, buttons, epoch, outboxId };
 }
 
-/** Shows one receipt under a message and removes earlier ones. `done` is final. Rejects with a `ChatError`. */
+/** Shows one receipt under a message and removes earlier receipts. Rejects with a `ChatError`. */
 type ShowReceipt = (message: MessageRef, receipt: Receipt) => Promise<void>;
 
 const MESSAGES_KEPT = 2_000;
@@ -375,7 +355,6 @@ export function createReceipts({ client, clock }: Pick<DraftsPorts, 'client' | '
   };
 }
 
-/** Dependencies of the search for stale messages. */
 type StaleMessagesPorts = Pick<AdapterParts, 'memory' | 'timers' | 'log'> & {
   readonly client: MessageClient;
   readonly rates: Pick<RateLimits, 'quiet'>;
@@ -384,10 +363,7 @@ type StaleMessagesPorts = Pick<AdapterParts, 'memory' | 'timers' | 'log'> & {
   readonly queries: Pick<FloorQueries, 'thread'>;
 };
 
-/**
- * The waits before the two searches, in milliseconds. In a catch-up, the first search does not wait. The second search
- * finds messages that appear late.
- */
+/** The waits before the two searches, in milliseconds. The second search finds messages that appear late. */
 const GAPS_MS = [5_000, 15_000];
 const AGAIN = { firstMs: 5_000, longestMs: 60_000 };
 /** The most messages that a search reads after the stored mark of the last search. */
@@ -396,14 +372,12 @@ const NEWEST_AT_FIRST = 200;
 
 /**
  * Finds drafts and cards that an earlier process sent, or whose send got no answer, and drafts that were not removed.
- * Removes the drafts and reports the cards. A failed search is repeated until it succeeds or is refused.
+ * Removes the drafts and reports the cards.
  */
 export class StaleMessages {
   readonly #ports: StaleMessagesPorts;
   readonly #ending = new AbortController();
-  /** Channels whose search this process has begun. */
   readonly #begun = new Set<ChannelId>();
-  /** How many searches of a channel are still to do. */
   readonly #pendingSearches = new Map<ChannelId, number>();
   readonly #following = new Set<ChannelId>();
 
@@ -421,7 +395,7 @@ export class StaleMessages {
     if (thread !== null) await this.#tidy(thread);
   }
 
-  /** Called before a post goes to a thread. The first call searches the thread for messages of earlier processes. */
+  /** Called before a post goes to a thread. Searches a thread that this process has not searched before. */
   begin(channel: ChannelId): void {
     if (!this.#begun.has(channel)) void this.#tidy(channel);
   }
@@ -468,7 +442,6 @@ export class StaleMessages {
     }
   }
 
-  /** Logs a failed search. After a refusal, reports that no card was found, and returns true. */
   #failed(channel: ChannelId, error: unknown): boolean {
     const { log, cards } = this.#ports;
     const isRefused = !(error instanceof ChatError) || error.fault === 'refused';
@@ -495,10 +468,7 @@ export class StaleMessages {
     else this.#pendingSearches.set(channel, left);
   }
 
-  /**
-   * Stores the last position before the first draft or card, where the next search starts. If storing fails, the next
-   * search reads more.
-   */
+  /** Stores the last position before the first draft or card, where the next search starts. */
   async #mark(key: string, own: readonly OwnMessage[]): Promise<void> {
     const first = own.findIndex(({ kind }) => kind !== 'post');
     const last = (first === -1 ? own : own.slice(0, first)).at(-1);

@@ -11,7 +11,10 @@ const MINUTE_MS = 60_000;
 const BURST = 1 / 4;
 const CHANNELS_KEPT = 1_000;
 
-/** Sends and edits messages within a platform's limits. Drafts and cards of all channels share one edit budget. */
+/**
+ * Sends messages within a platform's limits, and edits messages. Drafts and cards of all channels share one edit
+ * budget.
+ */
 export class RateLimits {
   readonly #ports: { readonly client: MessageClient; readonly clock: Clock; readonly timers: Timers };
   readonly #stopping = new AbortController();
@@ -127,7 +130,6 @@ export type Throttle = {
   stop(): Promise<void>;
 };
 
-/** The limits of a throttle. */
 type ThrottlePorts = Pick<AdapterParts, 'clock' | 'timers'> & {
   /** Returns the minimum time since the start of the last run, in milliseconds. Called from timers: must not throw. */
   readonly gapMs: () => number;

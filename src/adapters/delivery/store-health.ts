@@ -11,16 +11,13 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 /** Why the store cannot be written. */
 type Stuck = 'full' | 'locked';
 
-/** Dependencies of the warnings. */
 type StoreHealthPorts = {
   readonly timers: Timers;
   readonly log: Logger;
   readonly adapters: () => readonly ChatAdapter[];
-  /** Returns the channels of the configuration. */
   readonly channels: () => readonly { readonly id: ChannelId; readonly adapter: string }[];
 };
 
-/** Backoff between write attempts. */
 const WRITE_RETRY: RetryPolicy = { firstMs: 1_000, longestMs: 5_000 };
 
 const TEXTS = {
@@ -31,7 +28,7 @@ const RESOLVED = '✅ Conch can write again.';
 
 /**
  * Warns people when the store cannot be written. Each channel gets one message, sent directly, because the outbox is in
- * the store. A test write is retried until it succeeds; then each message is changed to `RESOLVED`.
+ * the store. Tells people when a test write succeeds again.
  */
 export class StoreHealth {
   readonly #ports: StoreHealthPorts;
@@ -43,7 +40,7 @@ export class StoreHealth {
     this.#ports = ports;
   }
 
-  /** Why the store cannot be written. `null`: no write has failed, or the test write succeeded again. */
+  /** Why the store cannot be written; `null`: no warning is open. */
   get stuck(): Stuck | null {
     return this.#stuck;
   }
@@ -73,7 +70,7 @@ export class StoreHealth {
     try {
       await retry(() => texts.remember('runtime', 'room', ''), WRITE_RETRY, { timers, signal, judge });
     } catch {
-      return; // The program ends: it was stopped, or the store has another fault.
+      return; // Conch was stopped, or the store has another fault.
     }
     this.#stuck = null;
     log.info({}, 'the database can be written again');
@@ -106,5 +103,5 @@ export class StoreHealth {
   }
 }
 
-/** A warning in a channel. `id` is `null` when it was shown as a notice, which is not stored. */
+/** `id` is `null` when it was shown as a notice, which is not stored. */
 type Warning = { readonly adapter: ChatAdapter; readonly channel: ChannelId; readonly id: string | null };
