@@ -51,14 +51,10 @@ const MOST_KEYS = 32;
 type PageSession = {
   /** Value of the HttpOnly cookie. */
   readonly cookie: string;
-  /**
-   * The session secret in the page's storage. The page's script sends it with each request. All sessions have the same
-   * one.
-   */
+  /** The session secret in the page's storage. All sessions have the same one. */
   readonly part: string;
 };
 
-/** The session secrets in a request; `null` if absent. */
 type ShownSession = { readonly [Key in keyof PageSession]: string | null };
 
 /**
@@ -75,7 +71,7 @@ export class PageAccess {
     this.#clock = clock;
   }
 
-  /** Returns a key for a link, valid for one hour and one browser. */
+  /** Returns a key for a link. The key works once, within one hour. */
   newKey(): string {
     const key = randomBytes(32).toString('base64url');
     this.#keys.set(key, this.#clock.now() + KEY_MS);
@@ -157,10 +153,7 @@ function cookieOf(request: IncomingMessage): string | null {
   return pairs.find(([key]) => key === cookieName(request))?.[1] ?? null;
 }
 
-/**
- * Returns the session secret that the page stores; `null` if absent. The secret is in a header, or in the second
- * protocol of a WebSocket, for which a page cannot set headers.
- */
+/** The secret is in a header, or in the second protocol of a WebSocket, for which a page cannot set headers. */
 function partOf({ headers }: IncomingMessage): string | null {
   const shown = headers['conch-page'] ?? headers['sec-websocket-protocol']?.split(',')[1];
   return typeof shown === 'string' ? shown.trim() : null;

@@ -37,7 +37,7 @@ export type ConsoleOptions = {
   readonly port: number;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Carries out backup, prune and erase for programs with the token: only this process may write to the database. */
+  /** Carries out backup, prune and erase for programs with the token. */
   readonly maintenance?: (order: MaintenanceOrder) => Promise<Answer>;
   /** Status of the database; `ok` by default. */
   readonly database?: () => Health['database']['status'];
@@ -58,13 +58,12 @@ export type ConsoleAdapter = ChatAdapter & {
   accessLink(): string | null;
   /** Ends the status `starting` of `/healthz`. */
   setReady(): void;
-  /** Connects the events and tool calls of runs, for the page and for programs with the token. Called once. */
+  /** Connects the events and tool calls of runs, for the page and for programs with the token. */
   tell(runs: RunsTold): void;
 };
 
 type Running = { readonly talk: Talk; readonly server: ConsoleServer };
 
-/** Values that are set after the console was created. */
 type Later = { isReady: boolean; runs: RunsTold | null; readers: AuditReaders<Client> | null };
 
 /** Creates the adapter of Conch's own chat platform: a page, stored messages, and the endpoint of `conch ctl`. */
@@ -166,7 +165,6 @@ function healthOf({ database, waiting }: ConsoleOptions, floors: FloorQueries, i
   };
 }
 
-/** Counts the agents that have an enabled seat in state OFFLINE in at least one channel. Floors at rest have none. */
 function agentsIn(floors: FloorQueries): Health['agents'] {
   const seats = floors.awake().flatMap((channel) => floors.view(channel)?.seats ?? []);
   const missing = seats.filter(({ disabled, status }) => !disabled && status === 'OFFLINE');

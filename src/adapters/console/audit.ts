@@ -11,10 +11,7 @@ import type { ServerFrame, ShownCall } from './protocol.ts';
 const MOST_CALLS = 100;
 /** A frame of calls ends at this many characters. A call with more characters is sent without input and output. */
 const MOST_CHARACTERS = 1024 * 1024;
-/**
- * The reading for one frame stops after about this many journal entries. The frame then has the time of the oldest call
- * that was read (`upto`).
- */
+/** The reading for one frame stops after about this many journal entries. */
 const MOST_READ = 20_000;
 /** Changes within this time are sent in one frame. */
 const GATHER_MS = 250;
@@ -22,7 +19,7 @@ const GATHER_MS = 250;
 type AuditFrame = Extract<ServerFrame, { readonly type: 'audit' }>;
 type Reading = { readonly wanted: AuditWanted; readonly calls: Iterator<AuditRow | number, void>; isBusy: boolean };
 
-/** Reads tool calls for pages, newest first, a frame at a time. `send` sends a frame to one page. */
+/** Reads tool calls for pages, newest first, a frame at a time. */
 export class AuditReaders<Client> {
   readonly #source: AuditSource;
   readonly #send: (client: Client, frame: AuditFrame) => void;
@@ -108,7 +105,6 @@ export class AuditReaders<Client> {
 
 type Page = { readonly rows: readonly AuditRow[]; readonly more: boolean; readonly upto: number | null };
 
-/** Reads the calls of one frame. Yields to the event loop between reads. Stops early when `isStill` returns false. */
 async function nextPage({ wanted, calls }: Reading, isStill: () => boolean): Promise<Page> {
   const rows: AuditRow[] = [];
   let [read, characters, upto] = [0, 0, Infinity];

@@ -25,19 +25,15 @@ export type EventSource = (
   | { readonly ok: true; close(): void }
   | { readonly ok: false; readonly status: 400 | 404 | 410; readonly text: string };
 
-/** Interval of keep-alive comments, so that no proxy closes an idle stream. */
+/** Interval of keep-alive comments. */
 const COMMENT_MS = 15_000;
 /** Delay before a reader reconnects, sent as `retry`. */
 const RETRY_MS = 2_000;
-/**
- * A reader that reads nothing for this long while events wait is disconnected. The reader can reconnect and continue.
- */
+/** A reader is disconnected when its socket takes no further bytes for this long. */
 const STALL_MS = 60_000;
 /** The most bytes of one write to the socket. */
 const PIECE_BYTES = 16 * 1024;
-/**
- * A reader with more waiting bytes than this is disconnected at the next event. The reader can reconnect and continue.
- */
+/** A reader with more waiting bytes than this is disconnected at the next write. */
 const MOST_WAITING = 64 * 1024 * 1024;
 
 const querySchema = z.strictObject({
@@ -95,7 +91,6 @@ export function streamEvents({ request, response, query }: StreamRequest, parts:
   return null;
 }
 
-/** Returns a function that writes with backpressure: pieces that the socket does not take wait in memory. */
 function pacedWriter(response: ServerResponse, timers: Timers): (text: string) => void {
   const waiting: Buffer[] = [];
   let waitingBytes = 0;

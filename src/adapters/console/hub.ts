@@ -7,9 +7,9 @@ import type { Clock } from '../../lib/time.ts';
 import type { FloorQueries } from '../port.ts';
 import type { AnsweredQuestion, ChannelEntry, ChatMessage, ShownDraft, FloorNow, ServerFrame } from './protocol.ts';
 
-/** Events within this time are sent in one frame: the page stays usable with hundreds of messages a second. */
+/** Events of a channel within this time are sent in one frame. */
 const FLUSH_MS = 50;
-/** A page with more unread bytes than this is disconnected. It reconnects and gets the whole state. */
+/** A page with more unread bytes than this is disconnected. */
 const UNREAD_LIMIT = 4 * 1024 * 1024;
 /** An agent's message that begins like the agent's draft, in this many first characters, ends the draft. */
 const DRAFT_HEAD = 24;
@@ -17,7 +17,7 @@ const BEAT_MS = 15_000;
 const REFRESH_MS = 1_000;
 const TURNS_SHOWN = 60;
 const JOURNAL_PAGE = 100;
-/** Journal entries searched for answered requests: about a few exchanges. */
+/** Journal entries searched for answered requests. */
 const ENTRIES_LOOKED_AT = 400;
 
 /** One open page. */
@@ -26,7 +26,6 @@ export type Client = {
   channel: ChannelId | null;
   /** Newest journal entry that the page has; `null` while it does not watch the journal. */
   journalSeq: number | null;
-  /** Frames to send after the next batch, so that an acknowledgement never overtakes its message. */
   later: ServerFrame[];
   answered: boolean;
 };
@@ -41,7 +40,6 @@ type ChannelState = {
   read: { readonly of: string; readonly at: number; readonly found: FloorRead };
 };
 
-/** The parts of a floor that are slower to read than its view. */
 type FloorRead = Omit<FloorNow, 'view' | 'review'>;
 
 type Speaker = Pick<ChatMessage['speaker'], 'id' | 'name'>;
@@ -54,17 +52,13 @@ type Parts = {
   readonly refresh: (channel: ChannelId) => void;
 };
 
-/** Sends events to the open pages, batched per channel. Its timers run only while a page is open. */
+/** Sends events to the open pages, batched per channel. */
 export class Hub {
   readonly #parts: Parts;
   readonly #clients = new Set<Client>();
   readonly #channels = new Map<ChannelId, ChannelState>();
   readonly #timers: NodeJS.Timeout[] = [];
   #flushing: NodeJS.Timeout | null = null;
-  /**
-   * Channels as pages know them. `of`: ids, names, `writable` and agents as one JSON text. `entries`: the JSON of each
-   * entry.
-   */
   #channelsSent: { readonly of: string; readonly entries: ReadonlyMap<ChannelId, string> } | null = null;
 
   constructor(parts: Parts) {
@@ -87,7 +81,7 @@ export class Hub {
     if (this.#clients.size === 0) for (const timer of this.#timers.splice(0)) clearInterval(timer);
   }
 
-  /** Adds a message to the next batch. Removes the draft whose final text the message is. */
+  /** Adds a message to the next batch. Removes the agent's draft if the message begins like the draft. */
   message(channel: ChannelId, message: ChatMessage): void {
     const draft = this.#channels.get(channel)?.drafts.get(message.speaker.id);
     const isFinal = message.kind === 'agent' && draft !== undefined;
@@ -231,7 +225,6 @@ export class Hub {
     for (const client of this.#clients) for (const frame of client.later.splice(0)) this.send(client, frame);
   }
 
-  /** Moves the pending events of a channel into one frame; `null` if there are none. */
   #drain(channel: ChannelId, pending: ChannelState, watched: boolean): Batch | null {
     const floor = pending.floorMoved && watched ? this.#movedFloor(channel, pending) : null;
     const { messages } = pending;
@@ -252,10 +245,6 @@ export class Hub {
     return floor;
   }
 
-  /**
-   * Returns the delivery preview, turns and answers of a channel. Reads them again when the turn, condition, mode,
-   * order, obstacles or states of seats have changed; otherwise at most once a second.
-   */
   #readOnce(pending: ChannelState, view: FloorView | null): FloorRead {
     if (view === null) return NOTHING_READ;
     const { channel, epoch, holder, condition, mode, order, obstacles, seats } = view;
@@ -324,7 +313,6 @@ function readOf(queries: FloorQueries, channel: ChannelId): FloorRead {
   };
 }
 
-/** Returns the last answer to each question. */
 function answeredIn(entries: readonly JournalEntry[]): readonly AnsweredQuestion[] {
   const known = new Map<number, AnsweredQuestion>();
   for (const { fact } of entries) {

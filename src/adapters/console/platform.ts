@@ -142,10 +142,7 @@ function heardUpTo({ heard }: Statements): number {
   return Number(heard.get() ?? 0);
 }
 
-/**
- * Advances the stored seq that `heardUpTo` returns, by at most 1,000 messages of people. Called for each new message of
- * a person. At a start, `unheard` then searches only the few rows after this seq.
- */
+/** Advances the stored seq that `heardUpTo` returns, by at most 1,000 messages of people. */
 function noteHeard(statement: Statements): void {
   const before = heardUpTo(statement);
   const { last, missing } = statement.heardAfter.get(before) ?? { last: null, missing: null };
@@ -158,7 +155,6 @@ const COLUMNS =
 
 type Statements = ReturnType<typeof prepare>;
 
-/** SQL condition: the message of row `c` is not deleted, and it is not in the inbox. */
 const IS_MISSING = 'c.deleted = 0 AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.id = CAST(c.seq AS TEXT))';
 
 function prepare(db: Database) {

@@ -73,7 +73,10 @@ export type ChatMessage = {
   readonly kind: 'person' | 'agent' | 'system';
   readonly speaker: { readonly id: string; readonly name: string; readonly avatar: string | null };
   readonly text: string;
-  /** Epoch of the turn in which an agent wrote the message; `null` for other messages. */
+  /**
+   * Epoch of the turn in which an agent wrote the message; `null` for other authors, and in channels of other
+   * platforms.
+   */
   readonly epoch: number | null;
   readonly sentAt: Instant;
   readonly edited: boolean;
@@ -103,7 +106,7 @@ export type ChannelEntry = {
   readonly question: OpenRequest | null;
   /** The workers of its crew that ask people; absent where no crew works. */
   readonly crew?: readonly CrewAsk[];
-  /** Set for a thread whose ticket is finished. It is listed while it is open, and can only be read. */
+  /** Set for a thread whose ticket is finished. */
   readonly past?: true;
 };
 
@@ -127,7 +130,7 @@ export type FloorNow = {
   /** The open review, or the last one; `null`: there was none. */
   readonly review: ReviewView | null;
   readonly turns: readonly TurnRecord[];
-  /** The requests that were answered in the newest entries of the journal, oldest first. */
+  /** The requests that were answered in the newest entries of the journal. */
   readonly answered: readonly AnsweredQuestion[];
 };
 
@@ -161,10 +164,7 @@ export type ServerFrame =
     })
   /** The holder, the open request or the crew of these channels changed. */
   | { readonly type: 'holders'; readonly channels: readonly ChannelEntry[] }
-  /**
-   * All channels and agents. Sent when the agents, or the id, name or `writable` of a channel changed, and after a page
-   * opened a channel.
-   */
+  /** All channels and agents. */
   | ({ readonly type: 'channels' } & Pick<PageState, 'channels' | 'agents'>)
   /** Number of new messages in a channel that is not open. */
   | { readonly type: 'activity'; readonly channel: ChannelId; readonly count: number }
@@ -189,7 +189,7 @@ export type ServerFrame =
       /** `newest` replaces all calls of the page, `earlier` adds older calls, `changed` replaces or adds some calls. */
       readonly part: 'newest' | 'earlier' | 'changed';
       readonly rows: readonly ShownCall[];
-      /** The keys of changed calls that are not wanted any more. */
+      /** The keys of changed calls that do not match the page's filter. */
       readonly removed: readonly string[];
       /** Older calls may exist; always false with `changed`. */
       readonly more: boolean;

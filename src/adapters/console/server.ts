@@ -47,14 +47,14 @@ const PAGE = fileURLToPath(new URL('../../../dist/console', import.meta.url));
 const NOT_BUILT = 'The console page is not built. Run "npm install" in the folder of Conch, then start it again.\n';
 
 /**
- * Answer of `/healthz`. Offline agents do not change `status`: messages are received, and other agents speak. The
- * answer contains no names, because the caller is not authenticated.
+ * Answer of `/healthz`. Offline agents do not change `status`. The answer contains no names, because the caller is not
+ * authenticated.
  */
 export type Health = {
-  /** `stuck`: the database takes no writes, so no message is received. */
+  /** `stuck`: the database takes no writes. */
   readonly status: 'starting' | 'ready' | 'stuck';
   readonly agents: { readonly status: 'ok' | 'degraded' | 'down'; readonly offline: number; readonly of: number };
-  /** `logins`: number of tool servers that wait for a login. `degraded`: at least one; `conch mcp list` shows them. */
+  /** `logins`: number of tool servers that wait for a login. `degraded`: at least one. */
   readonly tools: { readonly status: 'ok' | 'degraded'; readonly logins: number };
   /**
    * `degraded`: the last check of the file found damage, which the log names. `full`: the disk is full.
@@ -86,36 +86,29 @@ const bodySchema = z.union([
   }),
 ]);
 
-/** A task for the database that only this process may write to. */
+/** A task for the database: a backup, a prune or an erasure. */
 export type MaintenanceOrder = Extract<z.infer<typeof bodySchema>, { readonly maintenance: unknown }>['maintenance'];
 
-/** Settings and callbacks of the server. */
 type ServerParts = {
   readonly host: string;
   readonly port: number;
   readonly token: string;
-  /** Folder of the built page; the one that `npm install` builds by default. */
   readonly pageDir?: string;
   readonly log: FaultLog;
   readonly health: () => Health;
   readonly welcome: (socket: WebSocket) => void;
   /** Runs a command line of `conch ctl`; `channel` is `null` when the caller named none. */
   readonly command: (channel: string | null, line: string) => Promise<Answer>;
-  /** Carries out the orders of `conch backup`, `conch prune` and `conch erase`. */
   readonly maintenance: (order: MaintenanceOrder) => Promise<Answer>;
-  /** Returns the sources of run events and tool calls; `null` when there are no runs. */
   readonly runs: () => RunsTold | null;
-  /** The crew of a channel, for the page; `null` when none is open there. */
   readonly crew: NonNullable<FloorQueries['crew']>;
   readonly timers: Timers;
   readonly clock: Clock;
 };
 
-/** The parts of a running server, with the event streams that are open. */
 type Running = ServerParts & {
   readonly streams: Set<ServerResponse>;
   readonly access: PageAccess;
-  /** Returns a link that gives one browser access, once, within one hour. */
   readonly link: () => string;
   readonly page: (exchange: Exchange) => Reply | null;
 };
@@ -165,7 +158,7 @@ type Exchange = { readonly request: IncomingMessage; readonly response: ServerRe
 type Handler = (parts: Running, exchange: Exchange) => Reply | null | Promise<Reply | null>;
 type Route = { readonly methods?: readonly string[]; readonly answer: Handler };
 
-/** Handlers by path; other paths are files of the page. Without `methods`, all methods are allowed. */
+/** Handlers by path; other paths are files of the page. */
 const ROUTES: Readonly<Record<string, Route>> = {
   // For health checks that restart Conch. A full disk, or an unreachable platform, must not cause a restart.
   '/livez': { methods: ['GET', 'HEAD'], answer: () => ({ status: 200, body: 'ok\n' }) },

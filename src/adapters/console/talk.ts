@@ -26,11 +26,9 @@ const FIRST_CATCH_UP = 500;
 const CATCH_UP_LIMIT = 100_000;
 const UNKNOWN_FRAME = 'This page does not fit the running Conch. Reload the page.';
 
-/** Dependencies of a conversation with pages. */
 type TalkParts = {
   readonly person: Principal;
   readonly platform: Platform;
-  /** Returns the readers of tool calls; `null` when there are no runs. */
   readonly audits: () => AuditReaders<Client> | null;
   readonly intake: Intake;
   readonly queries: FloorQueries;
@@ -46,7 +44,6 @@ export class Talk {
   readonly hub: Hub;
   readonly #parts: TalkParts;
   readonly #inbound: InboundQueue;
-  /** The lines of other platforms' channels that pages know, each as JSON. */
   readonly #seen = new Map<ChannelId, ReadonlyMap<number, string>>();
 
   constructor(parts: TalkParts) {
@@ -140,7 +137,6 @@ export class Talk {
     };
   }
 
-  /** Carries out one frame of a page. Never rejects: a refused or failed frame is answered with a line for people. */
   async #hear(client: Client, raw: string): Promise<void> {
     const parsed = parseFrame(raw);
     if ('refused' in parsed) return this.hub.send(client, parsed.refused);
@@ -278,7 +274,6 @@ export class Talk {
     return first !== undefined && this.#parts.platform.before(channel, 1, first.seq).length > 0;
   }
 
-  /** Converts a person's message for the intake. A reply to an agent addresses that agent. */
   #toHuman(channel: ChannelId, message: ChatMessage): HumanMessage {
     const { id, speaker, text, sentAt, replyTo } = message;
     const repliedTo = replyTo === null ? null : this.#parts.platform.message(channel, replyTo);
@@ -295,7 +290,6 @@ export class Talk {
     };
   }
 
-  /** Returns the entry of a thread whose ticket is finished; `null` for other channels. */
   #pastThread(id: ChannelId | null): ChannelEntry | null {
     const { queries } = this.#parts;
     const name = id === null ? null : (queries.pastThread?.(id) ?? null);
@@ -323,7 +317,6 @@ export class Talk {
     }
   }
 
-  /** Returns the newest 200 lines of another platform's channel, from the floor's record of the conversation. */
   #window(channel: ChannelId): readonly ChatMessage[] {
     const { queries } = this.#parts;
     const avatars = new Map(queries.agents().map((agent) => [agent.id, agent.avatar]));
@@ -336,7 +329,6 @@ export class Talk {
     this.#seen.set(channel, new Map(messages.map((message) => [message.seq, JSON.stringify(message)])));
   }
 
-  /** Shows pages the new and changed lines of another platform's channel since the last call. */
   #refresh(channel: ChannelId): void {
     const isOther = this.#parts.queries.channels().some(({ id, adapter }) => id === channel && adapter !== 'console');
     if (!isOther) return;

@@ -103,5 +103,5 @@ export class StoreHealth {
   }
 }
 
-/** `id` is `null` when it was shown as a notice, which is not stored. */
+/** `id` is `null` when the warning was shown as a notice, which is not stored. */
 type Warning = { readonly adapter: ChatAdapter; readonly channel: ChannelId; readonly id: string | null };
