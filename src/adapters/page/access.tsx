@@ -6,7 +6,6 @@ import type { JSX } from 'preact';
 export const refusedAccess = signal<null | 'no-link' | 'used-link'>(null);
 
 const STORED_AS = 'conch-page';
-/** The key of the link that opened the page; `null` without a key, and once it was used. */
 let key = takeKey();
 let wasRefused = false;
 /** The page's session secret, for a browser that stores nothing. A reload then needs another link. */
@@ -35,17 +34,14 @@ export async function letIn(): Promise<boolean> {
   return !isRefused;
 }
 
-/** Calls `run` when another tab of this browser gets access. */
+/** Calls `run` when another tab of this browser stores a new session secret. */
 export function onLetIn(run: () => void): void {
   addEventListener('storage', (event) => {
     if (event.key === STORED_AS) run();
   });
 }
 
-/**
- * Returns the key in the address, if any. Removes it from the address, so that no history and no copied link contains
- * the key.
- */
+/** Returns the key in the address, and removes the key from the address, so that a copied link does not contain it. */
 function takeKey(): string | null {
   const address = new URL(location.href);
   const found = address.searchParams.get('key');

@@ -5,7 +5,7 @@ import { letIn, onLetIn, pagePart } from './access.tsx';
 import { AUDIT_PLACE, channel, connection, openView } from './state.ts';
 
 const RECONNECT = { firstMs: 300, longestMs: 8_000 };
-/** A connection without frames for this long is closed, in milliseconds. The server sends a beat every 15 s. */
+/** How long a connection stays open after its last frame, in milliseconds. The server sends a beat every 15 s. */
 const SILENCE_MS = 40_000;
 
 let socket: WebSocket | null = null;
@@ -89,7 +89,6 @@ export function transmit(frame: PageFrame): boolean {
   return true;
 }
 
-/** Returns the channel that the address names; `null` if it names none or is malformed. */
 function remembered(): string | null {
   try {
     return location.hash === AUDIT_PLACE ? null : decodeURIComponent(location.hash.slice(1)) || null;
@@ -98,7 +97,6 @@ function remembered(): string | null {
   }
 }
 
-/** Writes the open channel, or that the tool calls are shown, into the address for the next reload. */
 function remember(): void {
   if (openView.value === 'audit') history.replaceState(null, '', AUDIT_PLACE);
   else if (channel.value !== null) history.replaceState(null, '', `#${encodeURIComponent(channel.value)}`);

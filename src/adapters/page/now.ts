@@ -53,7 +53,6 @@ export function dayText(at: number): string {
   return (isThisYear ? dayOfThisYear : dayOfAnotherYear)(at);
 }
 
-/** Returns a function that formats instants in the language and the zone of the reader. */
 function formatFor(options: Intl.DateTimeFormatOptions): (at: number) => string {
   const format = new Intl.DateTimeFormat(undefined, options);
   return (at) => format.format(at);

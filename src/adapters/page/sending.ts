@@ -32,7 +32,6 @@ export type Unsent = {
 /** Messages that are not confirmed; kept over a lost connection and a reload. */
 export const unsent = signalOfTab<readonly Unsent[]>('conch-unsent', []);
 
-/** A toast: an answer, a refusal or a notice. */
 type Word = { readonly key: string; readonly kind: 'answer' | 'refused' | 'notice'; readonly text: string };
 
 /** Toasts, oldest first. */
@@ -123,10 +122,7 @@ export function sendCommand(
   if (!sent) answered(key, { ok: false, text: 'Conch is unreachable. Retrying…' });
 }
 
-/**
- * Runs the command line of a button for the turn that the page shows. If that turn is over, the server refuses commands
- * that act on a turn, such as skip, pause and stop.
- */
+/** Runs the command line of a button for the turn that the page shows. */
 export function pressButton(line: string, options: { readonly channel?: string } = {}): void {
   const floor = view.value;
   sendCommand(line, floor === null ? options : { ...options, drawnFor: forFloor(floor) });
@@ -183,7 +179,6 @@ function transmitSay({ key, channel: where, text, replyTo }: Unsent): void {
   transmit({ type: 'say', channel: where, key, text, replyTo });
 }
 
-/** Unsent text of a channel, and the message that it replies to. */
 type Unfinished = {
   readonly text: string;
   readonly replyTo: { readonly id: string; readonly name: string; readonly text: string } | null;

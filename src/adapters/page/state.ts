@@ -16,7 +16,6 @@ export const connection = signal<'connecting' | 'open' | 'lost'>('connecting');
 /** How far the server's clock is ahead of this machine's, in milliseconds. */
 export const clockOffset = signal(0);
 
-/** The server's state, a signal per key. */
 const told: { readonly [Key in keyof PageState]: Signal<PageState[Key]> } = {
   person: signal({ id: '' }),
   channels: signal([]),
@@ -33,13 +32,13 @@ export const { person, channels, agents, channel, view, outlook, review, turns, 
 
 const KEYS = Object.keys(told) as readonly (keyof PageState)[];
 
-/** The messages of the open channel that the page shows, without gaps, oldest first, at most `SHOWN`. */
+/** The messages of the open channel that the page shows, oldest first, at most `SHOWN`. */
 export const messages = signal<readonly ChatMessage[]>([]);
 /** Whether the open channel has messages older than `messages`. */
 export const hasEarlier = signal(false);
 /** Whether the open channel has messages newer than `messages`. */
 export const hasLater = signal(false);
-/** How many new messages the reader has not reached: they came while the reader was not at the end. */
+/** How many new messages the reader has not reached. */
 export const unread = signal(0);
 /** Whether the reader is at the end and follows new messages. */
 export const following = signal(true);
@@ -47,7 +46,7 @@ export const following = signal(true);
 export const returning = signal(false);
 export const journal = signal<readonly JournalEntry[]>([]);
 export const journalHasEarlier = signal(false);
-/** By channel id: how many messages came while the channel was not open. Zero once it is opened. */
+/** By channel id: how many messages came while the channel was not open. */
 export const activity = signal<Readonly<Record<string, number>>>({});
 
 /** An open question of any channel. */
@@ -77,7 +76,7 @@ export const reviewersWords = computed(() => {
 export const holder = computed(() => view.value?.holder ?? null);
 
 const openChannel = computed(() => channels.value.find(({ id }) => id === channel.value));
-/** Whether people can write messages in the open channel. Channels of other platforms take only commands. */
+/** Whether people can write messages in the open channel. */
 export const writable = computed(() => openChannel.value?.writable === true);
 /** Whether the open channel is the thread of a finished ticket. */
 export const isPast = computed(() => openChannel.value?.past === true);
@@ -104,7 +103,7 @@ export function channelNameOf(id: string): string {
   return channels.value.find((entry) => entry.id === id)?.name ?? id;
 }
 
-/** Applies a frame of the server to the page's state: clock, channels, messages, journal and tool calls. */
+/** Applies a frame of the server to the page's state. */
 export function take(frame: ServerFrame): void {
   batch(() => {
     if ('now' in frame) clockOffset.value = frame.now - Date.now();
@@ -196,7 +195,6 @@ function renewed(changed: readonly ChatMessage[]): readonly ChatMessage[] {
   return messages.value.map((message) => byId.get(message.id) ?? message);
 }
 
-/** Shows the messages, at most `SHOWN` of them: the newest (`end`) or the oldest (`beginning`). */
 function extend(all: readonly ChatMessage[], kept: 'end' | 'beginning'): void {
   const isCut = all.length > SHOWN;
   if (kept === 'end') hasEarlier.value ||= isCut;

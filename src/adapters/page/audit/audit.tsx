@@ -65,7 +65,6 @@ export function AuditView(): JSX.Element {
   );
 }
 
-/** How many calls are shown, and the button that reads further back. */
 function Foot(): JSX.Element {
   const count = calls.value.length;
   const isFiltered = Object.keys(chosen.value).length > 0;
@@ -117,7 +116,6 @@ const SINCE = [
 
 type Options = readonly (readonly [value: string, words: string])[];
 
-/** The filters; a change starts a new reading. */
 function Filters(): JSX.Element {
   const filters: readonly (readonly [label: string, any: string, options: Options])[] = [
     ['Agent', 'any', agents.value.map(({ id, name }) => [id, name])],

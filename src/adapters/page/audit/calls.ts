@@ -9,7 +9,7 @@ const MOST_KEPT = 2_000;
 export const calls = signal<readonly ShownCall[]>([]);
 /** Whether older calls may exist. */
 export const hasEarlierCalls = signal(false);
-/** All calls whose request is at or after this time have been read; `null` when all have been, or none. */
+/** The time of the oldest call that the server has read for the page; `null` when all calls have been read, or none. */
 export const readUpTo = signal<number | null>(null);
 /** Whether the page waits for calls from the server. */
 export const isReading = signal(false);
@@ -34,10 +34,7 @@ export function takeCalls(frame: Extract<ServerFrame, { readonly type: 'audit' }
   });
 }
 
-/**
- * Returns the calls with the changed ones replaced and the removed ones removed. Leaves out changed calls that are
- * older than the oldest call of the page, while older calls may still be read.
- */
+/** Leaves out changed calls that are older than the oldest call of the page, while older calls may still be read. */
 function renewed(changed: readonly ShownCall[], removed: readonly string[]): readonly ShownCall[] {
   const replaced = new Set([...removed, ...changed.map(({ key }) => key)]);
   const kept = calls.value.filter(({ key }) => !replaced.has(key));

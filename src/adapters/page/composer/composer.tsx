@@ -32,9 +32,7 @@ const TEXT_LIMIT = 16_000;
 /** The tallest field, in pixels; a longer text scrolls. */
 const TALLEST_PX = 220;
 
-/** Completions of the text in the composer. */
 const offered = signal<readonly Completion[]>([]);
-/** Index of the marked completion. */
 const marked = signal(0);
 
 /** Where people write messages, and commands, which begin with "/" or "!". */
@@ -131,7 +129,6 @@ function Count({ length }: { readonly length: number }): JSX.Element {
   );
 }
 
-/** The completions, over the composer. */
 function Choices(): JSX.Element | null {
   const list = useRef<HTMLUListElement>(null);
   useSignalEffect(() => {
@@ -199,7 +196,6 @@ function movesMark(event: KeyboardEvent): boolean {
   return true;
 }
 
-/** Returns completions: words of commands, or agents after "@". */
 function choicesFor(line: string): readonly Completion[] {
   if (/^[/!]\S*/.test(line) && !line.includes('\n')) {
     const newest = messages.peek().filter((message) => message.kind === 'person');
@@ -234,7 +230,7 @@ function submit(): void {
   showEnd();
 }
 
-/** Whether a text is a command, or begins with "/" and an unknown word: the server then suggests commands. */
+/** Whether a text is a command, or begins with "/" and an unknown word. */
 function isCommand(value: string): boolean {
   return isCommandLine(value, COMMAND_WORDS) || /^\s*\/[a-z]*(\s|$)/i.test(value);
 }
@@ -258,13 +254,11 @@ function deliveryPreview(line: boolean): string {
   return why === null ? preview : `${preview}. ${why}`;
 }
 
-/** Whether the preview shows a message's fate without the reason. */
 function isPlain(fate: Fate): boolean {
   if (fate.state === 'held') return fate.until === 'turn' || fate.until === 'exchange';
   return fate.state !== 'unrouted' || fate.why !== NOBODY;
 }
 
-/** The agent whose message the text replies to, then the agents that the text names. */
 function addressed(): readonly string[] {
   const { text, replyTo } = unfinished.value;
   const seated = (view.value?.seats ?? []).map(({ agent }) => agentOf(agent));

@@ -5,10 +5,7 @@ import type { ComponentChild, JSX } from 'preact';
 import { Button } from '../parts.tsx';
 import type { highlighted } from './highlight.ts';
 
-/**
- * Colours code. `null` until it is loaded, with the first complete block that names a language: most conversations have
- * none.
- */
+/** Colours code. `null` until it is loaded, with the first complete block that names a language. */
 const highlighter = signal<typeof highlighted | null>(null);
 let asked = false;
 

@@ -66,7 +66,6 @@ function openHere(): readonly { readonly id: string }[] {
   return openQuestions.value.filter((open) => open.channel.id === channel.value);
 }
 
-/** An open question. */
 function Asked({ id }: { readonly id: string }): JSX.Element {
   return (
     <li class="asked">
@@ -75,7 +74,6 @@ function Asked({ id }: { readonly id: string }): JSX.Element {
   );
 }
 
-/** A message, the day that begins with it, and then the answers to typed commands and to agents' requests. */
 function drawMessage(message: ChatMessage, place: number, all: readonly ChatMessage[]): JSX.Element {
   const { id, seq, sentAt, asks } = message;
   const before = all[place - 1];
@@ -106,7 +104,6 @@ function drawMessage(message: ChatMessage, place: number, all: readonly ChatMess
   );
 }
 
-/** The answers to commands that were typed after one message and before another. */
 function answersBetween(from: number, to = Infinity): readonly JSX.Element[] {
   return answers.value
     .filter(({ channel: where, after }) => where === channel.value && after >= from && after < to)
@@ -176,10 +173,7 @@ function hold(element: HTMLElement, anchor: Place['anchor']): void {
   element.scrollTop += found.getBoundingClientRect().top - element.getBoundingClientRect().top - anchor.at;
 }
 
-/**
- * Called on each scroll. At the end, follows new messages. If later messages are not loaded, asks for them, or shows
- * the newest when more than `SHOWN` are unread. Scrolling up by hand stops following; a change of sizes does not.
- */
+/** Scrolling up by hand stops following; a change of sizes does not. */
 function scrolled(element: HTMLElement, before: Place): void {
   const { scrollTop: top, scrollHeight: height, clientHeight: seen } = element;
   const atEnd = height - top - seen < NEAR_PX;

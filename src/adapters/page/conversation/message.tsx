@@ -36,12 +36,11 @@ const RECEIPT_WORDS: Readonly<Record<Exclude<Receipt, 'held'>, string>> = {
   unrouted: 'reached no agent',
 };
 
-/** The id of the message that the person edits; `null` for none. */
 const editing = signal<string | null>(null);
 
 type Shown = {
   readonly message: ChatMessage;
-  /** True when the message soon follows one of the same speaker. The name is then not repeated. */
+  /** True when the message soon follows one of the same speaker. */
   readonly goesOn: boolean;
 };
 
@@ -147,7 +146,6 @@ function Editor({ id, text }: Pick<ChatMessage, 'id' | 'text'>): JSX.Element {
   );
 }
 
-/** Words for a receipt; for a held message, what it waits for. */
 function receiptWords(receipt: Receipt, id: string): string {
   if (receipt !== 'held') return RECEIPT_WORDS[receipt];
   const floor = view.value;
@@ -205,7 +203,6 @@ const UNDO_MS = 5_000;
 const ANSWER_MS = 3_000;
 
 type Deletion = {
-  /** True when the deletion was sent: it cannot be undone any more. */
   readonly isSent: boolean;
   readonly timer: ReturnType<typeof setTimeout>;
   readonly send: () => void;
@@ -291,7 +288,6 @@ function OnItsWay({ message }: { readonly message: Unsent }): JSX.Element {
   );
 }
 
-/** An agent's draft. Without text, says that the agent is thinking. */
 function Writing({ agent: id, text }: { readonly agent: string; readonly text: string }): JSX.Element {
   const agent = agentOf(id);
   const dots = (

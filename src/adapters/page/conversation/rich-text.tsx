@@ -73,10 +73,9 @@ function drawAll(tokens: readonly Token[] | undefined): ComponentChild[] {
   return (tokens ?? []).map(draw);
 }
 
-/** Elements of tokens that only wrap their own tokens. */
 const ELEMENTS = { strong: 'strong', em: 'em', del: 'del', paragraph: 'p', blockquote: 'blockquote' } as const;
 
-/** Draws one token. The lexer's type includes tokens of extensions, but the page has no extensions. */
+/** The lexer's type includes tokens of extensions, but the page has no extensions. */
 function draw(any: Token, key: number): ComponentChild {
   const token = any as MarkedToken;
   switch (token.type) {

@@ -13,8 +13,8 @@ import '../audit/audit.css';
 import './crew.css';
 
 /**
- * The crew of the open channel. `reading`: no answer came yet. `none`: Conch has not opened the crew. `lost`: the
- * server did not answer, or refused.
+ * The crew of the open channel. `reading`: no answer came yet. `none`: the channel has no open crew. `lost`: the server
+ * did not answer, or refused.
  */
 const crew = signal<CrewView | 'reading' | 'none' | 'lost'>('reading');
 /** The server's clock at the last answer. */
@@ -88,7 +88,6 @@ const UNSHOWN = {
   lost: 'Conch is unreachable. Retrying…',
 } as const;
 
-/** The channel whose crew was read last. */
 let readOf: string | null = null;
 
 /** Reads the crew of a channel into `crew`, at once and again 1 s after each answer, while the page is visible. */
@@ -201,9 +200,7 @@ type WorkersProps = {
   readonly none: string;
 };
 
-/**
- * A list of workers. While the pointer or the focus is in the list, the rows keep their order, and new rows come last.
- */
+/** While the pointer or the focus is in the list, the rows keep their order, and new rows come last. */
 function Workers({ id, title, workers, shown, none }: WorkersProps): JSX.Element {
   const held = useRef<readonly string[] | null>(null);
   const hold = (): void => {
@@ -285,7 +282,6 @@ function Waits({ waits, since, asksPeople, landsAt }: CrewWorkerView): JSX.Eleme
   );
 }
 
-/** Returns an age or a wait in words: seconds below one minute, then minutes, hours and days. */
 function ageText(ms: number): string {
   if (ms < 60_000) return durationText(Math.max(0, ms));
   const minutes = Math.floor(ms / 60_000);

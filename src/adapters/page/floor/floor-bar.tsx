@@ -152,7 +152,6 @@ function Detail(holding: Holder): JSX.Element {
   );
 }
 
-/** What the open review asks people while nobody holds the floor; `null` for nothing, and without a connection. */
 function questionOfReview(): string | null {
   const waiting = holder.value === null ? review.value?.waiting : null;
   return waiting?.asksPeople === true && connection.value !== 'lost' ? waiting.why : null;
@@ -163,7 +162,6 @@ function showFloorTab(): void {
   drawerOpen.value = true;
 }
 
-/** Why nobody holds the floor and how to continue. Without a connection: since when the page has none. */
 function whyNobody(): string {
   if (connection.value === 'lost') return `Not connected since ${timeToTheSecond(now.value)}: this may have changed`;
   if (view.value === null) return 'The state of this floor is not known yet';
@@ -174,12 +172,10 @@ function whyNobody(): string {
   return obstacleWords(first, nameOf);
 }
 
-/** Whether no agent is available. */
 function isDeserted(): boolean {
   return connection.value === 'open' && view.value?.obstacles[0]?.why === 'nobody-available';
 }
 
-/** Queued agents shown by name on a wide screen; the others are counted. */
 const CHIPS = 4;
 
 function Next(): JSX.Element | null {
@@ -216,7 +212,6 @@ const ACTIONS = [
   { id: 'stop', icon: 'stop', line: '/stop', title: 'Stop everything at once (Alt+X)' },
 ] as const;
 
-/** The buttons that the current floor has. */
 function actionsNow(): readonly (typeof ACTIONS)[number][] {
   const floor = view.value;
   const skip = holder.value !== null;

@@ -99,7 +99,6 @@ function seatNote({ agent, status, disabled, waitUntil }: Seat): string | null {
 
 const PLACES = ['next', 'second', 'third', 'fourth'];
 
-/** The icons of commands for the whole floor, by their second word. */
 const ICONS_OF: Readonly<Record<string, { readonly icon: IconName }>> = {
   extend: { icon: 'clock' },
   start: { icon: 'play' },
@@ -128,7 +127,6 @@ function SeatActions({ agent, status }: Seat): JSX.Element {
   );
 }
 
-/** The background runs of this channel, with their state and buttons. */
 function BackgroundRuns(): JSX.Element | null {
   const { asides = [] } = view.value ?? {};
   if (asides.length === 0) return null;
@@ -170,7 +168,6 @@ function BackgroundRun(run: BackgroundRun): JSX.Element {
   );
 }
 
-/** Messages that no agent has received yet. */
 function HeldMessages(): JSX.Element {
   const held = view.value?.held ?? [];
   const title = (
@@ -189,7 +186,6 @@ function HeldMessages(): JSX.Element {
   );
 }
 
-/** Mode and order of the floor, and further commands for operators. */
 function Controls(): JSX.Element {
   const { mode = 'inject', order = 'round-robin' } = view.value ?? {};
   const settings = [

@@ -66,7 +66,6 @@ const OUTCOMES: Readonly<Record<Outcome | 'open', { readonly sign: string; reado
 const GAP_MS = 60_000;
 const selected = signal<number | null>(null);
 
-/** The turns of this floor as a timeline: a row per agent, a block per turn, oldest first. */
 function Turns({ isStrip }: { readonly isStrip: boolean }): JSX.Element {
   const shown = isStrip ? turns.value.slice(-24) : turns.value;
   const detailed = turns.value.find(({ epoch }) => epoch === selected.value) ?? shown.at(-1);
@@ -203,7 +202,6 @@ const listed = computed(() =>
     .toReversed(),
 );
 
-/** The facts of this floor in words, newest first; unfolded, as JSON. */
 function Journal(): JSX.Element {
   return (
     <Block id="journal" title="Journal" data-testid="journal">

@@ -109,7 +109,7 @@ function Title({ asked: { agent, isAside, question } }: RequestProps): JSX.Eleme
   return <p class="asked-title">{[`${who} wants to run `, title, ` ${number}`]}</p>;
 }
 
-/** Draws the whole input. `folded`: whether it is folded, below a form; undefined without a form. */
+/** `folded`: whether the input is folded, below a form; undefined without a form. */
 function Detail({ text, folded }: { readonly text: string; readonly folded: boolean | undefined }): JSX.Element | null {
   if (text === '') return null;
   const whole = <CodeBlock code={text} language={isDiff(text) ? 'diff' : ''} closed={true} />;
@@ -132,7 +132,7 @@ function pressKey(event: KeyboardEvent, { asked: { question }, settled, answer }
   if (isReason && key === 'Enter') answer(`/reject ${number}`);
   const isInField = isReason || (target instanceof Element && target.closest('.answer-field') !== null);
   if (isInField || !settled || altKey || ctrlKey || metaKey) return;
-  // Only the button allows a dangerous call.
+  // The key "a" allows no dangerous call.
   const mayAllow = shown && about?.danger !== true && about?.answer === undefined;
   if (key !== 'r' && !(key === 'a' && mayAllow)) return;
   answer(`/${key === 'r' ? 'reject' : 'allow'} ${number}`);
@@ -148,7 +148,6 @@ function untilOf({ agent, isAside }: FloorQuestion): number | undefined {
 
 type BoxProps = Omit<JSX.IntrinsicElements['section'], 'id'> & { readonly id: string };
 
-/** The frame of a question. It takes the focus when a person asked to see it. */
 function QuestionBox({ id, ...rest }: BoxProps): JSX.Element {
   const box = useRef<HTMLElement>(null);
   useFocusWhenWanted(id, box);
@@ -178,10 +177,7 @@ type AnswersProps = {
   readonly below?: ComponentChildren;
 };
 
-/**
- * The buttons that answer a question at once. Buttons that open a form on other platforms are left out, because the
- * page shows the form itself.
- */
+/** The buttons that answer a question at once. Buttons that open something else are left out. */
 function Answers({ buttons, shown, answer, isForm, children, below }: AnswersProps): JSX.Element {
   return (
     <div role="group" aria-label="Your answer">
@@ -235,7 +231,6 @@ const MEANT: readonly {
   { begins: '/agent distrust', id: 'leave-folder', isNo: true, needsAll: true },
 ];
 
-/** The always-allow rules that the question offers, a button each. */
 function Rules({ asked, answer }: RequestProps & { readonly answer: Answer }): JSX.Element | null {
   const { always, shown } = asked.question;
   const rules = answersTo(asked).flatMap(({ opens }) => (opens?.what === 'rules' ? opens.of : []));
@@ -264,7 +259,6 @@ function onSingle(act: () => void): (event: MouseEvent) => void {
   };
 }
 
-/** True once the component has been drawn for `SETTLED_MS`. */
 function useSettled(): boolean {
   const [settled, setSettled] = useState(false);
   useEffect(() => {
@@ -274,7 +268,6 @@ function useSettled(): boolean {
   return settled;
 }
 
-/** An agent that waits until the files in its folder are trusted, with these files and the two answers. */
 function Trust(question: TrustQuestion): JSX.Element {
   const { agent, id, folder, detail, shown } = question;
   const name = nameOf(agent);
@@ -303,7 +296,6 @@ const begun = new BoundedMap<string, FilledForm>(100);
 
 type FormProps = RequestProps & { readonly form: CardButton; readonly answer: Answer };
 
-/** The form of a tool server, with errors beside its fields and the buttons below. */
 function FormAnswers({ asked, form: { line, drawnFor, opens }, answer }: FormProps): JSX.Element {
   const { question, shown, about = {} } = asked.question;
   const id = `${channel.value} ${question}`;
@@ -354,7 +346,6 @@ function FormAnswers({ asked, form: { line, drawnFor, opens }, answer }: FormPro
 type FieldProps = {
   readonly id: string;
   readonly field: AskedField;
-  /** Unsent value from before; undefined if there is none. */
   readonly before: string | readonly string[] | undefined;
   readonly wrong: string | undefined;
 };
@@ -421,7 +412,7 @@ const YES_OR_NO = [
 ];
 /** A text field without a format has several lines if it takes more characters than this. */
 const SHORT_TEXT = 100;
-/** The keyboards that a phone shows; the server judges whether a text keeps to its format. */
+/** The keyboards that a phone shows. */
 const INPUT_MODES = { integer: 'numeric', number: 'decimal', email: 'email', uri: 'url' } as const;
 
 function Control({ id, field, value, told }: ControlProps<string>): JSX.Element {

@@ -90,7 +90,6 @@ function Iterations({ iterations }: ReviewView): JSX.Element {
   );
 }
 
-/** "1 opened, 2 fixed": findings of an iteration, by what became of them. */
 function countWords(counts: Readonly<Record<'opened' | 'fixed' | 'disputed' | 'reappeared', number>>): string {
   const words = Object.entries(counts).flatMap(([what, count]) => (count === 0 ? [] : `${count} ${what}`));
   return words.join(', ') || 'no findings';

@@ -67,7 +67,7 @@ export function useFocusWhenWanted(id: string, box: RefObject<HTMLElement | null
     if (wanted?.id !== id || wanted.channel !== channel.value) return;
     wantedQuestion.value = null;
     box.current?.scrollIntoView({ block: 'nearest' });
-    // Focuses Deny, so that a stray key press allows nothing.
+    // Focuses the button that denies: a stray Enter or Space then allows nothing.
     box.current?.querySelector<HTMLElement>('[data-no]')?.focus({ preventScroll: true });
   });
 }

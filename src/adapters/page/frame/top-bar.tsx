@@ -88,7 +88,6 @@ function Crew(): JSX.Element | null {
   );
 }
 
-/** The open channel, if there is no list of channels, and whether it is read only. */
 function Place(): JSX.Element {
   return (
     <>
@@ -100,13 +99,11 @@ function Place(): JSX.Element {
   );
 }
 
-/** Opens or closes the panel. If the tool calls or the crew are shown, closes them and opens the panel. */
 function toggleDrawer(): void {
   drawerOpen.value = openView.value !== null || !drawerOpen.value;
   openView.value = null;
 }
 
-/** The first open question; each press shows the next one. */
 function Waiting(): JSX.Element | null {
   const [first, ...others] = openQuestions.value;
   if (first === undefined) return null;
