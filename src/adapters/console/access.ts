@@ -38,7 +38,6 @@ function digest(text: string): Buffer {
 
 /** How long an unused link is valid, in milliseconds. */
 const KEY_MS = 3_600_000;
-/** How long a page session is valid, in milliseconds. */
 const SESSION_MS = 30 * 86_400_000;
 /** The most unused keys of links. A further key replaces the oldest. */
 const MOST_KEYS = 32;

@@ -7,7 +7,6 @@ import type { AuditRow, AuditSource, AuditStanding, AuditWanted } from '../../tu
 import { auditWantedSchema } from './protocol.ts';
 import type { ServerFrame, ShownCall } from './protocol.ts';
 
-/** A frame of calls ends at this many calls. */
 const MOST_CALLS = 100;
 /** A frame of calls ends at this many characters. A call with more characters is sent without input and output. */
 const MOST_CHARACTERS = 1024 * 1024;

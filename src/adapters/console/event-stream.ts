@@ -31,7 +31,6 @@ const COMMENT_MS = 15_000;
 const RETRY_MS = 2_000;
 /** A reader is disconnected when its socket takes no further bytes for this long. */
 const STALL_MS = 60_000;
-/** The most bytes of one write to the socket. */
 const PIECE_BYTES = 16 * 1024;
 /** A reader with more waiting bytes than this is disconnected at the next write. */
 const MOST_WAITING = 64 * 1024 * 1024;
@@ -43,7 +42,6 @@ const querySchema = z.strictObject({
 });
 const numberSchema = z.coerce.number().int().nonnegative().safe();
 
-/** The most streams that may be open at once. */
 const STREAM_LIMIT = 64;
 
 type StreamRequest = { readonly request: IncomingMessage; readonly response: ServerResponse; readonly query: string };

@@ -108,7 +108,6 @@ export class Hub {
     this.#note(channel, (pending) => (pending.draftsMoved = true));
   }
 
-  /** Reads the floor and the drafts of a channel. */
   floor(channel: ChannelId | null): FloorNow & { readonly drafts: readonly ShownDraft[] } {
     const { queries } = this.#parts;
     if (channel === null) return { view: null, review: null, ...NOTHING_READ, drafts: [] };

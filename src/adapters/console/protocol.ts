@@ -49,7 +49,6 @@ export const pageFrameSchema = z.discriminatedUnion('type', [
     channel,
     key,
     line: z.string().min(1).max(LINE_LIMIT, 'The command is too long.'),
-    /** The question or turn that the pressed button was drawn for. */
     drawnFor: z.string().max(100).optional(),
   }),
   /** Asks for messages before or after a seq; `after: 0` is the beginning. */
@@ -58,7 +57,6 @@ export const pageFrameSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('journal'), channel, before: z.int() }),
   /** Asks for the newest matching tool calls and for later changes; `null` ends both. */
   z.strictObject({ type: z.literal('audit'), wanted: auditWantedSchema.nullable() }),
-  /** Asks for the next older calls. */
   z.strictObject({ type: z.literal('audit-earlier') }),
 ]);
 
@@ -151,7 +149,6 @@ export type ServerFrame =
       readonly type: 'state';
       readonly now: Instant;
       readonly messages: readonly ChatMessage[];
-      /** Older messages exist. */
       readonly more: boolean;
     })
   /** Changes in the open channel since the last frame. */

@@ -41,7 +41,6 @@ import { LINE_LIMIT } from './protocol.ts';
 import { jsonOrNull } from '../../lib/defined.ts';
 
 const FRAME_LIMIT = 1024 * 1024;
-/** The most pages that may be connected at once. */
 const PAGE_LIMIT = 64;
 const PAGE = fileURLToPath(new URL('../../../dist/console', import.meta.url));
 const NOT_BUILT = 'The console page is not built. Run "npm install" in the folder of Conch, then start it again.\n';
@@ -57,9 +56,9 @@ export type Health = {
   /** `logins`: number of tool servers that wait for a login. `degraded`: at least one. */
   readonly tools: { readonly status: 'ok' | 'degraded'; readonly logins: number };
   /**
-   * `degraded`: the last check of the file found damage, which the log names. `full`: the disk is full.
-   * `locked`: another program writes to the file. `unreached`: PostgreSQL did not answer for some seconds, and another
-   * Conch may have taken over.
+   * `degraded`: the last check of the file found damage, which the log names. `full`: the disk is full. `locked`:
+   * another program writes to the file. `unreached`: PostgreSQL does not answer or refuses a request; another Conch may
+   * have taken over.
    */
   readonly database: { readonly status: 'ok' | 'degraded' | 'full' | 'locked' | 'unreached' };
 };

@@ -63,7 +63,6 @@ export class Talk {
     this.hub.stop();
   }
 
-  /** Serves a page that has connected. */
   welcome(socket: WebSocket): void {
     const { log, audits } = this.#parts;
     const { hub } = this;

@@ -127,7 +127,10 @@ function trustWords({ trust = [] }: FloorView, nameOf: (agent: AgentId) => strin
 /** The key for buttons of a question without a key. Their commands are refused: people answer by number. */
 const NO_KEY = '-';
 
-/** The most buttons of a card. Questions and runs without a button are answered and stopped by commands. */
+/**
+ * The most buttons of a card: Slack takes 25, one of them its Settings button. Questions and runs without a button are
+ * answered and stopped by commands.
+ */
 export const MOST_BUTTONS = 24;
 
 function buttonsOf(view: FloorView, nameOf: (agent: AgentId) => string): readonly CardButton[] {

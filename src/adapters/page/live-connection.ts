@@ -9,7 +9,6 @@ const RECONNECT = { firstMs: 300, longestMs: 8_000 };
 const SILENCE_MS = 40_000;
 
 let socket: WebSocket | null = null;
-/** Lost and failed connections since the last open one. */
 let failures = 0;
 let silence: ReturnType<typeof setTimeout> | undefined;
 let retry: ReturnType<typeof setTimeout> | undefined;

@@ -60,7 +60,6 @@ export function Page(): JSX.Element {
   );
 }
 
-/** The view that is shown instead of the channel. */
 function Beside(): JSX.Element {
   const views = useLaterViews();
   if (views !== null && views !== 'failed')

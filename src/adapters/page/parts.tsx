@@ -55,7 +55,6 @@ function hash(text: string): number {
 }
 
 type ButtonProps = Omit<JSX.IntrinsicElements['button'], 'class' | 'icon'> & {
-  /** CSS classes; a plain button by default. */
   readonly kind?: string;
   readonly icon?: IconName;
 };

@@ -39,7 +39,6 @@ function parsedOr<T>(text: string | null, initial: T): T {
 const THEME = 'conch-theme';
 const THEMES = ['system', 'light', 'dark'] as const;
 
-/** The chosen theme; `system` follows the operating system. */
 const theme = signal<(typeof THEMES)[number]>(THEMES.find((each) => each === stored(THEME)) ?? 'system');
 
 /** Applies and stores the theme, now and after each change. */

@@ -9,7 +9,6 @@ import type { highlighted } from './highlight.ts';
 const highlighter = signal<typeof highlighted | null>(null);
 let asked = false;
 
-/** How long the copy button shows whether it copied, in milliseconds. */
 const SAID_MS = 2_000;
 
 /** A scrollable block of code with its language, colours and a copy button. */

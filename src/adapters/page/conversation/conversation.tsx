@@ -128,7 +128,6 @@ type Place = {
   readonly anchor: { readonly id: string; readonly at: number } | null;
 };
 
-/** Keeps the scroll position while messages are added and removed; returns the scroll listener. */
 function useScroll(box: RefObject<HTMLDivElement | null>): () => void {
   const place = useRef<Place>({ top: 0, height: 0, seen: 0, anchor: null });
   const settle = (): void => {

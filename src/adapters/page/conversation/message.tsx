@@ -44,7 +44,7 @@ type Shown = {
   readonly goesOn: boolean;
 };
 
-/** One message, memoized: most changes of other messages do not redraw it. */
+/** One message, memoized. */
 export const Message = memo(function Message({ message, goesOn }: Shown): JSX.Element {
   const { id, kind, speaker, text, sentAt, deleted } = message;
   const common = { 'data-testid': 'message', 'data-id': id, 'data-kind': kind };

@@ -171,7 +171,6 @@ type AnswersProps = {
   /** The channel shows the whole question, so it can be allowed. */
   readonly shown: boolean;
   readonly answer: Answer;
-  /** Adds a first button that submits the form. */
   readonly isForm?: true;
   readonly children?: ComponentChildren;
   readonly below?: ComponentChildren;

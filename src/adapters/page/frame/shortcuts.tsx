@@ -9,7 +9,6 @@ import { toggleTheme } from '../stored.ts';
 import { showQuestion } from './attention.tsx';
 
 type Shortcut = {
-  /** The keys as the list shows them. */
   readonly keys: string;
   readonly what: string;
   /** Actions by key; keys with Alt are named by `code`. Keys without Alt work only outside of text fields. */
