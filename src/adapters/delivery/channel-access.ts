@@ -19,7 +19,10 @@ export type ChannelAccessPorts = Pick<AdapterParts, 'timers' | 'signal' | 'log'>
   readonly reopened: (channel: ChannelId) => void;
 };
 
-/** How often a closed channel is checked again, in milliseconds. Platforms do not report every change. */
+/**
+ * How often a channel that the platform calls closed is checked again, in milliseconds. Platforms do not report every
+ * change.
+ */
 export const ASK_AGAIN_MS = 60_000;
 /** How many refused calls since the last successful post close a channel that the platform reports as open. */
 const REFUSALS_TO_CLOSE = 3;

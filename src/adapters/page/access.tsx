@@ -41,7 +41,7 @@ export function onLetIn(run: () => void): void {
   });
 }
 
-/** Returns the key in the address, and removes the key from the address, so that a copied link does not contain it. */
+/** Returns the key in the address, and removes the key there, so that a copied link does not contain the key. */
 function takeKey(): string | null {
   const address = new URL(location.href);
   const found = address.searchParams.get('key');

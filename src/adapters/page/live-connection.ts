@@ -5,7 +5,10 @@ import { letIn, onLetIn, pagePart } from './access.tsx';
 import { AUDIT_PLACE, channel, connection, openView } from './state.ts';
 
 const RECONNECT = { firstMs: 300, longestMs: 8_000 };
-/** How long a connection stays open after its last frame, in milliseconds. The server sends a beat every 15 s. */
+/**
+ * How long a connection stays open after the last frame of the server, in milliseconds. The server sends a beat every
+ * 15 s.
+ */
 const SILENCE_MS = 40_000;
 
 let socket: WebSocket | null = null;
