@@ -321,7 +321,7 @@ class OutboxSender {
 
 type Refusals = { readonly count: number; readonly since: Instant };
 
-/** How long a row with a refusal that may pass is retried, in milliseconds: 24 hours. */
+/** How long this process retries a row with a refusal that may pass, in milliseconds: 24 hours. */
 const KEPT_MS = 86_400_000;
 /** After this many refusals, about 15 s, a text is marked as late. */
 const LATE_AFTER = 5;

@@ -120,7 +120,7 @@ function goesOn(before: ChatMessage | undefined, message: ChatMessage): boolean 
   );
 }
 
-/** Scroll position and sizes, and the topmost visible message with its distance from the top, in pixels. */
+/** Scroll position and sizes, and a visible message near the top with its distance from the top, in pixels. */
 type Place = {
   readonly top: number;
   readonly height: number;

@@ -287,7 +287,7 @@ function Trust(question: TrustQuestion): JSX.Element {
   );
 }
 
-/** Why a filled-in form is not accepted: in all, and by the names of fields. */
+/** Why a filled-in form is not accepted: one text, and a text by field name. */
 type Wrong = { readonly text: string; readonly fields?: Readonly<Record<string, string>> };
 
 /** Unsent form values, by channel and question; kept while another channel is shown. */
