@@ -65,7 +65,6 @@ const APPROVAL = ANNOUNCEMENTS.approval.text;
 const EXCHANGE_END = 'since the last message. Write a message or run /floor resume.';
 const DAY_END = 'today. Turns continue tomorrow (UTC), or now with /floor resume.';
 
-/** Built-in templates of a reached limit, by budget. */
 const LIMIT_TEXTS = {
   turns: LIMIT,
   tokens: `⏸ {used} of {max} tokens ${EXCHANGE_END}`,
@@ -98,8 +97,8 @@ export type AnnouncementTexts = {
 };
 
 /**
- * Merges the file's texts with the built-in ones. The file's `limit` text replaces the text of each budget. Its
- * `approval` text replaces the text of each kind of request.
+ * Merges the file's texts with the built-in ones. A `limit` or `approval` text that differs from the built-in text
+ * replaces the texts of all budgets or of all kinds of request.
  */
 export function completeTexts({ limit = LIMIT, approval = false, ...own }: OwnTexts): AnnouncementTexts {
   const isOwnQuestion = approval !== false && approval !== APPROVAL;

@@ -15,7 +15,7 @@ type FileChannel = NonNullable<ConfigFile['channels']>[number];
 /** The backend that runs an agent; its keys depend on `kind`. */
 export type BackendConfig = Readonly<FileAgent['backend']>;
 
-/** One agent of the configuration. */
+/** One agent of the configuration, or one worker of a crew. */
 export type AgentConfig = Readonly<Omit<FileAgent, 'name' | 'backend'>> & {
   readonly name: string;
   readonly backend: BackendConfig;
@@ -23,7 +23,6 @@ export type AgentConfig = Readonly<Omit<FileAgent, 'name' | 'backend'>> & {
   readonly crew?: string;
 };
 
-/** An agent's place at one floor, with every default filled in. */
 type SeatConfig = Readonly<ReturnType<typeof seatSettingsOf>>;
 
 /** Limits of spending; `null` is no limit. */
@@ -35,7 +34,10 @@ export type CrewConfig = Readonly<ConfigFile['crews'][number]>;
 /** One server of tools. */
 export type McpServerConfig = Readonly<ConfigFile['mcp'][string]>;
 
-/** A channel with its overrides applied to the general settings. */
+/**
+ * A channel. `turnConfig`, `budgets` and `retention` include the general settings. `tools`, `runs` and `review` are the
+ * channel's own.
+ */
 export type ChannelConfig = DeepReadonly<Pick<FileChannel, 'id' | 'topic' | 'agents' | 'tools' | 'runs' | 'review'>> &
   DeepReadonly<Pick<ConfigFile, 'turnConfig' | 'budgets' | 'retention'>> & {
     /** The part of the id before the colon. */
@@ -71,12 +73,11 @@ export type Config = DeepReadonly<FromFile> & {
   readonly warnings: readonly string[];
 };
 
-/** Settings from the environment, and the file's path, secrets and warnings. */
 type Surround = Environment['settings'] & Pick<Config, 'file' | 'secrets' | 'warnings'>;
 
 /**
- * Completes a checked file: adds the demo's agents, channel and tools where the file has none, applies the environment
- * and the channels' overrides, and freezes the result.
+ * Completes a checked file: adds the demo's agents or channel where the file has none, applies the environment and the
+ * channels' overrides, and freezes the result.
  */
 export const completeConfig = (file: ConfigFile, surround: Surround): Config => {
   const { $schema: _, ...settings } = file;
@@ -100,10 +101,6 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
   return freeze(Object.defineProperty({ ...complete, secrets, warnings: unwise }, 'secrets', { enumerable: false }));
 };
 
-/**
- * Returns the tool servers and the general rules. When the file names neither agents nor servers, the demo's server is
- * returned, and the demo's rules unless the file has rules.
- */
 const toolsOf = (file: ConfigFile, dataDir: string): Pick<Config, 'mcp' | 'tools'> => {
   const isDemo = file.agents === undefined && Object.keys(file.mcp).length === 0;
   const tools: ToolLists | undefined = file.tools ?? (isDemo ? DEMO_TOOLS : undefined);
@@ -194,11 +191,11 @@ export const seatSettingsOf = (agent: AgentConfig, turnConfig: TurnConfig) => ({
   agent: agent.id,
   priority: agent.priority,
   timeoutSeconds: agent.timeoutSeconds ?? turnConfig.defaultTimeoutSeconds,
-  // Agents that Conch restarts itself return to the queue by themselves.
+  // Default: agents that Conch restarts itself return to the queue by themselves.
   rejoin: agent.rejoin ?? turnConfig.rejoin ?? (agent.backend.kind === 'remote' ? 'manual' : 'auto'),
 });
 
-/** Whether operators may add an agent to any channel. A worker of a crew sits only in the threads of its tickets. */
+/** Whether operators may add an agent to any channel. */
 export const isAddable = ({ crew }: Pick<AgentConfig, 'crew'>): boolean => crew === undefined;
 
 const impossible = (id: string): never => {
@@ -259,7 +256,6 @@ const completeAgent = (agent: FileAgent, keys: Surround['keys']): AgentConfig =>
   return { ...agent, name, backend: withKey(backend, keys) };
 };
 
-/** Adds the key of the environment to a model of OpenAI or Anthropic that has no key in the file. */
 const withKey = (backend: FileAgent['backend'], keys: Surround['keys']): FileAgent['backend'] => {
   if (backend.kind !== 'llm' || backend.provider === 'openai-compatible') return backend;
   const apiKey = backend.apiKey ?? keys[backend.provider];

@@ -11,10 +11,9 @@ import { Secret } from './secret.ts';
 import { readIn } from './world.ts';
 import type { Env, World } from './world.ts';
 
-/** One environment variable that Conch reads. */
 type Variable = { readonly name: string; readonly byDefault: string; readonly meaning: string };
 
-/** The documented environment variables of Conch, in the order in which people need them. */
+/** The documented environment variables of Conch. */
 export const VARIABLES = [
   {
     name: 'CONCH_CONFIG',
@@ -72,7 +71,6 @@ export const readEnvironment = (world: World) => {
     ],
     /** Problems that matter only to the demo's agents. */
     demoProblems: faultsIn(env, ['OPENAI_BASE_URL']),
-    /** Warnings that matter only to the demo's agents. */
     demoWarnings: model === null || missing.length === 0 ? [] : [withoutModel(missing)],
     secrets: Object.entries(env).flatMap(([name, value]) => secretsOf(name, value)),
     warnings: [...(isOpen ? [openToAll(path)] : []), ...mistyped(env)],
@@ -82,7 +80,7 @@ export const readEnvironment = (world: World) => {
       logLevel: parsed.data?.CONCH_LOG_LEVEL ?? null,
       demoModel: missing.length === 0 ? model : null,
       credentials: credentialsIn(env),
-      /** API keys from the providers' own variables, for models without a key in the file. */
+      /** API keys from the providers' own variables. */
       keys: { openai: env[API_KEYS.openai] ?? null, anthropic: env[API_KEYS.anthropic] ?? null },
     },
   } as const;
@@ -132,7 +130,6 @@ const outOfRange = (issue: z.core.$ZodIssue, env: Env): Problem => {
   return { path, line: null, message: `Expected ${expected}, got "${env[path]}": change the environment or .env` };
 };
 
-/** Returns the secret value of a variable, or the password in an address. */
 const secretsOf = (name: string, value = ''): readonly Secret[] => {
   const secret = isSecretName(name) && value !== '' ? value : passwordIn(value);
   return secret === null ? [] : [new Secret(secret, name)];
@@ -153,7 +150,6 @@ const NOT_HTTP = {
 const ON_SLACK = '"OAuth & Permissions" of your app on api.slack.com/apps';
 const BASIC = '"Basic Information" of your app on api.slack.com/apps';
 
-/** Common mistakes in the value of a variable, with what to do. */
 const MIX_UPS: Readonly<Record<string, readonly { readonly is: RegExp; readonly message: string }[]>> = {
   OPENAI_BASE_URL: [NOT_HTTP],
   DISCORD_TOKEN: [

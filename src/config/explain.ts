@@ -61,7 +61,6 @@ const shown = (input: unknown, secrets: readonly Secret[]): string => {
   return `, got ${text.length > 60 ? `${text.slice(0, 57)}…` : text}`;
 };
 
-/** Returns "did you mean" with the nearest known value; empty without a near one. */
 const meant = (value: unknown, values: readonly unknown[]): string => {
   const words = values.filter((each) => typeof each === 'string');
   const near = typeof value === 'string' ? nearest(value, words) : null;
@@ -81,7 +80,6 @@ const unknown = (key: string, { path, input }: z.core.$ZodIssue, root: JsonNode)
   return near === null ? `Unknown key; known are ${known.join(', ')}` : `Unknown key: did you mean "${near}"?`;
 };
 
-/** Returns the environment variable for a secret that somebody wrote into the file; `null` for other keys. */
 const variableFor = (key: string, [first, adapter]: readonly PropertyKey[]): string | null => {
   if (first !== 'adapters' || !/token|secret/i.test(key)) return null;
   if (adapter === 'discord') return 'DISCORD_TOKEN';

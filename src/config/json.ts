@@ -39,7 +39,6 @@ type Path = readonly (string | number)[];
 const LENIENT: ParseOptions = { allowTrailingComma: true };
 const DEEPEST = 64;
 
-/** The text that JSON expects at an error, in words, by the parser's name of the error. */
 const EXPECTED: Readonly<Record<string, string>> = {
   PropertyNameExpected: 'a key in double quotes',
   ValueExpected: 'a value',
@@ -60,7 +59,6 @@ class Survey {
   readonly problems: Problem[] = [];
   readonly #text: string;
   readonly #open: { readonly isObject: boolean; readonly keys: Set<string> }[] = [];
-  /** The first unexpected token. */
   #fault: { readonly found: string; readonly column: number } | null = null;
   /** The current line, from 1. */
   line = 1;
@@ -106,7 +104,6 @@ class Survey {
     if (!this.lines.has(text)) this.lines.set(text, this.line);
   }
 
-  /** Records the first unexpected token. Throws a `SyntaxError` for the first error that names what JSON expects. */
   #failed(code: string, offset: number, at: { readonly line: number; readonly column: number }): void {
     if (this.#fault === null) {
       this.line = at.line + 1;

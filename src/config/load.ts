@@ -22,7 +22,7 @@ import type { Env, FileReading, Purpose, World } from './world.ts';
 
 /**
  * Loads the file that CONCH_CONFIG names, else `./turnConfig.json`, else the built-in demo. The environment overrides
- * `.env`, and both override the file. Throws one `ConfigError` with all problems that are found.
+ * `.env`. CONCH_PORT and CONCH_LOG_LEVEL override the file. Throws one `ConfigError` with all problems that are found.
  */
 export const loadConfig = (world: World, purpose: Purpose = 'start'): Config => {
   const environment = readEnvironment(world);
@@ -54,7 +54,6 @@ export const loadConfig = (world: World, purpose: Purpose = 'start'): Config => 
 export const loadConfigFrom = (world: World, path: string): Config =>
   loadConfig({ ...world, env: { ...world.env, CONCH_CONFIG: path } });
 
-/** Adds the line to a problem. */
 const placed = (problem: Found, lineOf: (path: readonly PropertyKey[]) => number): Problem => ({
   path: pathText(problem.path),
   line: lineOf(problem.path),

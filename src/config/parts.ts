@@ -1,9 +1,6 @@
 import { conchCommand, installCommand, readManifest } from '../lib/installation.ts';
 
-/**
- * The parts of Conch that need further packages. The package `conch` does not bring these packages. Packages
- * are loaded only for parts that are configured.
- */
+/** The parts of Conch that need further packages. The package `conch` does not bring these packages. */
 export const PARTS = {
   discord: { label: 'Discord', packages: ['discord.js', '@discordjs/ws'] },
   slack: { label: 'Slack', packages: ['@slack/bolt', '@slack/socket-mode', '@slack/web-api'] },
@@ -19,7 +16,6 @@ export const PARTS = {
 /** The name of a part. */
 export type PartName = keyof typeof PARTS;
 
-/** The names of all parts. */
 const PART_NAMES = Object.keys(PARTS) as readonly PartName[];
 
 /** A part that a configuration needs, and the first path in the configuration that needs the part. */

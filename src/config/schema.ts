@@ -30,11 +30,9 @@ const durationOrZero = (meaning: string) => number(0, WEEK_SECONDS, meaning);
 
 /** The specification's four modes: what a human message does to a turn that is under way. */
 export const MODE_NAMES = ['inject', 'queue', 'interrupt', 'parallel'] as const;
-/** Other names of the modes, accepted wherever a mode is. */
 const MODE_ALIASES = { steer: 'inject', followup: 'queue', collect: 'queue', concurrent: 'parallel' } as const;
 const MODES =
   'What a human message does while an agent is ACTIVE: "inject" delivers it mid-turn, "queue" holds it until the turn ends, "interrupt" pauses the turn to answer it, "parallel" shows it to every agent and changes no turn. Aliases: "steer" is inject, "followup" and "collect" are queue, "concurrent" is parallel.';
-/** Every order; `POLICIES` says how each finds the next speaker. */
 const ORDER_NAMES = ['round-robin', 'priority', 'manual', 'mention', 'facilitator', 'review'] as const;
 const ORDERS =
   'Who is next: "round-robin" in the order of the channel\'s agents, "priority" by the agents\' numbers, "manual" when an operator grants, "mention" only addressed agents, "facilitator" the agent that the facilitator names, "review" every message of a person opens a review by the agents of the key review.';
@@ -153,7 +151,6 @@ const withoutDefaults = <Keys extends Record<string, z.ZodDefault | z.ZodPrefaul
     Object.entries(keys).map(([key, schema]) => [key, z.exactOptional(schema.def.innerType)]),
   ) as Overrides<Keys>;
 
-/** Arguments and working folder of a program that Conch starts. */
 const program = {
   args: texts('The arguments of the program, one by one.').default([]),
   cwd: text('The working folder of the program. Default: the folder in which Conch was started.').exactOptional(),
@@ -522,7 +519,6 @@ const channel = z.strictObject({
   ...withoutDefaults(turnKeys),
 });
 
-/** A repository on GitHub, and how to reach it. */
 const gitHub = {
   repository: z
     .string()
@@ -553,7 +549,6 @@ const ticketSource = z.discriminatedUnion('kind', [
   }),
 ]);
 
-/** The words in braces that a prompt of a crew may have. */
 const PROMPT_WORDS =
   'name crew main branch worktree ticket title quote step most state budget about earlier notes other by side hunks turn turns'.split(
     ' ',
@@ -580,7 +575,6 @@ function isTimeZone(name: string): boolean {
   }
 }
 
-/** The time before a merge in which people can hold the merge, and the hours without merges. */
 const mergeWindow = z.strictObject({
   seconds: integer(1, 86_400, 'Seconds between the announcement of a merge and the merge.').default(60),
   quietHours: z
@@ -598,7 +592,6 @@ const mergeWindow = z.strictObject({
     .describe('Hours of the day in which nothing is merged unless a person asks for it.'),
 });
 
-/** A crew, as people write it. */
 const crew = z.strictObject({
   id: agentId.describe('The name of the crew, in commands and in the ids of its agents.'),
   repo: text('The folder of the git repository, as a path from the folder in which Conch was started.'),
@@ -704,7 +697,7 @@ const POSTGRES_ADDRESS =
 const store = z.strictObject({
   postgres: z
     .url({ protocol: /^postgres(?:ql)?$/, error: POSTGRES_ADDRESS })
-    // An unescaped `/`, `@`, `#` or `?` would end the password, and the rest would be read as the database.
+    // An unescaped `/` or `#` would end the password, and the rest would be read as the path or the fragment.
     .refine((url) => !URL.canParse(url) || (!new URL(url).pathname.includes('@') && new URL(url).hash === ''), {
       error: POSTGRES_ADDRESS,
     })

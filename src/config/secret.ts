@@ -66,7 +66,6 @@ const writtenSecrets = (text: string, { path, before }: TextPlace): readonly str
   return [...new Set([...secretsIn(text), ...certain, password, ...queryKeys(written)])].filter((each) => each !== '');
 };
 
-/** The scheme before a key in a header. */
 const SCHEME = /^(?:Bearer|Basic|Token|Bot) /i;
 
 /**

@@ -22,13 +22,12 @@ const leaves = (value: object, path: readonly string[]): readonly (readonly [str
       : [[pathText([...path, key]), JSON.stringify(part)] as const],
   );
 
-/** The configuration file to watch, and what to do when its text changes. */
 type Watched = {
   /** Returns the text of the file; `null` without a file. */
   readonly read: () => string | null;
   /** The text whose configuration is known. The file may have changed since. */
   readonly text: string | null;
-  /** Reads the file again (`loadConfigFrom`). Throws a `ConfigError` when it cannot be used. */
+  /** Reads the file again. Throws a `ConfigError` when it cannot be used. */
   readonly load: () => Config;
   /** Called with each new configuration. The next change waits until the promise resolves. Must not reject. */
   readonly onChange: (config: Config) => Promise<void>;
@@ -42,7 +41,7 @@ const LOOK_MS = 400;
 
 /**
  * Reads the configuration file until the timer is cancelled. Loads a changed text when two reads in a row return it:
- * the editor has then finished saving. Events of the file system are not used: they miss links, mounted files and
+ * the editor has probably finished saving. Events of the file system are not used: they miss links, mounted files and
  * replaced folders.
  */
 export const watchConfig = ({ read, text, load, onChange, onInvalid, timers }: Watched): Timer => {

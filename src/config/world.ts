@@ -11,13 +11,13 @@ export type Env = Readonly<Record<string, string | undefined>>;
  */
 export type Purpose = 'start' | 'check' | 'look';
 
-/** A file's text, and whether every user of the machine can read it. */
+/** A file's text, and whether every user of the machine can read it (false on Windows). */
 export type FileReading = { readonly text: string; readonly public: boolean };
 
 /** The environment, files and programs that the configuration is read from and checked against. */
 export type World = {
   readonly env: Env;
-  /** The absolute path of the folder with `turnConfig.json`, `.env` and `.conch`. */
+  /** The absolute path of the working folder, where relative paths begin. */
   readonly cwd: string;
   /** Returns `null` for a missing file. Throws when the file cannot be read as UTF-8. */
   readonly readFile: (path: string) => FileReading | null;

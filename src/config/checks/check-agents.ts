@@ -14,7 +14,7 @@ type Program = Extract<Backend, { kind: 'acp' | 'command' }>;
 
 /**
  * Checks the backend of each agent and crew against the file, the environment and this machine: addresses, keys,
- * models, commands, folders, variables. Checks that approvers are people. Of a backend that the schema refuses, only
+ * models, commands, folders, variables. Reports agents among the approvers. Of a backend that the schema refuses, only
  * settings that stop an agent from asking are checked.
  */
 export const checkAgents = (draft: Draft, around: Around, tell: Tell): void => {
@@ -35,10 +35,6 @@ export const checkAgents = (draft: Draft, around: Around, tell: Tell): void => {
   }
 };
 
-/**
- * Reports agents among the approvers. Warns of `approvers: "other"` without operators: then only the person at this
- * machine can approve.
- */
 const checkApprovers = (
   { approvers = [] }: AgentDraft,
   { ids, canApprove }: { readonly ids: readonly AgentDraft['id'][]; readonly canApprove: boolean },
@@ -71,15 +67,11 @@ const KEPT: Readonly<
   kimi: { switches: ['--yolo', '--auto-approve', '--auto'] },
 };
 
-/** What agents of these profiles do without asking, in words that follow the agent's name. */
+/** What agents of these profiles do without asking, as the predicate of a sentence. */
 export const ACTS_UNASKED = { kimi: 'writes files of a Git repository without asking' } as const;
 
 const unaskedBy: ReadonlyMap<string, string> = new Map(Object.entries(ACTS_UNASKED));
 
-/**
- * Reports settings that stop an agent from asking although its profile promises to. Warns of a profile that acts
- * without asking: Conch starts its agents only when `trusted`.
- */
 const checkAsking = (
   { backend: { started }, trusted = false }: Pick<AgentDraft, 'backend' | 'trusted'>,
   owner: 'agent' | 'crew',
@@ -125,7 +117,6 @@ const checkModel = (backend: Llm, around: Around, tell: Tell): void => {
     tell(['model'], `"${model}" is not a model of ${provider}: set provider to ${instead}, or choose another model`);
 };
 
-/** Patterns of the names of models, each with the provider of these models. */
 const MODELS: readonly (readonly [RegExp, Llm['provider']])[] = [
   [/^claude\b/i, 'anthropic'],
   [/^(?:gpt-(?!oss)|o\d\b|chatgpt\b|codex\b)/i, 'openai'],

@@ -54,7 +54,9 @@ type Remote = ConfigFile['remote'];
 const has = ({ channels = [] }: Pick<ConfigFile | Config, 'channels'>, ...adapters: readonly string[]): boolean =>
   channels.some(({ id }) => adapters.some((adapter) => id.startsWith(`${adapter}:`)));
 
-/** Returns the servers of this program that have a fixed port, each with the key of its port. */
+/**
+ * Returns the servers for the page, Slack and remote agents that run with a fixed port, each with the key of its port.
+ */
 export const openPorts = (config: ConfigFile | Config): readonly Door[] => {
   const { console: page, slack } = config.adapters;
   return [
@@ -66,7 +68,6 @@ export const openPorts = (config: ConfigFile | Config): readonly Door[] => {
 
 type Door = { readonly host: string; readonly port: number; readonly key: string };
 
-/** Reports servers of this program that would share a port. */
 const checkPorts = (file: ConfigFile, consolePort: number | null, tell: Tell): void => {
   const { console: page, ...others } = file.adapters;
   const adapters = { ...others, console: { ...page, port: consolePort ?? page.port } };
@@ -156,7 +157,6 @@ const checkOperators = (file: ConfigFile, tell: Tell): void => {
   }
 };
 
-/** Checks the Slack user groups that stand for agents. */
 const checkGroups = ({ adapters, agents }: ConfigFile, tell: Tell): void => {
   const ids = (agents ?? DEMO_AGENTS).map(({ id }) => id);
   for (const [group, agent] of Object.entries(adapters.slack.userGroups))

@@ -12,7 +12,7 @@ import type { Draft } from './draft.ts';
 import { checkProgram, checkVariable } from './programs.ts';
 import type { Around } from './programs.ts';
 
-/** Checks the tool rules: each parses, has an effect, is for an agent with tools, and names an existing server. */
+/** Checks the tool rules of the file, its agents, crews and channels. */
 export const checkRules = (draft: Draft, tell: Tell): void => {
   const { tools, channels = [], mcp } = draft;
   const agents = agentsAndCrews(draft);
@@ -47,7 +47,6 @@ const LISTS = ['allow', 'ask', 'deny', ...LABEL_LISTS] as const;
 /** Ids of the configured servers. `isSure`: rules can mean no other servers. */
 type Servers = { readonly ids: readonly string[]; readonly isSure: boolean };
 
-/** Reports rules for tools of servers that do not exist. */
 const checkServersOf = (given: ToolLists, { ids, isSure }: Servers, tell: Tell): void => {
   for (const list of LISTS)
     for (const [index, text] of (given[list] ?? []).entries()) {
@@ -68,10 +67,7 @@ type Server = z.output<typeof serverSchema>;
 /** Backends that get the tools of servers. */
 const GIVEN_TOOLS: ReadonlySet<string> = new Set(['llm', 'acp', 'remote']);
 
-/**
- * Checks the tool servers: each is an installed program or a safe address, and some agent gets tools of servers. Of a
- * server that the schema refuses, only the id is checked.
- */
+/** Checks the tool servers and their ids. Of a server that the schema refuses, only the id is checked. */
 export const checkServers = (draft: Draft, around: Around, tell: Tell): void => {
   const { mcp } = draft;
   const agents = agentsAndCrews(draft);

@@ -9,7 +9,6 @@ import type { AgentDraft, ChannelDraft, Draft, TurnConfigDraft } from './draft.t
 
 type Id = string | null | undefined;
 
-/** A channel, the general settings, and the ids of all agents. */
 type Site = { readonly channel: ChannelDraft; readonly general: TurnConfigDraft; readonly agents: readonly Id[] };
 
 /** Checks relations between keys: names exist and are unique, times fit together. */
@@ -38,10 +37,6 @@ export const crossCheck = (draft: Draft, tell: Tell): void => {
   }
 };
 
-/**
- * Checks each crew: its channel exists, no other crew has its channel or repository, and its reviewer exists. Reports
- * more votes for a merge than there are people who can vote, and several votes without `merge: "ask"`.
- */
 const checkCrews = (
   { crews = [], operators }: Draft,
   { channels, agents }: { readonly channels: readonly ChannelDraft[]; readonly agents: readonly Id[] },
@@ -135,7 +130,6 @@ const checkSeats = ({ channel, agents }: Site, tell: Tell): void => {
 
 const ROLES = ['facilitator', 'interruptResponder', 'defaultAgent'] as const;
 
-/** Returns the channel's own setting, else the general one. */
 const settingOf = <Key extends keyof TurnConfigDraft>({ channel, general }: Site, key: Key): TurnConfigDraft[Key] =>
   channel[key] === undefined ? general[key] : channel[key];
 
@@ -159,10 +153,6 @@ const checkFacilitator = (site: Site, tell: Tell, at: Tell): void => {
   if (isMissing) tellIt(['order'], `"facilitator" needs the key facilitator, with the id of an agent of ${where}`);
 };
 
-/**
- * Checks that a channel's reviews name agents with seats there, that worker and reviewer are two agents, and that the
- * order `review` has both.
- */
 const checkReview = ({ channel, general }: Site, tell: Tell): void => {
   const { review, agents, id = 'the channel' } = channel;
   for (const role of ['primary', 'reviewer', 'fallback'] as const) {
@@ -190,7 +180,6 @@ const TIME_KEYS = [
 
 type Times = Pick<TurnConfig, (typeof TIME_KEYS)[number]>;
 
-/** Rules between times. A broken rule is reported in `turnConfig`, and at each channel that sets one of the keys. */
 const RELATIONS: readonly {
   readonly keys: readonly [keyof Times, ...(keyof Times | 'autoDetectTurnEnd')[]];
   readonly fault: (times: Times, endsSilent: boolean) => string | null;
@@ -232,7 +221,6 @@ const given = (draft: TurnConfigDraft): Partial<Times> =>
 /** Names that a template can use besides those of its built-in text. */
 const MORE_NAMES: Readonly<Record<string, readonly string[]>> = { limit: ['budget'], approval: ['detail'] };
 
-/** Checks the names in braces of a template. */
 const checkWording = (kind: string, wording: unknown, tell: Tell): void => {
   const builtIn = Object.entries(ANNOUNCEMENTS).find(([each]) => each === kind)?.[1].text;
   if (builtIn === undefined || typeof wording !== 'string') return;

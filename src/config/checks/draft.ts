@@ -54,7 +54,6 @@ const backend = z.unknown().transform((given) => ({
   started: started.parse(given),
 }));
 
-/** The keys that agents and crews share. */
 const worker = {
   id: text,
   tools: lists,
@@ -125,5 +124,5 @@ export type ChannelDraft = Pick<z.output<typeof channel>, 'id' | 'agents'> &
   Partial<Pick<z.output<typeof channel>, 'review'>> &
   TurnConfigDraft;
 
-/** Reads a draft. Never throws. */
+/** Reads a draft of the file. Leaves out parts that have a wrong type. */
 export const draftOf = (file: unknown): Draft => draft.parse(file);

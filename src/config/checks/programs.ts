@@ -12,7 +12,6 @@ export type Around = {
   readonly isMadeLater?: boolean;
 };
 
-/** A program that Conch starts. `set`: variables with their values. */
 type Started = {
   readonly command?: string | undefined;
   readonly args?: readonly string[] | undefined;
