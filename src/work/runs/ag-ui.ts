@@ -10,7 +10,6 @@ export type AgUiEvent = { readonly type: string; readonly timestamp?: number; re
  * protocol, which finishes the protocol's run. The rest of the run is another run of the protocol (`…#1.2`).
  */
 export class AgUiStream {
-  /** The protocol's last run; `null` before the first. */
   #run: { readonly id: string; readonly times: number } | null = null;
   #isOpen = false;
   #isInterrupted = false;
@@ -61,7 +60,6 @@ export class AgUiStream {
       : [piece];
   }
 
-  /** Begins another run of the protocol when a run continues after an interrupt or an error. */
   #goOn({ run, channel }: RunMessage, { status }: RunState): readonly AgUiEvent[] {
     const goesOn = !this.#isOpen && this.#isInterrupted && status === 'running' && this.#run?.id === run;
     return goesOn ? this.#begin(run, channel) : [];
@@ -115,10 +113,7 @@ export class AgUiStream {
     }
   }
 
-  /**
-   * Returns a state change; at the end of a run also the end of its step, and then the event that ends the run. Returns
-   * nothing while no run is open, because in the protocol nothing follows the end.
-   */
+  /** Returns nothing while no run is open, because in the protocol nothing follows the end of a run. */
   #updated(payload: { readonly status: RunState['status'] }, run: object): readonly AgUiEvent[] {
     if (!this.#isOpen) return [];
     const delta = Object.entries(payload).map(([key, value]) => ({ op: 'add', path: `/${key}`, value }));

@@ -45,7 +45,6 @@ export type AsideReports = {
 /** A worker of a background run. `written`: its text so far. `stop` ends it without a report. */
 export type AsideWorker = { written(): string; stop(): Promise<void> };
 
-/** Dependencies of background runs. */
 type AsideRunsPorts = {
   readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'awake' | 'newest' | 'due' | 'onChange'>;
   readonly clock: Clock;
@@ -74,10 +73,7 @@ type AtWork = {
   stoodStillMs: number;
 };
 
-/**
- * Carries out background runs. Each continues until it is over, also after a restart. The resumed agent's prompt lists
- * its calls so far. Calls that ran at the restart get an unknown outcome, and Conch never repeats them.
- */
+/** Carries out background runs. Each continues until it is over, also after a restart. */
 export class AsideRuns {
   readonly #ports: AsideRunsPorts;
   readonly #alarm: Alarm;
@@ -179,9 +175,6 @@ export class AsideRuns {
     else opened.stop().catch(this.#ports.failed);
   }
 
-  /**
-   * Records a report of work. Sets the deadline of the next one by the rule for the holder of a floor (`quietUntil`).
-   */
   #worked(key: string, sign: Parameters<AsideReports['worked']>[0]): void {
     const worker = this.#atWork.get(key);
     if (worker === undefined) return;
@@ -192,10 +185,6 @@ export class AsideRuns {
     this.#alarm.noLaterThan(worker.deadlineAt);
   }
 
-  /**
-   * Ends each worker without a report of work by its deadline, as lost. Workers that are done, or whose run is paused,
-   * go on.
-   */
   #loseSilent(now: Instant): void {
     const total = stoodStillMs(this.#ports.clock);
     for (const [key, { deadlineAt: quietAt, finished, stoodStillMs: before }] of this.#atWork) {
@@ -207,7 +196,7 @@ export class AsideRuns {
     }
   }
 
-  /** Completes the run; aborts a run with a running call. A run that was paused meanwhile is completed when it goes on. */
+  /** A run that was paused meanwhile is completed when it goes on. */
   #done(key: string, text: string): void {
     const { status, run } = this.#ports.runs.state(key) ?? {};
     const at = this.#atWork.get(key);
@@ -229,14 +218,12 @@ export class AsideRuns {
       .catch(this.#ports.failed);
   }
 
-  /** Announces that the text of a run that ended without a report is lost. Announces nothing for an empty text. */
   #tellLost(key: string, written: string): void {
     const lost = lostWords(written);
     const state = this.#ports.runs.state(key);
     if (lost !== null && state !== null) this.#ports.tell(seatOfRuns(key), lastNumber(state), lost);
   }
 
-  /** Removes the worker of a run. Returns the text that it wrote. */
   #drop(key: string): string {
     const seat = seatOfRuns(key);
     const written = this.written(seat);
@@ -246,10 +233,6 @@ export class AsideRuns {
     return written;
   }
 
-  /**
-   * Returns the person and the prompt of a run. After the first step, the prompt also lists the last 30 calls, and
-   * people's decisions that were not used yet.
-   */
   #told(key: string, { turn, grants }: Run): Pick<AsideTask, 'by' | 'prompt'> {
     const entries: { seq: number; at: Instant; fact: RunFact }[] = [];
     for (const entry of this.#ports.runs.newest(key)) {

@@ -30,7 +30,6 @@ export function unfinishedSteps(newest: Iterable<Pick<StoredFact<RunFact>, 'fact
   return isKept ? { steps, results } : null;
 }
 
-/** Returns the decision in a fact, with the person's words; `null` when the fact has no decision. */
 function peopleSaid(fact: RunFact): Decided | null {
   const said = fact.type === 'grantUsed' ? fact.said : fact.type === 'approvalClosed' ? fact : undefined;
   return said === undefined ? null : { by: said.by, reason: said.reason };
@@ -42,7 +41,6 @@ type UnfinishedSteps = { readonly steps: readonly Step[]; readonly results: Read
 type Decided = { readonly by: string | null; readonly reason: string | null };
 type Ended = Decided & { readonly code: string | null };
 
-/** Returns the answer to the agent about a denied call, or about a call for which nobody could be asked. */
 function deniedWords(tool: string, { by, reason }: Decided): string {
   const why = reason === null ? '' : ` These are their words: ${reason}`;
   const who = by === null ? 'Nobody could be asked' : 'People denied it';
@@ -67,14 +65,14 @@ const CUT_SHORT =
   'The outcome of the call is unknown: it may have done all, a part or nothing. Check before you repeat it; Conch does not.';
 
 /**
- * Follows one call in the facts of its run. `next` resolves with `cleared` each time the call may be claimed: its turn
- * has come, and it needs no further approval. Resolves with the code and the decision when the call ends.
+ * Follows one call in the facts of its run. `next` resolves with `cleared` each time the call may be claimed. Resolves
+ * with the code and the decision when the call ends.
  */
 export class AskedOutcome {
   readonly #call: string;
   readonly #heard: ('cleared' | Ended)[] = [];
   #wake: (() => void) | null = null;
-  /** The newest decision of a person among the facts given to `hear`, with the person's words. */
+  /** The newest decision among the facts given to `hear`; `by` is `null` when no person decided. */
   said: Decided = { by: null, reason: null };
 
   constructor(call: string) {

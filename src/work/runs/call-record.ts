@@ -5,7 +5,7 @@ import type { Instant } from '../../lib/time.ts';
 import type { ToolCallRow } from '../../turns/tool-calls.ts';
 import type { RunCommand, RunFact } from './run-events.ts';
 
-/** Returns the digest of everything that makes two calls equal. Approvals are bound to the digest. */
+/** Returns the digest of the parts that make two calls equal. */
 export function callDigest(parts: readonly unknown[]): string {
   const plain: unknown = JSON.parse(JSON.stringify(parts));
   return createHash('sha256').update(canonical(plain)).digest('base64url');
@@ -96,7 +96,6 @@ function takeIn(rows: ToolCallRow[], open: Map<string, number>, row: ToolCallRow
 
 type Entry = Pick<StoredFact<RunFact>, 'seq' | 'at' | 'fact'>;
 
-/** The run, session, step and open request at an entry of a seat's journal. */
 type Place = {
   run: string;
   session: string;

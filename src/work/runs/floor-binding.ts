@@ -42,12 +42,10 @@ export function seatOfRuns(key: string): RunSeat {
 }
 
 /**
- * Facts of a floor that cause commands in runs, in the same transaction. The run of a turn begins with the first call
- * of a tool that is no floor tool, or at the agent's own step limit. The session of such a run is the turn's epoch, so
- * commands of an older generation are refused.
+ * Facts of a floor that cause commands in runs, in the same transaction. The session of such a run is the turn's epoch,
+ * so commands of an older generation are refused.
  */
 export const RUN_CAUSES = {
-  /** Types of the facts that may cause commands. */
   types: [
     'runBegun',
     'runLeft',
@@ -92,7 +90,6 @@ function delayedAsides({ ms }: FactOf<'stoodStill'>, { channel, asides = [] }: F
   return keys.map((key) => ({ machine: runMachine.name, key, command }));
 }
 
-/** Returns the commands for a decision about a background run, or for its stop. */
 function asideCommands(fact: FactOf<'asideAnswered' | 'asideStopped'>, { channel }: Floor): readonly CommandFor[] {
   const key = runKeyOf({ channel, agent: fact.agent, aside: true });
   const commands: readonly RunCommand[] =
@@ -212,7 +209,6 @@ function floorCommand(fact: RunFact, state: RunState): Command | null {
   return run?.type === 'conversational' ? onFloor(fact, state, run) : null;
 }
 
-/** The command to the floor for a fact of a turn's run; `null` for none. */
 function onFloor(fact: RunFact, { key, unknown }: RunState, run: Run): Command | null {
   const { agent } = seatOfRuns(key);
   const epoch = Number(run.session);
@@ -238,7 +234,6 @@ function onFloor(fact: RunFact, { key, unknown }: RunState, run: Run): Command |
   }
 }
 
-/** Returns the person who continued a run, for the announcement; nothing when no person did. */
 function decidedOf({ by, told }: Extract<RunFact, { type: 'resumed' }>) {
   return by === null || told === undefined ? {} : { decided: { by, ...told } };
 }
@@ -249,7 +244,6 @@ function callOutcomeOf({ status, outcome, duration, output }: Extract<RunFact, {
   return { status: output === null ? ('unrun' as const) : status, ms: duration };
 }
 
-/** The command to the floor for a fact of a background run; `null` for none. */
 function besideFloor(fact: RunFact, state: RunState, run: Run): Command | null {
   const { key, status, unknown } = state;
   const { agent } = seatOfRuns(key);

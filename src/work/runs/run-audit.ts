@@ -18,7 +18,6 @@ import type { RunCommand, RunFact } from './run-events.ts';
 import type { RunState } from './run.ts';
 
 type Entry = Pick<StoredFact<RunFact>, 'seq' | 'at' | 'fact'>;
-/** What the audit reads. */
 type AuditPorts = {
   readonly runs: Pick<
     MachineStore<RunState, RunCommand, RunFact, unknown, string>,
@@ -100,8 +99,8 @@ function standsIn(key: string, { runs, view }: Pick<AuditPorts, 'runs' | 'view'>
 }
 
 /**
- * The tool calls of these seats, newest first. Reads run by run, and only as far as the caller reads. Yields numbers,
- * too: journal entries read meanwhile. Calls requested before `since` are left out.
+ * The tool calls of these seats, newest first. Reads run by run, and only as far as the caller reads. Between calls,
+ * yields counts of the journal entries read. Calls requested before `since` are left out.
  */
 export function* newestCalls(
   keys: readonly string[],
@@ -124,7 +123,6 @@ export function* newestCalls(
   }
 }
 
-/** The newest call with each of these ids in a seat's journal. */
 function callsWith(key: string, ids: ReadonlySet<string>, newest: Iterable<Entry>): readonly AuditRow[] {
   const found = new Map<string, AuditRow>();
   for (const { row } of callsBack(newest)) {
@@ -173,7 +171,6 @@ const STRETCH = 200;
 /** Number of newest entries of a journal in which uses of a rule are counted. */
 const LOOKED_AT = 2_000;
 
-/** Returns how often a rule allowed a call since an instant, and when last, in the newest entries of all journals. */
 function usesOf(ruleId: string, journals: readonly Iterable<Entry>[], since: Instant): Uses {
   const used: Instant[] = [];
   for (const newest of journals) {

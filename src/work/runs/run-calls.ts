@@ -23,7 +23,7 @@ export class RunDecision {
     return this.#state;
   }
 
-  /** The run. Throws when there is none; callers check before. */
+  /** The run. Throws when there is none. */
   get run(): Run {
     if (this.#state.run === null) throw new Error(`impossible: ${this.#state.key} has no run`);
     return this.#state.run;
@@ -151,7 +151,7 @@ export function withdrawCall(decision: RunDecision, { call: id }: Of<'WITHDRAW'>
   return null;
 }
 
-/** Decides a request for approval. Refuses a second decision with `APPROVAL_DECIDED`. */
+/** Decides a request for approval. */
 export function decideApproval(decision: RunDecision, command: Of<'DECIDE'>): RunRefusal | null {
   const { state } = decision;
   const approval = state.run?.pause?.approval ?? null;
@@ -216,7 +216,6 @@ function isRepeated({ run: { repeated } }: RunDecision): boolean {
   return repeated !== null && repeated.times >= EQUAL_CALLS;
 }
 
-/** An earlier decision that covers this call; `undefined` for none. */
 function grantFor({ run, at }: RunDecision, { id, digest }: OpenCall): Run['grants'][number] | undefined {
   return run.grants.find((grant) => {
     const { call = id, until } = grant;
@@ -238,7 +237,7 @@ export function standStill(decision: RunDecision): void {
   decision.record({ type: 'paused', reason, context, until: null, approval, muted: true });
 }
 
-/** Whether only people can continue the run: it is paused at its step limit or for a confirmation. Never for tasks. */
+/** Whether only people can continue the run: it is paused at its step limit or for a confirmation. False for tasks. */
 export function isForPeople({ type, pause }: Run): boolean {
   return type !== 'task' && (pause?.reason === 'turn_limit' || pause?.reason === 'confirmation');
 }
@@ -269,8 +268,8 @@ export function dropCalls(decision: RunDecision, code: string): void {
 }
 
 /**
- * Ends calls of a lost agent. Keeps calls that Conch runs and, in a turn, calls for Conch that have not started and do
- * not wait behind others. An open request about an ended call stays open for the next equal call.
+ * Ends calls of a lost agent. Keeps calls that Conch runs and, except in a background run, calls for Conch that have
+ * not started and do not wait behind others. An open request about an ended call stays open for the next equal call.
  */
 export function forgetAgent(decision: RunDecision): void {
   const approval = decision.run.pause?.approval ?? null;
@@ -319,7 +318,6 @@ export function failRun(decision: RunDecision, error: RunError): void {
   decision.record({ type: 'errored', error, until: untilOf(decision) });
 }
 
-/** Returns the deadline for people's decision; `null` when the floor's turn has the deadline. */
 function untilOf({ at, run: { waitMs } }: RunDecision): Instant | null {
   return waitMs === null ? null : at + waitMs;
 }

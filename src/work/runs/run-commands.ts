@@ -24,7 +24,7 @@ import { defined } from '../../lib/defined.ts';
 export type RunCommandPorts = {
   readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'keys' | 'journal'>;
   readonly floors: Pick<Floors, 'apply' | 'view' | 'turns'> & {
-    /** Posts the shown draft of an agent before the command takes effect. */
+    /** Posts the shown draft of an agent. */
     keep(channel: ChannelId, agent: AgentId, by: string, completes: boolean): Kept;
   };
   readonly clock: Clock;
@@ -54,7 +54,6 @@ export type RunCommandPorts = {
   readonly requesters: (seat: RunSeat) => readonly string[];
 };
 
-/** The options of `/run start`. */
 type RunOption = 'model' | 'steps' | 'tools';
 
 /** Creates the commands of the group "run". */
@@ -92,7 +91,6 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
   };
 }
 
-/** Whether a button belongs to an earlier run, or to another request. */
 function isOld(verb: RunVerb, key: string, { channel, drawnFor, values }: Request, ports: RunCommandPorts): boolean {
   if (drawnFor === undefined || verb === 'log' || verb === 'revoke') return false;
   const { agent, aside = false } = seatOfRuns(key);
@@ -179,7 +177,6 @@ const DO: Readonly<Record<Verb, Doing>> = {
   },
 };
 
-/** Ends a run. The shown draft of a turn is posted first. A background run has no draft. */
 async function end(
   agent: AgentId,
   request: Request,
@@ -194,7 +191,6 @@ async function end(
   return answer;
 }
 
-/** Continues a run: a waiting turn by its floor, a run at its limit with more steps. */
 async function goOn(agent: AgentId, request: Request, ports: RunCommandPorts): Promise<Answer> {
   const by = request.person.id;
   const key = keyFor(agent, request, ports);
@@ -236,7 +232,6 @@ async function apply(
   return refused(first?.ok === false ? first.refusal : last.refusal, agent, ports);
 }
 
-/** Starts a background run. An agent has at most one open background run in a channel. */
 async function begun(agent: AgentId, { channel, person, values }: Request, ports: RunCommandPorts): Promise<Answer> {
   const sits = ports.floors.view(channel)?.seats.find((seat) => seat.agent === agent);
   const name = ports.nameOf(agent);
@@ -267,7 +262,6 @@ type Options =
   | { readonly ok: true; readonly model?: string; readonly steps?: number; readonly tools: readonly string[] | null }
   | { readonly ok: false; readonly text: string };
 
-/** Checks the options of a run. Refuses an option that the agent's backend does not support. */
 function optionsFor(agent: AgentId, { model, steps, tools }: Request['values'], ports: RunCommandPorts): Options {
   const given = { model, steps, tools };
   const { backend = '', options = [] } = ports.settable(agent) ?? {};
@@ -315,10 +309,6 @@ function holderOf({ floors }: RunCommandPorts, channel: ChannelId): AgentId | nu
   return floors.view(channel)?.holder?.agent ?? floors.turns(channel, 1).at(-1)?.agent ?? null;
 }
 
-/**
- * Returns the last tool calls of the agent's turns or of its background runs, by `keyFor`; for `null`, of all agents of
- * the channel.
- */
 function logText(agent: AgentId | null, request: Request, ports: RunCommandPorts): string {
   const { clock, nameOf, runs } = ports;
   const ofChannel = (key: string): boolean => seatOfRuns(key).channel === request.channel;
@@ -394,7 +384,6 @@ function ruleLines({ key, run, remembered }: RunState, { nameOf, clock }: RunCom
   ];
 }
 
-/** Returns a line for each rule that would allow calls which people allowed at least three times. */
 function habitLines({ key }: RunState, { runs, nameOf }: RunCommandPorts): readonly string[] {
   const remembered = runKeysOf(seatOfRuns(key)).flatMap((each) => runs.state(each)?.remembered ?? []);
   return habits(runs.journal(key, LOG_FACTS), remembered).map(

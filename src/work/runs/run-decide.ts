@@ -97,7 +97,6 @@ function cleanse(decision: RunDecision): RunRefusal | null {
   return null;
 }
 
-/** Moves deadlines by a standstill. Deadlines of a run on a floor are the floor's. */
 function delay(decision: RunDecision, { ms }: Of<'STANDSTILL'>): RunRefusal | null {
   const { pause = null, errorUntil = null } = decision.state.run ?? {};
   if ((pause?.until ?? errorUntil) === null) return 'UNCHANGED';
@@ -242,10 +241,8 @@ function attach(decision: RunDecision, { session }: Of<'ATTACH'>): RunRefusal | 
 }
 
 /**
- * Returns why a run outside tasks cannot resume now; `null` when it can. A failed background run resumes only when a
- * person retries it. A failed run of a turn never resumes: another turn begins another run. A run that is paused at its
- * step limit or for a confirmation resumes only when a person continues it. A run that waits for an answer, or for its
- * turn to resume, cannot be continued by a person.
+ * Returns why a run outside tasks cannot resume now; `null` when it can. A failed run of a turn does not resume:
+ * another turn begins another run.
  */
 function floorRefusal({ status }: RunState, run: Run, { by }: Of<'RESUME'>): RunRefusal | null {
   if (run.type === 'task') return null;

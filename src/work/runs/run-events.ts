@@ -16,7 +16,7 @@ const words = text.exactOptional();
 const id = z.string().min(1).max(500);
 const by = text.nullable();
 const turns = z.int().min(1).max(MOST_TURNS);
-/** Id of the fact in another machine that caused the command. A second delivery with the same id changes nothing. */
+/** Id of the fact in another machine that caused the command. */
 const cause = id.exactOptional();
 const session = id;
 
@@ -41,13 +41,9 @@ const started = {
   session,
   /** Id of the person who started the run; `null` when a turn did. */
   by,
-  /**
-   * Id of the person whose request caused the run; '' when the person is unknown. Absent: an operator granted the turn.
-   */
   requestedBy: text.exactOptional(),
   waitMs: z.number().nullable(),
   allowedTools: z.array(text).nullable(),
-  /** Model of the run. Absent: the agent's model. */
   model: text.exactOptional(),
 };
 
@@ -100,7 +96,7 @@ const COMMANDS = {
     cause,
     reason: text,
     by,
-    /** Set: aborts only a run in this state. A failed run stays failed. */
+    /** Set: aborts only a run in this state. */
     while: z.enum(['paused', 'running']).exactOptional(),
   },
   /** Requests calls in a step. A call with `waits` waits behind another call. */
@@ -175,7 +171,6 @@ export const RUN_FACTS = {
   aborted: { reason: text, by },
   /** `taint`: source of untrusted text that the session had read. */
   callRequested: { call: requestedCallSchema, taint: words },
-  /** The call may start, once. */
   callCleared: { call: id },
   callClaimed: { call: id },
   /** `outcome` is `unknown` when the call may have had its effect. `refused`: the agent waits for the refusal. */
@@ -185,7 +180,6 @@ export const RUN_FACTS = {
     code: text.nullable(),
     outcome: z.enum(['known', 'unknown']),
     refused: z.boolean(),
-    /** Id of the approval that allowed the call. */
     approval: id.exactOptional(),
   },
   approvalClosed: {

@@ -71,7 +71,6 @@ function cleansed({ taint, secret, wrote = [], ...state }: RunState, at: Instant
 
 type Spans = NonNullable<RunState['wrote']>;
 
-/** Adds a time span. When there are too many with its label, joins the two oldest of them. */
 function withSpan(wrote: Spans, span: Spans[number]): Spans {
   const alike = wrote.filter((each) => each.private === span.private);
   const [first, second] = alike;
@@ -85,7 +84,6 @@ function withSpan(wrote: Spans, span: Spans[number]): Spans {
 /** The most time spans that the state keeps of each label. */
 const KEPT_SPANS = 20;
 
-/** The run with all deadlines later by `ms` milliseconds. */
 function delayed(run: Run, ms: number): Run {
   const later = (at: Instant | null): Instant | null => (at === null ? null : at + ms);
   const { pause, errorUntil } = run;
@@ -198,7 +196,6 @@ function evolveCall(
   }
 }
 
-/** Adds a requested call. The new request of a call that waited replaces its earlier one. */
 function requested(state: RunState, run: Run, fact: Of<'callRequested'>): RunState {
   const { rule: _rule, why: _why, remembered: _yes, verdict, ...call } = fact.call;
   if (call.source !== 'agent') expecting(state, call.waits === true ? ['running', 'paused'] : ['running'], fact);
@@ -239,7 +236,6 @@ function evolveApproval(
   return { ...state, closed, remembered: remembered(state, run, fact, at), run: { ...over, calls, grants } };
 }
 
-/** The decisions that count for later calls: the decided call was lost with its session, or equal calls wait. */
 function grantsBy(
   run: Run,
   { state, by, reason, until }: Of<'approvalClosed'>,

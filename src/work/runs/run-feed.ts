@@ -35,7 +35,7 @@ type FeedReader = { durable(item: FeedItem): void; token(message: RunMessage): v
 
 /**
  * The start of a reading. `before`: messages since a run began that the reader has or does not need. `missed`: messages
- * after the reader's number. `gone`: the journal was pruned that far. `unknown`: no message had that number.
+ * after the reader's number. `gone`: the journal was pruned that far. `unknown`: the number is outside the journal.
  */
 export type Opening =
   | {
@@ -49,7 +49,6 @@ export type Opening =
     }
   | { readonly ok: false; readonly why: 'gone' | 'unknown' };
 
-/** Dependencies of feeds. */
 type FeedPorts = { readonly runs: Pick<RunStore, 'newest' | 'state' | 'onChange'>; now(): Instant };
 
 /** Number of messages that each fact can have: a message's number is the fact's, times this, plus its index. */
@@ -63,7 +62,6 @@ type Reading = { readonly fold: Fold; readonly seat: RunSeat; readonly reader: F
 export class RunFeeds {
   readonly #ports: FeedPorts;
   readonly #readings = new Map<string, Set<Reading>>();
-  /** The last draft of each seat that has readers. */
   readonly #drafts = new Map<string, string>();
 
   constructor(ports: FeedPorts) {

@@ -36,8 +36,7 @@ const RUN_TEXTS: FactFields = {
 };
 
 /**
- * The run machine. Its key is a seat. A seat has one open run at a time. Calls are claimed before they start, so that
- * none starts twice.
+ * The run machine. Its key is a channel with the name of a seat's runs (`runKeyOf`). A key has one open run at a time.
  */
 export const runMachine = {
   name: 'run',
@@ -72,7 +71,7 @@ function runDeadline({ run }: RunState): Instant | null {
   return run?.pause?.until ?? run?.errorUntil ?? null;
 }
 
-/** Returns '' when no run is open and no always-allow rule is stored, else `null`. A start skips seats at rest. */
+/** Returns '' when no run is open and no always-allow rule is stored, else `null`. */
 function restOfRuns({ status, remembered }: RunState): string | null {
   return (status === 'idle' || status === 'completed') && remembered.length === 0 ? '' : null;
 }

@@ -19,7 +19,6 @@ export type RunEvent =
         readonly currentTool?: string | null;
         readonly diff?: string;
         readonly feedback?: string;
-        /** The message of the last failure. */
         readonly lastError?: string;
       };
     }
@@ -124,12 +123,10 @@ export function standingOf({ status, run }: RunState): Extract<RunEvent, { type:
   return update(status, { taskId: run.task, sessionId: run.session, ...at, ...failed });
 }
 
-/** The first of the run's running tools; `null` for none. */
 function toolOf({ calls }: Run): string | null {
   return calls.find((call) => call.status === 'running')?.tool ?? null;
 }
 
-/** Returns the running tool after a fact, while the run is running; nothing for a refused call, which never ran. */
 function toolUpdate(
   fact: Extract<RunFact, { type: 'callClaimed' | 'callSettled' }>,
   { status, run }: Pick<RunState, 'status' | 'run'>,
@@ -188,7 +185,6 @@ export function aboutOf(
 const CUT_SHORT = 'an identical call has an unknown outcome and may have worked';
 const CHANGED = 'the rules for it changed after the request';
 
-/** Returns the number of open requests (equal ones count once) and of calls that the decision covers. Omits a 1. */
 function countsOf(run: Run, others: RunApproval['others']): Pick<AboutCall, 'questions' | 'times'> {
   const same = Array.isArray(others) ? others : [];
   const next = behind(run).filter(({ id }) => !same.includes(id));

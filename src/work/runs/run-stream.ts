@@ -5,12 +5,10 @@ import type { FeedItem, RunFeeds, RunMessage } from './run-feed.ts';
 import { standingOf } from './run-published.ts';
 import type { EventSink } from '../../lib/guarded-server.ts';
 
-/** The outcome of an attempt to read events. */
 type StreamOpening =
   | { readonly ok: true; close(): void }
   | { readonly ok: false; readonly status: 400 | 410; readonly text: string };
 
-/** Where a program starts to read, and the format of its events. */
 type StreamStart = { readonly after: number | null; readonly format: 'conch' | 'ag-ui'; readonly at: number };
 
 /**

@@ -21,7 +21,7 @@ export const RUN_GUARDS = {
   atTurnLimit: (run: Run, { turn }: Of<'STEP'>) => turn >= run.maxTurns,
 } as const;
 
-/** The events that the specification's matrix lists in each state. All others are refused. */
+/** The events that the specification's matrix lists in each state. */
 const LISTED: Readonly<Record<RunStatus, readonly RunEventName[]>> = {
   idle: ['START'],
   starting: ['STEP', 'ERROR', 'ABORT'],

@@ -14,7 +14,7 @@ import { defined } from '../../lib/defined.ts';
 export type TaintPorts = {
   readonly runs: Pick<RunStore, 'apply' | 'state' | 'onChange'>;
   readonly clock: Clock;
-  /** Returns whether a person's text is trusted: of an operator, or of anybody where `members` is `same`. */
+  /** Returns whether a person's text is trusted. */
   readonly vouched: (seat: RunSeat, author: Requester) => boolean;
   /** The newest lines of a channel, oldest first. Older lines are left out. */
   readonly said: (channel: ChannelId) => readonly Pick<Line, 'line' | 'at' | 'author'>[];
@@ -24,20 +24,17 @@ export type TaintPorts = {
 /** Labels of what a session has read: untrusted text, and private text; `null` for none. */
 export type SessionLabels = Readonly<Record<Label, ReadMark | null>>;
 
-/** When the session first read text with a label, and the source of that text. */
 type ReadMark = NonNullable<RunState['taint']>;
 
 type Label = (typeof LABELS)[number];
 
 /**
- * Labels of what seats' sessions have read, stored with their runs, so that they survive a restart. Text that a
- * session writes has the session's labels: each session that reads the text inherits them, also a later session of the
- * same agent. People's messages are checked when the session uses a tool: those that the session may have read, or all
- * newest lines for a session of an earlier program.
+ * Labels of what seats' sessions have read, stored with their runs, so that they survive a restart. Text that a session
+ * writes has the session's labels: each session that reads the text inherits them, also a later session of the same
+ * agent.
  */
 export class RunTaints {
   readonly #ports: TaintPorts;
-  /** Known labels by key of runs. */
   readonly #known = new Map<string, Kept>();
   /** By key of runs: the number of the line after which a new session of this program reads. */
   readonly #readsAfter = new Map<string, number>();
@@ -55,7 +52,7 @@ export class RunTaints {
     return { untrusted: taint, private: secret };
   }
 
-  /** Clears the cache of labels. Called after an erasure, which changes the stored labels. */
+  /** Clears the cache of labels. */
   clearCache(): void {
     this.#known.clear();
   }
@@ -103,7 +100,6 @@ export class RunTaints {
     }
   }
 
-  /** Returns the mark of the first untrusted message of a person that the session may have read; `null` for none. */
   #heard(seat: RunSeat): ReadMark | null {
     const { vouched, said } = this.#ports;
     const after = this.#readsAfter.get(runKeyOf(seat)) ?? 0;

@@ -7,10 +7,7 @@ export const RUN_STATUSES = ['idle', 'starting', 'running', 'paused', 'error', '
 
 export type RunStatus = (typeof RUN_STATUSES)[number];
 
-/**
- * Kinds of runs with their step limits (the specification's defaults). Turns of a crew's worker are `conversational`
- * runs with the limit of `task`.
- */
+/** Kinds of runs with their step limits (the specification's defaults). */
 export const TURN_LIMITS = { task: 50, conversational: 100, background: 200 } as const;
 
 /** The largest number of steps with which a run can start, or that one command can add. */
@@ -42,7 +39,6 @@ export const openCallSchema = z.strictObject({
   digest: text,
   /** Who runs the call: Conch, or the agent itself. */
   source: z.enum(['conch', 'agent']),
-  /** Verdict of the rules. Denied calls never stay open. */
   verdict: z.enum(['allow', 'ask']),
   /**
    * True when the tool's server says that the tool changes nothing, and an operator vouches for the server; also for
@@ -50,18 +46,14 @@ export const openCallSchema = z.strictObject({
    */
   repeatable: z.boolean(),
   status: z.enum(['pending', 'running']),
-  /** True when the call may be claimed: its turn has come, and it needs no further approval. */
+  /** True when the call may be claimed. */
   cleared: z.boolean(),
   /** Digest of the tool's definition by its server; absent for tools without one. */
   definition: text.exactOptional(),
-  /**
-   * Set when the call waits behind others. It is requested again when it is first in line, and judged by the rules
-   * then.
-   */
+  /** Set when the call waits behind others. */
   waits: z.literal(true).exactOptional(),
   /** Set when a decision about another call does not count for this one. */
   alone: z.literal(true).exactOptional(),
-  /** True when people allowed this call. */
   approved: z.boolean(),
   /** Id of the approval that allowed the call. */
   approval: id.exactOptional(),
@@ -111,7 +103,6 @@ const grantSchema = z.strictObject({
   digest: text,
   choice: z.enum(['allow', 'deny']),
   by: text.nullable(),
-  /** The person's words. */
   reason: text.nullable(),
   /** Instant after which the decision no longer counts; `null`: as long as the run. */
   until: instant.nullable(),
@@ -141,14 +132,13 @@ const pauseSchema = z.strictObject({
   reason: z.enum(PAUSE_REASONS),
   /** Words about the pause, such as a person's, or the kind of wait; `null` for none. */
   context: text.nullable(),
-  /** Instant at which the run is aborted if nobody decides; `null` when the floor's turn has the deadline. */
+  /** Instant at which the run is aborted if nobody decides; `null` for none. */
   until: instant.nullable(),
   approval: approvalSchema.nullable(),
-  /** Set when nobody is asked, because the turn was interrupted and has not resumed. */
+  /** Set when nobody is asked, because a turn or a background run was interrupted and has not resumed. */
   muted: z.literal(true).exactOptional(),
 });
 
-/** One run: an agent carries out one piece of work. */
 const runSchema = z.strictObject({
   id,
   type: z.enum(['task', 'conversational', 'background']),
@@ -162,7 +152,7 @@ const runSchema = z.strictObject({
   /** Model of the run. Absent: the agent's model. */
   model: text.exactOptional(),
   maxTurns: z.number(),
-  /** Number of steps that "continue" adds. */
+  /** Number of steps that "continue" adds by default. */
   turnsAtOnce: z.number(),
   /** Steps so far: the specification's `currentTurn`. */
   turn: z.number(),
@@ -177,9 +167,8 @@ const runSchema = z.strictObject({
    */
   errorUntil: instant.nullable(),
   calls: z.array(openCallSchema),
-  /** The digest of the last call, and how often in a row equal calls were requested; `null` for none. */
+  /** The digest of the last call, and how many equal calls in a row count towards a confirmation; `null` for none. */
   repeated: z.strictObject({ digest: text, times: z.number() }).nullable(),
-  /** Decisions that still count for later calls. */
   grants: z.array(grantSchema),
   asked: z.number(),
   /** Id of the first call that the rules denied. */
@@ -198,7 +187,10 @@ export const runStateSchema = z.strictObject({
   run: runSchema.nullable(),
   closed: z.array(closedApprovalSchema),
   remembered: z.array(rememberedSchema),
-  /** Digests of calls with an unknown outcome. An equal call needs an approval, even if a rule allows it. */
+  /**
+   * Digests of calls with an unknown outcome. An equal call needs an approval, even if a rule allows it, unless the
+   * call is `repeatable`.
+   */
   unknown: z.array(text),
   /** When the session first read untrusted text, with its source; absent: it has not. */
   taint: z.strictObject(mark).exactOptional(),
