@@ -8,19 +8,16 @@ import { PUBLIC, exampleWords, fieldLine, listWords } from '../../turns/text/for
 import type { GatedCall, ToolGate } from '../tools/tool-gate.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** Dependencies of a server's question in the middle of a call. */
 type ServerAsking = {
   readonly gate: ToolGate;
   readonly call: GatedCall;
   /** The number of the question in its call, counted from 1. */
   readonly number: number;
-  /** Redacts secrets. */
   readonly redact: (text: string) => string;
   /** Aborted when an answer is no longer needed. */
   readonly withdrawn: AbortSignal;
 };
 
-/** A server's question: the text for people, an example answer, and the form of the answer. */
 type ServerQuestion = Pick<GatedCall, 'detail' | 'input' | 'unaskable' | 'form' | 'showsAnswer'> & {
   readonly answer: string;
 };
@@ -66,7 +63,6 @@ function callOf(
   };
 }
 
-/** Returns a question with a link. Conch does not fetch the link; people can open the link. */
 function linkQuestion({ message, url }: { readonly message: string; readonly url: string }): ServerQuestion {
   const isWeb = URL.canParse(url) && /^https?:$/.test(new URL(url).protocol);
   const { host, href } = isWeb ? new URL(url) : { host: '', href: '' };
@@ -97,10 +93,6 @@ function formQuestion(
   };
 }
 
-/**
- * Returns why people must not be asked: a free text or number could be a secret, or names or choices of the form would
- * be changed in the channel. `null` when people can be asked.
- */
 function whyUnaskable(message: string, form: readonly AskedField[], redact: ServerAsking['redact']): string | null {
   const isSecret = form.some(({ kind, options, name, label, hint }) => {
     const isNumber = kind === 'number' || kind === 'integer';

@@ -13,7 +13,7 @@ const tokensSchema = z.strictObject({
   refresh: z.string().min(1).nullable(),
   /** In milliseconds since 1970 by the machine's clock; `null` when unknown. */
   expiresAt: z.number().nullable(),
-  /** The granted scope; `null` when the service does not say. */
+  /** The scope that the service named, else the requested scope; `null` for none. */
   scope: z.string().nullable(),
 });
 
@@ -34,11 +34,11 @@ export const keptClient = z.object({
 });
 
 const loginSchema = z.strictObject({
-  /** The address of the MCP server. Access tokens are sent only there. */
+  /** The address of the MCP server. */
   url: z.string(),
   /** The resource for which tokens are requested (RFC 8707). */
   resource: z.string(),
-  /** The issuer of the tokens. Refresh tokens are sent only to its token endpoint. */
+  /** The issuer of the tokens. */
   issuer: z.string(),
   authorizationServer: z.string(),
   /** The issuer's metadata at sign-in; `null` for none. */
@@ -57,7 +57,7 @@ const loginSchema = z.strictObject({
 /** A login at an MCP server. */
 export type Login = Readonly<z.output<typeof loginSchema>>;
 
-/** A login could not be read, stored or made. The message says why, and what to do. */
+/** A login could not be read, stored or made. The message says why. */
 export class LoginError extends Error {
   override readonly name = 'LoginError';
 }

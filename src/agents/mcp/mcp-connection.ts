@@ -67,7 +67,6 @@ export type McpCall = {
   readonly ask?: (asked: ElicitRequestParams, withdrawn: AbortSignal) => Promise<ElicitResult>;
 };
 
-/** The server to connect to, and its listeners. */
 type ConnectParts = {
   readonly id: string;
   readonly config: McpServerConfig;
@@ -83,7 +82,7 @@ export type McpConnection = {
   readonly instructions: string;
   /** Lists the server's tools. Rejects with an error for people. */
   list(): Promise<ReadTools>;
-  /** Sends a call, once. Never rejects: an unknown outcome is a value too. */
+  /** Sends a call, once. An unknown outcome is a value too. */
   call(tool: ServerTool, call: McpCall): Promise<CallOutcome>;
   /** Closes the connection and ends a started program. Resolves when both have ended. */
   close(): Promise<void>;
@@ -186,7 +185,6 @@ async function answer(open: OpenCalls, asked: ElicitRequestParams, withdrawn: Ab
   return ask === undefined || others.length > 0 ? { action: 'cancel' } : await ask(asked, withdrawn);
 }
 
-/** Marks a form so that its answer is shown in the channel. */
 function shownToAll<Asked extends { readonly requestedSchema: object }>(asked: Asked): Asked {
   return { ...asked, requestedSchema: { ...asked.requestedSchema, [PUBLIC]: true } };
 }
@@ -233,9 +231,7 @@ export class CallTime {
   readonly #over = new AbortController();
   #endAt: Instant;
   #timer: Timer | null = null;
-  /** The number of open questions. */
   #openQuestions = 0;
-  /** When the first of the open questions was asked. */
   #stillSince: Instant = 0;
 
   constructor(limitMs: number, ports: McpPorts) {
@@ -277,7 +273,6 @@ export class CallTime {
   }
 }
 
-/** The outcome of a failed call: the server's or the login's error; else unknown, as after a break or a stop. */
 function broken(error: unknown, sent: Sent): CallOutcome {
   const login = loginOf(error, sent);
   if (login instanceof LoginNeededError && !login.isWider) sent.lost(login);
@@ -286,7 +281,6 @@ function broken(error: unknown, sent: Sent): CallOutcome {
   return error instanceof ProtocolError ? failure(words, 'TOOL_FAILED') : failure(`${words}. ${UNKNOWN}`, 'UNKNOWN');
 }
 
-/** Returns the login's error if a request failed because of a login; else `null`. */
 function loginOf(error: unknown, { id, config, ports: { logins } }: ConnectParts): LoginError | null {
   if (error instanceof LoginError) return error;
   if (logins === undefined || logins.presented(id, config) === null) return null;
@@ -375,7 +369,6 @@ function withoutBadTools(message: JSONRPCMessage, bad: string[]): JSONRPCMessage
   return { ...message, result: { ...message.result, tools } };
 }
 
-/** Returns the entry if it is a valid tool, else `null`. Removes an output schema that is not of an object. */
 function toolIn(entry: unknown): object | null {
   const read = z
     .looseObject({ inputSchema: ofObject, outputSchema: ofObject.optional().catch(undefined) })

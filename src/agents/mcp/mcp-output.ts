@@ -76,7 +76,6 @@ export const READ_OUTPUT_TOOL = {
   }),
 };
 
-/** Most bytes of the stored outputs together. A single output may be larger. */
 const MOST_KEPT = 16 * 1_024 * 1_024;
 const HEAD = 0.6;
 const MOST_IMAGES = 4;

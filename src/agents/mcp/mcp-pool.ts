@@ -133,7 +133,6 @@ export class McpPool {
     return server;
   }
 
-  /** Tells each channel once that a server is given up, and once that it is back. New sessions repeat nothing. */
   #tell(key: string, id: string, why: string | null): void {
     for (const { channel, tellTools, reaches } of this.#servers.get(key)?.seats ?? []) {
       const told = `${key} ${placeOf(channel).channel}`;
@@ -144,7 +143,6 @@ export class McpPool {
     }
   }
 
-  /** Ends servers that are no longer configured. */
   #prune(config: McpConfig): void {
     for (const [key, { server }] of this.#servers) {
       if (Object.hasOwn(config, server.id)) continue;
@@ -189,7 +187,6 @@ export class McpPool {
     };
   }
 
-  /** Logs a warning about too many tools, once for each agent and number of tools. */
   #warn(agent: AgentId, tools: number, offered: number): void {
     const key = `${agent} ${tools} ${offered}`;
     if (this.#warned.has(key)) return;
@@ -223,7 +220,6 @@ function absenceOf(server: string, why: string): string {
   return `The tools of ${server} are unavailable: ${why}`;
 }
 
-/** Returns the tools that fit the limits, in the order given. */
 function fitting(tools: readonly ServerTool[]): readonly ServerTool[] {
   let left = LONGEST_DEFINITIONS;
   return tools.slice(0, MOST_TOOLS).filter(({ alias, description, schema }) => {

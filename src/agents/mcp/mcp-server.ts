@@ -84,7 +84,7 @@ export class McpServer {
     }
   }
 
-  /** Accepts this definition of a tool: `changeOf` compares later definitions with it. */
+  /** Accepts this definition of a tool: `changeOf` compares later definitions with it, if it can be stored. */
   accept(tool: ServerTool): void {
     if (this.#definitions.get(tool.name)?.digest === tool.digest) return;
     this.#keep([tool]);
@@ -155,7 +155,7 @@ export class McpServer {
     }
   }
 
-  /** Connects to the server. Loads the MCP library first, because most installations have no server. */
+  /** The MCP library is loaded here, because most installations have no server. */
   async #connect(): Promise<McpConnection> {
     await this.#closing;
     const { connectServer } = await import('./mcp-connection.ts');
@@ -178,7 +178,6 @@ export class McpServer {
     return opened;
   }
 
-  /** Counts and logs a failure. A server that needs a login is not tried again before the login or `reset`. */
   #note(error: unknown): void {
     const why = wordsOf(error);
     this.#needsLogin = error instanceof LoginNeededError;
@@ -245,7 +244,6 @@ function wordsOf(error: unknown): string {
   return message.replaceAll(/\s+/g, ' ').slice(0, LONGEST_WORDS);
 }
 
-/** The stored definition of a tool, to show its changes. */
 const knownTool = z.object({
   digest: z.string(),
   description: z.string(),

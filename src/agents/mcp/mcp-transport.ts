@@ -105,7 +105,6 @@ export class StdioTransport implements Transport {
     if (chunk.buffer instanceof ArrayBuffer && chunk.length === chunk.buffer.byteLength) chunk.buffer.transfer(0);
   }
 
-  /** Passes the message of a line to `onmessage`. Other lines go to `onerror` and are skipped. */
   #take(line: string): void {
     let message: JSONRPCMessage;
     try {

@@ -52,7 +52,7 @@ export class ServerLogins {
     return this.#store.secrets;
   }
 
-  /** Returns the text with each token and secret replaced. */
+  /** Returns the text with the tokens and secrets replaced. */
   redact(text: string): string {
     const { secrets } = this.#store;
     if (this.#known.of !== secrets) {
@@ -102,11 +102,6 @@ export class ServerLogins {
     return waitingServers(this.#store, servers, this.#wanting);
   }
 
-  /**
-   * Resolves with the access token; `undefined` without a login. Renews a token that ends within `SOON_MS` and has a
-   * refresh token. Rejects with a `LoginError` when the login has ended or is unreadable, or when an expired token with
-   * a refresh token cannot be renewed.
-   */
   async #token(id: string, url: string): Promise<string | undefined> {
     const login = this.#store.read(url);
     if (login === null) return undefined;
@@ -122,10 +117,7 @@ export class ServerLogins {
     }
   }
 
-  /**
-   * Called when the server answered 401: renews the presented token, unless the store has another token already.
-   * Rejects with a `LoginError`.
-   */
+  /** Called when the server answered 401: renews the presented token, unless the store has another token already. */
   async #replace(id: string, url: string, presented: string | undefined): Promise<void> {
     const login = this.#store.read(url);
     if (login === null) {
@@ -165,7 +157,7 @@ export class ServerLogins {
     }
   }
 
-  /** Deletes tokens that cannot be renewed, so that they are not tried again. Returns the error to report. */
+  /** Deletes tokens that cannot be renewed, so that they are not tried again. */
   #refuse(id: string, login: Login, why: string): LoginNeededError {
     const refused = { ...login, tokens: null, refused: why };
     this.#keep(id, refused);

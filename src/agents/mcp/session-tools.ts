@@ -43,7 +43,6 @@ export function sessionTools(seat: SeatContext, { pool, ...rest }: ServerTools, 
   return { ...rest, seat, images, servers, kept: new KeptOutputs(), absences: absenceTeller(servers, seat) };
 }
 
-/** Returns the function `absences`. An agent that keeps its own conversation lists its tools only once. */
 function absenceTeller(servers: SeatTools, { reaches = () => true }: SeatContext): () => string {
   const told = new Set<string>();
   return () => {

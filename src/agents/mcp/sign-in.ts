@@ -26,10 +26,8 @@ import type { Login } from './login-store.ts';
 import { limitedFetch } from './mcp-transport.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** Dependencies of a sign-in. */
 type SignInOrder = {
   readonly url: string;
-  /** The server's `oauth` setting. */
   readonly oauth?: NonNullable<McpServerConfig['oauth']>;
   /** The address on this machine to which the service redirects the browser. */
   readonly redirectUrl: string;
@@ -123,7 +121,6 @@ async function begin(order: SignInOrder): Promise<SignIn> {
 
 type Challenge = Pick<ReturnType<typeof extractWWWAuthenticateParams>, 'resourceMetadataUrl' | 'scope'>;
 
-/** Reads a server's answer to a request without a token: the address of its metadata, and the scope that it wants. */
 async function challengeOf(url: string, fetchFn: FetchLike): Promise<Challenge> {
   const response = await fetchFn(url, { headers: { accept: 'text/event-stream' }, redirect: 'manual' });
   await response.body?.cancel();
@@ -140,7 +137,6 @@ function issuerOf({ oauth }: SignInOrder, info: OAuthServerInfo): string {
   );
 }
 
-/** Returns the resource for which tokens are requested. Throws when the server's metadata names another server. */
 function resourceOf(url: string, { resourceMetadata }: OAuthServerInfo): string {
   const requestedResource = resourceUrlFromServerUrl(url);
   const configuredResource = resourceMetadata?.resource ?? requestedResource.href;
@@ -148,11 +144,6 @@ function resourceOf(url: string, { resourceMetadata }: OAuthServerInfo): string 
   throw new LoginError(`it says of itself that it is ${plain(configuredResource)}, which is another server`);
 }
 
-/**
- * Returns the scope to request: the configured scope, else the server's. Adds the granted scope and the scope that
- * calls lacked, if calls lacked any since the last login. Adds `offline_access` where the service supports it.
- * `undefined` without any scope.
- */
 function scopeOf({ oauth, earlier }: SignInOrder, info: OAuthServerInfo, challenged?: string): string | undefined {
   const asked = oauth?.scopes?.join(' ') ?? challenged ?? info.resourceMetadata?.scopes_supported?.join(' ');
   const wanted = earlier?.wanted ?? null;
@@ -197,7 +188,6 @@ async function clientOf(
 const NOT_REGISTERED =
   'its service registers no programs by itself: make an app of yours there, and write its id as oauth.clientId';
 
-/** Returns the code of an answer, after a check of its issuer. Throws when the answer is an error or has no code. */
 function codeIn(
   answer: URLSearchParams,
   metadata: OAuthServerInfo['authorizationServerMetadata'],
@@ -212,7 +202,7 @@ function codeIn(
   return { authorizationCode, ...defined({ iss }) };
 }
 
-/** Returns tokens as they are stored. A service names the granted scope only if it differs from `asked`. */
+/** A service names the granted scope only if it differs from `asked`. */
 function tokensOf(made: OAuthTokens, asked: string | null, at: Instant): NonNullable<Login['tokens']> {
   const { access_token: access, refresh_token: refresh = null, expires_in, scope = asked, token_type } = made;
   if (token_type.toLowerCase() !== 'bearer') {

@@ -139,10 +139,6 @@ function wordsOf(code: number | null, signal: string | null, reason: string): st
   return reason === '' ? how : `${how}: ${reason}`;
 }
 
-/**
- * Returns the last line that begins with an error's name, else the last line outside a stack trace; '' without such a
- * line. Cuts paths to file names, and then the line to 160 characters.
- */
 function reasonIn(lines: readonly string[]): string {
   const messages = lines.filter((line) => !TRACE.test(line));
   const reason = messages.findLast((line) => ERROR.test(line)) ?? messages.at(-1) ?? '';
@@ -150,10 +146,7 @@ function reasonIn(lines: readonly string[]): string {
   return plain.length > LONGEST_REASON ? `${plain.slice(0, LONGEST_REASON)}…` : plain;
 }
 
-/**
- * Reads standard error to its end, so that the process never blocks on a full pipe. Returns a function that returns the
- * non-empty lines in the last 4,096 characters, with secrets redacted.
- */
+/** Reads standard error to its end, so that the process does not block on a full pipe. */
 function lastLinesOf(stderr: Readable, secrets: readonly string[]): () => readonly string[] {
   let tail = '';
   const clean = (all: string) => secrets.reduce((text, secret) => text.replaceAll(secret, '[secret]'), all);
@@ -166,10 +159,6 @@ function lastLinesOf(stderr: Readable, secrets: readonly string[]): () => readon
   };
 }
 
-/**
- * Ends the processes of a group that live longer than its first process: SIGTERM, then SIGKILL. Calls `ended` when no
- * process is left, or when SIGKILL does not end them within 200 ms.
- */
 function endRest(pid: number, ended: () => void): void {
   const look = (leftMs: number): void => {
     const isAlive = sendSignal(-pid, leftMs === REST_GRACE_MS ? 'SIGTERM' : leftMs > 0 ? 0 : 'SIGKILL');
@@ -191,7 +180,6 @@ let guard: Guard | null = null;
 const GUARD =
   'groups=$1; while read -r line; do groups=$line; done; for group in $groups; do kill -s KILL -- "-$group"; done';
 
-/** Writes the ids of the living groups to the guard, or starts a guard with these ids. Each line replaces the last. */
 function tellGuard(): void {
   const groups = [...LIVING].join(' ');
   if (guard === null) guard = startGuard(groups);
@@ -230,9 +218,7 @@ const PATHS = /(?<![\w:/])(?:file:\/\/)?(?:\/[^\s/'":,;()]+){2,}\/?|[A-Za-z]:\\[
 // eslint-disable-next-line no-control-regex
 const NOT_TEXT = /\u001B\[[0-9;?]*[A-Za-z]|[\p{Cc}\p{Cf}]/gu;
 
-/** Where the variables of a child process come from. */
 type EnvironmentParts = {
-  /** Conch's own variables. */
   readonly from: Readonly<Record<string, string | undefined>>;
   /** Names to inherit besides the default ones. */
   readonly pass?: readonly string[];

@@ -96,7 +96,7 @@ const DEVICES = ['--dev', '/dev', '--proc', '/proc'];
  * and `hidden`; `readablePaths` inside these stay readable. Only the program's folder and the agent's home keep what is
  * written: hidden folders are empty and in memory. Mounts are ordered by depth, so that an inner mount overrides the
  * outer mount. Throws a terminal `BackendError` when the program's folder contains a home, `/run` or a temporary
- * folder, or is in `hidden`.
+ * folder, or is an entry of `hidden`.
  */
 export function sandboxArgs(
   program: Program,
@@ -109,7 +109,6 @@ export function sandboxArgs(
   return [...NAMESPACES, '--unshare-net', '--ro-bind', '/', '/', ...DEVICES, ...flags, '--chdir', cwd, '--', ...run];
 }
 
-/** Returns the mounts in the order in which `bwrap` must apply them. */
 function mountsOf(
   program: Program,
   plan: Pick<SandboxPlan, 'home' | 'hidden' | 'readable'>,
@@ -151,10 +150,6 @@ function mount(path: string, flags: readonly string[], rank = 0): Mount {
   return { depth: path.split(sep).filter((part) => part !== '').length, rank, flags };
 }
 
-/**
- * Returns the existing paths that must stay readable: folders of the PATH, the folder of the program's file, DNS
- * settings, and `readable` of the plan.
- */
 function readablePaths(
   { command, cwd, env }: Program,
   plan: Pick<SandboxPlan, 'readable'>,
@@ -168,7 +163,6 @@ function readablePaths(
   return [...new Set(wanted.map((path) => machine.realPath(path)))];
 }
 
-/** Returns whether `path` is `folder` or lies in it. */
 function isWithin(path: string, folder: string): boolean {
   const way = relative(folder, path);
   return way === '' || (way !== '..' && !way.startsWith(`..${sep}`));
@@ -203,17 +197,14 @@ export type SandboxNetwork = {
    * host. Addresses of this machine and of `LINKS` are refused, except `ports`, and an IP address listed with its port.
    */
   readonly hosts: readonly string[] | null;
-  /** Ports on 127.0.0.1 that are reachable: the port of Conch's tool server. */
+  /** Ports on 127.0.0.1 that are reachable. */
   readonly ports: readonly number[];
 };
 
-/** How a sandboxed program reaches the proxy. */
 type SandboxExit = {
   /** The command of the relay, put before the program and its arguments. */
   readonly prefix: readonly string[];
-  /** Environment variables that point programs to the proxy. */
   readonly env: Readonly<Record<string, string>>;
-  /** Paths that must be readable in the sandbox. */
   readonly readable: readonly string[];
   close(): void;
 };
@@ -353,7 +344,6 @@ for (const [net, bits] of [
 ] as const)
   LINKS.addSubnet(net, bits, 'ipv6');
 
-/** Returns the proxy that the program's environment names, or `null`. */
 function upstreamOf(env: Readonly<Record<string, string>>): string | null {
   const named = env['HTTPS_PROXY'] ?? env['https_proxy'] ?? env['HTTP_PROXY'] ?? env['http_proxy'] ?? '';
   return named === '' ? null : named;

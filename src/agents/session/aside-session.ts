@@ -107,7 +107,6 @@ export class AsideSession {
     executor.prompt(executor.promptFor(session, (knowledge) => this.#work(knowledge)).turn);
   }
 
-  /** Returns the work of the prompt: the conversation, and the order as a message to answer. */
   #work(knowledge: SessionKnowledge): Work {
     const { channel, session: epoch, by, prompt } = this.#order;
     const { floors, clock } = this.#ports;
@@ -136,7 +135,6 @@ export class AsideSession {
     };
   }
 
-  /** Passes on costs, tool news and signs of work, collects texts, and reports the end. Drops other commands. */
   #hear(command: AgentCommand): void {
     if (this.#isOver) return;
     if (command.type === 'say') this.#texts.push(command.text);

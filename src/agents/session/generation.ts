@@ -10,14 +10,11 @@ import type { ProposedTicket } from '../../turns/proposed-ticket.ts';
 import { defined } from '../../lib/defined.ts';
 import type { Line } from '../../turns/view.ts';
 
-/** Dependencies of one generation. */
 type GenerationPorts = {
   readonly agent: AgentId;
   readonly epoch: number;
   readonly roster: TurnPrompt['roster'];
-  /** The signal. Output that ends with the signal ends the turn. Removed from the shown text. */
   readonly signal: string;
-  /** A message of only one pass word is not posted. A generation with no other message and no hand-over is a pass. */
   readonly passWords: readonly string[];
   /** True when the agent must end its turn with the signal, because the backend's protocol has no end of a turn. */
   readonly needsSignal: boolean;
@@ -28,15 +25,11 @@ type GenerationPorts = {
   readonly timers: Timers;
   readonly log: AgentLog;
   readonly commands: Pick<CommandSender, 'send'>;
-  /** Shows the draft; `null` removes the draft. */
   readonly drafted: (epoch: number, text: string | null) => void;
-  /** Called when the agent writes or reports work. The first call marks the session as running. */
   readonly started: () => void;
   /** Time left until the turn times out without a sign of work, in milliseconds. For a background run: its timeout. */
   readonly leftMs: (epoch: number) => number;
-  /** Makes the gate between the agent and its tools. */
   readonly gate: () => ToolGate;
-  /** Proposes a ticket to the agent's crew. Resolves with the answer in words. Absent: there is no crew. */
   readonly propose?: (agent: AgentId, ticket: ProposedTicket) => Promise<string>;
 };
 
@@ -48,7 +41,6 @@ export class Generation {
   readonly epoch: number;
   readonly report: Report;
   readonly #ports: GenerationPorts;
-  /** The other agents of the roster. */
   readonly #others: TurnPrompt['roster'];
   /** Resolves when the generation is closed: after its last report, or at once when its session is dropped. */
   readonly done: Promise<void>;
@@ -62,38 +54,31 @@ export class Generation {
   /** True when the text holds more than white space. */
   #visible = false;
   #scanner: SignalScanner;
-  /** True when at least one draft was handed out for posting. */
   #hasPosted = false;
-  /** True while a draft is shown. */
   #isShown = false;
   /** True when the last message ended with the signal. `#argument`: the word behind the signal; `null` for none. */
   #signalled = false;
   #argument: string | null = null;
-  /** The agent that the last posted message asks a question; `null` for none. */
   #askedAgent: AgentId | null = null;
-  /** True when the last message was a pass word. */
   #isPass = false;
   #open = 0;
   /** The number of requests to the gate without an answer: calls, steps, used-up step limits and paused runs. */
   #openRequests = 0;
   /** Ends the wait for the decision on a paused run. */
   #endPauseWait: (() => void) | null = null;
-  /** Aborted when the generation is over or muted. Made lazily: most generations call no tools. */
+  /** Aborted when the generation is over or muted. */
   #over: AbortController | null = null;
-  /** Made at its first use: most generations use no tools. */
   #gate: ToolGate | null = null;
-  /** Made for the first injected message. */
   #injections: Injections | null = null;
   /** The time limit of the open operation, in milliseconds. `undefined` for none, and once the floor has the limit. */
   #limitMs: number | undefined;
   #beatAt = -Infinity;
   /**
-   * The least time between two signs of work that are reported to the floor, in milliseconds: 1,000, or a tenth of the
-   * time that the turn had left at the first sign. A change of the number of open calls does not wait for this time.
-   * `null` before the first sign.
+   * The least time between two signs of work that are reported to the floor, in milliseconds: the smaller of 1,000 and
+   * a tenth of the time that the turn had left at the first sign. A change of the number of open calls does not wait
+   * for this time. `null` before the first sign.
    */
   #beatMs: number | null = null;
-  /** True while a delayed report of a sign of work is scheduled. */
   #isReportPending = false;
   /** When the last sign of work came, or the gate last answered; at first, when the generation began. */
   #workedAt: Instant;
@@ -132,7 +117,7 @@ export class Generation {
     return this.#muted;
   }
 
-  /** True when the generation ended without an interrupt, and its messages and its end were written to the floor. */
+  /** True when the generation ended without an interrupt, and no write of its messages or its end failed. */
   get whole(): boolean {
     return this.#whole;
   }
@@ -186,8 +171,8 @@ export class Generation {
 
   /**
    * Waits for injected messages and for a paused run. Then posts the rest of the text and reports the end of the turn,
-   * or its question, in one commit. The ending `passed` drops the rest of the text. Output of only the signal or a pass
-   * word is also a pass. A muted generation posts and reports nothing.
+   * or its question. The ending `passed` drops the rest of the text. Output of only the signal or a pass word is also a
+   * pass. A muted generation posts and reports nothing.
    */
   async finish(ending: Ending): Promise<void> {
     await this.#injections?.close();
@@ -283,10 +268,7 @@ export class Generation {
     this.#beat();
   };
 
-  /**
-   * Records a sign of work. A sign from the host counts only when the number of open calls changes. A change of that
-   * number is reported at once, or, while the gate decides, after its answer.
-   */
+  /** A sign from the host counts only when the number of open calls changes. */
   #work(
     open: number,
     { by, limitMs }: { readonly by: 'host' | undefined; readonly limitMs: number | undefined },
@@ -300,17 +282,13 @@ export class Generation {
     if (!this.#beat()) this.#tellSoon();
   }
 
-  /** Reports a model call. An answer of only a pass word counts as a pass. */
   #spend({ use, ...spent }: Usage): void {
     const { agent, epoch, commands } = this.#ports;
     const isPass = use.outcome === 'answered' && this.#isPassWord;
     void commands.send({ type: 'spend', agent, epoch, ...spent, use: isPass ? { ...use, outcome: 'passed' } : use });
   }
 
-  /**
-   * Reports a sign of work. Does nothing while the gate decides, and until `#beatMs` have passed since `#beatAt`.
-   * Returns whether the sign was reported.
-   */
+  /** Returns whether the sign was reported. */
   #beat(): boolean {
     const { agent, epoch, clock, leftMs, commands } = this.#ports;
     const now = clock.now();
@@ -332,7 +310,6 @@ export class Generation {
     });
   }
 
-  /** Posts the text once the stream has been silent for 5 s. */
   #afterQuiet(): void {
     this.#quiet = null;
     const left = this.#textAt + QUIET_MS - this.#ports.clock.now();
@@ -340,10 +317,7 @@ export class Generation {
     else void this.#say();
   }
 
-  /**
-   * Posts the message under way without its signal; drops a pass word. The signal counts only in the last message.
-   * While the gate decides, the text stays, and a blank line separates it from later text.
-   */
+  /** The signal counts only in the last message. */
   async #endMessage(): Promise<void> {
     const { text, signalled, argument } = this.#scanner.end();
     this.#scanner = new SignalScanner(this.#ports.signal);
@@ -358,7 +332,6 @@ export class Generation {
     await this.#say();
   }
 
-  /** True while text is not posted, because the gate decides. */
   get #isHeld(): boolean {
     return this.#openRequests > 0 && this.#generating;
   }
@@ -367,7 +340,6 @@ export class Generation {
     return isPassWord(this.#text, this.#ports.passWords);
   }
 
-  /** Posts the draft. While the output goes on and the gate decides, does nothing: the draft is posted later. */
   async #say(cut: 'cut' | null = null): Promise<void> {
     if (this.#isHeld) return;
     const draft = this.takeDraft();
@@ -377,7 +349,6 @@ export class Generation {
     if (!this.#muted && this.#text === '') this.#show(null);
   }
 
-  /** Shows the draft; `null` removes the shown draft, if any. */
   #show(text: string | null): void {
     if (text === null && !this.#isShown) return;
     this.#isShown = text !== null;
@@ -399,7 +370,6 @@ export class Generation {
     return { outcome: (this.#signalled || this.#isPass) && !this.#hasPosted ? 'passed' : 'completed', signalled };
   }
 
-  /** The other agent that the last message names behind the signal, by its id or name; `undefined` for none. */
   #named(): AgentId | undefined {
     const named = this.#argument?.toLowerCase() ?? null;
     if (named === null) return undefined;
@@ -438,7 +408,6 @@ type Injection = {
   readonly report: (outcome: InjectOutcome) => void;
 };
 
-/** Dependencies of the injections of one generation. */
 type InjectionPorts = {
   readonly session: AgentSession;
   readonly timers: Timers;
@@ -446,9 +415,6 @@ type InjectionPorts = {
   readonly coalesceMs: number;
 };
 
-/**
- * The messages that are injected into one generation. Messages within `coalesceMs` are handed over together, in order.
- */
 class Injections {
   readonly #ports: InjectionPorts;
   #batch: Injection[] = [];
@@ -523,11 +489,7 @@ class Injections {
   }
 }
 
-/**
- * Returns a waiting injection after another injection came: with the new text if that one edits its message, nothing if
- * that one deletes its message or replaces an earlier change, else unchanged. The floor expects no outcome for a deleted
- * message.
- */
+/** The floor expects no outcome for a deleted message. */
 function amended(waiting: Injection, { line, change }: Injection): readonly Injection[] {
   if (change === undefined || waiting.line.message !== line.message) return [waiting];
   return change === 'edited' && waiting.change === undefined ? [{ ...waiting, line }] : [];

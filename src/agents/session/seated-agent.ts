@@ -17,7 +17,6 @@ import type { SessionJournal } from './session-journal.ts';
 /** Dependencies of a seated agent. All agents share everything except `commands` and `former`. */
 export type SeatedAgentPorts = SessionPorts & {
   readonly commands: CommandSender;
-  /** Where sessions are stored. */
   readonly journal: SessionJournal;
   readonly interruptGraceMs: number;
   /** Resolves when an earlier session of the seat is closed. Never rejects. */
@@ -32,7 +31,6 @@ export class SeatedAgent {
   readonly channel: ChannelId;
   readonly #ports: SeatedAgentPorts;
   readonly #commands: CommandSender;
-  /** The session, and the generation under way. */
   readonly executor: SessionExecutor;
   #joined = false;
   #busyAt: Instant;
@@ -239,7 +237,6 @@ export class SeatedAgent {
     return seats.some(({ agent, status }) => agent === this.spec.id && status !== 'OFFLINE');
   }
 
-  /** Replaces the session by a session without memory, once per epoch. The agent keeps its seat. */
   async #renew(epoch: number): Promise<void> {
     if (this.#renewed === epoch || this.executor.session === null) return;
     this.#renewed = epoch;
@@ -247,7 +244,6 @@ export class SeatedAgent {
     await this.executor.restart();
   }
 
-  /** Waits for the end of the running generation. Interrupts a generation of an earlier epoch, if nobody has. */
   async #former(epoch: number): Promise<void> {
     const { generation } = this.executor;
     if (generation === null) return;

@@ -32,7 +32,7 @@ import type {
   Thresholds,
 } from './session-machine.ts';
 
-/** One agent of the configuration. */
+/** An agent: its words for prompts, and its backend. */
 export type AgentSpec = {
   readonly id: AgentId;
   readonly name: string;
@@ -121,7 +121,7 @@ export type Beat = { readonly allowed: number; readonly overslept: boolean; read
 
 /**
  * Runs one agent's session and its work. Reports events to the session machine and carries out the machine's effects.
- * Reopens a lost session until the session is stopped: after its backoff if the loss counts as an error, else at once.
+ * Reopens a lost session until the session is stopped.
  */
 export class SessionExecutor {
   readonly knowledge = new SessionKnowledge();
@@ -130,7 +130,6 @@ export class SessionExecutor {
   readonly #record: SessionRecord | null;
   readonly #ports: SessionPorts;
   readonly #listener: WorkListener;
-  /** Fields for every log line. */
   readonly #about: object;
   readonly #alarm: Alarm;
   #state: SessionState = NEW_SESSION;
@@ -349,7 +348,6 @@ export class SessionExecutor {
     return this.#ports.sessionSettings(this.#channel);
   }
 
-  /** Makes the generation that receives the answer to a prompt. */
   #made(session: AgentSession, { epoch, roster, task }: TurnPrompt): Generation {
     const { commands, drafted, leftMs } = this.#listener;
     const agent = this.#spec.id;
@@ -435,10 +433,6 @@ export class SessionExecutor {
     }
   }
 
-  /**
-   * Sends the machine the event that follows by itself: WorktreeReady, or SessionOpening when no session is open. Does
-   * nothing in the other phases.
-   */
   #goOn(): void {
     const { phase } = this.#state;
     if (phase.name === 'Initializing' || phase.name === 'SessionComplete') this.#step({ type: 'WorktreeReady' });
@@ -518,10 +512,6 @@ export class SessionExecutor {
     this.#session?.interrupt(graceMs).catch((error: unknown) => this.#warn({ err: error }, 'could not be interrupted'));
   }
 
-  /**
-   * Called when the session failed. Calls `lost`, except for a failure during an interrupt that is not terminal. The
-   * machine then decides when another session opens. If the agent's folder is untrusted at a prompt, waits for trust.
-   */
   #failed(error: unknown, how: 'Error' | 'Timeout'): void {
     const message = oneLine(error);
     if (error instanceof UntrustedError && HAS_PROMPT.has(this.#state.phase.name)) {
@@ -542,7 +532,6 @@ export class SessionExecutor {
     else if (phase.name !== 'Stopped') this.#warn({ cause: message }, 'agent session lost; another is opened');
   }
 
-  /** True when this event would stop the session for good. */
   #stops(event: SessionEvent): boolean {
     const { facts } = this.#machine.decide(this.#state, event, this.#ports.clock.now());
     return facts.some(({ to }) => to.name === 'Stopped');
@@ -558,7 +547,6 @@ export class SessionExecutor {
     log.error({ ...this.#about, cause: this.#lastCause ?? UNKNOWN_CAUSE, why }, 'agent stopped');
   }
 
-  /** Closes the session and ends its generation at once. */
   #drop(): void {
     const session = this.#session;
     this.#session = null;

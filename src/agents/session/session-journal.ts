@@ -66,7 +66,6 @@ export function resumed(kept: KeptSession, at: Instant): SessionState {
   return { phase: endsAt > at ? { ...before, endsAt } : NEW_SESSION.phase, ...counted };
 }
 
-/** Dependencies of a session's record. */
 type RecordPorts = {
   readonly channel: ChannelId;
   readonly agent: AgentId;
@@ -118,7 +117,6 @@ export class SessionRecord {
   }
 }
 
-/** Returns the session's state after a move. Throws when the table has no row for the move, which is a bug. */
 function after({ type: _type, from, trigger: by, to, cause, ...counted }: RecordedMove): KeptSession {
   const isRow = SESSION_TRANSITIONS.some(
     (row) =>

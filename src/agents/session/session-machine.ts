@@ -87,7 +87,6 @@ export type SessionFact = Counters & {
   readonly effect: SessionEffect | null;
 };
 
-/** The name of an event; for `SessionExited` with the kind of exit. */
 type SessionTrigger = Exclude<SessionEvent['type'], 'SessionExited'> | `SessionExited(${Exit['how']})`;
 
 /** The specification's default thresholds of errors. */
@@ -262,7 +261,6 @@ function decide(moment: Moment): MachineDecision<SessionFact, string> {
   return { ok: true, facts: [fact] };
 }
 
-/** Throws when the fact does not start in the session's phase: a bug. */
 function evolve(state: SessionState, fact: SessionFact): SessionState {
   if (fact.from !== state.phase.name) {
     throw new Error(`impossible: ${fact.trigger} from ${fact.from} while the session is ${state.phase.name}`);
@@ -275,10 +273,6 @@ function react({ effect }: SessionFact): readonly SessionEffect[] {
   return effect === null ? [] : [effect];
 }
 
-/**
- * Returns when BackoffElapsed, GraceExceeded, or SessionExited(Timeout) of an opening session is due; `null` if none
- * is.
- */
 function nextDeadline({ phase }: SessionState): Instant | null {
   if (phase.name === 'CoolingDown') return phase.endsAt;
   if (phase.name === 'Interrupting') return phase.graceEndsAt;
@@ -310,7 +304,6 @@ function countersOf({ sessionSeq, consecutiveErrors, totalErrors }: SessionState
   return { sessionSeq, consecutiveErrors, totalErrors };
 }
 
-/** Returns the reached threshold in words, or `null`. */
 function exceeded({ consecutiveErrors, totalErrors }: Counters, thresholds: Thresholds): string | null {
   if (consecutiveErrors >= thresholds.maxConsecutiveErrors) return `${consecutiveErrors} errors in a row`;
   return totalErrors >= thresholds.maxTotalErrors ? `${totalErrors} errors in all` : null;

@@ -79,7 +79,6 @@ function isDisabled({ channels, disabled }: Presence): boolean {
 const DISABLED = 'disabled (until /agent enable)';
 const AT_REST = 'idle (its session opens with its next turn)';
 
-/** Returns the backend's kind, such as "acp", with a warning when its agents may change things without asking. */
 function kindWords({ kind, promisesToAsk, actsUnasked = null }: AgentBackend): string {
   if (actsUnasked !== null) return `${kind} (⚠ ${actsUnasked})`;
   return promisesToAsk ? kind : `${kind} (⚠ does not promise to ask)`;
@@ -103,10 +102,6 @@ function worst(seated: readonly SeatedAgent[]): SeatedAgent | null {
   return seated.toSorted((one, other) => concern(one) - concern(other))[0] ?? null;
 }
 
-/**
- * Returns a session's state in words: "BuildingPrompt (ready)"; "not running" for `null`. While a session is opened,
- * the word is "connecting".
- */
 function stateWords(agent: SeatedAgent | null): string {
   if (agent === null) return 'not running';
   const { session, state, untrusted } = agent.executor;

@@ -20,7 +20,6 @@ import { restartAgent, rosterEntry, statusLines } from './session-roster.ts';
 import type { Presence } from './session-roster.ts';
 import type { SessionJournal } from './session-journal.ts';
 
-/** Dependencies of a supervisor. */
 type SupervisorOptions = {
   readonly agents: readonly AgentSpec[];
   readonly floors: FloorPort;
@@ -28,7 +27,6 @@ type SupervisorOptions = {
   readonly timers: Timers;
   readonly log: AgentLog;
   readonly settings: SupervisorSettings;
-  /** Where sessions are stored. */
   readonly journal: SessionJournal;
   /** Returns random letters and digits for the boundaries of prompts. Default: from the system's randomness. */
   readonly boundary?: () => string;
@@ -43,7 +41,6 @@ export type SupervisorSettings = {
   readonly channel: (channel: ChannelId) => SessionSettings;
 };
 
-/** Dependencies of the command queue of one agent. */
 type CommandQueuePorts = {
   readonly channel: ChannelId;
   readonly floors: Pick<FloorPort, 'apply'>;
@@ -159,7 +156,7 @@ export class Supervisor implements Roster {
 
   /**
    * Closes the sessions of all seats, and forgets background runs without closing their sessions. The agents do not
-   * leave their floors, so their turns resume at the next start. Streamed text is posted.
+   * leave their floors. Streamed text is posted.
    */
   async stop(): Promise<void> {
     this.#running = false;
@@ -283,10 +280,7 @@ export class Supervisor implements Roster {
     return await restartAgent(agent, this.#specOf(agent), this.#presenceOf(agent));
   }
 
-  /**
-   * Closes the sessions of an agent's seats. Background runs go on, also in the process that they share with the seats.
-   * The agent's next turn opens its session again.
-   */
+  /** Closes the sessions of an agent's seats. Background runs go on. The agent's next turn opens its session again. */
   async rest(agent: AgentId): Promise<void> {
     const resting = [...this.#seated].filter(([, { spec }]) => spec.id === agent);
     await Promise.all(resting.map(([key, seated]) => this.#rest(key, seated)));
@@ -313,11 +307,6 @@ export class Supervisor implements Roster {
     return { channels, disabled: channels.filter(isOff), seated };
   }
 
-  /**
-   * Returns the seated agent that an effect is for; `null` for an agent without an enabled seat. For an agent at rest,
-   * opens its session if `wakes`, else returns 'at rest'. A message to observe does not wake: the agent reads that
-   * message in its next turn.
-   */
   async #seatedFor(channel: ChannelId, id: AgentId, wakes: boolean): Promise<SeatedAgent | 'at rest' | null> {
     const seated = this.#seated.get(keyOf(channel, id));
     if (seated !== undefined) return seated;
@@ -365,7 +354,6 @@ export class Supervisor implements Roster {
     return new SeatedAgent(spec, channel, { ...this.#ports, commands, former });
   }
 
-  /** Closes idle sessions and sends heartbeats to the others. Stops when no session is left. */
   #beat(beat: Beat): void {
     for (const [key, agent] of this.#seated) {
       if (agent.isAtRest(REST_AFTER_MS)) {
@@ -404,7 +392,6 @@ function isSame(one: AgentSpec, other: AgentSpec): boolean {
   );
 }
 
-/** Dependencies of a heartbeat; durations in milliseconds. `beat` is called for every check. */
 type HeartbeatPorts = {
   readonly heartbeatMs: number;
   readonly heartbeatTimeoutMs: number;

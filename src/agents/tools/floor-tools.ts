@@ -13,7 +13,6 @@ import {
 import type { AnsweredFinding, ReportedFinding } from '../../turns/text/review-signals.ts';
 import type { Ending, Report, TurnPrompt } from '../backends/backend.ts';
 
-/** The fields of `done` and `review`. */
 type Signalled = {
   readonly reason?: string | undefined;
   readonly answers?: readonly AnsweredFinding[] | undefined;
@@ -24,7 +23,7 @@ type Signalled = {
 const text = z.string().min(1).max(20_000);
 const agent = z.string().min(1).max(100).describe('the id of an agent that sits at this floor');
 
-/** The floor tools for models, with the same names for all backends. `done`, `review` and `ticket_new` need a task. */
+/** The floor tools for models. `done`, `review` and `ticket_new` need a task. */
 export const FLOOR_TOOLS = {
   say: {
     description:
@@ -88,7 +87,6 @@ export function offeredFloorTools(task: TaskPart): readonly FloorToolName[] {
     .filter((name) => whyNot(name, task) === null);
 }
 
-/** Why a floor tool cannot be used in this turn, in words for the model; `null` when it can. */
 function whyNot(name: FloorToolName, task: TaskPart): string | null {
   const role = task?.role ?? 'other';
   if (name === 'pass' && role !== 'other')
@@ -181,7 +179,6 @@ export class FloorTools {
     if (!isRepeated) this.#post(message);
   }
 
-  /** Posts a text as a separate message. */
   #post(message: string): void {
     this.#written = message;
     this.#report.text(message);
@@ -235,10 +232,6 @@ export class FloorTools {
     }
   }
 
-  /**
-   * Posts the text so far, then these lines with the signal alone on the last line, unless that text ends with the same
-   * lines. Ends the turn.
-   */
   #signal(lines: readonly (string | undefined)[], signal: 'done' | 'pass' | 'revise' | 'fail'): string {
     const words = { ...this.#turn.task?.signals, revise: REVISE };
     const message = [...lines.filter((line) => line !== undefined), words[signal] ?? signal].join('\n');

@@ -1,4 +1,3 @@
-/** A secret and its name. */
 type NamedSecret = { readonly name: string; readonly value: string };
 
 /** Finds named secrets in texts, in all forms of `secretForms`. Secrets shorter than 8 characters are ignored. */

@@ -83,10 +83,7 @@ export type CallResult = {
 
 /** The gate between an agent and its tools, for one generation: the agent's answer to one prompt. */
 export type ToolGate = {
-  /**
-   * Called for each step. For a language model: with each answer before its calls run, from the first answer on that
-   * calls a server's tool. For a coding agent: at its first call after each text. `stop`: the generation must end.
-   */
+  /** Called for each step. `stop`: the generation must end. */
   step(step: ModelStep): Promise<'go' | 'stop'>;
   /** Called when the agent reached its own limit of steps. Resolves with people's decision: to continue, or to stop. */
   spent(): Promise<'go' | 'stop'>;

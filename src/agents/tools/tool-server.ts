@@ -34,7 +34,6 @@ export type ToolServer = {
   close(): Promise<void>;
 };
 
-/** The limits of callers with a valid token. */
 type ToolServerRules = {
   /** Browser pages that may call, such as "https://example.org"; all others are refused. */
   readonly origins: readonly string[];
@@ -67,7 +66,6 @@ export function createToolServer(log: FaultLog = { error() {} }): ToolServer {
 /** The path of the tools on every server. */
 export const TOOL_PATH = '/mcp';
 
-/** The address of the tools for one session. */
 type EndpointAddress = {
   readonly url: string;
   /** The server's name in the earlier session that the new session continues. Default: a random name. */
@@ -154,7 +152,6 @@ export class ToolEndpoint {
     return server;
   }
 
-  /** Runs a call, which is withdrawn when the agent cancels it or closes its connection. */
   async #call<T>({ id, signal }: CallRequest, run: (withdrawn: AbortSignal) => Promise<T>): Promise<T> {
     const cancelled = new AbortController();
     this.#calling.set(id, cancelled);

@@ -32,7 +32,6 @@ export type ModelTool = { readonly description: string } & (
   | { readonly schema: Readonly<Record<string, unknown>> }
 );
 
-/** The inputs of a `Toolbox`. */
 type ToolboxParts = {
   /** `null`: the model gets only the floor tools. */
   readonly session: SessionTools | null;
@@ -61,7 +60,6 @@ export class Toolbox {
   #isStepping = false;
   #offered: OfferedTools = NOTHING;
   #size = 0;
-  /** The finished and refused calls of MCP servers' tools in this generation, each with its input and outcome. */
   readonly #done: string[] = [];
 
   constructor(parts: ToolboxParts) {
@@ -158,7 +156,6 @@ export class Toolbox {
     });
   }
 
-  /** A tool's output as the model gets it. */
   #shown(alias: string, text: string, failed: boolean): string {
     const body = this.#served?.session.kept.shorten(text === '' ? '(nothing)' : text) ?? text;
     return fenced(`${failed ? 'Error of' : 'Result of'} ${alias}`, body);
@@ -263,7 +260,6 @@ type Found = {
   readonly session: SessionTools;
 };
 
-/** Returns a call for the gate, with the digest of the definition that the model was shown. */
 function gatedCall({ key }: ModelCall, { found, input, session }: Found): GatedCall {
   const secrets = session.secrets();
   const words = inputWords(input);
