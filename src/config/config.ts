@@ -59,7 +59,6 @@ export type Config = DeepReadonly<FromFile> & {
   readonly agents: readonly AgentConfig[];
   readonly channels: readonly ChannelConfig[];
   readonly crews: readonly CrewConfig[];
-  /** The credentials of the platforms, from the environment. */
   readonly credentials: Credentials;
   /** Servers of tools, by their ids. */
   readonly mcp: Readonly<Record<string, McpServerConfig>>;
@@ -69,7 +68,7 @@ export type Config = DeepReadonly<FromFile> & {
   readonly secrets: readonly Secret[];
   /** The model that the demo's agents speak through; `null` when they play their scripts, or the file names agents. */
   readonly demoModel: DemoModel | null;
-  /** Warnings about settings that are allowed but unwise, each with what to do. */
+  /** Warnings about the configuration and the environment, in words for people. */
   readonly warnings: readonly string[];
 };
 

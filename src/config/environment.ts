@@ -69,7 +69,6 @@ export const readEnvironment = (world: World) => {
       ...(parsed.success ? [] : parsed.error.issues.map((issue) => outOfRange(issue, env))),
       ...faultsIn(env, PLATFORM_VARIABLES),
     ],
-    /** Problems that matter only to the demo's agents. */
     demoProblems: faultsIn(env, ['OPENAI_BASE_URL']),
     demoWarnings: model === null || missing.length === 0 ? [] : [withoutModel(missing)],
     secrets: Object.entries(env).flatMap(([name, value]) => secretsOf(name, value)),
@@ -185,7 +184,6 @@ const MIX_UPS: Readonly<Record<string, readonly { readonly is: RegExp; readonly 
 
 const PLATFORM_VARIABLES = Object.keys(MIX_UPS).filter((name) => name !== 'OPENAI_BASE_URL');
 
-/** Warns of variables whose names are typing mistakes of Conch's variables, unless the right variable is set, too. */
 const mistyped = (env: Env): readonly string[] => {
   const names: readonly string[] = VARIABLES.map(({ name }) => name);
   return Object.keys(env).flatMap((name) => {

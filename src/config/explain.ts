@@ -6,7 +6,7 @@ import type { JsonNode } from './schema.ts';
 import { withoutSecrets } from './secret.ts';
 import type { Secret } from './secret.ts';
 
-/** Explains the issues of the schema: each with its path, an unknown key with the nearest known key. */
+/** Explains the issues of the schema in words, each with its path. */
 export const explain = (error: z.ZodError, secrets: readonly Secret[]): readonly Found[] => {
   const root = configJsonSchema();
   return error.issues.flatMap((issue): readonly Found[] =>
@@ -97,7 +97,6 @@ const nodesAt = (root: JsonNode, path: readonly PropertyKey[], value: unknown): 
   return nodes.filter(({ properties }) => properties?.['kind'] === undefined || properties['kind'].const === kind);
 };
 
-/** The keys of a node under which an unknown key would be valid. */
 const homesIn = (node: JsonNode, key: string): readonly string[] =>
   Object.entries(node.properties ?? {}).flatMap(([name, child]) =>
     branches(child).some(({ properties }) => properties?.[key] !== undefined) ? [name] : [],

@@ -53,7 +53,6 @@ const EXPECTED: Readonly<Record<string, string>> = {
   InvalidEscapeCharacter: 'a text in which a backslash is written as "\\\\"',
 };
 
-/** A walk through a JSON text that collects the line of each path, and keys that appear twice. */
 class Survey {
   readonly lines = new Map<string, number>();
   readonly problems: Problem[] = [];

@@ -18,7 +18,6 @@ export type PartName = keyof typeof PARTS;
 
 const PART_NAMES = Object.keys(PARTS) as readonly PartName[];
 
-/** A part that a configuration needs, and the first path in the configuration that needs the part. */
 type NeededPart = { readonly part: PartName; readonly path: readonly PropertyKey[] };
 
 type Wanting = {

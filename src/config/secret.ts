@@ -68,9 +68,6 @@ const writtenSecrets = (text: string, { path, before }: TextPlace): readonly str
 
 const SCHEME = /^(?:Bearer|Basic|Token|Bot) /i;
 
-/**
- * True for fields that hold keys, for secret names in `env`, `set` and `headers`, and after an option of such a name.
- */
 const isSecretPlace = ({ path, before }: TextPlace): boolean => {
   const [group, field = ''] = path.slice(-2).map(String);
   const isNamed = group === 'env' || group === 'set' || group === 'headers';
@@ -78,7 +75,6 @@ const isSecretPlace = ({ path, before }: TextPlace): boolean => {
   return typeof before === 'string' && /^--?[\w-]+$/.test(before) && isSecretName(before);
 };
 
-/** True for `apiKey`, `clientSecret`, `token` of tickets and pull requests, and login headers. */
 const isKeyField = (path: readonly PropertyKey[]): boolean => {
   const [group, field = ''] = path.slice(-2).map(String);
   if (group === 'headers') return /^(?:authorization|cookie)$/i.test(field);
@@ -88,7 +84,6 @@ const isKeyField = (path: readonly PropertyKey[]): boolean => {
   );
 };
 
-/** True for a text of at least 10 characters that is no placeholder and no name of a variable. */
 const looksKey = (value: string): boolean =>
   value.length >= 10 && isNoPlaceholder(value) && !/^[A-Z]+(?:_[A-Z]+)+$/.test(value);
 
@@ -111,7 +106,7 @@ const queryKeys = (text: string): readonly string[] =>
       )
     : [];
 
-/** A JSON value with every `${NAME}` replaced, and the problems and secrets that were found. */
+/** A JSON value with `${NAME}` replaced, and the problems and secrets that were found. */
 export type Filled = ReturnType<typeof fillReferences>;
 
 /**

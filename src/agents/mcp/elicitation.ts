@@ -14,7 +14,6 @@ type ServerAsking = {
   /** The number of the question in its call, counted from 1. */
   readonly number: number;
   readonly redact: (text: string) => string;
-  /** Aborted when an answer is no longer needed. */
   readonly withdrawn: AbortSignal;
 };
 

@@ -38,7 +38,6 @@ const loginSchema = z.strictObject({
   url: z.string(),
   /** The resource for which tokens are requested (RFC 8707). */
   resource: z.string(),
-  /** The issuer of the tokens. */
   issuer: z.string(),
   authorizationServer: z.string(),
   /** The issuer's metadata at sign-in; `null` for none. */

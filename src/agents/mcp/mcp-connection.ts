@@ -71,7 +71,6 @@ type ConnectParts = {
   readonly id: string;
   readonly config: McpServerConfig;
   readonly ports: McpPorts;
-  /** Called when the server's list of tools changed. */
   readonly changed: () => void;
   /** Called with the reason when the connection is lost, or when the server needs a new login. */
   readonly lost: (why: Error) => void;
@@ -161,7 +160,6 @@ function transportOf({ id, config, ports }: ConnectParts): Transport {
   });
 }
 
-/** Returns the sandbox plan of a server, which can also read the absolute paths among its arguments. */
 function showing({ plan }: AgentSandbox, args: readonly string[]): SandboxPlan {
   return { ...plan, readable: [...plan.readable, ...args.filter((arg) => isAbsolute(arg))] };
 }

@@ -120,7 +120,6 @@ function textAt(bytes: Buffer, from: number, to: number): string {
   return bytes.toString('utf8', boundary(bytes, from), to);
 }
 
-/** The start of the character at a position in UTF-8. */
 function boundary(bytes: Buffer, at: number): number {
   let begin = at;
   while (begin > 0 && ((bytes[begin] ?? 0) & 0xc0) === 0x80) begin -= 1;

@@ -59,7 +59,6 @@ const MANY_TOOLS = 25;
 export class McpPool {
   readonly #config: () => McpConfig;
   readonly #ports: McpPorts;
-  /** Servers by id and agent, with `share: seat` also by channel. */
   readonly #servers = new Map<string, { readonly server: McpServer; readonly seats: Set<Seat> }>();
   readonly #warned = new Set<string>();
   /** Keys of server, agent and channel, for each channel that was told that the server is given up. */

@@ -133,7 +133,6 @@ const NEWLINE = 0x0a;
  * line beside its text, message and picture.
  */
 class UnfinishedLine {
-  /** The bytes so far. Resized with each piece. */
   readonly #memory: ArrayBuffer;
   readonly #bytes: Uint8Array;
 

@@ -37,7 +37,6 @@ export type SandboxMachine = {
   kindOf(path: string): 'folder' | 'file' | null;
   realPath(path: string): string;
   readonly temporary: readonly string[];
-  /** This user's home folder. */
   readonly home: string;
 };
 

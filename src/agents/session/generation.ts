@@ -48,10 +48,8 @@ export class Generation {
   #generating = true;
   #muted = false;
   #whole = false;
-  /** True when a message could not be written to the floor. */
   #isLost = false;
   #text = '';
-  /** True when the text holds more than white space. */
   #visible = false;
   #scanner: SignalScanner;
   #hasPosted = false;
@@ -64,9 +62,7 @@ export class Generation {
   #open = 0;
   /** The number of requests to the gate without an answer: calls, steps, used-up step limits and paused runs. */
   #openRequests = 0;
-  /** Ends the wait for the decision on a paused run. */
   #endPauseWait: (() => void) | null = null;
-  /** Aborted when the generation is over or muted. */
   #over: AbortController | null = null;
   #gate: ToolGate | null = null;
   #injections: Injections | null = null;
@@ -249,7 +245,6 @@ export class Generation {
     };
   }
 
-  /** Returns a signal that aborts when the generation is over or muted: approvals are then no longer needed. */
   #untilOver(): AbortSignal {
     const over = (this.#over ??= new AbortController());
     if (this.#muted || !this.#generating) over.abort();
@@ -456,7 +451,6 @@ class Injections {
     limit.cancel();
   }
 
-  /** Drops all messages and reports no outcomes. */
   abandon(): void {
     this.#closed = true;
     this.#abandoned = true;

@@ -58,7 +58,6 @@ export type SessionSettings = {
    * An answer of only one of these words is a pass. Prompts name the first. `REVIEW_PASS_WORD` replaces all in a task.
    */
   readonly passWords: readonly string[];
-  /** The channel's name and topic. */
   readonly place: { readonly name: string; readonly topic: string };
   /** How many errors stop a session. Default: `DEFAULT_THRESHOLDS`. */
   readonly thresholds?: Thresholds;
@@ -579,9 +578,6 @@ const TIMED_OUT = 'its turn timed out without a sign of work';
 const UNKNOWN_CAUSE = 'its session failed';
 const LONGEST_CAUSE = 200;
 
-/**
- * Returns the number of the line before the first of these lines, at most `upto`. Lines without a number are ignored.
- */
 function lineBefore(lines: readonly Line[], upto: number): number {
   return lines.reduce((before, { line }) => (line > 0 ? Math.min(before, line - 1) : before), upto);
 }

@@ -112,7 +112,6 @@ export class FloorTools {
   readonly #report: Report;
   readonly #self: AgentId;
   readonly #turn: Pick<TurnPrompt, 'roster' | 'task'>;
-  /** The text since the last message ended. */
   #written = '';
   #posted = false;
   #apart = false;

@@ -94,10 +94,7 @@ export type ToolGate = {
    * the same ids.
    */
   unfinished(): Promise<UnfinishedSteps | null>;
-  /**
-   * Resolves with the verdict. The caller must run an allowed call at once, and only once. Calls are asked one at a
-   * time, in order. Never rejects.
-   */
+  /** Resolves with the verdict. The caller must run an allowed call at once, and only once. Never rejects. */
   ask(call: GatedCall, stopped: AbortSignal): Promise<GateVerdict>;
   /**
    * Stores the outcome of an allowed call. If Conch runs the call, the model gets the outcome afterwards. If the agent
@@ -106,6 +103,6 @@ export type ToolGate = {
   settled(call: GatedCall, result: CallResult): Promise<void>;
   /** Stores a call that an agent ran without asking. Does nothing after `close`. */
   reported(call: GatedCall, result: CallResult): Promise<void>;
-  /** Called when the generation is over. Calls that are still open get the outcome `UNKNOWN`. */
+  /** Called when the generation is over. Allowed calls without an outcome get the outcome `UNKNOWN`. */
   close(): Promise<void>;
 };

@@ -81,7 +81,6 @@ type CallRequest = { readonly id: RequestId; readonly signal: AbortSignal };
 export class ToolEndpoint {
   /** The server's name in this session. Random for a new session, so that no earlier text can name its tools. */
   readonly name: string;
-  /** The tools' address for this agent. */
   readonly url: string;
   /** The secret that the agent sends as `Authorization: Bearer`. */
   readonly token = randomBytes(TOKEN_BYTES).toString('base64url');

@@ -102,7 +102,6 @@ const checkCertificate = (tlsCert: string, tlsKey: string, world: World, tell: T
   tell(['tlsKey'], 'This key does not belong to the certificate in tlsCert: give the path of its private key');
 };
 
-/** Reads a PEM file; returns a message when it cannot be used. */
 const pem = <Read>(path: string, world: World, read: (text: string) => Read): Read | string => {
   const place = resolve(world.cwd, path);
   const reading = readOrNull(world, place);

@@ -64,7 +64,6 @@ const checkServersOf = (given: ToolLists, { ids, isSure }: Servers, tell: Tell):
 
 type Server = z.output<typeof serverSchema>;
 
-/** Backends that get the tools of servers. */
 const GIVEN_TOOLS: ReadonlySet<string> = new Set(['llm', 'acp', 'remote']);
 
 /** Checks the tool servers and their ids. Of a server that the schema refuses, only the id is checked. */

@@ -51,12 +51,7 @@ type AsideRunsPorts = {
   readonly timers: Timers;
   /** Opens a session for the work; `null` when the agent does not exist. */
   readonly open: (task: AsideTask, reports: AsideReports) => AsideWorker | null;
-  /**
-   * The longest time without a report of work, in milliseconds, as in the agent's turns. After it, the agent counts as
-   * lost.
-   */
   readonly timeoutMs: (seat: RunSeat) => number;
-  /** Announces the state of a background run in its channel. */
   readonly tell: (seat: RunSeat, run: number, what: string) => void;
   readonly failed: (error: unknown) => void;
 };
@@ -65,7 +60,6 @@ type AtWork = {
   readonly session: string;
   readonly worker: AsideWorker | null;
   finished: string | null;
-  /** Number of open tool calls. */
   openWork: number;
   /** Instant at which the agent counts as lost; `null` for none. Does not apply while the run is paused. */
   deadlineAt: Instant | null;

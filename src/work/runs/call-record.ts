@@ -53,10 +53,6 @@ type SettledCall = Pick<Extract<RunCommand, { type: 'SETTLE' }>, 'status' | 'cod
   readonly durationMs: number | null;
 };
 
-/**
- * Returns a redacted output. When it is longer than `LONGEST_OUTPUT` UTF-16 units, returns its beginning, with the
- * length in bytes and the digest of all of it.
- */
 function cutOutput(output: string): string {
   if (output.length <= LONGEST_OUTPUT) return output;
   const digest = createHash('sha256').update(output).digest('hex');

@@ -42,8 +42,8 @@ export function seatOfRuns(key: string): RunSeat {
 }
 
 /**
- * Facts of a floor that cause commands in runs, in the same transaction. The session of such a run is the turn's epoch,
- * so commands of an older generation are refused.
+ * Facts of a floor that cause commands in runs, in the same transaction. The session of a turn's run is the turn's
+ * epoch, so commands of an older generation are refused.
  */
 export const RUN_CAUSES = {
   types: [
@@ -289,7 +289,6 @@ function besideFloor(fact: RunFact, state: RunState, run: Run): Command | null {
   }
 }
 
-/** Suffix of an agent's id for its background run. */
 const ASIDE = '+';
 const PROMPT_LENGTH = 200;
 

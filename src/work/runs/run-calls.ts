@@ -224,8 +224,8 @@ function grantFor({ run, at }: RunDecision, { id, digest }: OpenCall): Run['gran
 }
 
 /**
- * Pauses a run whose turn a restart or a wait interrupted: nobody is asked until the turn resumes. An open request
- * stays open. Changes nothing unless the run is running or paused.
+ * Pauses a run that a restart or a wait interrupted: nobody is asked until the run resumes. An open request stays open.
+ * Changes nothing unless the run is running or paused.
  */
 export function standStill(decision: RunDecision): void {
   const { status } = decision.state;
@@ -242,7 +242,7 @@ export function isForPeople({ type, pause }: Run): boolean {
   return type !== 'task' && (pause?.reason === 'turn_limit' || pause?.reason === 'confirmation');
 }
 
-/** Continues a run after a pause, or fails a run whose agent is lost. `isMuted`: pauses anew until the turn resumes. */
+/** Continues a run after a pause, or fails a run whose agent is lost. `isMuted`: pauses the run anew. */
 export function goOnAfterPause(decision: RunDecision, isMuted = false): void {
   const { lastError } = decision.run;
   if (isMuted) return standStill(decision);

@@ -28,7 +28,6 @@ export type RunCommandPorts = {
     keep(channel: ChannelId, agent: AgentId, by: string, completes: boolean): Kept;
   };
   readonly clock: Clock;
-  /** The name of an agent or person; the id when no name is known. */
   readonly nameOf: (id: string) => string;
   /** How a request was closed; `null` when none of the newest facts closed it. */
   readonly closed: (
@@ -36,17 +35,16 @@ export type RunCommandPorts = {
     named: { readonly question: number } | { readonly key: string },
   ) => { readonly choice: string; readonly by: string | null } | null;
   /**
-   * Who may decide an agent's requests by the configuration: these people, or ("other") anyone but the requester;
+   * Who may decide an agent's requests by the configuration: these ids, or ("other") any operator but the requester;
    * `null`: every operator.
    */
   readonly approvers: (agent: AgentId) => 'other' | readonly string[] | null;
   /** The step limit of background runs, if configured, and the time for people to decide, in milliseconds. */
   readonly work: (seat: RunSeat) => { readonly steps: number | undefined; readonly waitMs: number };
-  /** The text of a seat's turn or background run so far. */
   readonly written: (seat: RunSeat) => string;
   /** The options of a run that the agent's backend supports; `null` when the agent does not exist. */
   readonly settable: (agent: AgentId) => { readonly backend: string; readonly options: readonly RunOption[] } | null;
-  /** Parses a list of rules; returns what is wrong with it otherwise. */
+  /** Parses a list of rules. `why`: what is wrong with the list. */
   readonly readTools: (
     text: string,
   ) => { readonly ok: true; readonly rules: readonly string[] } | { readonly ok: false; readonly why: string };

@@ -128,10 +128,6 @@ export class RunFeeds {
     return fresh.flatMap((entry) => itemsOf(fold, seat, entry));
   }
 
-  /**
-   * The facts since the start of the reader's run, and the number of the last fact. Where that start was pruned, the
-   * facts since the start of the next run; empty without one.
-   */
   #entries(key: string, after: number | null): { readonly entries: readonly Entry[]; readonly last: number } {
     const entries: Entry[] = [];
     for (const entry of this.#ports.runs.newest(key)) {

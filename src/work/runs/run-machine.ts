@@ -66,7 +66,6 @@ export function isTaken(state: RunState | null, commands: readonly RunCommand[],
   return taken;
 }
 
-/** Returns the deadline for people's decision, or of a failed run; `null` for none. */
 function runDeadline({ run }: RunState): Instant | null {
   return run?.pause?.until ?? run?.errorUntil ?? null;
 }

@@ -46,13 +46,11 @@ export class RunTaints {
     });
   }
 
-  /** The labels of a seat's session. */
   of(seat: RunSeat): SessionLabels {
     const { taint = this.#heard(seat), secret = null } = this.#of(runKeyOf(seat));
     return { untrusted: taint, private: secret };
   }
 
-  /** Clears the cache of labels. */
   clearCache(): void {
     this.#known.clear();
   }

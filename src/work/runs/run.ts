@@ -28,7 +28,6 @@ export const openCallSchema = z.strictObject({
   id,
   tool: text,
   input: z.record(text, z.unknown()),
-  /** The agent's own id of the call. */
   agentCall: text.exactOptional(),
   /** Name and version that the agent's program reports. */
   program: text.exactOptional(),
@@ -42,7 +41,8 @@ export const openCallSchema = z.strictObject({
   verdict: z.enum(['allow', 'ask']),
   /**
    * True when the tool's server says that the tool changes nothing, and an operator vouches for the server; also for
-   * calls that an agent ran by itself. An equal call may run again without approval after an unknown outcome.
+   * calls that an agent ran by itself. After an unknown outcome, an equal call needs an approval only if the rules ask
+   * for one.
    */
   repeatable: z.boolean(),
   status: z.enum(['pending', 'running']),
@@ -55,7 +55,6 @@ export const openCallSchema = z.strictObject({
   /** Set when a decision about another call does not count for this one. */
   alone: z.literal(true).exactOptional(),
   approved: z.boolean(),
-  /** Id of the approval that allowed the call. */
   approval: id.exactOptional(),
   /** The request in words for people. `unaskable`: why people cannot be asked. */
   words: z
