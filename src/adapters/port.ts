@@ -21,11 +21,11 @@ export type Capabilities = {
    * whole. `null`: the platform sends no files, and each long text is split into several posts.
    */
   readonly fileAbove: number | null;
-  /** The platform may lose events, so the history of each channel is read again every 5 minutes. */
+  /** The platform may lose events, so the history of each channel is read again at regular intervals. */
   readonly losesEvents?: boolean;
   /**
-   * The adapter may read all floors, run commands for all channels, and is told of every change. Other adapters are
-   * limited to their own channels.
+   * The adapter may read all floors and run commands for all channels. Other adapters are limited to their own
+   * channels.
    */
   readonly oversees?: boolean;
 };
@@ -47,15 +47,13 @@ export type OutgoingPost = {
    * after that message.
    */
   readonly afterId: string | null;
-  /** The epoch of the turn in which an agent wrote the text; `null` for announcements. */
+  /** The epoch of the turn in which an agent wrote the text; `null` for Conch's own texts. */
   readonly epoch: number | null;
   /** The id (`askedId`) of the question that this post shows, or shows a part of. */
   readonly asks?: string;
   /** The thread to post in, where threads share the channel's floor. Absent: the channel itself. */
   readonly thread?: ChannelId;
-  /**
-   * Command buttons under the text. A platform without buttons leaves them out; people type the commands.
-   */
+  /** Command buttons under the text. A platform without buttons leaves them out. */
   readonly buttons?: readonly PostButton[];
 };
 
@@ -79,7 +77,7 @@ export type History = {
   /** Edits of the messages in `messages`. May repeat edits that the intake already got. */
   readonly changes: readonly MessageChange[];
   readonly gap: string | null;
-  /** The channel's newest position, set when the channel is read for the first time. Agents get only later messages. */
+  /** The channel's newest position at the first read of the channel. Agents get only later messages. */
   readonly mark?: Position;
 };
 
@@ -105,14 +103,14 @@ export type Intake = {
   message(message: HumanMessage): Promise<void>;
   /**
    * Applies an edit or a deletion. An edit changes nothing when its `version` is not newer, or when its message is
-   * unknown or deleted. Edits without a version must come in order.
+   * deleted. Edits without a version must come in order.
    */
   amend(change: MessageChange): Promise<void>;
-  /** Runs a whole command line, typed or from a button: "/floor skip". `drawnFor` is copied from the button. */
+  /** Runs a whole command line, such as "/floor skip". `drawnFor` is copied from the button or reaction. */
   command(channel: ChannelId, by: Principal, line: string, drawnFor?: string): Promise<Answer>;
   /**
-   * Returns why `command` would refuse this person or button now; else `null`. `null` also for a line that cannot be
-   * parsed. Called before a form or a choice opens.
+   * Returns why this person may not run the line, or that the button's question is closed; else `null`. `null` also for
+   * a line that cannot be parsed.
    */
   refusal(channel: ChannelId, by: Principal, line: string, drawnFor?: string): string | null;
   /**
@@ -135,7 +133,6 @@ export type Intake = {
    * paused.
    */
   suspend(channel: ChannelId, why: string): void;
-  /** Reports that a suspended channel can be used again. */
   restore(channel: ChannelId): void;
   /** Reports that the platform refuses this program for good. The program ends with the error's message. */
   broken(error: AdapterError): void;
@@ -177,7 +174,7 @@ export function reactionKind(emoji: string): ReactionKind | null {
 /** The command line that a reaction means, and the line's channel. `drawnFor`: the question that the line answers. */
 export type Meant = { readonly channel: ChannelId; readonly line: string; readonly drawnFor?: string };
 
-/** A channel or thread with a floor of its own, and the settings that adapters need. */
+/** A channel or thread with a floor of its own. */
 export type Place = {
   readonly id: ChannelId;
   readonly name: string;
@@ -232,15 +229,15 @@ export type FloorQueries = {
 };
 
 /**
- * One chat platform. Optional methods are optional abilities. When the platform fails, `post`, `find`, `edit`,
- * `receipt`, `openThread` and `catchUp` reject with a `ChatError`. The outbox retries posts, edits and receipts.
+ * One chat platform. Optional methods are optional abilities. When the platform refuses or does not answer, `post`,
+ * `find`, `edit`, `receipt`, `openThread` and `catchUp` reject with a `ChatError`.
  */
 export type ChatAdapter = {
   readonly name: string;
   readonly capabilities: Capabilities;
   /**
-   * Connects and retries. Resolves when messages come in and posts can go out, or when stopped. Rejects with an
-   * `AdapterError` when the platform refuses this program for good.
+   * Resolves when messages come in and posts can go out, or when stopped. Rejects with an `AdapterError` when the
+   * platform refuses this program for good.
    */
   start(intake: Intake, queries: FloorQueries): Promise<void>;
   stop(): Promise<void>;
@@ -257,7 +254,7 @@ export type ChatAdapter = {
   find(channel: ChannelId, post: OutgoingPost): Promise<string | null>;
   /** Changes a post. `gone`: the message was deleted, or the platform no longer allows edits. */
   edit?(channel: ChannelId, platformId: string, text: string): Promise<'changed' | 'gone'>;
-  /** Shows a receipt under a message of the channel, or of a thread that shares the channel's floor. */
+  /** Shows a receipt under a message. `channel`: the message's channel or thread. */
   receipt?(channel: ChannelId, message: MessageId, receipt: Receipt): Promise<void>;
   /** Shows text that is still being generated; `null` removes the text. Not durable; failures are not reported. */
   draft?(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void;
@@ -265,13 +262,13 @@ export type ChatAdapter = {
   notice?(channel: ChannelId, text: string): void;
   /** Opens a thread of a channel. A second call with the same name and key resolves with that thread, if found. */
   openThread?(channel: ChannelId, name: string, key: string): Promise<Thread>;
-  /** Called when the floor or the crew of a channel changed: redraws the card. Never awaited. */
+  /** Called when the floor or the crew of a channel changed: redraws the card. */
   card?(channel: ChannelId, view: FloorView): void;
   /**
    * Reads messages of people and programs after a position. Where messages can arrive late, messages shortly before the
-   * position are read again. `after` null: the channel was never read. The result is then the channel's newest
-   * position, or the messages that agents get. `mark`: the position at the channel's first read. The caller drops
-   * messages up to `mark`.
+   * position are read again. `after` null: no earlier position is known. The result is then the channel's newest
+   * position, or the messages that agents get. `mark`: the position at the channel's first read, or the start of a
+   * thread. The caller drops messages up to `mark`.
    */
   catchUp(channel: ChannelId, after: Position | null, mark?: Position | null): Promise<History>;
   /**
@@ -296,7 +293,6 @@ export type AdapterParts = {
   readonly memory: Memory;
   readonly intake: Intake;
   readonly queries: FloorQueries;
-  /** Aborted when the adapter stops: ends all waiting. */
   readonly signal: AbortSignal;
 };
 
@@ -317,8 +313,8 @@ export class ChatError extends Error {
   readonly method: string;
   readonly channel: ChannelId;
   /**
-   * `refused`: not executed. The outbox gives up; with `retryAfterMs`, only after 24 hours of retries. `limited`: not
-   * executed, retry later. `unclear`: may have been executed. `unreachable`: not executed.
+   * `refused`: not executed; with `retryAfterMs`, the refusal may pass. `limited`: not executed, retry later.
+   * `unclear`: may have been executed. `unreachable`: not executed.
    */
   readonly fault: 'refused' | 'limited' | 'unclear' | 'unreachable';
   readonly retryAfterMs: number | null;
@@ -346,8 +342,8 @@ export class ChatError extends Error {
 }
 
 /**
- * Returns the answer to a person whose message or command failed. `undone` says what was not done. Names the cause only
- * if the store failed, and never a path.
+ * Returns the answer to a person whose message or command failed. Names the cause only if the store failed, and never a
+ * path.
  */
 export function failedText(error: unknown, undone: 'Nothing was sent.' | 'Nothing was changed.'): string {
   return `This failed. ${storeWords(error) ?? 'The log of Conch says why.'} ${undone}`;
@@ -358,7 +354,6 @@ export type CheckResult = {
   /** The subject of the check: "Discord token", "#general: permissions". */
   readonly what: string;
   readonly verdict: 'good' | 'warning' | 'bad';
-  /** The finding, in one sentence. */
   readonly text: string;
   /** The next step for the operator; `null` when there is nothing to do. */
   readonly todo: string | null;

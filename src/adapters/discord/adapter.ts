@@ -53,7 +53,7 @@ export const CAPABILITIES: Capabilities = {
   losesEvents: true,
 };
 
-/** Returns the adapter for Discord: one bot, in any number of servers. */
+/** Returns the adapter for Discord: one bot, in one or several servers. */
 export function createAdapter(options: AdapterOptions): ChatAdapter {
   const rest = createClient(options);
   return createChatAdapter({
@@ -64,7 +64,6 @@ export function createAdapter(options: AdapterOptions): ChatAdapter {
   });
 }
 
-/** Converts a refusal by Discord to an `AdapterError`, which ends the program. */
 async function untilRefused<T>(connecting: Promise<T>): Promise<T> {
   try {
     return await connecting;
@@ -76,7 +75,6 @@ async function untilRefused<T>(connecting: Promise<T>): Promise<T> {
 
 type Parts = AdapterOptions & Pick<AdapterParts, 'intake' | 'queries' | 'signal'> & { readonly rest: REST };
 
-/** Signs in, checks all channels, and prepares roles and webhooks. Builds the parts that need the bot's own ids. */
 async function open(parts: Parts): Promise<OpenPlatform> {
   const { rest, intake, queries, clock, log } = parts;
   const reached = createConnectRetry('Discord', parts);
@@ -192,10 +190,7 @@ export type Sender = MessageSender & {
   readonly identities: Identities;
   /** Returns whether the bot may read the history. Otherwise Discord shows an empty history and no error. */
   readonly mayRead: (channel: string) => Promise<boolean>;
-  /**
-   * Looks up or creates roles and webhooks, eight channels at a time, and deletes the roles of former agents. Never
-   * rejects.
-   */
+  /** Looks up or creates roles and webhooks, and deletes the roles of former agents. Never rejects. */
   start(): Promise<void>;
 };
 

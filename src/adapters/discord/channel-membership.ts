@@ -23,7 +23,6 @@ export type ChannelMembershipPorts = Pick<ChannelAccessPorts, 'intake' | 'reopen
 /** Discord's answers about guilds, by route. Saves requests while many channels are checked. */
 export type GuildAnswers = Map<string, Promise<unknown>>;
 
-/** The guild or channel that changed. */
 type ChangedPlace = { readonly guild: string } | { readonly channel: string };
 
 const CLOSED: ReadonlyMap<number, string> = new Map([
@@ -84,7 +83,6 @@ export class ChannelMembership extends ChannelAccess {
   }
 }
 
-/** `all`: the guild answers shared while `checkAll` runs; otherwise `null`. */
 type Asking = { all: GuildAnswers | null };
 
 async function ask(
@@ -116,13 +114,12 @@ function whyClosed(error: unknown): string | null {
   return CLOSED.get(rejectionOf(error)?.code ?? 0) ?? null;
 }
 
-/** Returns why the bot cannot use a channel; `null` when the missing permissions only limit features. */
 function whyWithout(missing: readonly PermissionName[], place: ChannelPayload): string | null {
   const lacks = missing.filter((name) => name === 'View Channels' || name === writing(place));
   return lacks.length === 0 ? null : `the bot lacks the permission ${lacks.map((name) => `"${name}"`).join(' and ')}`;
 }
 
-/** Returns the permission to write. "Send Messages" has no effect in threads. */
+/** "Send Messages" has no effect in threads. */
 function writing(place: ChannelPayload): PermissionName {
   return isThread(place) ? 'Send Messages in Threads' : 'Send Messages';
 }
@@ -163,11 +160,9 @@ export function neededPermissions({ webhooks, roles, crews = false }: Permission
 
 const bits = z.string().regex(/^\d+$/);
 const overwriteSchema = z.object({ id: z.string(), allow: bits, deny: bits });
-/** A channel with the part of its description that decides about permissions. */
 const channelSchema = placeSchema.extend({ permission_overwrites: z.array(overwriteSchema).catch([]) });
 const rolesSchema = z.array(z.object({ id: z.string(), permissions: bits }));
 
-/** Input for computing a member's permissions in a channel. */
 type MemberContext = {
   readonly guild: string;
   readonly userId: string;
@@ -177,7 +172,7 @@ type MemberContext = {
   readonly overwrites: z.infer<typeof channelSchema>['permission_overwrites'];
 };
 
-/** Returns the needed permissions that a member lacks in a channel, computed as Discord does. */
+/** Returns the needed permissions that a member lacks in a channel. A member who cannot see the channel lacks all. */
 export function missingPermissions(
   member: MemberContext,
   needed: readonly PermissionName[],
@@ -236,7 +231,7 @@ export async function channelPermissions(
   return { missing: missingPermissions(member, needed), name, type };
 }
 
-/** Applies roles, then overwrites, in Discord's order. The @everyone role has the id of its guild. */
+/** The @everyone role has the id of its guild. */
 function permissionsOf({ guild, userId, roles, guildRoles, overwrites }: MemberContext): bigint {
   const own = new Set([guild, ...roles]);
   let allowed = guildRoles.filter(({ id }) => own.has(id)).reduce((sum, role) => sum | BigInt(role.permissions), 0n);

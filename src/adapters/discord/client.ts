@@ -17,7 +17,10 @@ export type Self = { readonly userId: string; readonly applicationId: string };
 const userSchema = z.object({ id: z.string(), username: z.string() });
 const applicationSchema = z.object({ id: z.string(), flags: z.number().catch(0) });
 
-/** Asks Discord for the bot's ids, its name, and the flags of its application. Rejects with errors of discord.js. */
+/**
+ * Asks Discord for the bot's ids, its name, and the flags of its application. Rejects with errors of discord.js or of a
+ * schema, not with a `ChatError`.
+ */
 export async function whoAmI(
   rest: REST,
 ): Promise<{ readonly self: Self; readonly name: string; readonly flags: number }> {
@@ -33,8 +36,8 @@ export type DiscordSettings = Config['adapters']['discord'];
 const TIMEOUT_MS = 15_000;
 
 /**
- * Returns discord.js's REST client without its hidden retries and waits. A rate limit is an error at once; callers
- * retry. `apiUrl` has no version: "http://127.0.0.1:8080/api"; `null`: Discord's own.
+ * Returns discord.js's REST client without its hidden retries and waits. A rate limit is an error at once. `apiUrl` has
+ * no version: "http://127.0.0.1:8080/api"; `null`: Discord's own.
  */
 export function createClient(options: {
   readonly token: string;
@@ -58,10 +61,10 @@ export type Call = {
   readonly channel: ChannelId;
   /**
    * The purpose in a few words, which errors name. A refusal for lack of rights blocks further calls with this purpose
-   * in this channel for 10 minutes, except calls by webhook.
+   * in this channel for up to 10 minutes, except calls by webhook.
    */
   readonly what: string;
-  /** True when a 401 or 403 does not block later calls, because the caller itself waits before it retries. */
+  /** True when a 401 or 403 does not block later calls. */
   readonly callerRetries?: boolean;
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: object;
@@ -79,8 +82,8 @@ export type Calls = {
 };
 
 /**
- * Refused calls are not repeated for 10 minutes: Discord blocks an address after 10,000 answers of 401, 403 or 429 in
- * 10 minutes.
+ * How long calls refused for lack of rights are not repeated. Discord blocks an address after 10,000 answers of 401,
+ * 403 or 429 in 10 minutes.
  */
 const REFUSED_MS = 600_000;
 /** The time limit of a whole request, in milliseconds. */
@@ -123,7 +126,6 @@ export function createCalls(ports: { readonly rest: REST; readonly clock: Clock 
   };
 }
 
-/** A read-only request. */
 type ReadCall = Pick<Call, 'route' | 'channel' | 'what' | 'query'>;
 
 /**
@@ -131,10 +133,7 @@ type ReadCall = Pick<Call, 'route' | 'channel' | 'what' | 'query'>;
  */
 export type Reader = <T>(question: ReadCall, answer: z.ZodType<T>) => Promise<T>;
 
-/**
- * Returns a reader that repeats a failed read unless Discord refused it. A repeated read is harmless; a gap in the
- * history is not.
- */
+/** Returns a reader that repeats a failed read unless Discord refused it. */
 export function createReader(calls: Calls, ports: WaitPorts): Reader {
   return (question, answer) =>
     retryRead(() => calls.ask({ ...question, method: 'get', callerRetries: true }, answer), ports);

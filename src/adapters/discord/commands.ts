@@ -43,10 +43,7 @@ export function commandSet(): readonly Option[] {
   });
 }
 
-/**
- * Returns the command line of a filled-in slash command. Arguments with spaces are quoted. A text at the end is not,
- * unless it could be read as a number.
- */
+/** Returns the command line of a filled-in slash command. */
 export function lineOf(given: Given): string {
   const { path, row, values } = parseGiven(given);
   const valueOf = (wanted: string) => values.find(({ name }) => name === wanted)?.value ?? null;
@@ -67,7 +64,6 @@ export function lineOf(given: Given): string {
   return withMessageIds([`/${path}`, ...words, ...(hasRest ? [] : options)].join(' '));
 }
 
-/** Whether the command takes a number before its text, and the person gave no number. */
 function isCountLeftOut(row: CommandRow | null, valueOf: (name: string) => unknown): boolean {
   return (row?.arguments ?? []).some(({ kind, name }) => kind === 'count' && valueOf(name) === null);
 }
@@ -243,9 +239,7 @@ function sameSet(there: readonly Option[], wanted: readonly Option[]): boolean {
   return JSON.stringify(sorted(there)) === JSON.stringify(sorted(wanted));
 }
 
-/**
- * Returns an option as comparable text. Fields that Discord adds or omits when they have their default do not count.
- */
+/** Fields that Discord adds or omits when they have their default do not count. */
 function canonical(option: Option): string {
   const { type, name, description, choices = [], options = [], min_value = null, max_value = null } = option;
   const flags = [option.required === true, option.autocomplete === true];

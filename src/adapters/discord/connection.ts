@@ -35,7 +35,7 @@ type ConnectionPorts = Pick<AdapterParts, 'memory' | 'clock' | 'timers' | 'log'>
   readonly fatal: (error: AdapterError) => void;
 };
 
-/** Gateway intents. The cast is needed because the enumeration has no member for a combination. */
+/** The cast is needed because the enumeration has no member for a combination. */
 const INTENTS = (GatewayIntentBits.Guilds |
   GatewayIntentBits.GuildMessages |
   GatewayIntentBits.GuildMessageReactions |
@@ -45,7 +45,6 @@ const GOING_CODE = 4_200;
 const STOP_MS = 3_000;
 const GIVING_UP = 'Destroying shard';
 
-/** A gateway URL to which a WebSocket can be opened. */
 const gatewayUrl = z.string().refine((text) => {
   const url = URL.parse(text);
   return url !== null && ['ws:', 'wss:'].includes(url.protocol) && !text.includes('#');
@@ -83,7 +82,6 @@ export class Connection {
   readonly #manager: WebSocketManager;
   readonly #ending = new AbortController();
   readonly #first = Promise.withResolvers<void>();
-  /** Shards without a working connection. */
   readonly #down = new Set<number>();
   #pace: SimpleIdentifyThrottler | null = null;
   #attempts = 0;
@@ -170,8 +168,8 @@ export class Connection {
   }
 
   /**
-   * Called by discord.js before every connection, for every heartbeat and after every event. Before a connection, waits
-   * with a backoff: from the third attempt on 1 s, doubling to 60 s. Never resolves after `stop`.
+   * Waits before a connection: from the third attempt on 1 s, doubling to 60 s. Does not resolve after `stop` or a
+   * refusal for good.
    */
   async #session(shard: number): Promise<SessionInfo | null> {
     const { timers, log } = this.#ports;
@@ -205,7 +203,7 @@ export class Connection {
       this.#everUp = true;
       return this.#first.resolve();
     }
-    // Replayed events are still being dispatched: report the connection after them.
+    // Replayed events may not be dispatched yet: report the connection after them.
     setImmediate(() => {
       if (!this.#lost || this.#down.size > 0) return;
       this.#lost = false;
@@ -253,8 +251,7 @@ export class Connection {
 
 /**
  * Runs discord.js's shards in this process and reports their errors to `fault`. Unhandled, an unexpected frame or a
- * failed heartbeat would end the program. If a failed step leaves the client waiting for an answer, the client times
- * out and reconnects by itself.
+ * failed heartbeat would end the program.
  */
 class GuardedShards extends SimpleShardingStrategy {
   readonly #fault: (error: unknown) => void;
@@ -292,9 +289,8 @@ const WRITE_MS = 1_000;
 type SessionsPorts = Pick<AdapterParts, 'memory' | 'timers' | 'log'> & { readonly bot: string };
 
 /**
- * The gateway's sessions, stored so that Discord replays missed events after a restart. Stored under
- * `session:<bot>:<shard>`, at most once a second. The stored sequence never passes a message, edit,
- * deletion or reaction that is not durable: after a crash Discord sends the rest again.
+ * The gateway's sessions, stored so that Discord replays missed events after a restart. The stored sequence ends before
+ * the first event that is not handled yet.
  */
 export class Sessions {
   readonly #ports: SessionsPorts;

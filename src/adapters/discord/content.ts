@@ -18,7 +18,7 @@ const CONTENT_LIMIT = 2_000;
 export const TEXT_LIMIT = 1_800;
 /** An agent's text longer than this is shown as a file; a shorter one is split into several posts. UTF-16 units. */
 export const FILE_ABOVE = 7_600;
-/** Ends the text of a draft. Finished texts never end with this character. */
+/** Ends the text of a draft. */
 export const CURSOR = '▌';
 
 const SUPPRESS_EMBEDS = 1 << 2;
@@ -39,9 +39,8 @@ const FRAME_LENGTH = 40;
 const DRAFT_LENGTH = TEXT_LIMIT - 2 * FRAME_LENGTH;
 
 /**
- * Builds the body of an outgoing message, cut to Discord's limit. Mentions in the text ping nobody. `safeText` writes
- * out misleading links. Link previews are off: Discord would fetch each URL, and a URL could leak what an agent has
- * read.
+ * Builds the body of an outgoing message, cut to Discord's limit. Mentions in the text ping nobody. Link previews are
+ * off: Discord would fetch each URL, and a URL could leak what an agent has read.
  */
 export function body<Rest extends { readonly flags?: number }>(
   content: string,
@@ -76,7 +75,6 @@ function withOpenLinks(text: string): string {
   });
 }
 
-/** Returns the text of a message. Without a webhook, the text of an agent has the agent's name in front. */
 function contentOf(content: Content, isWebhook: boolean, withFile = true): string {
   const { speaker, kind } = content;
   if (kind === 'draft') return draftOf(speaker, content.text, isWebhook);
@@ -94,9 +92,7 @@ export function bodyOf(content: Content, isWebhook: boolean, withFile = true): R
   return body(text, { components: rowsOf(content.buttons), flags: SUPPRESS_NOTIFICATIONS });
 }
 
-/**
- * Arranges buttons in rows of five. A button whose id is too long for Discord is left out; people can type its line.
- */
+/** Arranges buttons in rows of five. A button whose id is too long for Discord is left out. */
 export function rowsOf(buttons: readonly CardButton[], mark: typeof NOTICE | null = null): readonly object[] {
   const shown = buttons
     .map((button) => ({
@@ -140,7 +136,6 @@ export function isCardButton(id: string): boolean {
 const OPENS = { rules: 'r', reason: 'n', form: 'f', input: 'i' } as const satisfies Record<ButtonOpens['what'], string>;
 const WHAT = ['rules', 'reason', 'form', 'input'] as const;
 
-/** Returns the text of a draft and the cursor. Shows only the end of a long text, and closes an open code block. */
 function draftOf(speaker: Speaker, text: string, isWebhook: boolean): string {
   const whole = text.trimEnd();
   const shown = safeText(closeCode(whole.length > DRAFT_LENGTH ? tailOf(whole) : whole));
@@ -192,7 +187,7 @@ export function textFile({ name, text }: { readonly name: string; readonly text:
   return { name, data: Buffer.from(text.toWellFormed(), 'utf8'), contentType: `text/${type}; charset=utf-8` };
 }
 
-/** Compares contents without marks, white space and invisible characters. Platforms trim or fold the latter two. */
+/** Compares contents without the marks of late or repeated posts, white space and invisible characters. */
 export function sameContent(one: string, other: string): boolean {
   return comparable(one) === comparable(other);
 }
@@ -242,7 +237,6 @@ function tailOf(text: string): string {
   return `…${fence === null ? '' : '\n'}${head}${text.slice(start).toWellFormed()}`;
 }
 
-/** Closes a code block that is still open. */
 function closeCode(text: string): string {
   const fence = openAt(text);
   return fence === null || fence.mark.length > FRAME_LENGTH ? text : `${text}\n${fence.mark}`;

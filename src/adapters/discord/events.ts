@@ -32,15 +32,15 @@ export type EventsPorts = Pick<AdapterParts, 'intake' | 'log'> & {
   readonly inbound: InboundQueue;
   readonly context: MessageContext;
   readonly interactions: Interactions;
-  /** `seen` is called when somebody other than Conch wrote in a channel. */
   readonly sender: Pick<MessageSender, 'seen'>;
   readonly membership: Pick<ChannelMembership, 'closeAll' | 'changed'>;
 };
 
 /**
- * Returns the handler of gateway events. For messages, edits, deletions and reactions it returns a promise that
- * resolves when the event is durable. The promise never resolves when the channel's queue is full: the history is read
- * then. Returns `null` for events that store nothing. Events that do not match their schema are dropped.
+ * Returns the handler of gateway events. For messages, edits, deletions and reactions, the handler returns a promise
+ * that resolves when the event is durable or the queue stops. The promise never resolves when the channel's queue is
+ * full: the history is read then. Returns `null` for events that store nothing. Events that do not match their schema
+ * are dropped.
  */
 export function createEvents(ports: EventsPorts): (event: string, payload: unknown) => Promise<unknown> | null {
   const overfull = new Set<ChannelId>();
@@ -71,7 +71,6 @@ type EventContext = EventsPorts & {
 };
 type Listener = (here: EventContext, payload: unknown) => Promise<unknown> | null;
 
-/** Returns the listener of an event. `listen` gets the parsed payload; its promise resolves when all is durable. */
 function on<T>(event: string, schema: z.ZodType<T>, listen: (here: EventContext, payload: T) => unknown) {
   const listener: Listener = (here, payload) => {
     const parsed = schema.safeParse(payload);
@@ -124,7 +123,6 @@ const EVENTS: ReadonlyMap<string, Listener> = new Map([
   ),
 ]);
 
-/** Takes a person's reaction that can mean a command, in a channel with a floor. Ignores all other reactions. */
 function takeReaction(
   here: EventContext,
   { channel_id: channel, ...reaction }: z.infer<typeof reactionSchema>,

@@ -30,8 +30,8 @@ export const PAGES = 50;
 
 /**
  * Reads the messages of people and programs in a channel since 10 minutes before a position, with edits. Also reads
- * threads that share the channel's floor, and opens new threads with floors of their own. `after` null: returns only
- * the channel's newest position. Returns nothing for a channel without a floor. Rejects with a `ChatError`.
+ * threads that share the channel's floor, and opens missing floors of threads that have their own. `after` null:
+ * returns the channel's newest position and no messages. Returns nothing for a channel without a floor.
  */
 export async function readHistory(ports: HistoryPorts, channel: ChannelId, after: Position | null): Promise<History> {
   const place = ports.queries.channels().find(({ id }) => id === channel);
@@ -64,10 +64,7 @@ type Page = z.infer<typeof pageSchema>;
 type Source = { readonly source: string; readonly floor: ChannelId; readonly place: Place };
 type Part = Omit<History, 'mark'> & { readonly isEmpty: boolean };
 
-/**
- * Returns the start position of a channel that was never read; agents do not get earlier messages. An empty channel
- * starts at its own id, because this machine's clock may be ahead of Discord's.
- */
+/** An empty channel starts at its own id, because this machine's clock may be ahead of Discord's. */
 async function begin(ports: HistoryPorts, source: string): Promise<History> {
   const [newest] = await page(ports, source, { limit: '1' });
   const id = newest?.id ?? source;
@@ -75,7 +72,6 @@ async function begin(ports: HistoryPorts, source: string): Promise<History> {
   return { ...NOTHING, gap, mark: { id, order: id } };
 }
 
-/** Reads from the newest message back to `start`. When there are too many messages, the oldest are left out. */
 async function readBack(ports: HistoryPorts, from: Source, start: string): Promise<Part> {
   const range = { after: start, newest: null, pages: PAGES };
   const { messages, isComplete, isEmpty } = await readPages((query) => page(ports, from.source, query), range);
@@ -124,10 +120,7 @@ function speechOf(
   };
 }
 
-/**
- * Returns the threads that share the channel's floor and have messages after `start`, at most 50. Where threads have
- * floors of their own, opens the missing floors of these threads instead, and returns none.
- */
+/** Where threads have floors of their own, opens the missing floors and returns no threads. */
 async function threadsSharing(ports: HistoryPorts, place: Place, start: string): Promise<Threads> {
   const own = platformChannel(place.id);
   const guild = ports.places.guildOf(own);

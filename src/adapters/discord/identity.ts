@@ -12,7 +12,7 @@ import type { Location, Places } from './places.ts';
 
 /** Maps Discord ids to agents. Shown names count only in messages that are known to be Conch's own. */
 export type Identities = {
-  /** Returns whether this webhook or application is Conch's own, so that its messages are ignored. */
+  /** Returns whether this webhook or application is Conch's own. */
   isOwnWebhook(webhookId: string): boolean;
   /** Returns the agent with this mentionable role; `null` for other roles. */
   agentOfRole(roleId: string): AgentId | null;
@@ -34,10 +34,6 @@ type IdentityPorts = Pick<AdapterParts, 'memory' | 'log'> & {
   readonly webhooks: Pick<Webhooks, 'isOwn'>;
 };
 
-/**
- * The identities of the configured agents. Where the settings allow roles, each agent has a mentionable role without
- * members and without permissions.
- */
 type OwnIdentities = Identities & {
   /**
    * Creates the roles that a guild lacks, and deletes those of former agents. Never rejects: after an error, some
@@ -142,7 +138,6 @@ type Agent = ReturnType<FloorQueries['agents']>[number];
 
 type Where = { readonly guild: string; readonly channel: ChannelId; readonly mark: number };
 
-/** Returns the id of an agent's role: the stored role, else a marked role with the agent's name, else a new role. */
 async function roleOf(
   ports: IdentityPorts,
   where: Where,
@@ -166,7 +161,6 @@ async function roleOf(
   return id;
 }
 
-/** Returns whether a role looks like Conch's own: the bot's colour, mentionable, not hoisted, without permissions. */
 function isMarked({ color, permissions, mentionable, hoist }: Omit<Listed, 'id'>, mark: number): boolean {
   return color === mark && permissions === '0' && mentionable && !hoist;
 }
@@ -187,7 +181,6 @@ type WebhooksPorts = Pick<AdapterParts, 'queries' | 'clock' | 'memory' | 'log'> 
   readonly calls: Calls;
   readonly locate: Places['locate'];
   readonly self: Self;
-  /** False when the settings switch webhooks off. */
   readonly enabled: boolean;
 };
 
@@ -201,7 +194,6 @@ const webhookSchema = z.object({ id: z.string(), application_id: z.string().null
 const listSchema = z.array(z.unknown());
 
 type State = {
-  /** The channel and threads in which the webhook was used. */
   readonly users: Set<ChannelId>;
   looking: Promise<Webhook | null> | null;
   /** Until this time the bot itself posts for agents. */

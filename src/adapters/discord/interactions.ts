@@ -42,9 +42,12 @@ type InteractionPorts = Pick<AdapterParts, 'queries' | 'clock' | 'timers' | 'log
 export type Interactions = {
   /** Answers a slash command, its completions, a button or a form. A repeated delivery does nothing. */
   take(payload: unknown): Promise<void>;
-  /** Runs a command that was typed as a message ("!floor skip"), once per message and over restarts, and replies. */
+  /**
+   * Runs a command that was typed as a message ("!floor skip"), once per message, also over restarts. Replies to
+   * people, not to programs.
+   */
   typed(message: MessagePayload): Promise<void>;
-  /** Runs the command that a person's reaction means. Replies with a refusal once per message, person and text. */
+  /** Runs the command that a person's reaction means. Replies only with a refusal. */
   reacted(reaction: Reacted): Promise<void>;
   /** Tells people who mention the bot in a channel without a floor how to get one. */
   unplaced(message: MessagePayload): void;
@@ -80,7 +83,6 @@ export function createInteractions(ports: InteractionPorts): Interactions {
 
 type Desk = InteractionPorts & {
   readonly deliveries: Deduplicator;
-  /** The values of refused forms, so that people need not type them again. */
   readonly forms: BoundedMap<string, SentForm>;
   readonly isFirst: FirstTime;
 };
@@ -91,7 +93,7 @@ const CHOICES = 8;
 const MODAL = 9;
 const EXPIRED = 10_062;
 const ACKNOWLEDGED = 40_060;
-/** Retries of sending an answer. A person waits for the answer, so the retries are few and short. */
+/** A person waits for the answer, so the retries are few and short. */
 const ANSWER_AGAIN = { firstMs: 1_000, longestMs: 10_000, attempts: 4 };
 const LINES_OFFERED = 25;
 
@@ -128,7 +130,7 @@ async function answerInteraction(ports: Desk, interaction: Interaction): Promise
 
 /**
  * Returns why the person may not use the form or the choice that a button opens; `null` for no refusal and for other
- * buttons. Checked before the form is shown.
+ * buttons.
  */
 async function refusalOf(ports: Desk, interaction: Interaction): Promise<Shown | null> {
   const pressed = interaction.type === TYPES.button ? askedBy(interaction) : null;
@@ -198,10 +200,6 @@ async function carryOut(ports: Desk, interaction: Interaction): Promise<Shown> {
   return asked.drawnFor === undefined ? answer : offerAgain(ports, { interaction, asked, answer });
 }
 
-/**
- * Stores the values of a refused form, and drops the values of an accepted form. If fields are wrong, offers a button
- * that opens the form with the stored values.
- */
 function offerAgain(
   { forms }: Desk,
   sent: { readonly interaction: Interaction; readonly asked: PressedForm; readonly answer: Answer },
@@ -223,18 +221,14 @@ const QUESTION_OVER = 'That request is closed.';
 const NOT_HERE =
   'Conch has no floor in this channel. Add the channel to turnConfig.json, or use the command where the agents are.';
 
-/** An answer with its buttons and file. */
 type Shown = Answer & Pick<OpenedQuestion, 'buttons' | 'file'>;
 
-/** Returns the rules or the whole input that a button shows. For a closed question, returns an answer that says so. */
 function openQuestion(view: FloorView | null, { line, drawnFor, opens = 'input' }: PressedButton): Shown {
   const found = view === null ? null : questionOpened(view, { line, drawnFor, opens });
   return found === null ? { ok: false, text: QUESTION_OVER } : { ok: true, ...found };
 }
 
-/** A pressed button. `filled`: the values of the form that it opened. */
 type PressedForm = PressedButton & { readonly filled?: FilledForm | null };
-/** The command line that a person wants to run, by a button or by a command. */
 type Asked = PressedForm | { readonly line: string; readonly drawnFor?: undefined };
 
 function askedBy({ type, data }: Interaction): Asked | null {
@@ -247,7 +241,6 @@ function askedBy({ type, data }: Interaction): Asked | null {
   return given.success ? { line: lineOf(given.data) } : null;
 }
 
-/** Returns the person or program that used the command or button, as Discord authenticates it; `null` for none. */
 function principalOf({ member, user }: Interaction): Principal | null {
   const author = member?.user ?? user ?? null;
   if (author === null) return null;
@@ -276,7 +269,6 @@ async function show(ports: InteractionPorts, interaction: Interaction, answer: S
   await answered(ports, placeOf(interaction), () => ports.rest.patch(route, { body, auth: false, ...files }));
 }
 
-/** Sends an answer, in at most 4 attempts. A refusal by Discord is not retried, and rejects with a `ChatError`. */
 async function answered(
   { timers }: Pick<InteractionPorts, 'timers'>,
   channel: ChannelId,
@@ -305,7 +297,7 @@ function placeOf(interaction: Interaction): string {
   return channelId(interaction.channel_id ?? 'nowhere');
 }
 
-/** Runs a typed command once. A program gets no reply: two programs could answer each other without end. */
+/** A program gets no reply: two programs could answer each other without end. */
 async function runTyped(ports: Desk, message: MessagePayload): Promise<void> {
   const line = commandIn(message, ports.context);
   if (line === null) return;
@@ -325,7 +317,6 @@ async function runTyped(ports: Desk, message: MessagePayload): Promise<void> {
   if (!isProgram) await reply(ports, message, text);
 }
 
-/** Returns a person or program as Discord authenticates it. */
 function personOf(by: Pick<MessagePayload, 'author' | 'member'>): Principal {
   return { id: by.author.id, name: writerName(by), roles: by.member?.roles ?? [] };
 }
@@ -346,7 +337,7 @@ async function runReaction(ports: Desk, { channel, message_id: id, kind, ...pers
   void reply(ports, { id, channel_id: platformChannel(channel) }, `${by.name}: ${answer.text}`);
 }
 
-/** Replies to a message. The nonce lets the reply appear once, however often it is sent. Never rejects. */
+/** Never rejects. The nonce keeps a repeated attempt from posting the reply twice. */
 async function reply(
   ports: InteractionPorts,
   { id, channel_id: where }: Pick<MessagePayload, 'id' | 'channel_id'>,
@@ -366,7 +357,7 @@ async function reply(
 
 const NONCE_BYTES = 15;
 
-/** The bot explains itself at most once an hour in a channel without a floor, because everybody sees the reply. */
+/** The wait before the bot explains itself again in a channel without a floor: everybody sees the reply. */
 const UNPLACED_MS = 3_600_000;
 
 function createUnplaced(ports: InteractionPorts): Interactions['unplaced'] {
@@ -382,21 +373,14 @@ function createUnplaced(ports: InteractionPorts): Interactions['unplaced'] {
 
 const CHANNELS_KEPT = 1_000;
 
-/**
- * Builds a form with one text field. The text is appended to the button's command line. `label`: the field's label.
- */
 function reasonModal(button: PressedButton, label: string): object {
   const field = { type: TEXT, custom_id: 'why', label, style: 2, max_length: LONGEST_REASON };
   return modalOf(button, { title: 'Deny with reason', components: [{ type: 1, components: [field] }] });
 }
 
-/** The values that a person sent in a form, and the error text of each wrong field. */
 type SentForm = { readonly filled: FilledForm; readonly wrong: Readonly<Record<string, string>> };
 
-/**
- * Builds a form. Its title says whether the channel shows the answer. Fields show the person's earlier values and their
- * errors. `null`: Discord cannot draw so many fields, or so many or long choices.
- */
+/** Returns `null` when Discord cannot draw the fields. */
 function formModal(
   button: PressedButton,
   form: { readonly note: string; readonly fields: readonly AskedField[] },
@@ -453,7 +437,6 @@ const sentSchema = z.object({
   ),
 });
 
-/** Returns a key of the channel, the person and the button that opened the form. */
 function formKey(interaction: Interaction, { line, drawnFor }: PressedButton): string {
   return `${interaction.channel_id} ${principalOf(interaction)?.id} ${customId({ line: line.split(' ', 2).join(' '), drawnFor })}`;
 }

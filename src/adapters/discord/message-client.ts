@@ -30,8 +30,8 @@ export type MessageClientPorts = {
 };
 
 /**
- * Posts, edits and finds Conch's own messages over Discord's REST interface. Agents post by webhook. Without a
- * webhook, the bot posts with the agent's name in front.
+ * Posts, edits and finds Conch's own messages over Discord's REST interface. Agents post by webhook; otherwise the bot
+ * posts with the agent's name in front.
  */
 export function createMessageClient(ports: MessageClientPorts): MessageClient {
   return new BotMessages(ports);
@@ -42,10 +42,7 @@ const MESSAGES_KEPT = 2_000;
 const WEBHOOK_ATTEMPTS = 2;
 /** The id of a post that was delivered and then deleted by somebody. */
 const NO_MESSAGE = '0';
-/**
- * Errors of a reaction that no retry can cure: the message was deleted, the emoji is unknown, the author blocked the
- * bot, or the message has too many reactions.
- */
+/** Refusals of a reaction that count as done. */
 const POINTLESS: ReadonlySet<number> = new Set([
   CODES.unknownMessage,
   CODES.unknownEmoji,
@@ -62,10 +59,7 @@ const reactedSchema = z.object({
 class BotMessages implements MessageClient {
   readonly limits = { postGapMs: 0, editsPerMinute: null, fileAbove: FILE_ABOVE, timeLeftEveryMs: null } as const;
   readonly #ports: MessageClientPorts;
-  /**
-   * The webhooks of the newest 2,000 messages that this process posted by webhook or found in a history. `null`: a
-   * former webhook. Messages that are missing count as posted by the bot itself.
-   */
+  /** Webhooks by message. `null`: a webhook no longer in use. Missing: the bot itself counts as author. */
   readonly #webhooks = new BoundedMap<MessageId, Webhook | null>(MESSAGES_KEPT);
 
   constructor(ports: MessageClientPorts) {
@@ -228,7 +222,6 @@ class BotMessages implements MessageClient {
   }
 }
 
-/** Returns whether the message is this post: the same text and author, or the same nonce. */
 function isPost({ author, content, nonce, webhook_id: by }: SeenMessage, post: Content): boolean {
   const byWebhook = typeof by === 'string';
   if ([true, byWebhook].some((withFile) => sameContent(content, bodyOf(post, byWebhook, withFile).content))) {
@@ -237,10 +230,7 @@ function isPost({ author, content, nonce, webhook_id: by }: SeenMessage, post: C
   return !byWebhook && post.outboxId !== null && nonce === nonceOf(post.outboxId);
 }
 
-/**
- * Returns the purpose of a call, so that refusals of drafts and cards do not block posts. A refused card blocks
- * nothing, because cards wait before they retry.
- */
+/** Drafts and cards have purposes of their own, so that their refusals do not block posts. */
 function purpose({ kind }: Content, what: string): Pick<Call, 'what' | 'callerRetries'> {
   return kind === 'post' ? { what } : { what: `${what} a ${kind}`, callerRetries: kind === 'card' };
 }
@@ -269,7 +259,6 @@ const seenSchema = z.object({
 });
 const rowSchema = z.object({ components: z.array(z.object({ custom_id: z.string().catch('') })) });
 
-/** The most pages that a search reads. */
 const MOST_PAGES = 20;
 
 function isCard({ components }: SeenMessage): boolean {

@@ -59,10 +59,7 @@ const secondarySchema = z.object({
   message_snapshots: z.array(z.object({ message: contentSchema })).catch([]),
 });
 
-/**
- * A message in MESSAGE_CREATE, MESSAGE_UPDATE and the history. Invalid optional fields become empty instead of failing
- * the parse.
- */
+/** A message in MESSAGE_CREATE and the history. Invalid optional fields become empty instead of failing the parse. */
 export const messageSchema = writtenSchema
   .extend(secondarySchema.shape)
   .extend({ id: snowflakeSchema, channel_id: snowflakeSchema, type: z.int() });
@@ -108,7 +105,7 @@ export function isSpeech(message: Pick<MessagePayload, 'type'>): boolean {
   return message.type === DEFAULT || message.type === REPLY;
 }
 
-/** Converts a message to the intake's form. `ignore` holds the rule that keeps the message from agents. */
+/** Converts a message to the intake's form. */
 export function humanMessage(
   message: MessagePayload,
   at: { readonly channel: ChannelId; readonly place: Pick<Place, 'allowBots'> },
@@ -238,10 +235,7 @@ export type Lookups = {
 const MARK =
   /<(?:@!?(?<user>\d{1,20})|@&(?<role>\d{1,20})|#(?<channel>\d{1,20})|a?:(?<emoji>\w{1,32}):\d{1,20}|t:(?<time>-?\d{1,13})(?::[a-zA-Z])?|\/(?<command>[^:<>\n]{1,100}):\d{1,20}|id:(?<place>[a-z]{1,20}))>/g;
 
-/**
- * Converts Discord's markup for people, roles, channels, emojis, times and commands to words. The same text and
- * lookups give the same result.
- */
+/** Converts Discord's markup for people, roles, channels, emojis, times and commands to words. */
 export function plainText(content: string, lookups: Lookups): string {
   return content.replaceAll(MARK, (mark, ...rest: unknown[]) => wordsFor(mark, marksIn(rest.at(-1)), lookups));
 }

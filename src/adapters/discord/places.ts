@@ -37,9 +37,8 @@ export type Location = {
   readonly guild: string | null;
 };
 
-/** Cache of the channels and threads that the bot can see. */
+/** Cache of channels and threads. */
 export type Places = {
-  /** Stores Discord's description of a channel or thread. */
   learn(channel: ChannelPayload): void;
   forget(channel: string): void;
   nameOf(channel: string): string | null;

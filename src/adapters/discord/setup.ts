@@ -11,7 +11,6 @@ import type { Calls, DiscordSettings, Self } from './client.ts';
 import { OPTIONAL_PERMISSIONS, PERMISSIONS, channelPermissions, neededPermissions } from './channel-membership.ts';
 import type { ChannelPermissions, PermissionNeeds } from './channel-membership.ts';
 
-/** A channel to check. `hasCrew`: a crew works in it. */
 type Channel = { readonly id: ChannelId; readonly name: string; readonly hasCrew: boolean };
 
 /** The token, and the configuration's Discord channels, to check. */
@@ -90,7 +89,6 @@ function intent(flags: number): CheckResult {
   return bad(what, 'it is off: the bot would receive messages without text', todo);
 }
 
-/** Returns a function that compares this machine's clock with the dates of Discord's answers. */
 function watchClock(rest: REST, clock: Clock): () => readonly CheckResult[] {
   let skewMs: number | null = null;
   rest.on('response', (_request, { headers }) => {

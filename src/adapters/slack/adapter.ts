@@ -88,7 +88,6 @@ async function whoWeAre(web: WebClient): Promise<Self> {
   throw slackError('SLACK_BOT_TOKEN is the token of a person, not of a bot', NEW_SECRET.SLACK_BOT_TOKEN);
 }
 
-/** Returns the URL of a message; `null` when Slack did not tell the URL of the workspace. */
 function linkTo(message: MessageId, { url }: Self): string | null {
   const { channel, ts } = platformMessage(message);
   return url === undefined ? null : `${url}archives/${channel}/p${ts.replace('.', '')}`;

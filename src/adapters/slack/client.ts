@@ -34,12 +34,10 @@ export type SlackSettings = Pick<Config['adapters']['slack'], 'streaming' | 'car
 /** The time limit of one call, in milliseconds. After it, the call's outcome is unknown. */
 const CALL_TIMEOUT_MS = 15_000;
 
-/** The token and address of a client. */
 type ClientOptions = {
   readonly token: string;
   /** Base URL of Slack's Web API, ends in `/api/`; `null` for Slack itself. */
   readonly apiUrl: string | null;
-  /** Replaces the global `fetch`. */
   readonly fetch?: NonNullable<WebClientOptions['fetch']>;
 };
 
@@ -206,9 +204,8 @@ class SlackRefusal extends Error {
 }
 
 /**
- * Converts an error of Slack or the network to a `ChatError` without request and answer. An error code of Slack is
- * `refused`, `limited` (busy) or `unclear` (outcome unknown). A connection that was never made is `unreachable`; a
- * later break is `unclear`. Throws an error that is a bug of this program.
+ * Converts an error of Slack or the network to a `ChatError` without request and answer. Throws an error that is a bug
+ * of this program.
  */
 export function chatError(error: unknown, where: { readonly method: string; readonly channel: ChannelId }): ChatError {
   if (error instanceof ChatError) return error;
@@ -236,7 +233,6 @@ export function channelTrouble(error: unknown): string | null {
   return code === null ? null : (CHANNEL_TROUBLES.get(code) ?? null);
 }
 
-/** The environment variables of tokens that Slack can refuse. */
 type TokenName = 'SLACK_BOT_TOKEN' | 'SLACK_APP_TOKEN';
 
 /**
@@ -316,8 +312,8 @@ function verdictOn(error: unknown): Verdict {
 }
 
 /**
- * Returns the fault of an error code. An answer without a readable error code was cut off, or did not come from Slack.
- * Refusals of a channel or of the token have `retryAfterMs`: they end when somebody mends the channel or the setup.
+ * An answer without a readable error code was cut off, or did not come from Slack. Refusals of a channel or of the
+ * token have `retryAfterMs`: they end when somebody mends the channel or the setup.
  */
 function verdictOnWord(code: string | null): Verdict {
   if (code === null) return { fault: 'unclear', why: 'the answer could not be read' };
@@ -334,10 +330,7 @@ function verdictOnStatus(status: number): Verdict {
   return status >= 500 || status === 408 ? { fault: 'unclear', why } : { fault: 'refused', why };
 }
 
-/**
- * Whether the error is a bug in this program. Network errors are TypeErrors, too, but carry a network code or the
- * message "fetch failed".
- */
+/** Network errors are TypeErrors, too, but carry a network code or the message "fetch failed". */
 function isBug(error: unknown): boolean {
   const isProgram = error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError;
   return isProgram && networkFailure(error) === null && !isTimeout(error) && error.message !== 'fetch failed';

@@ -70,7 +70,7 @@ export async function obey(ports: CommandPorts, user: string, { floor, line, dra
   }
 }
 
-/** Returns why a person may not run a line, before a form for the line opens. `null`: allowed, or the check failed. */
+/** Returns why a person may not run a line. `null`: no refusal, or the check failed. */
 export async function commandRefusal(
   ports: CommandPorts,
   user: string,
@@ -141,7 +141,7 @@ export function lineOf(text: string): string {
   return `/${line === '' ? 'help' : line}`;
 }
 
-/** Returns the person with their roles. Commands that change a floor read the roles from Slack again. */
+/** Commands for operators read the roles from Slack again. */
 async function principal({ people, groups }: CommandPorts, user: string, line: string): Promise<Principal> {
   const parsed = parseLine(line);
   const fresh = parsed.ok && parsed.invocation.needs === 'operate';
@@ -184,7 +184,7 @@ const usersSchema = z.looseObject({ users: ids });
 
 type Members = ReadonlyMap<string, readonly string[]>;
 
-/** Reads members by `usergroups.list`. When Slack fails, nobody has a role by a group. */
+/** Reads members by `usergroups.list`. */
 export function createGroups(ports: { readonly web: WebClient; readonly clock: Clock; readonly log: Logger }): Groups {
   let known: { readonly members: Members; readonly at: Instant } | null = null;
   let reading: Promise<Members> | null = null;

@@ -24,11 +24,9 @@ type ConnectionPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly signingSecret: string | null;
   readonly apiUrl: string | null;
   readonly web: WebClient;
-  /** Aborts all waits and retries. */
   readonly signal: AbortSignal;
   /** Handles a payload and acknowledges it. Rejects when Slack must send the payload again. */
   readonly take: (body: unknown, ack: Ack) => Promise<void>;
-  /** Called when no socket is left. */
   readonly lost: () => void;
   /** Called when connections work again after an outage, and when one of several was lost: events may be missing. */
   readonly back: () => void;
@@ -39,8 +37,8 @@ type ConnectionPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
 /** The connection that receives Slack's events. */
 export type Connection = {
   /**
-   * Resolves when events come in. Rejects with an `AdapterError` when they never will, and with another error when
-   * `stop` comes first.
+   * Resolves when events come in. Rejects with an `AdapterError` when Slack refuses the app or the setup is wrong. Can
+   * reject with another error when `stop` comes first.
    */
   start(): Promise<void>;
   stop(): Promise<void>;
@@ -51,7 +49,7 @@ const CHECK_MS = 60_000;
 
 /**
  * Receives events by Slack's Socket Mode client or Bolt's request checks. Bolt's App is not used: it acknowledges an
- * event before Conch has stored it. `take` acknowledges instead.
+ * event before Conch has stored it.
  */
 export function createConnection(ports: ConnectionPorts): Connection {
   const { connection, log, take } = ports;
@@ -82,8 +80,7 @@ function needed(signingSecret: string | null): string {
 }
 
 /**
- * Checks the bot token every minute. Slack does not report every token that it no longer accepts, and its events come
- * by the app token or without a token.
+ * Slack does not report every token that it no longer accepts, and its events come by the app token or without a token.
  */
 async function watch(ports: ConnectionPorts): Promise<void> {
   for (;;) {
@@ -97,7 +94,6 @@ async function watch(ports: ConnectionPorts): Promise<void> {
   }
 }
 
-/** Dependencies of `Sockets`. `take` handles and acknowledges a payload. */
 type SocketsPorts = Omit<ConnectionPorts, 'connection' | 'signingSecret' | 'web' | 'take'> & {
   readonly take: (body: unknown, ack: Ack) => void;
 };
@@ -118,10 +114,6 @@ class Sockets {
     this.#first.promise.catch(() => undefined);
   }
 
-  /**
-   * Opens `count` sockets. Resolves when the first is open. Rejects with an `AdapterError` when the token is missing,
-   * or Slack refuses the app for good.
-   */
   async open(count: number): Promise<void> {
     const { appToken } = this.#ports;
     if (appToken === null || appToken === '')
@@ -139,7 +131,7 @@ class Sockets {
     this.#first.reject(new Error('stopped before Slack answered'));
   }
 
-  /** Keeps one socket open, with retries. A socket that Slack renews stays open until the next one works. */
+  /** A socket that Slack renews stays open until the next one works. */
   async #keep(number: number, appToken: string): Promise<void> {
     const { clock, log } = this.#ports;
     const reached = createConnectRetry('Slack', this.#ports);
@@ -170,7 +162,7 @@ class Sockets {
     this.#first.resolve();
   }
 
-  /** Called when a socket ended. Slack sends the events of a lost socket again, but perhaps minutes later. */
+  /** Slack sends the events of a lost socket again, but perhaps minutes later. */
   #down(socket: Socket, end: 'refresh' | 'lost'): void {
     this.#live.delete(socket);
     if (this.#isClosed) return;
@@ -191,10 +183,12 @@ class Sockets {
 
 const SWITCH_ON = 'Switch it on on the page "Socket Mode" of your app, or set adapters.slack.mode to "http".';
 
-/** Dependencies of one socket. */
 type SocketPorts = Pick<SocketsPorts, 'apiUrl' | 'timers' | 'log' | 'take'> & { readonly appToken: string };
 
-/** Why a socket ended. `refresh`: Slack wants a new one. `disabled`: Socket Mode is off. `lost`: any other reason. */
+/**
+ * Why a socket ended. `refresh`: Slack wants a new one. `disabled`: Socket Mode is off. `lost`: the connection broke,
+ * or Slack reports too many sockets.
+ */
 type End = 'refresh' | 'disabled' | 'lost';
 
 /** One Socket Mode connection after Slack's message `hello`. */
@@ -206,10 +200,6 @@ type Socket = {
 
 const HELLO_WITHIN_MS = 20_000;
 
-/**
- * Opens one connection. Rejects with the error of `apps.connections.open`, or when the socket closes before Slack's
- * `hello`, or after 20 s without `hello`.
- */
 async function openSocket(ports: SocketPorts): Promise<Socket> {
   const client = new Client(ports);
   client.on('slack_event', (event: { readonly body: unknown; readonly ack: Ack }) =>
@@ -237,7 +227,7 @@ const limitedSchema = z.looseObject({ type: z.literal('app_rate_limited') });
 
 /**
  * Slack's client for one connection, without its reconnects. This class checks each frame first, because an unexpected
- * payload would end the program. It also leaves the socket open when Slack asks for a new one.
+ * payload would end the program. The socket stays open when Slack asks for a new one.
  */
 class Client extends SocketModeClient {
   readonly #ports: SocketPorts;
@@ -268,7 +258,6 @@ class Client extends SocketModeClient {
   }
 }
 
-/** Settings and dependencies of the HTTP server. */
 type HttpReceiverPorts = Pick<ConnectionPorts, 'timers' | 'log' | 'take'> &
   Extract<ConnectionMode, { mode: 'http' }> & { readonly signingSecret: string };
 
@@ -279,7 +268,6 @@ const ANSWER_WITHIN_MS = 3_000;
 const anything = z.unknown().optional();
 const plainSchema = z.looseObject({ ssl_check: anything, type: anything, challenge: anything });
 
-/** Starts a server for Slack's signed requests. Rejects with an `AdapterError` when it cannot listen. */
 async function receiveHttp(ports: HttpReceiverPorts): Promise<Server> {
   const server = createQuietServer();
   guardServer(server, { request: (request, response) => answer(ports, request, response) }, ports.log);

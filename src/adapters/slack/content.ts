@@ -88,7 +88,9 @@ export function roughlyLeft(ms: number): string {
     : `about ${Math.round(minutes / 1_440)} days left`;
 }
 
-/** The longest text of a message with blocks, in UTF-16 units. Slack shows this text in notifications only. */
+/**
+ * The longest text of a message with blocks, in UTF-16 units. Slack shows the blocks, and this text in notifications.
+ */
 const NOTICE_LIMIT = 4_000;
 /** The longest text of a message without blocks, in UTF-16 units. Slack's limit is 40,000. */
 const TEXT_LIMIT = 39_000;
@@ -98,7 +100,6 @@ export const SECTION_LIMIT = 2_900;
 /** The longest draft, in UTF-16 units. Of a longer draft only the end is shown. */
 const DRAFT_LIMIT = 3_500;
 
-/** Returns the blocks of a message. Cuts a card to one section. Returns none for other Markdown above 12,000 units. */
 function blocksOf({ kind, buttons }: Content, named: string): readonly object[] {
   if (kind === 'card') {
     const shown = clipped(inertText(named), SECTION_LIMIT);
@@ -121,10 +122,7 @@ const SETTINGS_BUTTON = {
 
 const STYLES = { plain: {}, good: { style: 'primary' }, danger: { style: 'danger' } } as const;
 
-/**
- * Returns Slack's elements of one button. The button "Whole input" is left out: the request's own message holds the
- * input. Always-allow rules become a menu.
- */
+/** The button "Whole input" is left out: the request's own message holds the input. */
 function buttonElement(button: CardButton, index: number): readonly object[] {
   const { opens } = button;
   if (opens?.what === 'input') return [];
@@ -165,7 +163,6 @@ function plainButton(button: CardButton, index: number): object {
   };
 }
 
-/** Returns the end of a draft above `DRAFT_LIMIT`. Begins at the start of a line if less than half is lost by that. */
 function newest(text: string): string {
   if (text.length <= DRAFT_LIMIT) return text;
   const end = text.slice(-DRAFT_LIMIT).replace(/^[\uDC00-\uDFFF]/, '');
@@ -174,7 +171,7 @@ function newest(text: string): string {
 }
 
 /**
- * Rewrites Markdown for Slack's markdown block. No mention can form in the result, and no link's label can pretend
+ * Rewrites Markdown for Slack's markdown block. No mention can form in the result. Writes out links whose label shows
  * another host. In a markdown block, Slack reads `<…>` as its own markup, and shows `&lt;` as "<". So `&lt;` is safe
  * outside code. In code, only text that Slack reads as markup is changed.
  */
@@ -188,7 +185,6 @@ function inertText(text: string): string {
 }
 
 type Rewriting = {
-  /** Rewrites text outside code. */
   readonly words: (text: string) => string;
   /** Rewrites code: code blocks and code spans, with their delimiters. Default: unchanged. */
   readonly code?: (text: string) => string;
@@ -216,7 +212,7 @@ const AUTOLINK = /<(https?:\/\/[^\s<>|]{1,2000})>/g;
 const ADDRESS =
   /^(?:[a-z][a-z\d+.-]{0,20}:\/\/)?(?:[^\s@/]{1,200}@)?([\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63}){1,20})\.?(?::\d{1,5})?(?:[/?#]\S{0,300})?$/iu;
 
-/** Splits text into code blocks and the text between them. The line feeds between parts are left out. */
+/** The line feeds between parts are left out. */
 function stretches(text: string): readonly Stretch[] {
   const found: { isCode: boolean; lines: string[] }[] = [];
   let fence: Fence | null = null;
@@ -263,7 +259,6 @@ function inertWords(words: string): string {
   return withoutBroadcasts(words.replaceAll(AUTOLINK, '$1').replaceAll('<', '&lt;'));
 }
 
-/** Whether the label of a link is an address of another host than the link's URL. */
 function isMasked(label: string, url: string): boolean {
   const [, shown] = ADDRESS.exec(label.replaceAll(/[*_~`[\]\\\u200B-\u200D\u2060\uFEFF]/g, '').trim()) ?? [];
   return shown !== undefined && withoutWww(shown) !== withoutWww(hostOf(url));
@@ -294,8 +289,8 @@ const BROADCAST = /(?<![\p{L}\p{N}])@(?=(?:channel|here|everyone|group)(?![\p{L}
 const URL_OR_BROADCAST = new RegExp(`(https?:\\/\\/[^\\s<>()[\\]|@]+[^\\s<>()[\\]|]*)|${BROADCAST.source}`, 'giu');
 
 /**
- * Returns the text, or its start and "…", in at most `limit` UTF-16 units. Cuts no surrogate pair and no HTML entity in
- * two.
+ * Returns the text, or its start and "…", in at most `limit` UTF-16 units. Cuts no surrogate pair in two, and no entity
+ * of `escaped`.
  */
 export function clipped(text: string, limit: number): string {
   if (text.length <= limit) return text;
@@ -306,7 +301,6 @@ export function clipped(text: string, limit: number): string {
 /** The word joiner: invisible, and no line break can follow it. */
 const JOINER = '\u2060';
 
-/** The name and picture of an agent in a message or status. */
 type Identity = { readonly username: string; readonly icon_emoji?: string; readonly icon_url?: string };
 
 /** Returns an agent's name and picture for Slack. An emoji that the list lacks goes before the agent's name. */
@@ -321,10 +315,6 @@ export function identityOf(speaker: NonNullable<Speaker>): Identity {
   return { username: isPicture ? clipped(`${avatar} ${username}`, MOST_LETTERS) : username };
 }
 
-/**
- * Returns an agent's name without markup; the agent's id when nothing is left. Breaks broadcasts such as @here by an
- * invisible character. Cuts the name to 80 UTF-16 units.
- */
 function shownName({ id, name }: { readonly id: AgentId; readonly name: string }): string {
   const plain = name.replaceAll(/[<>\p{Cc}]/gu, '').trim();
   // An @ in a URL may be broken, unlike in texts: nobody copies a URL out of a name.

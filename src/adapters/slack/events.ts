@@ -36,7 +36,6 @@ type EventsPorts = MessageContext &
     readonly membership: ChannelMembership;
     /** True when Slack's Stop button means `/stop`. */
     readonly agentSessions: boolean;
-    /** Resolves with `true` the first time that a message with a command is seen, also over restarts. */
     readonly isFirst: FirstTime;
     readonly sender: Pick<MessageSender, 'seen'>;
     readonly interactions: Interactions;
@@ -47,16 +46,13 @@ type EventsPorts = MessageContext &
 /** Handles the payloads that Slack sends. */
 export type Events = {
   /**
-   * Acknowledges a message, an edit or a deletion once it is durable. Waits at most 2 s for the command of a reaction
-   * or of Slack's Stop button, and at most 2.3 s for a form. Acknowledges a click or slash command at once. Unknown
-   * payloads are acknowledged, too: otherwise Slack would send them again. Rejects when Slack must send the payload
-   * again.
+   * Acknowledges a message, an edit or a deletion once it is durable. Unknown payloads are acknowledged, too: otherwise
+   * Slack would send them again. Rejects when Slack must send the payload again.
    */
   readonly take: (body: unknown, ack: Ack) => Promise<void>;
   stop(): void;
 };
 
-/** The envelope of an event in Slack's Events API. */
 const eventPayloadSchema = z.looseObject({
   type: z.literal('event_callback'),
   event_id: z.string().min(1).max(100),
@@ -66,8 +62,8 @@ const eventPayloadSchema = z.looseObject({
 const otherSchema = z.looseObject({ type: z.string().optional().catch(undefined) });
 
 /**
- * Handles the events of a channel one after the other. A message, edit or deletion is acknowledged only once it is
- * durable. Slack may send an event again before its acknowledgement; the second delivery waits for the first.
+ * Handles the events of a channel one after the other. Slack may send an event again before its acknowledgement; the
+ * second delivery waits for the first.
  */
 export function createEvents(ports: EventsPorts): Events {
   const { deduplicator, self, log } = ports;
@@ -129,7 +125,7 @@ async function takeIn(ports: EventsPorts, what: Local): Promise<void> {
   }
 }
 
-/** Handles a message. Slack sends a mention of the app as two events; a command in the message runs once. */
+/** Slack sends a mention of the app as two events; a command in the message runs once. */
 async function takeSaid(ports: EventsPorts, message: Said): Promise<void> {
   const { intake, queries, deduplicator } = ports;
   const found = floorLocation(queries, message);
@@ -142,7 +138,6 @@ async function takeSaid(ports: EventsPorts, message: Said): Promise<void> {
   void ports.interactions.typed({ user: message.by, line, at: message, floor: found.channel });
 }
 
-/** Opens the floor of the message's thread if that floor is missing, then converts the message. */
 async function withFloor(ports: EventsPorts, message: Said, found: MessageLocation): ReturnType<typeof toHumanMessage> {
   const opens = threadAt(message, found);
   if (opens !== null) await ports.intake.thread(opens);
@@ -157,8 +152,8 @@ function isForApp({ self, queries, deduplicator }: EventsPorts, { author, by, te
 }
 
 /**
- * Handles an edit. An edit can arrive before its message. So a text edited within a minute first goes to the intake
- * as a message, unless it is a command or a deleted message. The engine ignores a known message.
+ * An edit can arrive before its message. So a text edited within a minute first goes to the intake as a message, unless
+ * it is a command or a deleted message. The engine ignores a known message.
  */
 async function takeEdited(ports: EventsPorts, message: Said): Promise<void> {
   const found = floorLocation(ports.queries, message);
@@ -171,7 +166,7 @@ async function takeEdited(ports: EventsPorts, message: Said): Promise<void> {
   await ports.intake.amend(await toChange(message, found.channel, ports));
 }
 
-/** Handles a deletion. A deletion can arrive before its message, which is then ignored. */
+/** A deletion can arrive before its message, which is then ignored. */
 async function takeDeleted(ports: EventsPorts, { at, ts }: Extract<Local, { kind: 'deleted' }>): Promise<void> {
   const found = floorLocation(ports.queries, at);
   if (found === null) return;
@@ -186,10 +181,7 @@ function deletedKey(channel: string, ts: string): string {
   return `deleted:${messageId(channel, ts)}`;
 }
 
-/**
- * Handles Slack's Stop button, if agent sessions are on: runs `/stop` for the thread's floor. A thread without an open
- * floor stops its channel's floor.
- */
+/** A thread without an open floor stops its channel's floor. */
 async function takeStopped(ports: EventsPorts, { at, user }: Extract<Local, { kind: 'stopped' }>): Promise<void> {
   if (!ports.agentSessions) return;
   const channel = { ...at, thread: null };
@@ -199,7 +191,7 @@ async function takeStopped(ports: EventsPorts, { at, user }: Extract<Local, { ki
   await shortly(ports, ports.interactions.typed({ user, line: '/stop', at: floor === own ? channel : at, floor }));
 }
 
-/** Runs the command that a person's reaction means. Ignores bots. Slack's event names no thread of the message. */
+/** Slack's event names no thread of the message. */
 async function takeReaction(
   ports: EventsPorts,
   { channel, ts, user, meaning }: Extract<Local, { kind: 'reacted' }>,
@@ -273,7 +265,9 @@ const revokedSchema = z.looseObject({ tokens: z.looseObject({ bot: z.array(z.str
 
 const NOTHING: SlackEvent = { kind: 'nothing' };
 
-/** Parses the `event` of an Events API payload. Returns `null` when its shape is not the one that Slack documents. */
+/**
+ * Parses the `event` of an Events API payload. Returns `null` for an unexpected shape, or a message without an author.
+ */
 export function parseEvent(event: unknown, self: Self): SlackEvent | null {
   const typed = typeSchema.safeParse(event);
   if (!typed.success) return null;
@@ -321,10 +315,7 @@ function written(message: z.output<typeof writtenSchema>, self: Self): SlackEven
   return said === null ? null : { kind: 'said', said };
 }
 
-/**
- * Reads a change of a message. Only a changed text is an edit: link previews and reply counts also arrive as changes.
- * A tombstone is a deletion.
- */
+/** Only a changed text is an edit: link previews and reply counts also arrive as changes. A tombstone is a deletion. */
 function changed(event: z.output<typeof changedSchema>, self: Self): SlackEvent | null {
   const { channel, message, previous_message: before } = event;
   if (isOwn(message, self) || (before && isOwn(before, self))) return NOTHING;

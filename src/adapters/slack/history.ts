@@ -14,16 +14,15 @@ import type { MessageContext, Said } from './parse-message.ts';
 type HistoryPorts = MessageContext &
   Pick<AdapterParts, 'intake' | 'timers' | 'log'> & {
     readonly web: WebClient;
-    /** The position at the channel's first read: messages up to it are left out. `null`: none. */
+    /** Messages up to this position are left out. `null`: none are. */
     readonly mark: Position | null;
   };
 
 /**
  * Reads the history of a channel or thread since the message `after`. Starts 10 minutes earlier, because Slack's events
  * can arrive out of order. With `after` null, returns no messages, only the newest position. Messages of other floors
- * (of threads in the channel) go straight to the intake. A read of a channel looks for replies under the messages of
- * all pages that it reads: at least under the channel's newest 200. A thread's root message belongs to its channel, so
- * a read of the thread leaves it out.
+ * (of threads in the channel) go straight to the intake. A thread's root message belongs to its channel, so a read of
+ * the thread leaves it out.
  */
 export async function readHistory(ports: HistoryPorts, channel: ChannelId, after: Position | null): Promise<History> {
   if (after === null) return { messages: [], changes: [], gap: null, mark: await standOf(ports, channel) };
@@ -59,10 +58,7 @@ async function standOf(ports: HistoryPorts, channel: ChannelId): Promise<Positio
   return { id: messageId(own, ts), order: ts };
 }
 
-/**
- * Reads a channel's messages after `oldest`, and new replies under at most 50 messages of the same pages. Leaves
- * out threads that are ignored, or have an open floor of their own. The thread limit is reported as a gap.
- */
+/** Reads replies only under messages of the pages read, and under at most 50 of these messages. */
 async function channelSince(ports: HistoryPorts, channel: ChannelId, oldest: string): Promise<Read> {
   const own = platformChannel(channel).channel;
   const { messages, gap } = await pages(ports, channel, oldest);
@@ -87,10 +83,7 @@ async function channelSince(ports: HistoryPorts, channel: ChannelId, oldest: str
   return { messages: read, gap: [...new Set(gaps.filter((one) => one !== null))].join('; ') || null };
 }
 
-/**
- * Returns messages after the mark and their edits, oldest first, each message once. Messages of other floors go
- * straight to the intake.
- */
+/** Messages of other floors go straight to the intake. */
 async function sorted(
   ports: HistoryPorts,
   channel: ChannelId,
@@ -121,9 +114,8 @@ async function sorted(
 }
 
 /**
- * Reads all pages of a channel or thread since the time `oldest`. Slack begins with the newest message of a channel,
- * and with the oldest of a thread. The last page of a channel also has older messages, and a thread its root message.
- * The page limit and Slack's rate limit are reported as a gap.
+ * Slack begins with the newest message of a channel, and with the oldest of a thread. The last page of a channel also
+ * has older messages, and a thread its root message.
  */
 async function pages(ports: HistoryPorts, channel: ChannelId, oldest: string): Promise<Read> {
   const messages: unknown[] = [];
@@ -148,7 +140,6 @@ async function pages(ports: HistoryPorts, channel: ChannelId, oldest: string): P
   return { messages, gap: `only the ${isChannel ? 'newest' : 'oldest'} ${messages.length} messages were read` };
 }
 
-/** Reads one page, in at most 3 attempts. Does not retry after a refusal or a rate limit above 30 s. */
 async function page(
   ports: HistoryPorts,
   channel: ChannelId,

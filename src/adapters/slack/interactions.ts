@@ -29,10 +29,7 @@ import { reasonOf } from '../delivery/connect-retry.ts';
 
 /** Handles clicks, forms and `/conch`, and runs typed commands. */
 export type Interactions = {
-  /**
-   * Handles a payload. Resolves with `false` for a payload of another kind. Rejects only when Slack must send the
-   * payload again.
-   */
+  /** Handles a click, a form or `/conch`. Resolves with `false` for another payload. */
   take(body: unknown, ack: Ack): Promise<boolean>;
   /**
    * Runs a command line that a person wrote as a message, or that a reaction or Slack's Stop button means. Resolves
@@ -124,7 +121,6 @@ function locationOf(click: Click): SlackLocation | null {
   return { channel, thread: thread === own ? null : thread, broadcast: false };
 }
 
-/** The payload of the slash command `/conch`. */
 const slashSchema = z.looseObject({
   command: z.string(),
   text: z.string().default(''),
@@ -134,7 +130,6 @@ const slashSchema = z.looseObject({
   response_url: z.url().nullish().catch(null),
 });
 
-/** Acknowledges `/conch …` at once. Then runs the command and shows the answer, or opens the settings form. */
 async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ack: Ack): Promise<void> {
   await ack();
   if (!ports.deduplicator.claim(`trigger:${sent.trigger_id}`)) return;
@@ -147,7 +142,7 @@ async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ac
   await openSettings(ports, { asker, floor, trigger: sent.trigger_id });
 }
 
-/** A pressed button, with the person and the floor. `trigger`: Slack's id with which a form can be opened. */
+/** `trigger`: Slack's id with which a form can be opened. */
 type Pressed = {
   readonly asker: Recipient;
   readonly floor: ChannelId;
@@ -155,11 +150,7 @@ type Pressed = {
   readonly meant: ButtonValue;
 };
 
-/**
- * Opens the form of a pressed button, or answers that Slack did not show the form. Resolves with `false` for a button
- * without a form. Also for a rule or question whose request has ended, or whose fields Slack cannot draw. Slack accepts
- * a form only within 3 s after the click.
- */
+/** Resolves with `false` when there is no form to open. Slack accepts a form only within 3 s after the click. */
 async function openPressed(ports: CommandPorts, pressed: Pressed): Promise<boolean> {
   const { opens, line } = pressed.meant;
   const form = opens === undefined ? null : VIEWS[opens](ports, pressed);
@@ -168,7 +159,6 @@ async function openPressed(ports: CommandPorts, pressed: Pressed): Promise<boole
   return true;
 }
 
-/** Opens the form with a floor's settings. A person who may not change them gets the refusal instead. */
 async function openSettings(ports: CommandPorts, asked: Omit<Pressed, 'meant'>): Promise<void> {
   const { asker, floor } = asked;
   const refusal = await commandRefusal(ports, asker.user, { floor, line: '/floor mode inject' });
@@ -181,7 +171,6 @@ async function openSettings(ports: CommandPorts, asked: Omit<Pressed, 'meant'>):
   await show(ports, { ...asked, meant }, { ...settingsForm(view), instead });
 }
 
-/** Handles a submitted form. Resolves with `false` when the payload is no form of Conch. */
 async function takeForm(ports: CommandPorts, body: unknown, ack: Ack): Promise<boolean> {
   const sent = sentSchema.safeParse(body).data;
   if (sent === undefined) return false;
@@ -198,7 +187,6 @@ async function takeForm(ports: CommandPorts, body: unknown, ack: Ack): Promise<b
 
 type FormName = 'conch:reason' | 'conch:rule' | 'conch:answer' | 'conch:settings';
 
-/** A form of Slack: its id, title, button labels and blocks. */
 type Form = {
   readonly name: FormName;
   readonly title: string;
@@ -253,14 +241,12 @@ const LABEL_LENGTH = 300;
 const ERROR_LENGTH = 300;
 const LIMITS = { fields: 48, options: 100, valueLength: 150 };
 
-/** Returns the form that asks for the reason of a denial. The reason is appended to the button's command line. */
 function reasonForm({ queries }: CommandPorts, { floor, meant }: Pressed): Form {
   const element = { type: 'plain_text_input', action_id: 'why', multiline: true, max_length: LONGEST_REASON };
   const blocks = [inputBlock('why', { label: reasonAsked(queries.view(floor), meant), element })];
   return { name: 'conch:reason', title: 'Deny with reason', submit: 'Deny', close: 'Back', blocks };
 }
 
-/** Returns the form of an open question. Returns `null` when the question has ended, or Slack cannot draw the form. */
 function questionForm({ queries }: CommandPorts, { floor, meant }: Pressed): Form | null {
   const view = queries.view(floor);
   const found = view === null ? null : openingButton(view, { ...meant, opens: 'form' });
@@ -274,7 +260,6 @@ function questionForm({ queries }: CommandPorts, { floor, meant }: Pressed): For
   return { name: 'conch:answer', title: 'Answer', submit: 'Answer', close: 'Back', blocks };
 }
 
-/** Returns the form that shows an always-allow rule and asks to confirm it; `null` when the question has ended. */
 function ruleForm({ queries }: CommandPorts, { floor, meant }: Pressed): Form | null {
   const view = queries.view(floor);
   const drawnFor = readDrawnFor(meant.drawnFor);
@@ -297,7 +282,7 @@ const SECONDS = {
   max_value: '86400',
 };
 
-/** Returns the settings form. Each field has the name of its command: "mode" is for `/floor mode`. */
+/** Each field has the name of its command: "mode" is for `/floor mode`. */
 function settingsForm(view: FloorView): Form {
   const modes = INTERRUPT_MODES.map((mode) => ({ value: mode, label: `${mode}: ${MODES[mode].summary}` }));
   const orders = ORDERS.map((order) => ({ value: order, label: `${order}: ${POLICIES[order].summary}` }));
@@ -312,7 +297,6 @@ function settingsForm(view: FloorView): Form {
   return { name: 'conch:settings', title: 'Conch', submit: 'Save', close: 'Cancel', blocks };
 }
 
-/** Returns a field of a form with its label. `id` names the field in the submitted values. */
 function inputBlock(
   id: string,
   field: { readonly label: string; readonly element: object; readonly optional?: boolean; readonly hint?: string },
@@ -341,7 +325,7 @@ function elementOf(field: AskedField): object {
     : { type: 'plain_text_input', multiline, max_length, ...named };
 }
 
-/** Returns a menu. `many` null: one choice. Otherwise several, at most `many.most`, where 0 is no limit. */
+/** `many` null: one choice. Otherwise several, at most `many.most`, where 0 is no limit. */
 function menu(
   name: string,
   offered: AskedField['options'],
@@ -387,7 +371,6 @@ const sentSchema = z.looseObject({
   }),
 });
 
-/** Returns the submitted values by field name. */
 function filledOf(values: z.output<typeof filledSchema>): FilledForm {
   return Object.fromEntries(
     Object.entries(values).map(([name, elements]) => {
@@ -398,7 +381,6 @@ function filledOf(values: z.output<typeof filledSchema>): FilledForm {
   );
 }
 
-/** A submitted form: its stored data, the person, and the values. */
 type Sent = {
   readonly kept: z.output<typeof keptSchema>;
   readonly asker: Recipient;
@@ -413,7 +395,6 @@ const SUBMITS: Readonly<Record<FormName, (ports: CommandPorts, sent: Sent) => Pr
   'conch:settings': takeSettings,
 };
 
-/** Runs the form's command line, with the reason appended if the form has one, and shows the answer. */
 async function takeWords(ports: CommandPorts, { kept, asker, filled, ack }: Sent): Promise<void> {
   await ack();
   const words = [filled['why'] ?? ''].flat().join(' ').replaceAll(/\s+/g, ' ');
@@ -422,8 +403,7 @@ async function takeWords(ports: CommandPorts, { kept, asker, filled, ack }: Sent
 }
 
 /**
- * Runs the form's command line with the submitted values. Errors known within 2.3 s appear beside their fields, and the
- * form stays open. Later errors are sent as an answer.
+ * Errors known within 2.3 s appear beside their fields, and the form stays open. Later errors are sent as an answer.
  */
 async function takeAnswer(ports: CommandPorts, { kept, asker, filled, ack }: Sent): Promise<void> {
   const line = `${kept.line} ${formWords(filled)}`;
@@ -438,7 +418,7 @@ async function takeAnswer(ports: CommandPorts, { kept, asker, filled, ack }: Sen
   else if (Object.keys(errors).length === 0 && said !== null) await answer(ports, asker, said);
 }
 
-/** Returns the errors by field name. An error without a field appears beside the first field. */
+/** An error without a field appears beside the first field. */
 function besideFields({ text, fields = {} }: Answer, filled: FilledForm): Record<string, string> {
   const known = Object.entries(fields).filter(([name]) => Object.hasOwn(filled, name));
   if (known.length > 0) return Object.fromEntries(known.map(([name, why]) => [name, errorText(why)]));
@@ -449,7 +429,6 @@ function errorText(words: string): string {
   return clipped(inSlackWords(words, false), ERROR_LENGTH);
 }
 
-/** Runs one command for each setting that differs from the current one. Seconds to add are a setting, too. */
 async function takeSettings(ports: CommandPorts, { kept, asker, filled, ack }: Sent): Promise<void> {
   const view = ports.queries.view(kept.floor);
   const now: FilledForm = { mode: view?.mode ?? '', order: view?.order ?? '', extend: '' };

@@ -83,12 +83,11 @@ export function createMessageClient(ports: MessageClientPorts): SlackMessageClie
   };
 }
 
-/** Whether Slack can show a status: only in threads and direct messages. In channels, the card shows the holder. */
+/** Slack shows a status only in threads and direct messages. */
 function hasStatus(channel: ChannelId): boolean {
   return platformChannel(channel).thread !== null || isDirect(channel);
 }
 
-/** Reads the scopes of the bot token. Without `chat:write.customize`, agents speak as the app. Never rejects. */
 async function learn({ web, log }: MessageClientPorts, speakAsOneself: () => void): Promise<void> {
   try {
     const { response_metadata: about } = await web.auth.test();
@@ -98,7 +97,6 @@ async function learn({ web, log }: MessageClientPorts, speakAsOneself: () => voi
   }
 }
 
-/** Returns Slack's name of a receipt's emoji. */
 function reactionOf(receipt: Receipt): string {
   return emojiName(RECEIPTS[receipt]) ?? receipt;
 }
@@ -130,11 +128,7 @@ const writtenSchema = z.looseObject({
   message: z.looseObject({ username: z.string().optional(), bot_profile: z.unknown().optional() }).optional(),
 });
 
-/**
- * Returns a writer of messages. When Slack refuses a name, the writer tries once more without names. When Slack
- * refuses the blocks, the writer tries once more without blocks. A refused call posted nothing, so the second attempt
- * cannot make a second message.
- */
+/** A refused call posted nothing, so a second attempt cannot make a second message. */
 function createWriter({ web, log }: MessageClientPorts) {
   let isCustomized = true;
   const speakAsOneself = (): void => {
@@ -170,7 +164,7 @@ function createWriter({ web, log }: MessageClientPorts) {
   return { write, speakAsOneself };
 }
 
-/** Returns a message's metadata: kind, outbox id, agent, epoch. Empty for an edit of a post: its metadata stays. */
+/** Empty for an edit of a post: the post keeps its metadata. */
 function metadataOf({ kind, speaker, epoch, outboxId }: Content): Args {
   if (kind === 'post' && outboxId === null) return {};
   const payload = {
@@ -209,7 +203,6 @@ async function receiptsOn(web: WebClient, { userId }: Self, { channel, id }: Mes
 /** Slack's limit for a page. A thread cannot be read from its end, so its pages are long. */
 const THREAD_PAGE = 999;
 const MOST_PAGES = 15;
-/** How many of the newest messages are searched when the range has neither a start nor a count. */
 const DEFAULT_NEWEST = 100;
 
 const foundSchema = messageSchema.extend({
@@ -223,10 +216,7 @@ const foundSchema = messageSchema.extend({
 });
 type Found = z.infer<typeof foundSchema>;
 
-/**
- * Returns Conch's messages in a range, oldest first. Slack pages channels from the newest message, threads from the
- * oldest. Rejects as `refused` when 15 pages are not enough.
- */
+/** Slack pages channels from the newest message, threads from the oldest. */
 async function ownMessages(
   { web, self }: Pick<MessageClientPorts, 'web' | 'self'>,
   channel: ChannelId,
@@ -306,14 +296,11 @@ type Line = {
   shown: AgentId | null;
   session: Session | null;
   timer: Timer | null;
-  /** Resolves when the calls so far have ended. The next call waits for them. */
+  /** Resolves when the calls so far have ended. */
   calls: Promise<void>;
 };
 
-/**
- * Shows in threads and direct messages who is writing, and keeps the agent sessions of Slack's threads up to date. In
- * a direct message, a status begins below the newest message that got a receipt. Never throws.
- */
+/** Shows in threads and direct messages who is writing, and keeps the agent sessions of Slack's threads up to date. */
 class Statuses {
   readonly #ports: MessageClientPorts;
   readonly #lines = new Map<ChannelId, Line>();
@@ -324,10 +311,6 @@ class Statuses {
     this.#ports = ports;
   }
 
-  /**
-   * Shows a floor's view at Slack: who is writing, and for a thread the state of its agent session. Does nothing in a
-   * channel that is neither a thread nor a direct message.
-   */
   show(channel: ChannelId, view: FloorView): void {
     const { status, agentSessions } = this.#ports.settings;
     if (!status && !agentSessions) return;
@@ -339,7 +322,7 @@ class Statuses {
     if (view.condition === 'resting' && line.writer === null) this.#lines.delete(channel);
   }
 
-  /** Remembers the newest message of a direct message that got a receipt. The next status begins below that message. */
+  /** A new status in a direct message begins below the newest message with a receipt. */
   anchor(channel: ChannelId, message: MessageId): void {
     const { ts } = platformMessage(message);
     if (ts > (this.#newest.get(channel) ?? '')) this.#newest.set(channel, ts);
@@ -353,7 +336,6 @@ class Statuses {
     this.#arm(line, AFTER_POST_MS);
   }
 
-  /** Removes all statuses and suspends running agent sessions. Resolves when all calls have ended, also failed ones. */
   async stop(): Promise<void> {
     for (const line of this.#lines.values()) {
       line.timer?.cancel();
@@ -397,10 +379,7 @@ class Statuses {
     this.#call(line, STATUS, args);
   }
 
-  /**
-   * Sends the state of a thread's agent session to Slack, if the state changed. A session begins as `processing` or
-   * `suspended`.
-   */
+  /** A session begins as `processing` or `suspended`. */
   #tell(line: Line, session: Session): void {
     const hasSession = this.#ports.settings.agentSessions && platformChannel(line.channel).thread !== null;
     if (!hasSession || session === line.session) return;
@@ -429,7 +408,7 @@ class Statuses {
   }
 }
 
-/** Returns the state of a floor's agent session. Slack shows its Stop button while the session is `processing`. */
+/** Slack shows its Stop button while the session is `processing`. */
 function sessionOf({ holder, condition }: FloorView): Session {
   if (holder !== null) return holder.status === 'ACTIVE' ? 'processing' : 'suspended';
   if (condition === 'paused') return 'suspended';

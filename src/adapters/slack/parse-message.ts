@@ -22,7 +22,7 @@ export type Said = SlackLocation & {
   readonly author: Author;
   /** The user's id; without a user, the bot's id; without both, "webhook". */
   readonly by: string;
-  /** The name that the message gives its author; `null` for none. The user's name is then looked up. */
+  /** The name that the message gives its author; `null` for none. */
   readonly name: string | null;
   /** The author's own words. Without words, the text of attachments that are not forwarded messages. */
   readonly text: string;
@@ -44,7 +44,6 @@ const fileSchema = z.looseObject({
 
 const filesSchema = z.array(fileSchema).nullish().catch(null);
 
-/** A file in Slack's own form. */
 type SlackFile = z.output<typeof fileSchema>;
 
 /** Slack's id of a message in its channel: the time in seconds since 1970, with a number after the point. */
@@ -143,7 +142,7 @@ export function saidOf(message: SlackMessage & { readonly channel: string }): Sa
   };
 }
 
-/** Returns the kind of author. A program that posts with a person's token has both ids and counts as a bot. */
+/** A program that posts with a person's token has both ids and counts as a bot. */
 function authorOf({ user, bot_id: bot, subtype }: SlackMessage): Author {
   if (!bot && subtype !== 'bot_message') return 'person';
   return user ? 'bot' : 'webhook';
@@ -340,7 +339,6 @@ function named(mark: '@' | '#', known: string | null, label: string, id: string)
   return name.startsWith(mark) ? name : mark + name;
 }
 
-/** Returns a link as text. A label that only repeats the address stands alone. */
 function link(url: string, label: string): string {
   const address = url.replace(/^(?:https?:\/\/|mailto:|tel:)/, '');
   if (label === '') return address === url || url.startsWith('http') ? url : address;

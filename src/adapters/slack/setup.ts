@@ -16,7 +16,10 @@ export type SetupOptions = Omit<AdapterOptions, 'connection' | 'timers' | 'log' 
   readonly channels: readonly { readonly id: ChannelId; readonly name: string }[];
 };
 
-/** Checks tokens, scopes, clock, channels and user groups. Changes nothing at Slack. Never rejects. */
+/**
+ * Checks tokens, scopes, clock, channels and user groups. Changes nothing at Slack. Slack's refusals become results,
+ * not rejections.
+ */
 export async function checkSetup(options: SetupOptions): Promise<readonly CheckResult[]> {
   const { botToken, apiUrl, clock, channels } = options;
   const dates: string[] = [];
@@ -76,10 +79,7 @@ function scopes(granted: Bot['scopes'], { settings }: SetupOptions): readonly Ch
   );
 }
 
-/**
- * Compares this machine's clock with Slack's: more than 60 s apart is a warning. Slack signs requests and orders
- * messages by its own clock. Returns no result without a date.
- */
+/** Slack signs requests and orders messages by its own clock. */
 function clockFindings(date: string | undefined, clock: Clock): readonly CheckResult[] {
   const at = date === undefined ? Number.NaN : Date.parse(date);
   if (Number.isNaN(at)) return [];
@@ -150,7 +150,6 @@ async function groups(web: WebClient, { userGroups }: SetupOptions): Promise<rea
   }
 }
 
-/** Returns a fetch that records the Date header of every answer in `dates`. */
 function noting(dates: string[]): NonNullable<WebClientOptions['fetch']> {
   return async (url, init) => {
     const response = await globalThis.fetch(url, init);
@@ -215,7 +214,6 @@ export const BOT_EVENTS: readonly string[] = [
   'tokens_revoked',
 ];
 
-/** Placeholder in the manifest for the server's public address, which the reader fills in. */
 const YOUR_ADDRESS = 'https://YOUR-ADDRESS.example';
 
 /** Returns the JSON for Slack's "Create an app from a manifest". In `http` mode, its addresses hold a placeholder. */
