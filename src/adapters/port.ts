@@ -258,7 +258,7 @@ export type ChatAdapter = {
   receipt?(channel: ChannelId, message: MessageId, receipt: Receipt): Promise<void>;
   /** Shows text that is still being generated; `null` removes the text. Not durable; failures are not reported. */
   draft?(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void;
-  /** Shows a text without storing it. For a platform whose messages are in Conch's own store, which may be full. */
+  /** Shows a text without storing it. */
   notice?(channel: ChannelId, text: string): void;
   /** Opens a thread of a channel. A second call with the same name and key resolves with that thread, if found. */
   openThread?(channel: ChannelId, name: string, key: string): Promise<Thread>;

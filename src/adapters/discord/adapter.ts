@@ -157,7 +157,6 @@ function listen(parts: Parts, known: Known): Connection {
   });
 }
 
-/** Returns a function that registers the slash commands in a channel's server, once, or again after an error. */
 function createSettling(ports: Parts & Known & { readonly reached: ReturnType<typeof createConnectRetry> }) {
   const { calls, places, reached, self, signal, log } = ports;
   const settled = new Map<string, boolean>();
@@ -188,7 +187,6 @@ type SenderPorts = Pick<Parts, 'queries' | 'clock' | 'timers' | 'log' | 'memory'
 /** Sends posts, drafts, cards, receipts and typing signs on Discord. */
 export type Sender = MessageSender & {
   readonly identities: Identities;
-  /** Returns whether the bot may read the history. Otherwise Discord shows an empty history and no error. */
   readonly mayRead: (channel: string) => Promise<boolean>;
   /** Looks up or creates roles and webhooks, and deletes the roles of former agents. Never rejects. */
   start(): Promise<void>;

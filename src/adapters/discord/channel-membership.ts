@@ -20,7 +20,7 @@ export type ChannelMembershipPorts = Pick<ChannelAccessPorts, 'intake' | 'reopen
   readonly missing: (channel: string, known?: GuildAnswers) => Promise<readonly PermissionName[]>;
 };
 
-/** Discord's answers about guilds, by route. Saves requests while many channels are checked. */
+/** Discord's answers about guilds, by route. */
 export type GuildAnswers = Map<string, Promise<unknown>>;
 
 type ChangedPlace = { readonly guild: string } | { readonly channel: string };
@@ -131,7 +131,7 @@ function isClosedThread({ thread_metadata: state }: ChannelPayload): boolean {
 /** The name of a permission, as Discord's own pages show it. */
 export type PermissionName = keyof typeof PERMISSIONS;
 
-/** Every permission that Conch can use, with its bit. */
+/** The permissions that Conch uses, with their bits. */
 export const PERMISSIONS = {
   'View Channels': PermissionFlagsBits.ViewChannel,
   'Send Messages': PermissionFlagsBits.SendMessages,
@@ -166,7 +166,6 @@ const rolesSchema = z.array(z.object({ id: z.string(), permissions: bits }));
 type MemberContext = {
   readonly guild: string;
   readonly userId: string;
-  /** Role ids of the member, without the guild's @everyone role. */
   readonly roles: readonly string[];
   readonly guildRoles: z.infer<typeof rolesSchema>;
   readonly overwrites: z.infer<typeof channelSchema>['permission_overwrites'];

@@ -75,7 +75,6 @@ export type Call = {
 export type Calls = {
   /** Resolves with the parsed answer. An answer that does not match the schema rejects with the fault `unclear`. */
   ask<T>(call: Call, answer: z.ZodType<T>): Promise<T>;
-  /** Makes a call and drops the answer. */
   tell(call: Call): Promise<void>;
   /** Called when permissions may have changed: unblocks the refused calls of a channel. */
   reopen(channel: ChannelId): void;
@@ -214,7 +213,6 @@ export const CODES = {
 class Rejection extends Error {
   override readonly name = 'Rejection';
   readonly status: number;
-  /** Discord's own error code; `null` when the answer has none. */
   readonly code: number | null;
 
   constructor(message: string, answer: { readonly status: number; readonly code: number | null }) {

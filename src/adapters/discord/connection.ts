@@ -20,18 +20,12 @@ import { parsedJson } from '../../lib/defined.ts';
 type ConnectionPorts = Pick<AdapterParts, 'memory' | 'clock' | 'timers' | 'log'> & {
   readonly rest: REST;
   readonly token: string;
-  /** The bot's user id. Stored sessions of another bot are not resumed. */
+  /** Stored sessions of another bot user are not resumed. */
   readonly bot: string;
-  /**
-   * Handles one event. Returns a promise that resolves when a message, edit, deletion or reaction is durable, or never
-   * when too many wait. Returns `null` for events that store nothing.
-   */
   readonly dispatch: (event: string, payload: unknown) => Promise<unknown> | null;
-  /** Called when a connection that worked is lost. */
   readonly lost: () => void;
   /** Called when the connection works again. `missed` is `nothing` when Discord replayed all missed events. */
   readonly back: (missed: 'nothing' | 'perhaps') => void;
-  /** Called when Discord refuses this bot for good after it was connected. */
   readonly fatal: (error: AdapterError) => void;
 };
 
@@ -373,7 +367,6 @@ export class Sessions {
 type Track = {
   session: SessionInfo | null;
   newest: number;
-  /** Sequence numbers of dispatched events that are not yet durable, in order. */
   readonly pending: Set<number>;
   written: string | null;
 };
@@ -409,13 +402,12 @@ export const IDENTIFIES_A_DAY = 900;
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 
-/** Counts new sessions, over restarts, and delays those above the limit. */
 type Identifies = {
   /** Resolves when a new session may begin, and counts it. Rejects with the abort reason of the signal. */
   take(signal: AbortSignal): Promise<void>;
 };
 
-/** Stores counts per hour in `memory`, under `identifies:<bot>`. */
+/** Creates the counter of new sessions. The counter stores counts per hour in `memory`, under `identifies:<bot>`. */
 export function createIdentifies(ports: SessionsPorts & { readonly clock: Clock }): Identifies {
   const { bot, memory, clock, timers, log } = ports;
   const key = `identifies:${bot}`;

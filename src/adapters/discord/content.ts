@@ -31,7 +31,6 @@ const BUTTON_LABEL_LENGTH = 80;
 const ID_LENGTH = 100;
 const ID = /^conch([:rnfia])([^:]{1,80}):(.+)$/s;
 const HEAD_LENGTH = 1_500;
-/** Room for the note that the whole text is in the file, in UTF-16 units. */
 const NOTE_LENGTH = 120;
 const LONGEST_END = 800;
 const CODE_END = '\n```\n';
@@ -142,7 +141,7 @@ function draftOf(speaker: Speaker, text: string, isWebhook: boolean): string {
   return `${withPrefix(speaker, shown.slice(0, TEXT_LIMIT), isWebhook)} ${CURSOR}`;
 }
 
-/** Returns whether a message is a draft. */
+/** Returns whether a content ends with the cursor of drafts. */
 export function endsWithCursor(content: string): boolean {
   return content.trimEnd().endsWith(CURSOR);
 }
@@ -167,10 +166,6 @@ export function shownOf(
   return { text: `${head}\n\n📎 ${whole} is in the file.${end}`, files: [textFile({ name, text })] };
 }
 
-/**
- * Returns the text after a question's last code block, such as how to answer. Empty without a code block, or above 800
- * UTF-16 units.
- */
 function endOf(text: string): string {
   const end = text.slice(text.lastIndexOf(CODE_END) + CODE_END.length - 1);
   return text.includes(CODE_END) && end.length <= LONGEST_END ? end : '';

@@ -184,7 +184,6 @@ type WebhooksPorts = Pick<AdapterParts, 'queries' | 'clock' | 'memory' | 'log'> 
   readonly enabled: boolean;
 };
 
-/** The name of Conch's webhooks in the channel's settings. */
 const NAME = 'Floor';
 const WITHOUT_MS = 600_000;
 const IDS_KEPT = 2_000;
@@ -196,7 +195,6 @@ const listSchema = z.array(z.unknown());
 type State = {
   readonly users: Set<ChannelId>;
   looking: Promise<Webhook | null> | null;
-  /** Until this time the bot itself posts for agents. */
   withoutUntil: Instant;
   warned: boolean;
   lost: Webhook | null;

@@ -128,10 +128,6 @@ async function answerInteraction(ports: Desk, interaction: Interaction): Promise
   }
 }
 
-/**
- * Returns why the person may not use the form or the choice that a button opens; `null` for no refusal and for other
- * buttons.
- */
 async function refusalOf(ports: Desk, interaction: Interaction): Promise<Shown | null> {
   const pressed = interaction.type === TYPES.button ? askedBy(interaction) : null;
   const by = principalOf(interaction);
@@ -288,7 +284,6 @@ async function callback(ports: InteractionPorts, { id, token }: Interaction, bod
   await ports.rest.post(Routes.interactionCallback(id, token), { body, auth: false });
 }
 
-/** Returns the floor of the interaction; `null` when it has none, or Discord does not describe the channel. */
 function placeAt({ places }: InteractionPorts, interaction: Interaction): ReturnType<Places['resolve']> {
   return places.resolve(interaction.channel_id ?? '').catch(() => null);
 }
@@ -321,7 +316,6 @@ function personOf(by: Pick<MessagePayload, 'author' | 'member'>): Principal {
   return { id: by.author.id, name: writerName(by), roles: by.member?.roles ?? [] };
 }
 
-/** A person's reaction to a message. `author` and `member`: the person. */
 type Reacted = Pick<MessagePayload, 'author' | 'member'> & {
   readonly channel: ChannelId;
   readonly message_id: string;
@@ -394,9 +388,6 @@ function formModal(
   });
 }
 
-/**
- * Reads a sent form: its button with the completed command line, and the values. `null` when the form is not Conch's.
- */
 function readModal(data: unknown): (PressedButton & { readonly filled: FilledForm | null }) | null {
   const read = sentSchema.safeParse(data).data;
   const button = read === undefined ? null : readCustomId(read.custom_id);

@@ -235,12 +235,12 @@ function purpose({ kind }: Content, what: string): Pick<Call, 'what' | 'callerRe
   return kind === 'post' ? { what } : { what: `${what} a ${kind}`, callerRetries: kind === 'card' };
 }
 
-/** Returns the nonce of an outbox entry: always the same 24 characters. Discord allows 25. */
+/** Discord allows a nonce of 25 characters. */
 function nonceOf(outboxId: string): string {
   return createHash('sha256').update(outboxId).digest('base64url').slice(0, 24);
 }
 
-/** Returns whether an error means that a webhook is gone or its token invalid. True also for an unknown message. */
+/** True also for an unknown message: the status is 404, too. */
 function isLost(error: unknown): boolean {
   const answer = rejectionOf(error);
   if (answer === null) return false;

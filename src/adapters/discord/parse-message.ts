@@ -225,7 +225,6 @@ function stickerOf({ id, name }: z.infer<typeof stickerSchema>): Attachment {
 
 /** Names for the mentions in a Discord text; `null` when the id is unknown. */
 export type Lookups = {
-  /** Returns the words for a mentioned person or program, such as "@Ada". */
   readonly user: (id: string) => string | null;
   /** Returns the id of the agent with this role. */
   readonly role: (id: string) => string | null;
@@ -257,7 +256,6 @@ function wordsFor(mark: string, marks: Marks, lookups: Lookups): string {
   return place === undefined ? mark : `#${place}`;
 }
 
-/** Returns a time as "2026-03-01 12:00 UTC"; `null` when it is out of range. */
 function timeWords(seconds: number): string | null {
   const at = new Date(seconds * 1_000);
   return Number.isNaN(at.getTime()) ? null : `${at.toISOString().slice(0, 16).replace('T', ' ')} UTC`;

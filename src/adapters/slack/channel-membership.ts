@@ -6,7 +6,6 @@ import type { ChannelAccessPorts } from '../delivery/channel-access.ts';
 import type { FloorQueries } from '../port.ts';
 import { call, channelId, platformChannel, channelTrouble, slackCode } from './client.ts';
 
-/** Dependencies of `ChannelMembership`. */
 type ChannelMembershipPorts = Pick<ChannelAccessPorts, 'intake' | 'reopened' | 'timers' | 'signal' | 'log'> & {
   readonly web: WebClient;
   readonly queries: FloorQueries;
@@ -39,7 +38,6 @@ export class ChannelMembership extends ChannelAccess {
     });
   }
 
-  /** Called when a call for a floor failed. Asks Slack if the error says that the thread or its channel is closed. */
   override failed(floor: ChannelId, error: unknown): void {
     super.failed(OF_THREAD.has(slackCode(error) ?? '') ? floor : ownChannel(floor), error);
   }

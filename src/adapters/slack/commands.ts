@@ -44,10 +44,7 @@ export async function command(ports: CommandPorts, asker: Recipient, order: Orde
   void answer(ports, asker, await obey(ports, asker.user, { ...order, line }));
 }
 
-/**
- * Replaces message links and message time stamps by message ids. In a thread, "!why" without an id is about the root
- * message.
- */
+/** In a thread, "!why" without an id is about the root message. */
 function withMessageIds(line: string, { channel, thread }: Recipient['at']): string {
   const named = line
     .replaceAll(PERMALINK, (_link, where: string, seconds: string, rest: string) =>
@@ -171,7 +168,6 @@ export type Groups = {
   rolesOf(user: string, fresh: boolean): Promise<readonly string[]>;
 };
 
-/** How long the members of all groups are cached, in milliseconds. */
 const REMEMBERED_MS = 60_000;
 
 const ids = z.array(z.string());

@@ -17,7 +17,6 @@ export type ConnectionMode =
   | { readonly mode: 'socket'; readonly connections: number }
   | { readonly mode: 'http'; readonly host: string; readonly port: number; readonly path: string };
 
-/** Dependencies and callbacks of a connection. */
 type ConnectionPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly connection: ConnectionMode;
   readonly appToken: string | null;
@@ -30,7 +29,6 @@ type ConnectionPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly lost: () => void;
   /** Called when connections work again after an outage, and when one of several was lost: events may be missing. */
   readonly back: () => void;
-  /** Called when Slack refuses this app for good. */
   readonly broken: (error: AdapterError) => void;
 };
 
@@ -44,7 +42,6 @@ export type Connection = {
   stop(): Promise<void>;
 };
 
-/** How often the bot token is checked, in milliseconds. */
 const CHECK_MS = 60_000;
 
 /**
@@ -191,9 +188,8 @@ type SocketPorts = Pick<SocketsPorts, 'apiUrl' | 'timers' | 'log' | 'take'> & { 
  */
 type End = 'refresh' | 'disabled' | 'lost';
 
-/** One Socket Mode connection after Slack's message `hello`. */
 type Socket = {
-  /** Resolves when the socket ends. After `refresh`, it can still deliver payloads until it is closed. */
+  /** Resolves when the socket ends. After `refresh`, the socket can still deliver payloads until it is closed. */
   readonly ended: Promise<End>;
   close(): void;
 };

@@ -12,7 +12,6 @@ import { parsedJson } from '../../lib/defined.ts';
 /** The text fields of a message for Slack. No mention of a person or group can form in the text. */
 export type Wording = { readonly text: string; readonly blocks?: readonly object[]; readonly username?: string };
 
-/** `isCustomized`: agents may post under their own names. `hasBlocks`: the message may have blocks. */
 type WordingOptions = {
   readonly isCustomized: boolean;
   readonly hasBlocks: boolean;
@@ -179,16 +178,14 @@ export function inertMarkdown(text: string): string {
   return rewritten(text, { code: inertCode, words: inertWords, paragraph: openly });
 }
 
-/** Escapes text for Slack fields other than the markdown block. No mention can form in the result. */
+/** Escapes text for Slack fields other than the markdown block. */
 function inertText(text: string): string {
   return escaped(rewritten(text, { words: withoutBroadcasts }));
 }
 
 type Rewriting = {
   readonly words: (text: string) => string;
-  /** Rewrites code: code blocks and code spans, with their delimiters. Default: unchanged. */
   readonly code?: (text: string) => string;
-  /** Rewrites a whole paragraph, before its code spans are found. Default: unchanged. */
   readonly paragraph?: (text: string) => string;
 };
 
@@ -212,7 +209,6 @@ const AUTOLINK = /<(https?:\/\/[^\s<>|]{1,2000})>/g;
 const ADDRESS =
   /^(?:[a-z][a-z\d+.-]{0,20}:\/\/)?(?:[^\s@/]{1,200}@)?([\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63}){1,20})\.?(?::\d{1,5})?(?:[/?#]\S{0,300})?$/iu;
 
-/** The line feeds between parts are left out. */
 function stretches(text: string): readonly Stretch[] {
   const found: { isCode: boolean; lines: string[] }[] = [];
   let fence: Fence | null = null;
@@ -351,7 +347,6 @@ const LIST = `
 
 const NAMES = new Map([...LIST.matchAll(/(\S+) (\S+)/g)].map(([, emoji = '', name = '']) => [uncoloured(emoji), name]));
 
-/** Removes the variation selector, which asks for a coloured emoji. */
 function uncoloured(emoji: string): string {
   return emoji.trim().replaceAll('\uFE0F', '');
 }

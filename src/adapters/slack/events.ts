@@ -29,17 +29,14 @@ import type { ChannelMembership } from './channel-membership.ts';
 import type { Ack } from './commands.ts';
 import type { Interactions } from './interactions.ts';
 
-/** Dependencies of the event handling. */
 type EventsPorts = MessageContext &
   Pick<AdapterParts, 'intake' | 'timers' | 'log'> & {
     readonly deduplicator: Deduplicator;
     readonly membership: ChannelMembership;
-    /** True when Slack's Stop button means `/stop`. */
     readonly agentSessions: boolean;
     readonly isFirst: FirstTime;
     readonly sender: Pick<MessageSender, 'seen'>;
     readonly interactions: Interactions;
-    /** Called when Slack drops events for a minute because there are too many. */
     readonly limited: () => void;
   };
 
@@ -181,7 +178,7 @@ function deletedKey(channel: string, ts: string): string {
   return `deleted:${messageId(channel, ts)}`;
 }
 
-/** A thread without an open floor stops its channel's floor. */
+/** In a thread without an open floor, Slack's Stop button stops the channel's floor. */
 async function takeStopped(ports: EventsPorts, { at, user }: Extract<Local, { kind: 'stopped' }>): Promise<void> {
   if (!ports.agentSessions) return;
   const channel = { ...at, thread: null };
@@ -224,11 +221,9 @@ export type SlackEvent =
   /** Conch was removed from the channel, or the channel was archived or deleted. */
   | { readonly kind: 'closed'; readonly channel: string; readonly why: string }
   | { readonly kind: 'reopened'; readonly channel: string }
-  /** Somebody pressed Slack's Stop button. */
   | { readonly kind: 'stopped'; readonly at: SlackLocation; readonly user: string }
   /** The app was removed, or its bot token was revoked. */
   | { readonly kind: 'broken'; readonly why: string }
-  /** Somebody added a reaction that can mean a command. */
   | {
       readonly kind: 'reacted';
       readonly channel: string;
@@ -236,7 +231,7 @@ export type SlackEvent =
       readonly user: string;
       readonly meaning: ReactionKind;
     }
-  /** The event concerns no floor: a message of Conch, a notice, or an unknown event. */
+  /** The event changes nothing for Conch. */
   | { readonly kind: 'nothing' };
 
 const writtenSchema = messageSchema.extend({ channel: idSchema });

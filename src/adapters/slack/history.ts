@@ -10,7 +10,6 @@ import { call, channelId, messageId, platformChannel } from './client.ts';
 import { threadAt, toChange, toHumanMessage, floorLocation, parseMessage, timesIn } from './parse-message.ts';
 import type { MessageContext, Said } from './parse-message.ts';
 
-/** Dependencies of reading the history. */
 type HistoryPorts = MessageContext &
   Pick<AdapterParts, 'intake' | 'timers' | 'log'> & {
     readonly web: WebClient;

@@ -226,7 +226,6 @@ async function show(ports: CommandPorts, pressed: Pressed, form: Form & { readon
   }
 }
 
-/** What a person adds to the command line of a form, in words for people. */
 const ADDS: Readonly<Partial<Record<FormName, string>>> = {
   'conch:reason': ' and your reason',
   'conch:answer': ' and your answer',
@@ -237,7 +236,6 @@ const VIEWS = { reason: reasonForm, form: questionForm, rule: ruleForm } as cons
 const LONGEST_REASON = 500;
 const TITLE_LENGTH = 3_000;
 const LABEL_LENGTH = 300;
-/** The longest error text beside a field, in UTF-16 units. */
 const ERROR_LENGTH = 300;
 const LIMITS = { fields: 48, options: 100, valueLength: 150 };
 

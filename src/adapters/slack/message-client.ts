@@ -14,7 +14,6 @@ import { emojiName, roughlyLeft, wordingOf, identityOf } from './content.ts';
 import { PAGE, pageSchema } from './history.ts';
 import { isOwn, messageSchema, sentAt } from './parse-message.ts';
 
-/** Dependencies of the message client. */
 type MessageClientPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly web: WebClient;
   readonly self: Self;
@@ -296,11 +295,9 @@ type Line = {
   shown: AgentId | null;
   session: Session | null;
   timer: Timer | null;
-  /** Resolves when the calls so far have ended. */
   calls: Promise<void>;
 };
 
-/** Shows in threads and direct messages who is writing, and keeps the agent sessions of Slack's threads up to date. */
 class Statuses {
   readonly #ports: MessageClientPorts;
   readonly #lines = new Map<ChannelId, Line>();

@@ -159,7 +159,6 @@ function noting(dates: string[]): NonNullable<WebClientOptions['fetch']> {
   };
 }
 
-/** Returns the cause of an error and its remedy. `todo` is the remedy only when Slack refused the call. */
 function wordsFor(error: unknown, todo: string | null): [string, string | null] {
   const trouble = chatError(error, { method: 'doctor', channel: NOWHERE });
   if (trouble.fault === 'refused') return [`Slack refused (${slackCode(trouble) ?? 'without a reason'})`, todo];
