@@ -201,7 +201,7 @@ export type FloorQueries = {
     /** True: operators cannot add the agent to a channel. */
     readonly fixed?: boolean;
   }[];
-  /** Channels whose floor may be busy. In all other channels nobody speaks, and every enabled agent is online. */
+  /** Channels whose floor may have something in progress. The floors of all other channels are at rest. */
   awake(): readonly ChannelId[];
   view(channel: ChannelId): FloorView | null;
   outlook(channel: ChannelId): Outlook | null;

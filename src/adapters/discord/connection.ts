@@ -113,7 +113,7 @@ export class Connection {
     this.#manager.on(WebSocketShardEvents.Ready, ({ shardId }) => this.#up(shardId, 'perhaps'));
     this.#manager.on(WebSocketShardEvents.Resumed, ({ shardId }) => this.#up(shardId, 'nothing'));
     this.#manager.on(WebSocketShardEvents.Closed, ({ code, shardId }) => this.#closed(shardId, code));
-    // Closing a dead socket takes 30 s. This debug message is the earliest sign that the client gave the socket up.
+    // Closing a dead socket takes 30 s. This debug message comes before the close.
     this.#manager.on(WebSocketShardEvents.Debug, ({ message, shardId }) => {
       if (message.startsWith(GIVING_UP)) this.#lose(shardId);
     });

@@ -25,7 +25,7 @@ export type HistoryPorts = Pick<AdapterParts, 'queries' | 'log'> & {
 
 /** Events may come late or never, so the 10 minutes before the last known message are read again. */
 export const OVERLAP_MS = 600_000;
-/** The most pages of a channel or thread that one catch-up reads; a page has 100 messages. */
+/** The most pages of a channel or thread that one catch-up reads; a page has at most 100 messages. */
 export const PAGES = 50;
 
 /**

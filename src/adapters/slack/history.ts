@@ -33,7 +33,7 @@ export async function readHistory(ports: HistoryPorts, channel: ChannelId, after
 }
 
 const OVERLAP_SECONDS = 600;
-/** How many messages a page of the history has. Slack recommends no more. */
+/** The most messages of one page of the history. Slack recommends no more. */
 export const PAGE = 200;
 const MOST_PAGES = 50;
 const MOST_THREADS = 50;
