@@ -52,7 +52,7 @@ export function isFatal(error: unknown): boolean {
   );
 }
 
-/** True when another process wrote a journal row with the same number or command id. Only one process may write. */
+/** True when another process wrote a journal row with the same number or command id. */
 function isLostRace(error: unknown): boolean {
   return (
     error instanceof Database.SqliteError &&
@@ -115,7 +115,7 @@ const STORE_WORDS: Readonly<Record<StoreFault, string>> = {
   unreached: "Conch's database cannot be reached. The log says why.",
 };
 
-/** The code of an error of Node, SQLite or PostgreSQL; empty for others. */
+/** The `code` of an error if it is a text, as in errors of Node, SQLite and PostgreSQL; else empty. */
 export function errorCodeOf(error: unknown): string {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 }

@@ -66,14 +66,13 @@ export function watchLock(
 
 const LOOK_MS = 1_000;
 
-/** Device and inode of the file at a path; `null` when there is none. */
 function fileAt(path: string): string | null {
   const found = statSync(path, { bigint: true, throwIfNoEntry: false });
   return found === undefined ? null : `${found.dev}:${found.ino}`;
 }
 
 /**
- * Locks a token on this machine. Returns `null` when another process, or an earlier call, holds the lock. The lock
+ * Locks a token by a file in `folder`. Returns `null` when another process, or an earlier call, holds the lock. The
  * file's name has a hash of the token, not the token. Throws a `StoreError` when this user may not open the lock file.
  */
 export function lockInstance(token: string, folder = tmpdir()): FileLock | null {

@@ -3,10 +3,7 @@ import type { Instant } from '../lib/time.ts';
 /** What an effect adds to the outbox: one entry for each element of `texts`, in order. */
 export type Debt = {
   readonly type: 'owe';
-  /**
-   * True when the entry is stored. Other entries live in memory only and are lost with the process. After a start, the
-   * machine makes new ones if they are still needed.
-   */
+  /** True when the entry is stored. Other entries live in memory only and are lost with the process. */
   readonly lasting: boolean;
   /** Where the entry is delivered. The entries of one lane of a channel are delivered in order. */
   readonly channel: string;
@@ -34,13 +31,11 @@ export type Cancel = {
   readonly upto: number;
 };
 
-/** The part of a message that a machine may read. */
 type KnownMessage = { readonly channel: string; readonly fate: unknown };
 
 /** Finds accepted messages. */
 export type KnownMessages = { read(id: string): KnownMessage | null };
 
-/** How a machine uses the inbox: refuses commands about messages, and decides the fates of messages. */
 type InboxUse<Command, Fact, Refusal> = {
   /** Why a command is refused without a decision of the machine; `null` when the machine decides the command. */
   refusal(key: string, command: Command, inbox: KnownMessages): Refusal | null;
@@ -48,7 +43,6 @@ type InboxUse<Command, Fact, Refusal> = {
   fate(fact: Fact): { readonly message: string; readonly fate: unknown } | null;
 };
 
-/** How a machine uses the outbox. */
 type OutboxUse<Effect> = {
   owes(key: string, effect: Effect): readonly (Debt | Cancel)[];
 };

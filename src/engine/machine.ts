@@ -21,10 +21,7 @@ export type CommandResult<State, Fact, Effect, Refusal> =
 /** A command that a fact of one machine causes in another machine, or under another key. */
 export type CommandFor = { readonly machine: string; readonly key: string; readonly command: unknown };
 
-/**
- * A durable state machine, one instance per key, as pure functions. The store runs them inside its transactions.
- * States and facts are plain JSON.
- */
+/** A durable state machine, one instance per key, as pure functions. States and facts are plain JSON. */
 export type Machine<State, Command, Fact, Effect, Refusal extends string = string> = {
   /** One word, unique among all machines. */
   readonly name: string;
@@ -38,7 +35,7 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   /** The state before the first fact. */
   empty(key: string): State;
   decide(state: State, command: Command, at: Instant): MachineDecision<Fact, Refusal, State>;
-  /** The state after a fact. Throws "impossible: …" when the fact does not fit the state. */
+  /** The state after a fact. */
   evolve(state: State, fact: Fact, at: Instant): State;
   /**
    * The effects of a fact, for the outbox and for listeners of changes. `state`: after the whole decision; for a fact
@@ -68,17 +65,10 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   ledger?(fact: Fact): LedgerEntry | null;
   /** Fields of states and facts that hold configuration. Equal configurations are stored once. */
   readonly configs?: { readonly state: readonly string[]; readonly facts: FactFields };
-  /**
-   * Returns whether a value is a command of this machine. Without this function, the machine takes no commands of other
-   * machines.
-   */
+  /** Returns whether a value is a command of this machine. By default, facts cannot cause commands of this machine. */
   readonly isCommand?: (command: unknown) => command is Command;
-  /**
-   * Command given to every state when the store may have lost its last commits, as after a restore: the state does not
-   * know what happened since.
-   */
+  /** Command given to every state when the store may have lost its last commits, as after a restore. */
   readonly restored?: Command;
-  /** Converts values stored by an earlier version. */
   readonly upcast?: Upcast;
 };
 
@@ -222,7 +212,7 @@ export type Chain = {
   readonly at: Instant;
   /** Machines with facts to write. */
   readonly touched: Deciding[];
-  /** Commands still to decide. They are written in the same transaction as their causes, so each runs once. */
+  /** Commands still to decide. */
   readonly open: CommandFor[];
 };
 
@@ -234,11 +224,9 @@ export type Deciding = {
   drop(): void;
 };
 
-/** Reads one machine's stored states and finished commands, by key, and the messages of the store's inbox. */
 type KnownStates<State> = {
   /** The newest written state of a key, and the number of its last fact. */
   state(key: string): { readonly state: State; readonly seq: number };
-  /** True when the command with this id was already carried out for this key. */
   isDone(key: string, id: string): boolean;
   readonly inbox: KnownMessages;
 };
@@ -256,7 +244,7 @@ export type DecidedRow<State, Fact, Effect> = {
   readonly cause: string | null;
 };
 
-/** A longer chain of caused commands is a bug. A stop of 100 background runs causes 200. */
+/** A longer chain of caused commands is a bug. */
 const LONGEST_CHAIN = 1_000;
 
 /** Decides a command, then everything that it causes. When a decision throws, all facts of the chain are discarded. */
@@ -336,10 +324,7 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     return { ok, state, facts, effects };
   }
 
-  /**
-   * Decides a command with an id. Returns `false` when that id was already carried out. An id is stored with facts
-   * only: a command without facts is decided again.
-   */
+  /** Decides a command with an id. Returns `false` when that id was already carried out. */
   decideOnce(id: string, key: string, command: Command, by: By): boolean {
     const isDecided =
       this.#own.get(key)?.row.cause === id || this.#kept.some(({ row }) => row.key === key && row.cause === id);
@@ -355,7 +340,6 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     this.decide(key, command, by);
   }
 
-  /** Discards the decisions of the current chain. */
   drop(): void {
     this.#own = new Map();
   }
@@ -389,7 +373,6 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
   }
 }
 
-/** The chain of a decision, and the machine that writes it. */
 type By = { readonly chain: Chain; readonly owner: Deciding };
 
 type Draft<State, Fact, Effect> = { row: DecidedRow<State, Fact, Effect> };

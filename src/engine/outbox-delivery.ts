@@ -8,7 +8,6 @@ import type { OutboxStore, OwedEffect, Settlement } from './port.ts';
 /** Delivers one outbox entry and returns its settlement. A rejection means that the outcome is uncertain. */
 export type Carrier<Effect> = (row: OwedEffect<Effect>) => Promise<Settlement>;
 
-/** Dependencies of the delivery. */
 type DeliveryPorts<Effect> = {
   readonly store: OutboxStore<Effect>;
   readonly clock: Clock;
@@ -20,7 +19,7 @@ type DeliveryPorts<Effect> = {
   readonly broken: (error: unknown) => void;
 };
 
-/** The most entries that one call of `owed` returns. Entries of earlier calls may still be in delivery. */
+/** The most entries that one call of `owed` returns. */
 const BATCH = 256;
 /** After this many milliseconds of handing out entries, timers and sockets get a turn. */
 const SLICE_MS = 8;

@@ -68,7 +68,7 @@ export type StoredFact<Fact> = {
 
 /** An outbox entry. Entries of one lane of a channel are delivered in order, one at a time. */
 export type OwedEffect<Effect> = {
-  /** Unique forever. The idempotency key of the post. */
+  /** Unique. The idempotency key of the post. */
   readonly id: string;
   readonly channel: string;
   readonly lane: string;
@@ -207,8 +207,8 @@ export type Store = OutboxStore<unknown> & {
   readonly owner: string;
   /**
    * Takes over the open entries of a dead owner. Entries that may have been in flight become uncertain. Living owners
-   * keep their entries. Without a name, takes over from all dead owners; called once at the start, before anything
-   * else. Resolves with the messages that were accepted and not yet given to their machine.
+   * keep their entries. Without a name, takes over from all dead owners; called once at the start.
+   * Resolves with the messages that were accepted and not yet given to their machine.
    */
   recover(dead?: string): Promise<readonly HumanMessage[]>;
   /** Commits waiting work and releases the store. Later commands, messages and changes are rejected. */

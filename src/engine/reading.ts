@@ -5,7 +5,6 @@ import type { Body, ConfigTable, Reading, Schema, Upcast } from './machine.ts';
 /** Stands in place of an erased text. */
 export const ERASED_TEXT = '[erased]';
 
-/** The facts of a journal row, or the state of a checkpoint. */
 type Recorded<State, Fact> = { readonly checkpoint: State } | { readonly facts: readonly Fact[] };
 
 /**
@@ -95,7 +94,6 @@ export function withoutStrings(value: unknown, isGone: (text: string) => boolean
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, withoutStrings(each, isGone)]));
 }
 
-/** Converts a stored value to this version. Throws when a newer version wrote it, or the machine has no upcaster. */
 function upcast(
   machine: { readonly name: string; readonly version: number; readonly upcast?: Upcast },
   part: keyof Upcast,
@@ -119,10 +117,6 @@ function configOf(place: unknown, table: ConfigTable): unknown {
   return data === undefined ? place : table.find(data.config);
 }
 
-/**
- * Returns the text that `place` names; for an erased text, `[erased]` or an empty list or object. Returns `place`
- * unchanged when it names no text. Throws when the text differs from its hash.
- */
 function textOf(place: unknown, bodies: readonly (Body | null)[]): unknown {
   const { data } = textPlace.safeParse(place);
   if (data === undefined) return place;

@@ -39,7 +39,6 @@ export type Recording = {
   readonly ledger: Pick<Ledger, 'holds'>;
 };
 
-/** The parts of a machine that a replay needs. */
 type Folded<State, Fact> = Reading<State, Fact> &
   Pick<Machine<State, never, Fact, never>, 'empty' | 'evolve' | 'nextDeadline' | 'ledger'>;
 

@@ -3,10 +3,8 @@ import { StoreError } from '../errors.ts';
 import { CONNECT_MS, OLDEST, unreached } from './postgres-log.ts';
 import type { PostgresOptions } from './postgres-log.ts';
 
-/** A process that shares the store. `silentMs`: the time since its last beat. */
 type SharingProcess = { readonly name: string; readonly silentMs: number; readonly leads: boolean };
 
-/** The state of a PostgreSQL database, and the processes that share the store in it. */
 type PostgresState = {
   readonly version: string;
   readonly isTooOld: boolean;

@@ -5,13 +5,13 @@ import type { SharedRow } from '../shared/shared-log.ts';
 import { CONNECT_MS, openPostgresLog, hostAndDatabase, unreached } from './postgres-log.ts';
 import type { PostgresOptions } from './postgres-log.ts';
 
-/** A portion ends when it has this many rows or characters. A process reads whole portions at its start. */
+/** A portion ends when it has this many rows or characters. */
 const PORTION = { rows: 2_000, characters: 4_000_000 } as const;
 
 /**
  * Returns a function that fills an empty log in PostgreSQL with the rows of a store, in one transaction. Each portion
- * is read back and compared. The function rejects with a `StoreError`, and writes no row, when the log holds another
- * store, a process uses the log, a row differs, or a request fails.
+ * is read back and compared. The function rejects with a `StoreError` when the log holds another store, a process uses
+ * the log, a row differs, or a request fails.
  */
 export function fillPostgres(options: PostgresOptions): FillLog {
   return (moved) =>
@@ -52,11 +52,9 @@ type LockedLog = {
   /** The name of the log, and the position of its last group. */
   readonly known: string;
   readonly position: number;
-  /** Throws a `StoreError` when a living process uses the log. */
   readonly refuseInUse: () => void;
 };
 
-/** Makes the tables of the log if they are missing, and calls `use` in one transaction on the locked log. */
 async function withLog<T>(options: PostgresOptions, use: (log: LockedLog) => Promise<T>): Promise<T> {
   const { url, schema = 'conch' } = options;
   await (await openPostgresLog(options)).close();

@@ -11,14 +11,12 @@ import type { Changes, Group, Member, SharedLog, GroupVerdict } from '../shared/
 export type PostgresOptions = {
   /** The address of the database, as `postgres://user:password@host/database`. */
   readonly url: string;
-  /** The schema of the log; `conch` by default. Lower-case letters, digits and underscores. */
+  /** The schema of the log; `conch` by default. At most 41 lower-case letters, digits and `_`, no digit first. */
   readonly schema?: string;
 };
 
-/** The version of the tables in `schema.sql`. */
 const SCHEMA_VERSION = 4;
 
-/** The SQL of the tables and functions, for a schema of this name. */
 function schemaOf(schema: string): string {
   return readFileSync(new URL('schema.sql', import.meta.url), 'utf8').replaceAll(/\bconch\b/g, schema);
 }

@@ -9,8 +9,7 @@ export const DEAD_MS = 5_000;
 
 /**
  * A worker is dead after `deadMs` without a beat. Only a worker whose own last beat is newer than `freshMs` may declare
- * that. `freshMs` plus the time between two beats is less than `deadMs`. So a slow log delays a declaration of death,
- * and never causes one.
+ * that. `freshMs` plus the time between two beats is less than `deadMs`.
  */
 const LIMITS = { deadMs: DEAD_MS, freshMs: 3 * BEAT_MS };
 
@@ -20,16 +19,12 @@ export const SILENT_MS = DEAD_MS + 2 * BEAT_MS;
 /** A worker may post and prompt for this part of `DEAD_MS` after its last beat. */
 const LEASE = 0.75;
 
-/** Dependencies of a `Heart`, which sends the beats of one worker: a process that shares the store. */
 type HeartPorts = {
   readonly log: Pick<SharedLog, 'beat' | 'burySilent'>;
   readonly worker: string;
   readonly clock: Clock;
   readonly timers: Timers;
-  /**
-   * Called after each successful beat, unless the declaration of deaths after this beat failed. It should call
-   * `catchUp` of the store.
-   */
+  /** Called after each successful beat, unless the declaration of deaths after this beat failed. */
   readonly onBeat: () => void;
   /** Called once when this worker was declared dead. The worker must not act any more. */
   readonly onBuried: () => void;
@@ -44,13 +39,11 @@ type HeartPorts = {
 
 /**
  * Beats for a worker, and declares workers dead that do not beat. Declares others dead only when its own beats had no
- * gap for `DEAD_MS`. A gap, or a beat that waits long for its answer, shows that the log could not be reached, so that
- * the others could not beat either.
+ * gap for `DEAD_MS`.
  */
 export class Heart {
   readonly #ports: HeartPorts;
   #timer: Timer | null = null;
-  /** Reports silence unless another beat comes before. */
   #silence: Timer | null = null;
   #isRunning = true;
   /** When the first beat after the last gap was answered. */
@@ -100,7 +93,7 @@ export class Heart {
     if (this.#isRunning) this.#timer = timers.after(BEAT_MS, () => void this.#beat());
   }
 
-  /** Calls `onSilent` later, unless a beat is answered first. After a pause of this process, it may still come. */
+  /** Waits on before `onSilent` is called: after a pause of this process, the answer to a beat may still come. */
   #listen(): void {
     const { onSilent, timers } = this.#ports;
     this.#silence = timers.after(SILENT_MS - DEAD_MS, onSilent);

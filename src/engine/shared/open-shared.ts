@@ -54,7 +54,6 @@ export async function joinSharedStore<Options extends StoreOptions, Store extend
   }
 }
 
-/** How long a leader waits for the log, in words. */
 const SILENT = `${SILENT_MS / 1_000} seconds`;
 
 /** A shared store, in the process that leads. */

@@ -61,7 +61,6 @@ export class Publisher {
     }
   }
 
-  /** Declares a worker dead. */
   bury(worker: string): Promise<void> {
     return this.#untilReached(() => this.#log.bury(worker));
   }
@@ -72,7 +71,7 @@ export class Publisher {
     return workers.filter((worker) => !living.has(worker));
   }
 
-  /** Leaves the log and closes the connection. When the log cannot be reached, others declare this worker dead. */
+  /** Leaves the log and closes the connection. */
   async leave(): Promise<void> {
     this.#isClosed = true;
     await this.#log.leave(this.#worker).catch(() => undefined);

@@ -2,7 +2,6 @@ import type { Database } from 'better-sqlite3';
 import { journalRewriter } from '../sqlite/rows.ts';
 import type { RowChange, RowCheck, SharedRow } from './shared-log.ts';
 
-/** Describes how a replica finds, names and compares the rows of one table. */
 type Shape = {
   /** SQL of the row's id in the log. `$` stands for the name of the table, or for `old` or `new` in a trigger. */
   readonly id: string;
@@ -64,7 +63,7 @@ type Version = { readonly position: number; readonly line: Line };
 /** A row that the current transaction wrote. `values`: its columns; `null` for a deleted row and a row of no table. */
 export type WrittenRow = RowChange & { readonly values: Row | null };
 
-/** A change of another process, as it was applied to the tables of this one. */
+/** A change of the log, as it was applied to the tables of this process. */
 export type AppliedRow = {
   readonly table: string;
   readonly line: Line;
@@ -72,7 +71,6 @@ export type AppliedRow = {
   readonly isGone: boolean;
 };
 
-/** A row at its position in the log. `values`: its columns, where they are known. */
 type PlacedRow = SharedRow & { readonly position: number; readonly values?: Row | null };
 
 /** A shared log's copy in a store's tables. Lists rows that a transaction writes. Writes rows of other processes. */
@@ -180,7 +178,6 @@ export function* sharedRows(db: Database): Generator<SharedRow> {
   }
 }
 
-/** The worker of entries that came from a file. */
 const NOBODY = 'moved';
 
 /** Sorts rows by table, journal and outbox also by number: later rows of a key or a lane have higher numbers. */
@@ -203,7 +200,7 @@ function triggersOf(table: string, { id, by }: Shape): string {
 
 type TableStatements = ReturnType<typeof tableStatements>;
 
-/** Reads, writes and removes rows of a table. `write` returns the key by which SQLite finds the row. */
+/** `write` returns the key by which SQLite finds the row. */
 function tableStatements(db: Database, table: string, { by, own, rises }: Shape) {
   const { shared, list } = columnsOf(db, table, own);
   const read = db.prepare<[Line], Row>(`SELECT ${list} FROM ${table} WHERE ${by} = ?`);
@@ -224,7 +221,6 @@ function tableStatements(db: Database, table: string, { by, own, rises }: Shape)
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** The columns of a table that the log stores: all except `own`. `list`: their names with commas. */
 function columnsOf(db: Database, table: string, own: string | undefined) {
   const columns = db.prepare<[string], string>('SELECT name FROM pragma_table_info(?)').pluck().all(table);
   const shared = columns.filter((name) => name !== own);
@@ -243,7 +239,6 @@ function mapped(row: Row, map: (value: unknown) => unknown): Row {
   return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, map(value)]));
 }
 
-/** Bytes as JSON: an object with their hexadecimal digits. */
 function packed(value: unknown): unknown {
   return Buffer.isBuffer(value) ? { hex: value.toString('hex') } : value;
 }

@@ -59,12 +59,11 @@ export type SharedLog = {
   pull(after: number): Promise<Changes>;
   /** Declares a worker dead: none of its later groups is written. */
   bury(worker: string): Promise<void>;
-  /** Stores that a worker is alive now. Resolves with `false` when it was declared dead. */
+  /** Stores that a worker is alive now. Resolves with `false` when it was declared dead or has left. */
   beat(worker: string): Promise<boolean>;
   /**
    * Declares dead each worker whose last `beat` is older than `deadMs`, by the log's clock. Does nothing when the last
-   * beat of `worker` itself is older than `freshMs`: then the request was long on its way, and so were the beats of
-   * others.
+   * beat of `worker` itself is older than `freshMs`.
    */
   burySilent(worker: string, limits: { readonly deadMs: number; readonly freshMs: number }): Promise<void>;
   /** Makes this worker the leader. Resolves with `false` when another living worker leads, or when this one is dead. */

@@ -85,9 +85,8 @@ function putAside(path: string): string | null {
   return aside;
 }
 
-/** What a database file records about itself. */
 type FileMarks = {
-  /** Prefix of every outbox id; never used by another store. Processes that share a store have the same prefix. */
+  /** Prefix of every outbox id. Processes that share a store have the same prefix. */
   readonly storeId: string;
   /** True when this start created the id. */
   readonly isNew: boolean;
@@ -131,12 +130,12 @@ export function noteEndedWell(db: Database.Database): void {
   db.exec("INSERT OR REPLACE INTO meta VALUES ('ended', 'well')");
 }
 
-/** Called when the states of all machines were given the `restored` command. */
+/** Removes the mark of a restored file. */
 export function noteTold(db: Database.Database): void {
   db.exec("DELETE FROM meta WHERE name = 'restored'");
 }
 
-/** Records that the store is now at `target`. No store opens the file again. */
+/** Records that the store is now at `target`. */
 export function noteMoved(db: Database.Database, target: string): void {
   db.prepare("INSERT OR REPLACE INTO meta VALUES ('moved', ?)").run(target);
 }

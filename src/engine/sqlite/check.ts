@@ -13,8 +13,8 @@ import { JOURNAL_COLUMNS, NO_TAIL, Rows, brokenRows, continues, countBroken } fr
 import type { JournalRow, Owner, Tail } from './rows.ts';
 
 /**
- * Checks the rows that the store is about to use: waiting messages and open outbox entries. States are checked when
- * they are loaded. The cost does not grow with history. Throws a `StoreError` that names the damage.
+ * Checks the rows that the store is about to use: waiting messages and open outbox entries. Throws a `StoreError` that
+ * names the damage.
  */
 export function checkAtStart(db: Database, path: string): void {
   const damage = (what: string): StoreError => new StoreError('corrupt', sentence('corrupt', path, what));
@@ -24,8 +24,8 @@ export function checkAtStart(db: Database, path: string): void {
 }
 
 /**
- * Checks everything that needs no machine: file structure, checksums, and every hash chain from its first row. Of a
- * file with an earlier schema, checks the structure only. Another process may write meanwhile.
+ * Checks the file's structure, its checksums, and every hash chain from its first row. Of a file with an earlier
+ * schema, checks the structure only. Another process may write meanwhile.
  */
 export function fileProblems(db: Database): readonly string[] {
   const structure = unlessUnreadable('the structure', () => structureProblems(db));
@@ -48,7 +48,7 @@ export type Fold = { readonly name: string; readonly replay: (recording: Recordi
 
 /**
  * Damage in a database file, one sentence per problem. Another process may own the file. When `fileProblems` finds
- * none, folds the journals of the machines in `folds` and compares them with the stored states. Throws a `StoreError`
+ * none, folds the journals of the machines in `folds` and compares them with states and ledger. Throws a `StoreError`
  * when the file cannot be opened.
  */
 export function databaseProblems(path: string, folds: readonly Fold[]): readonly string[] {
@@ -125,7 +125,6 @@ export function foldProblems(rows: Rows, replay: (owner: Owner) => Replayed | nu
   );
 }
 
-/** Returns the problems that `look` finds. When `look` throws, the error is the only problem. */
 function unlessUnreadable(what: string, look: () => readonly string[]): readonly string[] {
   try {
     return look();
@@ -156,10 +155,6 @@ function tableProblems(db: Database, table: (typeof TABLES)[number]): readonly s
   return [];
 }
 
-/**
- * Reads the journal from its first row. Each row must continue the chain of an existing key and hold the hashes of its
- * texts. Each state must belong to an existing row.
- */
 function chainProblems(db: Database): readonly string[] {
   const slice = db.prepare<[number, number], JournalRow>(
     `SELECT ${JOURNAL_COLUMNS} FROM journal WHERE row > ? ORDER BY row LIMIT ?`,

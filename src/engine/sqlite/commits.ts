@@ -5,7 +5,6 @@ import type { Database, Statement } from 'better-sqlite3';
 import { StoreError, isEnvironmental, isFatal, sentence, storeError } from '../errors.ts';
 import { MEMORY, wasWithoutLog } from './open.ts';
 
-/** The work of one caller in a transaction. */
 class Job<Result> {
   readonly promise: Promise<Result>;
   readonly fail: (error: unknown) => void;
@@ -62,7 +61,6 @@ export type CommitHooks = {
   readonly lost: (error: StoreError) => void;
 };
 
-/** Shares transactions with other processes. */
 type Sharing = {
   /**
    * Sends the open transaction to the log that processes share. When the log has taken the rows, resolves with a
@@ -74,16 +72,12 @@ type Sharing = {
   readonly catchUp: () => Promise<void>;
 };
 
-/**
- * With this many waiting jobs, a transaction begins at the end of the current task, unless one is under way. A larger
- * group saves little, needs more memory, and delays timers and sockets.
- */
+/** With this many waiting jobs, a transaction begins at the end of the current task, unless one is under way. */
 const MOST_TOGETHER = 512;
 
 /**
- * Group commit. A single job is committed at the end of the current task. Jobs that arrive while the event loop is
- * busy share a transaction, and so do jobs created one right after the other. A job decides before it writes, so a job
- * that throws while deciding does not undo the others.
+ * Group commit. Jobs that arrive while the event loop is busy share a transaction, and so do jobs created one right
+ * after the other. A job decides before it writes, so a job that throws while deciding does not undo the others.
  */
 export class Commits {
   readonly #sync: DiskSync | null;
@@ -100,7 +94,7 @@ export class Commits {
   #closing = false;
   /** A call of `catchUp` that waits for the transaction under way. */
   #catching: Promise<void> | null = null;
-  /** The sync, publication or `catchUp` under way; `null` for none. The next group collects meanwhile. */
+  /** The sync, publication or `catchUp` under way; `null` for none. */
   #syncing: Promise<void> | null = null;
 
   /**
@@ -131,9 +125,7 @@ export class Commits {
     return job.promise;
   }
 
-  /**
-   * Commits waiting work and the last writes, if the disk has room, then closes the database. Later work is refused.
-   */
+  /** Commits waiting work, then `last` if the commit succeeds, and closes the database. Later work is refused. */
   async close(last: () => void): Promise<void> {
     this.#closing = true;
     await this.#drain();
@@ -142,7 +134,6 @@ export class Commits {
     this.#die(new StoreError('unavailable', sentence('unavailable', this.#path, 'the store is closed')));
   }
 
-  /** Commits until no work waits. */
   async #drain(): Promise<void> {
     for (;;) {
       while (this.#syncing !== null) await this.#syncing;
@@ -206,9 +197,6 @@ export class Commits {
     await taken;
   }
 
-  /**
-   * Writes a published transaction into the copy. Without `write`, takes in the other rows and attempts the jobs again.
-   */
   async #shared(jobs: readonly AnyJob[], write: (() => void) | null): Promise<void> {
     if (write !== null) {
       try {
@@ -239,7 +227,7 @@ export class Commits {
     });
   }
 
-  /** Resolves jobs after the sync. Never retries a failed sync, because the lost writes are unknown. */
+  /** Never retries a failed sync, because the lost writes are unknown. */
   #bringToDisk(jobs: readonly AnyJob[]): void {
     let syncing: Promise<void> | null;
     try {
@@ -256,7 +244,6 @@ export class Commits {
     );
   }
 
-  /** Returns the error for people after a failed sync. */
   #notOnDisk(error: unknown): StoreError {
     const why = error instanceof Error ? error.message : String(error);
     return new StoreError('unavailable', sentence('unavailable', this.#path, why), error);
@@ -318,10 +305,7 @@ export class Commits {
  */
 export type DiskSync = { sync(): Promise<void> | null; close(): void };
 
-/**
- * Average sync time in milliseconds from which a sync runs in the thread pool. Below it, a pool thread costs as much
- * as it saves.
- */
+/** Average sync time in milliseconds from which a sync runs in the thread pool. */
 const SLOW_MS = 3;
 
 /**
@@ -366,7 +350,7 @@ export class WalSync implements DiskSync {
 
 const inPool = promisify(fdatasync);
 
-/** Opens the write-ahead log that SQLite created. Syncs its name in the folder, because SQLite does not. */
+/** Opens the write-ahead log that SQLite created. Syncs the folder with the log's name, too. */
 function openLog(path: string): number {
   const folder = openSync(dirname(path), 'r');
   try {
@@ -379,8 +363,7 @@ function openLog(path: string): number {
 
 /**
  * Records, in a file beside the database, the last journal row that was on disk. By this mark a start notices that the
- * log was removed, or that an older file took its place. The mark is written after the sync, so a crash never leaves it
- * ahead of the database.
+ * log was removed, or that an older file took its place.
  */
 export class Mark {
   readonly #file: number;
@@ -433,7 +416,7 @@ export function checkMark(db: Database, database: string): void {
 
 /**
  * Throws when the write-ahead log is missing, although the database was not closed cleanly. Called without a mark: then
- * nothing else shows a loss. A start writes to the log. Only a clean end removes the log, and records that in the file.
+ * nothing else shows a loss.
  */
 function checkLog(db: Database, known: Statement<[string], string>, database: string): void {
   const isCopy = known.get('backup') !== undefined || known.get('owner') === undefined;

@@ -3,10 +3,9 @@ import type { Database } from 'better-sqlite3';
 import { BoundedMap } from '../../lib/keyed.ts';
 import { canonical } from '../canonical.ts';
 
-/** The most configurations that stay in memory. */
 const KEPT = 1_000;
 
-/** The most rows that one commit reads: some milliseconds of work. */
+/** How many rows pruning and erasing look at before other work may run. */
 export const LOOKED_AT = 2_000;
 
 type Row = { readonly id: string; readonly json: string };
@@ -24,7 +23,6 @@ export class Configs {
   /** Sets that collect each configuration id used while they are open. */
   readonly #watching = new Set<Set<string>>();
   readonly #ids = new WeakMap<object, string>();
-  /** Stored configurations, as they were written or read. */
   readonly #stored = new BoundedMap<string, unknown>(KEPT);
 
   constructor(db: Database) {

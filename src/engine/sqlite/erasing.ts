@@ -59,7 +59,6 @@ export async function erase(ports: ErasingPorts, erasure: Erasure, also: AlsoEra
   return { messages, posts: shown, acts };
 }
 
-/** A key, and which of its texts to erase. */
 type Doing = { readonly owner: Owner; readonly isMeant: IsMeant };
 
 /** All journal rows of a key, oldest first, and the texts to erase by row. */
@@ -131,10 +130,6 @@ function cleanedRow(ports: ErasingPorts, { owner, isMeant }: Doing, row: Journal
 
 type Changed = { readonly row: JournalRow; readonly cleaned: Cleaned };
 
-/**
- * Erases texts in the journal of a key and in outbox entries newer than `last`. Erases `person` in the key's ledger
- * rows. Stores the resulting state. Resolves with the number of changed journal rows.
- */
 async function eraseIn(
   ports: ErasingPorts,
   doing: Doing,
@@ -198,7 +193,6 @@ type Owed = {
   readonly platformId: string | null;
 };
 
-/** Erases texts of journal rows in the outbox and in the page's messages. Returns how many texts changed. */
 function reword({ db, outbox }: ErasingPorts, all: readonly Owed[], erasures: ReadonlyMap<number, RowErasure>): number {
   const sql = erasing(db);
   let count = 0;

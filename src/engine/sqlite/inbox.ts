@@ -29,10 +29,7 @@ type Row = {
  * as deliver, hold or ignore.
  */
 export class Inbox {
-  /**
-   * Messages accepted in the current transaction. They are written at its end, because most get their fate before
-   * that.
-   */
+  /** Messages accepted in the current transaction and not written yet. */
   #accepted = new Map<string, Row>();
   readonly #sql;
 

@@ -27,7 +27,6 @@ export type Shared = {
   readonly reading: <T>(read: () => T) => T;
   readonly configs: Configs;
   readonly ledger: Ledger;
-  /** True when several processes share the store. */
   readonly isShared: boolean;
   /** Makes a salt: without it, an erased text could be guessed from its hash. */
   readonly newSalt: () => string;
@@ -36,7 +35,7 @@ export type Shared = {
 /** How many states are tried for eviction at once. A state that is not stored yet stays. */
 const EVICTION_TRIES = 4;
 
-/** How many of the newest journal rows of a machine stay in memory at most, because prompts need them. */
+/** How many of the newest journal rows of a machine stay in memory at most. */
 const NEWEST_ROWS = 4_000;
 
 type Row<Fact> = Pick<JournalRow, 'row' | 'seq' | 'at' | 'prev' | 'hash'> & { readonly facts: readonly Fact[] };
@@ -53,12 +52,12 @@ type Head<State> = {
 const REST_MS = 10 * 60_000;
 
 /**
- * The time from one `#sweep` to the next, in milliseconds. `#sweep` evicts states from memory. It runs when the machine
- * writes. When it has stopped at `LEAVE_AT_ONCE` states, it runs again at the next write.
+ * The time from one `#sweep` to the next, in milliseconds. `#sweep` evicts states from memory. When `#sweep` has
+ * stopped at `LEAVE_AT_ONCE` states, it runs again at the next write.
  */
 const SWEEP_MS = 60_000;
 
-/** The most states that one call of `#sweep` evicts. A state behind its journal is stored first. */
+/** The most states that one call of `#sweep` evicts. */
 const LEAVE_AT_ONCE = 50;
 
 /**
@@ -86,7 +85,6 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   readonly #listeners: ((change: StateChange<State, Fact, Effect>) => void)[] = [];
   /** Keys of commands that the current transaction refused. Filled only in a shared store. */
   readonly #refused = new Set<string>();
-  /** When the next eviction is due. */
   #sweepAt: Instant = 0;
 
   /** `limit`: how many stored states stay in memory. */
@@ -339,7 +337,6 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     return head.owner === null ? head : this.#keep(key, head);
   }
 
-  /** Loads a stored state and folds the rows after it. */
   #load(key: string): Head<State> {
     const { rows, configs } = this.#shared;
     const { machine } = this;
@@ -384,14 +381,14 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     return 'facts' in record ? record.facts : [];
   }
 
-  /** Returns the newest committed state of a key. In a shared store, the shared log has taken this state. */
+  /** Returns the newest committed state of a key. */
   #stored(key: string): Head<State> {
     return this.#replaced.get(key) ?? this.#shared.reading(() => this.#head(key));
   }
 
   /**
    * Keeps a state in memory and returns it. Above `#limit`, evicts one of the states used longest ago. A state that is
-   * not stored yet stays. Below `#limit`, a used state does not move to the end of the map: nothing is evicted.
+   * not stored yet stays.
    */
   #keep(key: string, head: Head<State>): Head<State> {
     if (this.#heads.size >= this.#limit) this.#heads.delete(key);

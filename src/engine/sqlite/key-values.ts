@@ -14,12 +14,10 @@ export class KeyValues {
     this.#sql = statements(db);
   }
 
-  /** Stores a text under a name. */
   remember(owner: string, name: string, value: string): Promise<void> {
     return this.#commits.run(() => () => void this.#sql.remember.run({ owner, name, value }));
   }
 
-  /** Deletes the text under a name. */
   forget(owner: string, name: string): Promise<void> {
     return this.#commits.run(() => () => void this.#sql.forget.run(owner, name));
   }

@@ -31,10 +31,8 @@ type Entry = {
   isCancelled: boolean;
 };
 
-/** An entry before its first attempt. */
 const FRESH = { attempts: 0, uncertain: false, inFlight: false, isCancelled: false };
 
-/** The pending entries of one lane of a channel, in order. */
 type Lane = {
   readonly name: string;
   entries: Entry[];
@@ -66,16 +64,10 @@ type SettlingCommit = (write: () => void, durable: () => void) => Promise<void>;
 /** How long the settlement of a lane's last entry may wait for another commit, in milliseconds. */
 const SETTLED_WITHIN_MS = 1_000;
 
-/**
- * After this many settlements, `#note` stores the row number up to which all rows are settled. The next start reads
- * only later rows: about this many.
- */
+/** After this many settlements, `#note` stores the row number up to which all rows are settled. */
 const NOTED_EVERY = 10_000;
 
-/**
- * Empty lanes are dropped when there are this many lanes more than twice those in use at the last drop. Most empty
- * lanes are soon needed again.
- */
+/** Empty lanes are dropped when there are this many lanes more than twice those in use at the last drop. */
 const MOST_EMPTY = 1_000;
 
 /**
@@ -106,8 +98,8 @@ export class Outbox {
   #unnoted = 0;
 
   /**
-   * `storeId`: prefix of every id, never used by another store. `member`: this process, when several processes share
-   * the rows; each process delivers the entries that are assigned to it.
+   * `storeId`: prefix of every id. `member`: this process, when several processes share the rows; each process delivers
+   * the entries that are assigned to it.
    */
   constructor(db: Database, storeId: string, member: Member | null = null) {
     this.#sql = { ...statements(db), ...sharedStatements(db) };
@@ -273,10 +265,9 @@ export class Outbox {
   }
 
   /**
-   * Takes over the open entries of workers that are gone. A living worker with other open entries of a channel gets the
+   * Takes over the open entries of workers that are gone. Another worker with open entries of a channel gets the
    * channel's entries; if there is none, this worker gets them. The first entry of each lane that this worker gets
-   * becomes uncertain, because it may have been in flight. The entries can be handed out after `committed`, so
-   * that no new entry of the same transaction comes first.
+   * becomes uncertain, because it may have been in flight. The entries can be handed out after `committed`.
    */
   takeOver(gone: readonly string[]): void {
     const lanes = new Set<string>();
@@ -321,9 +312,6 @@ export class Outbox {
     this.#sql.insert.run(...columns, worker, checksumOf(columns));
   }
 
-  /**
-   * Returns the worker that has open entries of a channel, else this worker: one worker delivers them all, in order.
-   */
   #workerFor(channel: string, { worker }: Member): string {
     const other = this.#sql.workerOf.get(channel) ?? worker;
     if (other !== worker) this.#reliedOn.add(other);
@@ -435,10 +423,6 @@ export class Outbox {
     if (n !== null) this.#sql.become.run(state, platformId, why, n);
   }
 
-  /**
-   * Stores the row number up to which all rows are settled, and the platform id of each channel's last confirmed text.
-   * Stores nothing when several processes share the store.
-   */
   #note(): void {
     this.#unnoted = 0;
     if (this.#member !== null) return;
@@ -469,10 +453,8 @@ export class Outbox {
   }
 }
 
-/** How an entry was settled. */
 type Outcome = { readonly platformId?: string | null; readonly why?: string | null };
 
-/** The columns of a stored entry that are read. */
 type Stored = Pick<OwedEffect<string>, 'id' | 'channel' | 'lane' | 'effect' | 'part' | 'text'> &
   Pick<Entry, 'key' | 'repeats'> & {
     readonly n: number;
@@ -486,7 +468,6 @@ function statements(db: Database) {
   return {
     last: db.prepare<[], number | null>('SELECT max(n) FROM outbox').pluck(),
     open: db.prepare<[], Stored>(`SELECT * FROM outbox WHERE ${OPEN} ORDER BY n`),
-    /** The platform id of each channel's last confirmed text in rows above the number `settled`. */
     posted: db.prepare<[], { channel: string; id: string }>(
       `SELECT channel, platform_id AS id, max(n) FROM outbox
        WHERE n > ${SETTLED} AND state = 'confirmed' AND text IS NOT NULL AND platform_id IS NOT NULL GROUP BY channel`,
@@ -503,7 +484,6 @@ function statements(db: Database) {
     notePosted: db.prepare<[string, string]>(
       'INSERT INTO posted VALUES (?, ?) ON CONFLICT (channel) DO UPDATE SET platform_id = excluded.platform_id',
     ),
-    /** The key of the newest announcement that a message shows, among the keys from `from` to `to`. */
     shown: db
       .prepare<[{ readonly channel: string; readonly from: string; readonly to: string; readonly id: string }], string>(
         `SELECT key FROM outbox WHERE channel = @channel AND key >= @from AND key < @to AND platform_id = @id
@@ -528,7 +508,6 @@ function statements(db: Database) {
   };
 }
 
-/** Statements for rows that several processes share. */
 function sharedStatements(db: Database) {
   return {
     one: db.prepare<[number], Stored>('SELECT * FROM outbox WHERE n = ?'),

@@ -15,7 +15,7 @@ export type RetentionPorts = {
   readonly db: Database;
   readonly rows: Rows;
   readonly configs: Configs;
-  /** Runs a write in its own commit. Other work may run between two writes. */
+  /** Runs a write in a commit. Other work may run between two writes. */
   readonly write: <T>(write: () => T) => Promise<T>;
   /** The machine of a key; throws when the machine is not hosted. */
   readonly keeperOf: (owner: Owner) => {
@@ -24,12 +24,11 @@ export type RetentionPorts = {
     readonly ownsChannels: boolean;
     /** Folds journal rows on a state; `null` starts at the empty state. */
     foldOn(owner: Owner, from: FoldedState | null, rows: readonly JournalRow[]): FoldedState;
-    /** Stores the state of a key. */
     store(key: string): void;
   };
 };
 
-/** The most journal rows or messages that one commit folds or deletes, and the most pages that it frees. */
+/** How many journal rows are folded, messages deleted or pages freed at a time. */
 export const TAKEN_OUT = 100;
 
 /**
@@ -92,7 +91,7 @@ export async function giveBack({ db, write }: Pick<RetentionPorts, 'db' | 'write
 /**
  * Writes the file anew and empties the write-ahead log. Returns `false` when a reader keeps the log in use. SQLite
  * moves rows between pages and does not overwrite each place that they leave, not even with `secure_delete`: an erased
- * text can stay there until the page is written anew. Nothing else runs meanwhile: about 9 s for 1 GB.
+ * text can stay there until the page is written anew. Nothing else runs meanwhile.
  */
 export async function writeAnew({ db, write }: Pick<RetentionPorts, 'db' | 'write'>): Promise<boolean> {
   await write(() => undefined);
@@ -122,10 +121,7 @@ async function oldRows({ db, rows, write }: RetentionPorts, owner: Owner, before
   return found.toReversed();
 }
 
-/**
- * Replaces the old rows of a chain by a checkpoint, in slices. After each slice the chain is whole. Resolves with the
- * state of the checkpoint; with `null` for fewer than two old rows. A dry run only folds.
- */
+/** After each slice the chain is whole. Resolves with the checkpoint's state; `null` for fewer than two old rows. */
 async function cutChain(
   { db, rows, write, keeperOf }: RetentionPorts,
   owner: Owner,

@@ -106,7 +106,6 @@ const CHECKED = {
     'seq channel kind speaker_id speaker_name avatar text epoch sent_at edited deleted receipts reply_to nonce',
 } as const;
 
-/** A table whose rows have checksums. */
 type CheckedTable = keyof typeof CHECKED;
 
 /** The checksum of a row as SQL. The columns in `given` are parameters of the statement. */
@@ -117,7 +116,6 @@ export function checksum(table: CheckedTable, given: readonly string[] | 'all' =
 
 type Words<Text extends string> = Text extends `${infer First} ${infer Rest}` ? First | Words<Rest> : Text;
 
-/** A row's columns that its checksum covers. */
 type CheckedRow<T extends CheckedTable> = Readonly<Record<Words<(typeof CHECKED)[T]>, string | number | null>>;
 
 /** The checksum of a row as hexadecimal digits. */
@@ -182,10 +180,7 @@ export function numberAfter(last: number, slot: number | null): number {
   return slot === null ? last + 1 : (Math.floor(last / SLOTS) + 1) * SLOTS + slot;
 }
 
-/**
- * A state is stored when more rows than this were written, of any key, since the first row that the stored state lacks.
- * A start reads about as many rows.
- */
+/** A state is stored when more rows than this were written, of any key, since the first row that the state lacks. */
 const MOST_LAG = 20_000;
 
 /**
@@ -220,7 +215,7 @@ export class Rows {
     this.load();
   }
 
-  /** Loads what is kept in memory: at the start, after a rollback, and when the copy of a shared log is filled. */
+  /** Loads what is kept in memory from the tables. */
   load(): void {
     this.#lagging.clear();
     for (const deadlines of this.#deadlines.values()) deadlines.clear();
@@ -319,7 +314,6 @@ export class Rows {
     return (this.#id = numberAfter(this.#id, this.#slot));
   }
 
-  /** Appends a row to its chain. */
   append(
     owner: Owner,
     row: Pick<JournalRow, 'at' | 'deadline' | 'version' | 'facts' | 'body' | 'cause'>,
@@ -404,13 +398,10 @@ export class Rows {
   }
 }
 
-/** The rows of a key after its stored state: the first and the last. */
 type Lag = { readonly owner: Owner; readonly first: number; last: number };
 
-/** The state in memory of a key before a transaction. */
 type Before = { readonly owner: Owner; readonly lag: Lag | null; readonly deadline: Instant | null };
 
-/** The end of a chain, and the number of facts to append. */
 type JournalEnd = { readonly tail: Tail; readonly count: number };
 
 type StoredSnapshot = Omit<Snapshot, 'intact'> & { readonly intact: number };

@@ -77,10 +77,8 @@ export type Tables = {
   readonly read: <T>(read: () => T) => T;
 };
 
-/** A key and its facts, newest first. */
 type KeyFacts<Fact> = readonly [key: string, newest: Iterable<Omit<StoredFact<Fact>, 'hash'>>];
 
-/** A machine without its types. */
 type Hosted = Pick<
   Keeper<unknown, unknown, unknown, unknown, string>,
   | 'machine'
@@ -123,7 +121,7 @@ export class SqliteStore implements Store {
   /** True when the previous owner closed the file cleanly, or there was none. */
   readonly endedWell: boolean;
   readonly owner: string;
-  /** Never used by another store. A restored backup gets a new one. */
+  /** Begins each outbox id. A restored backup gets a new id. */
   readonly id: string;
   readonly #db: Database;
   readonly #options: StoreOptions;
@@ -132,7 +130,6 @@ export class SqliteStore implements Store {
   readonly #outbox: Outbox;
   readonly #commits: Commits;
   readonly #shared: Shared;
-  /** The copy of the shared log, and the way to write to it. */
   readonly #copy: Copy | null;
   readonly #hosted = new Map<string, Hosted>();
   /** Runs prunings and erasures one after the other. */
@@ -229,7 +226,7 @@ export class SqliteStore implements Store {
     return this.#commits.run(() => () => this.#inbox.accept(message, this.#rows.last));
   }
 
-  /** A call in the same task as the `apply` of the matching command is committed together with that command. */
+  /** A call directly before or after `apply`, without a wait between them, is committed in the same transaction. */
   amend(change: MessageChange): Promise<'changed' | 'unchanged' | 'unknown'> {
     return this.#commits.run(() => () => this.#inbox.amend(change));
   }
@@ -346,7 +343,6 @@ export class SqliteStore implements Store {
     if (error !== null) this.#options.failed?.(error);
   }
 
-  /** Declares the worker `dead` and takes over its entries; without `dead`, those of all workers that do not live. */
   async #takeOver(publisher: Publisher, dead?: string): Promise<readonly HumanMessage[]> {
     if (dead !== undefined) await publisher.bury(dead);
     await this.catchUp();
@@ -362,7 +358,6 @@ export class SqliteStore implements Store {
     return this.tables.write(() => this.#inbox.unapplied());
   }
 
-  /** Publishes the open transaction. A refusal in it counts only while no other process has changed its key. */
   #publish(): Promise<(() => void) | null> | null {
     if (this.#copy === null) return null;
     const { replica, publisher } = this.#copy;
@@ -373,10 +368,7 @@ export class SqliteStore implements Store {
     return publisher.publish([...keys, ...workers]);
   }
 
-  /**
-   * Applies all changes of other processes: writes their rows into the replica, and folds new journal rows into states.
-   * The first call fills the replica, and folds nothing.
-   */
+  /** The first call fills the replica, and folds nothing. */
   async #takeIn(): Promise<void> {
     const { replica, publisher } = this.#copy ?? {};
     const isFirst = !this.#isCopied;
@@ -446,7 +438,6 @@ export class SqliteStore implements Store {
     this.#mark = null;
   }
 
-  /** Decides a command and everything that it causes. The facts are written with the current transaction. */
   readonly #commit = <T>(at: Instant, decide: (chain: Chain) => T): Promise<T> =>
     this.#commits.run(() => {
       const { result, touched } = decideChain(at, decide, (name) => this.#hosted.get(name) ?? null);
@@ -460,7 +451,6 @@ export class SqliteStore implements Store {
     for (const keeper of this.#hosted.values()) this.#told.push(keeper.write());
   }
 
-  /** Runs a write after all decisions so far were written. */
   #afterDecided<T>(write: () => T): T {
     this.#writeDecided();
     this.#inbox.writeAccepted();
@@ -504,7 +494,7 @@ export class SqliteStore implements Store {
     if (overdue.length > 0) this.#rows.noteLow();
   }
 
-  /** Stores the states of hosted machines that are behind, and records a clean end: the next start folds nothing. */
+  /** Stores the states of hosted machines that are behind, and records a clean end. */
   #storeAll(): void {
     for (const { name, key } of this.#rows.lagging()) this.#hosted.get(name)?.store(key);
     this.#rows.noteLow();
@@ -522,7 +512,6 @@ export class SqliteStore implements Store {
   };
 }
 
-/** A copy of a shared log, and the way to write to it. */
 type Copy = { readonly replica: Replica; readonly publisher: Publisher };
 
 function copyOf(db: Database, shared: StoreOptions['shared']): Copy | null {
@@ -538,7 +527,6 @@ export function newStoreId(): string {
   return randomBytes(5).toString('hex');
 }
 
-/** Random salts of twelve bytes, taken from the system in larger pieces. */
 function saltsOf(bytes: (size: number) => Buffer): () => string {
   let pool = bytes(0);
   let used = 0;
